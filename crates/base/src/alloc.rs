@@ -1,0 +1,156 @@
+//! The counting allocator: jemalloc, with the bytes in use known at any moment by adding up one counter per thread.
+//!
+//! Counts are of size classes (what jemalloc really sets aside), so they agree with its own statistics. A thread that
+//! registers owns its counter and adds to it without any locked instruction; all others share counter 0.
+//!
+//! The build asks jemalloc for size classes every 8 bytes. Blocks that need 16-byte alignment are rounded up to a
+//! multiple of 16, because classes such as 24 or 56 are only 8-byte aligned.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+/// Threads that may own a counter.
+pub const COUNTERS: usize = 512;
+
+static IN_USE: [CachePadded<AtomicIsize>; COUNTERS] = [const { CachePadded::new(AtomicIsize::new(0)) }; COUNTERS];
+
+thread_local! {
+    static COUNTER: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Gives the calling thread counter `index` (1..[`COUNTERS`]) for itself; the caller ensures that no two living threads share one.
+pub fn register_thread(index: usize) {
+    assert!((1..COUNTERS).contains(&index), "a counter of its own");
+    COUNTER.set(index);
+}
+
+/// Bytes in use by the whole process.
+pub fn used_bytes() -> usize {
+    IN_USE.iter().map(|counter| counter.load(Ordering::Relaxed)).sum::<isize>().max(0) as usize
+}
+
+#[inline]
+fn count(delta: isize) {
+    let index = COUNTER.get();
+    let counter = &IN_USE[index];
+    if index == 0 {
+        counter.fetch_add(delta, Ordering::Relaxed);
+    } else {
+        counter.store(counter.load(Ordering::Relaxed) + delta, Ordering::Relaxed);
+    }
+}
+
+/// The size class that jemalloc serves `size` bytes from: four classes per doubling, at least 8 bytes apart.
+#[inline]
+pub fn size_class(size: usize) -> usize {
+    if size <= 8 {
+        return 8;
+    }
+    let doubling = usize::BITS - 1 - (size - 1).leading_zeros();
+    let spacing = 1usize << doubling.saturating_sub(2).max(3);
+    (size + spacing - 1) & !(spacing - 1)
+}
+
+#[inline]
+fn adjust(layout: Layout) -> Layout {
+    if layout.align() == 16 && layout.size() & 15 != 0 {
+        // SAFETY: rounding up to the (power of two) alignment of a valid layout stays valid.
+        unsafe { Layout::from_size_align_unchecked((layout.size() + 15) & !15, 16) }
+    } else {
+        layout
+    }
+}
+
+/// The process's global allocator.
+pub struct CountingAllocator;
+
+// SAFETY: every call goes to jemalloc with a layout that is a pure function of the caller's, so allocation and release agree.
+unsafe impl GlobalAlloc for CountingAllocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let layout = adjust(layout);
+        // SAFETY: the caller's contract.
+        let block = unsafe { tikv_jemallocator::Jemalloc.alloc(layout) };
+        if !block.is_null() {
+            count(size_class(layout.size()) as isize);
+        }
+        block
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let layout = adjust(layout);
+        // SAFETY: the caller's contract.
+        let block = unsafe { tikv_jemallocator::Jemalloc.alloc_zeroed(layout) };
+        if !block.is_null() {
+            count(size_class(layout.size()) as isize);
+        }
+        block
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        let layout = adjust(layout);
+        count(-(size_class(layout.size()) as isize));
+        // SAFETY: the caller's contract; the same adjustment as when it was allocated.
+        unsafe { tikv_jemallocator::Jemalloc.dealloc(block, layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        let old = adjust(layout);
+        // SAFETY: GlobalAlloc's contract makes (new_size, align) a valid layout.
+        let new = adjust(unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) });
+        // SAFETY: the caller's contract.
+        let moved = unsafe { tikv_jemallocator::Jemalloc.realloc(block, old, new.size()) };
+        if !moved.is_null() {
+            count(size_class(new.size()) as isize - size_class(old.size()) as isize);
+        }
+        moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[global_allocator]
+    static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+    #[test]
+    fn size_classes_are_the_allocators() {
+        for size in (1..5000).chain([10_000, 65_537, 1 << 20]) {
+            // SAFETY: allocated and released with the same size; nallocx has no precondition on a non-zero size.
+            let real = unsafe { tikv_jemalloc_sys::nallocx(size, 0) };
+            assert_eq!(size_class(size), real, "size {size}");
+        }
+    }
+
+    #[test]
+    fn sixteen_byte_alignment_survives_small_classes() {
+        let layout = Layout::from_size_align(52, 16).unwrap();
+        let blocks: Vec<_> = (0..100)
+            .map(|_| {
+                // SAFETY: a valid layout of non-zero size.
+                unsafe { ALLOCATOR.alloc(layout) }
+            })
+            .collect();
+        for block in blocks {
+            assert_eq!(block as usize % 16, 0);
+            // SAFETY: allocated above with this layout.
+            unsafe { ALLOCATOR.dealloc(block, layout) };
+        }
+    }
+
+    #[test]
+    fn what_is_allocated_is_counted_and_what_is_freed_is_not() {
+        let before = used_bytes();
+        let block = vec![1u8; 10 << 20];
+        assert!(used_bytes() >= before + (10 << 20));
+        drop(block);
+        assert!(used_bytes() < before + (5 << 20));
+    }
+}

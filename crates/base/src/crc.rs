@@ -1,0 +1,165 @@
+//! The two checksums of the Redis world: CRC-16 places keys in cluster slots, CRC-64 seals RDB files and DUMP
+//! payloads.
+//!
+//! CRC-16 is the XMODEM variant (polynomial 0x1021, nothing reflected, start 0). CRC-64 has Jones's
+//! polynomial 0xad93d23594c935a9, reflected, start 0, no final inversion: check value for "123456789"
+//! 0xe9c6d914c4b8d9ca. Long inputs use carry-less multiplication where the processor has it, short ones a
+//! table.
+
+use crc_fast::{CrcAlgorithm, Digest};
+
+/// Number of hash slots of a cluster.
+pub const HASH_SLOTS: u16 = 16384;
+
+const CRC16_TABLE: [u16; 256] = crc16_table();
+
+const fn crc16_table() -> [u16; 256] {
+    let mut table = [0; 256];
+    let mut index = 0;
+    while index < 256 {
+        let mut remainder = (index as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            let carry = remainder >> 15;
+            remainder = (remainder << 1) ^ (0x1021 * carry);
+            bit += 1;
+        }
+        table[index] = remainder;
+        index += 1;
+    }
+    table
+}
+
+/// CRC-16/XMODEM of `bytes`.
+#[inline]
+pub fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, &byte| crc << 8 ^ CRC16_TABLE[usize::from((crc >> 8) as u8 ^ byte)])
+}
+
+/// The part of a key that decides its slot: what stands between the first `{` and the next `}`, unless that
+/// is nothing.
+#[inline]
+pub fn hash_tag(key: &[u8]) -> &[u8] {
+    if let Some(open) = memchr::memchr(b'{', key) {
+        let behind = &key[open + 1..];
+        match memchr::memchr(b'}', behind) {
+            None | Some(0) => {}
+            Some(close) => return &behind[..close],
+        }
+    }
+    key
+}
+
+/// The cluster slot of a key, 0 to 16383.
+#[inline]
+pub fn key_hash_slot(key: &[u8]) -> u16 {
+    crc16(hash_tag(key)) % HASH_SLOTS
+}
+
+const CRC64_POLYNOMIAL: u64 = 0xad93_d235_94c9_35a9;
+const CRC64_TABLES: [[u64; 256]; 8] = crc64_tables();
+
+/// Table `n` advances a byte over `n` further zero bytes, so that eight bytes are looked up at once.
+const fn crc64_tables() -> [[u64; 256]; 8] {
+    let polynomial = CRC64_POLYNOMIAL.reverse_bits();
+    let mut tables = [[0; 256]; 8];
+    let mut index = 0;
+    while index < 256 {
+        let mut remainder = index as u64;
+        let mut bit = 0;
+        while bit < 8 {
+            remainder = (remainder >> 1) ^ (polynomial * (remainder & 1));
+            bit += 1;
+        }
+        tables[0][index] = remainder;
+        index += 1;
+    }
+    let mut table = 1;
+    while table < 8 {
+        let mut index = 0;
+        while index < 256 {
+            let shorter = tables[table - 1][index];
+            tables[table][index] = (shorter >> 8) ^ tables[0][(shorter & 0xff) as usize];
+            index += 1;
+        }
+        table += 1;
+    }
+    tables
+}
+
+/// Shorter inputs than this are faster through the tables than through the vector code's setup.
+const CRC64_VECTOR_LEN_MIN: usize = 256;
+
+/// Continues a CRC-64 over `bytes`; begin with 0. `crc64(crc64(0, a), b)` is the checksum of `a` followed by
+/// `b`.
+pub fn crc64(crc: u64, bytes: &[u8]) -> u64 {
+    if bytes.len() < CRC64_VECTOR_LEN_MIN {
+        return crc64_by_table(crc, bytes);
+    }
+    // Neither start value nor final inversion: the checksum so far is the state to go on from.
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc64Redis, crc);
+    digest.update(bytes);
+    digest.finalize()
+}
+
+fn crc64_by_table(mut crc: u64, bytes: &[u8]) -> u64 {
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        let mut word = [0; 8];
+        word.copy_from_slice(chunk);
+        let mixed = (u64::from_le_bytes(word) ^ crc).to_le_bytes();
+        crc = mixed
+            .iter()
+            .rev()
+            .zip(&CRC64_TABLES)
+            .fold(0, |sum, (&byte, table)| sum ^ table[usize::from(byte)]);
+    }
+    chunks
+        .remainder()
+        .iter()
+        .fold(crc, |crc, &byte| crc >> 8 ^ CRC64_TABLES[0][usize::from(crc as u8 ^ byte)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn published_check_values() {
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+        assert_eq!(crc64(0, b"123456789"), 0xe9c6_d914_c4b8_d9ca);
+        assert_eq!(crc64(0, b""), 0);
+    }
+
+    #[test]
+    fn slots_follow_the_hash_tag() {
+        assert_eq!(key_hash_slot(b"123456789"), 0x31c3);
+        assert_eq!(key_hash_slot(b"foo"), 12182);
+        assert_eq!(hash_tag(b"{user1000}.following"), b"user1000");
+        assert_eq!(hash_tag(b"foo{}{bar}"), b"foo{}{bar}");
+        assert_eq!(hash_tag(b"foo{{bar}}zap"), b"{bar");
+        assert_eq!(hash_tag(b"foo{bar}{zap}"), b"bar");
+        assert_eq!(hash_tag(b"}{a"), b"}{a");
+        assert_eq!(key_hash_slot(b"a{foo}b"), 12182);
+    }
+
+    /// Bit by bit, straight from the definition.
+    fn crc64_model(bytes: &[u8]) -> u64 {
+        let polynomial = CRC64_POLYNOMIAL.reverse_bits();
+        bytes.iter().fold(0, |crc, &byte| {
+            (0..8).fold(crc ^ u64::from(byte), |crc, _| crc >> 1 ^ if crc & 1 == 1 { polynomial } else { 0 })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn crc64_in_pieces(bytes in proptest::collection::vec(any::<u8>(), 0..3000), cut in 0usize..3000) {
+            let (head, tail) = bytes.split_at(cut.min(bytes.len()));
+            let expected = crc64_model(&bytes);
+            prop_assert_eq!(crc64(0, &bytes), expected);
+            prop_assert_eq!(crc64(crc64(0, head), tail), expected);
+            prop_assert_eq!(crc64_by_table(crc64(0, head), tail), expected);
+        }
+    }
+}

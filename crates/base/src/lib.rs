@@ -1,0 +1,18 @@
+//! Clock, locks, hashing, numbers and bytes: what every layer uses and none of it knows Redis.
+
+pub mod alloc;
+pub mod blob;
+pub mod clock;
+pub mod gate;
+pub mod hash;
+pub mod lock;
+pub mod sync;
+
+// Text and numbers.
+pub mod crc;
+pub mod digest;
+pub mod glob;
+pub mod long_double;
+pub mod number;
+
+pub use crossbeam_utils::CachePadded as Padded;

@@ -1,0 +1,62 @@
+//! The primitives that the lock and the gate are made of: the standard library's, or the model checker's.
+//!
+//! With the feature `model` the same protocol code runs under `shuttle`, which explores interleavings.
+
+#[cfg(not(feature = "model"))]
+pub use std::{
+    hint::spin_loop,
+    sync::{Condvar, Mutex, MutexGuard, atomic},
+    thread::yield_now,
+};
+
+#[cfg(feature = "model")]
+pub use shuttle::{
+    hint::spin_loop,
+    sync::{Condvar, Mutex, MutexGuard, atomic},
+    thread::yield_now,
+};
+
+/// Faults that the model tests plant, one at a time, to prove that each model can fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// A writer does not wait for readers.
+    WriterIgnoresReaders,
+    /// Whoever unlocks does not wake those who sleep.
+    NobodyIsWoken,
+    /// An exclusive section leaves the version as it was.
+    VersionStays,
+    /// Entering does not look whether the gate is closed.
+    EnterUnchecked,
+    /// Closing waits for the caller's own slot too.
+    CloserStaysInside,
+    /// The epoch moves on whoever is inside.
+    EpochIgnoresReaders,
+}
+
+#[cfg(feature = "model")]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
+}
+
+/// Plants a fault for the models that the calling thread runs from now on.
+#[cfg(feature = "model")]
+pub fn plant(fault: Option<Fault>) {
+    PLANTED.set(fault);
+}
+
+/// True when this fault is planted; never outside of model tests.
+#[inline(always)]
+pub(crate) fn planted(fault: Fault) -> bool {
+    #[cfg(feature = "model")]
+    return PLANTED.get() == Some(fault);
+    #[cfg(not(feature = "model"))]
+    {
+        let _ = fault;
+        false
+    }
+}
+
+/// Takes a mutex whose data a panicking holder cannot have broken.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

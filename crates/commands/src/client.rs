@@ -1,0 +1,369 @@
+//! CLIENT: what connections say of themselves and of each other, and how they are held back or closed.
+//!
+//! Flow: a client's own state is its session; of others, only their shared records are read (`describe.rs`),
+//! chosen by filters (`filter.rs`). Whatever is to happen to another client is a message to the loop that
+//! owns it.
+
+mod describe;
+mod filter;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_base::number;
+use braid_engine::attention::PAUSED;
+use braid_engine::client::{ClientRecord, Message, client_flags};
+use braid_engine::pause::PauseMode;
+use braid_engine::session::ReplyMode;
+use braid_engine::spec::Handler;
+use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
+
+use crate::connection::{check_name, is_showable};
+use describe::describe;
+use filter::{Filters, Purpose};
+
+const ANY_TIME: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE);
+const ADMIN: Flags = ANY_TIME.and(Flags::ADMIN).and(Flags::SENTINEL);
+const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
+
+/// The family.
+pub const COMMANDS: &[Spec] = &[Spec::container("client", Group::Connection, SUBCOMMANDS)
+    .flags(Flags::SENTINEL)
+    .docs("2.4.0", "Groups commands on connections.", "Depends on subcommand.")];
+
+const SUBCOMMANDS: &[Spec] = &[
+    own("getname", get_name).exactly(2).docs("2.6.9", "Returns the connection's name.", "O(1)"),
+    own("help", help).exactly(2).flags(Flags::LOADING.and(Flags::STALE).and(Flags::SENTINEL)).docs(
+        "5.0.0",
+        "Lists the subcommands.",
+        "O(1)",
+    ),
+    own("id", id).exactly(2).docs("5.0.0", "Returns the connection's number.", "O(1)"),
+    own("info", info)
+        .exactly(2)
+        .docs("6.2.0", "Describes the connection.", "O(1)")
+        .tips(&["nondeterministic_output"]),
+    admin("kill", kill)
+        .at_least(3)
+        .docs("2.4.0", "Closes connections.", "O(N) where N is the number of client connections")
+        .syntax(
+            "filter:(old-format:string|new-format:([ID client-id:integer]|[TYPE client-type:(NORMAL|MASTER|SLAVE|REPLICA|\
+             PUBSUB)]|[USER username:string]|[ADDR addr:string]|[LADDR laddr:string]|[SKIPME skipme:(YES|NO)]|\
+             [MAXAGE maxage:integer])...)",
+        )
+        .history(&[
+            ("2.8.12", "New form with filters, `ID` among them."),
+            ("3.2.0", "`TYPE` knows `master`."),
+            ("5.0.0", "`TYPE` knows `replica`, which `slave` still means too."),
+            ("6.2.0", "New filter `LADDR`."),
+            ("8.0.0", "New filter `MAXAGE`."),
+        ]),
+    admin("list", list)
+        .at_least(2)
+        .docs("2.4.0", "Describes connections.", "O(N) where N is the number of client connections")
+        .syntax("[TYPE client-type:(NORMAL|MASTER|REPLICA|PUBSUB)] [ID client-id:integer...]")
+        .history(&[
+            ("2.8.12", "New field `id`."),
+            ("5.0.0", "New filter `TYPE`."),
+            ("6.0.0", "New field `user`."),
+            ("6.2.0", "New fields `argv-mem`, `tot-mem`, `laddr`, `redir`; new filter `ID`."),
+            ("7.0.0", "New fields `resp`, `multi-mem`, `rbs`, `rbp`."),
+            ("7.0.3", "New field `ssub`."),
+        ])
+        .tips(&["nondeterministic_output"]),
+    admin("no-evict", no_evict)
+        .exactly(3)
+        .docs("7.0.0", "Protects the connection from being closed for memory.", "O(1)")
+        .syntax("enabled:(ON|OFF)"),
+    own("no-touch", no_touch)
+        .exactly(3)
+        .flags(ANY_TIME)
+        .docs("7.2.0", "Lets the connection read keys without marking them as used.", "O(1)")
+        .syntax("enabled:(ON|OFF)"),
+    admin("pause", pause)
+        .at_least(3)
+        .docs("3.0.0", "Holds commands back for a time.", "O(1)")
+        .syntax("timeout:integer [mode:(WRITE|ALL)]")
+        .history(&[("6.2.0", "New argument: only writes, or all commands.")]),
+    own("reply", reply)
+        .exactly(3)
+        .docs("3.2.0", "Switches replies to the connection off and on.", "O(1)")
+        .syntax("action:(ON|OFF|SKIP)"),
+    own("setinfo", set_info)
+        .exactly(4)
+        .docs("7.2.0", "Notes what library the connection uses.", "O(1)")
+        .syntax("attr:(LIB-NAME libname:string|LIB-VER libver:string)")
+        .tips(ALL_NODES),
+    own("setname", set_name)
+        .exactly(3)
+        .docs("2.6.9", "Names the connection.", "O(1)")
+        .syntax("connection-name:string")
+        .tips(ALL_NODES),
+    admin("unblock", unblock)
+        .at_least(3)
+        .docs(
+            "5.0.0",
+            "Ends the waiting of a client in a blocking command.",
+            "O(log N) where N is the number of client connections",
+        )
+        .syntax("client-id:integer [unblock-type:(TIMEOUT|ERROR)]"),
+    admin("unpause", unpause).exactly(2).docs(
+        "6.2.0",
+        "Ends a pause.",
+        "O(N) Where N is the number of paused clients",
+    ),
+];
+
+/// A subcommand that concerns the connection itself.
+const fn own(name: &'static str, handler: Handler) -> Spec {
+    Spec::new(name, Group::Connection, handler).flags(ANY_TIME.and(Flags::SENTINEL))
+}
+
+/// A subcommand that concerns others.
+const fn admin(name: &'static str, handler: Handler) -> Spec {
+    Spec::new(name, Group::Connection, handler).flags(ADMIN)
+}
+
+fn id(call: &mut Call) -> CommandResult {
+    let id = i64::try_from(call.session.id()).unwrap_or(i64::MAX);
+    call.reply.integer(id);
+    Ok(())
+}
+
+fn get_name(call: &mut Call) -> CommandResult {
+    let texts = call.session.record.texts.lock().clone();
+    if texts.name.is_empty() {
+        call.reply.null();
+    } else {
+        call.reply.bulk(&texts.name);
+    }
+    Ok(())
+}
+
+fn set_name(call: &mut Call) -> CommandResult {
+    let name = call.args[2];
+    check_name(name)?;
+    call.session.record.edit_texts(|texts| texts.name = name.to_vec());
+    call.reply.ok();
+    Ok(())
+}
+
+fn set_info(call: &mut Call) -> CommandResult {
+    let (attribute, value) = (call.args[2], call.args[3]);
+    let is_name = call.arg_is(2, "lib-name");
+    if !is_name && !call.arg_is(2, "lib-ver") {
+        return Err(CommandError::quoting("ERR Unrecognized option '", attribute, "'"));
+    }
+    if !is_showable(value) {
+        let end = " cannot contain spaces, newlines or special characters.";
+        return Err(CommandError::quoting("ERR ", attribute, end));
+    }
+    call.session.record.edit_texts(|texts| {
+        let text = if is_name { &mut texts.lib_name } else { &mut texts.lib_ver };
+        *text = value.to_vec();
+    });
+    call.reply.ok();
+    Ok(())
+}
+
+fn info(call: &mut Call) -> CommandResult {
+    let mut text = Vec::with_capacity(512);
+    describe(&mut text, call, &call.session.record);
+    call.reply.verbatim("txt", &text);
+    Ok(())
+}
+
+fn list(call: &mut Call) -> CommandResult {
+    let filters = Filters::parse(call, &call.args[2..], Purpose::List)?;
+    let mut text = Vec::new();
+    for record in filters.select(call) {
+        describe(&mut text, call, &record);
+    }
+    call.reply.verbatim("txt", &text);
+    Ok(())
+}
+
+fn kill(call: &mut Call) -> CommandResult {
+    let old_form = call.args.len() == 3;
+    let filters = if old_form {
+        Filters::of_address(call.args[2])
+    } else {
+        Filters::parse(call, &call.args[2..], Purpose::Kill)?
+    };
+    let own_id = call.session.id();
+    let (mut killed, mut own) = (0, false);
+    for record in filters.select(call) {
+        killed += 1;
+        if record.id == own_id {
+            own = true;
+        } else {
+            kill_other(call, &record);
+        }
+    }
+    match (old_form, killed) {
+        (true, 0) => return Err(CommandError::text("ERR No such client")),
+        (true, _) => call.reply.ok(),
+        (false, _) => call.reply.integer(killed),
+    }
+    if own {
+        call.session.close();
+    }
+    Ok(())
+}
+
+/// The owner closes the connection in its own time; for everybody else it is gone now.
+fn kill_other(call: &Call, record: &ClientRecord) {
+    record.set_flag(client_flags::CLOSE_NOW, true);
+    call.engine.clients.remove(record.id);
+    // A client that no loop owns yet is found to be marked when one takes it over.
+    record.send(Message::Kill(record.id));
+}
+
+/// The argument of a switch.
+fn on_or_off(call: &Call) -> Result<bool, CommandError> {
+    match call.args[2].to_ascii_lowercase().as_slice() {
+        b"on" => Ok(true),
+        b"off" => Ok(false),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+fn no_evict(call: &mut Call) -> CommandResult {
+    let on = on_or_off(call)?;
+    call.session.no_evict = on;
+    call.session.record.set_flag(client_flags::NO_EVICT, on);
+    call.reply.ok();
+    Ok(())
+}
+
+fn no_touch(call: &mut Call) -> CommandResult {
+    let on = on_or_off(call)?;
+    call.session.no_touch = on;
+    call.session.record.set_flag(client_flags::NO_TOUCH, on);
+    call.reply.ok();
+    Ok(())
+}
+
+fn reply(call: &mut Call) -> CommandResult {
+    let session = &mut *call.session;
+    match call.args[2].to_ascii_lowercase().as_slice() {
+        b"on" => {
+            session.reply_mode = ReplyMode::On;
+            call.reply.ok();
+        }
+        b"off" => session.reply_mode = ReplyMode::Off,
+        b"skip" if session.reply_mode == ReplyMode::Off => {}
+        b"skip" => session.reply_mode = ReplyMode::SkipNext,
+        _ => return Err(CommandError::Syntax),
+    }
+    Ok(())
+}
+
+fn pause(call: &mut Call) -> CommandResult {
+    let mode = match call.args {
+        [_, _, _] => PauseMode::All,
+        [_, _, _, mode] if mode.eq_ignore_ascii_case(b"all") => PauseMode::All,
+        [_, _, _, mode] if mode.eq_ignore_ascii_case(b"write") => PauseMode::Write,
+        [_, _, _, _] => return Err(CommandError::text("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+        _ => return Err(call.unknown_subcommand()),
+    };
+    let timeout = number::parse_i64(call.args[2])
+        .ok_or(CommandError::text("ERR timeout is not an integer or out of range"))?;
+    if timeout < 0 {
+        return Err(CommandError::text("ERR timeout is negative"));
+    }
+    let now = call.now();
+    let until = now.checked_add(timeout).ok_or(CommandError::text("ERR timeout is out of range"))?;
+    call.engine.pause.start(mode, until, now);
+    call.engine.attention.set(PAUSED, true);
+    call.reply.ok();
+    Ok(())
+}
+
+fn unpause(call: &mut Call) -> CommandResult {
+    // In this order: a pause that another client begins meanwhile is not left in force with its bit cleared.
+    call.engine.attention.set(PAUSED, false);
+    call.engine.pause.end();
+    call.engine.tell_loops(|| Message::Resume);
+    call.reply.ok();
+    Ok(())
+}
+
+fn unblock(call: &mut Call) -> CommandResult {
+    let error = match call.args {
+        [_, _, _] => false,
+        [_, _, _, reason] if reason.eq_ignore_ascii_case(b"timeout") => false,
+        [_, _, _, reason] if reason.eq_ignore_ascii_case(b"error") => true,
+        [_, _, _, _] => {
+            return Err(CommandError::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+        }
+        _ => return Err(call.unknown_subcommand()),
+    };
+    let id = call.integer_arg(2)?;
+    let target = u64::try_from(id).ok().and_then(|id| call.engine.clients.get(id));
+    let unblocked = target.is_some_and(|record| {
+        record.has(client_flags::BLOCKED) && record.send(Message::Unblock { id: record.id, error })
+    });
+    call.reply.integer(i64::from(unblocked));
+    Ok(())
+}
+
+fn help(call: &mut Call) -> CommandResult {
+    call.help(&[
+        "GETNAME",
+        "    Name of this connection.",
+        "ID",
+        "    Number of this connection.",
+        "INFO",
+        "    Describe this connection, as LIST does.",
+        "KILL <ip:port>",
+        "    Close the connection that comes from <ip:port>.",
+        "KILL <filter> <value> [<filter> <value> [...]]",
+        "    Close the connections that pass all filters, which are those of LIST;",
+        "    this connection is left out unless SKIPME NO is given.",
+        "LIST [<filter> <value> [...]]",
+        "    Describe connections. Filters, each but the last three also with NOT-",
+        "    in front to mean the opposite:",
+        "    * ID <id> [<id> ...]",
+        "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+        "    * USER <username>",
+        "    * ADDR (<ip:port>|<unixsocket>:0)",
+        "    * LADDR (<ip:port>|<unixsocket>:0)",
+        "    * IP <ip>",
+        "    * NAME <name>",
+        "    * LIB-NAME <name>",
+        "    * LIB-VER <version>",
+        "    * FLAGS <letters>, as LIST shows them",
+        "    * DB <number>",
+        "    * MAXAGE <seconds>: at least that old",
+        "    * IDLE <seconds>: at least so long without a request",
+        "    * SKIPME (YES|NO): leave this connection out",
+        "NO-EVICT (ON|OFF)",
+        "    Keep this connection when others are closed for memory.",
+        "NO-TOUCH (ON|OFF)",
+        "    Read keys without marking them as used.",
+        "PAUSE <timeout> [WRITE|ALL]",
+        "    Hold all commands, or just writes, back for <timeout> milliseconds.",
+        "REPLY (ON|OFF|SKIP)",
+        "    Send replies to this connection, or none, or none to the next command.",
+        "SETINFO (LIB-NAME|LIB-VER) <value>",
+        "    Note what library this connection uses.",
+        "SETNAME <name>",
+        "    Name this connection.",
+        "UNBLOCK <id> [TIMEOUT|ERROR]",
+        "    End the waiting of a blocked client.",
+        "UNPAUSE",
+        "    End a pause.",
+    ])
+}
+
+/// Seconds since a time (ms since the Unix epoch), counted in whole seconds of the clock.
+fn seconds_since(now_ms: i64, then_ms: i64) -> i64 {
+    (now_ms / 1000 - then_ms / 1000).max(0)
+}
+
+fn idle_seconds(now_ms: i64, record: &ClientRecord) -> i64 {
+    seconds_since(now_ms, record.last_active_ms.load(Relaxed))
+}
+
+#[cfg(test)]
+mod tests;

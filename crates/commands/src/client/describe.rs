@@ -1,0 +1,91 @@
+//! A client as CLIENT LIST and CLIENT INFO show it: one line of fields, in the order that tools know.
+
+use std::io::Write as _;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_engine::Call;
+use braid_engine::client::{ClientRecord, client_flags};
+
+use super::{idle_seconds, seconds_since};
+
+/// Pending output up to this size is shown as `obl`, what exceeds it as `omem`: other servers keep the two
+/// apart, and tools look at `omem` to find clients that read too slowly.
+const FIRST_BUFFER_BYTES: usize = 16 * 1024;
+
+/// The letters of flags, in the order in which they are shown.
+pub(super) const FLAG_LETTERS: &[(u32, u8)] = &[
+    (client_flags::MONITOR, b'O'),
+    (client_flags::PUBSUB, b'P'),
+    (client_flags::MULTI, b'x'),
+    (client_flags::BLOCKED, b'b'),
+    (client_flags::DIRTY_WATCH, b'd'),
+    (client_flags::CLOSE_AFTER_REPLY, b'c'),
+    (client_flags::CLOSE_NOW, b'A'),
+    (client_flags::UNIX_SOCKET, b'U'),
+    (client_flags::NO_EVICT, b'e'),
+    (client_flags::NO_TOUCH, b'T'),
+];
+
+/// The letters of a client's flags; `N` if it has none.
+pub(super) fn letters(record: &ClientRecord) -> impl Iterator<Item = u8> {
+    let flags = record.flags.load(Relaxed);
+    let set = FLAG_LETTERS.iter().filter(move |(flag, _)| flags & flag != 0).map(|(_, letter)| *letter);
+    let none = FLAG_LETTERS.iter().all(|(flag, _)| flags & flag == 0);
+    set.chain(none.then_some(b'N'))
+}
+
+/// Appends a client's line. Of the calling client more is known than its record says.
+pub(super) fn describe(out: &mut Vec<u8>, call: &Call, record: &ClientRecord) {
+    let own = record.id == call.session.id();
+    let now = call.now();
+    let texts = record.texts.lock().clone();
+    let user = record.user.lock().clone();
+    let age = seconds_since(now, record.created_ms);
+    let idle = if own { 0 } else { idle_seconds(now, record) };
+    let number = |value: &std::sync::atomic::AtomicUsize| value.load(Relaxed);
+    // Writing to a vector does not fail.
+    let _ = write!(
+        out,
+        "id={} addr={} laddr={} fd={} name=",
+        record.id, record.address, record.local_address, record.descriptor
+    );
+    out.extend_from_slice(&texts.name);
+    let _ = write!(out, " age={age} idle={idle} flags=");
+    out.extend(letters(record));
+    let argument_bytes =
+        if own { call.args.iter().map(|arg| arg.len()).sum() } else { number(&record.argument_bytes) };
+    let pending = number(&record.reply_bytes);
+    let overflow = pending.saturating_sub(FIRST_BUFFER_BYTES);
+    let _ = write!(
+        out,
+        " db={} sub=0 psub=0 ssub=0 multi={} qbuf={} qbuf-free={} argv-mem={argument_bytes} multi-mem={} rbs={} rbp={} \
+         obl={} oll={} omem={} tot-mem={} events=r cmd={} user={user} redir=-1 resp={} lib-name=",
+        record.db.load(Relaxed),
+        record.multi_count.load(Relaxed),
+        number(&record.query_bytes),
+        number(&record.query_free),
+        number(&record.multi_bytes),
+        number(&record.reply_capacity),
+        number(&record.reply_capacity),
+        pending.min(FIRST_BUFFER_BYTES),
+        record.reply_list_len.load(Relaxed).max(usize::from(overflow > 0)),
+        overflow,
+        number(&record.total_bytes),
+        last_command(call, record, own),
+        record.protocol.load(Relaxed),
+    );
+    out.extend_from_slice(&texts.lib_name);
+    out.extend_from_slice(b" lib-ver=");
+    out.extend_from_slice(&texts.lib_ver);
+    let _ = writeln!(out, " io-thread={}", record.io_thread.load(Relaxed));
+}
+
+fn last_command<'c>(call: &'c Call, record: &ClientRecord, own: bool) -> &'c str {
+    if own {
+        return &call.command.full_name;
+    }
+    match record.last_command.load(Relaxed).checked_sub(1) {
+        Some(id) => &call.engine.commands.get(id).full_name,
+        None => "NULL",
+    }
+}

@@ -1,0 +1,260 @@
+//! Filters of CLIENT LIST and CLIENT KILL: which clients are meant.
+//!
+//! Each filter may be given once (a later one replaces an earlier one of the same kind), most of them also
+//! negated; a client has to pass all of them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_base::number;
+use braid_engine::client::{ClientRecord, client_flags};
+use braid_engine::{Call, CommandError};
+use smallvec::SmallVec;
+
+use super::describe::{FLAG_LETTERS, letters};
+use super::{idle_seconds, seconds_since};
+
+/// What the filters are for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    List,
+    Kill,
+}
+
+/// What a client is there for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ClientType {
+    Normal,
+    Replica,
+    PubSub,
+    Primary,
+}
+
+impl ClientType {
+    fn parse(name: &[u8]) -> Option<ClientType> {
+        Some(match name.to_ascii_lowercase().as_slice() {
+            b"normal" => ClientType::Normal,
+            b"slave" | b"replica" => ClientType::Replica,
+            b"pubsub" => ClientType::PubSub,
+            b"master" | b"primary" => ClientType::Primary,
+            _ => return None,
+        })
+    }
+
+    fn of(record: &ClientRecord) -> ClientType {
+        if record.has(client_flags::PUBSUB) { ClientType::PubSub } else { ClientType::Normal }
+    }
+}
+
+enum Test<'a> {
+    Ids(SmallVec<[u64; 8]>),
+    Type(ClientType),
+    Address(&'a [u8]),
+    LocalAddress(&'a [u8]),
+    Ip(&'a [u8]),
+    User(&'a [u8]),
+    Name(&'a [u8]),
+    LibraryName(&'a [u8]),
+    LibraryVersion(&'a [u8]),
+    Flags(&'a [u8]),
+    Database(u32),
+    /// At least so many seconds old.
+    Age(i64),
+    /// At least so many seconds without a request.
+    Idle(i64),
+}
+
+impl Test<'_> {
+    fn passes(&self, record: &ClientRecord, now_ms: i64) -> bool {
+        match self {
+            Test::Ids(ids) => ids.contains(&record.id),
+            Test::Type(kind) => ClientType::of(record) == *kind,
+            Test::Address(text) => record.address.to_string().as_bytes() == *text,
+            Test::LocalAddress(text) => record.local_address.to_string().as_bytes() == *text,
+            Test::Ip(text) => ip(&record.address.to_string()).as_bytes() == *text,
+            Test::User(name) => record.user.lock().as_bytes() == *name,
+            Test::Name(name) => record.texts.lock().name == *name,
+            Test::LibraryName(name) => record.texts.lock().lib_name == *name,
+            Test::LibraryVersion(version) => record.texts.lock().lib_ver == *version,
+            Test::Flags(wanted) => wanted.iter().all(|letter| letters(record).any(|shown| shown == *letter)),
+            Test::Database(db) => record.db.load(Relaxed) == *db,
+            Test::Age(seconds) => seconds_since(now_ms, record.created_ms) >= *seconds,
+            Test::Idle(seconds) => idle_seconds(now_ms, record) >= *seconds,
+        }
+    }
+}
+
+/// The address without its port.
+fn ip(address: &str) -> &str {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
+/// Filters that a client has to pass.
+pub(super) struct Filters<'a> {
+    /// With whether the test is negated.
+    tests: SmallVec<[(Test<'a>, bool); 4]>,
+    skip_me: bool,
+}
+
+impl<'a> Filters<'a> {
+    /// The filter of CLIENT KILL's old form, which may well mean the calling client.
+    pub(super) fn of_address(address: &'a [u8]) -> Filters<'a> {
+        Filters { tests: [(Test::Address(address), false)].into_iter().collect(), skip_me: false }
+    }
+
+    /// Reads filters.
+    pub(super) fn parse(
+        call: &Call,
+        args: &[&'a [u8]],
+        purpose: Purpose,
+    ) -> Result<Filters<'a>, CommandError> {
+        let mut filters = Filters { tests: SmallVec::new(), skip_me: purpose == Purpose::Kill };
+        let mut rest = args;
+        let mut after_ids = false;
+        while let [name, after @ ..] = rest {
+            let name = name.to_ascii_lowercase();
+            let (name, negated) = match name.strip_prefix(b"not-") {
+                Some(name) if ![&b"maxage"[..], b"idle", b"skipme"].contains(&name) => (name, true),
+                _ => (&name[..], false),
+            };
+            let [value, further @ ..] = after else { return Err(unknown(after_ids, purpose)) };
+            rest = further;
+            if name == b"skipme" {
+                filters.skip_me = match value.to_ascii_lowercase().as_slice() {
+                    b"yes" => true,
+                    b"no" => false,
+                    _ => return Err(CommandError::Syntax),
+                };
+                continue;
+            }
+            let test = if name == b"id" {
+                let ids;
+                (ids, rest) = parse_ids(after, purpose)?;
+                Test::Ids(ids)
+            } else {
+                parse_test(call, name, value)?.ok_or_else(|| unknown(after_ids, purpose))?
+            };
+            after_ids = name == b"id";
+            filters.put(test, negated);
+        }
+        Ok(filters)
+    }
+
+    fn put(&mut self, test: Test<'a>, negated: bool) {
+        let kind = std::mem::discriminant(&test);
+        self.tests.retain(|(other, other_negated)| {
+            std::mem::discriminant(other) != kind || *other_negated != negated
+        });
+        self.tests.push((test, negated));
+    }
+
+    /// The clients that pass, by number; if numbers are asked for, in the order in which they were given.
+    pub(super) fn select(&self, call: &Call) -> Vec<Arc<ClientRecord>> {
+        let ids = self.tests.iter().find_map(|(test, negated)| match test {
+            Test::Ids(ids) if !negated => Some(ids),
+            _ => None,
+        });
+        let mut records = match ids {
+            Some(ids) => ids.iter().filter_map(|id| call.engine.clients.get(*id)).collect(),
+            None => call.engine.clients.all(),
+        };
+        let (now, own) = (call.now(), call.session.id());
+        records.retain(|record| {
+            !(self.skip_me && record.id == own)
+                && self.tests.iter().all(|(test, negated)| test.passes(record, now) != *negated)
+        });
+        records
+    }
+}
+
+/// The error for what is no filter. After CLIENT LIST's numbers it is taken for a number.
+fn unknown(after_ids: bool, purpose: Purpose) -> CommandError {
+    if after_ids && purpose == Purpose::List { invalid_id(purpose) } else { CommandError::Syntax }
+}
+
+fn invalid_id(purpose: Purpose) -> CommandError {
+    CommandError::text(match purpose {
+        Purpose::List => "ERR Invalid client ID",
+        Purpose::Kill => "ERR client-id should be greater than 0",
+    })
+}
+
+/// Numbers up to the first argument that is none. There has to be one.
+fn parse_ids<'s, 'a>(
+    args: &'s [&'a [u8]],
+    purpose: Purpose,
+) -> Result<(SmallVec<[u64; 8]>, &'s [&'a [u8]]), CommandError> {
+    let mut ids = SmallVec::new();
+    let mut rest = args;
+    while let [value, after @ ..] = rest
+        && let Some(id) = number::parse_i64(value)
+    {
+        match u64::try_from(id) {
+            Ok(id) if id > 0 => ids.push(id),
+            // There is no such client, which only KILL minds.
+            _ if purpose == Purpose::List => {}
+            _ => return Err(invalid_id(purpose)),
+        }
+        rest = after;
+    }
+    if rest.len() == args.len() {
+        return Err(invalid_id(purpose));
+    }
+    Ok((ids, rest))
+}
+
+/// A filter with one value; nothing if there is none of this name.
+fn parse_test<'a>(call: &Call, name: &[u8], value: &'a [u8]) -> Result<Option<Test<'a>>, CommandError> {
+    Ok(Some(match name {
+        b"type" => {
+            let error = || CommandError::quoting("ERR Unknown client type '", value, "'");
+            Test::Type(ClientType::parse(value).ok_or_else(error)?)
+        }
+        b"addr" => Test::Address(value),
+        b"laddr" => Test::LocalAddress(value),
+        b"ip" => Test::Ip(value),
+        b"user" if value != b"default" => {
+            return Err(CommandError::quoting("ERR No such user '", value, "'"));
+        }
+        b"user" => Test::User(value),
+        b"name" => Test::Name(value),
+        b"lib-name" => Test::LibraryName(value),
+        b"lib-ver" => Test::LibraryVersion(value),
+        b"flags" => {
+            let known =
+                |letter: &u8| *letter == b'N' || FLAG_LETTERS.iter().any(|(_, known)| known == letter);
+            if !value.iter().all(known) {
+                return Err(CommandError::quoting(
+                    "ERR Unknown flags found in the provided filter: ",
+                    value,
+                    "",
+                ));
+            }
+            Test::Flags(value)
+        }
+        b"db" => Test::Database(parse_database(call, value)?),
+        b"maxage" => Test::Age(parse_seconds("maxage", value)?),
+        b"idle" => Test::Idle(parse_seconds("idle", value)?),
+        _ => return Ok(None),
+    }))
+}
+
+fn parse_database(call: &Call, value: &[u8]) -> Result<u32, CommandError> {
+    let db =
+        number::parse_i64(value).ok_or(CommandError::text("ERR DB is not an integer or out of range"))?;
+    let databases = call.engine.keyspace.databases();
+    u32::try_from(db)
+        .ok()
+        .filter(|&db| db < databases)
+        .ok_or_else(|| CommandError::text(format!("ERR DB number should be between 0 and {}", databases - 1)))
+}
+
+fn parse_seconds(name: &str, value: &[u8]) -> Result<i64, CommandError> {
+    let seconds = number::parse_i64(value)
+        .ok_or_else(|| CommandError::text(format!("ERR {name} is not an integer or out of range")))?;
+    if seconds <= 0 {
+        return Err(CommandError::text(format!("ERR {name} should be greater than 0")));
+    }
+    Ok(seconds)
+}

@@ -1,0 +1,290 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_engine::client::{Address, ClientRecord, Message, client_flags};
+use braid_engine::mailbox::Mailbox;
+use braid_engine::session::ReplyMode;
+
+use crate::testing::{Tester, check, check_resp3};
+
+#[test]
+fn names_and_numbers() {
+    check(&[
+        ("CLIENT ID", ":1\r\n"),
+        ("CLIENT GETNAME", "$-1\r\n"),
+        ("CLIENT SETNAME one", "+OK\r\n"),
+        ("client getname", "$3\r\none\r\n"),
+        (
+            "CLIENT SETNAME \"a b\"",
+            "-ERR Client names cannot contain spaces, newlines or special characters.\r\n",
+        ),
+        ("CLIENT SETNAME \"\"", "+OK\r\n"),
+        ("CLIENT GETNAME", "$-1\r\n"),
+        ("CLIENT SETINFO lib-NAME lib", "+OK\r\n"),
+        ("CLIENT SETINFO nosuch x", "-ERR Unrecognized option 'nosuch'\r\n"),
+        (
+            "CLIENT SETINFO lib-VER \"1 2\"",
+            "-ERR lib-VER cannot contain spaces, newlines or special characters.\r\n",
+        ),
+        ("CLIENT NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.\r\n"),
+        ("CLIENT", "-ERR wrong number of arguments for 'client' command\r\n"),
+        ("CLIENT KILL", "-ERR wrong number of arguments for 'client|kill' command\r\n"),
+    ]);
+}
+
+/// The line of CLIENT INFO without what changes from run to run.
+fn info(tester: &mut Tester) -> String {
+    let reply = tester.run("CLIENT INFO");
+    let line = reply.split("\r\n").nth(1).expect("a line").to_owned();
+    assert!(line.ends_with('\n'));
+    line.trim_end().to_owned()
+}
+
+#[test]
+fn description() {
+    let mut tester = Tester::new();
+    let expected = "id=1 addr=?:0 laddr=?:0 fd=-1 name= age=0 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=0 \
+                    qbuf-free=0 argv-mem=10 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=client|info \
+                    user=default redir=-1 resp=2 lib-name= lib-ver= io-thread=0";
+    assert_eq!(info(&mut tester), expected);
+    for line in [
+        "SELECT 4",
+        "HELLO 2 SETNAME n",
+        "CLIENT NO-TOUCH ON",
+        "CLIENT NO-EVICT ON",
+        "CLIENT SETINFO LIB-VER 1",
+    ] {
+        assert!(!tester.run(line).starts_with('-'), "{line}");
+    }
+    let line = info(&mut tester);
+    assert!(
+        line.contains(" name=n ") && line.contains(" flags=eT db=4 ") && line.contains(" lib-ver=1 "),
+        "{line}"
+    );
+    let other = tester.client();
+    tester.run_as(other, "GET x");
+    let list = tester.run("CLIENT LIST");
+    assert!(
+        list.contains("\nid=2 ") && list.contains(" cmd=get ") && list.contains(" cmd=client|list "),
+        "{list}"
+    );
+    check_resp3(&[("CLIENT LIST ID 99", "=4\r\ntxt:\r\n")]);
+}
+
+#[test]
+fn output_beyond_the_first_buffer_is_shown_apart() {
+    let mut tester = Tester::new();
+    tester.session(0).record.reply_bytes.store(20_000, Relaxed);
+    let line = info(&mut tester);
+    assert!(line.contains(" obl=16384 oll=1 omem=3616 "), "{line}");
+}
+
+/// The numbers that CLIENT LIST shows with these filters, or the error.
+fn listed(tester: &mut Tester, filters: &str) -> String {
+    let reply = tester.run(&format!("CLIENT LIST {filters}"));
+    if reply.starts_with('-') {
+        return reply.trim_end().to_owned();
+    }
+    let id = |line: &str| {
+        line.trim_start().strip_prefix("id=").map(|rest| rest.split(' ').next().unwrap_or("").to_owned())
+    };
+    reply.split('\n').filter_map(id).collect::<Vec<_>>().join(" ")
+}
+
+fn with_three_clients() -> Tester {
+    let mut tester = Tester::new();
+    let (second, third) = (tester.client(), tester.client());
+    tester.run_as(second, "CLIENT SETNAME two");
+    tester.run_as(second, "SELECT 2");
+    tester.run_as(third, "CLIENT SETINFO LIB-NAME lib");
+    tester.run_as(third, "MULTI");
+    tester.session(third).record.last_active_ms.fetch_sub(30_000, Relaxed);
+    tester
+}
+
+#[test]
+fn filters() {
+    let mut tester = with_three_clients();
+    for (filters, expected) in [
+        ("", "1 2 3"),
+        ("TYPE normal", "1 2 3"),
+        ("TYPE pubsub", ""),
+        ("NOT-TYPE REPLICA", "1 2 3"),
+        ("ID 3 1 3 77", "3 1 3"),
+        ("ID 0", ""),
+        ("ID -5 2", "2"),
+        ("NOT-ID 1 3", "2"),
+        ("ID 1 2 3 NAME two", "2"),
+        ("NAME two", "2"),
+        ("NOT-NAME two", "1 3"),
+        ("DB 2", "2"),
+        ("LIB-NAME lib", "3"),
+        ("LIB-VER \"\" SKIPME yes", "2 3"),
+        ("FLAGS x", "3"),
+        ("FLAGS N NOT-DB 0", "2"),
+        ("IDLE 20", "3"),
+        ("MAXAGE 1000", ""),
+        ("ADDR ?:0", "1 2 3"),
+        ("LADDR 1.2.3.4:5", ""),
+        ("NOT-IP ?", ""),
+        ("USER default", "1 2 3"),
+        ("NAME x NAME two", "2"),
+        ("USER nosuch", "-ERR No such user 'nosuch'"),
+        ("TYPE nosuch", "-ERR Unknown client type 'nosuch'"),
+        ("TYPE", "-ERR syntax error"),
+        ("ID", "-ERR syntax error"),
+        ("ID x", "-ERR Invalid client ID"),
+        ("ID 1 x", "-ERR Invalid client ID"),
+        ("ID 1 x 2", "-ERR Invalid client ID"),
+        ("NOSUCH x", "-ERR syntax error"),
+        ("NOT-IDLE 1", "-ERR syntax error"),
+        ("SKIPME maybe", "-ERR syntax error"),
+        ("FLAGS ?", "-ERR Unknown flags found in the provided filter: ?"),
+        ("DB 16", "-ERR DB number should be between 0 and 15"),
+        ("DB x", "-ERR DB is not an integer or out of range"),
+        ("IDLE 0", "-ERR idle should be greater than 0"),
+        ("MAXAGE x", "-ERR maxage is not an integer or out of range"),
+    ] {
+        assert_eq!(listed(&mut tester, filters), expected, "CLIENT LIST {filters}");
+    }
+}
+
+#[test]
+fn a_killed_client_is_told_and_gone() {
+    let mut tester = with_three_clients();
+    let mailbox = Arc::new(Mailbox::new().unwrap());
+    let record = Arc::clone(&tester.session(1).record);
+    record.set_mailbox(&mailbox);
+    tester.check(&[("CLIENT KILL ID 2", ":1\r\n"), ("CLIENT KILL ID 2", ":0\r\n")]);
+    assert!(matches!(mailbox.take(), Some(Message::Kill(2))));
+    assert!(mailbox.take().is_none() && record.has(client_flags::CLOSE_NOW));
+    assert_eq!(listed(&mut tester, ""), "1 3");
+    assert_eq!(tester.engine.clients.count(), 2);
+    tester.check(&[("CLIENT KILL TYPE normal LIB-NAME lib", ":1\r\n")]);
+    assert_eq!(listed(&mut tester, ""), "1");
+    assert!(!tester.session(0).close_after_reply);
+}
+
+#[test]
+fn forms_of_kill() {
+    let mut tester = Tester::new();
+    let path = Address::Unix("/tmp/s".into());
+    let id = tester.engine.clients.next_id();
+    tester.engine.clients.add(Arc::new(ClientRecord::new(id, 9, path.clone(), path, 0)));
+    tester.check(&[
+        ("CLIENT KILL 1.2.3.4:5", "-ERR No such client\r\n"),
+        ("CLIENT KILL ID 0", "-ERR client-id should be greater than 0\r\n"),
+        ("CLIENT KILL ID x", "-ERR client-id should be greater than 0\r\n"),
+        ("CLIENT KILL ID 9 foo", "-ERR syntax error\r\n"),
+        ("CLIENT KILL MAXAGE 0", "-ERR maxage should be greater than 0\r\n"),
+        ("CLIENT KILL NOSUCH x", "-ERR syntax error\r\n"),
+        ("CLIENT KILL USER nosuch", "-ERR No such user 'nosuch'\r\n"),
+        ("CLIENT KILL SKIPME yes ID 1", ":0\r\n"),
+        ("CLIENT KILL /tmp/s:0", "+OK\r\n"),
+        ("CLIENT KILL /tmp/s:0", "-ERR No such client\r\n"),
+        ("CLIENT KILL ADDR ?:0", ":0\r\n"),
+        ("CLIENT KILL ADDR ?:0 SKIPME no", ":1\r\n"),
+    ]);
+    assert!(tester.session(0).close_after_reply);
+    let mut tester = Tester::new();
+    tester.check(&[("CLIENT KILL ?:0", "+OK\r\n")]);
+    assert!(tester.session(0).close_after_reply);
+}
+
+#[test]
+fn replies_are_switched_off_and_on() {
+    check(&[
+        ("CLIENT REPLY OFF", ""),
+        ("SET a 1", ""),
+        ("NOSUCH", ""),
+        ("CLIENT REPLY SKIP", ""),
+        ("PING", ""),
+        ("CLIENT REPLY ON", "+OK\r\n"),
+        ("GET a", "$1\r\n1\r\n"),
+        ("CLIENT REPLY SKIP", ""),
+        ("PING", ""),
+        ("PING", "+PONG\r\n"),
+        ("CLIENT REPLY SKIP", ""),
+        ("CLIENT REPLY ON", "+OK\r\n"),
+        ("CLIENT REPLY NOSUCH", "-ERR syntax error\r\n"),
+        ("CLIENT REPLY OFF", ""),
+        ("RESET", "+RESET\r\n"),
+    ]);
+    let mut tester = Tester::new();
+    tester.run("CLIENT REPLY OFF");
+    assert_eq!(tester.session(0).reply_mode, ReplyMode::Off);
+}
+
+#[test]
+fn switches() {
+    let mut tester = Tester::new();
+    tester.check(&[
+        ("CLIENT NO-EVICT on", "+OK\r\n"),
+        ("CLIENT NO-TOUCH On", "+OK\r\n"),
+        ("CLIENT NO-TOUCH maybe", "-ERR syntax error\r\n"),
+        ("CLIENT NO-EVICT maybe", "-ERR syntax error\r\n"),
+    ]);
+    assert!(tester.session(0).no_evict && tester.session(0).no_touch);
+    tester.check(&[("CLIENT NO-EVICT off", "+OK\r\n"), ("CLIENT NO-TOUCH OFF", "+OK\r\n")]);
+    assert!(!tester.session(0).no_evict && !tester.session(0).no_touch);
+}
+
+#[test]
+fn pausing() {
+    let mut tester = Tester::new();
+    tester.check(&[
+        ("CLIENT PAUSE x", "-ERR timeout is not an integer or out of range\r\n"),
+        ("CLIENT PAUSE 1.5", "-ERR timeout is not an integer or out of range\r\n"),
+        ("CLIENT PAUSE -1", "-ERR timeout is negative\r\n"),
+        ("CLIENT PAUSE 9223372036854775807", "-ERR timeout is out of range\r\n"),
+        ("CLIENT PAUSE 10 SOME", "-ERR CLIENT PAUSE mode must be WRITE or ALL\r\n"),
+        ("SET k v", "+OK\r\n"),
+        ("CLIENT PAUSE 60000 write", "+OK\r\n"),
+        ("SET k w", ""),
+        ("GET k", "$1\r\nv\r\n"),
+        ("MULTI", "+OK\r\n"),
+        ("SET k w", "+QUEUED\r\n"),
+        ("EXEC", ""),
+        ("DISCARD", "+OK\r\n"),
+        ("CLIENT UNPAUSE", "+OK\r\n"),
+        ("SET k w", "+OK\r\n"),
+        ("CLIENT PAUSE 20", "+OK\r\n"),
+        ("GET k", ""),
+    ]);
+    std::thread::sleep(std::time::Duration::from_millis(25));
+    tester.check(&[("GET k", "$1\r\nw\r\n")]);
+    let messages: Vec<_> = tester.engine.mailboxes.iter().filter_map(|mailbox| mailbox.take()).collect();
+    assert_eq!(messages.len(), tester.engine.mailboxes.len());
+    assert!(messages.iter().all(|message| matches!(message, Message::Resume)));
+}
+
+#[test]
+fn unblocking() {
+    let mut tester = with_three_clients();
+    tester.check(&[
+        ("CLIENT UNBLOCK x", "-ERR value is not an integer or out of range\r\n"),
+        ("CLIENT UNBLOCK 2 NOSUCH", "-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR\r\n"),
+        ("CLIENT UNBLOCK 99", ":0\r\n"),
+        ("CLIENT UNBLOCK -2", ":0\r\n"),
+        ("CLIENT UNBLOCK 2", ":0\r\n"),
+    ]);
+    let mailbox = Arc::new(Mailbox::new().unwrap());
+    let record = Arc::clone(&tester.session(1).record);
+    record.set_mailbox(&mailbox);
+    record.set_flag(client_flags::BLOCKED, true);
+    tester.check(&[("CLIENT UNBLOCK 2 error", ":1\r\n"), ("CLIENT UNBLOCK 2", ":1\r\n")]);
+    assert!(matches!(mailbox.take(), Some(Message::Unblock { id: 2, error: true })));
+    assert!(matches!(mailbox.take(), Some(Message::Unblock { id: 2, error: false })));
+}
+
+#[test]
+fn help_is_framed() {
+    let mut tester = Tester::new();
+    for container in ["CLIENT", "OBJECT"] {
+        let reply = tester.run(&format!("{container} HELP"));
+        let first = format!("+{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n");
+        assert!(reply.contains(&first) && reply.ends_with("+HELP\r\n+    Print this help.\r\n"), "{reply}");
+        let lines = reply.lines().count() - 1;
+        assert!(reply.starts_with(&format!("*{lines}\r\n")));
+    }
+}

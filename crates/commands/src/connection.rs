@@ -1,0 +1,283 @@
+//! Commands on the connection itself: greeting, authentication, choice of protocol and database, ends.
+//!
+//! There is one user, `default`, whose password is `requirepass`. Passwords are compared in constant time and
+//! never logged.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_base::digest::constant_time_eq;
+use braid_base::number;
+use braid_engine::client::client_flags;
+use braid_engine::session::ReplyMode;
+use braid_engine::{
+    COMPATIBLE_VERSION, Call, CommandError, CommandResult, Flags, Group, Scope, Spec, dispatch,
+};
+use braid_resp::reply::Protocol;
+
+use crate::keys::{database, small_integer_arg};
+
+const ANY_TIME: Flags = Flags::LOADING.and(Flags::STALE);
+const QUICK: Flags = ANY_TIME.and(Flags::FAST);
+/// Commands that a client may send before it has authenticated.
+const UNAUTHENTICATED: Flags = QUICK.and(Flags::NOSCRIPT).and(Flags::NO_AUTH).and(Flags::ALLOW_BUSY);
+
+/// The one user.
+const DEFAULT_USER: &str = "default";
+
+/// The family.
+pub const COMMANDS: &[Spec] = &[
+    Spec::new("auth", Group::Connection, auth)
+        .at_least(2)
+        .flags(UNAUTHENTICATED.and(Flags::SENTINEL))
+        .docs(
+            "1.0.0",
+            "Authenticates the connection.",
+            "O(N) where N is the number of passwords defined for the user",
+        )
+        .syntax("[username:string] password:string")
+        .history(&[("6.0.0", "Takes a user name too, as the ACL wants it.")]),
+    Spec::new("echo", Group::Connection, echo)
+        .exactly(2)
+        .flags(QUICK)
+        .docs("1.0.0", "Returns its argument.", "O(1)")
+        .syntax("message:string"),
+    Spec::new("hello", Group::Connection, hello)
+        .at_least(1)
+        .flags(UNAUTHENTICATED.and(Flags::SENTINEL))
+        .docs("6.0.0", "Chooses the protocol and describes server and connection.", "O(1)")
+        .syntax(
+            "[arguments:{protover:integer [AUTH auth:{username:string password:string}] [SETNAME clientname:string]}]",
+        )
+        .history(&[("6.2.0", "The protocol version may be left out; then only the description is returned.")]),
+    Spec::new("ping", Group::Connection, ping)
+        .at_least(1)
+        .flags(Flags::FAST.and(Flags::SENTINEL))
+        .docs("1.0.0", "Returns PONG, or its argument.", "O(1)")
+        .syntax("[message:string]")
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
+    Spec::new("quit", Group::Connection, quit)
+        .at_least(1)
+        .flags(UNAUTHENTICATED)
+        .docs("1.0.0", "Closes the connection.", "O(1)")
+        .deprecated("7.2.0", "just closing the connection"),
+    Spec::new("reset", Group::Connection, reset)
+        .exactly(1)
+        .flags(UNAUTHENTICATED)
+        .scope(Scope::Walk)
+        .docs("6.2.0", "Brings the connection into the state of a new one.", "O(1)"),
+    Spec::new("select", Group::Connection, select)
+        .exactly(2)
+        .flags(QUICK)
+        .docs("1.0.0", "Chooses the database of the connection.", "O(1)")
+        .syntax("index:integer"),
+];
+
+fn ping(call: &mut Call) -> CommandResult {
+    let message = match call.args {
+        [_] => None,
+        [_, message] => Some(*message),
+        _ => return Err(call.wrong_arity()),
+    };
+    if call.reply.protocol == Protocol::Resp2 && call.session.record.has(client_flags::PUBSUB) {
+        // A RESP2 client that listens could not tell a plain reply from a message.
+        call.reply.array(2);
+        call.reply.bulk(b"pong");
+        call.reply.bulk(message.unwrap_or_default());
+        return Ok(());
+    }
+    match message {
+        None => call.reply.simple("PONG"),
+        Some(message) => reply_argument(call, message),
+    }
+    Ok(())
+}
+
+fn echo(call: &mut Call) -> CommandResult {
+    let message = call.args[1];
+    reply_argument(call, message);
+    Ok(())
+}
+
+fn reply_argument(call: &mut Call, argument: &[u8]) {
+    match call.blob_of(argument) {
+        Some(blob) => call.reply.bulk_blob(&blob),
+        None => call.reply.bulk(argument),
+    }
+}
+
+fn select(call: &mut Call) -> CommandResult {
+    let number = small_integer_arg(call, 1)?;
+    let db = database(call, number)?;
+    call.session.select(db);
+    call.reply.ok();
+    Ok(())
+}
+
+fn quit(call: &mut Call) -> CommandResult {
+    call.session.close();
+    call.reply.ok();
+    Ok(())
+}
+
+fn wrong_password() -> CommandError {
+    CommandError::text("WRONGPASS invalid username-password pair or user is disabled.")
+}
+
+/// Checks name and password; the session then belongs to the user.
+fn authenticate(call: &mut Call, user: &[u8], password: &[u8]) -> CommandResult {
+    let required = call.engine.config.requirepass();
+    let right = required.is_empty() || constant_time_eq(required.as_bytes(), password);
+    if user != DEFAULT_USER.as_bytes() || !right {
+        return Err(wrong_password());
+    }
+    call.session.set_authenticated(true);
+    *call.session.record.user.lock() = DEFAULT_USER.into();
+    Ok(())
+}
+
+fn auth(call: &mut Call) -> CommandResult {
+    match *call.args {
+        [_, password] => {
+            if call.engine.config.requirepass().is_empty() {
+                return Err(CommandError::text(
+                    "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
+                     configuration is correct?",
+                ));
+            }
+            authenticate(call, DEFAULT_USER.as_bytes(), password)?;
+        }
+        [_, user, password] => authenticate(call, user, password)?,
+        _ => return Err(CommandError::Syntax),
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// A name that CLIENT LIST can show: no spaces, nothing but printable ASCII.
+pub(crate) fn is_showable(text: &[u8]) -> bool {
+    text.iter().all(u8::is_ascii_graphic)
+}
+
+/// Checks a client's name.
+pub(crate) fn check_name(name: &[u8]) -> CommandResult {
+    if is_showable(name) {
+        return Ok(());
+    }
+    Err(CommandError::text("ERR Client names cannot contain spaces, newlines or special characters."))
+}
+
+/// The options of HELLO.
+#[derive(Default)]
+struct Greeting<'a> {
+    protocol: Option<Protocol>,
+    credentials: Option<(&'a [u8], &'a [u8])>,
+    name: Option<&'a [u8]>,
+}
+
+impl<'a> Greeting<'a> {
+    fn parse(args: &[&'a [u8]]) -> Result<Greeting<'a>, CommandError> {
+        let mut greeting = Greeting::default();
+        let [version, options @ ..] = args else { return Ok(greeting) };
+        let version = number::parse_i64(version)
+            .ok_or(CommandError::text("ERR Protocol version is not an integer or out of range"))?;
+        greeting.protocol = Some(match version {
+            2 => Protocol::Resp2,
+            3 => Protocol::Resp3,
+            _ => return Err(CommandError::text("NOPROTO unsupported protocol version")),
+        });
+        let mut rest = options;
+        while let [option, after @ ..] = rest {
+            let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
+            rest = match after {
+                [user, password, after @ ..] if is("auth") => {
+                    greeting.credentials = Some((user, password));
+                    after
+                }
+                [name, after @ ..] if is("setname") => {
+                    check_name(name)?;
+                    greeting.name = Some(name);
+                    after
+                }
+                _ => return Err(CommandError::quoting("ERR Syntax error in HELLO option '", option, "'")),
+            };
+        }
+        Ok(greeting)
+    }
+}
+
+fn hello(call: &mut Call) -> CommandResult {
+    let greeting = Greeting::parse(&call.args[1..])?;
+    if let Some((user, password)) = greeting.credentials {
+        authenticate(call, user, password)?;
+    }
+    if !call.session.authenticated {
+        return Err(CommandError::text(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
+             <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+        ));
+    }
+    if let Some(name) = greeting.name {
+        call.session.record.edit_texts(|texts| texts.name = name.to_vec());
+    }
+    if let Some(protocol) = greeting.protocol {
+        speak(call, protocol);
+    }
+    let version = version_of(call.reply.protocol);
+    let mode = if call.engine.config.cluster_enabled() { "cluster" } else { "standalone" };
+    let id = i64::try_from(call.session.id()).unwrap_or(i64::MAX);
+    let reply = &mut *call.reply;
+    reply.map(7);
+    let mut text = |name: &str, value: &str| {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    };
+    text("server", "redis");
+    text("version", COMPATIBLE_VERSION);
+    reply.bulk(b"proto");
+    reply.integer(i64::from(version));
+    reply.bulk(b"id");
+    reply.integer(id);
+    let mut text = |name: &str, value: &str| {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    };
+    text("mode", mode);
+    text("role", "master");
+    reply.bulk(b"modules");
+    reply.array(0);
+    Ok(())
+}
+
+fn version_of(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Resp2 => 2,
+        Protocol::Resp3 => 3,
+    }
+}
+
+fn speak(call: &mut Call, protocol: Protocol) {
+    call.reply.protocol = protocol;
+    call.session.record.protocol.store(version_of(protocol), Relaxed);
+}
+
+fn reset(call: &mut Call) -> CommandResult {
+    dispatch::discard(call.engine, call.keyspace.context, call.session);
+    speak(call, Protocol::Resp2);
+    let no_password = call.engine.config.requirepass().is_empty();
+    let session = &mut *call.session;
+    session.select(0);
+    session.set_authenticated(no_password);
+    session.reply_mode = ReplyMode::On;
+    session.no_touch = false;
+    session.no_evict = false;
+    let record = &session.record;
+    record.set_flag(client_flags::NO_TOUCH | client_flags::NO_EVICT, false);
+    *record.user.lock() = DEFAULT_USER.into();
+    // What the client's library said of itself still holds.
+    record.edit_texts(|texts| texts.name.clear());
+    call.reply.simple("RESET");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

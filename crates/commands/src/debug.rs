@@ -1,0 +1,3 @@
+//! Being written.
+use braid_engine::Spec;
+pub const COMMANDS: &[Spec] = &[];

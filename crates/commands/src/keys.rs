@@ -1,0 +1,493 @@
+//! Commands on keys of any type, and on whole databases.
+//!
+//! Flow: the dispatcher holds the locks of the named keys (FLUSHDB, FLUSHALL and SWAPDB: of everything; KEYS:
+//! all shards for reading). DBSIZE and RANDOMKEY walk the shards themselves, one lock at a time.
+//!
+//! What is past its expiry is never seen here, whether or not somebody has removed it yet.
+
+use braid_base::{glob, number};
+use braid_engine::{
+    Call, Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope, Spec,
+};
+use braid_keyspace::{Entry, Txn, eviction, scan};
+
+const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO)];
+const READ_SECOND: &[KeySpec] = &[KeySpec::at(2, KeyFlags::RO)];
+const READ_ALL: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::RO)];
+const DELETE_ALL: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::RM.and(KeyFlags::DELETE))];
+const MOVED: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS);
+const SUM_OF_SHARDS: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
+const ON_ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
+const DATABASE_WIDE: Category = Category::KEYSPACE.and(Category::DANGEROUS);
+const FLUSH_HISTORY: &[(&str, &str)] = &[
+    ("4.0.0", "New modifier `ASYNC`."),
+    ("6.2.0", "New modifier `SYNC`, for when `ASYNC` is the configured default."),
+];
+
+/// The family.
+pub const COMMANDS: &[Spec] = &[
+    Spec::new("copy", Group::Generic, copy)
+        .at_least(3)
+        .flags(Flags::WRITE.and(Flags::DENYOOM))
+        .keys(&[
+            KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS)),
+            KeySpec::at(2, KeyFlags::OW.and(KeyFlags::UPDATE)),
+        ])
+        .docs(
+            "6.2.0",
+            "Gives another key a copy of a key's value.",
+            "O(N) worst case for collections, where N is the number of nested items. O(1) for string values.",
+        )
+        .syntax("source:key#0 destination:key#1 [DB destination-db:integer] [REPLACE]"),
+    Spec::new("dbsize", Group::Server, dbsize)
+        .exactly(1)
+        .flags(Flags::READONLY.and(Flags::FAST))
+        .categories(Category::KEYSPACE)
+        .scope(Scope::Walk)
+        .docs("1.0.0", "Counts the keys of the selected database.", "O(1)")
+        .tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
+    Spec::new("del", Group::Generic, delete)
+        .at_least(2)
+        .flags(Flags::WRITE)
+        .keys(DELETE_ALL)
+        .docs(
+            "1.0.0",
+            "Removes keys.",
+            "O(N) where N is the number of keys; collections are freed in the background",
+        )
+        .syntax("key:key#0...")
+        .tips(SUM_OF_SHARDS),
+    Spec::new("exists", Group::Generic, exists)
+        .at_least(2)
+        .flags(Flags::READONLY.and(Flags::FAST))
+        .keys(READ_ALL)
+        .docs(
+            "1.0.0",
+            "Counts how many of the given keys are there.",
+            "O(N) where N is the number of keys to check.",
+        )
+        .syntax("key:key#0...")
+        .history(&[("3.0.3", "Takes several keys.")])
+        .tips(SUM_OF_SHARDS),
+    Spec::new("flushall", Group::Server, flushall)
+        .at_least(1)
+        .flags(Flags::WRITE)
+        .categories(DATABASE_WIDE)
+        .scope(Scope::World)
+        .docs(
+            "1.0.0",
+            "Removes the keys of all databases.",
+            "O(N) where N is the total number of keys in all databases",
+        )
+        .syntax("[flush-type:(ASYNC|SYNC)]")
+        .history(FLUSH_HISTORY)
+        .tips(ON_ALL_SHARDS),
+    Spec::new("flushdb", Group::Server, flushdb)
+        .at_least(1)
+        .flags(Flags::WRITE)
+        .categories(DATABASE_WIDE)
+        .scope(Scope::World)
+        .docs(
+            "1.0.0",
+            "Removes the keys of the selected database.",
+            "O(N) where N is the number of keys in the selected database",
+        )
+        .syntax("[flush-type:(ASYNC|SYNC)]")
+        .history(FLUSH_HISTORY)
+        .tips(ON_ALL_SHARDS),
+    Spec::new("keys", Group::Generic, keys)
+        .exactly(2)
+        .flags(Flags::READONLY)
+        .categories(Category::DANGEROUS)
+        .scope(Scope::AllKeys)
+        .docs(
+            "1.0.0",
+            "Lists the keys whose names match a pattern.",
+            "O(N) with N being the number of keys in the database",
+        )
+        .syntax("pattern:pattern")
+        .tips(&["request_policy:all_shards", "nondeterministic_output_order"]),
+    Spec::new("move", Group::Generic, move_key)
+        .exactly(3)
+        .flags(Flags::WRITE.and(Flags::FAST))
+        .keys(&[KeySpec::at(1, MOVED.and(KeyFlags::UPDATE))])
+        .docs("1.0.0", "Moves a key to another database, unless it is there already.", "O(1)")
+        .syntax("key:key#0 db:integer"),
+    Spec::container("object", Group::Generic, OBJECT).docs(
+        "2.2.3",
+        "Groups commands that look into how a value is kept.",
+        "Depends on subcommand.",
+    ),
+    Spec::new("randomkey", Group::Generic, randomkey)
+        .exactly(1)
+        .flags(Flags::READONLY)
+        .scope(Scope::Walk)
+        .docs("1.0.0", "Returns the name of some key of the selected database.", "O(1)")
+        .tips(&["request_policy:all_shards", "response_policy:special", "nondeterministic_output"]),
+    Spec::new("rename", Group::Generic, rename)
+        .exactly(3)
+        .flags(Flags::WRITE)
+        .keys(&[
+            KeySpec::at(1, MOVED.and(KeyFlags::DELETE)),
+            KeySpec::at(2, KeyFlags::OW.and(KeyFlags::UPDATE)),
+        ])
+        .docs("1.0.0", "Gives a key another name, replacing a key of that name.", "O(1)")
+        .syntax("key:key#0 newkey:key#1"),
+    Spec::new("renamenx", Group::Generic, renamenx)
+        .exactly(3)
+        .flags(Flags::WRITE.and(Flags::FAST))
+        .keys(&[
+            KeySpec::at(1, MOVED.and(KeyFlags::DELETE)),
+            KeySpec::at(2, KeyFlags::OW.and(KeyFlags::INSERT)),
+        ])
+        .docs("1.0.0", "Gives a key another name, unless there is a key of that name.", "O(1)")
+        .syntax("key:key#0 newkey:key#1")
+        .history(&[("3.2.0", "Equal names are no longer an error.")]),
+    Spec::new("swapdb", Group::Server, swapdb)
+        .exactly(3)
+        .flags(Flags::WRITE.and(Flags::FAST))
+        .categories(DATABASE_WIDE)
+        .scope(Scope::World)
+        .docs(
+            "4.0.0",
+            "Exchanges the contents of two databases.",
+            "O(N) where N is the count of clients watching or blocking on keys from both databases.",
+        )
+        .syntax("index1:integer index2:integer"),
+    Spec::new("touch", Group::Generic, touch)
+        .at_least(2)
+        .flags(Flags::READONLY.and(Flags::FAST))
+        .keys(READ_ALL)
+        .docs(
+            "3.2.1",
+            "Marks keys as used now and counts those that are there.",
+            "O(N) where N is the number of keys that will be touched.",
+        )
+        .syntax("key:key#0...")
+        .tips(SUM_OF_SHARDS),
+    Spec::new("type", Group::Generic, type_name)
+        .exactly(2)
+        .flags(Flags::READONLY.and(Flags::FAST))
+        .keys(READ_ONE)
+        .docs("1.0.0", "Returns the type of the value at a key.", "O(1)")
+        .syntax("key:key#0"),
+    Spec::new("unlink", Group::Generic, delete)
+        .at_least(2)
+        .flags(Flags::WRITE.and(Flags::FAST))
+        .keys(DELETE_ALL)
+        .docs(
+            "4.0.0",
+            "Removes keys and leaves freeing their memory to the background.",
+            "O(1) for each key removed regardless of its size.",
+        )
+        .syntax("key:key#0...")
+        .tips(SUM_OF_SHARDS),
+];
+
+const OBJECT: &[Spec] = &[
+    object("encoding", object_encoding).docs(
+        "2.2.3",
+        "Names the form in which a key's value is kept.",
+        "O(1)",
+    ),
+    object("freq", object_freq).docs(
+        "4.0.0",
+        "Returns how often a key is used, on a logarithmic scale.",
+        "O(1)",
+    ),
+    Spec::new("help", Group::Generic, object_help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
+        "6.2.0",
+        "Lists the subcommands.",
+        "O(1)",
+    ),
+    object("idletime", object_idletime).docs(
+        "2.2.3",
+        "Returns the seconds since a key was used last.",
+        "O(1)",
+    ),
+    object("refcount", object_refcount).docs(
+        "2.2.3",
+        "Returns the number of references to a key's value.",
+        "O(1)",
+    ),
+];
+
+const fn object(name: &'static str, handler: braid_engine::spec::Handler) -> Spec {
+    Spec::new(name, Group::Generic, handler)
+        .exactly(3)
+        .flags(Flags::READONLY)
+        .keys(READ_SECOND)
+        .syntax("key:key#0")
+        .tips(&["nondeterministic_output"])
+}
+
+/// The entry of a key: counts as a look-up, but does not mark the key as used.
+pub(crate) fn look<'k>(keyspace: &'k Txn<'_>, key: &[u8]) -> Option<Entry<'k>> {
+    let found = keyspace.peek(key);
+    let counters = &keyspace.context.counters;
+    if found.is_some() {
+        counters.hits.add(1)
+    } else {
+        counters.misses.add(1)
+    }
+    found
+}
+
+/// An argument as a 32-bit integer.
+pub(crate) fn small_integer_arg(call: &Call, index: usize) -> Result<i32, CommandError> {
+    i32::try_from(call.integer_arg(index)?).map_err(|_| {
+        let (least, most) = (i32::MIN, i32::MAX);
+        CommandError::text(format!("ERR value is out of range, value must between {least} and {most}"))
+    })
+}
+
+/// A number as that of a database.
+pub(crate) fn database(call: &Call, number: i32) -> Result<u32, CommandError> {
+    u32::try_from(number)
+        .ok()
+        .filter(|&db| db < call.engine.keyspace.databases())
+        .ok_or(CommandError::text("ERR DB index is out of range"))
+}
+
+fn same_object() -> CommandError {
+    CommandError::text("ERR source and destination objects are the same")
+}
+
+fn delete(call: &mut Call) -> CommandResult {
+    let mut deleted = 0;
+    for key in &call.args[1..] {
+        deleted += i64::from(call.keyspace.delete(key));
+    }
+    call.reply.integer(deleted);
+    Ok(())
+}
+
+fn exists(call: &mut Call) -> CommandResult {
+    let found = call.args[1..].iter().filter(|key| look(call.keyspace, key).is_some()).count();
+    call.reply.integer(found as i64);
+    Ok(())
+}
+
+fn touch(call: &mut Call) -> CommandResult {
+    let found = call.args[1..].iter().filter(|key| call.keyspace.read(key).is_some()).count();
+    call.reply.integer(found as i64);
+    Ok(())
+}
+
+fn type_name(call: &mut Call) -> CommandResult {
+    let name = look(call.keyspace, call.args[1]).map_or("none", |entry| entry.value_type().name());
+    call.reply.simple(name);
+    Ok(())
+}
+
+/// Renames; `None` if the new name is taken and `replace` is false. Equal names count as taken.
+fn rename_to(call: &mut Call, replace: bool) -> Result<Option<()>, CommandError> {
+    let (from, to) = (call.args[1], call.args[2]);
+    if call.keyspace.write(from).is_none() {
+        return Err(CommandError::NoSuchKey);
+    }
+    if from == to {
+        return Ok(replace.then_some(()));
+    }
+    if !replace && call.keyspace.peek(to).is_some() {
+        return Ok(None);
+    }
+    let db = call.keyspace.db();
+    call.keyspace.rename(from, db, to);
+    Ok(Some(()))
+}
+
+fn rename(call: &mut Call) -> CommandResult {
+    rename_to(call, true)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn renamenx(call: &mut Call) -> CommandResult {
+    let renamed = rename_to(call, false)?.is_some();
+    call.reply.integer(i64::from(renamed));
+    Ok(())
+}
+
+/// True if a key is there in another database. The key has to be in the lock set, which holds for all
+/// databases.
+fn is_in(call: &mut Call, db: u32, key: &[u8]) -> bool {
+    let own = call.keyspace.db();
+    call.keyspace.set_db(db);
+    let found = call.keyspace.peek(key).is_some();
+    call.keyspace.set_db(own);
+    found
+}
+
+fn move_key(call: &mut Call) -> CommandResult {
+    let key = call.args[1];
+    let number = small_integer_arg(call, 2)?;
+    let target = database(call, number)?;
+    if target == call.keyspace.db() {
+        return Err(same_object());
+    }
+    let moved = !is_in(call, target, key) && call.keyspace.rename(key, target, key);
+    call.reply.integer(i64::from(moved));
+    Ok(())
+}
+
+fn copy(call: &mut Call) -> CommandResult {
+    let (from, to) = (call.args[1], call.args[2]);
+    let (mut target, mut replace) = (call.keyspace.db(), false);
+    let mut at = 3;
+    while at < call.args.len() {
+        if call.arg_is(at, "replace") {
+            replace = true;
+        } else if call.arg_is(at, "db") && at + 1 < call.args.len() {
+            at += 1;
+            let number = small_integer_arg(call, at)?;
+            target = database(call, number)?;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        at += 1;
+    }
+    if target == call.keyspace.db() && from == to {
+        return Err(same_object());
+    }
+    let copied = (replace || !is_in(call, target, to)) && call.keyspace.copy(from, target, to);
+    call.reply.integer(i64::from(copied));
+    Ok(())
+}
+
+fn swapdb(call: &mut Call) -> CommandResult {
+    let index_arg = |index: usize| number::parse_i64(call.args[index]).and_then(|db| i32::try_from(db).ok());
+    let one = index_arg(1).ok_or(CommandError::text("ERR invalid first DB index"))?;
+    let other = index_arg(2).ok_or(CommandError::text("ERR invalid second DB index"))?;
+    let (one, other) = (database(call, one)?, database(call, other)?);
+    let keyspace = call.keyspace.keyspace();
+    let world = call.keyspace.stopped_world().expect("the command's scope is the world");
+    if one != other {
+        keyspace.swap_databases(world, one, other);
+    }
+    call.keyspace.context.counters.dirty.add(1);
+    call.reply.ok();
+    Ok(())
+}
+
+fn flushdb(call: &mut Call) -> CommandResult {
+    let db = call.keyspace.db();
+    flush(call, Some(db))
+}
+
+fn flushall(call: &mut Call) -> CommandResult {
+    flush(call, None)
+}
+
+fn flush(call: &mut Call, db: Option<u32>) -> CommandResult {
+    let background = match call.args.len() {
+        1 => call.engine.config.lazyfree_lazy_user_flush(),
+        2 if call.arg_is(1, "async") => true,
+        2 if call.arg_is(1, "sync") => false,
+        _ => return Err(CommandError::Syntax),
+    };
+    let keyspace = call.keyspace.keyspace();
+    let world = call.keyspace.stopped_world().expect("the command's scope is the world");
+    let removed = keyspace.flush(world, db, background);
+    call.keyspace.context.counters.dirty.add(removed as u64);
+    call.reply.ok();
+    Ok(())
+}
+
+fn dbsize(call: &mut Call) -> CommandResult {
+    let count = scan::count_live(call.keyspace.keyspace(), call.keyspace.db(), call.now());
+    call.reply.integer(count as i64);
+    Ok(())
+}
+
+fn randomkey(call: &mut Call) -> CommandResult {
+    let (keyspace, db, now) = (call.keyspace.keyspace(), call.keyspace.db(), call.now());
+    match scan::random_key(keyspace, call.keyspace.context, db, now) {
+        Some(key) => call.reply.bulk(&key),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn keys(call: &mut Call) -> CommandResult {
+    let pattern = call.args[1];
+    let everything = pattern == b"*";
+    let (keyspace, reply) = (&*call.keyspace, &mut *call.reply);
+    let header = reply.begin_array();
+    let mut count = 0;
+    keyspace.for_each(|entry| {
+        let key = entry.key();
+        if everything || glob::matches(pattern, key, false) {
+            reply.bulk(key);
+            count += 1;
+        }
+    });
+    reply.end_array(header, count);
+    Ok(())
+}
+
+fn object_encoding(call: &mut Call) -> CommandResult {
+    match look(call.keyspace, call.args[2]) {
+        Some(entry) => call.reply.bulk(entry.encoding_name().as_bytes()),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+/// Values are never shared between keys, so each has the one reference of its key.
+fn object_refcount(call: &mut Call) -> CommandResult {
+    match look(call.keyspace, call.args[2]) {
+        Some(_) => call.reply.integer(1),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn object_idletime(call: &mut Call) -> CommandResult {
+    let Some(entry) = look(call.keyspace, call.args[2]) else {
+        call.reply.null();
+        return Ok(());
+    };
+    let keyspace = call.keyspace.keyspace();
+    if keyspace.settings.policy().is_lfu() {
+        return Err(CommandError::text(
+            "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+             policies at runtime LRU and LFU data will take some time to adjust.",
+        ));
+    }
+    call.reply.integer(i64::from(eviction::idle_seconds(keyspace, entry.clock())));
+    Ok(())
+}
+
+fn object_freq(call: &mut Call) -> CommandResult {
+    let Some(entry) = look(call.keyspace, call.args[2]) else {
+        call.reply.null();
+        return Ok(());
+    };
+    let keyspace = call.keyspace.keyspace();
+    if !keyspace.settings.policy().is_lfu() {
+        return Err(CommandError::text(
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
+             between policies at runtime LRU and LFU data will take some time to adjust.",
+        ));
+    }
+    call.reply.integer(i64::from(eviction::lfu_counter(keyspace, entry.clock())));
+    Ok(())
+}
+
+fn object_help(call: &mut Call) -> CommandResult {
+    call.help(&[
+        "ENCODING <key>",
+        "    Name the form in which the value of <key> is kept.",
+        "FREQ <key>",
+        "    How often <key> is used: a counter that grows with the logarithm of the",
+        "    number of uses and decays with time. Needs an LFU maxmemory-policy.",
+        "IDLETIME <key>",
+        "    Seconds since <key> was used last. Not with an LFU maxmemory-policy.",
+        "REFCOUNT <key>",
+        "    Number of references to the value of <key>.",
+    ])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! What the allocator tells and takes: statistics, release of unused pages, and its tuning values by name.
+//!
+//! The `unsafe` here is jemalloc's control function. It reads and writes as many bytes as it is told and compares that with the size of the
+//! named value first, so a wrong size is an error, never an overrun. Names of values that are pointers to memory are
+//! only used by [`mallctl_text`].
+
+use std::ffi::{CStr, CString, c_char};
+
+use tikv_jemalloc_ctl::{epoch, stats, stats_print};
+use tikv_jemalloc_sys::mallctl;
+
+/// The allocator's own figures, in bytes.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Figures {
+    /// Handed out.
+    pub allocated: usize,
+    /// In pages that hold something handed out.
+    pub active: usize,
+    /// In physical memory.
+    pub resident: usize,
+}
+
+/// Reads the figures; takes some microseconds.
+pub fn figures() -> Figures {
+    // An old snapshot is better than an error: the figures are only for reports.
+    let _ = epoch::advance();
+    let read = |value: Result<usize, _>| value.unwrap_or(0);
+    Figures {
+        allocated: read(stats::allocated::read()),
+        active: read(stats::active::read()),
+        resident: read(stats::resident::read()),
+    }
+}
+
+/// Name and version, as INFO has it.
+pub fn name() -> String {
+    let version = tikv_jemalloc_ctl::version::read().unwrap_or("unknown");
+    format!("jemalloc-{}", version.split('-').next().unwrap_or(version))
+}
+
+/// The allocator's report in its own words.
+pub fn report() -> Vec<u8> {
+    let mut text = Vec::new();
+    // Writing to a Vec does not fail.
+    let _ = stats_print::stats_print(&mut text, stats_print::Options::default());
+    text
+}
+
+/// Gives unused pages back to the system. False if the allocator refused.
+pub fn purge() -> bool {
+    // 4096 stands for all arenas.
+    let name = c"arena.4096.purge";
+    // SAFETY: the command takes and returns nothing.
+    unsafe { mallctl(name.as_ptr(), std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut(), 0) == 0 }
+}
+
+/// What came of setting or reading a tuning value.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Tuned<T> {
+    /// The value before.
+    Was(T),
+    /// Set; it cannot be read.
+    Set,
+    /// The system's error number.
+    Error(i32),
+}
+
+/// Reads an integer or switch of the allocator by name, and sets it first if `new` is given.
+pub fn mallctl_integer(name: &[u8], new: Option<i64>) -> Tuned<i64> {
+    let Ok(name) = CString::new(name) else { return Tuned::Error(libc::ENOENT) };
+    // The size is part of the value's type, which only the allocator knows: try them all.
+    for size in [8usize, 4, 2, 1] {
+        let mut old = 0i64.to_ne_bytes();
+        let mut old_len = size;
+        let mut value = new.unwrap_or(0).to_le_bytes();
+        let (value_at, value_len) = if new.is_some() { (value.as_mut_ptr(), size) } else { (std::ptr::null_mut(), 0) };
+        // SAFETY: both buffers hold 8 bytes and the lengths say at most that.
+        let error =
+            unsafe { mallctl(name.as_ptr(), old.as_mut_ptr().cast(), &mut old_len, value_at.cast(), value_len) };
+        match error {
+            0 => return Tuned::Was(i64::from_le_bytes(old)),
+            libc::EPERM if new.is_some() => {
+                // SAFETY: as above; nothing is read.
+                let error = unsafe {
+                    mallctl(name.as_ptr(), std::ptr::null_mut(), std::ptr::null_mut(), value_at.cast(), value_len)
+                };
+                if error == 0 {
+                    return Tuned::Set;
+                }
+                if error != libc::EINVAL {
+                    return Tuned::Error(error);
+                }
+            }
+            libc::EINVAL => {}
+            error => return Tuned::Error(error),
+        }
+    }
+    Tuned::Error(libc::EINVAL)
+}
+
+/// Values whose type is a text; reading any other name as one would take a number for an address.
+fn is_text(name: &[u8]) -> bool {
+    let names: [&[u8]; 9] = [
+        b"version",
+        b"config.malloc_conf",
+        b"opt.metadata_thp",
+        b"opt.dss",
+        b"opt.percpu_arena",
+        b"opt.thp",
+        b"opt.stats_print_opts",
+        b"opt.stats_interval_opts",
+        b"opt.zero_realloc",
+    ];
+    let arena_dss = name.starts_with(b"arena.") && name.ends_with(b".dss");
+    names.contains(&name) || name == b"thread.prof.name" || name == b"opt.prof_prefix" || arena_dss
+}
+
+/// Reads a text of the allocator by name. Texts cannot be set here: the allocator would keep the address of the argument.
+pub fn mallctl_text(name: &[u8]) -> Tuned<String> {
+    let Ok(c_name) = CString::new(name) else { return Tuned::Error(libc::ENOENT) };
+    if !is_text(name) {
+        // Tells an unknown name from a value of another type.
+        return match mallctl_integer(name, None) {
+            Tuned::Error(libc::ENOENT) => Tuned::Error(libc::ENOENT),
+            _ => Tuned::Error(libc::EINVAL),
+        };
+    }
+    let mut text: *const c_char = std::ptr::null();
+    let mut len = size_of::<*const c_char>();
+    // SAFETY: the buffer is one pointer and the length says so.
+    let error = unsafe {
+        mallctl(c_name.as_ptr(), (&raw mut text).cast(), &mut len, std::ptr::null_mut(), 0)
+    };
+    if error != 0 {
+        return Tuned::Error(error);
+    }
+    if text.is_null() {
+        return Tuned::Was(String::new());
+    }
+    // SAFETY: the allocator's texts end with a zero byte and live as long as the process.
+    Tuned::Was(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_plausible_and_pages_can_be_released() {
+        let figures = figures();
+        assert!(figures.active >= figures.allocated && figures.resident >= figures.active);
+        assert!(purge());
+        assert!(name().starts_with("jemalloc-5."));
+        assert!(report().starts_with(b"___ Begin jemalloc statistics ___"));
+    }
+
+    #[test]
+    fn tuning_values_of_every_size() {
+        // bool, unsigned, size_t.
+        assert!(matches!(mallctl_integer(b"opt.abort", None), Tuned::Was(0 | 1)));
+        assert!(matches!(mallctl_integer(b"arenas.narenas", None), Tuned::Was(1..)));
+        assert!(matches!(mallctl_integer(b"arenas.page", None), Tuned::Was(4096..)));
+        assert_eq!(mallctl_integer(b"no.such.thing", None), Tuned::Error(libc::ENOENT));
+        assert_eq!(mallctl_integer(b"with\0zero", None), Tuned::Error(libc::ENOENT));
+        assert!(matches!(mallctl_text(b"version"), Tuned::Was(version) if version.starts_with("5.")));
+        assert_eq!(mallctl_text(b"arenas.page"), Tuned::Error(libc::EINVAL));
+    }
+}

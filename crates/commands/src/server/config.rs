@@ -1,0 +1,135 @@
+//! CONFIG: reading, changing and saving the configuration, and resetting statistics.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_config::Origin;
+use braid_engine::client::Address;
+use braid_engine::{Call, CommandError, CommandResult, Engine, Group, Spec};
+
+use super::{ADMIN, BY_SUBCOMMAND, HELP, HELP_SUMMARY};
+
+pub const CONFIG: Spec = Spec::container("config", Group::Server, SUBCOMMANDS).docs(
+    "2.0.0",
+    "Groups the commands of the configuration.",
+    BY_SUBCOMMAND,
+);
+
+const EVERY_NODE: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
+
+const SUBCOMMANDS: &[Spec] = &[
+    Spec::new("get", Group::Server, get)
+        .at_least(3)
+        .flags(ADMIN)
+        .docs(
+            "2.0.0",
+            "Returns the values of directives.",
+            "O(N) when N is the number of configuration parameters provided",
+        )
+        .history(&[("7.0.0", "Added the ability to pass multiple pattern parameters in one call")])
+        .syntax("parameter:string..."),
+    Spec::new("help", Group::Server, help).exactly(2).flags(HELP).docs("5.0.0", HELP_SUMMARY, "O(1)"),
+    Spec::new("resetstat", Group::Server, reset_stat)
+        .exactly(2)
+        .flags(ADMIN)
+        .docs("2.0.0", "Sets the statistics back to zero.", "O(1)")
+        .tips(EVERY_NODE),
+    Spec::new("rewrite", Group::Server, rewrite)
+        .exactly(2)
+        .flags(ADMIN)
+        .docs("2.8.0", "Writes the configuration in force into its file.", "O(1)")
+        .tips(EVERY_NODE),
+    Spec::new("set", Group::Server, set)
+        .at_least(4)
+        .flags(ADMIN)
+        .docs(
+            "2.0.0",
+            "Changes directives while the server runs.",
+            "O(N) when N is the number of configuration parameters provided",
+        )
+        .history(&[("7.0.0", "Added the ability to set multiple parameters in one call.")])
+        .tips(EVERY_NODE)
+        .syntax("data:{parameter:string value:string}..."),
+];
+
+fn get(call: &mut Call) -> CommandResult {
+    let patterns: Vec<_> = call.args[2..].iter().map(|pattern| String::from_utf8_lossy(pattern)).collect();
+    let found = call.engine.config.get(&patterns);
+    call.reply.map(found.len());
+    for (name, value) in &found {
+        call.reply.bulk(name.as_bytes());
+        call.reply.bulk(value.as_bytes());
+    }
+    Ok(())
+}
+
+/// Where a client sits, for directives and commands that only clients of this machine may use.
+pub(crate) fn origin(call: &Call) -> Origin {
+    let local = match &call.session.record.address {
+        Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
+        Address::Unix(_) => true,
+        // A connection of the process itself.
+        Address::Unknown => call.session.record.descriptor < 0,
+    };
+    if local { Origin::Local } else { Origin::Remote }
+}
+
+fn set(call: &mut Call) -> CommandResult {
+    let words = &call.args[2..];
+    if !words.len().is_multiple_of(2) {
+        return Err(CommandError::Syntax);
+    }
+    let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    let changes = call.engine.config.set_from(origin(call), &pairs).map_err(CommandError::text)?;
+    for change in changes {
+        log::debug!("Configuration: {change}");
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn rewrite(call: &mut Call) -> CommandResult {
+    let Some(path) = &call.engine.config_file else {
+        return Err(CommandError::text("ERR The server is running without a config file"));
+    };
+    if let Err(error) = call.engine.config.rewrite(path) {
+        log::warn!("CONFIG REWRITE failed: {error}");
+        return Err(CommandError::text(format!("ERR Rewriting config file: {error}")));
+    }
+    log::info!("CONFIG REWRITE executed with success.");
+    call.reply.ok();
+    Ok(())
+}
+
+fn reset_stat(call: &mut Call) -> CommandResult {
+    reset_statistics(call.engine);
+    call.reply.ok();
+    Ok(())
+}
+
+/// Sets the counters of all threads to zero. The number of changes since the last save is no statistic and stays.
+fn reset_statistics(engine: &Engine) {
+    let keyspace = &engine.keyspace;
+    let baseline = keyspace.dirty_baseline.load(Relaxed);
+    let unsaved = keyspace.total(|counters| counters.dirty.get()).wrapping_sub(baseline);
+    keyspace.counters.iter().for_each(|counters| counters.reset());
+    keyspace.dirty_baseline.store(0u64.wrapping_sub(unsaved), Relaxed);
+    engine.threads.iter().for_each(|thread| thread.reset());
+    engine.clients.accepted.store(0, Relaxed);
+    engine.clients.rejected.store(0, Relaxed);
+    engine.over_limit_ms.store(0, Relaxed);
+    keyspace.lazy_free.reset_freed();
+    engine.rates.lock().clear();
+}
+
+fn help(call: &mut Call) -> CommandResult {
+    call.help(&[
+        "GET <pattern>",
+        "    The directives whose names match the glob-like <pattern>, with their values.",
+        "SET <directive> <value>",
+        "    Give <directive> the <value>.",
+        "RESETSTAT",
+        "    Set the statistics reported by the INFO command back to zero.",
+        "REWRITE",
+        "    Write the configuration in force into the configuration file.",
+    ])
+}

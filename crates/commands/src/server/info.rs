@@ -1,0 +1,49 @@
+//! INFO: which sections, in which order. What stands in them is in `sections.rs`.
+
+use std::collections::BTreeSet;
+
+use braid_engine::{Call, Category, CommandResult, Engine, Flags, Group, Scope, Spec};
+
+use super::sections::{self, SECTIONS, Usually};
+
+pub const INFO: Spec = Spec::new("info", Group::Server, info)
+    .at_least(1)
+    .flags(Flags::LOADING.and(Flags::STALE).and(Flags::SENTINEL))
+    .categories(Category::DANGEROUS)
+    // The memory and keyspace sections look at the shards one after the other.
+    .scope(Scope::Walk)
+    .docs("1.0.0", "Returns figures and facts about the server.", "O(1)")
+    .history(&[("7.0.0", "Added support for taking multiple section arguments.")])
+    .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
+    .syntax("[section:string...]");
+
+fn info(call: &mut Call) -> CommandResult {
+    let text = render(call.engine, &call.args[1..]);
+    call.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+/// The sections that are asked for, in their fixed order, an empty line between them. Unknown names are ignored.
+pub fn render(engine: &Engine, asked: &[&[u8]]) -> String {
+    let names: BTreeSet<Vec<u8>> = asked.iter().map(|name| name.to_ascii_lowercase()).collect();
+    let has = |name: &str| names.contains(name.as_bytes());
+    let everything = has("everything");
+    let all = everything || has("all");
+    let default = names.is_empty() || has("default");
+    let mut text = String::new();
+    for section in SECTIONS {
+        let wanted = match section.usually {
+            Usually::Shown => default || all,
+            Usually::OnlyWithAll => all,
+            Usually::OnlyWithEverything => everything,
+            Usually::OnlyByName => false,
+        };
+        if wanted || section.names.iter().any(|name| has(name)) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            sections::write(engine, section, &mut text);
+        }
+    }
+    text
+}

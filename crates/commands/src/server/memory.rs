@@ -1,0 +1,256 @@
+//! MEMORY: what keys and the server take, and what the allocator says.
+
+use std::fmt::Write;
+
+use braid_base::number;
+use braid_engine::{Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope, Spec};
+
+use super::memory_report::{Report, Share};
+use super::{BY_SUBCOMMAND, HELP, HELP_SUMMARY, allocator};
+
+pub const MEMORY: Spec = Spec::container("memory", Group::Server, SUBCOMMANDS).docs(
+    "4.0.0",
+    "Groups the commands that tell where memory goes.",
+    BY_SUBCOMMAND,
+);
+
+const REPORT: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
+const SLOW: &str = "Depends on how much memory is allocated, could be slow";
+
+const SUBCOMMANDS: &[Spec] = &[
+    Spec::new("doctor", Group::Server, doctor)
+        .exactly(2)
+        .scope(Scope::Walk)
+        .docs("4.0.0", "Returns a report on how memory is used, with advice.", "O(1)")
+        .tips(REPORT),
+    Spec::new("help", Group::Server, help).exactly(2).flags(HELP).docs("4.0.0", HELP_SUMMARY, "O(1)"),
+    Spec::new("malloc-stats", Group::Server, malloc_stats)
+        .exactly(2)
+        .docs("4.0.0", "Returns the allocator's own report.", SLOW)
+        .tips(REPORT),
+    Spec::new("purge", Group::Server, purge)
+        .exactly(2)
+        .docs("4.0.0", "Makes the allocator give unused pages back.", SLOW)
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
+    Spec::new("stats", Group::Server, stats)
+        .exactly(2)
+        .scope(Scope::Walk)
+        .docs("4.0.0", "Returns figures about the use of memory.", "O(1)")
+        .tips(REPORT),
+    Spec::new("usage", Group::Server, usage)
+        .at_least(3)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::at(2, KeyFlags::RO)])
+        .docs("4.0.0", "Returns the memory that a key and its value take.", "O(N) where N is the number of samples.")
+        .syntax("key:key#0 [SAMPLES count:integer]"),
+];
+
+/// Bytes of a key's slot in its table, on the average of half-full to full segments.
+const SLOT_BYTES: usize = 12;
+
+/// Sizes are kept by every value itself, so that no sampling is needed; the option is checked all the same.
+fn usage(call: &mut Call) -> CommandResult {
+    let mut options = call.args[3..].iter();
+    while let Some(option) = options.next() {
+        let value = option.eq_ignore_ascii_case(b"samples").then(|| options.next()).flatten();
+        let value = value.ok_or(CommandError::Syntax)?;
+        if number::parse_i64(value).ok_or(CommandError::NotAnInteger)? < 0 {
+            return Err(CommandError::Syntax);
+        }
+    }
+    match call.keyspace.peek(call.args[2]) {
+        Some(entry) => {
+            let bytes = entry.memory_bytes() + SLOT_BYTES;
+            call.reply.integer(bytes as i64);
+        }
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn stats(call: &mut Call) -> CommandResult {
+    let report = Report::take(call.engine);
+    let reply = &mut *call.reply;
+    reply.map(27 + report.databases.len());
+    let mut integer = |name: &str, value: i64| {
+        reply.bulk(name.as_bytes());
+        reply.integer(value);
+    };
+    integer("peak.allocated", report.peak as i64);
+    integer("total.allocated", report.total as i64);
+    integer("startup.allocated", report.startup as i64);
+    integer("replication.backlog", 0);
+    integer("clients.slaves", 0);
+    integer("clients.normal", report.clients as i64);
+    integer("cluster.links", 0);
+    integer("aof.buffer", 0);
+    integer("lua.caches", 0);
+    integer("functions.caches", 0);
+    for database in &report.databases {
+        reply.bulk(format!("db.{}", database.index).as_bytes());
+        reply.map(3);
+        // Expiries live in the entries and keys are not listed by slot: only the table itself is overhead.
+        for (name, bytes) in [("main", database.table_bytes), ("expires", 0), ("slot-to-keys", 0)] {
+            reply.bulk(format!("overhead.hashtable.{name}").as_bytes());
+            reply.integer(bytes as i64);
+        }
+    }
+    let mut integer = |name: &str, value: i64| {
+        reply.bulk(name.as_bytes());
+        reply.integer(value);
+    };
+    integer("overhead.total", report.overhead as i64);
+    integer("keys.count", report.keys as i64);
+    integer("keys.bytes-per-key", report.bytes_per_key as i64);
+    integer("dataset.bytes", report.dataset as i64);
+    let mut double = |name: &str, value: f64| {
+        reply.bulk(name.as_bytes());
+        reply.double(value);
+    };
+    double("dataset.percentage", report.dataset_percent);
+    double("peak.percentage", report.peak_percent);
+    let mut integer = |name: &str, value: i64| {
+        reply.bulk(name.as_bytes());
+        reply.integer(value);
+    };
+    integer("allocator.allocated", report.allocator.allocated as i64);
+    integer("allocator.active", report.allocator.active as i64);
+    integer("allocator.resident", report.allocator.resident as i64);
+    let mut both = |ratio: &str, bytes: &str, share: Share| {
+        reply.bulk(ratio.as_bytes());
+        reply.double(share.ratio);
+        reply.bulk(bytes.as_bytes());
+        reply.integer(share.bytes);
+    };
+    both("allocator-fragmentation.ratio", "allocator-fragmentation.bytes", report.allocator_fragmentation());
+    both("allocator-rss.ratio", "allocator-rss.bytes", report.allocator_resident());
+    both("rss-overhead.ratio", "rss-overhead.bytes", report.resident_overhead());
+    both("fragmentation", "fragmentation.bytes", report.fragmentation());
+    Ok(())
+}
+
+fn malloc_stats(call: &mut Call) -> CommandResult {
+    call.reply.verbatim("txt", &allocator::report());
+    Ok(())
+}
+
+fn purge(call: &mut Call) -> CommandResult {
+    if !allocator::purge() {
+        return Err(CommandError::text("ERR Error purging dirty pages"));
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn doctor(call: &mut Call) -> CommandResult {
+    let report = Report::take(call.engine);
+    let clients = call.engine.clients.count();
+    call.reply.verbatim("txt", diagnose(&report, clients).as_bytes());
+    Ok(())
+}
+
+/// Below this there is nothing to say.
+const SMALL_BYTES: usize = 5 << 20;
+/// Waste below this is not worth a remark, whatever the ratio.
+const WASTE_BYTES_MIN: i64 = 10 << 20;
+/// Bytes per client above which buffers deserve a look.
+const CLIENT_BYTES_MAX: usize = 200 << 10;
+
+fn diagnose(report: &Report, clients: usize) -> String {
+    if report.total < SMALL_BYTES {
+        return "The server uses hardly any memory; there is nothing to examine yet.\n".to_owned();
+    }
+    let wasteful = |share: Share, ratio: f64| share.ratio > ratio && share.bytes > WASTE_BYTES_MIN;
+    let mut text = String::new();
+    let mut remark = |title: &str, advice: &str| {
+        let _ = writeln!(text, " * {title}: {advice}");
+    };
+    if report.peak as f64 / report.total as f64 > 1.5 {
+        remark(
+            "Peak memory",
+            "at some time more than one and a half times the present memory was in use. Pages from then may be held in part by \
+             what is left; they will be used again. MEMORY PURGE gives back those that are free.",
+        );
+    }
+    if wasteful(report.fragmentation(), 1.4) {
+        remark(
+            "Physical memory",
+            "the process occupies much more than it uses. See the other remarks for where it went; after a peak \
+             this is harmless.",
+        );
+    }
+    if wasteful(report.allocator_fragmentation(), 1.1) {
+        remark("Fragmentation", "pages in use are partly empty, as after deleting many values of mixed sizes.");
+    }
+    if wasteful(report.allocator_resident(), 1.1) {
+        remark("Free pages", "the allocator holds pages that nothing is in. MEMORY PURGE gives them back.");
+    }
+    if wasteful(report.resident_overhead(), 1.1) {
+        remark("Other memory", "a good part of the process's memory is not the allocator's: look at stacks and libraries.");
+    }
+    if report.clients / clients.max(1) > CLIENT_BYTES_MAX {
+        remark(
+            "Client buffers",
+            "clients take more than 200 KiB each on the average. CLIENT LIST tells which: perhaps one does not read its replies, or \
+             pipelines a lot.",
+        );
+    }
+    if text.is_empty() {
+        return "No problem found with the use of memory.\n".to_owned();
+    }
+    format!("Remarks on the use of memory:\n\n{text}")
+}
+
+fn help(call: &mut Call) -> CommandResult {
+    call.help(&[
+        "DOCTOR",
+        "    A report on how memory is used, with advice.",
+        "MALLOC-STATS",
+        "    The report of the memory allocator.",
+        "PURGE",
+        "    Give unused pages back to the operating system.",
+        "STATS",
+        "    Figures about the use of memory.",
+        "USAGE <key> [SAMPLES <count>]",
+        "    Bytes that <key> and its value take. SAMPLES is accepted; sizes are always exact.",
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(total: usize) -> Report {
+        let allocator = allocator::Figures { allocated: total, active: total, resident: total };
+        Report {
+            total,
+            startup: 0,
+            peak: total,
+            peak_percent: 100.0,
+            clients: 0,
+            databases: Vec::new(),
+            keys: 0,
+            bytes_per_key: 0,
+            overhead: 0,
+            dataset: total,
+            dataset_percent: 100.0,
+            allocator,
+            resident: total,
+        }
+    }
+
+    #[test]
+    fn the_doctor_names_what_is_wrong_and_nothing_else() {
+        assert!(diagnose(&report(1 << 20), 1).contains("hardly any"));
+        assert!(diagnose(&report(100 << 20), 1).contains("No problem"));
+        let mut sick = report(100 << 20);
+        sick.peak = 200 << 20;
+        sick.clients = 10 << 20;
+        sick.resident = 150 << 20;
+        let text = diagnose(&sick, 2);
+        for title in ["Peak memory", "Physical memory", "Other memory", "Client buffers"] {
+            assert!(text.contains(title), "{title} in {text}");
+        }
+        assert!(!text.contains("Fragmentation") && !text.contains("Free pages"));
+    }
+}

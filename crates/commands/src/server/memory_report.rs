@@ -1,0 +1,101 @@
+//! Where memory goes: the figures behind INFO memory and MEMORY STATS.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_engine::Engine;
+
+use super::{allocator, system};
+
+/// Structures of one database.
+pub struct Database {
+    pub index: u32,
+    pub table_bytes: usize,
+}
+
+/// A moment's figures, in bytes unless said otherwise.
+pub struct Report {
+    pub total: usize,
+    pub startup: usize,
+    pub peak: usize,
+    /// Percent of the peak.
+    pub peak_percent: f64,
+    pub clients: usize,
+    pub databases: Vec<Database>,
+    pub keys: usize,
+    pub bytes_per_key: usize,
+    pub overhead: usize,
+    pub dataset: usize,
+    /// Percent of what is in use beyond the start.
+    pub dataset_percent: f64,
+    pub allocator: allocator::Figures,
+    pub resident: usize,
+}
+
+/// A ratio of two figures and their difference.
+#[derive(Clone, Copy)]
+pub struct Share {
+    pub ratio: f64,
+    pub bytes: i64,
+}
+
+fn share(more: usize, less: usize) -> Share {
+    let ratio = if less == 0 { 0.0 } else { more as f64 / less as f64 };
+    Share { ratio, bytes: more as i64 - less as i64 }
+}
+
+impl Report {
+    /// Takes the figures. Looks at every shard, without holding up more than one.
+    pub fn take(engine: &Engine) -> Report {
+        let total = braid_base::alloc::used_bytes();
+        let peak = engine.peak_bytes.fetch_max(total, Relaxed).max(total);
+        let clients = engine.clients.all().iter().map(|client| client.total_bytes.load(Relaxed)).sum();
+        let keyspace = &engine.keyspace;
+        let mut keys = 0;
+        let databases: Vec<Database> = (0..keyspace.databases())
+            .filter_map(|index| {
+                let (len, _) = keyspace.len(index);
+                keys += len;
+                (len > 0).then(|| Database { index, table_bytes: keyspace.structure_bytes(index) })
+            })
+            .collect();
+        let startup = engine.initial_bytes;
+        let overhead = startup + clients + databases.iter().map(|database| database.table_bytes).sum::<usize>();
+        let dataset = total.saturating_sub(overhead);
+        let net = total.saturating_sub(startup).max(1);
+        Report {
+            total,
+            startup,
+            peak,
+            peak_percent: total as f64 * 100.0 / peak.max(1) as f64,
+            clients,
+            databases,
+            keys,
+            bytes_per_key: net.checked_div(keys).unwrap_or(0),
+            overhead,
+            dataset,
+            dataset_percent: dataset as f64 * 100.0 / net as f64,
+            allocator: allocator::figures(),
+            resident: system::resident_bytes(),
+        }
+    }
+
+    /// Pages in use against bytes in use.
+    pub fn allocator_fragmentation(&self) -> Share {
+        share(self.allocator.active, self.allocator.allocated)
+    }
+
+    /// Pages held against pages in use.
+    pub fn allocator_resident(&self) -> Share {
+        share(self.allocator.resident, self.allocator.active)
+    }
+
+    /// Physical memory of the process against what the allocator holds.
+    pub fn resident_overhead(&self) -> Share {
+        share(self.resident, self.allocator.resident)
+    }
+
+    /// Physical memory of the process against bytes in use.
+    pub fn fragmentation(&self) -> Share {
+        share(self.resident, self.total)
+    }
+}

@@ -1,0 +1,58 @@
+//! Commands about the server itself: what it is doing, how it is set up, what it remembers of slow commands and latencies.
+//!
+//! Flow: counters live per thread and are summed here when someone asks. Nothing in this family touches keys, except MEMORY USAGE,
+//! and the sums never stop the threads that count.
+
+mod allocator;
+mod config;
+mod info;
+mod latency;
+mod lolwut;
+mod memory;
+mod memory_report;
+mod sections;
+mod shutdown;
+mod slow_log;
+mod system;
+
+use braid_engine::{Call, CommandResult, Flags, Group, Spec};
+
+pub(crate) use allocator::{mallctl_integer, mallctl_text};
+
+/// The family.
+pub const COMMANDS: &[Spec] = &[
+    config::CONFIG,
+    info::INFO,
+    latency::LATENCY,
+    lolwut::LOLWUT,
+    memory::MEMORY,
+    shutdown::ROLE,
+    shutdown::SHUTDOWN,
+    slow_log::SLOWLOG,
+    TIME,
+];
+
+/// Flags of administrative commands that always work and no script may call.
+const ADMIN: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE);
+/// Flags of HELP subcommands.
+const HELP: Flags = Flags::LOADING.and(Flags::STALE);
+
+const HELP_SUMMARY: &str = "Lists the subcommands.";
+const BY_SUBCOMMAND: &str = "Depends on subcommand.";
+
+const TIME: Spec = Spec::new("time", Group::Server, time)
+    .exactly(1)
+    .flags(Flags::LOADING.and(Flags::STALE).and(Flags::FAST))
+    .docs("2.6.0", "Returns the server's clock.", "O(1)")
+    .tips(&["nondeterministic_output"]);
+
+fn time(call: &mut Call) -> CommandResult {
+    let micros = braid_base::clock::unix_us();
+    call.reply.array(2);
+    call.reply.bulk_integer(micros / 1_000_000);
+    call.reply.bulk_integer(micros % 1_000_000);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

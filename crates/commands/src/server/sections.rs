@@ -1,0 +1,492 @@
+//! The sections of INFO and their fields, with the names and in the order of Redis 7.2, so that what reads them goes on working.
+//!
+//! Fields of features that the server does not have yet carry what a fresh standalone server shows. Fields of its own: `server_name` and
+//! `braid_version`, and the section `threads`.
+
+use std::collections::BTreeMap;
+use std::fmt::{Display, Write};
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_base::clock;
+use braid_config::{Config, Supervised};
+use braid_engine::client::client_flags;
+use braid_engine::stats::{self, ThreadStats};
+use braid_engine::{COMPATIBLE_VERSION, Engine};
+use braid_keyspace::table::TableCursor;
+
+use super::memory_report::Report;
+use super::system::{self, CpuTime, Whose};
+
+/// When a section is shown without being named.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Usually {
+    Shown,
+    OnlyWithAll,
+    OnlyWithEverything,
+    OnlyByName,
+}
+
+/// A section.
+pub struct Section {
+    /// What it can be asked for by.
+    pub names: &'static [&'static str],
+    title: &'static str,
+    pub usually: Usually,
+    fields: fn(&mut Fields<'_>),
+}
+
+const fn section(
+    names: &'static [&'static str],
+    title: &'static str,
+    usually: Usually,
+    fields: fn(&mut Fields<'_>),
+) -> Section {
+    Section { names, title, usually, fields }
+}
+
+/// All sections in the order in which they are shown.
+pub const SECTIONS: &[Section] = &[
+    section(&["server"], "Server", Usually::Shown, server),
+    section(&["clients"], "Clients", Usually::Shown, clients),
+    section(&["memory"], "Memory", Usually::Shown, memory),
+    section(&["persistence"], "Persistence", Usually::Shown, persistence),
+    section(&["stats"], "Stats", Usually::Shown, statistics),
+    section(&["replication"], "Replication", Usually::Shown, replication),
+    section(&["cpu"], "CPU", Usually::Shown, cpu),
+    section(&["module_list", "modules"], "Modules", Usually::Shown, |_| {}),
+    section(&["commandstats"], "Commandstats", Usually::OnlyWithAll, command_stats),
+    section(&["errorstats"], "Errorstats", Usually::Shown, error_stats),
+    section(&["latencystats"], "Latencystats", Usually::OnlyWithAll, latency_stats),
+    section(&["cluster"], "Cluster", Usually::Shown, cluster),
+    section(&["keyspace"], "Keyspace", Usually::Shown, keyspace),
+    section(&["threads"], "Threads", Usually::OnlyWithEverything, threads),
+    section(&["debug"], "Debug", Usually::OnlyByName, debug),
+];
+
+/// Writes a section with its title.
+pub fn write(engine: &Engine, section: &Section, text: &mut String) {
+    let _ = write!(text, "# {}\r\n", section.title);
+    (section.fields)(&mut Fields { engine, text });
+}
+
+/// Where fields are written.
+struct Fields<'a> {
+    engine: &'a Engine,
+    text: &'a mut String,
+}
+
+impl Fields<'_> {
+    fn field(&mut self, name: impl Display, value: impl Display) {
+        let _ = write!(self.text, "{name}:{value}\r\n");
+    }
+
+    /// Fields that all have the same value.
+    fn same(&mut self, value: impl Display + Copy, names: &[&str]) {
+        for name in names {
+            self.field(name, value);
+        }
+    }
+
+    /// Bytes, and the same for people.
+    fn bytes(&mut self, name: &str, bytes: u64) {
+        self.field(name, bytes);
+        self.field(format_args!("{name}_human"), human(bytes));
+    }
+
+    fn ratio(&mut self, name: &str, ratio: f64) {
+        self.field(name, format_args!("{ratio:.2}"));
+    }
+
+    fn total(&self, counter: impl Fn(&ThreadStats) -> u64) -> u64 {
+        stats::total(&self.engine.threads, counter)
+    }
+}
+
+/// Bytes with a unit, two decimals above a kilobyte.
+fn human(bytes: u64) -> String {
+    const UNITS: [char; 5] = ['K', 'M', 'G', 'T', 'P'];
+    if bytes < 1024 {
+        return format!("{bytes}B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.2}{}", UNITS[unit])
+}
+
+/// Keeps client input from breaking the format of lines.
+fn safe(text: &str) -> String {
+    text.replace(['#', ':', '\n', '\r'], "_")
+}
+
+fn server(fields: &mut Fields<'_>) {
+    let engine = fields.engine;
+    let config = &engine.config;
+    let uptime = engine.uptime_seconds();
+    let now_us = clock::unix_us();
+    fields.field("redis_version", COMPATIBLE_VERSION);
+    fields.field("server_name", "braid");
+    fields.field("braid_version", env!("CARGO_PKG_VERSION"));
+    fields.field("redis_git_sha1", "00000000");
+    fields.field("redis_git_dirty", 0);
+    let build = braid_base::crc::crc64(0, concat!("braid ", env!("CARGO_PKG_VERSION")).as_bytes());
+    fields.field("redis_build_id", format_args!("{build:016x}"));
+    fields.field("redis_mode", if config.cluster_enabled() { "cluster" } else { "standalone" });
+    fields.field("os", system::kernel());
+    fields.field("arch_bits", usize::BITS);
+    fields.field("monotonic_clock", if cfg!(target_arch = "x86_64") { "X86 TSC" } else { "POSIX clock_gettime" });
+    fields.field("multiplexing_api", "epoll");
+    fields.field("atomicvar_api", "rust-core");
+    fields.field("gcc_version", "0.0.0");
+    fields.field("process_id", std::process::id());
+    let supervised = match config.supervised() {
+        Supervised::Systemd => "systemd",
+        Supervised::Upstart => "upstart",
+        _ => "no",
+    };
+    fields.field("process_supervised", supervised);
+    fields.field("run_id", &engine.run_id);
+    fields.field("tcp_port", config.port());
+    fields.field("server_time_usec", now_us);
+    fields.field("uptime_in_seconds", uptime);
+    fields.field("uptime_in_days", uptime / 86_400);
+    fields.same(config.hz(), &["hz", "configured_hz"]);
+    fields.field("lru_clock", (now_us / 1_000_000) & 0x00ff_ffff);
+    fields.field("executable", &engine.executable);
+    let file = engine.config_file.as_deref().unwrap_or(std::path::Path::new(""));
+    fields.field("config_file", file.display());
+    fields.field("io_threads_active", u8::from(engine.threads.len() > 1));
+    listeners(fields, config);
+}
+
+fn listeners(fields: &mut Fields<'_>, config: &Config) {
+    let mut number = 0;
+    if config.port() != 0 {
+        let mut line = "name=tcp".to_owned();
+        for address in config.bind().iter() {
+            let _ = write!(line, ",bind={address}");
+        }
+        let _ = write!(line, ",port={}", config.port());
+        fields.field(format_args!("listener{number}"), line);
+        number += 1;
+    }
+    let socket = config.unixsocket();
+    if !socket.is_empty() {
+        fields.field(format_args!("listener{number}"), format_args!("name=unix,bind={socket}"));
+    }
+}
+
+fn clients(fields: &mut Fields<'_>) {
+    let engine = fields.engine;
+    let all = engine.clients.all();
+    let input = |client: &&_| -> usize {
+        let client: &braid_engine::client::ClientRecord = client;
+        client.query_bytes.load(Relaxed) + client.query_free.load(Relaxed)
+    };
+    let input_max = all.iter().map(|client| input(&&**client)).max().unwrap_or(0);
+    let output_max = all.iter().map(|client| client.reply_bytes.load(Relaxed)).max().unwrap_or(0);
+    fields.field("connected_clients", engine.clients.count());
+    fields.field("cluster_connections", 0);
+    fields.field("maxclients", engine.config.maxclients());
+    fields.field("client_recent_max_input_buffer", input_max);
+    fields.field("client_recent_max_output_buffer", output_max);
+    fields.field("blocked_clients", all.iter().filter(|client| client.has(client_flags::BLOCKED)).count());
+    fields.same(
+        0,
+        &["tracking_clients", "clients_in_timeout_table", "total_blocking_keys", "total_blocking_keys_on_nokey"],
+    );
+}
+
+fn memory(fields: &mut Fields<'_>) {
+    let engine = fields.engine;
+    let config = &engine.config;
+    let report = Report::take(engine);
+    fields.bytes("used_memory", report.total as u64);
+    fields.bytes("used_memory_rss", report.resident as u64);
+    fields.bytes("used_memory_peak", report.peak as u64);
+    fields.field("used_memory_peak_perc", format_args!("{:.2}%", report.peak_percent));
+    fields.field("used_memory_overhead", report.overhead);
+    fields.field("used_memory_startup", report.startup);
+    fields.field("used_memory_dataset", report.dataset);
+    fields.field("used_memory_dataset_perc", format_args!("{:.2}%", report.dataset_percent));
+    fields.field("allocator_allocated", report.allocator.allocated);
+    fields.field("allocator_active", report.allocator.active);
+    fields.field("allocator_resident", report.allocator.resident);
+    fields.bytes("total_system_memory", system::total_memory_bytes());
+    fields.same(0, &["used_memory_lua", "used_memory_vm_eval"]);
+    fields.field("used_memory_lua_human", human(0));
+    fields.same(0, &["used_memory_scripts_eval", "number_of_cached_scripts", "number_of_functions"]);
+    fields.same(0, &["number_of_libraries", "used_memory_vm_functions"]);
+    fields.bytes("used_memory_vm_total", 0);
+    fields.field("used_memory_functions", 0);
+    fields.bytes("used_memory_scripts", 0);
+    fields.bytes("maxmemory", config.maxmemory());
+    fields.field("maxmemory_policy", config.get_one("maxmemory-policy").unwrap_or_default());
+    let shares = [
+        ("allocator_frag", report.allocator_fragmentation()),
+        ("allocator_rss", report.allocator_resident()),
+        ("rss_overhead", report.resident_overhead()),
+        ("mem_fragmentation", report.fragmentation()),
+    ];
+    for (name, share) in shares {
+        fields.ratio(&format!("{name}_ratio"), share.ratio);
+        fields.field(format_args!("{name}_bytes"), share.bytes);
+    }
+    fields.field("mem_not_counted_for_evict", engine.uncounted_bytes.load(Relaxed));
+    fields.same(0, &["mem_replication_backlog", "mem_total_replication_buffers", "mem_clients_slaves"]);
+    fields.field("mem_clients_normal", report.clients);
+    fields.same(0, &["mem_cluster_links", "mem_aof_buffer"]);
+    fields.field("mem_allocator", super::allocator::name());
+    fields.field("active_defrag_running", 0);
+    fields.field("lazyfree_pending_objects", engine.keyspace.lazy_free.pending());
+    fields.field("lazyfreed_objects", engine.keyspace.lazy_free.freed());
+}
+
+fn persistence(fields: &mut Fields<'_>) {
+    let engine = fields.engine;
+    let dirty = engine.keyspace.total(|counters| counters.dirty.get());
+    let unsaved = dirty.wrapping_sub(engine.keyspace.dirty_baseline.load(Relaxed));
+    fields.field("loading", u8::from(engine.config.is_loading()));
+    fields.same(0, &["async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
+    fields.ratio("current_fork_perc", 0.0);
+    fields.same(0, &["current_save_keys_processed", "current_save_keys_total"]);
+    fields.field("rdb_changes_since_last_save", unsaved);
+    fields.field("rdb_bgsave_in_progress", 0);
+    fields.field("rdb_last_save_time", engine.started_at);
+    fields.field("rdb_last_bgsave_status", "ok");
+    fields.same(-1, &["rdb_last_bgsave_time_sec", "rdb_current_bgsave_time_sec"]);
+    fields.same(0, &["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"]);
+    fields.same(0, &["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
+    fields.same(-1, &["aof_last_rewrite_time_sec", "aof_current_rewrite_time_sec"]);
+    fields.field("aof_last_bgrewrite_status", "ok");
+    fields.same(0, &["aof_rewrites", "aof_rewrites_consecutive_failures"]);
+    fields.field("aof_last_write_status", "ok");
+    fields.same(0, &["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+}
+
+/// Reads or writes done by threads other than the first.
+fn beyond_first(engine: &Engine, counter: impl Fn(&ThreadStats) -> u64) -> u64 {
+    engine.threads.iter().skip(1).map(|thread| counter(thread)).sum()
+}
+
+fn statistics(fields: &mut Fields<'_>) {
+    let engine = fields.engine;
+    let rate = engine.rates.lock().current();
+    let keyspace = &engine.keyspace;
+    let now = clock::unix_ms();
+    let over_since = engine.over_limit_since.load(Relaxed);
+    let over_now = if over_since == 0 { 0 } else { u64::try_from(now - over_since).unwrap_or(0) };
+    fields.field("total_connections_received", engine.clients.accepted.load(Relaxed));
+    fields.field("total_commands_processed", engine.total_commands());
+    fields.field("instantaneous_ops_per_sec", rate.commands);
+    fields.field("total_net_input_bytes", fields.total(|thread| thread.net_in.get()));
+    fields.field("total_net_output_bytes", fields.total(|thread| thread.net_out.get()));
+    fields.same(0, &["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
+    fields.ratio("instantaneous_input_kbps", rate.net_in as f64 / 1024.0);
+    fields.ratio("instantaneous_output_kbps", rate.net_out as f64 / 1024.0);
+    fields.ratio("instantaneous_input_repl_kbps", 0.0);
+    fields.ratio("instantaneous_output_repl_kbps", 0.0);
+    fields.field("rejected_connections", engine.clients.rejected.load(Relaxed));
+    fields.same(0, &["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    fields.field("expired_keys", keyspace.total(|counters| counters.expired.get()));
+    fields.ratio("expired_stale_perc", 0.0);
+    fields.same(0, &["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
+    fields.field("evicted_keys", keyspace.total(|counters| counters.evicted.get()));
+    fields.field("evicted_clients", 0);
+    fields.field("total_eviction_exceeded_time", engine.over_limit_ms.load(Relaxed) + over_now);
+    fields.field("current_eviction_exceeded_time", over_now);
+    fields.field("keyspace_hits", keyspace.total(|counters| counters.hits.get()));
+    fields.field("keyspace_misses", keyspace.total(|counters| counters.misses.get()));
+    fields.same(0, &["pubsub_channels", "pubsub_patterns", "pubsubshard_channels"]);
+    fields.same(0, &["latest_fork_usec", "total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys"]);
+    fields.same(0, &["active_defrag_hits", "active_defrag_misses"]);
+    fields.same(0, &["active_defrag_key_hits", "active_defrag_key_misses"]);
+    fields.same(0, &["total_active_defrag_time", "current_active_defrag_time"]);
+    fields.same(0, &["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
+    fields.field("unexpected_error_replies", fields.total(|thread| thread.unexpected_errors.get()));
+    fields.field("total_error_replies", fields.total(|thread| thread.error_replies.get()));
+    fields.field("dump_payload_sanitizations", 0);
+    fields.field("total_reads_processed", fields.total(|thread| thread.reads.get()));
+    fields.field("total_writes_processed", fields.total(|thread| thread.writes.get()));
+    fields.field("io_threaded_reads_processed", beyond_first(engine, |thread| thread.reads.get()));
+    fields.field("io_threaded_writes_processed", beyond_first(engine, |thread| thread.writes.get()));
+    fields.same(0, &["reply_buffer_shrinks", "reply_buffer_expands"]);
+    fields.field("eventloop_cycles", fields.total(|thread| thread.cycles.get()));
+    fields.field("eventloop_duration_sum", fields.total(|thread| thread.cycle_nanos.get()) / 1000);
+    let in_commands = |thread: &ThreadStats| thread.commands.iter().map(|command| command.nanos.get()).sum();
+    fields.field("eventloop_duration_cmd_sum", fields.total(in_commands) / 1000);
+    fields.field("instantaneous_eventloop_cycles_per_sec", rate.cycles);
+    fields.field("instantaneous_eventloop_duration_usec", rate.cycle_micros);
+    fields.same(0, &["acl_access_denied_auth", "acl_access_denied_cmd"]);
+    fields.same(0, &["acl_access_denied_key", "acl_access_denied_channel"]);
+}
+
+fn replication(fields: &mut Fields<'_>) {
+    let engine = fields.engine;
+    fields.field("role", "master");
+    fields.field("connected_slaves", 0);
+    fields.field("master_failover_state", "no-failover");
+    fields.field("master_replid", &engine.run_id);
+    fields.field("master_replid2", "0".repeat(40));
+    fields.field("master_repl_offset", 0);
+    fields.field("second_repl_offset", -1);
+    fields.field("repl_backlog_active", 0);
+    fields.field("repl_backlog_size", engine.config.repl_backlog_size());
+    fields.same(0, &["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+}
+
+fn cpu(fields: &mut Fields<'_>) {
+    let mut both = |suffix: &str, time: CpuTime| {
+        for (kind, time) in [("sys", time.system), ("user", time.user)] {
+            let value = format!("{}.{:06}", time.as_secs(), time.subsec_micros());
+            fields.field(format_args!("used_cpu_{kind}{suffix}"), value);
+        }
+    };
+    both("", system::cpu_time(Whose::Process));
+    both("_children", system::cpu_time(Whose::Children));
+    // There is no main thread that executes: this is the thread that answers.
+    both("_main_thread", system::cpu_time(Whose::Thread));
+}
+
+fn command_stats(fields: &mut Fields<'_>) {
+    let engine = fields.engine;
+    for command in engine.commands.all() {
+        let totals = stats::command_totals(&engine.threads, command.id);
+        if totals.calls == 0 && totals.failed == 0 && totals.rejected == 0 {
+            continue;
+        }
+        let micros = totals.nanos / 1000;
+        let per_call = if totals.calls == 0 { 0.0 } else { totals.nanos as f64 / 1000.0 / totals.calls as f64 };
+        let line = format!(
+            "calls={},usec={micros},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}",
+            totals.calls, totals.rejected, totals.failed
+        );
+        fields.field(format_args!("cmdstat_{}", command.full_name), line);
+    }
+}
+
+fn error_stats(fields: &mut Fields<'_>) {
+    let mut sum: BTreeMap<String, u64> = BTreeMap::new();
+    for thread in &fields.engine.threads {
+        for (code, count) in thread.errors.lock().iter() {
+            *sum.entry(safe(code)).or_default() += count;
+        }
+    }
+    for (code, count) in sum {
+        fields.field(format_args!("errorstat_{code}"), format_args!("count={count}"));
+    }
+}
+
+fn latency_stats(fields: &mut Fields<'_>) {
+    let engine = fields.engine;
+    if !engine.config.latency_tracking() {
+        return;
+    }
+    let percentiles = engine.config.latency_tracking_info_percentiles();
+    for command in engine.commands.all() {
+        let sum = stats::command_latency(&engine.threads, command.id);
+        if sum.count() == 0 {
+            continue;
+        }
+        let values: Vec<String> = percentiles
+            .iter()
+            .map(|&percent| format!("p{percent}={:.3}", sum.percentile(percent) as f64 / 1000.0))
+            .collect();
+        fields.field(format_args!("latency_percentiles_usec_{}", command.full_name), values.join(","));
+    }
+}
+
+fn cluster(fields: &mut Fields<'_>) {
+    let enabled = fields.engine.config.cluster_enabled();
+    fields.field("cluster_enabled", u8::from(enabled));
+}
+
+fn keyspace(fields: &mut Fields<'_>) {
+    let engine = fields.engine;
+    for db in 0..engine.keyspace.databases() {
+        let (keys, expires) = engine.keyspace.len(db);
+        if keys > 0 {
+            let ttl = if expires == 0 { 0 } else { average_ttl(engine, db) };
+            fields.field(format_args!("db{db}"), format_args!("keys={keys},expires={expires},avg_ttl={ttl}"));
+        }
+    }
+}
+
+/// Keys looked at for the average time to live.
+const TTL_SAMPLES: usize = 64;
+
+/// The average time to live (ms) of some keys that have one, from a random place on.
+fn average_ttl(engine: &Engine, db: u32) -> i64 {
+    let keyspace = &engine.keyspace;
+    let start = fastrand::u64(0..keyspace.shard_count() as u64) << TableCursor::BITS;
+    let now = clock::unix_ms();
+    let (mut sum, mut count) = (0i64, 0i64);
+    // From the random place to the end, then from the beginning if that gave nothing.
+    for cursor in [start, 0] {
+        braid_keyspace::scan::scan(keyspace, db, cursor, TTL_SAMPLES, |entry| {
+            if let Some(at) = entry.expiry().filter(|&at| at > now) {
+                sum = sum.saturating_add(at - now);
+                count += 1;
+            }
+        });
+        if count > 0 {
+            break;
+        }
+    }
+    sum.checked_div(count).unwrap_or(0)
+}
+
+fn threads(fields: &mut Fields<'_>) {
+    let engine = fields.engine;
+    let mut owned = vec![0usize; engine.threads.len()];
+    for client in engine.clients.all() {
+        if let Some(count) = owned.get_mut(client.io_thread.load(Relaxed) as usize) {
+            *count += 1;
+        }
+    }
+    let keyspace = &engine.keyspace;
+    fields.field("io_threads", engine.threads.len());
+    fields.field("threading_model", engine.config.get_one("threading-model").unwrap_or_default());
+    fields.field("shards", keyspace.shard_count());
+    for (number, thread) in engine.threads.iter().enumerate() {
+        let counters = &keyspace.counters[number];
+        let line = format!(
+            "clients={},reads={},writes={},commands={},cycles={},busy_usec={},lock_waits={},optimistic_retries={}",
+            owned[number],
+            thread.reads.get(),
+            thread.writes.get(),
+            thread.executed.get(),
+            thread.cycles.get(),
+            thread.cycle_nanos.get() / 1000,
+            counters.contended.get(),
+            counters.optimistic_failures.get(),
+        );
+        fields.field(format_args!("io_thread_{number}"), line);
+    }
+    fields.field("lock_waits", keyspace.total(|counters| counters.contended.get()));
+    fields.field("optimistic_retries", keyspace.total(|counters| counters.optimistic_failures.get()));
+}
+
+fn debug(fields: &mut Fields<'_>) {
+    fields.same(0, &["eventloop_duration_aof_sum", "eventloop_duration_cron_sum"]);
+    fields.same(0, &["eventloop_duration_max", "eventloop_cmd_per_cycle_max"]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_for_people() {
+        assert_eq!([0, 1023, 1024, 1536, 1 << 20].map(human), ["0B", "1023B", "1.00K", "1.50K", "1.00M"]);
+        assert_eq!(human(u64::MAX), "16384.00P");
+    }
+
+    #[test]
+    fn lines_cannot_be_broken() {
+        assert_eq!(safe("A:b#c\r\nd"), "A_b_c__d");
+    }
+}

@@ -1,0 +1,85 @@
+//! SHUTDOWN, and ROLE.
+
+use braid_engine::{Call, Category, CommandError, CommandResult, Flags, Group, Spec};
+
+use super::ADMIN;
+
+pub const SHUTDOWN: Spec = Spec::new("shutdown", Group::Server, shutdown)
+    .at_least(1)
+    .flags(ADMIN.and(Flags::NO_MULTI).and(Flags::SENTINEL).and(Flags::ALLOW_BUSY))
+    .docs(
+        "1.0.0",
+        "Ends the server.",
+        "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
+    )
+    .history(&[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")])
+    .syntax("[save-selector:(NOSAVE|SAVE)] [NOW@7.0.0] [FORCE@7.0.0] [ABORT@7.0.0]");
+
+pub const ROLE: Spec = Spec::new("role", Group::Server, role)
+    .exactly(1)
+    .flags(Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE).and(Flags::FAST).and(Flags::SENTINEL))
+    .categories(Category::ADMIN.and(Category::DANGEROUS))
+    .docs("2.8.12", "Returns what the server is in a replication.", "O(1)");
+
+#[derive(Default, Debug, PartialEq, Eq)]
+struct Options {
+    save: bool,
+    no_save: bool,
+    /// Wait for nothing, or end even if saving fails.
+    hasty: bool,
+    abort: bool,
+}
+
+fn options(args: &[&[u8]]) -> Result<Options, CommandError> {
+    let mut options = Options::default();
+    for arg in args {
+        let lower = arg.to_ascii_lowercase();
+        match lower.as_slice() {
+            b"save" => options.save = true,
+            b"nosave" => options.no_save = true,
+            b"now" | b"force" => options.hasty = true,
+            b"abort" => options.abort = true,
+            _ => return Err(CommandError::Syntax),
+        }
+    }
+    let others = options.save || options.no_save || options.hasty;
+    if (options.abort && others) || (options.save && options.no_save) {
+        return Err(CommandError::Syntax);
+    }
+    Ok(options)
+}
+
+/// Ends without a reply: the client sees its connection close. Until the server can save, both kinds of ending are the same.
+fn shutdown(call: &mut Call) -> CommandResult {
+    if options(&call.args[1..])?.abort {
+        // The end cannot be held up by replicas yet, so it is never under way when a command still runs.
+        return Err(CommandError::text("ERR No shutdown in progress."));
+    }
+    log::warn!("User requested shutdown...");
+    call.engine.request_shutdown();
+    call.session.close();
+    Ok(())
+}
+
+fn role(call: &mut Call) -> CommandResult {
+    call.reply.array(3);
+    call.reply.bulk(b"master");
+    call.reply.integer(0);
+    call.reply.array(0);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        assert_eq!(options(&[]), Ok(Options::default()));
+        assert!(options(&[b"Save", b"now", b"FORCE"]).is_ok_and(|options| options.save && options.hasty));
+        assert!(options(&[b"abort"]).is_ok_and(|options| options.abort));
+        for wrong in [&[&b"save"[..], b"nosave"][..], &[b"abort", b"now"], &[b"abort", b"nosave"], &[b"later"]] {
+            assert_eq!(options(wrong), Err(CommandError::Syntax));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What the operating system tells about the process and the machine.
+//!
+//! The `unsafe` here is one C function that fills a plain structure.
+
+use std::time::Duration;
+
+/// Processor time spent.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct CpuTime {
+    pub system: Duration,
+    pub user: Duration,
+}
+
+/// Whose processor time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    Process,
+    Children,
+    /// The calling thread.
+    Thread,
+}
+
+/// Processor time spent so far.
+pub fn cpu_time(whose: Whose) -> CpuTime {
+    let whose = match whose {
+        Whose::Process => libc::RUSAGE_SELF,
+        Whose::Children => libc::RUSAGE_CHILDREN,
+        Whose::Thread => libc::RUSAGE_THREAD,
+    };
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the structure is plain numbers, for which zeros are valid, and the function fills it or leaves it.
+    let usage = unsafe {
+        libc::getrusage(whose, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let duration = |time: libc::timeval| {
+        Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
+            + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+    };
+    CpuTime { system: duration(usage.ru_stime), user: duration(usage.ru_utime) }
+}
+
+/// Bytes of physical memory that the process occupies; 0 if the system does not tell.
+pub fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: usize = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    pages.saturating_mul(rustix::param::page_size())
+}
+
+/// Bytes of physical memory of the machine.
+pub fn total_memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit).max(1))
+}
+
+/// Kernel name, release and machine.
+pub fn kernel() -> String {
+    let uname = rustix::system::uname();
+    [uname.sysname(), uname.release(), uname.machine()].map(|part| part.to_string_lossy().into_owned()).join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_answers() {
+        let start = std::time::Instant::now();
+        while start.elapsed() < Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+        let (process, thread) = (cpu_time(Whose::Process), cpu_time(Whose::Thread));
+        assert!(process.user + process.system >= thread.user + thread.system);
+        assert!(thread.user + thread.system > Duration::ZERO);
+        assert!(resident_bytes() > 1 << 16);
+        assert!(total_memory_bytes() > resident_bytes() as u64);
+        assert!(kernel().starts_with("Linux "));
+    }
+}

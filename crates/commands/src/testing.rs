@@ -1,0 +1,160 @@
+//! Tests of command bodies: an engine in this process, text lines in, RESP bytes out.
+//!
+//! A line is split as inline requests are (`"\x00"` and quotes work) and goes the whole way of a request: look-up, checks, locks,
+//! body, reply. Arguments of 32 KiB and more arrive in allocations of their own, as they do from a socket.
+
+use std::sync::Arc;
+
+use braid_base::blob::Blob;
+use braid_config::Config;
+use braid_engine::client::{Address, ClientRecord};
+use braid_engine::engine::Start;
+use braid_engine::{Engine, Outcome, Session, Worker, dispatch};
+use braid_keyspace::object::Object;
+use braid_keyspace::{Expiry, KeyRef, Txn};
+use braid_resp::inline::split_words;
+use braid_resp::reply::{Protocol, ReplyBuffer};
+
+/// As the event loop's: arguments this long are received into blobs.
+const BLOB_MIN: usize = 32 * 1024;
+
+/// An engine with one worker and any number of clients, of which number 0 is always there.
+pub struct Tester {
+    pub engine: Arc<Engine>,
+    pub worker: Worker,
+    clients: Vec<(Session, ReplyBuffer)>,
+}
+
+impl Tester {
+    /// An engine as configured by default, with few shards.
+    pub fn new() -> Tester {
+        Tester::with("")
+    }
+
+    /// An engine configured by lines in the syntax of a configuration file.
+    pub fn with(settings: &str) -> Tester {
+        let config = Config::new();
+        config.load_text(&format!("io-threads 2\nshards 16\n{settings}\n")).expect("settings are valid");
+        let engine = Engine::new(Arc::new(config), crate::FAMILIES, Start::default()).expect("an engine");
+        let worker = engine.worker(0);
+        let mut tester = Tester { engine, worker, clients: Vec::new() };
+        tester.client();
+        tester
+    }
+
+    /// Another client (RESP2, authenticated, database 0); its number for [`Tester::run_as`].
+    pub fn client(&mut self) -> usize {
+        let id = self.engine.clients.next_id();
+        let now = braid_base::clock::unix_ms();
+        let record = Arc::new(ClientRecord::new(id, -1, Address::Unknown, Address::Unknown, now));
+        self.engine.clients.add(Arc::clone(&record));
+        self.clients.push((Session::new(record, true), ReplyBuffer::new(Protocol::Resp2)));
+        self.clients.len() - 1
+    }
+
+    /// The session of a client.
+    pub fn session(&mut self, client: usize) -> &mut Session {
+        &mut self.clients[client].0
+    }
+
+    /// Changes what a client speaks.
+    pub fn speak(&mut self, client: usize, protocol: Protocol) {
+        self.clients[client].1.protocol = protocol;
+    }
+
+    /// Runs a line as client 0; the reply's bytes (what is not UTF-8 is replaced).
+    pub fn run(&mut self, line: &str) -> String {
+        self.run_as(0, line)
+    }
+
+    /// Runs a line as one of the clients.
+    pub fn run_as(&mut self, client: usize, line: &str) -> String {
+        let words = split_words(line.as_bytes()).expect("balanced quotes");
+        let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
+        String::from_utf8_lossy(&self.run_args(client, &words)).into_owned()
+    }
+
+    /// Runs a request given as arguments; the reply's bytes. A postponed request replies nothing.
+    pub fn run_args(&mut self, client: usize, args: &[&[u8]]) -> Vec<u8> {
+        let blobs: Vec<Option<Blob>> =
+            args.iter().map(|arg| (arg.len() >= BLOB_MIN).then(|| Blob::from_slice(arg))).collect();
+        let args: Vec<&[u8]> =
+            args.iter().zip(&blobs).map(|(arg, blob)| blob.as_deref().unwrap_or(arg)).collect();
+        let given: Vec<Blob> = blobs.iter().flatten().cloned().collect();
+        let (session, reply) = &mut self.clients[client];
+        let (engine, worker) = (&*self.engine, &mut self.worker);
+        let slot = worker.context.slot;
+        engine.keyspace.gate.enter(slot);
+        worker.begin_batch();
+        let prepared = dispatch::prepare(engine, &args);
+        let outcome = dispatch::execute(engine, worker, session, reply, prepared, &args, &given);
+        engine.keyspace.gate.leave(slot);
+        worker.context.limbo.reclaim();
+        if outcome == Outcome::Postponed {
+            assert!(reply.is_empty(), "a postponed request has not replied");
+        }
+        let mut slices = Vec::new();
+        reply.io_slices(&mut slices, usize::MAX);
+        let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+        reply.clear();
+        bytes
+    }
+
+    /// Runs lines as client 0 and compares each reply.
+    #[track_caller]
+    pub fn check(&mut self, exchanges: &[(&str, &str)]) {
+        for (index, (line, expected)) in exchanges.iter().enumerate() {
+            let found = self.run(line);
+            assert_eq!(found, *expected, "reply {index}, to: {line}");
+        }
+    }
+
+    /// Works on some keys of database 0 with their locks held, without a command.
+    pub fn with_keys<R>(&mut self, keys: &[&[u8]], work: impl FnOnce(&mut Txn<'_>) -> R) -> R {
+        let keyspace = &self.engine.keyspace;
+        let refs: Vec<KeyRef<'_>> =
+            keys.iter().map(|key| KeyRef { key, hash: keyspace.hash(key), write: true }).collect();
+        let slot = self.worker.context.slot;
+        keyspace.gate.enter(slot);
+        let now = braid_base::clock::unix_ms();
+        let result = work(&mut Txn::lock(keyspace, &mut self.worker.context, 0, now, &refs));
+        keyspace.gate.leave(slot);
+        result
+    }
+
+    /// OBJECT ENCODING of a key of database 0; `none` if it is not there.
+    pub fn encoding(&mut self, key: &str) -> &'static str {
+        let key = key.as_bytes();
+        self.with_keys(&[key], |txn| txn.peek(key).map_or("none", |entry| entry.encoding_name()))
+    }
+
+    /// Puts an empty set at a key of database 0, whatever commands there are: a value of another type.
+    pub fn put_set(&mut self, key: &str) {
+        let key = key.as_bytes();
+        self.with_keys(&[key], |txn| txn.set_object(key, Object::Set(Box::default()), Expiry::Clear));
+    }
+}
+
+/// Runs lines on an engine of their own and compares each reply.
+#[track_caller]
+pub fn check(exchanges: &[(&str, &str)]) {
+    Tester::new().check(exchanges);
+}
+
+/// As [`check`], for a client that speaks RESP3.
+#[track_caller]
+pub fn check_resp3(exchanges: &[(&str, &str)]) {
+    let mut tester = Tester::new();
+    tester.speak(0, Protocol::Resp3);
+    tester.check(exchanges);
+}
+
+#[test]
+fn requests_go_the_whole_way() {
+    check(&[
+        ("SET k \"a\\x00b\"", "+OK\r\n"),
+        ("get k", "$3\r\na\0b\r\n"),
+        ("GET", "-ERR wrong number of arguments for 'get' command\r\n"),
+        ("NOSUCH k", "-ERR unknown command 'NOSUCH', with args beginning with: 'k' \r\n"),
+    ]);
+}

@@ -1,0 +1,275 @@
+//! CONFIG SET: several directives at once, all or nothing, with hooks that put the new values into effect.
+//!
+//! Order of events: names are checked, then each text is parsed and put in place, then the hooks of what
+//! changed run. The first failure puts every old value back and runs again the hooks that had run. Error
+//! texts are those of stock servers, with the error code in front.
+
+use crate::config::{Config, REDACTED};
+use crate::directive::{Directive, Mutability};
+use crate::enums::ProtectedAction;
+use crate::rows::{index, table};
+use crate::value::{ParseContext, Value, format_value, parse};
+use std::fmt;
+use std::sync::Arc;
+
+/// Who asks for a change; decides about protected directives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A client on this machine (loopback or Unix socket).
+    Local,
+    /// Any other client.
+    Remote,
+}
+
+/// One directive that got another value.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The directive's main name.
+    pub name: &'static str,
+    /// Text before.
+    pub old: String,
+    /// Text after.
+    pub new: String,
+    /// Whether the texts must not be printed; `Display` and `Debug` heed it.
+    pub secret: bool,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (old, new) = if self.secret { (REDACTED, REDACTED) } else { (&*self.old, &*self.new) };
+        write!(formatter, "{} changed from '{old}' to '{new}'", self.name)
+    }
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+/// What a hook does.
+type Run = dyn Fn(&Config) -> Result<(), String> + Send + Sync;
+
+/// A function that runs when one of its directives changed.
+pub(crate) struct Hook {
+    rows: Vec<usize>,
+    run: Box<Run>,
+}
+
+/// A hook refused the new values.
+struct HookFailure {
+    /// The directive to blame.
+    name: &'static str,
+    reason: String,
+    /// The hooks that ran, the failed one last.
+    ran: Vec<Arc<Hook>>,
+}
+
+/// A value to go back to.
+struct Undo {
+    index: usize,
+    old: Value,
+}
+
+impl Config {
+    /// Registers a hook for some directives. It runs once for each CONFIG SET that changes at least one of
+    /// them, after all new values are in place, on the thread that asks. Its error is the reason that the
+    /// client reads, and everything is put back. A hook must not set directives or rewrite the file itself:
+    /// it would wait for itself for ever.
+    ///
+    /// # Panics
+    /// If a name is no directive: that is a mistake in the server's wiring, not input.
+    pub fn on_change(
+        &self,
+        names: &[&str],
+        hook: impl Fn(&Config) -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        let rows = names
+            .iter()
+            .map(|name| table().find(name).unwrap_or_else(|| panic!("no directive is called '{name}'")))
+            .collect();
+        self.hooks.lock().push(Arc::new(Hook { rows, run: Box::new(hook) }));
+    }
+
+    /// CONFIG SET for a client on this machine. See [`Config::set_from`].
+    pub fn set(&self, pairs: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> Result<Vec<Change>, String> {
+        self.set_from(Origin::Local, pairs)
+    }
+
+    /// CONFIG SET: gives every named directive its text, or none of them.
+    ///
+    /// Returns what changed. The error is the whole error reply without the leading hyphen, such as
+    /// `ERR CONFIG SET failed (possibly related to argument 'port') - ...`.
+    pub fn set_from(
+        &self,
+        origin: Origin,
+        pairs: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)],
+    ) -> Result<Vec<Change>, String> {
+        let _writing = self.writing.lock();
+        let requests = self.check_names(origin, pairs)?;
+
+        // Everything is parsed before anything is put in place, so readers never see a refused request.
+        let mut parsed: Vec<(&Request, Value)> = Vec::with_capacity(requests.len());
+        for (request, (_, text)) in requests.iter().zip(pairs) {
+            let earlier = parsed.iter().rev().find(|(other, _)| other.index == request.index);
+            let present = earlier.map_or_else(|| self.value(request.index), |(_, value)| value.clone());
+            let directive = table().directives[request.index];
+            let value = self
+                .parse_set(directive, text.as_ref(), &present)
+                .map_err(|reason| failed(request.name, &reason))?;
+            parsed.push((request, value));
+        }
+
+        let mut undo: Vec<Undo> = Vec::with_capacity(parsed.len());
+        let mut touched = Vec::new();
+        for (request, new) in parsed {
+            let old = self.value(request.index);
+            if new != old || table().directives[request.index].always_applied {
+                touched.push((request.index, request.name));
+            }
+            self.store(request.index, new);
+            undo.push(Undo { index: request.index, old });
+        }
+        self.bump_version();
+
+        if let Err(HookFailure { name, reason, ran }) = self.run_hooks(&touched) {
+            log::warn!("Failed applying new configuration, related to {name}. Restoring previous settings.");
+            self.put_back(undo);
+            self.bump_version();
+            for hook in ran {
+                if let Err(reason) = (hook.run)(self) {
+                    log::warn!("Failed applying restored configuration: {reason}");
+                }
+            }
+            return Err(failed(name, &reason));
+        }
+        Ok(self.changes(undo))
+    }
+
+    /// Gives a directive a value on the server's own behalf (REPLICAOF, a lowered `maxclients`, ...): no rule
+    /// about immutable or protected directives applies and no hook runs. Words are the directive's arguments.
+    pub fn assign(&self, name: &str, words: &[&str]) -> Result<(), String> {
+        let _writing = self.writing.lock();
+        let index = table().find(name).ok_or_else(|| format!("no directive is called '{name}'"))?;
+        let value = self.parse_words(index, words)?;
+        self.store(index, value);
+        self.bump_version();
+        Ok(())
+    }
+
+    /// Parses a directive's arguments without storing anything.
+    pub(crate) fn parse_words(&self, index: usize, words: &[&str]) -> Result<Value, String> {
+        let directive = table().directives[index];
+        let directory = self.text_at(index::DIR);
+        parse(directive, words, &ParseContext { present: &self.value(index), directory: &directory })
+    }
+
+    /// Finds the rows and checks what does not depend on the values. The first fault decides.
+    fn check_names<'a>(
+        &self,
+        origin: Origin,
+        pairs: &'a [(impl AsRef<[u8]>, impl AsRef<[u8]>)],
+    ) -> Result<Vec<Request>, String> {
+        let mut requests: Vec<Request> = Vec::with_capacity(pairs.len());
+        for (asked, _) in pairs {
+            let asked: &'a [u8] = asked.as_ref();
+            let asked_text = String::from_utf8_lossy(asked);
+            let lower = asked_text.to_ascii_lowercase();
+            let Some((&name, &index)) = table().by_name.get_key_value(lower.as_str()) else {
+                return Err(format!(
+                    "ERR Unknown option or number of arguments for CONFIG SET - '{asked_text}'"
+                ));
+            };
+            let directive = table().directives[index];
+            if directive.mutability == Mutability::Immutable {
+                return Err(failed(&asked_text, "can't set immutable config"));
+            }
+            if directive.protected && !self.allows_protected(origin) {
+                return Err(failed(&asked_text, "can't set protected config"));
+            }
+            if directive.deny_loading && self.is_loading() {
+                return Err("LOADING Redis is loading the dataset in memory".to_owned());
+            }
+            // As in stock servers, a directive and its alias may stand together; the later one wins.
+            if requests.iter().any(|request| request.name == name) {
+                return Err(failed(&asked_text, "duplicate parameter"));
+            }
+            requests.push(Request { name, index });
+        }
+        Ok(requests)
+    }
+
+    fn allows_protected(&self, origin: Origin) -> bool {
+        match self.enable_protected_configs() {
+            ProtectedAction::No => false,
+            ProtectedAction::Yes => true,
+            ProtectedAction::Local => origin == Origin::Local,
+        }
+    }
+
+    /// Parses the single text of CONFIG SET; lists are cut at every blank.
+    fn parse_set(&self, directive: &Directive, text: &[u8], present: &Value) -> Result<Value, String> {
+        let text = std::str::from_utf8(text).map_err(|_| NOT_UTF8)?;
+        let words: Vec<&str> = match directive.takes_several() {
+            true if text.is_empty() => Vec::new(),
+            true => text.split(' ').collect(),
+            false => vec![text],
+        };
+        let directory = self.text_at(index::DIR);
+        parse(directive, &words, &ParseContext { present, directory: &directory })
+    }
+
+    fn put_back(&self, undo: Vec<Undo>) {
+        // Backwards, because a directive may stand twice, under two names.
+        for step in undo.into_iter().rev() {
+            self.store(step.index, step.old);
+        }
+    }
+
+    /// Runs every hook of a touched row once.
+    fn run_hooks(&self, touched: &[(usize, &'static str)]) -> Result<(), HookFailure> {
+        let hooks: Vec<Arc<Hook>> = self.hooks.lock().clone();
+        let mut ran: Vec<Arc<Hook>> = Vec::new();
+        for (index, name) in touched {
+            for hook in hooks.iter().filter(|hook| hook.rows.contains(index)) {
+                if ran.iter().any(|done| Arc::ptr_eq(done, hook)) {
+                    continue;
+                }
+                ran.push(hook.clone());
+                if let Err(reason) = (hook.run)(self) {
+                    return Err(HookFailure { name, reason, ran });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn changes(&self, undo: Vec<Undo>) -> Vec<Change> {
+        let mut changes: Vec<Change> = Vec::new();
+        for Undo { index, old } in undo {
+            let directive = table().directives[index];
+            let (old, new) = (format_value(directive, &old), self.get_at(index));
+            if old != new && !changes.iter().any(|change| change.name == directive.name) {
+                changes.push(Change { name: directive.name, old, new, secret: directive.secret });
+            }
+        }
+        changes
+    }
+}
+
+/// One name of a CONFIG SET.
+struct Request {
+    /// The name as the table writes it, main name or alias.
+    name: &'static str,
+    index: usize,
+}
+
+/// Values are texts here; stock servers take any bytes for passwords.
+pub(crate) const NOT_UTF8: &str = "argument must be valid UTF-8 text";
+
+fn failed(name: &str, reason: &str) -> String {
+    if reason.is_empty() {
+        return format!("ERR CONFIG SET failed (possibly related to argument '{name}')");
+    }
+    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+}

@@ -1,0 +1,247 @@
+//! The store of all values: what every thread reads.
+//!
+//! Numbers, switches and words live in one array of atomics, so a hot value costs one relaxed load; texts and
+//! lists are swapped in whole behind `ArcSwap`. A change of several directives is not one step for readers:
+//! each value is right by itself, and `version` moves after all of them are in place. Writing goes through
+//! `change.rs`.
+
+use crate::change::Hook;
+use crate::directive::Directive;
+use crate::enums::ClientsMemoryLimit;
+use crate::rows::{TOTAL, index, table};
+use crate::special::{ClientClass, MasterAddress, NotifyFlags, OutputLimit, SavePoint};
+use crate::value::{Value, default_value, format_value};
+use arc_swap::ArcSwap;
+use braid_base::glob::matches;
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+/// All directives' values. Shared as `Arc<Config>`.
+pub struct Config {
+    scalars: [AtomicI64; TOTAL],
+    /// By row; scalars leave theirs unused.
+    others: Box<[ArcSwap<Value>]>,
+    version: AtomicU64,
+    loading: AtomicBool,
+    /// Held while values change, so that changes happen one after the other.
+    pub(crate) writing: Mutex<()>,
+    pub(crate) hooks: Mutex<Vec<Arc<Hook>>>,
+}
+
+impl Config {
+    /// Every directive at its default.
+    pub fn new() -> Config {
+        let unused = Arc::new(Value::Scalar(0));
+        let config = Config {
+            scalars: [const { AtomicI64::new(0) }; TOTAL],
+            others: (0..TOTAL).map(|_| ArcSwap::new(unused.clone())).collect(),
+            version: AtomicU64::new(0),
+            loading: AtomicBool::new(false),
+            writing: Mutex::new(()),
+            hooks: Mutex::new(Vec::new()),
+        };
+        for (index, directive) in table().directives.iter().enumerate() {
+            config.store(index, default_value(directive));
+        }
+        config
+    }
+
+    /// Moves on every change of any value. A thread that caches values compares it with one load.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn bump_version(&self) {
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Says whether a data set is being loaded, during which some directives cannot change.
+    pub fn set_loading(&self, loading: bool) {
+        self.loading.store(loading, Ordering::Relaxed);
+    }
+
+    /// Whether a data set is being loaded.
+    pub fn is_loading(&self) -> bool {
+        self.loading.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn scalar_at(&self, index: usize) -> i64 {
+        self.scalars[index].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn text_at(&self, index: usize) -> Arc<str> {
+        match &**self.others[index].load() {
+            Value::Text(text) => text.clone(),
+            _ => Arc::from(""),
+        }
+    }
+
+    /// The present value of a row.
+    pub(crate) fn value(&self, index: usize) -> Value {
+        if table().directives[index].is_scalar() {
+            Value::Scalar(self.scalar_at(index))
+        } else {
+            (**self.others[index].load()).clone()
+        }
+    }
+
+    /// Puts a value in place. The caller holds `writing` or is the only owner.
+    pub(crate) fn store(&self, index: usize, value: Value) {
+        match value {
+            Value::Scalar(raw) => self.scalars[index].store(raw, Ordering::Relaxed),
+            other => self.others[index].store(Arc::new(other)),
+        }
+    }
+
+    /// Answers CONFIG GET: name and value of every match, patterns in order, names of one pattern sorted.
+    ///
+    /// A name without `*`, `?` or `[` is looked up as it is and answered as it was written; hidden directives
+    /// are found only that way. An alias counts as a name of its own.
+    pub fn get(&self, patterns: &[impl AsRef<str>]) -> Vec<(String, String)> {
+        let mut seen = HashSet::new();
+        let mut found = Vec::new();
+        let mut add = |name: &str, index: usize| {
+            if seen.insert(name.to_owned()) {
+                found.push((name.to_owned(), self.get_at(index)));
+            }
+        };
+        for pattern in patterns {
+            let pattern = pattern.as_ref();
+            if !pattern.contains(['*', '?', '[']) {
+                if let Some(index) = table().find(pattern) {
+                    add(pattern, index);
+                }
+                continue;
+            }
+            for (name, index) in &table().sorted {
+                if !table().directives[*index].hidden && matches(pattern.as_bytes(), name.as_bytes(), true) {
+                    add(name, *index);
+                }
+            }
+        }
+        found
+    }
+
+    /// The value of one directive (any name or alias) as text.
+    pub fn get_one(&self, name: &str) -> Option<String> {
+        table().find(name).map(|index| self.get_at(index))
+    }
+
+    pub(crate) fn get_at(&self, index: usize) -> String {
+        format_value(table().directives[index], &self.value(index))
+    }
+
+    /// Working directory, an absolute path. The server's process changes into it; this crate never does.
+    pub fn dir(&self) -> PathBuf {
+        PathBuf::from(&*self.text_at(index::DIR))
+    }
+
+    /// Addresses to listen on; empty means none.
+    pub fn bind(&self) -> Arc<[String]> {
+        match &**self.others[index::BIND].load() {
+            Value::Words(words) => words.clone(),
+            _ => Arc::from([]),
+        }
+    }
+
+    /// Save points; empty means that snapshots are not made by themselves.
+    pub fn save_points(&self) -> Arc<[SavePoint]> {
+        match &**self.others[index::SAVE].load() {
+            Value::Save(points) => points.clone(),
+            _ => Arc::from([]),
+        }
+    }
+
+    /// Limits of unsent replies of a class.
+    pub fn client_output_buffer_limit(&self, class: ClientClass) -> OutputLimit {
+        match &**self.others[index::OUTPUT_LIMITS].load() {
+            Value::OutputLimits(limits) => limits[class as usize],
+            _ => OutputLimit { hard_bytes: 0, soft_bytes: 0, soft_seconds: 0 },
+        }
+    }
+
+    /// Kernel scores of master, replica and background child.
+    pub fn oom_score_adj_values(&self) -> [i32; 3] {
+        match &**self.others[index::OOM_SCORES].load() {
+            Value::OomScores(scores) => *scores,
+            _ => crate::special::DEFAULT_OOM_SCORES,
+        }
+    }
+
+    /// Events that are published.
+    #[inline]
+    pub fn notify_keyspace_events(&self) -> NotifyFlags {
+        NotifyFlags(self.scalar_at(index::NOTIFY) as u32)
+    }
+
+    /// The master, if this server is a replica.
+    pub fn replicaof(&self) -> Option<Arc<MasterAddress>> {
+        match &**self.others[index::REPLICAOF].load() {
+            Value::Master(master) => master.clone(),
+            _ => None,
+        }
+    }
+
+    /// Percentiles shown by INFO latencystats.
+    pub fn latency_tracking_info_percentiles(&self) -> Arc<[f64]> {
+        match &**self.others[index::PERCENTILES].load() {
+            Value::Percentiles(percentiles) => percentiles.clone(),
+            _ => Arc::from([]),
+        }
+    }
+
+    /// Limit of all clients' buffers together.
+    pub fn maxmemory_clients(&self) -> ClientsMemoryLimit {
+        let raw = self.scalar_at(index::MAXMEMORY_CLIENTS);
+        match (u64::try_from(raw), u8::try_from(raw.unsigned_abs())) {
+            (Ok(0), _) => ClientsMemoryLimit::Unlimited,
+            (Ok(bytes), _) => ClientsMemoryLimit::Bytes(bytes),
+            (Err(_), Ok(percent)) => ClientsMemoryLimit::PercentOfMaxmemory(percent),
+            (Err(_), Err(_)) => ClientsMemoryLimit::Unlimited,
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config::new()
+    }
+}
+
+impl fmt::Debug for Config {
+    /// Names and values that differ from the default; secrets are replaced.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = formatter.debug_map();
+        for (index, directive) in table().directives.iter().enumerate() {
+            let value = self.value(index);
+            if value != default_value(directive) {
+                map.entry(&directive.name, &shown(directive, &format_value(directive, &value)));
+            }
+        }
+        map.finish()
+    }
+}
+
+/// What stands in logs instead of a secret.
+pub const REDACTED: &str = "(redacted)";
+
+/// The text of a value as it may appear in a log.
+pub(crate) fn shown(directive: &Directive, text: &str) -> String {
+    if directive.secret && !text.is_empty() { REDACTED.to_owned() } else { text.to_owned() }
+}
+
+/// Whether the value of this directive (any name or alias, any case) must never be printed.
+pub fn is_secret(name: &str) -> bool {
+    find_directive(name).is_some_and(|directive| directive.secret)
+}
+
+/// The row of a directive by any of its names.
+pub fn find_directive(name: &str) -> Option<&'static Directive> {
+    table().find(name).map(|index| table().directives[index])
+}

@@ -1,0 +1,297 @@
+//! One directive: the row type of the table, with the builder the rows are written in.
+//!
+//! A row states everything there is to know about a directive; reading, CONFIG GET and SET, rewriting and the
+//! documentation are derived from it. Nothing here holds a value.
+
+/// Unit of an integer, which decides how it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A plain number.
+    Plain,
+    /// A plain number of seconds.
+    Seconds,
+    /// A plain number of milliseconds.
+    Milliseconds,
+    /// A plain number of microseconds.
+    Microseconds,
+    /// A plain number of percent.
+    Percent,
+    /// Bytes: `100`, `10k` (thousands), `10kb` (1024), `m`, `mb`, `g`, `gb`.
+    Bytes,
+    /// Bytes, or `n%` of maxmemory, stored as a negative number.
+    BytesOrPercent,
+    /// An octal number (permissions).
+    Octal,
+}
+
+impl Unit {
+    /// Whether the value is written as memory.
+    pub const fn is_memory(self) -> bool {
+        matches!(self, Unit::Bytes | Unit::BytesOrPercent)
+    }
+}
+
+/// Directives whose value is a list or needs the environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    /// `dir`: an existing directory.
+    Directory,
+    /// `save`: pairs of seconds and changes.
+    Save,
+    /// `client-output-buffer-limit`: class, hard, soft, seconds.
+    ClientOutputBufferLimit,
+    /// `oom-score-adj-values`: three numbers.
+    OomScoreAdjValues,
+    /// `notify-keyspace-events`: letters.
+    NotifyKeyspaceEvents,
+    /// `bind`: addresses.
+    Bind,
+    /// `replicaof`: host and port.
+    ReplicaOf,
+    /// `latency-tracking-info-percentiles`: numbers from 0 to 100.
+    LatencyPercentiles,
+}
+
+/// Checks a switch; the error is the reason as a client reads it.
+pub type SwitchCheck = fn(bool) -> Result<(), &'static str>;
+/// Checks a text; the error is the reason as a client reads it.
+pub type TextCheck = fn(&str) -> Result<(), &'static str>;
+/// Checks an integer that is in range and may move it (the rate `hz` is capped, not refused).
+pub type IntegerCheck = fn(i64) -> Result<i64, &'static str>;
+
+/// The type of a directive with its default.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// `yes` or `no`.
+    Bool { default: bool, check: Option<SwitchCheck>, also_true_false: bool },
+    /// A number within bounds (both inclusive). Bounds above `i64::MAX` mean an unsigned 64-bit value.
+    Integer { default: fn() -> i64, min: i128, max: i128, unit: Unit, check: Option<IntegerCheck> },
+    /// A text. `empty_is_unset`: the empty text means "not set" and is not written to a file.
+    Text { default: &'static str, empty_is_unset: bool, check: Option<TextCheck> },
+    /// One of several words.
+    Enum { default: i64, words: &'static [(&'static str, i64)] },
+    /// Several words, each a bit.
+    Flags { default: i64, words: &'static [(&'static str, i64)] },
+    /// A list or a value that needs its own code.
+    Special(Special),
+}
+
+/// When a directive may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutability {
+    /// With CONFIG SET at any time.
+    Live,
+    /// Only at start.
+    Immutable,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Directive {
+    /// The name that is written to files.
+    pub name: &'static str,
+    /// Other accepted names; CONFIG GET answers them too.
+    pub aliases: &'static [&'static str],
+    /// Type and default.
+    pub kind: Kind,
+    /// What it does, in a sentence or two.
+    pub doc: &'static str,
+    /// When it may change.
+    pub mutability: Mutability,
+    /// Not listed by patterns, only by its exact name.
+    pub hidden: bool,
+    /// Not to be changed while data is loading.
+    pub deny_loading: bool,
+    /// Needs `enable-protected-configs`.
+    pub protected: bool,
+    /// Never printed.
+    pub secret: bool,
+    /// Hooks run even if the text is the same (a file of that name may have changed).
+    pub always_applied: bool,
+    /// Whether Braid acts on it already; otherwise it is accepted and remembered.
+    pub takes_effect: bool,
+    /// Example and default text for the documentation where the real default depends on the machine.
+    pub documented_default: Option<(&'static str, &'static str)>,
+}
+
+impl Directive {
+    const fn new(name: &'static str, kind: Kind) -> Directive {
+        Directive {
+            name,
+            aliases: &[],
+            kind,
+            doc: "",
+            mutability: Mutability::Live,
+            hidden: false,
+            deny_loading: false,
+            protected: false,
+            secret: false,
+            always_applied: false,
+            takes_effect: true,
+            documented_default: None,
+        }
+    }
+
+    /// A yes/no directive.
+    pub const fn switch(name: &'static str, default: bool) -> Directive {
+        Directive::new(name, Kind::Bool { default, check: None, also_true_false: false })
+    }
+
+    /// A number; `default` is a function because one default depends on the machine.
+    pub const fn integer(
+        name: &'static str,
+        default: fn() -> i64,
+        min: i128,
+        max: i128,
+        unit: Unit,
+    ) -> Directive {
+        Directive::new(name, Kind::Integer { default, min, max, unit, check: None })
+    }
+
+    /// A text that may be empty.
+    pub const fn text(name: &'static str, default: &'static str) -> Directive {
+        Directive::new(name, Kind::Text { default, empty_is_unset: false, check: None })
+    }
+
+    /// A text that is not set by default; the empty text unsets it.
+    pub const fn optional_text(name: &'static str) -> Directive {
+        Directive::new(name, Kind::Text { default: "", empty_is_unset: true, check: None })
+    }
+
+    /// One of several words.
+    pub const fn choice(
+        name: &'static str,
+        default: i64,
+        words: &'static [(&'static str, i64)],
+    ) -> Directive {
+        Directive::new(name, Kind::Enum { default, words })
+    }
+
+    /// Several words that are bits.
+    pub const fn flags(name: &'static str, default: i64, words: &'static [(&'static str, i64)]) -> Directive {
+        Directive::new(name, Kind::Flags { default, words })
+    }
+
+    /// A list.
+    pub const fn special(name: &'static str, special: Special) -> Directive {
+        Directive::new(name, Kind::Special(special))
+    }
+
+    /// Gives it other names.
+    pub const fn aliases(mut self, aliases: &'static [&'static str]) -> Directive {
+        self.aliases = aliases;
+        self
+    }
+
+    /// Says what it does.
+    pub const fn doc(mut self, doc: &'static str) -> Directive {
+        self.doc = doc;
+        self
+    }
+
+    /// It can only be set at start.
+    pub const fn immutable(mut self) -> Directive {
+        self.mutability = Mutability::Immutable;
+        self
+    }
+
+    /// Patterns do not find it.
+    pub const fn hidden(mut self) -> Directive {
+        self.hidden = true;
+        self
+    }
+
+    /// It stays as it is while data is loading.
+    pub const fn deny_loading(mut self) -> Directive {
+        self.deny_loading = true;
+        self
+    }
+
+    /// It needs `enable-protected-configs`.
+    pub const fn protected(mut self) -> Directive {
+        self.protected = true;
+        self
+    }
+
+    /// It is never printed.
+    pub const fn secret(mut self) -> Directive {
+        self.secret = true;
+        self
+    }
+
+    /// Its hooks run even when the text stays the same.
+    pub const fn always_applied(mut self) -> Directive {
+        self.always_applied = true;
+        self
+    }
+
+    /// It is accepted, remembered and answered, and Braid does not act on it yet.
+    pub const fn no_effect_yet(mut self) -> Directive {
+        self.takes_effect = false;
+        self
+    }
+
+    /// The documentation shows this example, and this sentence as the default.
+    pub const fn documented_default(mut self, example: &'static str, sentence: &'static str) -> Directive {
+        self.documented_default = Some((example, sentence));
+        self
+    }
+
+    /// Adds a check to a text.
+    pub const fn text_check(mut self, added: TextCheck) -> Directive {
+        if let Kind::Text { default, empty_is_unset, .. } = self.kind {
+            self.kind = Kind::Text { default, empty_is_unset, check: Some(added) };
+        }
+        self
+    }
+
+    /// Adds a check to an integer.
+    pub const fn integer_check(mut self, added: IntegerCheck) -> Directive {
+        if let Kind::Integer { default, min, max, unit, .. } = self.kind {
+            self.kind = Kind::Integer { default, min, max, unit, check: Some(added) };
+        }
+        self
+    }
+
+    /// Adds a check to a yes/no directive.
+    pub const fn switch_check(mut self, added: SwitchCheck) -> Directive {
+        if let Kind::Bool { default, also_true_false, .. } = self.kind {
+            self.kind = Kind::Bool { default, check: Some(added), also_true_false };
+        }
+        self
+    }
+
+    /// Lets a yes/no directive also be written `true` or `false`.
+    pub const fn also_true_false(mut self) -> Directive {
+        if let Kind::Bool { default, check, .. } = self.kind {
+            self.kind = Kind::Bool { default, check, also_true_false: true };
+        }
+        self
+    }
+
+    /// Whether its value is one number (and therefore readable with one atomic load).
+    pub const fn is_scalar(&self) -> bool {
+        match self.kind {
+            Kind::Bool { .. } | Kind::Integer { .. } | Kind::Enum { .. } | Kind::Flags { .. } => true,
+            Kind::Special(special) => matches!(special, Special::NotifyKeyspaceEvents),
+            Kind::Text { .. } => false,
+        }
+    }
+
+    /// Whether it takes several arguments.
+    pub const fn takes_several(&self) -> bool {
+        match self.kind {
+            Kind::Flags { .. } => true,
+            Kind::Special(special) => !matches!(special, Special::Directory | Special::NotifyKeyspaceEvents),
+            _ => false,
+        }
+    }
+}
+
+/// A group of directives, as the example file and the documentation show them.
+pub struct Section {
+    /// Heading.
+    pub title: &'static str,
+    /// Its rows.
+    pub directives: &'static [Directive],
+}

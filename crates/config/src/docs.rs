@@ -1,0 +1,369 @@
+//! Text made from the table: the example configuration, the reference page, the usage.
+//!
+//! `braid.conf` and `docs/configuration.md` in the repository are these texts; a test compares them. To renew
+//! the files after a change of the table: `BLESS=1 cargo test -p braid-config docs`.
+
+use crate::directive::{Directive, Kind, Mutability, Section, Special, Unit};
+use crate::rows::SECTIONS;
+use crate::value::{default_value, file_lines, format_memory, format_value};
+use std::fmt::Write;
+
+/// Width of the example configuration.
+const WIDTH: usize = 80;
+
+/// The example configuration: everything there is, commented out, at its default.
+pub fn example_configuration() -> String {
+    let mut text = String::new();
+    let rule = format!("#{}\n", "-".repeat(WIDTH - 1));
+    text.push_str(&rule);
+    text.push_str(
+        "# Braid configuration. Start with it by naming it:\n#\n#     braid-server ./braid.conf\n#\n",
+    );
+    text.push_str(&commented(
+        "Every directive stands here at its default, behind a comment sign; remove the sign and change the \
+         value. \
+         The command line may override any line:",
+    ));
+    text.push_str("#\n#     braid-server ./braid.conf --port 7000\n");
+    text.push_str("#\n");
+    text.push_str(&commented(
+        "Sizes are bytes, or carry a unit in any case: k, m, g are thousands, millions, billions; kb, mb, gb \
+         are powers of 1024. Values with blanks stand in double quotes.",
+    ));
+    text.push_str("#\n");
+    text.push_str(&commented(
+        "Other files are read in place with an include line; wildcards are allowed. Later lines win.",
+    ));
+    text.push_str("#\n# include /path/to/local.conf\n# include /path/to/conf.d/*.conf\n");
+    text.push_str(&rule);
+    for section in SECTIONS {
+        write_example_section(&mut text, section);
+    }
+    text
+}
+
+fn write_example_section(text: &mut String, section: &Section) {
+    let title = format!("# ---- {} ", section.title);
+    let _ = writeln!(text, "\n{title}{}", "-".repeat(WIDTH - title.len()));
+    for directive in section.directives.iter().filter(|directive| !directive.hidden) {
+        text.push('\n');
+        text.push_str(&commented(doc(directive)));
+        text.push_str(&remarks(directive));
+        text.push_str("#\n");
+        for line in example_lines(directive) {
+            let _ = writeln!(text, "# {line}");
+        }
+    }
+    if section.title == "Security" {
+        text.push('\n');
+        text.push_str(&commented(
+            "Users and their rights may stand here, one line for each, or in the file named by aclfile.",
+        ));
+        text.push_str("#\n# user reader on >password ~cache:* +@read\n\n");
+        text.push_str(&commented(
+            "Give a command another name; an empty name removes it. ACLs are the better way.",
+        ));
+        text.push_str("#\n# rename-command CONFIG \"\"\n");
+    }
+}
+
+/// The lines that say the default.
+fn example_lines(directive: &Directive) -> Vec<String> {
+    if let Some((example, _)) = directive.documented_default {
+        return vec![format!("{} {example}", directive.name)];
+    }
+    let lines = file_lines(directive, &default_value(directive));
+    match directive.kind {
+        Kind::Special(Special::ReplicaOf) => vec![format!("{} no one", directive.name)],
+        _ if lines.is_empty() => vec![format!("{} \"\"", directive.name)],
+        _ => lines,
+    }
+}
+
+/// What else there is to say, in brackets behind the doc; nothing if there is nothing.
+fn remarks(directive: &Directive) -> String {
+    let mut remarks = Vec::new();
+    if let Some((_, sentence)) = directive.documented_default {
+        remarks.push(format!("default: {sentence}"));
+    }
+    remarks.extend(range(directive).filter(|_| !doc_names_all_words(directive)));
+    remarks.extend((directive.mutability == Mutability::Immutable).then(|| "only at start".to_owned()));
+    remarks.extend((!directive.takes_effect).then(|| "accepted, no effect yet".to_owned()));
+    if remarks.is_empty() { String::new() } else { commented(&format!("[{}]", remarks.join("; "))) }
+}
+
+/// Whether the doc already lists what may stand there.
+fn doc_names_all_words(directive: &Directive) -> bool {
+    match directive.kind {
+        Kind::Enum { words, .. } | Kind::Flags { words, .. } => {
+            words.iter().all(|(word, _)| doc(directive).contains(word))
+        }
+        _ => false,
+    }
+}
+
+/// Bounds or words, where they say more than the default does.
+fn range(directive: &Directive) -> Option<String> {
+    match directive.kind {
+        Kind::Integer { min, max, unit, .. } => {
+            let number = |bound: i128| match u64::try_from(bound) {
+                Ok(bytes) if unit.is_memory() => format_memory(bytes),
+                _ if unit == Unit::Octal => format!("{bound:o}"),
+                _ => bound.to_string(),
+            };
+            let unbounded = max >= i128::from(i32::MAX);
+            match (min, unit) {
+                (_, Unit::BytesOrPercent) => Some("bytes, or 0% to 100%".to_owned()),
+                (0, _) if unbounded => None,
+                (_, _) if unbounded && min > i128::from(i32::MIN) => Some(format!("{} or more", number(min))),
+                (_, _) if unbounded => None,
+                _ => Some(format!("{} to {}", number(min), number(max))),
+            }
+        }
+        Kind::Enum { words, .. } | Kind::Flags { words, .. } => {
+            let words: Vec<&str> = words.iter().map(|entry| entry.0).collect();
+            Some(words.join(", "))
+        }
+        _ => None,
+    }
+}
+
+/// A directive's sentence, from its doc comment.
+pub fn doc(directive: &Directive) -> &'static str {
+    directive.doc.trim_start()
+}
+
+/// The words as comment lines of the example's width.
+fn commented(words: &str) -> String {
+    let mut text = String::new();
+    let mut line = String::from("#");
+    for word in words.split(' ').filter(|word| !word.is_empty()) {
+        if line.len() + 1 + word.len() > WIDTH {
+            text.push_str(&line);
+            text.push('\n');
+            line = String::from("#");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    text.push_str(&line);
+    text.push('\n');
+    text
+}
+
+/// The reference page.
+pub fn reference_page() -> String {
+    let mut text = String::from(REFERENCE_HEAD);
+    for section in SECTIONS {
+        let _ = writeln!(text, "\n## {}\n", section.title);
+        text.push_str("| Directive | Type | Default | Change | Meaning |\n| --- | --- | --- | --- | --- |\n");
+        for directive in section.directives {
+            let _ = writeln!(text, "{}", reference_row(directive));
+        }
+    }
+    text.push_str(REFERENCE_TAIL);
+    text
+}
+
+const REFERENCE_HEAD: &str = "# Configuration
+
+<!-- Made from the table in crates/config. Do not edit: BLESS=1 cargo test -p braid-config docs -->
+
+Braid reads the configuration of Redis: the same file syntax, the same names, the same command line.
+
+    braid-server [file] [-] [--name value ...]
+
+The file comes first, then standard input (`-` as first or last argument), then the options; what comes
+later wins. `CONFIG GET`, `CONFIG SET` and `CONFIG REWRITE` work as usual: several directives are set at once
+or not at all, and rewriting keeps comments and order of the file. `braid.conf` in the source tree lists
+everything with its default.
+
+Besides directives a file may hold `include file` (wildcards allowed), `user name rules...` and
+`rename-command old new`. `loadmodule` is refused, because there are no modules.
+
+How to read the tables. *Change*: `live` with CONFIG SET at any time, `start` only when the server starts.
+*no effect yet* marks directives that are accepted, remembered and answered, on which Braid does not act yet.
+*hidden* ones do not show in `CONFIG GET *`. *protected* ones need `enable-protected-configs`. Names in
+parentheses are aliases.
+";
+
+const REFERENCE_TAIL: &str = "
+## Accepted and ignored
+
+`list-max-ziplist-entries`, `list-max-ziplist-value` and `lua-replicate-commands` may stand in a file with one
+argument; they mean nothing.
+
+## Differences from Redis
+
+- `io-threads` is by default the number of processors, and up to 256.
+- Values are UTF-8 text; other bytes are refused, also in passwords.
+- A size whose product with its unit exceeds 64 bits is refused rather than wrapped around.
+- `CONFIG GET` answers in order of names.
+- `tls-key-file-pass` and `tls-client-key-file-pass` count as secrets.
+- Files that include each other more than 16 levels deep are an error.
+- `CONFIG REWRITE` keeps the file's permissions and follows a link.
+";
+
+fn reference_row(directive: &Directive) -> String {
+    let mut name = format!("`{}`", directive.name);
+    if !directive.aliases.is_empty() {
+        let aliases: Vec<String> = directive.aliases.iter().map(|alias| format!("`{alias}`")).collect();
+        let _ = write!(name, " ({})", aliases.join(", "));
+    }
+    let change = match directive.mutability {
+        Mutability::Live => "live",
+        Mutability::Immutable => "start",
+    };
+    let mut marks = Vec::new();
+    marks.extend((!directive.takes_effect).then_some("no effect yet"));
+    marks.extend(directive.hidden.then_some("hidden"));
+    marks.extend(directive.protected.then_some("protected"));
+    marks.extend(directive.deny_loading.then_some("not while loading"));
+    marks.extend(directive.secret.then_some("secret"));
+    let marks = if marks.is_empty() { String::new() } else { format!(" *{}*", marks.join(", ")) };
+    format!(
+        "| {name} | {} | {} | {change} | {}{marks} |",
+        type_text(directive),
+        default_text(directive),
+        doc(directive).replace('|', "\\|"),
+    )
+}
+
+fn type_text(directive: &Directive) -> String {
+    let range = range(directive).map(|range| format!(", {range}")).unwrap_or_default();
+    match directive.kind {
+        Kind::Bool { .. } => "yes/no".to_owned(),
+        Kind::Integer { unit, .. } => {
+            let base = match unit {
+                Unit::Plain => "number",
+                Unit::Seconds => "seconds",
+                Unit::Milliseconds => "milliseconds",
+                Unit::Microseconds => "microseconds",
+                Unit::Percent => "percent",
+                Unit::Bytes => "size",
+                Unit::BytesOrPercent => return "size or percent of maxmemory".to_owned(),
+                Unit::Octal => "octal",
+            };
+            format!("{base}{range}")
+        }
+        Kind::Text { .. } => "text".to_owned(),
+        Kind::Enum { .. } => format!("one of{}", range.trim_start_matches(',')),
+        Kind::Flags { .. } => format!("some of{}", range.trim_start_matches(',')),
+        Kind::Special(_) => "list".to_owned(),
+    }
+}
+
+fn default_text(directive: &Directive) -> String {
+    if let Some((_, sentence)) = directive.documented_default {
+        return sentence.to_owned();
+    }
+    let value = default_value(directive);
+    let text = match directive.kind {
+        Kind::Integer { unit, .. } if unit.is_memory() => match value {
+            crate::value::Value::Scalar(raw) => format_memory(raw.unsigned_abs()),
+            _ => String::new(),
+        },
+        _ => format_value(directive, &value),
+    };
+    if text.is_empty() { String::new() } else { format!("`{text}`") }
+}
+
+/// What `--help` prints: usage and the names of all directives by section.
+pub fn usage(program: &str) -> String {
+    let mut text = format!(
+        "Usage: {program} [/path/to/braid.conf] [options] [-]
+       {program} -                  read the configuration from standard input
+       {program} -v or --version
+       {program} -h or --help
+
+Examples:
+       {program}                    every directive at its default
+       echo 'maxmemory 128mb' | {program} -
+       {program} ./braid.conf --port 7777
+       {program} --port 7777 --io-threads 4 --loglevel verbose -
+
+Any directive may stand as an option: --name value
+"
+    );
+    for section in SECTIONS {
+        let _ = writeln!(text, "\n{}:", section.title);
+        for directive in section.directives.iter().filter(|directive| !directive.hidden) {
+            let first = doc(directive).split_inclusive(". ").next().unwrap_or("").trim_end();
+            let _ = writeln!(text, "  --{:<36} {first}", directive.name);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use std::path::Path;
+
+    fn compare(file: &str, expected: &str) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+        assert!(expected.is_ascii(), "{file} is ASCII");
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&path, expected).unwrap();
+        }
+        let present = std::fs::read_to_string(&path).unwrap_or_default();
+        let same = present.lines().zip(expected.lines()).take_while(|(left, right)| left == right).count();
+        assert!(
+            present == expected,
+            "{file} differs from the table at line {}; renew it: BLESS=1 cargo test -p braid-config docs",
+            same + 1
+        );
+    }
+
+    #[test]
+    fn docs_example_is_up_to_date() {
+        compare("braid.conf", &example_configuration());
+    }
+
+    #[test]
+    fn docs_reference_is_up_to_date() {
+        compare("docs/configuration.md", &reference_page());
+    }
+
+    /// Every directive is in the example, and what stands there is really the default.
+    #[test]
+    fn docs_example_states_the_defaults() {
+        let example = example_configuration();
+        let lines: Vec<&str> = example.lines().filter_map(|line| line.strip_prefix("# ")).collect();
+        let config = Config::new();
+        let defaults = config.get(&["*"]);
+        for section in SECTIONS {
+            for directive in section.directives.iter().filter(|directive| !directive.hidden) {
+                let settings: Vec<&&str> = lines
+                    .iter()
+                    .filter(|line| line.split(' ').next() == Some(directive.name))
+                    .filter(|line| Config::new().load_text(line).is_ok())
+                    .collect();
+                assert!(!settings.is_empty(), "{} is missing", directive.name);
+                if directive.documented_default.is_none() {
+                    let text: Vec<&str> = settings.iter().map(|line| **line).collect();
+                    config.load_text(&text.join("\n")).unwrap();
+                }
+            }
+        }
+        assert_eq!(config.get(&["*"]), defaults);
+    }
+
+    #[test]
+    fn docs_lines_are_not_too_long() {
+        for line in example_configuration().lines() {
+            assert!(line.len() <= WIDTH, "{line}");
+        }
+    }
+
+    #[test]
+    fn docs_usage_names_directives() {
+        let usage = usage("braid-server");
+        assert!(
+            usage.contains("--maxmemory ")
+                && usage.contains("--shards ")
+                && !usage.contains("key-load-delay")
+        );
+    }
+}

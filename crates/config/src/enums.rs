@@ -1,0 +1,149 @@
+//! The enumerations among the directives, each as a Rust enum with the words a configuration file uses.
+//!
+//! The order of the words is the order in which stock servers list them in their error text. A word behind
+//! `|` is a second spelling of the same value; CONFIG GET answers with the first one.
+
+/// A directive's enumeration: its words, and the way back from the stored number.
+pub trait ConfigEnum: Sized {
+    /// Every accepted word with its number, in the order of the error text.
+    const WORDS: &'static [(&'static str, i64)];
+
+    /// The value of a stored number; an unknown number (never stored) gives the first value.
+    fn from_raw(raw: i64) -> Self;
+
+    /// The first word of this value.
+    fn word(self) -> &'static str;
+}
+
+macro_rules! config_enums {
+    ($( $(#[doc = $doc:literal])+ $name:ident { $( $variant:ident = $($word:literal)|+ ),+ $(,)? } )+) => {$(
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $( #[doc = concat!("Written as ", $("`", $word, "` ",)+ ".")] $variant ),+ }
+
+        impl $name {
+            /// The number under which this value is stored.
+            pub const fn raw(self) -> i64 {
+                self as i64
+            }
+        }
+
+        impl ConfigEnum for $name {
+            const WORDS: &'static [(&'static str, i64)] = &[$( $( ($word, $name::$variant as i64) ),+ ),+];
+
+            fn from_raw(raw: i64) -> Self {
+                const ALL: &[$name] = &[$( $name::$variant ),+];
+                usize::try_from(raw).ok().and_then(|index| ALL.get(index)).copied().unwrap_or(ALL[0])
+            }
+
+            fn word(self) -> &'static str {
+                let raw = self as i64;
+                Self::WORDS.iter().find(|entry| entry.1 == raw).map_or("unknown", |entry| entry.0)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str(self.word())
+            }
+        }
+    )+};
+}
+
+config_enums! {
+    /// Which keys go when memory is full.
+    MaxmemoryPolicy {
+        VolatileLru = "volatile-lru", VolatileLfu = "volatile-lfu", VolatileRandom = "volatile-random",
+        VolatileTtl = "volatile-ttl", AllkeysLru = "allkeys-lru", AllkeysLfu = "allkeys-lfu",
+        AllkeysRandom = "allkeys-random", NoEviction = "noeviction",
+    }
+    /// The syslog facility.
+    SyslogFacility {
+        User = "user", Local0 = "local0", Local1 = "local1", Local2 = "local2", Local3 = "local3",
+        Local4 = "local4", Local5 = "local5", Local6 = "local6", Local7 = "local7",
+    }
+    /// How much is logged.
+    LogLevel {
+        Debug = "debug", Verbose = "verbose", Notice = "notice", Warning = "warning", Nothing = "nothing",
+    }
+    /// Layout of a log line.
+    LogFormat { Legacy = "legacy", Logfmt = "logfmt", Json = "json" }
+    /// How a log line writes the time.
+    LogTimestampFormat { Legacy = "legacy", Iso8601 = "iso8601", Milliseconds = "milliseconds" }
+    /// Which supervisor is told that the server is ready.
+    Supervised { Upstart = "upstart", Systemd = "systemd", Auto = "auto", No = "no" }
+    /// When the append-only file is forced to disk.
+    AppendFsync { Everysec = "everysec", Always = "always", No = "no" }
+    /// How a replica takes a full copy that comes over the socket.
+    ReplDisklessLoad { Disabled = "disabled", OnEmptyDb = "on-empty-db", Swapdb = "swapdb" }
+    /// Whether TLS clients must show a certificate.
+    TlsAuthClients { No = "no", Yes = "yes", Optional = "optional" }
+    /// How the process asks the kernel to treat it when memory runs out.
+    OomScoreAdj { No = "no", Relative = "yes" | "relative", Absolute = "absolute" }
+    /// Which channels a new ACL user may use.
+    AclPubsubDefault { AllChannels = "allchannels", ResetChannels = "resetchannels" }
+    /// Whether the value of RESTORE and of a loaded file is checked deeply.
+    SanitizeDumpPayload { No = "no", Yes = "yes", Clients = "clients" }
+    /// Who may do something dangerous: nobody, everybody, or connections from this machine.
+    ProtectedAction { No = "no", Yes = "yes", Local = "local" }
+    /// Which address of a node clients of the cluster are told.
+    ClusterEndpointType { Ip = "ip", Hostname = "hostname", UnknownEndpoint = "unknown-endpoint" }
+    /// What happens when a replicated command fails.
+    PropagationErrorBehavior { Ignore = "ignore", Panic = "panic", PanicOnReplicas = "panic-on-replicas" }
+    /// Which files of newer versions are accepted.
+    RdbVersionCheck { Strict = "strict", Relaxed = "relaxed" }
+    /// How threads share the work.
+    ThreadingModel {
+        Parallel = "parallel", Handoff = "handoff", Fanout = "fanout", Hybrid = "hybrid",
+        GlobalLock = "global-lock",
+    }
+}
+
+/// What a signal's shutdown does; several words may stand together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShutdownFlags(pub u8);
+
+impl ShutdownFlags {
+    /// Save even without save points.
+    pub const SAVE: u8 = 1;
+    /// Never save.
+    pub const NOSAVE: u8 = 2;
+    /// Do not wait for replicas.
+    pub const NOW: u8 = 4;
+    /// Shut down even if saving fails.
+    pub const FORCE: u8 = 8;
+    /// The words with their bits.
+    pub const WORDS: &'static [(&'static str, i64)] =
+        &[("default", 0), ("save", 1), ("nosave", 2), ("now", 4), ("force", 8)];
+
+    /// Whether the bit is set.
+    pub const fn has(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
+}
+
+/// Limit of all client buffers together (`maxmemory-clients`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientsMemoryLimit {
+    /// No limit.
+    Unlimited,
+    /// This many bytes.
+    Bytes(u64),
+    /// This many percent of `maxmemory`.
+    PercentOfMaxmemory(u8),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_numbers_agree() {
+        assert_eq!(MaxmemoryPolicy::from_raw(MaxmemoryPolicy::AllkeysLfu.raw()), MaxmemoryPolicy::AllkeysLfu);
+        assert_eq!(MaxmemoryPolicy::NoEviction.word(), "noeviction");
+        assert_eq!(OomScoreAdj::Relative.word(), "yes");
+        assert_eq!(OomScoreAdj::WORDS.len(), 4);
+        assert_eq!(AppendFsync::from_raw(99), AppendFsync::Everysec);
+        assert_eq!(AppendFsync::from_raw(-1), AppendFsync::Everysec);
+    }
+}

@@ -1,0 +1,36 @@
+//! Configuration: every directive with its name, type, default and meaning; reading, changing, rewriting.
+//!
+//! One row in `rows/` states everything about a directive (see [`Directive`]); from it come the typed
+//! accessors of [`Config`], CONFIG GET and SET with the error texts that clients of stock servers know, the
+//! reader of redis.conf syntax, CONFIG REWRITE, the example file `braid.conf` and `docs/configuration.md`.
+//!
+//! This crate knows nothing of sockets, keys or commands. Putting a new value into effect is the business of
+//! hooks that the server registers ([`Config::on_change`]). It never prints a secret and never ends the
+//! process.
+
+mod arguments;
+mod change;
+mod config;
+mod directive;
+pub mod docs;
+mod enums;
+mod error;
+mod reader;
+mod rewrite;
+mod rows;
+mod special;
+mod text;
+mod value;
+
+pub use arguments::{Arguments, Request};
+pub use change::{Change, Origin};
+pub use config::{Config, REDACTED, find_directive, is_secret};
+pub use directive::{Directive, Kind, Mutability, Section, Special, Unit};
+pub use enums::*;
+pub use error::{ConfigError, Place};
+pub use reader::{Loaded, Renamed, UserLine};
+pub use rewrite::{ExtraLines, REWRITE_SIGNATURE};
+pub use rows::SECTIONS;
+pub use special::{ClientClass, MasterAddress, NotifyFlags, OutputLimit, SavePoint};
+pub use text::{quote, split_arguments};
+pub use value::parse_memory;

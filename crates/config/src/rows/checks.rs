@@ -1,0 +1,148 @@
+//! Checks that some rows add to their type and range.
+
+/// A file name without folders.
+pub(super) fn file_name(reason: &'static str) -> impl Fn(&str) -> Result<(), &'static str> {
+    move |text| if text.contains(['/', '\\']) { Err(reason) } else { Ok(()) }
+}
+
+/// The snapshot's name.
+pub(super) fn dbfilename(text: &str) -> Result<(), &'static str> {
+    file_name("dbfilename can't be a path, just a filename")(text)
+}
+
+/// The append-only file's name.
+pub(super) fn appendfilename(text: &str) -> Result<(), &'static str> {
+    if text.is_empty() {
+        return Err("appendfilename can't be empty");
+    }
+    file_name("appendfilename can't be a path, just a filename")(text)
+}
+
+/// The append-only files' folder.
+pub(super) fn appenddirname(text: &str) -> Result<(), &'static str> {
+    if text.is_empty() {
+        return Err("appenddirname can't be empty");
+    }
+    file_name("appenddirname can't be a path, just a dirname")(text)
+}
+
+/// Letters, digits, dots and hyphens, shorter than 256 bytes.
+pub(super) fn hostname(text: &str) -> Result<(), &'static str> {
+    if text.len() >= 256 {
+        return Err("Hostnames must be less than 256 characters");
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.')) {
+        return Err("Hostnames may only contain alphanumeric characters, hyphens or dots");
+    }
+    Ok(())
+}
+
+/// Nothing that would break the cluster's node file.
+pub(super) fn nodename(text: &str) -> Result<(), &'static str> {
+    let forbidden = |byte: u8| b"!#$%&()*+:;<>?@[]^{|}~".contains(&byte);
+    if text.bytes().any(forbidden) {
+        return Err("Announced human node name contained invalid character");
+    }
+    Ok(())
+}
+
+/// An IPv4 address or nothing.
+pub(super) fn ipv4(text: &str) -> Result<(), &'static str> {
+    if text.is_empty() || text.parse::<std::net::Ipv4Addr>().is_ok() {
+        Ok(())
+    } else {
+        Err("Invalid IPv4 address")
+    }
+}
+
+/// An IPv6 address or nothing.
+pub(super) fn ipv6(text: &str) -> Result<(), &'static str> {
+    if text.is_empty() || text.parse::<std::net::Ipv6Addr>().is_ok() {
+        Ok(())
+    } else {
+        Err("Invalid IPv6 address")
+    }
+}
+
+/// A template of the process title: known names in braces, `{{` for a brace, and not empty when filled in.
+///
+/// What a name stands for is not known here; the ones that may be empty count as empty, as a stock server
+/// started without title, cluster or socket would find.
+pub(super) fn proc_title_template(text: &str) -> Result<(), &'static str> {
+    const REASON: &str = "template format is invalid or contains unknown variables";
+    let mut rest = text;
+    let mut visible = false;
+    while let Some(brace) = rest.find('{') {
+        visible |= !rest[..brace].trim_matches(' ').is_empty();
+        let after = &rest[brace + 1..];
+        if let Some(literal) = after.strip_prefix('{') {
+            visible = true;
+            rest = literal;
+            continue;
+        }
+        let end = after.find('}').ok_or(REASON)?;
+        match &after[..end] {
+            "listen-addr" | "port" | "tls-port" | "config-file" => visible = true,
+            "title" | "server-mode" | "unixsocket" => {}
+            _ => return Err(REASON),
+        }
+        rest = &after[end + 1..];
+    }
+    visible |= !rest.trim_matches(' ').is_empty();
+    if visible { Ok(()) } else { Err(REASON) }
+}
+
+/// The rate of background work: any number is taken, and brought between 1 and 500.
+pub(super) fn hz(rate: i64) -> Result<i64, &'static str> {
+    Ok(rate.clamp(1, 500))
+}
+
+/// The backlog of changes: less than 16 kilobytes is taken for 16 kilobytes.
+pub(super) fn backlog_size(bytes: i64) -> Result<i64, &'static str> {
+    Ok(bytes.max(16 << 10))
+}
+
+/// The number of shards selects by hash bits.
+pub(super) fn power_of_two(number: i64) -> Result<i64, &'static str> {
+    if number.count_ones() == 1 { Ok(number) } else { Err("argument must be a power of two") }
+}
+
+/// Braid moves no live memory yet.
+pub(super) fn no_defragmentation(wanted: bool) -> Result<(), &'static str> {
+    if wanted {
+        Err("Active defragmentation cannot be enabled: this server cannot move live memory")
+    } else {
+        Ok(())
+    }
+}
+
+/// Number of processors this process may use, within the bounds of `io-threads`.
+pub(super) fn processors() -> i64 {
+    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    i64::try_from(available).unwrap_or(1).clamp(1, 256)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn title_templates() {
+        for good in
+            ["{title} {listen-addr} {server-mode}", "a{{b", "{{", "x", "--my--title--template", "{port}"]
+        {
+            assert!(proc_title_template(good).is_ok(), "{good}");
+        }
+        for bad in ["", " ", "{title}", "{", "{x", "{nothing}", "a {port", "{title}{server-mode}"] {
+            assert!(proc_title_template(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names() {
+        assert!(hostname("a-b.C9").is_ok() && hostname("").is_ok());
+        assert!(hostname("a_b").is_err() && hostname(&"a".repeat(256)).is_err());
+        assert!(nodename("node-1_x").is_ok() && nodename("a:b").is_err());
+        assert!(dbfilename("a/b").is_err() && appendfilename("").is_err() && appenddirname("a\\b").is_err());
+    }
+}

@@ -1,0 +1,114 @@
+//! Directives about the cluster.
+
+use super::checks;
+use crate::directive::Unit;
+use crate::enums::{ClusterEndpointType, ConfigEnum};
+use crate::rows::{INT_MAX, LONG_MAX, ULONG_MAX};
+
+super::directives! {
+    "Cluster", after replication;
+
+    /// Be a node of a cluster.
+    cluster_enabled: bool => switch("cluster-enabled", false).immutable().no_effect_yet();
+
+    /// File in which the node keeps what it knows of the cluster; the server writes it.
+    cluster_config_file: text => text("cluster-config-file", "nodes.conf").immutable().no_effect_yet();
+
+    /// Milliseconds of silence after which a node counts as failing.
+    cluster_node_timeout_milliseconds: u64 =>
+        integer("cluster-node-timeout", || 15_000, 0, LONG_MAX, Unit::Milliseconds).no_effect_yet();
+
+    /// Milliseconds between pings to random nodes; 0 keeps the usual rate. For tests.
+    cluster_ping_interval_milliseconds: u64 =>
+        integer("cluster-ping-interval", || 0, 0, LONG_MAX, Unit::Milliseconds).hidden().no_effect_yet();
+
+    /// Port of the cluster's own connections; 0 means the client port plus 10000.
+    cluster_port: u16 => integer("cluster-port", || 0, 0, 65535, Unit::Plain).immutable().no_effect_yet();
+
+    /// How old a replica's data may be, in node timeouts, for it to become master; 0 means any age.
+    cluster_replica_validity_factor: u32 =>
+        integer("cluster-replica-validity-factor", || 10, 0, INT_MAX, Unit::Plain)
+            .aliases(&["cluster-slave-validity-factor"]).no_effect_yet();
+
+    /// Replicas that a master keeps before one of them may move to another master.
+    cluster_migration_barrier: u32 =>
+        integer("cluster-migration-barrier", || 1, 0, INT_MAX, Unit::Plain).no_effect_yet();
+
+    /// Let replicas move to masters that have none.
+    cluster_allow_replica_migration: bool => switch("cluster-allow-replica-migration", true).no_effect_yet();
+
+    /// Never let this replica become master by itself.
+    cluster_replica_no_failover: bool =>
+        switch("cluster-replica-no-failover", false).aliases(&["cluster-slave-no-failover"]).no_effect_yet();
+
+    /// Stop serving when a part of the slots is served by nobody.
+    cluster_require_full_coverage: bool => switch("cluster-require-full-coverage", true).no_effect_yet();
+
+    /// Answer reads while the cluster is down.
+    cluster_allow_reads_when_down: bool => switch("cluster-allow-reads-when-down", false).no_effect_yet();
+
+    /// Deliver sharded publications while the cluster is down.
+    cluster_allow_pubsubshard_when_down: bool =>
+        switch("cluster-allow-pubsubshard-when-down", true).no_effect_yet();
+
+    /// Most unsent bytes to another node before that connection is dropped; 0 means no limit.
+    cluster_link_sendbuf_limit: u64 =>
+        integer("cluster-link-sendbuf-limit", || 0, 0, ULONG_MAX, Unit::Bytes).no_effect_yet();
+
+    /// Seconds for which a node that was told to be forgotten is not taken up again.
+    cluster_blacklist_ttl_seconds: u64 =>
+        integer("cluster-blacklist-ttl", || 60, 0, LONG_MAX, Unit::Seconds).no_effect_yet();
+
+    /// Milliseconds after which a failover that someone asked for is given up.
+    cluster_manual_failover_timeout_milliseconds: u32 =>
+        integer("cluster-manual-failover-timeout", || 5000, 1, INT_MAX, Unit::Milliseconds).no_effect_yet();
+
+    /// Count keys, commands and traffic for each slot.
+    cluster_slot_stats_enabled: bool => switch("cluster-slot-stats-enabled", false).no_effect_yet();
+
+    /// Address that this node says it has.
+    cluster_announce_ip: text => optional_text("cluster-announce-ip").no_effect_yet();
+
+    /// IPv4 address that clients are told.
+    cluster_announce_client_ipv4: text =>
+        optional_text("cluster-announce-client-ipv4").text_check(checks::ipv4).no_effect_yet();
+
+    /// IPv6 address that clients are told.
+    cluster_announce_client_ipv6: text =>
+        optional_text("cluster-announce-client-ipv6").text_check(checks::ipv6).no_effect_yet();
+
+    /// Port that clients are told; 0 means the one that nodes are told.
+    cluster_announce_client_port: u16 =>
+        integer("cluster-announce-client-port", || 0, 0, 65535, Unit::Plain).no_effect_yet();
+
+    /// TLS port that clients are told; 0 means the one that nodes are told.
+    cluster_announce_client_tls_port: u16 =>
+        integer("cluster-announce-client-tls-port", || 0, 0, 65535, Unit::Plain).no_effect_yet();
+
+    /// Host name that this node says it has.
+    cluster_announce_hostname: text =>
+        optional_text("cluster-announce-hostname").text_check(checks::hostname).no_effect_yet();
+
+    /// Name of this node for people, shown in logs.
+    cluster_announce_human_nodename: text =>
+        optional_text("cluster-announce-human-nodename").text_check(checks::nodename).no_effect_yet();
+
+    /// Port that this node says it has; 0 means its real one.
+    cluster_announce_port: u16 =>
+        integer("cluster-announce-port", || 0, 0, 65535, Unit::Plain).no_effect_yet();
+
+    /// TLS port that this node says it has; 0 means its real one.
+    cluster_announce_tls_port: u16 =>
+        integer("cluster-announce-tls-port", || 0, 0, 65535, Unit::Plain).no_effect_yet();
+
+    /// Port of the cluster's own connections that this node says it has; 0 means its real one.
+    cluster_announce_bus_port: u16 =>
+        integer("cluster-announce-bus-port", || 0, 0, 65535, Unit::Plain).no_effect_yet();
+
+    /// What clients are told of a node: ip, hostname, or unknown-endpoint (use the address you know).
+    cluster_preferred_endpoint_type: ClusterEndpointType => choice(
+        "cluster-preferred-endpoint-type",
+        ClusterEndpointType::Ip.raw(),
+        ClusterEndpointType::WORDS,
+    ).no_effect_yet();
+}

@@ -1,0 +1,4 @@
+//! Where the table begins: the section before the first one.
+
+/// Position behind the last row of a section that has none.
+pub(crate) const END: usize = 0;

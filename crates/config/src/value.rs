@@ -1,0 +1,406 @@
+//! Values: how the text of a directive becomes a value and how a value becomes text.
+//!
+//! Pure functions over a row of the table; nothing here stores or applies anything. The reasons in the errors
+//! are the ones clients of stock servers see behind "CONFIG SET failed".
+
+use crate::directive::{Directive, Kind, Special, Unit};
+use crate::special::{self, MasterAddress, NotifyFlags, OutputLimit, SavePoint};
+use crate::text::{quote, quote_if_needed};
+use std::sync::Arc;
+
+/// A directive's value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Yes/no, numbers, words and letters. Unsigned 64-bit numbers are stored by their bits.
+    Scalar(i64),
+    /// A text; for directories the absolute path.
+    Text(Arc<str>),
+    /// Save points.
+    Save(Arc<[SavePoint]>),
+    /// Output limits by class.
+    OutputLimits([OutputLimit; 3]),
+    /// Kernel scores.
+    OomScores([i32; 3]),
+    /// Addresses.
+    Words(Arc<[String]>),
+    /// The master, if there is one.
+    Master(Option<Arc<MasterAddress>>),
+    /// Percentiles.
+    Percentiles(Arc<[f64]>),
+}
+
+/// What parsing may need besides the words.
+pub(crate) struct ParseContext<'a> {
+    /// The present value of the same directive.
+    pub present: &'a Value,
+    /// The present directory, against which a relative one is resolved.
+    pub directory: &'a str,
+}
+
+/// The value of a directive when the configuration says nothing. For `dir` that is the process's directory.
+pub(crate) fn default_value(directive: &Directive) -> Value {
+    match directive.kind {
+        Kind::Bool { default, .. } => Value::Scalar(i64::from(default)),
+        Kind::Integer { default, .. } => Value::Scalar(default()),
+        Kind::Enum { default, .. } | Kind::Flags { default, .. } => Value::Scalar(default),
+        Kind::Text { default, .. } => Value::Text(default.into()),
+        Kind::Special(Special::Directory) => {
+            let present =
+                std::env::current_dir().ok().and_then(|path| path.into_os_string().into_string().ok());
+            Value::Text(present.unwrap_or_default().into())
+        }
+        Kind::Special(Special::Save) => Value::Save(special::DEFAULT_SAVE.into()),
+        Kind::Special(Special::ClientOutputBufferLimit) => {
+            Value::OutputLimits(special::DEFAULT_OUTPUT_LIMITS)
+        }
+        Kind::Special(Special::OomScoreAdjValues) => Value::OomScores(special::DEFAULT_OOM_SCORES),
+        Kind::Special(Special::NotifyKeyspaceEvents) => Value::Scalar(0),
+        Kind::Special(Special::Bind) => Value::Words(special::DEFAULT_BIND.map(str::to_owned).into()),
+        Kind::Special(Special::ReplicaOf) => Value::Master(None),
+        Kind::Special(Special::LatencyPercentiles) => {
+            Value::Percentiles(special::DEFAULT_PERCENTILES.as_slice().into())
+        }
+    }
+}
+
+/// Parses the arguments of a directive.
+pub(crate) fn parse(
+    directive: &Directive,
+    words: &[&str],
+    context: &ParseContext<'_>,
+) -> Result<Value, String> {
+    if !directive.takes_several() && words.len() != 1 {
+        return Err("wrong number of arguments".to_owned());
+    }
+    let word = words.first().copied().unwrap_or("");
+    match directive.kind {
+        Kind::Bool { check, also_true_false, .. } => {
+            let value = parse_bool(word, also_true_false).ok_or("argument must be 'yes' or 'no'")?;
+            if let Some(check) = check {
+                check(value)?;
+            }
+            Ok(Value::Scalar(i64::from(value)))
+        }
+        Kind::Integer { min, max, unit, check, .. } => {
+            let number = parse_number(word, unit)?;
+            check_range(number, min, max, unit)?;
+            // Within range the number fits 64 bits, signed or unsigned; both keep their bits.
+            let stored = number as i64;
+            Ok(Value::Scalar(match check {
+                Some(check) => check(stored)?,
+                None => stored,
+            }))
+        }
+        Kind::Text { check, .. } => {
+            if let Some(check) = check {
+                check(word)?;
+            }
+            Ok(Value::Text(word.into()))
+        }
+        Kind::Enum { words: allowed, .. } => find_word(allowed, word).map(Value::Scalar),
+        Kind::Flags { words: allowed, .. } => parse_flags(allowed, words).map(Value::Scalar),
+        Kind::Special(special) => parse_special(special, words, context),
+    }
+}
+
+fn parse_special(special: Special, words: &[&str], context: &ParseContext<'_>) -> Result<Value, String> {
+    let word = words.first().copied().unwrap_or("");
+    Ok(match special {
+        Special::Directory => Value::Text(special::parse_directory(word, context.directory)?.into()),
+        Special::Save => Value::Save(special::parse_save(words)?.into()),
+        Special::ClientOutputBufferLimit => {
+            let present = match context.present {
+                Value::OutputLimits(limits) => *limits,
+                _ => special::DEFAULT_OUTPUT_LIMITS,
+            };
+            Value::OutputLimits(special::parse_output_limits(words, present)?)
+        }
+        Special::OomScoreAdjValues => Value::OomScores(special::parse_oom_scores(words)?),
+        Special::NotifyKeyspaceEvents => {
+            let flags =
+                NotifyFlags::parse(word).ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?;
+            Value::Scalar(i64::from(flags.0))
+        }
+        Special::Bind => Value::Words(special::parse_bind(words)?.into()),
+        Special::ReplicaOf => Value::Master(special::parse_replica_of(words)?.map(Arc::new)),
+        Special::LatencyPercentiles => Value::Percentiles(special::parse_percentiles(words)?.into()),
+    })
+}
+
+fn parse_bool(word: &str, also_true_false: bool) -> Option<bool> {
+    let is = |expected: &str| word.eq_ignore_ascii_case(expected);
+    if is("yes") || (also_true_false && is("true")) {
+        Some(true)
+    } else if is("no") || (also_true_false && is("false")) {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+fn find_word(allowed: &[(&'static str, i64)], word: &str) -> Result<i64, String> {
+    allowed.iter().find(|entry| entry.0.eq_ignore_ascii_case(word)).map(|entry| entry.1).ok_or_else(|| {
+        let words: Vec<&str> = allowed.iter().map(|entry| entry.0).collect();
+        format!("argument(s) must be one of the following: {}", words.join(", "))
+    })
+}
+
+fn parse_flags(allowed: &[(&'static str, i64)], words: &[&str]) -> Result<i64, String> {
+    if words.is_empty() {
+        return find_word(allowed, "");
+    }
+    let mut bits = 0;
+    for word in words {
+        bits |= find_word(allowed, word)?;
+    }
+    let has = |bit: u8| bits & i64::from(bit) != 0;
+    if has(crate::enums::ShutdownFlags::SAVE) && has(crate::enums::ShutdownFlags::NOSAVE) {
+        return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".to_owned());
+    }
+    Ok(bits)
+}
+
+fn parse_number(word: &str, unit: Unit) -> Result<i128, String> {
+    let number = match unit {
+        Unit::Bytes => parse_memory(word).map(i128::from),
+        Unit::BytesOrPercent => parse_memory(word).map(i128::from).or_else(|| {
+            // "%" alone is no number; a percentage is kept as a negative number.
+            let percent = strict_integer(word.strip_suffix('%')?)?;
+            (percent >= 0).then_some(-i128::from(percent))
+        }),
+        Unit::Octal => octal_integer(word).map(i128::from),
+        _ => strict_integer(word).map(i128::from),
+    };
+    number.ok_or_else(|| {
+        match unit {
+            Unit::BytesOrPercent => "argument must be a memory or percent value",
+            Unit::Bytes => "argument must be a memory value",
+            Unit::Octal => "argument couldn't be parsed as an octal number",
+            _ => "argument couldn't be parsed into an integer",
+        }
+        .to_owned()
+    })
+}
+
+fn check_range(number: i128, min: i128, max: i128, unit: Unit) -> Result<(), String> {
+    if (min..=max).contains(&number) {
+        return Ok(());
+    }
+    Err(match unit {
+        Unit::BytesOrPercent if number < 0 => {
+            format!("percentage argument must be less or equal to {}", -min)
+        }
+        Unit::Octal => format!("argument must be between {min:o} and {max:o} inclusive"),
+        _ => format!("argument must be between {min} and {max} inclusive"),
+    })
+}
+
+/// A number of bytes with an optional unit. No digits at all count as 0, and a number too long for 64 bits as
+/// the largest one, as stock servers do; a product that overflows is refused (stock servers wrap around).
+pub fn parse_memory(word: &str) -> Option<u64> {
+    let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+    let factor: u64 = match word[digits..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    if digits >= 128 {
+        return None;
+    }
+    let number = word[..digits]
+        .bytes()
+        .fold(0u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
+    number.checked_mul(factor)
+}
+
+/// An integer in exactly its canonical form: no plus sign, no leading zeros, no blanks.
+fn strict_integer(word: &str) -> Option<i64> {
+    word.parse().ok().filter(|number: &i64| number.to_string() == word)
+}
+
+/// An integer as C's `strtoll` reads a whole word: leading blanks, a sign, and nothing at all count too.
+pub(crate) fn c_integer(word: &str) -> Option<i64> {
+    c_integer_of_base(word, 10)
+}
+
+fn octal_integer(word: &str) -> Option<i64> {
+    c_integer_of_base(word, 8)
+}
+
+fn c_integer_of_base(word: &str, base: u32) -> Option<i64> {
+    if word.is_empty() {
+        return Some(0);
+    }
+    let trimmed = word.trim_start_matches([' ', '\t', '\n', '\r', '\u{b}', '\u{c}']);
+    i64::from_str_radix(trimmed, base).ok()
+}
+
+/// The value as CONFIG GET answers it.
+pub(crate) fn format_value(directive: &Directive, value: &Value) -> String {
+    match value {
+        Value::Scalar(raw) => format_scalar(directive, *raw),
+        Value::Text(text) => text.to_string(),
+        Value::Save(points) => special::join(points, |point| format!("{} {}", point.seconds, point.changes)),
+        Value::OutputLimits(limits) => ["normal", "slave", "pubsub"]
+            .iter()
+            .zip(limits)
+            .map(|(class, limit)| {
+                format!("{class} {} {} {}", limit.hard_bytes, limit.soft_bytes, limit.soft_seconds)
+            })
+            .collect::<Vec<_>>()
+            .join(" "),
+        Value::OomScores(scores) => special::join(scores, i32::to_string),
+        Value::Words(words) => words.join(" "),
+        Value::Master(Some(master)) => format!("{} {}", master.host, master.port),
+        Value::Master(None) => String::new(),
+        Value::Percentiles(percentiles) => {
+            special::join(percentiles, |number| special::format_percentile(*number))
+        }
+    }
+}
+
+fn format_scalar(directive: &Directive, raw: i64) -> String {
+    match directive.kind {
+        Kind::Bool { .. } => yes_no(raw != 0).to_owned(),
+        Kind::Integer { unit: Unit::BytesOrPercent, .. } if raw < 0 => format!("{}%", raw.unsigned_abs()),
+        Kind::Integer { unit: Unit::Octal, .. } => format!("{raw:o}"),
+        Kind::Integer { max, .. } if max > i128::from(i64::MAX) => (raw as u64).to_string(),
+        Kind::Enum { words, .. } => {
+            words.iter().find(|entry| entry.1 == raw).map_or("unknown", |entry| entry.0).to_owned()
+        }
+        Kind::Flags { words, .. } => format_flags(words, raw),
+        Kind::Special(Special::NotifyKeyspaceEvents) => NotifyFlags(raw as u32).letters(),
+        _ => raw.to_string(),
+    }
+}
+
+fn format_flags(words: &[(&'static str, i64)], raw: i64) -> String {
+    if let Some(exact) = words.iter().find(|entry| entry.1 == raw) {
+        return exact.0.to_owned();
+    }
+    let set: Vec<&str> = words.iter().filter(|entry| entry.1 & raw != 0).map(|entry| entry.0).collect();
+    set.join(" ")
+}
+
+fn yes_no(value: bool) -> &'static str {
+    if value { "yes" } else { "no" }
+}
+
+/// A number of bytes in the largest unit that divides it.
+pub(crate) fn format_memory(bytes: u64) -> String {
+    for (factor, unit) in [(1u64 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb")] {
+        if bytes != 0 && bytes.is_multiple_of(factor) {
+            return format!("{}{unit}", bytes / factor);
+        }
+    }
+    bytes.to_string()
+}
+
+/// The lines that say this value in a file: usually one, several for lists, none if the value is "not set".
+pub(crate) fn file_lines(directive: &Directive, value: &Value) -> Vec<String> {
+    let name = directive.name;
+    match value {
+        Value::Scalar(raw) => vec![match directive.kind {
+            Kind::Integer { unit, .. } if unit.is_memory() && (*raw >= 0 || unit == Unit::Bytes) => {
+                format!("{name} {}", format_memory(*raw as u64))
+            }
+            Kind::Special(_) => format!("{name} {}", quote(format_scalar(directive, *raw).as_bytes())),
+            _ => format!("{name} {}", format_scalar(directive, *raw)),
+        }],
+        Value::Text(text) => match directive.kind {
+            Kind::Text { empty_is_unset: true, .. } if text.is_empty() => Vec::new(),
+            _ => vec![format!("{name} {}", quote(text.as_bytes()))],
+        },
+        Value::Save(points) if points.is_empty() => vec![format!("{name} \"\"")],
+        Value::Save(points) => {
+            points.iter().map(|point| format!("{name} {} {}", point.seconds, point.changes)).collect()
+        }
+        Value::OutputLimits(limits) => ["normal", "replica", "pubsub"]
+            .iter()
+            .zip(limits)
+            .map(|(class, limit)| {
+                let (hard, soft) = (format_memory(limit.hard_bytes), format_memory(limit.soft_bytes));
+                format!("{name} {class} {hard} {soft} {}", limit.soft_seconds)
+            })
+            .collect(),
+        Value::Words(words) if words.is_empty() => vec![format!("{name} \"\"")],
+        Value::Words(words) => {
+            let mut line = special::join(words, |word| quote_if_needed(word));
+            if words.len() == 1 && line != words[0] {
+                // A reader splits a single argument of a list once more, so its quotes need quoting.
+                line = quote(line.as_bytes());
+            }
+            vec![format!("{name} {line}")]
+        }
+        Value::Master(None) => Vec::new(),
+        Value::Master(Some(master)) => {
+            vec![format!("{name} {} {}", quote_if_needed(&master.host), master.port)]
+        }
+        Value::Percentiles(percentiles) if percentiles.is_empty() => vec![format!("{name} \"\"")],
+        _ => vec![format!("{name} {}", format_value(directive, value))],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_units() {
+        let known = [
+            ("0", 0),
+            ("100", 100),
+            ("1b", 1),
+            ("2k", 2000),
+            ("2KB", 2048),
+            ("3m", 3_000_000),
+            ("3Mb", 3 << 20),
+            ("1g", 1_000_000_000),
+            ("1gB", 1 << 30),
+            ("", 0),
+            ("gb", 0),
+            ("18446744073709551615", u64::MAX),
+            ("99999999999999999999", u64::MAX),
+        ];
+        for (text, bytes) in known {
+            assert_eq!(parse_memory(text), Some(bytes), "{text}");
+        }
+        for wrong in ["-1", "+1", " 1", "1 ", "10x", "1kbb", "1%", "99999999999gb", "k1"] {
+            assert_eq!(parse_memory(wrong), None, "{wrong}");
+        }
+        assert_eq!(parse_memory(&"1".repeat(128)), None);
+    }
+
+    #[test]
+    fn integers_are_strict() {
+        assert_eq!(strict_integer("0"), Some(0));
+        assert_eq!(strict_integer("-12"), Some(-12));
+        for wrong in ["", "-", "-0", "01", "+1", " 1", "1 ", "1x", "9223372036854775808", "-01", "--1", "00"]
+        {
+            assert_eq!(strict_integer(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn c_integers_are_lenient() {
+        assert_eq!(c_integer(""), Some(0));
+        assert_eq!(c_integer(" +01"), Some(1));
+        assert_eq!(octal_integer("0770"), Some(0o770));
+        for wrong in ["x", "1x", " ", "1 ", "--1"] {
+            assert_eq!(c_integer(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn memory_is_written_in_the_largest_unit() {
+        let texts = [(0, "0"), (1, "1"), (1024, "1kb"), (1 << 20, "1mb"), (3 << 30, "3gb"), (1500, "1500")];
+        for (bytes, text) in texts {
+            assert_eq!(format_memory(bytes), text);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Every name that a stock server answers exists here, with the same default text.
+
+use braid_config::{Config, find_directive};
+
+/// Braid uses all processors unless told otherwise; everything else keeps the known default.
+const DIFFERENT: [&str; 1] = ["io-threads"];
+
+#[test]
+fn names_and_defaults_are_those_of_stock_servers() {
+    let config = Config::new();
+    let listed = config.get(&["*"]);
+    let mut hidden = false;
+    let mut compared = 0;
+    for line in include_str!("stock_defaults.txt").lines() {
+        if line.starts_with('#') {
+            hidden = line == "# hidden";
+            continue;
+        }
+        let (name, default) = line.split_once('\t').expect("name and default");
+        let answer = config.get(&[name]);
+        assert_eq!(answer.len(), 1, "{name} is missing");
+        assert_eq!(answer[0].0, name);
+        if !DIFFERENT.contains(&name) {
+            assert_eq!(answer[0].1, default, "default of {name}");
+        }
+        assert_eq!(listed.iter().any(|(listed, _)| listed == name), !hidden, "listing of {name}");
+        compared += 1;
+    }
+    assert!(compared > 195, "{compared}");
+}
+
+#[test]
+fn own_defaults() {
+    let config = Config::new();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from).min(256);
+    assert_eq!(config.io_threads(), processors);
+    assert_eq!(config.get_one("server-threads"), Some(processors.to_string()));
+    assert_eq!(config.shards(), 1024);
+    assert_eq!(config.get_one("threading-model").as_deref(), Some("parallel"));
+    assert!(config.script_undeclared_keys());
+    assert_eq!(config.get_one("dir"), std::env::current_dir().unwrap().to_str().map(str::to_owned));
+    for name in ["shards", "threading-model", "io-threads", "server-thread-affinity", "server-cpulist"] {
+        assert!(find_directive(name).is_some(), "{name}");
+    }
+}

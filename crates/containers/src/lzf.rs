@@ -1,0 +1,181 @@
+//! LZF: the light compression of RDB strings and of the inner blocks of long lists.
+//!
+//! The format is liblzf's. A control byte below 32 begins a run of that many plus one literal bytes. Any
+//! other is a copy from what is already written: its upper 3 bits are the length minus 2 (7 meaning that the
+//! next byte adds to it), its lower 5 bits and one more byte are the distance minus 1. Reading takes hostile
+//! bytes and never writes more than it was told to expect.
+
+const LITERAL_MAX: usize = 32;
+const COPY_MAX: usize = 264;
+const DISTANCE_MAX: usize = 1 << 13;
+const TABLE_BITS: u32 = 12;
+
+/// Compresses `input`; `None` when the result would not be shorter than `most` bytes (or the input too short
+/// or long to try).
+pub fn compress(input: &[u8], most: usize) -> Option<Vec<u8>> {
+    if input.len() < 4 || u32::try_from(input.len()).is_err() {
+        return None;
+    }
+    let mut out: Vec<u8> = Vec::with_capacity(most.min(input.len()));
+    // Where three bytes with a given hash were seen last, plus one.
+    let mut seen = vec![0u32; 1 << TABLE_BITS];
+    let (mut at, mut literals_from) = (0, 0);
+    while let Some(next) = input.get(at..at + 3) {
+        let three = u32::from(next[0]) << 16 | u32::from(next[1]) << 8 | u32::from(next[2]);
+        let place = &mut seen[(three.wrapping_mul(0x9E37_79B1) >> (32 - TABLE_BITS)) as usize];
+        let before = std::mem::replace(place, at as u32 + 1) as usize;
+        let reference = before.wrapping_sub(1);
+        let is_match =
+            before > 0 && at - reference <= DISTANCE_MAX && input[reference..reference + 3] == *next;
+        if !is_match {
+            at += 1;
+            continue;
+        }
+        let limit = COPY_MAX.min(input.len() - at);
+        let same =
+            input[at..at + limit].iter().zip(&input[reference..]).take_while(|(one, two)| one == two).count();
+        write_literals(&mut out, &input[literals_from..at]);
+        let (distance, length) = (at - reference - 1, same - 2);
+        let high = (distance >> 8) as u8;
+        if length < 7 {
+            out.push((length as u8) << 5 | high);
+        } else {
+            out.extend_from_slice(&[7 << 5 | high, (length - 7) as u8]);
+        }
+        out.push(distance as u8);
+        if out.len() >= most {
+            return None;
+        }
+        at += same;
+        literals_from = at;
+    }
+    write_literals(&mut out, &input[literals_from..]);
+    (out.len() < most).then_some(out)
+}
+
+fn write_literals(out: &mut Vec<u8>, literals: &[u8]) {
+    for run in literals.chunks(LITERAL_MAX) {
+        out.push(run.len() as u8 - 1);
+        out.extend_from_slice(run);
+    }
+}
+
+/// The bytes that were compressed, which must be exactly `length`; `None` when `input` is not a valid
+/// compression of so many.
+pub fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
+    // A copy of 264 bytes takes 3: no honest input grows more than that, so a false length cannot make us
+    // reserve much.
+    if length > input.len().saturating_mul(COPY_MAX / 3) {
+        return None;
+    }
+    let mut out = Vec::with_capacity(length);
+    let mut rest = input;
+    while let Some((&control, behind)) = rest.split_first() {
+        rest = behind;
+        if usize::from(control) < LITERAL_MAX {
+            let (literals, behind) = rest.split_at_checked(usize::from(control) + 1)?;
+            out.extend_from_slice(literals);
+            rest = behind;
+        } else {
+            let mut count = usize::from(control >> 5);
+            if count == 7 {
+                let (&more, behind) = rest.split_first()?;
+                count += usize::from(more);
+                rest = behind;
+            }
+            let (&low, behind) = rest.split_first()?;
+            rest = behind;
+            let distance = (usize::from(control & 0x1F) << 8 | usize::from(low)) + 1;
+            let from = out.len().checked_sub(distance)?;
+            let count = count + 2;
+            if out.len() + count > length {
+                return None;
+            }
+            if distance >= count {
+                out.extend_from_within(from..from + count);
+            } else {
+                // The copy reads what it writes: a run of repetitions.
+                for index in from..from + count {
+                    let byte = *out.get(index)?;
+                    out.push(byte);
+                }
+            }
+        }
+        if out.len() > length {
+            return None;
+        }
+    }
+    (out.len() == length).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn reads_what_the_format_says() {
+        assert_eq!(decompress(&[2, b'a', b'b', b'c', 1 << 5, 2], 6).unwrap(), b"abcabc");
+        assert_eq!(decompress(&[0, b'a', 7 << 5, 1, 0], 11).unwrap(), b"aaaaaaaaaaa");
+        assert_eq!(decompress(&[], 0).unwrap(), b"");
+        for (bad, length) in [
+            (&[2, b'a', b'b'][..], 3),
+            (&[0, b'a', 1 << 5, 1], 4),
+            (&[0, b'a', 1 << 5], 4),
+            (&[0, b'a', 7 << 5, 1], 11),
+            (&[0, b'a'], 2),
+            (&[1, b'a', b'b'], 1),
+            (&[0, b'a'], usize::MAX),
+        ] {
+            assert_eq!(decompress(bad, length), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn reads_what_a_stock_server_wrote() {
+        // From the DUMP of Redis 7.0.15.
+        let packed =
+            b"\x0cthe cat and t \x0b\x02dog\xe0\x00\x0b\xe0\x06\x17\x00,` @\x14\x00s 0\x01on`\x0e\x00m \n\
+            \x00x\xe0\x1f\x00\x01xx";
+        let text = [
+            &b"the cat and the dog and the cat and the dog, the cat sat on the mat "[..],
+            b"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        ]
+        .concat();
+        assert_eq!((packed.len(), text.len()), (53, 111));
+        assert_eq!(decompress(packed, 111), Some(text));
+    }
+
+    #[test]
+    fn long_repetitions_and_limits() {
+        let input = vec![b'x'; 100_000];
+        let packed = compress(&input, input.len()).unwrap();
+        assert!(packed.len() < 1200, "{}", packed.len());
+        assert_eq!(decompress(&packed, input.len()).unwrap(), input);
+        assert_eq!(compress(&input, packed.len()), None, "not shorter than that");
+        let mut random = fastrand::Rng::with_seed(1);
+        let noise: Vec<u8> = (0..1000).map(|_| random.u8(..)).collect();
+        assert_eq!(compress(&noise, noise.len()), None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+        #[test]
+        fn round_trips(words in vec(vec(0u8..4, 1..40), 0..60), far in 0usize..9000) {
+            let mut input: Vec<u8> = words.concat();
+            input.extend(std::iter::repeat_n(9, far % 700));
+            input.extend(words.concat());
+            if let Some(packed) = compress(&input, input.len()) {
+                prop_assert!(packed.len() < input.len());
+                prop_assert_eq!(decompress(&packed, input.len()), Some(input));
+            }
+        }
+        #[test]
+        fn hostile_input_is_harmless(input in vec(any::<u8>(), 0..60), length in 0usize..2000) {
+            if let Some(out) = decompress(&input, length) {
+                prop_assert_eq!(out.len(), length);
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Walking, sampling and expiring the members of a table.
+//!
+//! HOT PATH: no allocation (but for sampling many), no lock, no logging, no syscalls.
+
+use std::collections::HashSet;
+
+use super::{Expiry, Member, Table};
+
+/// Scanning never looks at finer stretches of the hash order than this many bits.
+const SCAN_BITS_MAX: u32 = 56;
+
+/// The members of a table.
+#[derive(Clone)]
+pub struct Iter<'a, const VALUES: bool> {
+    table: &'a Table<VALUES>,
+    segment: usize,
+    slot: usize,
+}
+
+impl<'a, const VALUES: bool> Iterator for Iter<'a, VALUES> {
+    type Item = Member<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Member<'a>> {
+        loop {
+            let segment = self.table.segments.get(self.segment)?;
+            if self.slot < segment.count() {
+                let slot = self.slot;
+                self.slot += 1;
+                if let Some((record, _)) = segment.record::<VALUES>(slot) {
+                    return Some(self.table.member(&record));
+                }
+            } else {
+                self.segment += 1;
+                self.slot = 0;
+            }
+        }
+    }
+}
+
+impl<const VALUES: bool> Table<VALUES> {
+    /// All members, expired ones included, in no meaningful order.
+    pub fn iter(&self) -> Iter<'_, VALUES> {
+        Iter { table: self, segment: 0, slot: 0 }
+    }
+
+    /// Continues a scan at `cursor` (0 begins), gives about `count` members to `see`, and answers where to go
+    /// on (0: done). Every member that is there from the first call to the last is seen, whatever else comes
+    /// and goes between; one that stays is seen once.
+    pub fn scan(&self, cursor: u64, count: usize, mut see: impl FnMut(Member<'_>)) -> u64 {
+        // Read as a number from its last bit to its first, a hash is a point; each segment is an interval of
+        // points that later splits only halve. A cursor is the bit-reversed first point not yet visited.
+        let mut point = cursor.reverse_bits();
+        let mut seen = 0;
+        loop {
+            let number = self.segment_of(point.reverse_bits());
+            let (depth, segment) = (self.depth(number), &self.segments[number]);
+            // A crowded segment is visited in pieces, so that a small count gets few members.
+            let pieces =
+                segment.count().checked_div(count.max(1)).and_then(usize::checked_ilog2).unwrap_or(0);
+            let bits = (depth + pieces).min(SCAN_BITS_MAX);
+            let width = 1u64.checked_shl(64 - bits);
+            // The end of the interval of that width in which the point lies; none when it is the end of all.
+            let end = width.and_then(|width| (point & !(width - 1)).checked_add(width));
+            let whole = bits == depth && width.is_none_or(|width| point & (width - 1) == 0);
+            for slot in 0..segment.count() {
+                let Some(member) = self.member_at(number, slot) else { continue };
+                if !whole {
+                    let place = self.hash(member.key).reverse_bits();
+                    if place < point || end.is_some_and(|end| place >= end) {
+                        continue;
+                    }
+                }
+                see(member);
+                seen += 1;
+            }
+            match end {
+                None => return 0,
+                Some(end) if seen >= count => return end.reverse_bits(),
+                Some(end) => point = end,
+            }
+        }
+    }
+
+    /// Number of hash bits that all members of a segment share.
+    fn depth(&self, segment: usize) -> u32 {
+        let segments = self.segments.len();
+        let level = segments.ilog2();
+        let split = segments - (1 << level);
+        if segment < split || segment >= 1 << level { level + 1 } else { level }
+    }
+
+    /// A member chosen with equal chances, as segment and slot.
+    fn random_place(&self, random: &mut fastrand::Rng) -> Option<(usize, usize)> {
+        if self.len == 0 {
+            return None;
+        }
+        // A segment at random, a slot of the fullest possible segment at random; try again when there is no
+        // member in that slot. Every member is thus hit with the same chance at each try.
+        loop {
+            let number = random.usize(..self.segments.len());
+            let slot = random.usize(..self.count_bound.max(1));
+            if slot < self.segments[number].count() {
+                return Some((number, slot));
+            }
+        }
+    }
+
+    /// A member chosen with equal chances.
+    pub fn random(&self, random: &mut fastrand::Rng) -> Option<Member<'_>> {
+        let (segment, slot) = self.random_place(random)?;
+        self.member_at(segment, slot)
+    }
+
+    /// Removes a member chosen with equal chances, after `see` has looked at it.
+    pub fn pop_random<R>(
+        &mut self,
+        random: &mut fastrand::Rng,
+        see: impl FnOnce(Member<'_>) -> R,
+    ) -> Option<R> {
+        let (segment, slot) = self.random_place(random)?;
+        let seen = see(self.member_at(segment, slot)?);
+        self.remove_at(segment, slot, None);
+        Some(seen)
+    }
+
+    /// Gives `count` different members (all when there are fewer) to `see`; every selection is equally
+    /// likely, the order is not random.
+    pub fn sample(&self, count: usize, random: &mut fastrand::Rng, mut see: impl FnMut(Member<'_>)) {
+        if count >= self.len {
+            self.iter().for_each(see);
+        } else if count < self.len / 4 {
+            let mut taken = HashSet::with_capacity(count);
+            while taken.len() < count {
+                let Some(place) = self.random_place(random) else { return };
+                if taken.insert(place)
+                    && let Some(member) = self.member_at(place.0, place.1)
+                {
+                    see(member);
+                }
+            }
+        } else {
+            // Each next member is taken with the chance of those still wanted among those still to come.
+            let (mut wanted, mut left) = (count, self.len);
+            for member in self.iter() {
+                if random.usize(..left.max(1)) < wanted {
+                    see(member);
+                    wanted -= 1;
+                }
+                left -= 1;
+            }
+        }
+    }
+
+    /// Keeps the members for which `keep` is true.
+    pub fn retain(&mut self, mut keep: impl FnMut(Member<'_>) -> bool) {
+        let mut gone: Vec<Box<[u8]>> = Vec::new();
+        for member in self.iter() {
+            if !keep(member) {
+                gone.push(member.key.into());
+            }
+        }
+        for key in gone {
+            self.remove(&key);
+        }
+    }
+
+    // Expiry.
+
+    /// Sets or clears a member's time of expiry; the old one, or `None` when there is no such member.
+    pub fn set_expiry(&mut self, key: &[u8], expire_at: Option<i64>) -> Option<Option<i64>> {
+        let member = self.get(key)?;
+        let old = member.expire_at;
+        if old != expire_at {
+            // The content is copied, because the record that holds it is about to move.
+            let value = member.value.to_vec();
+            self.set(key, &value, expire_at.map_or(Expiry::Clear, Expiry::At));
+        }
+        Some(old)
+    }
+
+    /// The earliest time of expiry of any member.
+    pub fn next_expiry(&self) -> Option<i64> {
+        Some(self.extra.as_ref()?.expiring.first()?.0)
+    }
+
+    /// Number of members that have a time of expiry.
+    pub fn expiring_len(&self) -> usize {
+        self.extra.as_ref().map_or(0, |extra| extra.expiring.len())
+    }
+
+    /// Number of members past their time; takes as long as there are such.
+    pub fn expired_len(&self, now_ms: i64) -> usize {
+        match &self.extra {
+            Some(extra) => extra.expiring.range(..(now_ms, 0)).count(),
+            None => 0,
+        }
+    }
+
+    /// Removes up to `max` members past their time, earliest first, each after `see` has looked at it; how
+    /// many there were.
+    pub fn remove_expired(&mut self, now_ms: i64, max: usize, mut see: impl FnMut(Member<'_>)) -> usize {
+        let mut removed = 0;
+        while removed < max {
+            let Some(&(time, hash)) = self.extra.as_ref().and_then(|extra| extra.expiring.first()) else {
+                break;
+            };
+            if time >= now_ms {
+                break;
+            }
+            let number = self.segment_of(hash);
+            let found = (0..self.segments[number].count()).find(|&slot| {
+                self.member_at(number, slot)
+                    .is_some_and(|member| member.expire_at == Some(time) && self.hash(member.key) == hash)
+            });
+            if let Some(slot) = found {
+                if let Some(member) = self.member_at(number, slot) {
+                    see(member);
+                }
+                self.remove_at(number, slot, Some(hash));
+                removed += 1;
+            } else {
+                // Two members with equal hashes and times share one mention, which the other took along.
+                self.extra_mut().expiring.remove(&(time, hash));
+            }
+        }
+        removed
+    }
+
+    /// Asserts everything that must hold between the parts.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let mut len = 0;
+        for (number, segment) in self.segments.iter().enumerate() {
+            assert!(segment.count() <= self.count_bound, "the bound holds");
+            len += segment.count();
+            for slot in 0..segment.count() {
+                let member = self.member_at(number, slot).unwrap();
+                let hash = self.hash(member.key);
+                assert_eq!(self.segment_of(hash), number);
+                assert_eq!(Self::tag(hash), segment.tags()[slot]);
+                if let Some(time) = member.expire_at {
+                    assert!(self.extra.as_ref().unwrap().expiring.contains(&(time, hash)));
+                }
+            }
+        }
+        assert_eq!(len, self.len);
+        let expiring = self.iter().filter(|member| member.expire_at.is_some()).count();
+        assert_eq!(expiring, self.expiring_len());
+    }
+}
+
+/// A member chosen with equal chances among those not expired.
+pub fn random_live<'a, const VALUES: bool>(
+    table: &'a Table<VALUES>,
+    now_ms: i64,
+    random: &mut fastrand::Rng,
+) -> Option<Member<'a>> {
+    for _ in 0..32 {
+        let member = table.random(random)?;
+        if !member.is_expired(now_ms) {
+            return Some(member);
+        }
+    }
+    // Nearly all are expired: count the others and take one of them.
+    let live = table.len() - table.expired_len(now_ms);
+    let chosen = random.usize(..live.max(1));
+    table.iter().filter(|member| !member.is_expired(now_ms)).nth(chosen)
+}

@@ -1,0 +1,277 @@
+//! One member of a table as bytes: how key, value and expiry are laid out inside a segment.
+//!
+//! HOT PATH: no allocation, no lock, no logging, no syscalls.
+//!
+//! Layout: a head byte (bit 7: an expiry follows, bit 6: the content lives outside, low 6 bits: length of the
+//! key, 63 meaning that the next byte adds to it), the expiry (8 bytes, ms, little endian) if any, then
+//! either the index of the content outside (4 bytes), or the key and, in tables with values, one byte of
+//! length and the value. So a member without expiry pays nothing for those that have one, and a short set
+//! member costs one byte over its text.
+
+const EXPIRES: u8 = 0x80;
+const OUTSIDE: u8 = 0x40;
+const LONG: u8 = 0x3F;
+
+/// Key and value together longer than this live outside of the segment, in an allocation of their own.
+pub const INLINE_MAX: usize = 192;
+
+/// Where the content of a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// Key and value.
+    Inline(&'a [u8], &'a [u8]),
+    /// The index under which the table keeps it.
+    Outside(u32),
+}
+
+/// A record, read or about to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a, const VALUES: bool> {
+    /// Time of expiry in ms.
+    pub expire_at: Option<i64>,
+    /// Key and value, or where they are.
+    pub content: Content<'a>,
+}
+
+impl<'a, const VALUES: bool> Record<'a, VALUES> {
+    /// Reads the record at the start of `bytes`; also gives its size.
+    #[inline]
+    pub fn read(bytes: &'a [u8]) -> Option<(Record<'a, VALUES>, usize)> {
+        let (&head, rest) = bytes.split_first()?;
+        if head < LONG {
+            // The common case: a short key inside, no expiry.
+            let (key, rest) = rest.split_at_checked(usize::from(head))?;
+            let (value, _) = read_value::<VALUES>(rest)?;
+            let size = 1 + key.len() + usize::from(VALUES) + value.len();
+            return Some((Record { expire_at: None, content: Content::Inline(key, value) }, size));
+        }
+        let mut rest = rest;
+        let mut key_len = usize::from(head & LONG);
+        if key_len == usize::from(LONG) {
+            let (&more, behind) = rest.split_first()?;
+            key_len += usize::from(more);
+            rest = behind;
+        }
+        let mut expire_at = None;
+        if head & EXPIRES != 0 {
+            let (time, behind) = rest.split_first_chunk::<8>()?;
+            expire_at = Some(i64::from_le_bytes(*time));
+            rest = behind;
+        }
+        let (content, rest) = if head & OUTSIDE != 0 {
+            let (index, behind) = rest.split_first_chunk::<4>()?;
+            (Content::Outside(u32::from_le_bytes(*index)), behind)
+        } else {
+            let (key, behind) = rest.split_at_checked(key_len)?;
+            let (value, behind) = read_value::<VALUES>(behind)?;
+            (Content::Inline(key, value), behind)
+        };
+        Some((Record { expire_at, content }, bytes.len() - rest.len()))
+    }
+
+    /// The index of a content that is not in the record itself.
+    #[inline]
+    pub fn outside_index(&self) -> Option<u32> {
+        match self.content {
+            Content::Outside(index) => Some(index),
+            Content::Inline(..) => None,
+        }
+    }
+
+    /// Bytes that the record takes.
+    #[inline]
+    pub fn size(&self) -> usize {
+        let expiry = if self.expire_at.is_some() { 8 } else { 0 };
+        expiry
+            + match self.content {
+                Content::Outside(_) => 5,
+                Content::Inline(key, value) => {
+                    let head = 1 + usize::from(key.len() >= usize::from(LONG));
+                    head + key.len() + if VALUES { 1 + value.len() } else { 0 }
+                }
+            }
+    }
+
+    /// Writes the record to `to`, which is exactly of its size. The content fits [`INLINE_MAX`] or is
+    /// outside.
+    #[inline]
+    pub fn write(&self, to: &mut [u8]) {
+        let (key, value, mut flags) = match self.content {
+            Content::Inline(key, value) => (key, value, 0),
+            Content::Outside(_) => (&[][..], &[][..], OUTSIDE),
+        };
+        debug_assert!(key.len() + value.len() <= INLINE_MAX && to.len() == self.size());
+        if self.expire_at.is_some() {
+            flags |= EXPIRES;
+        }
+        let long = usize::from(LONG);
+        to[0] = flags | key.len().min(long) as u8;
+        let mut at = 1;
+        if key.len() >= long {
+            to[at] = (key.len() - long) as u8;
+            at += 1;
+        }
+        if let Some(time) = self.expire_at {
+            to[at..at + 8].copy_from_slice(&time.to_le_bytes());
+            at += 8;
+        }
+        if let Content::Outside(index) = self.content {
+            to[at..at + 4].copy_from_slice(&index.to_le_bytes());
+            return;
+        }
+        to[at..at + key.len()].copy_from_slice(key);
+        at += key.len();
+        if VALUES {
+            to[at] = value.len() as u8;
+            to[at + 1..at + 1 + value.len()].copy_from_slice(value);
+        }
+    }
+}
+
+#[inline]
+fn read_value<const VALUES: bool>(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    if !VALUES {
+        return Some((&[], bytes));
+    }
+    let (&length, rest) = bytes.split_first()?;
+    rest.split_at_checked(usize::from(length))
+}
+
+/// Large contents, each in an allocation of its own, found by index. Kept in chunks so that growing never
+/// copies much.
+#[derive(Clone, Default)]
+pub struct Outside {
+    chunks: Vec<Vec<Box<[u8]>>>,
+    free: Vec<u32>,
+    bytes: usize,
+}
+
+const CHUNK: usize = 256;
+const KEY_LEN: usize = 4;
+
+impl Outside {
+    /// Stores a content; its index.
+    pub fn add(&mut self, key: &[u8], value: &[u8]) -> u32 {
+        let mut content = Vec::with_capacity(KEY_LEN + key.len() + value.len());
+        content.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        content.extend_from_slice(key);
+        content.extend_from_slice(value);
+        self.bytes += content.len();
+        let content = content.into_boxed_slice();
+        if let Some(index) = self.free.pop() {
+            if let Some(place) = self.place(index) {
+                *place = content;
+            }
+            return index;
+        }
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+            self.chunks.push(Vec::new());
+        }
+        let number = self.chunks.len() - 1;
+        let chunk = &mut self.chunks[number];
+        chunk.push(content);
+        (number * CHUNK + chunk.len() - 1) as u32
+    }
+
+    fn place(&mut self, index: u32) -> Option<&mut Box<[u8]>> {
+        self.chunks.get_mut(index as usize / CHUNK)?.get_mut(index as usize % CHUNK)
+    }
+
+    /// Key and value of a content; empty for an index that was never given.
+    pub fn get(&self, index: u32) -> (&[u8], &[u8]) {
+        let place =
+            self.chunks.get(index as usize / CHUNK).and_then(|chunk| chunk.get(index as usize % CHUNK));
+        let split = place.and_then(|content| {
+            let (length, rest) = content.split_first_chunk::<KEY_LEN>()?;
+            rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+        });
+        split.unwrap_or_default()
+    }
+
+    /// Puts `value` over an old value of the same length; false when the lengths differ.
+    pub fn overwrite(&mut self, index: u32, value: &[u8]) -> bool {
+        let key_len = self.get(index).0.len();
+        match self.place(index).and_then(|content| content.get_mut(KEY_LEN + key_len..)) {
+            Some(old) if old.len() == value.len() => {
+                old.copy_from_slice(value);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Drops a content; its index may be given again.
+    pub fn remove(&mut self, index: u32) {
+        if let Some(place) = self.place(index) {
+            let content = std::mem::take(place);
+            self.bytes -= content.len();
+            self.free.push(index);
+            if self.free.len() == (self.chunks.len() - 1) * CHUNK + self.chunks.last().map_or(0, Vec::len) {
+                *self = Outside::default();
+            }
+        }
+    }
+
+    /// Bytes allocated.
+    pub fn memory_bytes(&self) -> usize {
+        let slots: usize = self.chunks.iter().map(Vec::capacity).sum();
+        self.bytes
+            + slots * size_of::<Box<[u8]>>()
+            + self.free.capacity() * 4
+            + self.chunks.capacity() * size_of::<Vec<u8>>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn round_trip<const VALUES: bool>(record: Record<'_, VALUES>) {
+        let mut bytes = vec![0; record.size()];
+        record.write(&mut bytes);
+        bytes.extend_from_slice(b"rest");
+        assert_eq!(Record::<VALUES>::read(&bytes), Some((record, record.size())));
+    }
+
+    #[test]
+    fn records_round_trip_at_the_limits() {
+        let text = [b'x'; INLINE_MAX];
+        for key_len in [0, 1, 62, 63, 64, 191, 192] {
+            for expire_at in [None, Some(i64::MAX)] {
+                round_trip::<false>(Record { expire_at, content: Content::Inline(&text[..key_len], b"") });
+                round_trip::<true>(Record {
+                    expire_at,
+                    content: Content::Inline(&text[..key_len], &text[key_len..]),
+                });
+                round_trip::<true>(Record { expire_at, content: Content::Outside(u32::MAX) });
+            }
+        }
+        assert_eq!(
+            Record::<false> { expire_at: None, content: Content::Inline(&text[..16], b"") }.size(),
+            17
+        );
+    }
+
+    #[test]
+    fn contents_outside_are_reused_and_overwritten() {
+        let mut outside = Outside::default();
+        let indices: Vec<u32> = (0..600u32).map(|n| outside.add(&n.to_le_bytes(), &[7; 300])).collect();
+        assert_eq!(outside.get(indices[599]), (&599u32.to_le_bytes()[..], &[7u8; 300][..]));
+        outside.remove(indices[5]);
+        assert_eq!(outside.add(b"k", b"value"), indices[5]);
+        assert!(outside.overwrite(indices[5], b"other") && !outside.overwrite(indices[5], b"longer"));
+        assert_eq!(outside.get(indices[5]), (&b"k"[..], &b"other"[..]));
+        assert_eq!(outside.get(99_999), (&b""[..], &b""[..]));
+        indices.into_iter().for_each(|index| outside.remove(index));
+        assert_eq!(outside.memory_bytes(), 0, "nothing is kept when all are gone");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let _ = (Record::<true>::read(&bytes), Record::<false>::read(&bytes));
+        }
+    }
+}

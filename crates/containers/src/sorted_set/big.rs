@@ -1,0 +1,273 @@
+//! The form of a sorted set beyond a few small members: a tree for order, a table for names, one block for
+//! each member.
+//!
+//! ```text
+//! table: hash of member -> handle --+
+//!                                   +--> block: score, bytes
+//! tree:  (score, handle) in order --+
+//! ```
+//! Invariants: tree and table hold the same handles, each exactly once; the score in the tree is the score in
+//! the block; no score is NaN (an entry with one could not be found again). A handle is freed here only,
+//! after tree and table have forgotten it; together with exclusive access to the whole set (`&mut self`) that
+//! is what `member.rs` asks for.
+//!
+//! Expiry times live apart, in two small maps, so that members without one pay nothing for those with one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use arrayvec::ArrayVec;
+use braid_base::alloc::size_class;
+
+use super::bounds::Edge;
+use super::member::Handle;
+use super::table::{Hash, MemberTable};
+use super::tree::{LEAF_MAX, Tree};
+use super::tree_iter::{Backward, Forward};
+
+/// When members expire, in absolute milliseconds.
+#[derive(Default)]
+struct Expiry {
+    by_member: BTreeMap<Handle, i64>,
+    by_time: BTreeSet<(i64, Handle)>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct BigSet {
+    tree: Tree,
+    table: MemberTable,
+    expiry: Option<Box<Expiry>>,
+    /// What the members' blocks take from the allocator.
+    block_bytes: usize,
+}
+
+impl BigSet {
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.tree.len()
+    }
+
+    /// The member of this name and its hash, which [`BigSet::insert`] wants.
+    #[inline]
+    pub fn find(&self, member: &[u8]) -> (Hash, Option<Handle>) {
+        let hash = Hash::of(member);
+        (hash, self.table.find(hash, member).copied())
+    }
+
+    /// The score of a member.
+    #[inline]
+    pub fn score(&self, member: &[u8]) -> Option<f64> {
+        self.table.find(Hash::of(member), member).map(|handle| handle.score())
+    }
+
+    /// Rank and score of a member.
+    pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
+        let score = self.score(member)?;
+        Some((self.tree.rank(&Edge::BeforeEntry(score, member)), score))
+    }
+
+    /// Entries before an edge.
+    pub fn rank_of(&self, edge: &Edge<'_>) -> usize {
+        self.tree.rank(edge)
+    }
+
+    /// Adds a member that is not there; a NaN is ignored.
+    pub fn insert(&mut self, hash: Hash, member: &[u8], score: f64) {
+        debug_assert!(!score.is_nan());
+        if score.is_nan() {
+            return;
+        }
+        let handle = Handle::create(score, member, hash.tag());
+        self.block_bytes += size_class(handle.block_size());
+        self.table.insert(hash, handle);
+        self.tree.insert(score, handle);
+    }
+
+    /// Gives a member of this set another score; a NaN is ignored.
+    pub fn change_score(&mut self, handle: Handle, score: f64) {
+        debug_assert!(!score.is_nan());
+        if !score.is_nan() && self.tree.change_score(handle.score(), handle, score) {
+            // SAFETY: `&mut self`: nobody else uses a handle of this set.
+            unsafe { handle.set_score(score) };
+        }
+    }
+
+    /// Removes a member; its score.
+    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        let handle = self.find(member).1?;
+        let score = handle.score();
+        self.remove_handle(handle).then_some(score)
+    }
+
+    fn remove_handle(&mut self, handle: Handle) -> bool {
+        let removed = self.tree.remove(handle.score(), handle);
+        debug_assert!(removed, "tree and table hold the same");
+        if removed {
+            self.discard(handle);
+        }
+        removed
+    }
+
+    /// Forgets a handle that the tree no longer has, and frees it.
+    fn discard(&mut self, handle: Handle) {
+        self.clear_expiry(handle);
+        let removed = self.table.remove(handle);
+        debug_assert!(removed, "tree and table hold the same");
+        if removed {
+            self.block_bytes -= size_class(handle.block_size());
+            // SAFETY: expiry maps, tree and table have forgotten it, and `&mut self` rules out borrows from
+            // it.
+            unsafe { handle.free() };
+        }
+    }
+
+    /// Removes the entries of these ranks, giving each to `removed` in order.
+    pub fn remove_ranks(&mut self, ranks: Range<usize>, removed: &mut dyn FnMut(&[u8], f64)) -> usize {
+        let mut left = ranks.end.min(self.len()).saturating_sub(ranks.start);
+        let mut total = 0;
+        while left > 0 {
+            let mut run: ArrayVec<(f64, Handle), LEAF_MAX> = ArrayVec::new();
+            let count = self.tree.remove_run(ranks.start, left.min(LEAF_MAX), &mut |score, handle| {
+                run.push((score, handle));
+            });
+            if count == 0 {
+                break;
+            }
+            run.iter().for_each(|(_, handle)| handle.prefetch());
+            for (score, handle) in run {
+                removed(handle.bytes(), score);
+                self.discard(handle);
+            }
+            left -= count;
+            total += count;
+        }
+        total
+    }
+
+    /// The entry of a rank.
+    pub fn get(&self, rank: usize) -> Option<(f64, &Handle)> {
+        self.tree.get(rank)
+    }
+
+    pub fn forward(&self, rank: usize, count: usize) -> Forward<'_> {
+        self.tree.forward(rank, count)
+    }
+
+    pub fn backward(&self, rank: usize, count: usize) -> Backward<'_> {
+        self.tree.backward(rank, count)
+    }
+
+    pub fn scan<'a>(&'a self, cursor: u64, count: usize, seen: &mut dyn FnMut(&'a Handle)) -> u64 {
+        self.table.scan(cursor, count, seen)
+    }
+
+    // Expiry.
+
+    /// Lets a member expire at a time, or never.
+    pub fn set_expiry(&mut self, handle: Handle, at: Option<i64>) {
+        self.clear_expiry(handle);
+        if let Some(at) = at {
+            let expiry = self.expiry.get_or_insert_default();
+            expiry.by_member.insert(handle, at);
+            expiry.by_time.insert((at, handle));
+        }
+    }
+
+    pub fn clear_expiry(&mut self, handle: Handle) {
+        let Some(expiry) = &mut self.expiry else { return };
+        if let Some(at) = expiry.by_member.remove(&handle) {
+            expiry.by_time.remove(&(at, handle));
+        }
+        if expiry.by_member.is_empty() {
+            self.expiry = None;
+        }
+    }
+
+    pub fn expiry_of(&self, handle: Handle) -> Option<i64> {
+        self.expiry.as_ref()?.by_member.get(&handle).copied()
+    }
+
+    /// When the next member expires.
+    #[inline]
+    pub fn next_expiry(&self) -> Option<i64> {
+        Some(self.expiry.as_ref()?.by_time.first()?.0)
+    }
+
+    /// Members that have expired, soonest first.
+    pub fn expired(&self, now: i64) -> impl Iterator<Item = Handle> {
+        let times = self.expiry.as_ref().map(|expiry| expiry.by_time.iter());
+        times.into_iter().flatten().take_while(move |(at, _)| *at <= now).map(|(_, handle)| *handle)
+    }
+
+    /// Removes up to `max` expired members, giving each to `removed`.
+    pub fn remove_expired(&mut self, now: i64, max: usize, removed: &mut dyn FnMut(&[u8], f64)) -> usize {
+        let mut count = 0;
+        while count < max {
+            let Some(handle) = self.expired(now).next() else { break };
+            removed(handle.bytes(), handle.score());
+            if !self.remove_handle(handle) {
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        // A map node holds up to 11 entries and is about three quarters full, plus its own words.
+        let expiry = self.expiry.as_ref().map_or(0, |expiry| {
+            size_class(size_of::<Expiry>())
+                + expiry.by_member.len() * 2 * (size_of::<(i64, Handle)>() * 4 / 3 + 2)
+        });
+        self.tree.memory_bytes() + self.table.memory_bytes() + self.block_bytes + expiry
+    }
+}
+
+impl Drop for BigSet {
+    fn drop(&mut self) {
+        for handle in self.table.iter() {
+            // SAFETY: the set goes away with tree and table, and each handle is in the table once.
+            unsafe { handle.free() };
+        }
+    }
+}
+
+impl Clone for BigSet {
+    fn clone(&self) -> BigSet {
+        let mut copy = BigSet::default();
+        for (score, handle) in self.forward(0, usize::MAX) {
+            copy.insert(Hash::of(handle.bytes()), handle.bytes(), score);
+        }
+        for (at, handle) in self.expiry.iter().flat_map(|expiry| &expiry.by_time) {
+            if let Some(member) = copy.find(handle.bytes()).1 {
+                copy.set_expiry(member, Some(*at));
+            }
+        }
+        copy
+    }
+}
+
+#[cfg(test)]
+impl BigSet {
+    pub fn segments(&self) -> usize {
+        self.table.segments()
+    }
+
+    /// Panics when an invariant does not hold.
+    pub fn check(&self) {
+        self.tree.check();
+        self.table.check();
+        assert_eq!(self.tree.len(), self.table.len());
+        let mut bytes = 0;
+        for (_, handle) in self.forward(0, usize::MAX) {
+            assert_eq!(self.find(handle.bytes()).1, Some(*handle));
+            bytes += size_class(handle.block_size());
+        }
+        assert_eq!(bytes, self.block_bytes);
+        if let Some(expiry) = &self.expiry {
+            assert_eq!(expiry.by_member.len(), expiry.by_time.len());
+            assert!(!expiry.by_member.is_empty());
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Union, intersection and difference of sorted sets (and of sets, whose members count with score 1).
+//!
+//! What an input is does not matter here: anything that can be walked and asked for a member
+//! ([`MemberSource`]). Rules of Redis: a weighted score that is not a number (0 times infinity) is 0, and so
+//! is the sum of opposite infinities.
+
+use foldhash::quality::RandomState;
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
+
+use super::View;
+
+/// Anything with members and scores.
+pub trait MemberSource {
+    /// Number of members.
+    fn member_count(&self) -> usize;
+    /// The score of a member (1 in a plain set).
+    fn score_of(&self, member: &[u8]) -> Option<f64>;
+    /// Gives every member and its score to `each` until that returns false.
+    fn walk(&self, each: &mut dyn FnMut(&[u8], f64) -> bool);
+}
+
+impl MemberSource for View<'_> {
+    fn member_count(&self) -> usize {
+        self.len()
+    }
+
+    fn score_of(&self, member: &[u8]) -> Option<f64> {
+        self.score(member)
+    }
+
+    fn walk(&self, each: &mut dyn FnMut(&[u8], f64) -> bool) {
+        let mut buffer = itoa::Buffer::new();
+        for (member, score) in self.iter(0..self.len()) {
+            if !each(member.text(&mut buffer), score) {
+                return;
+            }
+        }
+    }
+}
+
+/// An input and what its scores are multiplied by.
+#[derive(Clone, Copy)]
+pub struct Input<'a> {
+    /// The members.
+    pub source: &'a dyn MemberSource,
+    /// The factor; 1 when not given.
+    pub weight: f64,
+}
+
+impl Input<'_> {
+    fn weigh(&self, score: f64) -> f64 {
+        number(self.weight * score)
+    }
+}
+
+/// How the scores of one member in several inputs become one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Aggregate {
+    /// Their sum.
+    #[default]
+    Sum,
+    /// The smallest.
+    Min,
+    /// The greatest.
+    Max,
+}
+
+impl Aggregate {
+    /// Two scores in one.
+    pub fn apply(self, one: f64, other: f64) -> f64 {
+        match self {
+            Aggregate::Sum => number(one + other),
+            Aggregate::Min => {
+                if other < one {
+                    other
+                } else {
+                    one
+                }
+            }
+            Aggregate::Max => {
+                if other > one {
+                    other
+                } else {
+                    one
+                }
+            }
+        }
+    }
+}
+
+fn number(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+/// Members with their scores, each member once, in no order.
+pub type Combined = Vec<(Box<[u8]>, f64)>;
+
+/// Every member of any input.
+pub fn union(inputs: &[Input<'_>], aggregate: Aggregate) -> Combined {
+    let hasher = RandomState::default();
+    let mut result: Combined = Vec::new();
+    // Places in `result` by member.
+    let mut places: HashTable<usize> = HashTable::new();
+    let mut order: Vec<&Input<'_>> = inputs.iter().collect();
+    // From the smallest to the largest, as Redis does: sums of floating point numbers depend on the order.
+    order.sort_by_key(|input| input.source.member_count());
+    for input in order {
+        input.source.walk(&mut |member, score| {
+            let score = input.weigh(score);
+            let hash = hasher.hash_one(member);
+            let is_it = |&place: &usize| result.get(place).is_some_and(|(other, _)| **other == *member);
+            match places.find(hash, is_it).copied() {
+                Some(place) => {
+                    if let Some((_, present)) = result.get_mut(place) {
+                        *present = aggregate.apply(*present, score);
+                    }
+                }
+                None => {
+                    let hash_at =
+                        |&place: &usize| result.get(place).map_or(0, |(other, _)| hasher.hash_one(&**other));
+                    places.insert_unique(hash, result.len(), hash_at);
+                    result.push((member.into(), score));
+                }
+            }
+            true
+        });
+    }
+    result
+}
+
+/// Every member that all inputs have.
+pub fn intersection(inputs: &[Input<'_>], aggregate: Aggregate) -> Combined {
+    let mut result = Combined::new();
+    intersect(inputs, aggregate, &mut |member, score| {
+        result.push((member.into(), score));
+        true
+    });
+    result
+}
+
+/// How many members all inputs have, counted up to `limit` (0 means no limit).
+pub fn intersection_count(inputs: &[Input<'_>], limit: usize) -> usize {
+    let mut count = 0;
+    intersect(inputs, Aggregate::Sum, &mut |_, _| {
+        count += 1;
+        count != limit
+    });
+    count
+}
+
+fn intersect(inputs: &[Input<'_>], aggregate: Aggregate, each: &mut dyn FnMut(&[u8], f64) -> bool) {
+    let mut order: Vec<&Input<'_>> = inputs.iter().collect();
+    order.sort_by_key(|input| input.source.member_count());
+    let Some((smallest, others)) = order.split_first() else { return };
+    smallest.source.walk(&mut |member, score| {
+        let mut total = smallest.weigh(score);
+        for other in others {
+            match other.source.score_of(member) {
+                Some(score) => total = aggregate.apply(total, other.weigh(score)),
+                None => return true,
+            }
+        }
+        each(member, total)
+    });
+}
+
+/// Every member of the first input that no other has, with its score there (weights do not matter).
+pub fn difference(inputs: &[Input<'_>]) -> Combined {
+    let mut result = Combined::new();
+    let Some((first, others)) = inputs.split_first() else { return result };
+    first.source.walk(&mut |member, score| {
+        if others.iter().all(|other| other.source.score_of(member).is_none()) {
+            result.push((member.into(), score));
+        }
+        true
+    });
+    result
+}

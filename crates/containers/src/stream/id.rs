@@ -1,0 +1,118 @@
+//! Stream ids: a time in milliseconds and a sequence number, ordered by both.
+
+use std::fmt;
+
+use braid_base::number::parse_u64_lenient;
+
+/// The id of a stream entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId {
+    /// Unix time in milliseconds.
+    pub ms: u64,
+    /// Tells entries of one millisecond apart.
+    pub seq: u64,
+}
+
+/// The id asked for by XADD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdRequest {
+    /// `*`: the present time, or the next id if the stream is already there or beyond.
+    Auto,
+    /// `ms-*`: the next sequence number of a given time.
+    Partial(u64),
+    /// `ms-seq`.
+    Explicit(StreamId),
+}
+
+/// Why an entry cannot have an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdError {
+    /// It is not greater than the stream's last id.
+    NotGreater,
+    /// The stream already has the greatest of all ids.
+    Exhausted,
+}
+
+impl StreamId {
+    /// `0-0`, which no entry can have.
+    pub const MIN: StreamId = StreamId { ms: 0, seq: 0 };
+    /// The greatest id.
+    pub const MAX: StreamId = StreamId { ms: u64::MAX, seq: u64::MAX };
+
+    /// An id of its two parts.
+    pub const fn new(ms: u64, seq: u64) -> StreamId {
+        StreamId { ms, seq }
+    }
+
+    /// The id that follows, unless this is the greatest.
+    pub fn next(self) -> Option<StreamId> {
+        match self.seq.checked_add(1) {
+            Some(seq) => Some(StreamId { seq, ..self }),
+            None => Some(StreamId { ms: self.ms.checked_add(1)?, seq: 0 }),
+        }
+    }
+
+    /// The id before, unless this is `0-0`.
+    pub fn previous(self) -> Option<StreamId> {
+        match self.seq.checked_sub(1) {
+            Some(seq) => Some(StreamId { seq, ..self }),
+            None => Some(StreamId { ms: self.ms.checked_sub(1)?, seq: u64::MAX }),
+        }
+    }
+
+    /// Reads `ms-seq`, or `ms` with `missing_seq` in place of the rest. (`-`, `+`, `$`, `>` and a leading `(`
+    /// are the command's to recognise.)
+    pub fn parse(text: &[u8], missing_seq: u64) -> Option<StreamId> {
+        match text.iter().position(|&byte| byte == b'-') {
+            None => Some(StreamId { ms: parse_u64_lenient(text)?, seq: missing_seq }),
+            Some(dash) => {
+                let (ms, seq) = (text.get(..dash)?, text.get(dash + 1..)?);
+                Some(StreamId { ms: parse_u64_lenient(ms)?, seq: parse_u64_lenient(seq)? })
+            }
+        }
+    }
+
+    /// The id that an entry gets in a stream whose last id is `last`.
+    #[inline]
+    pub fn for_entry(request: IdRequest, last: StreamId, now_ms: u64) -> Result<StreamId, IdError> {
+        let id = match request {
+            IdRequest::Auto if now_ms > last.ms => StreamId { ms: now_ms, seq: 0 },
+            IdRequest::Auto => last.next().ok_or(IdError::Exhausted)?,
+            // Never on into the next millisecond: the caller asked for this one.
+            IdRequest::Partial(ms) if ms == last.ms => {
+                StreamId { ms, seq: last.seq.checked_add(1).ok_or(IdError::NotGreater)? }
+            }
+            IdRequest::Partial(ms) => StreamId { ms, seq: 0 },
+            IdRequest::Explicit(id) => id,
+        };
+        if id > last { Ok(id) } else { Err(IdError::NotGreater) }
+    }
+
+    /// The distance to a later id as blocks store it, part by part and modulo 2^64.
+    pub(super) fn delta_from(self, first: StreamId) -> (i64, i64) {
+        (self.ms.wrapping_sub(first.ms) as i64, self.seq.wrapping_sub(first.seq) as i64)
+    }
+
+    pub(super) fn plus(self, (ms, seq): (i64, i64)) -> StreamId {
+        StreamId { ms: self.ms.wrapping_add(ms as u64), seq: self.seq.wrapping_add(seq as u64) }
+    }
+}
+
+impl IdRequest {
+    /// Reads what XADD takes: `*`, `ms-*`, `ms-seq`, `ms` (then the sequence number is 0).
+    pub fn parse(text: &[u8]) -> Option<IdRequest> {
+        if text == b"*" {
+            return Some(IdRequest::Auto);
+        }
+        match text.strip_suffix(b"-*") {
+            Some(ms) if !ms.contains(&b'-') => parse_u64_lenient(ms).map(IdRequest::Partial),
+            _ => StreamId::parse(text, 0).map(IdRequest::Explicit),
+        }
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.ms, self.seq)
+    }
+}

@@ -1,0 +1,208 @@
+//! A heap block behind one thin pointer: capacity, one word for the owner, then bytes.
+//!
+//! Packed lists and the segments of the member tables live in such blocks, because a pointer of 8 bytes in
+//! the owner and 8 bytes in the block cost less than a `Vec` in every small value. The block knows nothing of
+//! what is stored in it, and never hands out a byte that was not initialised.
+//!
+//! Invariants (kept here alone): the pointer is valid for `HEADER + capacity` bytes, allocated with the
+//! layout of that size; the first word is the capacity; every byte behind the header is initialised at all
+//! times (new ones are zero), which is why the whole capacity can be lent out as a plain slice.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
+use std::ptr::NonNull;
+
+#[repr(C)]
+struct Header {
+    capacity: u32,
+    word: u32,
+}
+
+/// Bytes in front of the content.
+pub const HEADER: usize = size_of::<Header>();
+
+/// Most bytes one block may hold.
+pub const MAX_CAPACITY: usize = u32::MAX as usize - 4096;
+
+/// An owned, always initialised block of bytes, one pointer wide.
+#[repr(transparent)]
+pub struct ThinBlock(NonNull<Header>);
+
+// SAFETY: the block owns its bytes and is only changed through a unique reference.
+unsafe impl Send for ThinBlock {}
+// SAFETY: as above; shared access only reads.
+unsafe impl Sync for ThinBlock {}
+
+fn layout(capacity: usize) -> Layout {
+    assert!(capacity <= MAX_CAPACITY, "a block of at most 4 GiB");
+    Layout::from_size_align(capacity + HEADER, align_of::<Header>())
+        .expect("a size that fits the address space")
+}
+
+/// The smallest size of an allocation (in bytes, an allocator's size class) that holds `bytes`. Classes are 8
+/// bytes apart up to 64 and then four to a doubling, as in jemalloc with a quantum of 8; a class never loses
+/// room to rounding.
+pub fn size_class(bytes: usize) -> usize {
+    if bytes <= 64 {
+        return bytes.max(8).next_multiple_of(8);
+    }
+    let step = (bytes.checked_next_power_of_two().unwrap_or(usize::MAX / 2) / 8).max(8);
+    bytes.checked_next_multiple_of(step).unwrap_or(bytes)
+}
+
+/// The capacity that a block of at least `bytes` gets when it is rounded up to the allocator's size class.
+pub fn round_capacity(bytes: usize) -> usize {
+    (size_class(bytes.saturating_add(HEADER)) - HEADER).clamp(bytes.min(MAX_CAPACITY), MAX_CAPACITY)
+}
+
+impl ThinBlock {
+    /// A block of `capacity` zero bytes and a zero word.
+    ///
+    /// # Panics
+    /// When `capacity` exceeds [`MAX_CAPACITY`].
+    pub fn zeroed(capacity: usize) -> ThinBlock {
+        let layout = layout(capacity);
+        // SAFETY: the layout is not empty, it holds at least the header.
+        let raw = unsafe { alloc_zeroed(layout) };
+        let Some(raw) = NonNull::new(raw.cast::<Header>()) else { handle_alloc_error(layout) };
+        // SAFETY: freshly allocated, large and aligned enough for a header.
+        unsafe { raw.write(Header { capacity: capacity as u32, word: 0 }) };
+        ThinBlock(raw)
+    }
+
+    #[inline]
+    fn header(&self) -> &Header {
+        // SAFETY: the pointer is valid as long as self.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Number of content bytes.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.header().capacity as usize
+    }
+
+    /// Bytes of the whole allocation.
+    #[inline]
+    pub fn allocation_bytes(&self) -> usize {
+        self.capacity() + HEADER
+    }
+
+    /// The owner's word.
+    #[inline]
+    pub fn word(&self) -> u32 {
+        self.header().word
+    }
+
+    /// Sets the owner's word.
+    #[inline]
+    pub fn set_word(&mut self, word: u32) {
+        // SAFETY: valid and uniquely borrowed.
+        unsafe { self.0.as_mut().word = word };
+    }
+
+    /// All content bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `capacity` bytes behind the header are initialised and live as long as self.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().add(1).cast::<u8>(), self.capacity()) }
+    }
+
+    /// All content bytes, for writing.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let capacity = self.capacity();
+        // SAFETY: as for bytes, and uniquely borrowed.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr().add(1).cast::<u8>(), capacity) }
+    }
+
+    /// Changes the capacity; content up to the smaller of both is kept, new bytes are zero.
+    ///
+    /// # Panics
+    /// When `capacity` exceeds [`MAX_CAPACITY`].
+    pub fn resize(&mut self, capacity: usize) {
+        let (old, new) = (self.capacity(), layout(capacity));
+        // SAFETY: allocated with the layout of the old capacity; the new size is not zero.
+        let raw = unsafe { realloc(self.0.as_ptr().cast(), layout(old), new.size()) };
+        let Some(raw) = NonNull::new(raw.cast::<Header>()) else { handle_alloc_error(new) };
+        self.0 = raw;
+        // SAFETY: valid for the new size; what lies behind the old capacity is zeroed before anyone can see
+        // it.
+        unsafe {
+            if capacity > old {
+                std::ptr::write_bytes(raw.as_ptr().add(1).cast::<u8>().add(old), 0, capacity - old);
+            }
+            self.0.as_mut().capacity = capacity as u32;
+        }
+    }
+}
+
+impl Clone for ThinBlock {
+    fn clone(&self) -> ThinBlock {
+        let mut copy = ThinBlock::zeroed(self.capacity());
+        copy.set_word(self.word());
+        copy.bytes_mut().copy_from_slice(self.bytes());
+        copy
+    }
+}
+
+impl Drop for ThinBlock {
+    fn drop(&mut self) {
+        let layout = layout(self.capacity());
+        // SAFETY: allocated with this layout, and nobody else holds the pointer.
+        unsafe { dealloc(self.0.as_ptr().cast(), layout) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growing_shows_zeros_and_shrinking_keeps_the_front() {
+        let mut block = ThinBlock::zeroed(3);
+        block.bytes_mut().copy_from_slice(b"abc");
+        block.set_word(7);
+        block.resize(300);
+        assert_eq!(&block.bytes()[..4], b"abc\0");
+        assert!(block.bytes()[3..].iter().all(|&byte| byte == 0));
+        block.bytes_mut()[299] = 9;
+        block.resize(2);
+        block.resize(300);
+        assert!(block.bytes()[2..].iter().all(|&byte| byte == 0), "no stale byte comes back");
+        assert_eq!((block.word(), block.capacity(), block.allocation_bytes()), (7, 300, 308));
+        assert_eq!(block.clone().bytes(), block.bytes());
+    }
+
+    #[test]
+    fn empty_blocks_and_niches() {
+        let mut block = ThinBlock::zeroed(0);
+        assert!(block.bytes().is_empty());
+        block.resize(1);
+        block.resize(0);
+        assert_eq!(size_of::<Option<ThinBlock>>(), 8);
+    }
+
+    #[test]
+    fn size_classes_are_jemallocs() {
+        for (want, class) in [
+            (1, 8),
+            (8, 8),
+            (9, 16),
+            (57, 64),
+            (64, 64),
+            (65, 80),
+            (81, 96),
+            (113, 128),
+            (129, 160),
+            (1025, 1280),
+            (8192, 8192),
+            (8193, 10240),
+        ] {
+            assert_eq!(size_class(want), class, "{want}");
+        }
+        assert_eq!(round_capacity(0), 0);
+        assert_eq!(round_capacity(1), 8);
+        assert_eq!(round_capacity(57), 72);
+        assert_eq!(round_capacity(MAX_CAPACITY), MAX_CAPACITY);
+    }
+}

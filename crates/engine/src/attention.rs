@@ -1,0 +1,31 @@
+//! States in which commands need more than the usual checks, as bits of one word that every thread reads once per command.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Clients are paused.
+pub const PAUSED: u32 = 1;
+/// There is a memory limit.
+pub const MEMORY_LIMIT: u32 = 2;
+/// The server is shutting down.
+pub const SHUTTING_DOWN: u32 = 4;
+
+/// The word.
+#[derive(Default)]
+pub struct Attention(AtomicU32);
+
+impl Attention {
+    /// What is on.
+    #[inline]
+    pub fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Switches a state on or off.
+    pub fn set(&self, bit: u32, on: bool) {
+        if on {
+            self.0.fetch_or(bit, Ordering::Relaxed);
+        } else {
+            self.0.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What others may know of a client: a shared record of atomics that its owner keeps up cheaply, and the registry of all of them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use hashbrown::HashMap;
+use parking_lot::{Mutex, RwLock};
+
+use crate::mailbox::Mailbox;
+
+/// What can be told to the loop that owns a client.
+pub enum Message {
+    /// Close this client.
+    Kill(u64),
+    /// Wake a blocked client; with an error or as if its time was over.
+    Unblock { id: u64, error: bool },
+    /// The pause is over, or shorter: look at postponed clients again.
+    Resume,
+    /// A connection for this loop.
+    Accepted(Accepted),
+    /// Settings that loops cache have changed.
+    Reconfigure,
+    /// Stop serving and end the thread.
+    Stop,
+}
+
+/// A connection that was just accepted.
+pub struct Accepted {
+    pub socket: std::os::fd::OwnedFd,
+    pub record: Arc<ClientRecord>,
+}
+
+/// One end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    Tcp(SocketAddr),
+    /// A unix socket's path.
+    Unix(Arc<str>),
+    Unknown,
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Address::Tcp(SocketAddr::V4(address)) => write!(f, "{address}"),
+            Address::Tcp(SocketAddr::V6(address)) => match address.ip().to_ipv4_mapped() {
+                Some(v4) => write!(f, "{v4}:{}", address.port()),
+                None => write!(f, "[{}]:{}", address.ip(), address.port()),
+            },
+            Address::Unix(path) => write!(f, "{path}:0"),
+            Address::Unknown => write!(f, "?:0"),
+        }
+    }
+}
+
+/// Texts of a client that change rarely.
+#[derive(Default, Clone)]
+pub struct ClientTexts {
+    pub name: Vec<u8>,
+    pub lib_name: Vec<u8>,
+    pub lib_ver: Vec<u8>,
+}
+
+/// Flags of a client record.
+pub mod client_flags {
+    pub const MULTI: u32 = 1;
+    pub const BLOCKED: u32 = 2;
+    pub const DIRTY_WATCH: u32 = 4;
+    pub const CLOSE_AFTER_REPLY: u32 = 8;
+    pub const CLOSE_NOW: u32 = 16;
+    pub const UNIX_SOCKET: u32 = 32;
+    pub const NO_EVICT: u32 = 64;
+    pub const NO_TOUCH: u32 = 128;
+    pub const PUBSUB: u32 = 256;
+    pub const MONITOR: u32 = 512;
+    pub const WATCHING: u32 = 1024;
+}
+
+/// The shared record of one client. Times are ms since the Unix epoch, sizes are bytes.
+pub struct ClientRecord {
+    pub id: u64,
+    pub address: Address,
+    pub local_address: Address,
+    pub descriptor: i32,
+    pub created_ms: i64,
+    pub last_active_ms: AtomicI64,
+    /// Command id + 1; 0 = none yet.
+    pub last_command: AtomicU32,
+    pub db: AtomicU32,
+    pub flags: AtomicU32,
+    /// 2 or 3.
+    pub protocol: AtomicU8,
+    /// The loop that owns it.
+    pub io_thread: AtomicU32,
+    pub commands: AtomicU64,
+    pub net_in: AtomicU64,
+    pub net_out: AtomicU64,
+    pub query_bytes: AtomicUsize,
+    pub query_free: AtomicUsize,
+    pub argument_bytes: AtomicUsize,
+    pub multi_bytes: AtomicUsize,
+    /// Queued commands; -1 outside MULTI.
+    pub multi_count: AtomicI64,
+    pub watch_count: AtomicUsize,
+    pub reply_bytes: AtomicUsize,
+    pub reply_capacity: AtomicUsize,
+    pub reply_list_len: AtomicUsize,
+    pub total_bytes: AtomicUsize,
+    pub authenticated: AtomicBool,
+    pub texts: Mutex<Arc<ClientTexts>>,
+    /// The authenticated user.
+    pub user: Mutex<Arc<str>>,
+    /// Set once by the loop that owns it.
+    mailbox: Mutex<Option<Arc<Mailbox<Message>>>>,
+}
+
+impl ClientRecord {
+    /// The record of a connection that was just accepted.
+    pub fn new(id: u64, descriptor: i32, address: Address, local_address: Address, now_ms: i64) -> ClientRecord {
+        let unix = matches!(local_address, Address::Unix(_));
+        ClientRecord {
+            id,
+            address,
+            local_address,
+            descriptor,
+            created_ms: now_ms,
+            last_active_ms: AtomicI64::new(now_ms),
+            last_command: AtomicU32::new(0),
+            db: AtomicU32::new(0),
+            flags: AtomicU32::new(if unix { client_flags::UNIX_SOCKET } else { 0 }),
+            protocol: AtomicU8::new(2),
+            io_thread: AtomicU32::new(0),
+            commands: AtomicU64::new(0),
+            net_in: AtomicU64::new(0),
+            net_out: AtomicU64::new(0),
+            query_bytes: AtomicUsize::new(0),
+            query_free: AtomicUsize::new(0),
+            argument_bytes: AtomicUsize::new(0),
+            multi_bytes: AtomicUsize::new(0),
+            multi_count: AtomicI64::new(-1),
+            watch_count: AtomicUsize::new(0),
+            reply_bytes: AtomicUsize::new(0),
+            reply_capacity: AtomicUsize::new(0),
+            reply_list_len: AtomicUsize::new(0),
+            total_bytes: AtomicUsize::new(0),
+            authenticated: AtomicBool::new(false),
+            texts: Mutex::default(),
+            user: Mutex::new("default".into()),
+            mailbox: Mutex::new(None),
+        }
+    }
+
+    /// Says which mailbox reaches the owner.
+    pub fn set_mailbox(&self, mailbox: &Arc<Mailbox<Message>>) {
+        *self.mailbox.lock() = Some(Arc::clone(mailbox));
+    }
+
+    /// Leaves a message for the owner. False if the client has none yet.
+    pub fn send(&self, message: Message) -> bool {
+        match &*self.mailbox.lock() {
+            Some(mailbox) => {
+                mailbox.send(message);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// True if a flag is set.
+    pub fn has(&self, flag: u32) -> bool {
+        self.flags.load(Relaxed) & flag != 0
+    }
+
+    /// Sets or clears a flag.
+    pub fn set_flag(&self, flag: u32, on: bool) {
+        if on {
+            self.flags.fetch_or(flag, Relaxed);
+        } else {
+            self.flags.fetch_and(!flag, Relaxed);
+        }
+    }
+
+    /// Changes the texts.
+    pub fn edit_texts(&self, edit: impl FnOnce(&mut ClientTexts)) {
+        edit(Arc::make_mut(&mut self.texts.lock()));
+    }
+}
+
+/// All connected clients.
+#[derive(Default)]
+pub struct Registry {
+    clients: RwLock<HashMap<u64, Arc<ClientRecord>, foldhash::fast::RandomState>>,
+    count: AtomicUsize,
+    next_id: AtomicU64,
+    /// Connections accepted since start.
+    pub accepted: AtomicU64,
+    /// Connections refused for `maxclients`.
+    pub rejected: AtomicU64,
+}
+
+impl Registry {
+    /// A new client id.
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Relaxed) + 1
+    }
+
+    /// The last id given out.
+    pub fn last_id(&self) -> u64 {
+        self.next_id.load(Relaxed)
+    }
+
+    /// Adds a client.
+    pub fn add(&self, record: Arc<ClientRecord>) {
+        self.count.fetch_add(1, Relaxed);
+        self.clients.write().insert(record.id, record);
+    }
+
+    /// Takes a client away.
+    pub fn remove(&self, id: u64) {
+        if self.clients.write().remove(&id).is_some() {
+            self.count.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Number of clients.
+    pub fn count(&self) -> usize {
+        self.count.load(Relaxed)
+    }
+
+    /// A client by id.
+    pub fn get(&self, id: u64) -> Option<Arc<ClientRecord>> {
+        self.clients.read().get(&id).cloned()
+    }
+
+    /// All clients in the order of their ids.
+    pub fn all(&self) -> Vec<Arc<ClientRecord>> {
+        let mut all: Vec<_> = self.clients.read().values().cloned().collect();
+        all.sort_by_key(|record| record.id);
+        all
+    }
+}

@@ -1,0 +1,605 @@
+//! The dispatcher: from a request to its reply.
+//!
+//! HOT PATH: no allocation, no lock but the shards' own, no logging, no system call, for commands without special needs.
+//!
+//! [`prepare`] finds the command and hashes its first key, so that the loop can fetch what a whole batch will touch into the
+//! cache before the first body runs. [`execute`] checks, takes the locks, runs the body and counts.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_base::blob::Blob;
+use braid_base::clock::Ticks;
+use braid_keyspace::txn::{KeyRef, Optimistic, Txn};
+use braid_keyspace::{Context, txn};
+use braid_resp::reply::ReplyBuffer;
+use smallvec::SmallVec;
+
+use crate::attention::{MEMORY_LIMIT, PAUSED};
+use crate::call::Call;
+use crate::client::client_flags;
+use crate::engine::Engine;
+use crate::error::CommandError;
+use crate::keys;
+use crate::memory::{Room, make_room};
+use crate::pause::PauseMode;
+use crate::session::{ReplyMode, Session, Watched};
+use crate::spec::{Flags, Scope, Spec};
+use crate::table::Command;
+use crate::transaction::{Queue, Queued};
+
+/// An executing thread's own state.
+pub struct Worker {
+    pub context: Context,
+    /// End of the last command (and so the start of the next one in the same batch).
+    boundary: Ticks,
+    /// Wall clock of the batch, ms.
+    now_ms: i64,
+}
+
+impl Worker {
+    /// The worker of one thread.
+    pub fn new(context: Context) -> Worker {
+        Worker { context, boundary: Ticks::now(), now_ms: braid_base::clock::unix_ms() }
+    }
+
+    /// Reads the clocks; called at the start of a batch, inside the gate.
+    #[inline]
+    pub fn begin_batch(&mut self) {
+        self.now_ms = braid_base::clock::unix_ms();
+        self.boundary = Ticks::now();
+    }
+
+    /// The time of the present batch, ms since the Unix epoch.
+    pub fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+}
+
+/// What the loop does after a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Go on with the client's next request.
+    Done,
+    /// The command has not run: keep it, and the client's following requests, until the client is resumed.
+    Postponed,
+}
+
+/// What [`prepare`] found out about a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Prepared {
+    /// Command id, or [`Prepared::UNKNOWN`].
+    pub command: u32,
+    /// Hash of the first key; 0 if there is none.
+    pub hash: u64,
+}
+
+impl Prepared {
+    pub const UNKNOWN: u32 = u32::MAX;
+}
+
+/// Finds the command of a request and hashes its first key.
+#[inline]
+pub fn prepare(engine: &Engine, args: &[&[u8]]) -> Prepared {
+    let Some(command) = args.first().and_then(|name| engine.commands.find(name)) else {
+        return Prepared { command: Prepared::UNKNOWN, hash: 0 };
+    };
+    let hash = match command.simple_keys.first {
+        0 => 0,
+        first => args.get(first as usize).map_or(0, |key| engine.keyspace.hash(key)),
+    };
+    Prepared { command: command.id, hash }
+}
+
+/// Runs one request for a client and writes its reply.
+#[inline]
+pub fn execute(
+    engine: &Engine,
+    worker: &mut Worker,
+    session: &mut Session,
+    reply: &mut ReplyBuffer,
+    prepared: Prepared,
+    args: &[&[u8]],
+    blobs: &[Blob],
+) -> Outcome {
+    let attention = engine.attention.get();
+    if prepared.command != Prepared::UNKNOWN {
+        let command = engine.commands.get(prepared.command);
+        let ordinary = command.plain
+            && attention == 0
+            && session.authenticated
+            && session.queue.is_none()
+            && session.reply_mode == ReplyMode::On
+            && command.spec.arity.allows(args.len());
+        if ordinary {
+            run(engine, worker, session, reply, command, prepared.hash, args, blobs);
+            return Outcome::Done;
+        }
+    }
+    execute_checked(engine, worker, session, reply, prepared, args, blobs, attention)
+}
+
+/// The way of a request that needs more than the ordinary checks.
+#[expect(clippy::too_many_arguments, reason = "the parts are owned by different structures of the loop")]
+fn execute_checked(
+    engine: &Engine,
+    worker: &mut Worker,
+    session: &mut Session,
+    reply: &mut ReplyBuffer,
+    prepared: Prepared,
+    args: &[&[u8]],
+    blobs: &[Blob],
+    attention: u32,
+) -> Outcome {
+    let mark = reply.mark();
+    let command = match resolve(engine, prepared, args) {
+        Ok(command) => command,
+        Err(error) => {
+            refuse(engine, worker, session, reply, None, &error);
+            finish_reply(session, reply, mark);
+            return Outcome::Done;
+        }
+    };
+    if is_held_back(engine, worker, session, command, args, attention) {
+        return Outcome::Postponed;
+    }
+    match check(engine, worker, session, command, args, attention) {
+        Err(error) => refuse(engine, worker, session, reply, Some(command), &error),
+        Ok(()) if queues(session, command) => {
+            let queued = Queued::new(command.id, args);
+            if let Some(queue) = &mut session.queue {
+                queue.push(queued);
+                session.record.multi_count.store(queue.commands.len() as i64, Relaxed);
+                session.record.multi_bytes.store(queue.memory_bytes, Relaxed);
+            }
+            reply.simple("QUEUED");
+        }
+        Ok(()) => run(engine, worker, session, reply, command, prepared.hash, args, blobs),
+    }
+    finish_reply(session, reply, mark);
+    Outcome::Done
+}
+
+/// Drops the reply if the client wants none.
+fn finish_reply(session: &mut Session, reply: &mut ReplyBuffer, mark: braid_resp::reply::Mark) {
+    match session.reply_mode {
+        ReplyMode::On => {}
+        ReplyMode::Off => reply.truncate(mark),
+        ReplyMode::SkipNext => {
+            reply.truncate(mark);
+            session.reply_mode = ReplyMode::Skip;
+        }
+        ReplyMode::Skip => {
+            reply.truncate(mark);
+            session.reply_mode = ReplyMode::On;
+        }
+    }
+}
+
+fn printable(bytes: &[u8], max: usize) -> Cow<'_, str> {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(max)])
+}
+
+/// The command of a request with the right number of arguments, or the error.
+fn resolve<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Result<&'e Command, CommandError> {
+    if prepared.command == Prepared::UNKNOWN {
+        let mut given = String::new();
+        for arg in args.iter().skip(1) {
+            if given.len() >= 128 {
+                break;
+            }
+            given += &format!("'{}' ", printable(arg, 128 - given.len()));
+        }
+        return Err(CommandError::text(format!(
+            "ERR unknown command '{}', with args beginning with: {given}",
+            printable(args[0], 128)
+        )));
+    }
+    let mut command = engine.commands.get(prepared.command);
+    if !command.subcommands.is_empty()
+        && let Some(name) = args.get(1)
+    {
+        match engine.commands.find_subcommand(command, name) {
+            Some(sub) => command = sub,
+            None => {
+                let container = command.spec.name.to_ascii_uppercase();
+                return Err(CommandError::text(format!(
+                    "ERR unknown subcommand '{}'. Try {container} HELP.",
+                    printable(name, 128)
+                )));
+            }
+        }
+    }
+    let runnable = command.spec.handler.is_some();
+    if !command.spec.arity.allows(args.len()) || !runnable {
+        return Err(CommandError::WrongArity(command.full_name.clone().into()));
+    }
+    Ok(command)
+}
+
+/// True if the command has to wait because clients are paused.
+fn is_held_back(
+    engine: &Engine,
+    worker: &Worker,
+    session: &Session,
+    command: &Command,
+    args: &[&[u8]],
+    attention: u32,
+) -> bool {
+    if attention & PAUSED == 0 {
+        return false;
+    }
+    let writes = |command: &Command| command.spec.flags.any(Flags::WRITE | Flags::MAY_REPLICATE);
+    match engine.pause.current(worker.now_ms) {
+        None => false,
+        Some((PauseMode::All, _)) => {
+            // A client must be able to end the pause that it is under.
+            !(args[0].eq_ignore_ascii_case(b"client") && session.authenticated && command.spec.name == "unpause")
+        }
+        Some((PauseMode::Write, _)) => {
+            let queued_writes = || {
+                session.queue.as_ref().is_some_and(|queue| {
+                    queue.commands.iter().any(|queued| writes(engine.commands.get(queued.command)))
+                })
+            };
+            if command.spec.name == "exec" { queued_writes() } else { writes(command) && session.queue.is_none() }
+        }
+    }
+}
+
+/// Whether the command goes into the transaction's queue.
+fn queues(session: &Session, command: &Command) -> bool {
+    let immediate = ["exec", "discard", "multi", "watch", "quit", "reset"];
+    session.in_multi() && !(command.parent.is_none() && immediate.contains(&command.spec.name))
+}
+
+fn check(
+    engine: &Engine,
+    worker: &mut Worker,
+    session: &Session,
+    command: &Command,
+    _args: &[&[u8]],
+    attention: u32,
+) -> Result<(), CommandError> {
+    let flags = command.spec.flags;
+    if !session.authenticated && !flags.has(Flags::NO_AUTH) {
+        return Err(CommandError::text("NOAUTH Authentication required."));
+    }
+    if session.in_multi() && flags.has(Flags::NO_MULTI) {
+        return Err(CommandError::text("ERR Command not allowed inside a transaction"));
+    }
+    if attention & MEMORY_LIMIT != 0 {
+        // Every command gives eviction a slice, so that reads help to get below the limit too.
+        let room = make_room(engine, worker, worker.now_ms);
+        let needs = flags.has(Flags::DENYOOM)
+            || (command.spec.name == "exec" && session.queue.as_ref().is_some_and(|queue| needs_memory(engine, queue)));
+        if room == Room::None && needs {
+            return Err(CommandError::text("OOM command not allowed when used memory > 'maxmemory'."));
+        }
+    }
+    Ok(())
+}
+
+fn needs_memory(engine: &Engine, queue: &Queue) -> bool {
+    queue.commands.iter().any(|queued| engine.commands.get(queued.command).spec.flags.has(Flags::DENYOOM))
+}
+
+/// Replies with an error before execution.
+#[cold]
+fn refuse(
+    engine: &Engine,
+    worker: &mut Worker,
+    session: &mut Session,
+    reply: &mut ReplyBuffer,
+    command: Option<&Command>,
+    error: &CommandError,
+) {
+    let text = error.to_string();
+    let slot = worker.context.slot;
+    if let Some(command) = command {
+        engine.command_stats(slot, command.id).rejected.add(1);
+    }
+    engine.threads[slot].count_error(&text);
+    if let Some(queue) = &mut session.queue {
+        queue.broken = true;
+    }
+    // EXEC itself refused ends the transaction.
+    if command.is_some_and(|command| command.spec.name == "exec") {
+        reply.error(&format!("EXECABORT Transaction discarded because of: {}", text.trim_start_matches("ERR ")));
+        discard(engine, &mut worker.context, session);
+        return;
+    }
+    reply.error(&text);
+}
+
+/// Runs a command that has passed all checks.
+#[expect(clippy::too_many_arguments, reason = "the parts are owned by different structures of the loop")]
+#[inline]
+fn run(
+    engine: &Engine,
+    worker: &mut Worker,
+    session: &mut Session,
+    reply: &mut ReplyBuffer,
+    command: &Command,
+    hash: u64,
+    args: &[&[u8]],
+    blobs: &[Blob],
+) {
+    let slot = worker.context.slot;
+    let spec = command.spec;
+    let failed = if command.simple_keys.is_single() && spec.scope == Scope::Keys {
+        let keys = [KeyRef { key: args[1], hash, write: command.simple_keys.writes }];
+        if spec.optimistic && read_optimistic(engine, worker, session, reply, &keys[0]) {
+            false
+        } else {
+            let mut txn = Txn::lock(&engine.keyspace, &mut worker.context, session.db, worker.now_ms, &keys);
+            body(engine, session, reply, command, args, blobs, &mut txn)
+        }
+    } else {
+        run_wide(engine, worker, session, reply, command, args, blobs)
+    };
+    let end = Ticks::now();
+    let nanos = end.nanos_since(worker.boundary);
+    worker.boundary = end;
+    count(engine, slot, command, nanos, failed);
+    session.record.last_command.store(command.id + 1, Relaxed);
+    if nanos >= 1000 {
+        note_slow(engine, session, command, args, nanos);
+    }
+}
+
+/// The slow log and the latency monitor; commands under a microsecond never come here.
+fn note_slow(engine: &Engine, session: &Session, command: &Command, args: &[&[u8]], nanos: u64) {
+    let micros = nanos / 1000;
+    let threshold = engine.config.latency_monitor_threshold_milliseconds();
+    if threshold > 0 && micros >= threshold * 1000 {
+        let event = if command.spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
+        let seconds = braid_base::clock::unix_ms() / 1000;
+        engine.latency.add(event, seconds, u32::try_from(micros / 1000).unwrap_or(u32::MAX));
+    }
+    let slower_than = engine.config.slowlog_log_slower_than_microseconds();
+    // What a transaction's commands took is logged for each of them; EXEC is not slow by itself.
+    let skipped = command.spec.flags.has(Flags::SKIP_SLOWLOG) || command.spec.name == "exec";
+    if slower_than >= 0 && micros >= slower_than as u64 && !skipped {
+        let record = &session.record;
+        let name = record.texts.lock().name.clone();
+        let len_max = engine.config.slowlog_max_len();
+        let seconds = braid_base::clock::unix_ms() / 1000;
+        engine.slow_log.push(seconds, micros, args, record.address.to_string(), name, len_max);
+    }
+}
+
+/// GET without a lock. False if it has to be done under the lock.
+#[inline]
+fn read_optimistic(
+    engine: &Engine,
+    worker: &Worker,
+    session: &Session,
+    reply: &mut ReplyBuffer,
+    key: &KeyRef<'_>,
+) -> bool {
+    if session.no_touch {
+        return false;
+    }
+    let mark = reply.mark();
+    let (context, now) = (&worker.context, worker.now_ms);
+    match engine.keyspace.read_optimistic(context, session.db, now, key, |len| reply.bulk_reserve(len)) {
+        Optimistic::Copied => {}
+        Optimistic::Missing => {
+            reply.truncate(mark);
+            reply.null();
+        }
+        Optimistic::Integer(number) => reply.bulk_integer(number),
+        Optimistic::Failed => {
+            reply.truncate(mark);
+            return false;
+        }
+    }
+    true
+}
+
+/// Runs the body; true if it ended with an error.
+#[inline]
+fn body(
+    engine: &Engine,
+    session: &mut Session,
+    reply: &mut ReplyBuffer,
+    command: &Command,
+    args: &[&[u8]],
+    blobs: &[Blob],
+    keyspace: &mut Txn<'_>,
+) -> bool {
+    let slot = keyspace.context.slot;
+    if session.no_touch {
+        keyspace.set_touches(command.spec.name == "touch");
+    }
+    let mark = reply.mark();
+    let handler = command.spec.handler.expect("containers are resolved to their subcommands");
+    let mut call = Call { engine, command, session, args, blobs, keyspace, reply, postponed: false };
+    let result = handler(&mut call);
+    if let Err(error) = result {
+        // Whatever a body had written before it found the error is void.
+        call.reply.truncate(mark);
+        let text = error.to_string();
+        call.reply.error(&text);
+        engine.threads[slot].count_error(&text);
+        return true;
+    }
+    false
+}
+
+/// Commands with several keys, with none, or with a wider scope.
+fn run_wide(
+    engine: &Engine,
+    worker: &mut Worker,
+    session: &mut Session,
+    reply: &mut ReplyBuffer,
+    command: &Command,
+    args: &[&[u8]],
+    blobs: &[Blob],
+) -> bool {
+    let spec = command.spec;
+    if spec.name == "exec" && command.parent.is_none() {
+        return exec(engine, worker, session, reply);
+    }
+    let (db, now) = (session.db, worker.now_ms);
+    let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
+    let keyspace = &engine.keyspace;
+    let mut txn = match spec.scope {
+        Scope::Keys => {
+            collect_keys(engine, spec, args, &mut keys);
+            if keys.len() > 1 {
+                Txn::prefetch(keyspace, db, &keys);
+            }
+            Txn::lock(keyspace, &mut worker.context, db, now, &keys)
+        }
+        Scope::Walk => Txn::lock(keyspace, &mut worker.context, db, now, &[]),
+        Scope::AllKeys => Txn::lock_all_shared(keyspace, &mut worker.context, db, now),
+        Scope::World => {
+            let world = keyspace.gate.close(Some(worker.context.slot));
+            Txn::world(keyspace, &mut worker.context, world, db, now)
+        }
+    };
+    body(engine, session, reply, command, args, blobs, &mut txn)
+}
+
+/// The lock set of a request.
+fn collect_keys<'a>(engine: &Engine, spec: &Spec, args: &[&'a [u8]], out: &mut SmallVec<[KeyRef<'a>; 8]>) {
+    for at in keys::find(spec, args).into_iter().flatten() {
+        let key = args[at.index];
+        let write = !at.flags.has(crate::spec::KeyFlags::RO);
+        out.push(KeyRef { key, hash: engine.keyspace.hash(key), write });
+    }
+}
+
+/// EXEC: all queued commands under the union of their lock sets.
+fn exec(engine: &Engine, worker: &mut Worker, session: &mut Session, reply: &mut ReplyBuffer) -> bool {
+    let slot = worker.context.slot;
+    let Some(queue) = session.queue.take() else {
+        reply.error("ERR EXEC without MULTI");
+        engine.threads[slot].count_error("ERR");
+        return true;
+    };
+    session.record.multi_count.store(-1, Relaxed);
+    session.record.multi_bytes.store(0, Relaxed);
+    session.record.set_flag(client_flags::MULTI, false);
+    if queue.broken {
+        unwatch_all(engine, &mut worker.context, session);
+        let text = "EXECABORT Transaction discarded because of previous errors.";
+        reply.error(text);
+        engine.threads[slot].count_error(text);
+        return true;
+    }
+    let now = worker.now_ms;
+    let requests: Vec<(&Command, Vec<&[u8]>)> =
+        queue.commands.iter().map(|queued| (engine.commands.get(queued.command), queued.args())).collect();
+    let watched: Vec<Watched> = std::mem::take(&mut session.watched);
+    // SELECT within the transaction moves the commands after it; keys of all databases of one hash share a lock.
+    let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
+    let mut bounds = Vec::with_capacity(requests.len());
+    for (command, args) in &requests {
+        let start = keys.len();
+        if command.spec.scope == Scope::Keys {
+            collect_keys(engine, command.spec, args, &mut keys);
+        }
+        bounds.push(start..keys.len());
+    }
+    for watched in &watched {
+        keys.push(KeyRef { key: &watched.key, hash: engine.keyspace.hash(&watched.key), write: true });
+    }
+    let wide = requests.iter().any(|(command, _)| command.spec.scope != Scope::Keys);
+    let mut txn = if wide {
+        let world = engine.keyspace.gate.close(Some(slot));
+        Txn::world(&engine.keyspace, &mut worker.context, world, session.db, now)
+    } else {
+        Txn::lock(&engine.keyspace, &mut worker.context, session.db, now, &keys)
+    };
+    if release_watches(&mut txn, session, &watched) {
+        drop(txn);
+        reply.null_array();
+        return false;
+    }
+    reply.array(requests.len());
+    for ((command, args), bounds) in requests.iter().zip(bounds) {
+        txn.set_db(session.db);
+        txn.set_keys(&keys[bounds]);
+        run_queued(engine, session, reply, command, args, &mut txn);
+    }
+    worker.boundary = Ticks::now();
+    false
+}
+
+/// Runs one command of a transaction.
+fn run_queued(
+    engine: &Engine,
+    session: &mut Session,
+    reply: &mut ReplyBuffer,
+    command: &Command,
+    args: &[&[u8]],
+    keyspace: &mut Txn<'_>,
+) {
+    let slot = keyspace.context.slot;
+    let start = Ticks::now();
+    let failed = body(engine, session, reply, command, args, &[], keyspace);
+    let nanos = Ticks::now().nanos_since(start);
+    count(engine, slot, command, nanos, failed);
+    if nanos >= 1000 {
+        note_slow(engine, session, command, args, nanos);
+    }
+}
+
+/// Counts an executed command.
+#[inline]
+fn count(engine: &Engine, slot: usize, command: &Command, nanos: u64, failed: bool) {
+    let stats = engine.command_stats(slot, command.id);
+    stats.calls.add(1);
+    stats.nanos.add(nanos);
+    engine.threads[slot].executed.add(1);
+    if failed {
+        stats.failed.add(1);
+    }
+    if engine.config.latency_tracking() {
+        stats.latency.get_or_init(Box::default).record(nanos);
+    }
+}
+
+/// Takes the watches away under the transaction's locks. Returns true if a watched key changed.
+fn release_watches(txn: &mut Txn<'_>, session: &mut Session, watched: &[Watched]) -> bool {
+    let mut changed = txn::is_raised(&session.watch_flag);
+    let db = txn.db();
+    for key in watched {
+        txn.set_db(key.db);
+        // A key that expired since the watch began counts as changed, though nobody has removed it yet.
+        changed |= !key.expired && txn.peek_expired(&key.key).is_some();
+        txn.unwatch(&key.key, &session.watch_flag);
+    }
+    txn.set_db(db);
+    session.watch_flag = txn::new_watch_flag();
+    session.record.set_flag(client_flags::WATCHING | client_flags::DIRTY_WATCH, false);
+    session.record.watch_count.store(0, Relaxed);
+    changed
+}
+
+/// Ends all watches of a client (UNWATCH, DISCARD, a closed connection). No lock may be held.
+pub fn unwatch_all(engine: &Engine, context: &mut Context, session: &mut Session) {
+    let watched = std::mem::take(&mut session.watched);
+    if watched.is_empty() {
+        session.watch_flag = txn::new_watch_flag();
+        return;
+    }
+    let keys: SmallVec<[KeyRef<'_>; 8]> = watched
+        .iter()
+        .map(|watched| KeyRef { key: &watched.key, hash: engine.keyspace.hash(&watched.key), write: true })
+        .collect();
+    let mut txn = Txn::lock(&engine.keyspace, context, session.db, 0, &keys);
+    release_watches(&mut txn, session, &watched);
+}
+
+/// Drops a transaction's queue and the client's watches.
+pub fn discard(engine: &Engine, context: &mut Context, session: &mut Session) {
+    session.queue = None;
+    session.record.multi_count.store(-1, Relaxed);
+    session.record.set_flag(client_flags::MULTI, false);
+    session.record.multi_bytes.store(0, Relaxed);
+    unwatch_all(engine, context, session);
+}

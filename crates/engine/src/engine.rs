@@ -1,0 +1,258 @@
+//! The engine: what all executing threads share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use braid_base::Padded;
+use braid_base::hash::KeyHasher;
+use braid_config::{Config, MaxmemoryPolicy};
+use braid_keyspace::eviction::Policy;
+use braid_keyspace::keyspace::Shape;
+use braid_keyspace::{Context, Keyspace};
+use parking_lot::{Mutex, RwLock};
+
+use crate::attention::{Attention, MEMORY_LIMIT};
+use crate::client::{Message, Registry};
+use crate::dispatch::Worker;
+use crate::latency::LatencyMonitor;
+use crate::mailbox::Mailbox;
+use crate::pause::Pause;
+use crate::slow_log::SlowLog;
+use crate::spec::Spec;
+use crate::stats::{CommandStats, ThreadStats};
+use crate::table::CommandTable;
+
+/// Everything that is one per server.
+pub struct Engine {
+    pub keyspace: Keyspace,
+    pub config: Arc<Config>,
+    pub commands: CommandTable,
+    pub clients: Registry,
+    /// One per executing thread.
+    pub threads: Box<[Padded<ThreadStats>]>,
+    /// How to reach each event loop.
+    pub mailboxes: Box<[Arc<Mailbox<Message>>]>,
+    pub slow_log: SlowLog,
+    pub latency: LatencyMonitor,
+    pub attention: Attention,
+    pub pause: Pause,
+    /// Hex digits that name this process.
+    pub run_id: String,
+    /// Unix time of the start, seconds.
+    pub started_at: i64,
+    /// The configuration file, if the server was started with one.
+    pub config_file: Option<std::path::PathBuf>,
+    /// The program's path and arguments.
+    pub executable: String,
+    /// Bytes that do not count towards `maxmemory`.
+    pub uncounted_bytes: AtomicUsize,
+    /// Most memory ever in use, as last observed.
+    pub peak_bytes: AtomicUsize,
+    /// Bytes in use at start.
+    pub initial_bytes: usize,
+    /// Unix time (ms) of the last eviction that had to be begun; 0 = below the limit now.
+    pub over_limit_since: AtomicI64,
+    /// Total ms spent above the memory limit.
+    pub over_limit_ms: AtomicU64,
+    /// Set once: SHUTDOWN or a signal asked for the end.
+    pub shutdown: AtomicBool,
+    /// Samples of instantaneous rates.
+    pub rates: Mutex<crate::engine::Rates>,
+    /// Calls to end the server, put in by whoever owns the threads.
+    pub on_shutdown: RwLock<Option<Box<dyn Fn() + Send + Sync>>>,
+    /// DEBUG settings.
+    pub debug: DebugSettings,
+}
+
+/// What DEBUG switches.
+#[derive(Default)]
+pub struct DebugSettings {
+    /// The cron of each loop stands still (DEBUG PAUSE-CRON).
+    pub cron_paused: AtomicBool,
+    /// Fixed peak-reset interval of reply buffers (DEBUG REPLYBUFFER).
+    pub reply_buffer_peak_reset_ms: AtomicI64,
+    /// Reply buffers are not resized (DEBUG REPLYBUFFER RESIZING 0).
+    pub reply_buffer_fixed: AtomicBool,
+}
+
+/// Rates over the last 1.6 seconds, from samples taken every 100 ms.
+#[derive(Default)]
+pub struct Rates {
+    samples: std::collections::VecDeque<Sample>,
+}
+
+#[derive(Clone, Copy)]
+struct Sample {
+    time_us: i64,
+    commands: u64,
+    net_in: u64,
+    net_out: u64,
+    cycles: u64,
+    cycle_nanos: u64,
+}
+
+/// Rates per second.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Rate {
+    pub commands: u64,
+    pub net_in: u64,
+    pub net_out: u64,
+    pub cycles: u64,
+    /// Average length of a turn of an event loop, in microseconds.
+    pub cycle_micros: u64,
+}
+
+impl Rates {
+    const SAMPLES: usize = 16;
+
+    /// The rates now.
+    pub fn current(&self) -> Rate {
+        let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else { return Rate::default() };
+        let elapsed = u64::try_from(last.time_us - first.time_us).unwrap_or(0);
+        if elapsed == 0 {
+            return Rate::default();
+        }
+        let per_second = |a: u64, b: u64| b.saturating_sub(a) * 1_000_000 / elapsed;
+        let cycles = last.cycles.saturating_sub(first.cycles);
+        Rate {
+            commands: per_second(first.commands, last.commands),
+            net_in: per_second(first.net_in, last.net_in),
+            net_out: per_second(first.net_out, last.net_out),
+            cycles: per_second(first.cycles, last.cycles),
+            cycle_micros: last.cycle_nanos.saturating_sub(first.cycle_nanos).checked_div(cycles).unwrap_or(0) / 1000,
+        }
+    }
+
+    /// Forgets the samples.
+    pub fn clear(&mut self) {
+        self.samples.clear();
+    }
+}
+
+/// How the server was started.
+#[derive(Default)]
+pub struct Start {
+    pub config_file: Option<std::path::PathBuf>,
+    pub executable: String,
+}
+
+impl Engine {
+    /// An engine with the given command families, as configured.
+    pub fn new(config: Arc<Config>, families: &[&'static [Spec]], start: Start) -> std::io::Result<Arc<Engine>> {
+        let threads = config.io_threads();
+        let shape = Shape { shards: config.shards(), databases: config.databases(), threads };
+        let keyspace = Keyspace::new(shape, KeyHasher::random());
+        let commands = CommandTable::new(families);
+        let mut run_id = [0u8; 20];
+        fastrand::Rng::new().fill(&mut run_id);
+        let mailboxes = (0..threads).map(|_| Mailbox::new().map(Arc::new)).collect::<std::io::Result<Vec<_>>>()?;
+        let engine = Arc::new(Engine {
+            keyspace,
+            threads: (0..threads).map(|_| Padded::new(ThreadStats::new(commands.all().len()))).collect(),
+            mailboxes: mailboxes.into(),
+            commands,
+            clients: Registry::default(),
+            slow_log: SlowLog::default(),
+            latency: LatencyMonitor::default(),
+            attention: Attention::default(),
+            pause: Pause::default(),
+            run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            started_at: braid_base::clock::unix_ms() / 1000,
+            config_file: start.config_file,
+            executable: start.executable,
+            uncounted_bytes: AtomicUsize::new(0),
+            peak_bytes: AtomicUsize::new(0),
+            initial_bytes: braid_base::alloc::used_bytes(),
+            over_limit_since: AtomicI64::new(0),
+            over_limit_ms: AtomicU64::new(0),
+            shutdown: AtomicBool::new(false),
+            rates: Mutex::default(),
+            on_shutdown: RwLock::new(None),
+            debug: DebugSettings::default(),
+            config,
+        });
+        engine.apply_settings();
+        let weak = Arc::downgrade(&engine);
+        let names = ["maxmemory", "maxmemory-policy", "maxmemory-samples", "lfu-log-factor", "lfu-decay-time"];
+        engine.config.on_change(&names, move |_| {
+            if let Some(engine) = weak.upgrade() {
+                engine.apply_settings();
+            }
+            Ok(())
+        });
+        Ok(engine)
+    }
+
+    /// Copies the settings that hot paths read into where they read them.
+    fn apply_settings(&self) {
+        let (config, settings) = (&self.config, &self.keyspace.settings);
+        settings.set_policy(match config.maxmemory_policy() {
+            MaxmemoryPolicy::NoEviction => Policy::NoEviction,
+            MaxmemoryPolicy::AllkeysLru => Policy::AllKeysLru,
+            MaxmemoryPolicy::AllkeysLfu => Policy::AllKeysLfu,
+            MaxmemoryPolicy::AllkeysRandom => Policy::AllKeysRandom,
+            MaxmemoryPolicy::VolatileLru => Policy::VolatileLru,
+            MaxmemoryPolicy::VolatileLfu => Policy::VolatileLfu,
+            MaxmemoryPolicy::VolatileRandom => Policy::VolatileRandom,
+            MaxmemoryPolicy::VolatileTtl => Policy::VolatileTtl,
+        });
+        settings.lfu_log_factor.store(config.lfu_log_factor(), Relaxed);
+        settings.lfu_decay_minutes.store(config.lfu_decay_time_minutes(), Relaxed);
+        settings.eviction_samples.store(config.maxmemory_samples(), Relaxed);
+        self.attention.set(MEMORY_LIMIT, config.maxmemory() > 0);
+    }
+
+    /// The worker of the thread that owns slot `slot`; each slot has one thread.
+    pub fn worker(&self, slot: usize) -> Worker {
+        Worker::new(Context::new(&self.keyspace, slot))
+    }
+
+    /// A command's counters on the thread that owns `slot`.
+    #[inline]
+    pub fn command_stats(&self, slot: usize, command: u32) -> &CommandStats {
+        &self.threads[slot].commands[command as usize]
+    }
+
+    /// Takes a sample for the instantaneous rates; called every 100 ms.
+    pub fn sample_rates(&self, now_us: i64) {
+        let total = |counter: fn(&ThreadStats) -> u64| crate::stats::total(&self.threads, counter);
+        let sample = Sample {
+            time_us: now_us,
+            commands: total(|stats| stats.executed.get()),
+            net_in: total(|stats| stats.net_in.get()),
+            net_out: total(|stats| stats.net_out.get()),
+            cycles: total(|stats| stats.cycles.get()),
+            cycle_nanos: total(|stats| stats.cycle_nanos.get()),
+        };
+        let mut rates = self.rates.lock();
+        if rates.samples.len() == Rates::SAMPLES {
+            rates.samples.pop_front();
+        }
+        rates.samples.push_back(sample);
+        drop(rates);
+        self.peak_bytes.fetch_max(braid_base::alloc::used_bytes(), Relaxed);
+    }
+
+    /// Tells all loops something.
+    pub fn tell_loops(&self, message: impl Fn() -> Message) {
+        self.mailboxes.iter().for_each(|mailbox| mailbox.send(message()));
+    }
+
+    /// Commands executed since start.
+    pub fn total_commands(&self) -> u64 {
+        crate::stats::total(&self.threads, |stats| stats.executed.get())
+    }
+
+    /// Asks for the end of the server.
+    pub fn request_shutdown(&self) {
+        self.shutdown.store(true, Relaxed);
+        if let Some(end) = &*self.on_shutdown.read() {
+            end();
+        }
+    }
+
+    /// Seconds since the start.
+    pub fn uptime_seconds(&self) -> i64 {
+        braid_base::clock::unix_ms() / 1000 - self.started_at
+    }
+}

@@ -1,0 +1,37 @@
+//! Command specifications, the dispatcher, sessions, and what the server knows of its clients and itself.
+//!
+//! Flow: an event loop hands a request (arguments as slices) and its client's [`Session`] to [`dispatch`], which finds the
+//! [`Spec`], checks what is to be checked, takes the locks that the spec's keys name, runs the body on a [`Call`] and
+//! counts. Command families (another crate) provide specs and bodies.
+//!
+//! This crate never touches a socket or a file.
+
+/// The version of Redis whose behaviour and texts the server follows, as clients are told.
+pub const COMPATIBLE_VERSION: &str = "7.2.4";
+
+pub mod attention;
+pub mod call;
+pub mod client;
+pub mod dispatch;
+pub mod engine;
+pub mod error;
+pub mod histogram;
+pub mod keys;
+pub mod latency;
+pub mod mailbox;
+pub mod memory;
+pub mod pause;
+pub mod session;
+pub mod slow_log;
+pub mod spec;
+pub mod stats;
+pub mod syntax;
+pub mod table;
+pub mod transaction;
+
+pub use call::Call;
+pub use dispatch::{Outcome, Prepared, Worker};
+pub use engine::Engine;
+pub use error::{CommandError, CommandResult};
+pub use session::Session;
+pub use spec::{Arity, Begin, Category, Find, Flags, Group, KeyFlags, KeySpec, Scope, Spec};

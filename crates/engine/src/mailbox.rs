@@ -1,0 +1,55 @@
+//! Mailboxes: how one thread tells another something about a client it owns.
+//!
+//! A connection belongs to one event loop, and only that loop touches it. Everyone else leaves a message here and rings the event notifier that
+//! the loop polls. Ringing is skipped while the loop is known to be awake with mail waiting.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_queue::SegQueue;
+use rustix::event::{EventfdFlags, eventfd};
+
+/// A queue of messages with an event notifier.
+pub struct Mailbox<M> {
+    queue: SegQueue<M>,
+    notifier: OwnedFd,
+    rung: AtomicBool,
+}
+
+impl<M> Mailbox<M> {
+    /// An empty mailbox. Fails when the process is out of file descriptors.
+    pub fn new() -> std::io::Result<Mailbox<M>> {
+        let notifier = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Mailbox { queue: SegQueue::new(), notifier, rung: AtomicBool::new(false) })
+    }
+
+    /// Leaves a message and wakes the owner.
+    pub fn send(&self, message: M) {
+        self.queue.push(message);
+        self.ring();
+    }
+
+    /// Wakes the owner.
+    pub fn ring(&self) {
+        if !self.rung.swap(true, Ordering::AcqRel) {
+            // Only a full counter could refuse, and then the owner is woken already.
+            let _ = rustix::io::write(&self.notifier, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Called by the owner when the notifier is readable, before it takes messages.
+    pub fn acknowledge(&self) {
+        let _ = rustix::io::read(&self.notifier, &mut [0; 8]);
+        self.rung.store(false, Ordering::Release);
+    }
+
+    /// The next message.
+    pub fn take(&self) -> Option<M> {
+        self.queue.pop()
+    }
+
+    /// The notifier, to be polled for reading.
+    pub fn notifier(&self) -> BorrowedFd<'_> {
+        self.notifier.as_fd()
+    }
+}

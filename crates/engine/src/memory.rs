@@ -1,0 +1,60 @@
+//! The memory limit: what counts, and making room before a command that needs some.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_base::clock::Ticks;
+use braid_keyspace::eviction;
+
+use crate::dispatch::Worker;
+use crate::engine::Engine;
+
+/// What [`make_room`] achieved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// Below the limit.
+    Enough,
+    /// Above, but keys are still being evicted: the command may run.
+    Coming,
+    /// Above, and nothing can be evicted.
+    None,
+}
+
+/// Bytes in use that count towards `maxmemory`.
+pub fn counted_bytes(engine: &Engine) -> usize {
+    braid_base::alloc::used_bytes().saturating_sub(engine.uncounted_bytes.load(Relaxed))
+}
+
+/// How long one call may evict, in nanoseconds, by `maxmemory-eviction-tenacity` as documented: 500 us at the default of 10, up to
+/// 2 ms per step exponentially beyond, without limit at 100.
+fn slice_nanos(tenacity: u32) -> u64 {
+    match tenacity {
+        0..=10 => 50_000 * u64::from(tenacity),
+        11..=99 => (500_000.0 * 1.15f64.powi(tenacity as i32 - 10)) as u64,
+        _ => u64::MAX,
+    }
+}
+
+/// Evicts keys until memory is below the limit or the time slice is over. Called without any lock held.
+pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
+    let limit = engine.config.maxmemory() as usize;
+    if limit == 0 || counted_bytes(engine) <= limit {
+        return Room::Enough;
+    }
+    let slice = slice_nanos(engine.config.maxmemory_eviction_tenacity());
+    let start = Ticks::now();
+    let mut evicted = 0u32;
+    loop {
+        if eviction::evict_one(&engine.keyspace, &mut worker.context, now_ms).is_none() {
+            // What waits to be freed counts too: it will be gone soon.
+            return if evicted > 0 || engine.keyspace.lazy_free.pending() > 0 { Room::Coming } else { Room::None };
+        }
+        evicted += 1;
+        worker.context.limbo.reclaim_now();
+        if counted_bytes(engine) <= limit {
+            return Room::Enough;
+        }
+        if evicted.is_multiple_of(16) && Ticks::now().nanos_since(start) > slice {
+            return Room::Coming;
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! A session: what a client's commands can see and change of the client itself. Owned by the thread that serves it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crate::client::{ClientRecord, client_flags};
+use crate::transaction::Queue;
+
+/// What becomes of replies (CLIENT REPLY).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReplyMode {
+    #[default]
+    On,
+    Off,
+    /// The next command's reply is dropped.
+    SkipNext,
+    /// This command's reply is dropped.
+    Skip,
+}
+
+/// A watched key.
+pub struct Watched {
+    pub db: u32,
+    pub key: Box<[u8]>,
+    /// It was there but past its expiry when the watch began: its removal does not count as a change.
+    pub expired: bool,
+}
+
+/// State of one client.
+pub struct Session {
+    pub record: Arc<ClientRecord>,
+    pub db: u32,
+    pub authenticated: bool,
+    pub reply_mode: ReplyMode,
+    /// Commands queued since MULTI.
+    pub queue: Option<Box<Queue>>,
+    pub watched: Vec<Watched>,
+    /// Raised by whoever changes a watched key.
+    pub watch_flag: Arc<AtomicBool>,
+    /// CLIENT NO-TOUCH.
+    pub no_touch: bool,
+    /// CLIENT NO-EVICT.
+    pub no_evict: bool,
+    /// Close the connection when the pending replies are sent.
+    pub close_after_reply: bool,
+}
+
+impl Session {
+    /// A fresh session. `authenticated`: no password is needed.
+    pub fn new(record: Arc<ClientRecord>, authenticated: bool) -> Session {
+        record.authenticated.store(authenticated, Relaxed);
+        Session {
+            record,
+            db: 0,
+            authenticated,
+            reply_mode: ReplyMode::On,
+            queue: None,
+            watched: Vec::new(),
+            watch_flag: Arc::new(AtomicBool::new(false)),
+            no_touch: false,
+            no_evict: false,
+            close_after_reply: false,
+        }
+    }
+
+    /// The client's id.
+    pub fn id(&self) -> u64 {
+        self.record.id
+    }
+
+    /// Chooses a database.
+    pub fn select(&mut self, db: u32) {
+        self.db = db;
+        self.record.db.store(db, Relaxed);
+    }
+
+    /// Notes a successful authentication, or its loss.
+    pub fn set_authenticated(&mut self, authenticated: bool) {
+        self.authenticated = authenticated;
+        self.record.authenticated.store(authenticated, Relaxed);
+    }
+
+    /// True if commands are queued rather than executed.
+    #[inline]
+    pub fn in_multi(&self) -> bool {
+        self.queue.is_some()
+    }
+
+    /// Asks for the connection to be closed once the replies are sent.
+    pub fn close(&mut self) {
+        self.close_after_reply = true;
+        self.record.set_flag(client_flags::CLOSE_AFTER_REPLY, true);
+    }
+}

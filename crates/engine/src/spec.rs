@@ -1,0 +1,459 @@
+//! Command specifications: everything that is to be said about a command, once.
+//!
+//! A family file holds a row per command: name, arity, flags, keys, scope, documentation, handler. The dispatcher's lock sets,
+//! COMMAND and its subcommands, ACL categories and the compatibility table are derived from the rows.
+
+use crate::call::Call;
+use crate::error::CommandResult;
+
+/// A command's body.
+pub type Handler = fn(&mut Call) -> CommandResult;
+
+macro_rules! bit_set {
+    ($(#[$outer:meta])* $name:ident: $repr:ty { $($(#[$doc:meta])* $flag:ident = $bit:expr, $text:expr;)* }) => {
+        $(#[$outer])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct $name(pub $repr);
+
+        impl $name {
+            $($(#[$doc])* pub const $flag: $name = $name(1 << $bit);)*
+
+            /// Nothing set.
+            pub const NONE: $name = $name(0);
+            /// Each flag with its name, in the order in which they are listed.
+            pub const ALL: &'static [($name, &'static str)] = &[$(($name::$flag, $text)),*];
+
+            /// Both.
+            pub const fn and(self, other: $name) -> $name { $name(self.0 | other.0) }
+
+            /// True if all of `other` is set.
+            #[inline]
+            pub const fn has(self, other: $name) -> bool { self.0 & other.0 == other.0 }
+
+            /// True if any of `other` is set.
+            #[inline]
+            pub const fn any(self, other: $name) -> bool { self.0 & other.0 != 0 }
+
+            /// The names of what is set.
+            pub fn names(self) -> impl Iterator<Item = &'static str> {
+                Self::ALL.iter().filter(move |(flag, name)| self.has(*flag) && !name.is_empty()).map(|(_, name)| *name)
+            }
+        }
+
+        impl std::ops::BitOr for $name {
+            type Output = $name;
+            fn bitor(self, other: $name) -> $name { self.and(other) }
+        }
+    };
+}
+
+bit_set! {
+    /// Command flags, named as COMMAND INFO names them (empty name: not listed there).
+    Flags: u32 {
+        WRITE = 0, "write";
+        READONLY = 1, "readonly";
+        DENYOOM = 2, "denyoom";
+        ADMIN = 3, "admin";
+        PUBSUB = 4, "pubsub";
+        NOSCRIPT = 5, "noscript";
+        BLOCKING = 6, "blocking";
+        LOADING = 7, "loading";
+        STALE = 8, "stale";
+        SKIP_MONITOR = 9, "skip_monitor";
+        SKIP_SLOWLOG = 10, "skip_slowlog";
+        ASKING = 11, "asking";
+        FAST = 12, "fast";
+        NO_AUTH = 13, "no_auth";
+        MAY_REPLICATE = 14, "may_replicate";
+        NO_MANDATORY_KEYS = 15, "no_mandatory_keys";
+        NO_ASYNC_LOADING = 16, "no_async_loading";
+        NO_MULTI = 17, "no_multi";
+        ALLOW_BUSY = 18, "allow_busy";
+        /// Key positions cannot be told from the first three numbers alone.
+        MOVABLE_KEYS = 19, "movablekeys";
+        PROTECTED = 20, "";
+        SENTINEL = 21, "";
+    }
+}
+
+bit_set! {
+    /// ACL categories, in the order ACL CAT lists them.
+    Category: u32 {
+        KEYSPACE = 0, "keyspace";
+        READ = 1, "read";
+        WRITE = 2, "write";
+        SET = 3, "set";
+        SORTEDSET = 4, "sortedset";
+        LIST = 5, "list";
+        HASH = 6, "hash";
+        STRING = 7, "string";
+        BITMAP = 8, "bitmap";
+        HYPERLOGLOG = 9, "hyperloglog";
+        GEO = 10, "geo";
+        STREAM = 11, "stream";
+        PUBSUB = 12, "pubsub";
+        ADMIN = 13, "admin";
+        FAST = 14, "fast";
+        SLOW = 15, "slow";
+        BLOCKING = 16, "blocking";
+        DANGEROUS = 17, "dangerous";
+        CONNECTION = 18, "connection";
+        TRANSACTION = 19, "transaction";
+        SCRIPTING = 20, "scripting";
+    }
+}
+
+bit_set! {
+    /// What a command does with keys, named as COMMAND INFO's key specifications name it.
+    KeyFlags: u16 {
+        RO = 0, "RO";
+        RW = 1, "RW";
+        OW = 2, "OW";
+        RM = 3, "RM";
+        ACCESS = 4, "access";
+        UPDATE = 5, "update";
+        INSERT = 6, "insert";
+        DELETE = 7, "delete";
+        NOT_KEY = 8, "not_key";
+        INCOMPLETE = 9, "incomplete";
+        VARIABLE_FLAGS = 10, "variable_flags";
+    }
+}
+
+/// How a key specification finds its first key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Begin {
+    /// At this argument (0 is the command's name).
+    Index(i32),
+    /// Behind the first argument that equals the keyword, searched from `from` (negative: from the end, backwards).
+    Keyword { word: &'static str, from: i32 },
+    /// Cannot be told.
+    Unknown,
+}
+
+/// How a key specification goes on from the first key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Find {
+    /// Up to `last` (relative to the first key; negative: from the end of the arguments), every `step`; with a `limit` above 1 only the
+    /// first 1/limit of what remains.
+    Range { last: i32, step: i32, limit: i32 },
+    /// As many as the argument `count_at` (relative to the beginning) says, from `first` on (likewise relative).
+    KeyNum { count_at: i32, first: i32, step: i32 },
+    /// Cannot be told.
+    Unknown,
+}
+
+/// Where keys are among the arguments, and what is done with them.
+#[derive(Clone, Copy, Debug)]
+pub struct KeySpec {
+    pub flags: KeyFlags,
+    pub begin: Begin,
+    pub find: Find,
+    /// A remark for COMMAND INFO and DOCS.
+    pub notes: &'static str,
+}
+
+impl KeySpec {
+    /// One key at argument `index`.
+    pub const fn at(index: i32, flags: KeyFlags) -> KeySpec {
+        KeySpec::range(index, 0, 1, flags)
+    }
+
+    /// Keys from argument `index` to `last` (relative to `index`, or negative from the end) every `step`.
+    pub const fn range(index: i32, last: i32, step: i32, flags: KeyFlags) -> KeySpec {
+        KeySpec { flags, begin: Begin::Index(index), find: Find::Range { last, step, limit: 0 }, notes: "" }
+    }
+
+    /// A key count at argument `index`, keys behind it.
+    pub const fn counted(index: i32, flags: KeyFlags) -> KeySpec {
+        let find = Find::KeyNum { count_at: 0, first: 1, step: 1 };
+        KeySpec { flags, begin: Begin::Index(index), find, notes: "" }
+    }
+
+    /// With a remark.
+    pub const fn notes(mut self, notes: &'static str) -> KeySpec {
+        self.notes = notes;
+        self
+    }
+
+    /// True if such keys may be changed.
+    pub const fn writes(&self) -> bool {
+        !self.flags.has(KeyFlags::RO)
+    }
+}
+
+/// What of the keyspace a body needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// The keys that its key specifications name (perhaps none).
+    Keys,
+    /// All keys of the database, for reading, at one moment.
+    AllKeys,
+    /// Nothing locked: the body walks shard by shard (SCAN) or touches no keys at a fixed moment.
+    Walk,
+    /// Everything, with the world stopped.
+    World,
+}
+
+/// Number of arguments, the command's name included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arity {
+    Exactly(u32),
+    AtLeast(u32),
+}
+
+impl Arity {
+    /// As COMMAND INFO has it: negative for a minimum.
+    pub const fn number(self) -> i64 {
+        match self {
+            Arity::Exactly(count) => count as i64,
+            Arity::AtLeast(count) => -(count as i64),
+        }
+    }
+
+    /// True if `count` arguments are right.
+    #[inline]
+    pub const fn allows(self, count: usize) -> bool {
+        match self {
+            Arity::Exactly(exact) => count == exact as usize,
+            Arity::AtLeast(least) => count >= least as usize,
+        }
+    }
+}
+
+/// The group a command is documented in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Group {
+    Bitmap,
+    Cluster,
+    Connection,
+    Generic,
+    Geo,
+    Hash,
+    HyperLogLog,
+    List,
+    PubSub,
+    Scripting,
+    Server,
+    Set,
+    SortedSet,
+    Stream,
+    String,
+    Transactions,
+}
+
+impl Group {
+    /// As COMMAND DOCS has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Group::Bitmap => "bitmap",
+            Group::Cluster => "cluster",
+            Group::Connection => "connection",
+            Group::Generic => "generic",
+            Group::Geo => "geo",
+            Group::Hash => "hash",
+            Group::HyperLogLog => "hyperloglog",
+            Group::List => "list",
+            Group::PubSub => "pubsub",
+            Group::Scripting => "scripting",
+            Group::Server => "server",
+            Group::Set => "set",
+            Group::SortedSet => "sorted-set",
+            Group::Stream => "stream",
+            Group::String => "string",
+            Group::Transactions => "transactions",
+        }
+    }
+}
+
+/// Finds keys where specifications cannot: pairs of argument index and whether it is written.
+pub type KeyFinder = fn(&[&[u8]]) -> Option<Vec<(usize, KeyFlags)>>;
+
+/// Everything about a command. Built by chaining, in a `const`.
+#[derive(Clone, Copy)]
+pub struct Spec {
+    /// Lower case; a subcommand's own name without its parent's.
+    pub name: &'static str,
+    pub handler: Option<Handler>,
+    pub arity: Arity,
+    pub flags: Flags,
+    /// Categories beyond those that follow from flags and group.
+    pub extra_categories: Category,
+    pub keys: &'static [KeySpec],
+    pub key_finder: Option<KeyFinder>,
+    pub scope: Scope,
+    pub group: Group,
+    pub since: &'static str,
+    pub summary: &'static str,
+    pub complexity: &'static str,
+    /// Arguments in the notation of `syntax.rs`.
+    pub syntax: &'static str,
+    /// Pairs of version and change.
+    pub history: &'static [(&'static str, &'static str)],
+    /// Hints for clients and proxies (COMMAND INFO's tips).
+    pub tips: &'static [&'static str],
+    /// Version since which it is deprecated, and what to use instead.
+    pub deprecated: Option<(&'static str, &'static str)>,
+    pub subcommands: &'static [Spec],
+    /// May run without its lock first (only GET's body knows how).
+    pub optimistic: bool,
+}
+
+impl Spec {
+    /// A command with a body.
+    pub const fn new(name: &'static str, group: Group, handler: Handler) -> Spec {
+        Spec {
+            name,
+            handler: Some(handler),
+            arity: Arity::AtLeast(1),
+            flags: Flags::NONE,
+            extra_categories: Category::NONE,
+            keys: &[],
+            key_finder: None,
+            scope: Scope::Keys,
+            group,
+            since: "1.0.0",
+            summary: "",
+            complexity: "",
+            syntax: "",
+            history: &[],
+            tips: &[],
+            deprecated: None,
+            subcommands: &[],
+            optimistic: false,
+        }
+    }
+
+    /// A command that only has subcommands.
+    pub const fn container(name: &'static str, group: Group, subcommands: &'static [Spec]) -> Spec {
+        let mut spec = Spec::new(name, group, no_body);
+        spec.handler = None;
+        spec.arity = Arity::AtLeast(2);
+        spec.subcommands = subcommands;
+        spec
+    }
+
+    /// Exactly so many arguments, the name (and a subcommand's) included.
+    pub const fn exactly(mut self, count: u32) -> Spec {
+        self.arity = Arity::Exactly(count);
+        self
+    }
+
+    /// At least so many arguments, the name (and a subcommand's) included.
+    pub const fn at_least(mut self, count: u32) -> Spec {
+        self.arity = Arity::AtLeast(count);
+        self
+    }
+
+    pub const fn flags(mut self, flags: Flags) -> Spec {
+        self.flags = flags;
+        self
+    }
+
+    pub const fn categories(mut self, categories: Category) -> Spec {
+        self.extra_categories = categories;
+        self
+    }
+
+    pub const fn keys(mut self, keys: &'static [KeySpec]) -> Spec {
+        self.keys = keys;
+        self
+    }
+
+    /// A function that finds the keys where specifications cannot.
+    pub const fn find_keys(mut self, finder: KeyFinder) -> Spec {
+        self.key_finder = Some(finder);
+        self
+    }
+
+    pub const fn scope(mut self, scope: Scope) -> Spec {
+        self.scope = scope;
+        self
+    }
+
+    /// Documentation: first version, one sentence, complexity.
+    pub const fn docs(mut self, since: &'static str, summary: &'static str, complexity: &'static str) -> Spec {
+        self.since = since;
+        self.summary = summary;
+        self.complexity = complexity;
+        self
+    }
+
+    /// Arguments, in the notation of `syntax.rs`.
+    pub const fn syntax(mut self, syntax: &'static str) -> Spec {
+        self.syntax = syntax;
+        self
+    }
+
+    pub const fn history(mut self, history: &'static [(&'static str, &'static str)]) -> Spec {
+        self.history = history;
+        self
+    }
+
+    pub const fn tips(mut self, tips: &'static [&'static str]) -> Spec {
+        self.tips = tips;
+        self
+    }
+
+    pub const fn deprecated(mut self, since: &'static str, instead: &'static str) -> Spec {
+        self.deprecated = Some((since, instead));
+        self
+    }
+
+    /// Adds subcommands to a command that also has a body of its own (COMMAND).
+    pub const fn with_subcommands(mut self, subcommands: &'static [Spec]) -> Spec {
+        self.subcommands = subcommands;
+        self
+    }
+
+    /// See [`Spec::optimistic`].
+    pub const fn optimistic(mut self) -> Spec {
+        self.optimistic = true;
+        self
+    }
+
+    /// All ACL categories: those that follow from flags and group, and the extra ones.
+    pub fn categories_all(&self) -> Category {
+        let mut all = self.extra_categories;
+        let follows = [
+            (Flags::WRITE, Category::WRITE),
+            (Flags::ADMIN, Category::ADMIN | Category::DANGEROUS),
+            (Flags::PUBSUB, Category::PUBSUB),
+            (Flags::FAST, Category::FAST),
+            (Flags::BLOCKING, Category::BLOCKING),
+        ];
+        for (flag, category) in follows {
+            if self.flags.has(flag) {
+                all = all | category;
+            }
+        }
+        // A scripting command that only reads is not a read of the keyspace by itself.
+        if self.flags.has(Flags::READONLY) && self.group != Group::Scripting {
+            all = all | Category::READ;
+        }
+        if !self.flags.has(Flags::FAST) {
+            all = all | Category::SLOW;
+        }
+        let by_group = match self.group {
+            Group::Bitmap => Category::BITMAP,
+            Group::Connection => Category::CONNECTION,
+            Group::Generic => Category::KEYSPACE,
+            Group::Geo => Category::GEO,
+            Group::Hash => Category::HASH,
+            Group::HyperLogLog => Category::HYPERLOGLOG,
+            Group::List => Category::LIST,
+            Group::Scripting => Category::SCRIPTING,
+            Group::Set => Category::SET,
+            Group::SortedSet => Category::SORTEDSET,
+            Group::Stream => Category::STREAM,
+            Group::String => Category::STRING,
+            Group::Transactions => Category::TRANSACTION,
+            Group::PubSub | Group::Cluster | Group::Server => Category::NONE,
+        };
+        all | by_group
+    }
+}
+
+fn no_body(_: &mut Call) -> CommandResult {
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! Statistics: padded counters of each thread, summed when someone asks.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use braid_keyspace::context::Counter;
+use parking_lot::Mutex;
+
+use crate::histogram::{Histogram, HistogramSum};
+
+/// Counters of one command on one thread.
+#[derive(Default)]
+pub struct CommandStats {
+    pub calls: Counter,
+    /// Nanoseconds spent in it.
+    pub nanos: Counter,
+    /// Refused before execution.
+    pub rejected: Counter,
+    /// Ended with an error.
+    pub failed: Counter,
+    pub latency: OnceLock<Box<Histogram>>,
+}
+
+macro_rules! thread_counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Counters of one executing thread.
+        pub struct ThreadStats {
+            /// By command id.
+            pub commands: Box<[CommandStats]>,
+            /// Error replies by their first word.
+            pub errors: Mutex<BTreeMap<String, u64>>,
+            $($(#[$doc])* pub $name: Counter),*
+        }
+
+        impl ThreadStats {
+            /// Zeros for so many commands.
+            pub fn new(commands: usize) -> ThreadStats {
+                ThreadStats {
+                    commands: (0..commands).map(|_| CommandStats::default()).collect(),
+                    errors: Mutex::default(),
+                    $($name: Counter::default()),*
+                }
+            }
+
+            /// Back to zero (CONFIG RESETSTAT).
+            pub fn reset(&self) {
+                for command in &self.commands {
+                    command.calls.reset();
+                    command.nanos.reset();
+                    command.rejected.reset();
+                    command.failed.reset();
+                    if let Some(latency) = command.latency.get() { latency.reset(); }
+                }
+                self.errors.lock().clear();
+                $(self.$name.reset();)*
+            }
+        }
+    };
+}
+
+thread_counters! {
+    /// Commands executed.
+    executed,
+    /// Clients owned now, kept by the loop.
+    clients,
+    /// Reads from sockets.
+    reads,
+    /// Writes to sockets.
+    writes,
+    /// Bytes received.
+    net_in,
+    /// Bytes sent.
+    net_out,
+    /// Error replies sent.
+    error_replies,
+    /// Errors other than those expected of commands.
+    unexpected_errors,
+    /// Turns of the event loop.
+    cycles,
+    /// Nanoseconds in turns of the event loop, waiting excluded.
+    cycle_nanos,
+    /// Nanoseconds spent executing commands.
+    command_nanos,
+    /// Clients dropped for reading too slowly.
+    output_limit_disconnections,
+    /// Clients dropped for sending more than the query buffer may hold.
+    query_limit_disconnections,
+}
+
+impl ThreadStats {
+    /// Counts an error reply by its first word.
+    #[cold]
+    pub fn count_error(&self, text: &str) {
+        const KINDS_MAX: usize = 128;
+        self.error_replies.add(1);
+        let code = text.split(' ').next().unwrap_or_default();
+        let mut errors = self.errors.lock();
+        if errors.len() < KINDS_MAX || errors.contains_key(code) {
+            *errors.entry(code.to_owned()).or_default() += 1;
+        }
+    }
+}
+
+/// One command's counters over all threads.
+#[derive(Default)]
+pub struct CommandTotals {
+    pub calls: u64,
+    pub nanos: u64,
+    pub rejected: u64,
+    pub failed: u64,
+}
+
+/// Sums a command's counters.
+pub fn command_totals(threads: &[braid_base::Padded<ThreadStats>], id: u32) -> CommandTotals {
+    let mut totals = CommandTotals::default();
+    for stats in threads.iter().map(|thread| &thread.commands[id as usize]) {
+        totals.calls += stats.calls.get();
+        totals.nanos += stats.nanos.get();
+        totals.rejected += stats.rejected.get();
+        totals.failed += stats.failed.get();
+    }
+    totals
+}
+
+/// Sums a command's latencies.
+pub fn command_latency(threads: &[braid_base::Padded<ThreadStats>], id: u32) -> HistogramSum {
+    let mut sum = HistogramSum::default();
+    for histogram in threads.iter().filter_map(|thread| thread.commands[id as usize].latency.get()) {
+        histogram.add_to(&mut sum);
+    }
+    sum
+}
+
+/// Sums one thread counter.
+pub fn total(threads: &[braid_base::Padded<ThreadStats>], counter: impl Fn(&ThreadStats) -> u64) -> u64 {
+    threads.iter().map(|thread| counter(thread)).sum()
+}

@@ -1,0 +1,56 @@
+//! MULTI/EXEC: the queue of a transaction. Execution is the dispatcher's (`dispatch.rs`).
+
+/// A queued command: its arguments, copied out of the read buffer.
+pub struct Queued {
+    pub command: u32,
+    /// All arguments one after the other.
+    bytes: Box<[u8]>,
+    /// End of each argument.
+    ends: Box<[u32]>,
+}
+
+impl Queued {
+    /// Copies a request.
+    pub fn new(command: u32, args: &[&[u8]]) -> Queued {
+        let mut bytes = Vec::with_capacity(args.iter().map(|arg| arg.len()).sum());
+        let mut ends = Vec::with_capacity(args.len());
+        for arg in args {
+            bytes.extend_from_slice(arg);
+            ends.push(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        }
+        Queued { command, bytes: bytes.into(), ends: ends.into() }
+    }
+
+    /// The arguments.
+    pub fn args(&self) -> Vec<&[u8]> {
+        let mut start = 0;
+        let slice = |&end: &u32| {
+            let arg = &self.bytes[start..end as usize];
+            start = end as usize;
+            arg
+        };
+        self.ends.iter().map(slice).collect()
+    }
+
+    /// Bytes it takes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Queued>() + self.bytes.len() + self.ends.len() * 4
+    }
+}
+
+/// Commands queued since MULTI.
+#[derive(Default)]
+pub struct Queue {
+    pub commands: Vec<Queued>,
+    /// A command was refused while queueing: EXEC will refuse all.
+    pub broken: bool,
+    pub memory_bytes: usize,
+}
+
+impl Queue {
+    /// Adds a command.
+    pub fn push(&mut self, queued: Queued) {
+        self.memory_bytes += queued.memory_bytes();
+        self.commands.push(queued);
+    }
+}

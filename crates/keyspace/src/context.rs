@@ -1,0 +1,87 @@
+//! What an executing thread brings along: its gate slot, its limbo, its counters and its source of randomness.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use braid_base::Padded;
+
+use crate::keyspace::Keyspace;
+use crate::limbo::Limbo;
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Counters of one thread. Only the owner adds; anyone may read and sum.
+        #[derive(Default)]
+        pub struct Counters { $($(#[$doc])* pub $name: Counter),* }
+
+        impl Counters {
+            /// Sets all to zero (CONFIG RESETSTAT); additions that run meanwhile may survive.
+            pub fn reset(&self) { $(self.$name.0.store(0, Relaxed);)* }
+        }
+    };
+}
+
+/// A number that one thread adds to and others read.
+#[derive(Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `amount`; only the owning thread may.
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
+    }
+
+    /// The present value.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// Sets it to zero.
+    pub fn reset(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+counters! {
+    /// Look-ups of keys for reading that found one.
+    hits,
+    /// Look-ups of keys for reading that found none.
+    misses,
+    /// Keys removed because they were past their expiry.
+    expired,
+    /// Keys evicted for memory.
+    evicted,
+    /// Changes to the dataset.
+    dirty,
+    /// Shard locks that had to be waited for.
+    contended,
+    /// Optimistic reads that had to be repeated under the lock.
+    optimistic_failures,
+    /// Values freed in the background at the request of a command.
+    lazy_freed,
+}
+
+/// One executing thread's access to a keyspace.
+pub struct Context {
+    /// The thread's slot in the gate.
+    pub slot: usize,
+    /// Unlinked memory that waits to be freed.
+    pub limbo: Limbo,
+    /// The thread's counters, shared with whoever sums them.
+    pub counters: Arc<Padded<Counters>>,
+    /// Randomness for sampling; never for anything that must not be guessed.
+    pub random: fastrand::Rng,
+}
+
+impl Context {
+    /// The context of the thread that owns gate slot `slot`.
+    pub fn new(keyspace: &Keyspace, slot: usize) -> Context {
+        Context {
+            slot,
+            limbo: Limbo::new(Arc::clone(&keyspace.gate), Arc::clone(&keyspace.lazy_free), keyspace.is_solo()),
+            counters: Arc::clone(&keyspace.counters[slot]),
+            random: fastrand::Rng::new(),
+        }
+    }
+}

@@ -1,0 +1,600 @@
+//! An entry: one allocation that holds a key, its expiry, its access clock and, for short strings, the value.
+//!
+//! HOT PATH: no allocation but the entry's own, no lock, no logging, no system call.
+//!
+//! ```text
+//! offset 0   access clock (LRU seconds or LFU minutes and counter), 24 bits used
+//!        4   kind: type, string encoding, has-expiry, long-key
+//!        5   key length (long keys: a u32 before the key bytes)
+//!        6   value length of embedded strings
+//!        8   [expiry, ms since the Unix epoch]
+//!   8 or 16  payload: embedded bytes | integer | pointer to a blob or an object
+//!   behind   [u32 key length] key bytes
+//! ```
+//!
+//! Sizes, kind, lengths and the key never change while the entry lives; a change of those makes a new entry. The clock, the expiry
+//! and the payload do change in place. All of these are accessed atomically (relaxed), because an optimistic reader may look while a writer
+//! changes them; it finds out afterwards by the shard's version and drops what it read.
+//!
+//! Invariants behind the `unsafe` here: an [`Entry`] is only made from a pointer that [`Entry::allocate`] returned and
+//! that has not been released; `release` is called once, when nobody can reach the entry any more (see `limbo.rs`).
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use braid_base::blob::Blob;
+
+use crate::object::{Object, ObjectRef};
+
+/// Longest string kept inside its entry; longer ones live in a [`Blob`].
+pub const EMBEDDED_MAX: usize = 1024;
+/// Longest string whose OBJECT ENCODING is `embstr`.
+pub const EMBSTR_MAX: usize = 44;
+
+/// The type of a value, in the order of Redis's object type numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Type {
+    String = 0,
+    List = 1,
+    Set = 2,
+    SortedSet = 3,
+    Hash = 4,
+    Stream = 5,
+}
+
+impl Type {
+    /// The name that TYPE answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Type::String => "string",
+            Type::List => "list",
+            Type::Set => "set",
+            Type::SortedSet => "zset",
+            Type::Hash => "hash",
+            Type::Stream => "stream",
+        }
+    }
+}
+
+const ENCODING_SHIFT: u8 = 4;
+const EMBEDDED: u8 = 0 << ENCODING_SHIFT;
+const EMBEDDED_RAW: u8 = 1 << ENCODING_SHIFT;
+const INTEGER: u8 = 2 << ENCODING_SHIFT;
+const BLOB: u8 = 3 << ENCODING_SHIFT;
+const ENCODING: u8 = 3 << ENCODING_SHIFT;
+const TYPE: u8 = 0x0f;
+const HAS_EXPIRY: u8 = 0x40;
+const LONG_KEY: u8 = 0x80;
+
+#[repr(C)]
+struct Header {
+    clock: AtomicU32,
+    kind: u8,
+    key_len: u8,
+    value_len: u16,
+}
+
+/// A value on its way into an entry.
+pub enum Value<'a> {
+    /// A string kept as bytes; with `raw` it answers OBJECT ENCODING `raw` even when short (it was modified in place).
+    Bytes { bytes: &'a [u8], raw: bool },
+    /// A string that is a canonical 64-bit integer.
+    Integer(i64),
+    /// A long string by reference.
+    Blob(Blob),
+    /// A collection.
+    Object(Object),
+}
+
+impl<'a> Value<'a> {
+    /// A string as SET stores it: as an integer if it is one in canonical form, embedded when short, as a blob when long.
+    pub fn string(bytes: &'a [u8]) -> Value<'a> {
+        if bytes.len() <= 20
+            && let Some(number) = braid_base::number::parse_i64(bytes)
+        {
+            return Value::Integer(number);
+        }
+        Value::plain(bytes, false)
+    }
+
+    /// A string that stays text; `raw` as in [`Value::Bytes`].
+    pub fn plain(bytes: &'a [u8], raw: bool) -> Value<'a> {
+        if bytes.len() <= EMBEDDED_MAX { Value::Bytes { bytes, raw } } else { Value::Blob(Blob::from_slice(bytes)) }
+    }
+}
+
+/// What an entry holds, for reading.
+#[derive(Clone, Copy)]
+pub enum ValueRef<'a> {
+    Bytes(&'a [u8]),
+    Integer(i64),
+    Blob(&'a Blob),
+    Object(ObjectRef<'a>),
+}
+
+/// A reference to a living entry.
+#[derive(Clone, Copy)]
+pub struct Entry<'a> {
+    header: NonNull<Header>,
+    life: PhantomData<&'a Header>,
+}
+
+fn offsets(kind: u8, key_len: usize, value_len: usize) -> (usize, usize, Layout) {
+    let payload = if kind & HAS_EXPIRY != 0 { 16 } else { 8 };
+    let encoding = kind & ENCODING;
+    let embedded = kind & TYPE == 0 && (encoding == EMBEDDED || encoding == EMBEDDED_RAW);
+    let after = payload + if embedded { value_len } else { 8 };
+    let key = after + if kind & LONG_KEY != 0 { 4 } else { 0 };
+    let layout = Layout::from_size_align(key + key_len, 8).expect("an entry is smaller than the address space");
+    (payload, key, layout)
+}
+
+impl<'a> Entry<'a> {
+    /// Makes an entry. It belongs to nobody yet: put it into a table or release it.
+    pub fn allocate(key: &[u8], value: Value<'_>, expiry: Option<i64>, clock: u32) -> Entry<'a> {
+        let mut kind = if expiry.is_some() { HAS_EXPIRY } else { 0 };
+        if key.len() > 255 {
+            kind |= LONG_KEY;
+        }
+        let (bits, value_len) = match &value {
+            Value::Bytes { bytes, raw } => {
+                assert!(bytes.len() <= EMBEDDED_MAX, "longer strings are blobs");
+                (if *raw { EMBEDDED_RAW } else { EMBEDDED }, bytes.len())
+            }
+            Value::Integer(_) => (INTEGER, 0),
+            Value::Blob(_) => (BLOB, 0),
+            Value::Object(object) => (object.object_type() as u8, 0),
+        };
+        kind |= bits;
+        let key_len = u32::try_from(key.len()).expect("a key is shorter than 4 GiB");
+        let (payload_at, key_at, layout) = offsets(kind, key.len(), value_len);
+        // SAFETY: the layout holds at least a header and a payload word or key.
+        let Some(block) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
+        let base = block.as_ptr();
+        // SAFETY: every offset lies within the allocation by `offsets`, and nobody else can see it yet.
+        unsafe {
+            block.cast::<Header>().write(Header {
+                clock: AtomicU32::new(clock),
+                kind,
+                key_len: if kind & LONG_KEY != 0 { 0 } else { key.len() as u8 },
+                value_len: value_len as u16,
+            });
+            if let Some(at) = expiry {
+                base.add(8).cast::<i64>().write(at);
+            }
+            let payload = base.add(payload_at);
+            match value {
+                Value::Bytes { bytes, .. } => payload.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()),
+                Value::Integer(number) => payload.cast::<i64>().write(number),
+                Value::Blob(blob) => payload.cast::<*mut u8>().write(blob.into_raw().as_ptr()),
+                Value::Object(object) => payload.cast::<*mut u8>().write(object.into_raw().as_ptr()),
+            }
+            if kind & LONG_KEY != 0 {
+                base.add(key_at - 4).cast::<u32>().write_unaligned(key_len);
+            }
+            base.add(key_at).copy_from_nonoverlapping(key.as_ptr(), key.len());
+        }
+        Entry { header: block.cast(), life: PhantomData }
+    }
+
+    /// The entry behind an address that [`Entry::address`] gave.
+    ///
+    /// # Safety
+    /// The entry has not been released and is not while the result lives.
+    #[inline]
+    pub unsafe fn from_address(address: u64) -> Entry<'a> {
+        // SAFETY: an entry's address is not null.
+        Entry { header: unsafe { NonNull::new_unchecked(address as usize as *mut Header) }, life: PhantomData }
+    }
+
+    /// The entry's address; the low three bits are zero.
+    #[inline]
+    pub fn address(self) -> u64 {
+        self.header.as_ptr() as usize as u64
+    }
+
+    /// Frees the entry and the value it owns.
+    ///
+    /// # Safety
+    /// Nobody can reach the entry any more, and it has not been released before.
+    pub unsafe fn release(self) {
+        let layout = self.layout();
+        // SAFETY: the caller's; the payload is owned by the entry and dropped once.
+        unsafe {
+            drop(self.take_owned());
+            dealloc(self.header.as_ptr().cast(), layout);
+        }
+    }
+
+    /// Takes the blob or object out of the entry, which is then only good for being deallocated.
+    ///
+    /// # Safety
+    /// As for `release`; at most once.
+    unsafe fn take_owned(self) -> Option<Value<'static>> {
+        let kind = self.kind();
+        let raw = || NonNull::new(self.payload().cast::<*mut u8>()).map(|at| {
+            // SAFETY: blob and object payloads are pointers written by `allocate`, never null.
+            unsafe { NonNull::new_unchecked(at.as_ptr().read()) }
+        });
+        if kind & TYPE != 0 {
+            // SAFETY: the pointer came from Object::into_raw with this type.
+            raw().map(|raw| Value::Object(unsafe { Object::from_raw(self.value_type(), raw) }))
+        } else if kind & ENCODING == BLOB {
+            // SAFETY: the pointer came from Blob::into_raw.
+            raw().map(|raw| Value::Blob(unsafe { Blob::from_raw(raw) }))
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    fn header(self) -> &'a Header {
+        // SAFETY: a living entry (type invariant).
+        unsafe { self.header.as_ref() }
+    }
+
+    #[inline]
+    fn kind(self) -> u8 {
+        self.header().kind
+    }
+
+    #[inline]
+    fn byte_ptr(self, offset: usize) -> *mut u8 {
+        // SAFETY: callers pass offsets within the allocation.
+        unsafe { self.header.as_ptr().cast::<u8>().add(offset) }
+    }
+
+    #[inline]
+    fn payload(self) -> *mut u8 {
+        self.byte_ptr(if self.kind() & HAS_EXPIRY != 0 { 16 } else { 8 })
+    }
+
+    fn layout(self) -> Layout {
+        offsets(self.kind(), self.key().len(), usize::from(self.header().value_len)).2
+    }
+
+    /// Bytes of the entry's own allocation (not of a blob or object it points to), before size-class rounding.
+    pub fn allocation_bytes(self) -> usize {
+        self.layout().size()
+    }
+
+    /// The key.
+    #[inline]
+    pub fn key(self) -> &'a [u8] {
+        let header = self.header();
+        let payload = if header.kind & HAS_EXPIRY != 0 { 16 } else { 8 };
+        let pointer_like = header.kind & TYPE != 0 || header.kind & ENCODING >= INTEGER;
+        let after = payload + if pointer_like { 8 } else { usize::from(header.value_len) };
+        if header.kind & LONG_KEY == 0 {
+            // SAFETY: written by `allocate` at this offset with this length, never changed.
+            return unsafe { std::slice::from_raw_parts(self.byte_ptr(after), usize::from(header.key_len)) };
+        }
+        // SAFETY: as above, with the length in front of the bytes.
+        unsafe {
+            let len = self.byte_ptr(after).cast::<u32>().read_unaligned();
+            std::slice::from_raw_parts(self.byte_ptr(after + 4), len as usize)
+        }
+    }
+
+    /// The type of the value.
+    #[inline]
+    pub fn value_type(self) -> Type {
+        match self.kind() & TYPE {
+            0 => Type::String,
+            1 => Type::List,
+            2 => Type::Set,
+            3 => Type::SortedSet,
+            4 => Type::Hash,
+            _ => Type::Stream,
+        }
+    }
+
+    /// True if the entry carries an expiry.
+    #[inline]
+    pub fn has_expiry(self) -> bool {
+        self.kind() & HAS_EXPIRY != 0
+    }
+
+    #[inline]
+    fn expiry_cell(self) -> Option<&'a AtomicI64> {
+        // SAFETY: the expiry lies at offset 8, aligned, when the flag says so.
+        self.has_expiry().then(|| unsafe { &*self.byte_ptr(8).cast::<AtomicI64>() })
+    }
+
+    /// When the key expires, ms since the Unix epoch.
+    #[inline]
+    pub fn expiry(self) -> Option<i64> {
+        self.expiry_cell().map(|cell| cell.load(Relaxed))
+    }
+
+    /// Changes the expiry in place. Only for an entry that has one.
+    pub fn set_expiry(self, at: i64) {
+        self.expiry_cell().expect("an entry with an expiry").store(at, Relaxed);
+    }
+
+    /// True when the key is past its expiry at `now` (ms).
+    #[inline]
+    pub fn is_expired(self, now: i64) -> bool {
+        self.expiry().is_some_and(|at| now > at)
+    }
+
+    /// The 24-bit access clock.
+    #[inline]
+    pub fn clock(self) -> u32 {
+        self.header().clock.load(Relaxed) & 0x00ff_ffff
+    }
+
+    /// Sets the access clock; does not write when it is that already, so that readers of a hot key share its line.
+    #[inline]
+    pub fn set_clock(self, clock: u32) {
+        if self.clock() != clock {
+            self.header().clock.store(clock, Relaxed);
+        }
+    }
+
+    /// The value for reading, under the shard's lock.
+    #[inline]
+    pub fn value(self) -> ValueRef<'a> {
+        let kind = self.kind();
+        let payload = self.payload();
+        // SAFETY: the payload holds what the kind says, since `allocate`.
+        unsafe {
+            if kind & TYPE != 0 {
+                return ValueRef::Object(ObjectRef::from_raw(self.value_type(), payload.cast()));
+            }
+            match kind & ENCODING {
+                INTEGER => ValueRef::Integer((*payload.cast::<AtomicI64>()).load(Relaxed)),
+                BLOB => ValueRef::Blob(&*payload.cast::<Blob>()),
+                _ => ValueRef::Bytes(std::slice::from_raw_parts(payload, usize::from(self.header().value_len))),
+            }
+        }
+    }
+
+    /// The collection for writing.
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively and makes no second reference to the same object.
+    pub unsafe fn object_mut<T>(self) -> &'a mut T {
+        debug_assert!(self.kind() & TYPE != 0);
+        // SAFETY: object payloads are Box<T> pointers of the type the entry names; exclusive by the caller.
+        unsafe { &mut **self.payload().cast::<*mut T>() }
+    }
+
+    /// The blob for writing.
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively and makes no second reference to the same blob.
+    pub unsafe fn blob_mut(self) -> Option<&'a mut Blob> {
+        let is_blob = self.kind() & TYPE == 0 && self.kind() & ENCODING == BLOB;
+        // SAFETY: a blob payload is a Blob; exclusive by the caller.
+        is_blob.then(|| unsafe { &mut *self.payload().cast::<Blob>() })
+    }
+
+    /// Swaps a blob or object out of the entry for another of the same kind.
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively.
+    pub unsafe fn payload_word(self) -> *mut *mut u8 {
+        self.payload().cast()
+    }
+
+    /// The embedded string, short form of [`Entry::value`] for hot paths: payload pointer words, length.
+    #[inline]
+    pub fn embedded_len(self) -> Option<usize> {
+        let kind = self.kind();
+        (kind & TYPE == 0 && kind & ENCODING <= EMBEDDED_RAW).then(|| usize::from(self.header().value_len))
+    }
+
+    /// Copies an embedded string into `out` (exactly [`Entry::embedded_len`] bytes) while a writer may be changing it.
+    #[inline]
+    pub fn copy_embedded_racy(self, out: &mut [u8]) {
+        assert_eq!(Some(out.len()), self.embedded_len());
+        let payload = self.payload();
+        let mut words = out.chunks_exact_mut(8);
+        let mut at = 0;
+        for word in &mut words {
+            // SAFETY: within the payload, which is 8-byte aligned.
+            let value = unsafe { (*payload.add(at).cast::<AtomicU64>()).load(Relaxed) };
+            word.copy_from_slice(&value.to_ne_bytes());
+            at += 8;
+        }
+        for byte in words.into_remainder() {
+            // SAFETY: within the payload.
+            *byte = unsafe { (*payload.add(at).cast::<AtomicU8>()).load(Relaxed) };
+            at += 1;
+        }
+    }
+
+    /// Overwrites an embedded string with another of the same length, or an integer with an integer. False if the shapes differ (nothing
+    /// is changed then). The encoding stays what it was, so a `raw` one only takes raw values.
+    #[inline]
+    pub fn overwrite(self, value: &Value<'_>) -> bool {
+        let kind = self.kind();
+        if kind & TYPE != 0 {
+            return false;
+        }
+        let payload = self.payload();
+        match (value, kind & ENCODING) {
+            (Value::Integer(number), INTEGER) => {
+                // SAFETY: an integer payload is one aligned word.
+                unsafe { (*payload.cast::<AtomicI64>()).store(*number, Relaxed) };
+                true
+            }
+            (Value::Bytes { bytes, raw: false }, EMBEDDED) | (Value::Bytes { bytes, raw: true }, EMBEDDED_RAW)
+                if bytes.len() == usize::from(self.header().value_len) =>
+            {
+                let mut words = bytes.chunks_exact(8);
+                let mut at = 0;
+                for word in &mut words {
+                    let word = u64::from_ne_bytes(word.try_into().expect("eight bytes"));
+                    // SAFETY: within the payload, which is 8-byte aligned.
+                    unsafe { (*payload.add(at).cast::<AtomicU64>()).store(word, Relaxed) };
+                    at += 8;
+                }
+                for &byte in words.remainder() {
+                    // SAFETY: within the payload.
+                    unsafe { (*payload.add(at).cast::<AtomicU8>()).store(byte, Relaxed) };
+                    at += 1;
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The integer of an integer-encoded string.
+    #[inline]
+    pub fn integer(self) -> Option<i64> {
+        match (self.kind() & TYPE, self.kind() & ENCODING) {
+            // SAFETY: an integer payload is one aligned word.
+            (0, INTEGER) => Some(unsafe { (*self.payload().cast::<AtomicI64>()).load(Relaxed) }),
+            _ => None,
+        }
+    }
+
+    /// What OBJECT ENCODING answers.
+    pub fn encoding_name(self) -> &'static str {
+        let kind = self.kind();
+        if kind & TYPE != 0 {
+            let ValueRef::Object(object) = self.value() else { unreachable!("not a string") };
+            return object.encoding_name();
+        }
+        match kind & ENCODING {
+            INTEGER => "int",
+            EMBEDDED if usize::from(self.header().value_len) <= EMBSTR_MAX => "embstr",
+            _ => "raw",
+        }
+    }
+
+    /// True for a string that was modified in place and therefore stays `raw`.
+    pub fn is_raw(self) -> bool {
+        self.kind() & TYPE == 0 && matches!(self.kind() & ENCODING, EMBEDDED_RAW | BLOB)
+    }
+
+    /// Makes an entry with the same value under another key or expiry, moving a blob or object out of this one,
+    /// which must then be deallocated by [`Entry::release_shell`].
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively; afterwards only `release_shell` may be called on `self` (lock-free readers may
+    /// still look at its key, expiry and embedded bytes).
+    pub unsafe fn move_to(self, key: &[u8], expiry: Option<i64>) -> Entry<'a> {
+        let value = if let Some(number) = self.integer() {
+            Value::Integer(number)
+        } else if let ValueRef::Bytes(bytes) = self.value() {
+            Value::Bytes { bytes, raw: self.is_raw() }
+        } else {
+            // SAFETY: the caller's: the payload leaves this entry once.
+            unsafe { self.take_owned() }.expect("a blob or an object")
+        };
+        Entry::allocate(key, value, expiry, self.clock())
+    }
+
+    /// Deallocates an entry whose value was moved out.
+    ///
+    /// # Safety
+    /// As for `release`, after `move_to`.
+    pub unsafe fn release_shell(self) {
+        // SAFETY: the caller's.
+        unsafe { dealloc(self.header.as_ptr().cast(), self.layout()) };
+    }
+
+    /// How much work releasing the value is, in allocations (roughly).
+    pub fn release_effort(self) -> usize {
+        match self.value() {
+            ValueRef::Object(object) => object.release_effort(),
+            _ => 1,
+        }
+    }
+
+    /// Bytes that the key and value take, all allocations included.
+    pub fn memory_bytes(self) -> usize {
+        use braid_base::alloc::size_class;
+        let own = size_class(self.allocation_bytes());
+        match self.value() {
+            ValueRef::Blob(blob) => own + size_class(blob.allocation_bytes()),
+            ValueRef::Object(object) => own + object.memory_bytes(),
+            _ => own,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(key: &[u8], value: Value<'_>, expiry: Option<i64>, text: &[u8], encoding: &str) {
+        let entry = Entry::allocate(key, value, expiry, 7);
+        assert_eq!((entry.key(), entry.expiry(), entry.clock()), (key, expiry, 7));
+        let found = match entry.value() {
+            ValueRef::Bytes(bytes) => bytes.to_vec(),
+            ValueRef::Integer(number) => number.to_string().into_bytes(),
+            ValueRef::Blob(blob) => blob.to_vec(),
+            ValueRef::Object(_) => unreachable!(),
+        };
+        assert_eq!((&found[..], entry.encoding_name()), (text, encoding));
+        // SAFETY: only this test knows the entry.
+        unsafe { entry.release() };
+    }
+
+    #[test]
+    fn every_shape_gives_back_what_was_put_in() {
+        let (long_key, long_value) = (vec![b'k'; 300], vec![b'v'; 2000]);
+        for key in [&b""[..], b"k", &long_key[..255], &long_key] {
+            for expiry in [None, Some(1_234_567)] {
+                check(key, Value::string(b"42"), expiry, b"42", "int");
+                check(key, Value::string(b"hello"), expiry, b"hello", "embstr");
+                check(key, Value::string(b""), expiry, b"", "embstr");
+                check(key, Value::plain(b"12", true), expiry, b"12", "raw");
+                check(key, Value::string(&long_value[..45]), expiry, &long_value[..45], "raw");
+                check(key, Value::string(&long_value), expiry, &long_value, "raw");
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_string_costs_eight_bytes_over_its_content() {
+        let entry = Entry::allocate(&[b'k'; 16], Value::string(&[b'v'; 32]), None, 0);
+        assert_eq!(entry.allocation_bytes(), 56);
+        // SAFETY: only this test knows the entry.
+        unsafe { entry.release() };
+    }
+
+    #[test]
+    fn overwriting_in_place_needs_the_same_shape() {
+        let entry = Entry::allocate(b"k", Value::string(b"hello world"), None, 0);
+        assert!(entry.overwrite(&Value::string(b"HELLO_WORLD")));
+        let mut copy = [0; 11];
+        entry.copy_embedded_racy(&mut copy);
+        assert_eq!(&copy, b"HELLO_WORLD");
+        assert!(!entry.overwrite(&Value::string(b"short")));
+        assert!(!entry.overwrite(&Value::Integer(1)));
+        assert!(!entry.overwrite(&Value::Bytes { bytes: b"hello world", raw: true }));
+        // SAFETY: only this test knows the entry.
+        unsafe { entry.release() };
+    }
+
+    #[test]
+    fn moving_keeps_the_value_and_changes_key_and_expiry() {
+        for value in [vec![b'v'; 2000], b"77".to_vec(), b"text".to_vec()] {
+            let entry = Entry::allocate(b"old", Value::string(&value), None, 3);
+            // SAFETY: only this test knows the entries; the shell is released once.
+            let moved = unsafe { entry.move_to(b"new name", Some(5)) };
+            assert_eq!((moved.key(), moved.expiry(), moved.clock()), (&b"new name"[..], Some(5), 3));
+            let bytes = match moved.value() {
+                ValueRef::Blob(blob) => blob.to_vec(),
+                ValueRef::Integer(number) => number.to_string().into_bytes(),
+                ValueRef::Bytes(bytes) => bytes.to_vec(),
+                ValueRef::Object(_) => unreachable!(),
+            };
+            assert_eq!(bytes, value);
+            // SAFETY: as above.
+            unsafe {
+                entry.release_shell();
+                moved.release();
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Active expiry: removing keys that are past their expiry though nobody asks for them.
+//!
+//! Each table knows a time before which none of its keys expires, and so does each segment; a pass only walks
+//! segments where something is due. Work is bounded by `budget` entries looked at per call, and each shard's lock is held for one
+//! shard's share of it only.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::context::Context;
+use crate::keyspace::Keyspace;
+use crate::txn::{KeyRef, Txn};
+
+/// What a pass found.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// Keys removed.
+    pub removed: usize,
+    /// True when all that was due was removed.
+    pub complete: bool,
+}
+
+/// Removes keys past their expiry from the shards `first, first + step, ...`, looking at about `budget` entries.
+/// Called by each executing thread for its own share of the shards.
+pub fn expire_due(
+    keyspace: &Keyspace,
+    context: &mut Context,
+    (first, step): (u32, u32),
+    now: i64,
+    budget: usize,
+) -> Pass {
+    let mut pass = Pass { removed: 0, complete: true };
+    if keyspace.settings.active_expire_off.load(Relaxed) != 0 {
+        return pass;
+    }
+    let shards = (keyspace.shard_count() as u32).saturating_sub(first).div_ceil(step);
+    if shards == 0 {
+        return pass;
+    }
+    let start = keyspace.sweep.fetch_add(1, Relaxed) as u32 % shards;
+    let mut left = budget;
+    for turn in 0..shards {
+        let index = first + (start + turn) % shards * step;
+        for db in 0..keyspace.databases() {
+            let due = keyspace.shard(index).table(db).next_expiry().is_some_and(|at| at < now);
+            if !due {
+                continue;
+            }
+            if left == 0 {
+                pass.complete = false;
+                return pass;
+            }
+            let (looked, removed, complete) = expire_table(keyspace, context, index, db, now, left);
+            left = left.saturating_sub(looked.max(1));
+            pass.removed += removed;
+            pass.complete &= complete;
+        }
+    }
+    keyspace.swept_at.store(now, Relaxed);
+    pass
+}
+
+fn expire_table(
+    keyspace: &Keyspace,
+    context: &mut Context,
+    shard: u32,
+    db: u32,
+    now: i64,
+    budget: usize,
+) -> (usize, usize, bool) {
+    let mut due = Vec::new();
+    let mut txn = Txn::lock_shard_exclusive(keyspace, context, shard, db, now);
+    // SAFETY: the shard is held exclusively.
+    let (looked, complete) = unsafe { keyspace.shard(shard).table(db).expired(now, budget, &mut due) };
+    for entry in &due {
+        txn.expire(*entry);
+    }
+    (looked, due.len(), complete)
+}
+
+/// The earliest time at which a key of these shards may expire.
+pub fn next_due(keyspace: &Keyspace, (first, step): (u32, u32)) -> Option<i64> {
+    (first..keyspace.shard_count() as u32)
+        .step_by(step as usize)
+        .flat_map(|shard| (0..keyspace.databases()).filter_map(move |db| keyspace.shard(shard).table(db).next_expiry()))
+        .min()
+}
+
+impl Keyspace {
+    /// Removes one key if it is past its expiry; for readers that found an expired key and want it gone.
+    pub fn expire_key(&self, context: &mut Context, db: u32, now: i64, key: &[u8]) {
+        let keys = [KeyRef { key, hash: self.hash(key), write: true }];
+        let _ = Txn::lock(self, context, db, now, &keys).write(key);
+    }
+}

@@ -1,0 +1,288 @@
+//! The keyspace itself: shards with their locks and tables, and the operations that need all of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use braid_base::Padded;
+use braid_base::gate::{Gate, World};
+use braid_base::hash::KeyHasher;
+use braid_base::lock::ShardLock;
+
+use crate::context::Counters;
+use crate::eviction::Policy;
+use crate::lazy_free::{Garbage, LazyFree};
+use crate::table::Table;
+use crate::watch::Watchers;
+
+/// One lock and what it guards: the same slice of the hash range in every database.
+#[repr(align(128))]
+pub struct Shard {
+    /// Guards everything below.
+    pub lock: ShardLock,
+    first: Table,
+    others: Box<[Table]>,
+    /// Watched keys.
+    pub watchers: Watchers,
+}
+
+impl Shard {
+    /// The shard's table in a database.
+    #[inline]
+    pub fn table(&self, db: u32) -> &Table {
+        if db == 0 { &self.first } else { &self.others[db as usize - 1] }
+    }
+}
+
+/// Settings that look-ups and eviction read; changed at any time by CONFIG SET.
+#[derive(Default)]
+pub struct Settings {
+    policy: AtomicU8,
+    /// Logarithm factor of the LFU counter.
+    pub lfu_log_factor: AtomicU32,
+    /// Minutes after which the LFU counter halves.
+    pub lfu_decay_minutes: AtomicU32,
+    /// Keys compared when one is evicted.
+    pub eviction_samples: AtomicU32,
+    /// Set to zero by DEBUG SET-ACTIVE-EXPIRE 0.
+    pub active_expire_off: AtomicU8,
+}
+
+impl Settings {
+    /// The eviction policy.
+    #[inline]
+    pub fn policy(&self) -> Policy {
+        Policy::from_number(self.policy.load(Relaxed))
+    }
+
+    /// Changes the eviction policy.
+    pub fn set_policy(&self, policy: Policy) {
+        self.policy.store(policy as u8, Relaxed);
+    }
+}
+
+/// All keys of all databases.
+pub struct Keyspace {
+    shards: Box<[Shard]>,
+    shard_bits: u32,
+    databases: u32,
+    hasher: KeyHasher,
+    /// The gate of all executing threads.
+    pub gate: Arc<Gate>,
+    /// The background thread that frees big values.
+    pub lazy_free: Arc<LazyFree>,
+    /// Counters of each executing thread.
+    pub counters: Box<[Arc<Padded<Counters>>]>,
+    /// See [`Settings`].
+    pub settings: Settings,
+    /// Seconds since the Unix epoch, for the access clocks in entries.
+    clock: Padded<AtomicU32>,
+    /// Changes since the last save, for INFO; adjusted by whoever saves.
+    pub dirty_baseline: AtomicU64,
+    /// Moves with every eviction or expiry pass, so that each starts elsewhere.
+    pub(crate) sweep: AtomicU64,
+    /// Time of the last completed expiry pass over everything (ms).
+    pub(crate) swept_at: AtomicI64,
+}
+
+/// Shape of a keyspace.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    /// A power of two, up to 65536.
+    pub shards: usize,
+    /// Number of databases.
+    pub databases: u32,
+    /// Threads that execute commands.
+    pub threads: usize,
+}
+
+impl Keyspace {
+    /// An empty keyspace.
+    pub fn new(shape: Shape, hasher: KeyHasher) -> Keyspace {
+        assert!(shape.shards.is_power_of_two() && shape.shards <= 65536 && shape.databases > 0 && shape.threads > 0);
+        let shard = |_| Shard {
+            lock: ShardLock::default(),
+            first: Table::default(),
+            others: (1..shape.databases).map(|_| Table::default()).collect(),
+            watchers: Watchers::default(),
+        };
+        let keyspace = Keyspace {
+            shards: (0..shape.shards).map(shard).collect(),
+            shard_bits: shape.shards.ilog2(),
+            databases: shape.databases,
+            hasher,
+            gate: Arc::new(Gate::new(shape.threads)),
+            lazy_free: LazyFree::start(),
+            counters: (0..shape.threads).map(|_| Arc::default()).collect(),
+            settings: Settings::default(),
+            clock: Padded::new(AtomicU32::new(0)),
+            dirty_baseline: AtomicU64::new(0),
+            sweep: AtomicU64::new(0),
+            swept_at: AtomicI64::new(0),
+        };
+        keyspace.settings.lfu_log_factor.store(10, Relaxed);
+        keyspace.settings.lfu_decay_minutes.store(1, Relaxed);
+        keyspace.settings.eviction_samples.store(5, Relaxed);
+        keyspace.tick(braid_base::clock::unix_ms());
+        keyspace
+    }
+
+    /// True when only one thread ever executes.
+    pub fn is_solo(&self) -> bool {
+        self.counters.len() == 1
+    }
+
+    /// Number of databases.
+    pub fn databases(&self) -> u32 {
+        self.databases
+    }
+
+    /// Number of shards.
+    pub fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Bits of the hash that choose the shard.
+    #[inline]
+    pub fn shard_bits(&self) -> u32 {
+        self.shard_bits
+    }
+
+    /// A shard by number.
+    #[inline]
+    pub fn shard(&self, index: u32) -> &Shard {
+        &self.shards[index as usize]
+    }
+
+    /// The shard of a hash.
+    #[inline]
+    pub fn shard_of(&self, hash: u64) -> u32 {
+        // Two shifts, since a shift by 64 (a single shard) is not defined.
+        (hash >> 1 >> (63 - self.shard_bits)) as u32
+    }
+
+    /// The hash of a key name.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash(key)
+    }
+
+    /// The LRU clock that reads store: seconds, 24 bits.
+    #[inline]
+    pub(crate) fn clock(&self) -> u32 {
+        self.clock.load(Relaxed) & 0x00ff_ffff
+    }
+
+    /// The LFU clock: minutes, 16 bits. Made from all bits of the seconds, so that it does not jump when the LRU clock wraps.
+    #[inline]
+    pub(crate) fn minutes(&self) -> u32 {
+        (self.clock.load(Relaxed) / 60) & 0xffff
+    }
+
+    /// Moves the access clock to `now_ms`; called a few times a second.
+    pub fn tick(&self, now_ms: i64) {
+        self.clock.store((now_ms / 1000) as u32, Relaxed);
+    }
+
+    /// Fetches the bucket of a key's hash into the cache.
+    #[inline]
+    pub fn prefetch_bucket(&self, db: u32, hash: u64) {
+        let table = self.shard(self.shard_of(hash)).table(db);
+        // SAFETY: called by executing threads inside the gate.
+        unsafe { table.prefetch_bucket(hash, self.shard_bits) };
+    }
+
+    /// Fetches the entry of a key's hash into the cache.
+    #[inline]
+    pub fn prefetch_entry(&self, db: u32, hash: u64) {
+        let table = self.shard(self.shard_of(hash)).table(db);
+        // SAFETY: called by executing threads inside the gate.
+        unsafe { table.prefetch_entry(hash, self.shard_bits) };
+    }
+
+    /// All shards.
+    pub fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    /// Keys of a database, and how many have an expiry; exact only while nobody writes.
+    pub fn len(&self, db: u32) -> (usize, usize) {
+        self.shards.iter().fold((0, 0), |(keys, expires), shard| {
+            let table = shard.table(db);
+            (keys + table.len(), expires + table.expires())
+        })
+    }
+
+    /// Removes all keys of one database, or of all. Returns how many there were. With `background` the memory is given back by the
+    /// lazy-free thread.
+    pub fn flush(&self, world: &World<'_>, db: Option<u32>, background: bool) -> usize {
+        let _ = world;
+        let mut removed = Vec::with_capacity(self.shards.len());
+        for shard in &self.shards {
+            let databases = db.map_or(0..self.databases, |db| db..db + 1);
+            for db in databases {
+                let table = shard.table(db);
+                if !shard.watchers.is_empty() {
+                    // SAFETY: the world is stopped.
+                    unsafe {
+                        shard.watchers.touch_where(|watched_db, key| {
+                            watched_db == db && table.find(self.hash(key), self.shard_bits, key).is_some()
+                        });
+                    }
+                }
+                if table.is_empty() {
+                    continue;
+                }
+                let empty = Table::default();
+                // SAFETY: the world is stopped.
+                unsafe { table.swap(&empty) };
+                removed.push(empty);
+            }
+        }
+        let count = removed.iter().map(Table::len).sum();
+        if background && count > 64 {
+            self.lazy_free.send(Garbage::Tables(removed));
+        }
+        count
+    }
+
+    /// Exchanges two databases.
+    pub fn swap_databases(&self, world: &World<'_>, one: u32, other: u32) {
+        let _ = world;
+        for shard in &self.shards {
+            let (mine, theirs) = (shard.table(one), shard.table(other));
+            if !shard.watchers.is_empty() {
+                // Absent before and, being past its expiry, as good as absent afterwards: no change for a watcher. (What was past
+                // its expiry when the watch began was removed then.)
+                let now = braid_base::clock::unix_ms();
+                let changed = |db: u32, key: &[u8]| {
+                    let hash = self.hash(key);
+                    // SAFETY: the world is stopped.
+                    let find = |table: &Table| unsafe { table.find(hash, self.shard_bits, key) };
+                    let (before, after) = if db == one { (mine, theirs) } else { (theirs, mine) };
+                    (db == one || db == other)
+                        && (find(before).is_some() || find(after).is_some_and(|entry| !entry.is_expired(now)))
+                };
+                // SAFETY: the world is stopped.
+                unsafe { shard.watchers.touch_where(changed) };
+            }
+            // SAFETY: the world is stopped.
+            unsafe { mine.swap(theirs) };
+        }
+    }
+
+    /// Sums one counter over all threads.
+    pub fn total(&self, counter: impl Fn(&Counters) -> u64) -> u64 {
+        self.counters.iter().map(|counters| counter(counters)).sum()
+    }
+
+    /// Bytes of segments and directories in a database.
+    pub fn structure_bytes(&self, db: u32) -> usize {
+        let bytes_of = |shard: &Shard| {
+            shard.lock.lock_shared();
+            let bytes = shard.table(db).structure_bytes();
+            shard.lock.unlock_shared();
+            bytes
+        };
+        self.shards.iter().map(bytes_of).sum()
+    }
+}

@@ -1,0 +1,108 @@
+//! Lazy freeing: a background thread drops what would take long to drop on a request's path.
+//!
+//! Whatever is sent here is unreachable already; the thread only gives memory back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use parking_lot::Mutex;
+
+use crate::entry::Entry;
+use crate::table::Table;
+
+/// Something to drop.
+pub enum Garbage {
+    /// The address of an unreachable entry.
+    Entry(u64),
+    /// Unreachable tables with all their entries.
+    Tables(Vec<Table>),
+    /// Anything else, counted as so many objects.
+    Other(Box<dyn Send>, usize),
+}
+
+/// The queue to the background thread.
+pub struct LazyFree {
+    sender: Mutex<Sender<Garbage>>,
+    pending: AtomicUsize,
+    freed: AtomicUsize,
+}
+
+impl LazyFree {
+    /// Starts the background thread; it ends when the queue is dropped.
+    pub fn start() -> Arc<LazyFree> {
+        let (sender, receiver) = channel();
+        let queue = Arc::new(LazyFree {
+            sender: Mutex::new(sender),
+            pending: AtomicUsize::new(0),
+            freed: AtomicUsize::new(0),
+        });
+        let weak = Arc::downgrade(&queue);
+        std::thread::Builder::new()
+            .name("bio_lazy_free".into())
+            .spawn(move || run(&receiver, &weak))
+            .expect("a thread can be started at start-up");
+        queue
+    }
+
+    /// Hands `garbage` over.
+    pub fn send(&self, garbage: Garbage) {
+        self.pending.fetch_add(objects(&garbage), Ordering::Relaxed);
+        // The receiver only ends with the queue itself.
+        let _ = self.sender.lock().send(garbage);
+    }
+
+    /// Objects not yet dropped (INFO `lazyfree_pending_objects`).
+    pub fn pending(&self) -> usize {
+        self.pending.load(Ordering::Relaxed)
+    }
+
+    /// Objects dropped so far (INFO `lazyfreed_objects`).
+    pub fn freed(&self) -> usize {
+        self.freed.load(Ordering::Relaxed)
+    }
+
+    /// Sets the count of dropped objects to zero (CONFIG RESETSTAT).
+    pub fn reset_freed(&self) {
+        self.freed.store(0, Ordering::Relaxed);
+    }
+}
+
+fn objects(garbage: &Garbage) -> usize {
+    match garbage {
+        Garbage::Entry(_) => 1,
+        Garbage::Tables(tables) => tables.iter().map(Table::len).sum(),
+        Garbage::Other(_, count) => *count,
+    }
+}
+
+fn run(receiver: &Receiver<Garbage>, queue: &std::sync::Weak<LazyFree>) {
+    while let Ok(garbage) = receiver.recv() {
+        match garbage {
+            Garbage::Entry(address) => {
+                // SAFETY: sent once, when nobody could reach it any more.
+                unsafe { Entry::from_address(address).release() };
+                done(queue, 1);
+            }
+            // Table by table, so that the pending count falls as memory does.
+            Garbage::Tables(tables) => {
+                for table in tables {
+                    let count = table.len();
+                    drop(table);
+                    done(queue, count);
+                }
+            }
+            Garbage::Other(garbage, count) => {
+                drop(garbage);
+                done(queue, count);
+            }
+        }
+    }
+}
+
+fn done(queue: &std::sync::Weak<LazyFree>, count: usize) {
+    if let Some(queue) = queue.upgrade() {
+        queue.pending.fetch_sub(count, Ordering::Relaxed);
+        queue.freed.fetch_add(count, Ordering::Relaxed);
+    }
+}

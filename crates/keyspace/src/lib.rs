@@ -1,0 +1,25 @@
+//! The keyspace: shards, tables, entries, lock sets, expiry and eviction.
+//!
+//! Flow: the dispatcher makes a [`Txn`] from the keys a command names; the transaction holds the locks of their shards and is
+//! the only way to reach a key. Everything a writer changes goes through its methods, where watchers (and later the
+//! snapshot and the journal) are told.
+//!
+//! This crate knows nothing of clients, commands or files, and never performs I/O.
+
+pub mod context;
+pub mod entry;
+pub mod eviction;
+pub mod expiry;
+pub mod keyspace;
+pub mod lazy_free;
+pub mod limbo;
+pub mod object;
+pub mod scan;
+pub mod table;
+pub mod txn;
+pub mod watch;
+
+pub use context::{Context, Counters};
+pub use entry::{Entry, Type, Value, ValueRef};
+pub use keyspace::{Keyspace, Settings};
+pub use txn::{Expiry, KeyRef, Txn};

@@ -1,0 +1,156 @@
+//! Limbo: memory that is unlinked but may still be seen by a lock-free reader, until the gate's epoch says that nobody can.
+//!
+//! One per executing thread. With a single executing thread nothing waits here. What is expensive to free (a big
+//! collection, a big blob) goes to the lazy-free thread instead of being freed on the request path.
+
+use std::alloc::{Layout, dealloc};
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use braid_base::gate::{EPOCHS, Gate};
+
+use crate::entry::{Entry, ValueRef};
+use crate::lazy_free::{Garbage, LazyFree};
+
+/// Releasing more than this many allocations, or a blob of more than [`LAZY_BYTES`], is left to the background thread.
+const LAZY_EFFORT: usize = 64;
+const LAZY_BYTES: usize = 256 * 1024;
+
+/// Blocks are freed from time to time once this many wait.
+const RECLAIM_AT: usize = 64;
+
+enum Retired {
+    Entry(u64),
+    Shell(u64),
+    Block(NonNull<u8>, Layout),
+}
+
+// SAFETY: what is retired is reachable by this limbo alone (lock-free readers only look).
+unsafe impl Send for Limbo {}
+
+/// Unlinked memory of one executing thread.
+pub struct Limbo {
+    gate: Arc<Gate>,
+    lazy: Arc<LazyFree>,
+    solo: bool,
+    waiting: VecDeque<(u64, Retired)>,
+}
+
+impl Limbo {
+    /// `solo`: no other thread ever executes, so nothing needs to wait.
+    pub fn new(gate: Arc<Gate>, lazy: Arc<LazyFree>, solo: bool) -> Limbo {
+        Limbo { gate, lazy, solo, waiting: VecDeque::new() }
+    }
+
+    /// Releases an entry with its value when nobody can see it any more.
+    ///
+    /// # Safety
+    /// The entry is unlinked from its table and retired once.
+    #[inline]
+    pub unsafe fn retire_entry(&mut self, entry: Entry<'_>) {
+        if self.solo {
+            // SAFETY: no other thread executes; the caller unlinked it.
+            unsafe { self.release(entry) };
+        } else {
+            self.push(Retired::Entry(entry.address()));
+        }
+    }
+
+    /// Deallocates an entry whose value was moved out.
+    ///
+    /// # Safety
+    /// As for `retire_entry`, after `Entry::move_to`.
+    #[inline]
+    pub unsafe fn retire_shell(&mut self, entry: Entry<'_>) {
+        if self.solo {
+            // SAFETY: as above.
+            unsafe { entry.release_shell() };
+        } else {
+            self.push(Retired::Shell(entry.address()));
+        }
+    }
+
+    /// Deallocates a block of a table.
+    ///
+    /// # Safety
+    /// The block was allocated with `layout`, is unlinked, and is retired once.
+    pub unsafe fn retire_block(&mut self, block: NonNull<u8>, layout: Layout) {
+        if self.solo {
+            // SAFETY: as above.
+            unsafe { dealloc(block.as_ptr(), layout) };
+        } else {
+            self.push(Retired::Block(block, layout));
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, retired: Retired) {
+        self.waiting.push_back((self.gate.epoch(), retired));
+    }
+
+    /// Releases now, or in the background when that is much work.
+    ///
+    /// # Safety
+    /// Nobody can see the entry any more.
+    unsafe fn release(&self, entry: Entry<'_>) {
+        let heavy = match entry.value() {
+            ValueRef::Object(object) => object.release_effort() > LAZY_EFFORT,
+            ValueRef::Blob(blob) => blob.capacity() > LAZY_BYTES,
+            _ => false,
+        };
+        if heavy {
+            self.lazy.send(Garbage::Entry(entry.address()));
+        } else {
+            // SAFETY: the caller's.
+            unsafe { entry.release() };
+        }
+    }
+
+    /// Called between batches, outside the gate: frees what has waited long enough, once enough has gathered.
+    #[inline]
+    pub fn reclaim(&mut self) {
+        if self.waiting.len() >= RECLAIM_AT {
+            self.reclaim_now();
+        }
+    }
+
+    /// Frees what has waited long enough. The thread must be outside the gate, or its own presence delays the rest.
+    pub fn reclaim_now(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let epoch = self.gate.try_advance();
+        while let Some((since, _)) = self.waiting.front()
+            && since + EPOCHS <= epoch
+        {
+            match self.waiting.pop_front().expect("looked at it").1 {
+                // SAFETY: enough epochs have passed since it was unlinked, so no reader is left (see `Gate`).
+                Retired::Entry(address) => unsafe { self.release(Entry::from_address(address)) },
+                // SAFETY: as above.
+                Retired::Shell(address) => unsafe { Entry::from_address(address).release_shell() },
+                // SAFETY: as above.
+                Retired::Block(block, layout) => unsafe { dealloc(block.as_ptr(), layout) },
+            }
+        }
+    }
+
+    /// True when nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// The lazy-free thread's queue.
+    pub fn lazy_free(&self) -> &Arc<LazyFree> {
+        &self.lazy
+    }
+}
+
+impl Drop for Limbo {
+    fn drop(&mut self) {
+        while !self.waiting.is_empty() {
+            self.reclaim_now();
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,850 @@
+//! A transaction: the locks of the shards in which a command's keys live, and the only way to reach those keys.
+//!
+//! HOT PATH: no allocation beyond the entry's own for up to 8 shards, no logging, no system call.
+//!
+//! The dispatcher makes one before a body runs and drops it afterwards; nothing else takes shard locks for commands. Locks are
+//! taken in ascending shard order, each exclusive if any key in it is to be written. A key outside the lock set is a
+//! bug in a command's key specification: debug builds assert it.
+//!
+//! Whatever changes goes through [`Txn::before_change`], where the old form of an entry is still there, and
+//! [`Txn::changed`], where watchers learn of it: the hooks for snapshots and the journal.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use braid_base::blob::Blob;
+use braid_base::gate::World;
+use smallvec::SmallVec;
+
+use crate::context::Context;
+use crate::entry::{EMBEDDED_MAX, Entry, Type, Value, ValueRef};
+use crate::eviction;
+use crate::keyspace::{Keyspace, Shard};
+use crate::object::{Object, Typed};
+
+/// A key that a command names, with its hash; part of the lock set.
+#[derive(Clone, Copy)]
+pub struct KeyRef<'a> {
+    pub key: &'a [u8],
+    pub hash: u64,
+    /// The command may change it.
+    pub write: bool,
+}
+
+/// What becomes of a key's expiry when its value is set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expiry {
+    /// As it was.
+    Keep,
+    /// None from now on.
+    Clear,
+    /// At this time, ms since the Unix epoch.
+    At(i64),
+}
+
+/// The key holds another type than the command works on.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WrongType;
+
+/// Why [`Txn::increment`] has changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IncrementError {
+    /// The key holds no string.
+    WrongType,
+    /// The string is no canonical 64-bit integer.
+    NotAnInteger,
+    /// The sum does not fit in 64 bits.
+    Overflow,
+}
+
+enum Held<'a> {
+    Nothing,
+    One(u32, bool),
+    Many(SmallVec<[(u32, bool); 8]>),
+    AllShared,
+    World(World<'a>),
+}
+
+/// The outcome of a read without a lock.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Optimistic {
+    /// No such key.
+    Missing,
+    /// An integer-encoded string.
+    Integer(i64),
+    /// The string's bytes were copied.
+    Copied,
+    /// A writer was there, or the value is of another kind: take the lock. What was copied is void.
+    Failed,
+}
+
+/// A string value, for reading.
+#[derive(Clone, Copy)]
+pub enum StringRef<'a> {
+    Bytes(&'a [u8]),
+    Integer(i64),
+    Blob(&'a Blob),
+}
+
+impl<'a> StringRef<'a> {
+    /// The text; integers are written into `scratch`.
+    pub fn bytes<'b>(self, scratch: &'b mut [u8; 20]) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        match self {
+            StringRef::Bytes(bytes) => bytes,
+            StringRef::Blob(blob) => blob,
+            StringRef::Integer(number) => braid_base::number::write_i64(scratch, number),
+        }
+    }
+
+    /// Length of the text in bytes.
+    pub fn len(self) -> usize {
+        self.bytes(&mut [0; 20]).len()
+    }
+
+    /// True for the empty string.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Locks held for a command, a queued transaction, or the whole world.
+pub struct Txn<'a> {
+    keyspace: &'a Keyspace,
+    /// The executing thread's context.
+    pub context: &'a mut Context,
+    keys: &'a [KeyRef<'a>],
+    held: Held<'a>,
+    hint: Cell<usize>,
+    db: u32,
+    now: i64,
+    /// False for clients that read without marking keys as used (CLIENT NO-TOUCH).
+    touches: bool,
+}
+
+impl<'a> Txn<'a> {
+    /// Takes the locks of all shards in which `keys` live.
+    #[inline]
+    pub fn lock(keyspace: &'a Keyspace, context: &'a mut Context, db: u32, now: i64, keys: &'a [KeyRef<'a>]) -> Self {
+        let held = match keys {
+            [] => Held::Nothing,
+            [only] => Held::One(keyspace.shard_of(only.hash), only.write),
+            several => lock_set(keyspace, several),
+        };
+        match &held {
+            Held::One(shard, write) => lock_shard(keyspace, context, *shard, *write),
+            Held::Many(shards) => {
+                for &(shard, write) in shards {
+                    lock_shard(keyspace, context, shard, write);
+                }
+            }
+            _ => {}
+        }
+        Txn { keyspace, context, keys, held, hint: Cell::new(0), db, now, touches: true }
+    }
+
+    /// Takes one shard for writing, whatever keys it has (active expiry).
+    pub(crate) fn lock_shard_exclusive(
+        keyspace: &'a Keyspace,
+        context: &'a mut Context,
+        shard: u32,
+        db: u32,
+        now: i64,
+    ) -> Self {
+        lock_shard(keyspace, context, shard, true);
+        Txn { keyspace, context, keys: &[], held: Held::One(shard, true), hint: Cell::new(0), db, now, touches: true }
+    }
+
+    /// Removes an entry that is past its expiry.
+    pub(crate) fn expire(&mut self, entry: Entry<'a>) {
+        let hash = self.keyspace.hash(entry.key());
+        self.remove_expired(hash, entry);
+    }
+
+    /// Takes all shards for reading.
+    pub fn lock_all_shared(keyspace: &'a Keyspace, context: &'a mut Context, db: u32, now: i64) -> Self {
+        for shard in 0..keyspace.shard_count() as u32 {
+            lock_shard(keyspace, context, shard, false);
+        }
+        Txn { keyspace, context, keys: &[], held: Held::AllShared, hint: Cell::new(0), db, now, touches: true }
+    }
+
+    /// Works on everything, with the world stopped.
+    pub fn world(keyspace: &'a Keyspace, context: &'a mut Context, world: World<'a>, db: u32, now: i64) -> Self {
+        Txn { keyspace, context, keys: &[], held: Held::World(world), hint: Cell::new(0), db, now, touches: true }
+    }
+
+    /// The keyspace.
+    #[inline]
+    pub fn keyspace(&self) -> &'a Keyspace {
+        self.keyspace
+    }
+
+    /// The proof that the world is stopped, if it is.
+    pub fn stopped_world(&self) -> Option<&World<'a>> {
+        match &self.held {
+            Held::World(world) => Some(world),
+            _ => None,
+        }
+    }
+
+    /// The database that keys are looked up in.
+    #[inline]
+    pub fn db(&self) -> u32 {
+        self.db
+    }
+
+    /// Chooses the database for what follows (SELECT inside a transaction; MOVE and COPY).
+    pub fn set_db(&mut self, db: u32) {
+        debug_assert!(db < self.keyspace.databases());
+        self.db = db;
+    }
+
+    /// Names the keys of the next command of a transaction; they must be within the lock set.
+    pub fn set_keys(&mut self, keys: &'a [KeyRef<'a>]) {
+        self.keys = keys;
+        self.hint.set(0);
+    }
+
+    /// Whether look-ups mark keys as used.
+    pub fn set_touches(&mut self, touches: bool) {
+        self.touches = touches;
+    }
+
+    /// The time of this command, ms since the Unix epoch. The same throughout.
+    #[inline]
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// The hash of a key of the lock set (found again by its place in memory, else computed).
+    #[inline]
+    fn hash(&self, key: &[u8]) -> u64 {
+        let same = |known: &KeyRef<'_>| std::ptr::eq(known.key.as_ptr(), key.as_ptr()) && known.key.len() == key.len();
+        let hint = self.hint.get();
+        if let Some(known) = self.keys.get(hint).filter(|known| same(known)) {
+            return known.hash;
+        }
+        if let Some(known) = self.keys.get(hint + 1).filter(|known| same(known)) {
+            self.hint.set(hint + 1);
+            return known.hash;
+        }
+        if let Some(known) = self.keys.first().filter(|known| same(known)) {
+            self.hint.set(0);
+            return known.hash;
+        }
+        self.keyspace.hash(key)
+    }
+
+    #[inline]
+    fn shard(&self, hash: u64, write: bool) -> &'a Shard {
+        let index = self.keyspace.shard_of(hash);
+        debug_assert!(self.covers(index, write), "a key outside of the command's lock set");
+        self.keyspace.shard(index)
+    }
+
+    fn covers(&self, index: u32, write: bool) -> bool {
+        match &self.held {
+            Held::Nothing => false,
+            Held::One(shard, exclusive) => *shard == index && (*exclusive || !write),
+            Held::Many(shards) => {
+                shards.iter().any(|&(shard, exclusive)| shard == index && (exclusive || !write))
+            }
+            Held::AllShared => !write,
+            Held::World(_) => true,
+        }
+    }
+
+    #[inline]
+    fn find(&self, key: &[u8]) -> Option<Entry<'_>> {
+        let hash = self.hash(key);
+        let table = self.shard(hash, false).table(self.db);
+        // SAFETY: the shard is held (asserted in debug builds).
+        unsafe { table.find(hash, self.keyspace.shard_bits(), key) }
+    }
+
+    /// The entry of a key, without marking it as used. Expired keys are absent.
+    #[inline]
+    pub fn peek(&self, key: &[u8]) -> Option<Entry<'_>> {
+        self.find(key).filter(|entry| !entry.is_expired(self.now))
+    }
+
+    /// The entry of a key that is there though past its expiry.
+    pub fn peek_expired(&self, key: &[u8]) -> Option<Entry<'_>> {
+        self.find(key).filter(|entry| entry.is_expired(self.now))
+    }
+
+    /// The entry of a key for reading: counts a hit or miss and marks the key as used.
+    #[inline]
+    pub fn read(&self, key: &[u8]) -> Option<Entry<'_>> {
+        let found = self.peek(key);
+        match found {
+            Some(entry) => {
+                self.context.counters.hits.add(1);
+                self.touch(entry);
+            }
+            None => self.context.counters.misses.add(1),
+        }
+        found
+    }
+
+    #[inline]
+    fn touch(&self, entry: Entry<'_>) {
+        if self.touches {
+            eviction::mark_used(self.keyspace, entry);
+        }
+    }
+
+    /// The string at a key.
+    #[inline]
+    pub fn string(&self, key: &[u8]) -> Result<Option<StringRef<'_>>, WrongType> {
+        let Some(entry) = self.read(key) else { return Ok(None) };
+        as_string(entry).map(Some)
+    }
+
+    /// The string at a key that is about to be changed: as [`Txn::string`], but neither counted nor marked as used (the change
+    /// does that).
+    #[inline]
+    pub fn string_for_change(&self, key: &[u8]) -> Result<Option<StringRef<'_>>, WrongType> {
+        self.peek(key).map(as_string).transpose()
+    }
+
+    /// The collection of type `T` at a key, for reading.
+    pub fn read_as<'s, T: Typed<'s>>(&'s self, key: &[u8]) -> Result<Option<&'s T>, WrongType> {
+        let Some(entry) = self.read(key) else { return Ok(None) };
+        match entry.value() {
+            ValueRef::Object(object) => T::from_ref(object).map(Some).ok_or(WrongType),
+            _ => Err(WrongType),
+        }
+    }
+
+    /// The entry of a key that is about to be written: an expired one is removed first. Marks the key as used.
+    #[inline]
+    pub fn write(&mut self, key: &[u8]) -> Option<Entry<'_>> {
+        let hash = self.hash(key);
+        let entry = self.find_live(hash, key)?;
+        self.touch(entry);
+        self.before_change(entry);
+        Some(entry)
+    }
+
+    /// The collection of type `T` at a key, for writing. Call [`Txn::changed`] after changing it, and
+    /// [`Txn::delete`] when it became empty.
+    pub fn write_as<'s, T: Typed<'s>>(&'s mut self, key: &[u8]) -> Result<Option<&'s mut T>, WrongType> {
+        let Some(entry) = self.write(key) else { return Ok(None) };
+        if entry.value_type() != T::TYPE {
+            return Err(WrongType);
+        }
+        // SAFETY: `write` asserts the exclusive lock; the result borrows the transaction, so it is the only reference.
+        Ok(Some(unsafe { entry.object_mut::<T>() }))
+    }
+
+    /// As [`Txn::write_as`], making the collection with `make` if the key is absent.
+    pub fn write_or_create<'s, T: Typed<'s>>(
+        &'s mut self,
+        key: &[u8],
+        make: impl FnOnce() -> T,
+    ) -> Result<&'s mut T, WrongType> {
+        let hash = self.hash(key);
+        let entry = match self.find_live(hash, key) {
+            Some(entry) => {
+                let entry = self.unbound(entry);
+                self.touch(entry);
+                self.before_change(entry);
+                entry
+            }
+            None => {
+                let clock = eviction::new_clock(self.keyspace);
+                let entry = Entry::allocate(key, Value::Object(make().into_object()), None, clock);
+                self.insert_new(hash, entry);
+                entry
+            }
+        };
+        if entry.value_type() != T::TYPE {
+            return Err(WrongType);
+        }
+        // SAFETY: the shard is held exclusively; the result borrows the transaction, so it is the only reference.
+        Ok(unsafe { entry.object_mut::<T>() })
+    }
+
+    /// The same entry with a lifetime of its own, so that the transaction can be changed while it is at hand.
+    #[inline]
+    fn unbound<'e>(&self, entry: Entry<'_>) -> Entry<'e> {
+        // SAFETY: the entry is linked; callers use the result before they unlink and retire it.
+        unsafe { Entry::from_address(entry.address()) }
+    }
+
+    /// The entry of a key under its exclusive lock, if not expired; an expired one is removed.
+    #[inline]
+    fn find_live(&mut self, hash: u64, key: &[u8]) -> Option<Entry<'a>> {
+        let table = self.shard(hash, true).table(self.db);
+        // SAFETY: the shard is held exclusively (asserted in debug builds).
+        let entry = unsafe { table.find(hash, self.keyspace.shard_bits(), key) }?;
+        if entry.is_expired(self.now) {
+            self.remove_expired(hash, entry);
+            return None;
+        }
+        Some(entry)
+    }
+
+    fn remove_expired(&mut self, hash: u64, entry: Entry<'a>) {
+        self.context.counters.expired.add(1);
+        self.before_change(entry);
+        self.changed_hash(hash, entry.key());
+        self.unlink(hash, entry);
+    }
+
+    /// Every change of an entry comes through here while its old form is still in place. What wants to keep old forms (a
+    /// snapshot in progress) hooks in here and nowhere else.
+    #[inline]
+    fn before_change(&self, entry: Entry<'_>) {
+        debug_assert!(self.covers(self.keyspace.shard_of(self.keyspace.hash(entry.key())), true));
+    }
+
+    /// Tells watchers that a key changed, and counts the change. Setting, deleting, renaming and expiring do
+    /// this themselves; call it after changing a collection in place.
+    #[inline]
+    pub fn changed(&mut self, key: &[u8]) {
+        let hash = self.hash(key);
+        self.changed_hash(hash, key);
+        self.context.counters.dirty.add(1);
+    }
+
+    #[inline]
+    fn changed_hash(&self, hash: u64, key: &[u8]) {
+        let shard = self.shard(hash, true);
+        if !shard.watchers.is_empty() {
+            // SAFETY: the shard is held exclusively.
+            unsafe { shard.watchers.touch(self.db, key) };
+        }
+    }
+
+    fn insert_new(&mut self, hash: u64, entry: Entry<'_>) {
+        let keyspace = self.keyspace;
+        let table = self.shard(hash, true).table(self.db);
+        let rehash = |key: &[u8]| keyspace.hash(key);
+        // SAFETY: the shard is held exclusively, and the entry is new.
+        unsafe { table.insert(hash, keyspace.shard_bits(), entry, &mut self.context.limbo, &rehash) };
+    }
+
+    fn unlink(&mut self, hash: u64, entry: Entry<'a>) {
+        let table = self.shard(hash, true).table(self.db);
+        // SAFETY: the shard is held exclusively; the entry is linked, and retired once.
+        unsafe {
+            table.remove(hash, self.keyspace.shard_bits(), entry, &mut self.context.limbo);
+            self.context.limbo.retire_entry(entry);
+        }
+    }
+
+    /// Sets a key to a value, whatever it held before.
+    #[inline]
+    pub fn set(&mut self, key: &[u8], value: Value<'_>, expiry: Expiry) {
+        let hash = self.hash(key);
+        let old = self.find_live(hash, key);
+        self.store(hash, old, key, value, expiry);
+        self.changed_hash(hash, key);
+        self.context.counters.dirty.add(1);
+    }
+
+    /// Puts a value at a key whose living entry, if it has one, is `old`. Tells nobody.
+    #[inline]
+    fn store(&mut self, hash: u64, old: Option<Entry<'a>>, key: &[u8], value: Value<'_>, expiry: Expiry) {
+        let Some(old) = old else {
+            let at = if let Expiry::At(at) = expiry { Some(at) } else { None };
+            let entry = Entry::allocate(key, value, at, eviction::new_clock(self.keyspace));
+            self.insert_new(hash, entry);
+            return;
+        };
+        self.before_change(old);
+        self.touch(old);
+        let at = match expiry {
+            Expiry::Keep => old.expiry(),
+            Expiry::Clear => None,
+            Expiry::At(at) => Some(at),
+        };
+        if at.is_some() == old.has_expiry() && old.overwrite(&value) {
+            if let Some(at) = at.filter(|_| expiry != Expiry::Keep) {
+                self.change_expiry_in_place(hash, old, at);
+            }
+        } else {
+            let new = Entry::allocate(key, value, at, old.clock());
+            let table = self.shard(hash, true).table(self.db);
+            // SAFETY: the shard is held exclusively; `old` is linked, replaced and retired once.
+            unsafe {
+                table.replace(hash, self.keyspace.shard_bits(), old, new);
+                self.context.limbo.retire_entry(old);
+            }
+        }
+    }
+
+    /// Adds to the integer at a key (a missing key counts as 0) and returns the sum. An integer-encoded one changes in place;
+    /// keeps the expiry.
+    #[inline]
+    pub fn increment(&mut self, key: &[u8], by: i64) -> Result<i64, IncrementError> {
+        let hash = self.hash(key);
+        let old = self.find_live(hash, key);
+        let number = match old {
+            None => 0,
+            Some(entry) => match entry.integer() {
+                Some(number) => number,
+                // Text that was edited in place may still be a number.
+                None => match entry.value() {
+                    ValueRef::Bytes(bytes) => braid_base::number::parse_i64(bytes),
+                    ValueRef::Blob(blob) => braid_base::number::parse_i64(blob),
+                    ValueRef::Integer(number) => Some(number),
+                    ValueRef::Object(_) => return Err(IncrementError::WrongType),
+                }
+                .ok_or(IncrementError::NotAnInteger)?,
+            },
+        };
+        let sum = number.checked_add(by).ok_or(IncrementError::Overflow)?;
+        self.store(hash, old, key, Value::Integer(sum), Expiry::Keep);
+        self.changed_hash(hash, key);
+        self.context.counters.dirty.add(1);
+        Ok(sum)
+    }
+
+    fn change_expiry_in_place(&self, hash: u64, entry: Entry<'_>, at: i64) {
+        entry.set_expiry(at);
+        let table = self.shard(hash, true).table(self.db);
+        // SAFETY: the shard is held exclusively; the entry is linked.
+        unsafe { table.expiry_changed(hash, self.keyspace.shard_bits(), entry) };
+    }
+
+    /// Puts a collection at a key, whatever it held before.
+    pub fn set_object(&mut self, key: &[u8], object: Object, expiry: Expiry) {
+        self.set(key, Value::Object(object), expiry);
+    }
+
+    /// Deletes a key. False if it was not there (or expired).
+    pub fn delete(&mut self, key: &[u8]) -> bool {
+        let hash = self.hash(key);
+        let removed = self.discard(hash, key);
+        self.context.counters.dirty.add(u64::from(removed));
+        removed
+    }
+
+    /// Removes a key without counting a change to the dataset (it is part of another).
+    fn discard(&mut self, hash: u64, key: &[u8]) -> bool {
+        let Some(entry) = self.find_live(hash, key) else { return false };
+        self.before_change(entry);
+        self.unlink(hash, entry);
+        self.changed_hash(hash, key);
+        true
+    }
+
+    /// Sets or clears a key's expiry. False if the key is not there. Clearing what is not set changes nothing.
+    pub fn set_expiry(&mut self, key: &[u8], at: Option<i64>) -> bool {
+        let hash = self.hash(key);
+        let Some(entry) = self.find_live(hash, key) else { return false };
+        self.before_change(entry);
+        match (at, entry.has_expiry()) {
+            (Some(at), true) => self.change_expiry_in_place(hash, entry, at),
+            (None, false) => return true,
+            _ => {
+                // SAFETY: exclusive; the old entry becomes a shell here and is retired as one.
+                unsafe {
+                    let new = entry.move_to(entry.key(), at);
+                    let table = self.shard(hash, true).table(self.db);
+                    table.replace(hash, self.keyspace.shard_bits(), entry, new);
+                    self.context.limbo.retire_shell(entry);
+                }
+            }
+        }
+        self.changed_hash(hash, key);
+        self.context.counters.dirty.add(1);
+        true
+    }
+
+    /// Changes the access clock of a key (RESTORE IDLETIME and FREQ).
+    pub fn set_clock(&mut self, key: &[u8], clock: u32) {
+        if let Some(entry) = self.peek(key) {
+            entry.set_clock(clock);
+        }
+    }
+
+    /// Moves the value (with its expiry) from a key of this database to a key of database `to_db`, where it replaces what was there.
+    /// The source must exist.
+    pub fn rename(&mut self, from: &[u8], to_db: u32, to: &[u8]) -> bool {
+        let (from_db, from_hash) = (self.db, self.hash(from));
+        let Some(entry) = self.find_live(from_hash, from) else { return false };
+        if from_db == to_db && from == to {
+            // The same key: removing what the target held would remove the source.
+            return true;
+        }
+        self.before_change(entry);
+        self.db = to_db;
+        let to_hash = self.hash(to);
+        self.discard(to_hash, to);
+        // SAFETY: exclusive; the old entry is unlinked below and retired as a shell.
+        let moved = unsafe { entry.move_to(to, entry.expiry()) };
+        self.insert_new(to_hash, moved);
+        self.changed_hash(to_hash, to);
+        self.db = from_db;
+        let table = self.shard(from_hash, true).table(from_db);
+        // SAFETY: as above.
+        unsafe {
+            table.remove(from_hash, self.keyspace.shard_bits(), entry, &mut self.context.limbo);
+            self.context.limbo.retire_shell(entry);
+        }
+        self.changed_hash(from_hash, from);
+        self.context.counters.dirty.add(1);
+        true
+    }
+
+    /// Copies the value (with its expiry) to a key of database `to_db`, where it replaces what was there.
+    pub fn copy(&mut self, from: &[u8], to_db: u32, to: &[u8]) -> bool {
+        let Some(entry) = self.read(from) else { return false };
+        if self.db == to_db && from == to {
+            return true;
+        }
+        let entry: Entry<'_> = self.unbound(entry);
+        let expiry = entry.expiry().map_or(Expiry::Clear, Expiry::At);
+        let value = match entry.value() {
+            ValueRef::Bytes(bytes) => Value::Bytes { bytes, raw: entry.is_raw() },
+            ValueRef::Integer(number) => Value::Integer(number),
+            ValueRef::Blob(blob) => Value::Blob(blob.clone()),
+            ValueRef::Object(object) => Value::Object(object.duplicate()),
+        };
+        let from_db = std::mem::replace(&mut self.db, to_db);
+        self.set(to, value, expiry);
+        self.db = from_db;
+        true
+    }
+
+    /// Edits a string in place: grows it with zero bytes to at least `len` (a missing key counts as empty), passes all of it
+    /// and its length before to `edit`, and stores it as `raw`. `edit` returns, beside its result, how many changes it made;
+    /// with 0 nobody is told of a change. Keeps the expiry.
+    pub fn edit_string<R>(
+        &mut self,
+        key: &[u8],
+        len: usize,
+        edit: impl FnOnce(&mut [u8], usize) -> (R, u64),
+    ) -> Result<R, WrongType> {
+        const SMALL: usize = 64;
+        let hash = self.hash(key);
+        let entry = self.find_live(hash, key);
+        let mut scratch = [0; 20];
+        let current = entry.map(as_string).transpose()?.unwrap_or(StringRef::Bytes(b""));
+        let (result, changes) = if let (StringRef::Blob(_), Some(entry)) = (current, entry) {
+            self.before_change(entry);
+            self.touch(entry);
+            // SAFETY: exclusive, and the only reference from here on.
+            let blob = unsafe { entry.blob_mut() }.expect("a blob");
+            let old_len = blob.len();
+            grow_blob(blob, len);
+            edit(blob.make_mut(), old_len)
+        } else {
+            let current = current.bytes(&mut scratch);
+            let new_len = len.max(current.len());
+            if new_len <= SMALL || (new_len <= EMBEDDED_MAX && new_len == current.len()) {
+                let mut bytes = SmallVec::<[u8; EMBEDDED_MAX]>::from_slice(current);
+                bytes.resize(new_len, 0);
+                let edited = edit(&mut bytes, current.len());
+                self.store(hash, entry, key, Value::Bytes { bytes: &bytes, raw: true }, Expiry::Keep);
+                edited
+            } else {
+                let mut blob = Blob::with_capacity(grown_capacity(new_len));
+                blob.extend_from_slice(current);
+                blob.resize_zeroed(new_len);
+                let edited = edit(blob.make_mut(), current.len());
+                self.store(hash, entry, key, Value::Blob(blob), Expiry::Keep);
+                edited
+            }
+        };
+        if changes > 0 {
+            self.changed_hash(hash, key);
+            self.context.counters.dirty.add(changes);
+        }
+        Ok(result)
+    }
+
+    /// Watches a key for the client that owns `flag`. A key that is past its expiry is removed first: its removal later on
+    /// must not count as a change. Returns whether the key is there but past its expiry (thus always false).
+    pub fn watch(&mut self, key: &[u8], flag: &Arc<AtomicBool>) -> bool {
+        let hash = self.hash(key);
+        self.find_live(hash, key);
+        let shard = self.shard(hash, true);
+        // SAFETY: the shard is held exclusively.
+        unsafe { shard.watchers.add(self.db, key, flag) };
+        self.peek_expired(key).is_some()
+    }
+
+    /// Stops watching a key.
+    pub fn unwatch(&mut self, key: &[u8], flag: &Arc<AtomicBool>) {
+        let hash = self.hash(key);
+        // SAFETY: the shard is held exclusively.
+        unsafe { self.shard(hash, true).watchers.remove(self.db, key, flag) };
+    }
+
+    /// Calls `visit` with every entry of the current database that is not expired, shard by shard. All shards must be held.
+    pub fn for_each(&self, mut visit: impl FnMut(Entry<'_>)) {
+        debug_assert!(matches!(self.held, Held::AllShared | Held::World(_)));
+        for shard in self.keyspace.shards() {
+            // SAFETY: all shards are held.
+            unsafe {
+                shard.table(self.db).for_each(|entry| {
+                    if !entry.is_expired(self.now) {
+                        visit(entry);
+                    }
+                });
+            }
+        }
+    }
+
+    /// Fetches what look-ups of these keys need into the cache, all at once.
+    pub fn prefetch(keyspace: &Keyspace, db: u32, keys: &[KeyRef<'_>]) {
+        for key in keys {
+            keyspace.prefetch_bucket(db, key.hash);
+        }
+        for key in keys {
+            keyspace.prefetch_entry(db, key.hash);
+        }
+    }
+}
+
+impl Drop for Txn<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        match &self.held {
+            Held::One(shard, write) => unlock_shard(self.keyspace, *shard, *write),
+            Held::Many(shards) => {
+                for &(shard, write) in shards {
+                    unlock_shard(self.keyspace, shard, write);
+                }
+            }
+            Held::AllShared => {
+                for shard in 0..self.keyspace.shard_count() as u32 {
+                    unlock_shard(self.keyspace, shard, false);
+                }
+            }
+            Held::Nothing | Held::World(_) => {}
+        }
+    }
+}
+
+#[inline]
+fn lock_shard(keyspace: &Keyspace, context: &Context, shard: u32, write: bool) {
+    if cfg!(feature = "no-locks") {
+        return;
+    }
+    let lock = &keyspace.shard(shard).lock;
+    let waited = if write { lock.lock_exclusive() } else { lock.lock_shared() };
+    if waited {
+        context.counters.contended.add(1);
+    }
+}
+
+#[inline]
+fn unlock_shard(keyspace: &Keyspace, shard: u32, write: bool) {
+    if cfg!(feature = "no-locks") {
+        return;
+    }
+    let lock = &keyspace.shard(shard).lock;
+    if write { lock.unlock_exclusive() } else { lock.unlock_shared() }
+}
+
+fn lock_set<'a>(keyspace: &Keyspace, keys: &[KeyRef<'_>]) -> Held<'a> {
+    let mut shards: SmallVec<[(u32, bool); 8]> =
+        keys.iter().map(|key| (keyspace.shard_of(key.hash), key.write)).collect();
+    shards.sort_unstable();
+    // Of several keys in one shard, the exclusive one sorts last and decides.
+    let mut kept: usize = 0;
+    for at in 0..shards.len() {
+        if at + 1 < shards.len() && shards[at + 1].0 == shards[at].0 {
+            continue;
+        }
+        shards[kept] = shards[at];
+        kept += 1;
+    }
+    shards.truncate(kept);
+    Held::Many(shards)
+}
+
+fn as_string(entry: Entry<'_>) -> Result<StringRef<'_>, WrongType> {
+    match entry.value() {
+        ValueRef::Bytes(bytes) => Ok(StringRef::Bytes(bytes)),
+        ValueRef::Integer(number) => Ok(StringRef::Integer(number)),
+        ValueRef::Blob(blob) => Ok(StringRef::Blob(blob)),
+        ValueRef::Object(_) => Err(WrongType),
+    }
+}
+
+/// Room for a string that was grown to `len` bytes: as much again, but at most 1 MiB more, so that repeated appends stay cheap.
+fn grown_capacity(len: usize) -> usize {
+    len.saturating_add(len.min(1 << 20))
+}
+
+/// Grows a blob to `len` bytes of content, if it is shorter.
+fn grow_blob(blob: &mut Blob, len: usize) {
+    if len > blob.len() {
+        if len > blob.capacity() {
+            blob.reserve_exact(grown_capacity(len) - blob.len());
+        }
+        blob.resize_zeroed(len);
+    }
+}
+
+impl Keyspace {
+    /// Reads a short string without taking any lock. `reserve` is asked for room of the string's length at most once; its content only
+    /// counts when the outcome is [`Optimistic::Copied`].
+    #[inline]
+    pub fn read_optimistic<'r>(
+        &self,
+        context: &Context,
+        db: u32,
+        now: i64,
+        key: &KeyRef<'_>,
+        reserve: impl FnOnce(usize) -> &'r mut [u8],
+    ) -> Optimistic {
+        let shard = self.shard(self.shard_of(key.hash));
+        let Some(version) = shard.lock.begin() else { return Optimistic::Failed };
+        // SAFETY: executing threads are inside the gate, so what is found is not freed; the version is checked below.
+        let found = unsafe { shard.table(db).find(key.hash, self.shard_bits(), key.key) };
+        let outcome = match found.filter(|entry| !entry.is_expired(now)) {
+            None => Optimistic::Missing,
+            Some(entry) => {
+                let outcome = if let Some(len) = entry.embedded_len() {
+                    entry.copy_embedded_racy(reserve(len));
+                    Optimistic::Copied
+                } else if let Some(number) = entry.integer() {
+                    Optimistic::Integer(number)
+                } else {
+                    return Optimistic::Failed;
+                };
+                if shard.lock.unchanged(version) {
+                    eviction::mark_used(self, entry);
+                    context.counters.hits.add(1);
+                    return outcome;
+                }
+                Optimistic::Failed
+            }
+        };
+        if outcome == Optimistic::Failed || !shard.lock.unchanged(version) {
+            context.counters.optimistic_failures.add(1);
+            return Optimistic::Failed;
+        }
+        context.counters.misses.add(1);
+        outcome
+    }
+}
+
+impl Type {
+    /// The type of a key's value, if the key is there.
+    pub fn of(txn: &Txn<'_>, key: &[u8]) -> Option<Type> {
+        txn.peek(key).map(Entry::value_type)
+    }
+}
+
+/// Raised when a watched key changed.
+pub fn new_watch_flag() -> Arc<AtomicBool> {
+    Arc::new(AtomicBool::new(false))
+}
+
+/// True once a watched key changed.
+pub fn is_raised(flag: &AtomicBool) -> bool {
+    flag.load(Relaxed)
+}

@@ -1,0 +1,40 @@
+//! Binding threads to processors.
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+/// A list such as `0-3,8:12:2` (ranges, with steps behind a second colon or as `0-6:2`), as in the configuration.
+pub fn parse_list(text: &str) -> Option<Vec<usize>> {
+    let mut processors = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let [first, last, step]: [usize; 3] = [first.parse().ok()?, last.parse().ok()?, step.parse().ok()?];
+        if step == 0 || last < first || last >= CpuSet::MAX_CPU {
+            return None;
+        }
+        processors.extend((first..=last).step_by(step));
+    }
+    Some(processors)
+}
+
+/// Binds the calling thread to these processors. False if the system refuses.
+pub fn bind_thread(processors: &[usize]) -> bool {
+    let mut set = CpuSet::new();
+    processors.iter().for_each(|&processor| set.set(processor));
+    sched_setaffinity(None, &set).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_list;
+
+    #[test]
+    fn lists_have_ranges_and_steps() {
+        assert_eq!(parse_list("0-3"), Some(vec![0, 1, 2, 3]));
+        assert_eq!(parse_list("1,3,5-9:2"), Some(vec![1, 3, 5, 7, 9]));
+        assert_eq!(parse_list(""), Some(vec![]));
+        for wrong in ["x", "3-1", "0-4:0", "1-", "99999999"] {
+            assert_eq!(parse_list(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Sockets, listeners, the poller and processor affinity; knows nothing of requests or commands.
+
+pub mod affinity;
+pub mod listener;
+pub mod poller;

@@ -1,0 +1,110 @@
+//! Listening and accepting: TCP over IPv4 and IPv6, and unix sockets.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+
+/// A socket that connections come in on.
+pub struct Listener {
+    socket: Socket,
+    /// A unix socket's file, removed at the end.
+    path: Option<PathBuf>,
+}
+
+/// A connection that came in.
+pub struct Connection {
+    pub socket: OwnedFd,
+    /// None for unix sockets.
+    pub peer: Option<SocketAddr>,
+    pub local: Option<SocketAddr>,
+}
+
+impl Listener {
+    /// Listens on an address such as `127.0.0.1`, `::1`, `*` (all IPv4) or `::*` (all IPv6).
+    pub fn tcp(address: &str, port: u16, backlog: u32) -> io::Result<Listener> {
+        let host = match address {
+            "*" => "0.0.0.0",
+            "::*" => "::",
+            other => other,
+        };
+        let address = (host, port).to_socket_addrs()?.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+        Ok(Listener { socket, path: None })
+    }
+
+    /// Listens on a unix socket, replacing a file left behind; `mode` are its permissions, 0 = as the umask has it.
+    pub fn unix(path: &Path, mode: u32, backlog: u32) -> io::Result<Listener> {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&SockAddr::unix(path)?)?;
+        if mode != 0 {
+            std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+        }
+        socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+        Ok(Listener { socket, path: Some(path.to_owned()) })
+    }
+
+    /// True for a unix socket.
+    pub fn is_unix(&self) -> bool {
+        self.path.is_some()
+    }
+
+    /// The unix socket's file.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// The port that is listened on (the system's choice if 0 was asked for).
+    pub fn port(&self) -> Option<u16> {
+        self.socket.local_addr().ok()?.as_socket().map(|address| address.port())
+    }
+
+    /// The next connection, not blocking; `WouldBlock` when there is none.
+    pub fn accept(&self) -> io::Result<Connection> {
+        let (socket, peer) = self.socket.accept()?;
+        socket.set_nonblocking(true)?;
+        let local = socket.local_addr().ok().and_then(|address| address.as_socket());
+        let peer = peer.as_socket();
+        if peer.is_some() {
+            socket.set_tcp_nodelay(true)?;
+        }
+        Ok(Connection { socket: socket.into(), peer, local })
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // Gone already is as good.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Has the kernel probe a silent connection after `seconds` (and give up after three more thirds of that).
+pub fn set_keepalive(socket: &OwnedFd, seconds: u32) -> io::Result<()> {
+    let interval = Duration::from_secs(u64::from((seconds / 3).max(1)));
+    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(seconds.into())).with_interval(interval).with_retries(3);
+    socket2::SockRef::from(socket).set_tcp_keepalive(&keepalive)
+}

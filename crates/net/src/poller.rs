@@ -1,0 +1,92 @@
+//! The poller: epoll, level-triggered.
+//!
+//! Level-triggered, so that a loop may stop reading a socket at any point and is told again next time.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::Timespec;
+
+/// What a registered descriptor is polled for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interest {
+    Read,
+    ReadWrite,
+}
+
+impl Interest {
+    fn flags(self) -> EventFlags {
+        match self {
+            Interest::Read => EventFlags::IN,
+            Interest::ReadWrite => EventFlags::IN | EventFlags::OUT,
+        }
+    }
+}
+
+/// One ready descriptor.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// As given at registration.
+    pub token: u64,
+    pub readable: bool,
+    pub writable: bool,
+}
+
+/// An epoll instance with room for the events of one wait.
+pub struct Poller {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+}
+
+/// Events taken by one wait; more are reported by the next.
+const EVENTS: usize = 1024;
+
+impl Poller {
+    /// A new poller. Fails when the process is out of descriptors.
+    pub fn new() -> io::Result<Poller> {
+        Ok(Poller { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(EVENTS) })
+    }
+
+    /// Begins to watch a descriptor.
+    pub fn add(&self, descriptor: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, descriptor, EventData::new_u64(token), interest.flags())?)
+    }
+
+    /// Changes what a descriptor is watched for.
+    pub fn modify(&self, descriptor: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, descriptor, EventData::new_u64(token), interest.flags())?)
+    }
+
+    /// Ends watching a descriptor.
+    pub fn remove(&self, descriptor: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, descriptor)?)
+    }
+
+    /// Waits until something is ready or the time is over; no timeout waits for ever. An interrupted wait is an empty one.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        self.events.clear();
+        let timeout = timeout.map(|time| Timespec {
+            tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        });
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
+            Ok(count) => Ok(count),
+            Err(rustix::io::Errno::INTR) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// One of the events of the last wait.
+    pub fn event(&self, index: usize) -> Event {
+        let event = &self.events[index];
+        let flags = event.flags;
+        let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);
+        Event {
+            token: event.data.u64(),
+            readable: broken || flags.contains(EventFlags::IN),
+            writable: broken || flags.contains(EventFlags::OUT),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Text of doubles as Redis 7.2 and later and Valkey write them.
+//!
+//! The digits are the fewest that read back as the same double. Where they go follows the rules of those
+//! servers, which differ from what number formatters usually do; with `n` digits and the last one worth
+//! `10^k`:
+//! - `k >= 0` and at most 7 zeros to add: all digits, then the zeros (`71662779439830360000`);
+//! - `k < 0`, and either `k > -7` or the first digit is worth between `10^-3` and `10^3`: a decimal point
+//!   (`0.000001`, `3.3333333333333335`);
+//! - otherwise an exponent (`1.649621036435732e+4`, `1e-7`, `1e+21`).
+//!
+//! Whole numbers up to 2^62 never come to that: they are written as integers.
+//!
+//! One difference remains: those servers compute digits with Grisu2, which for about one double in a thousand
+//! finds one digit more than needed, or another last digit (`99999999999999990000000` for 1e23). Both read
+//! back the same.
+
+use crate::decimal::{DECIMAL_LEN_MAX, write_signed};
+
+/// The longest text is `-2.2250738585072014e-308`, or about as long with zeros.
+const TEXT_LEN_MAX: usize = 32;
+
+/// The text of one double.
+pub(crate) struct DoubleText {
+    bytes: [u8; TEXT_LEN_MAX],
+    len: usize,
+}
+
+impl DoubleText {
+    pub(crate) fn new(value: f64) -> DoubleText {
+        // Up to here every whole double converts to i64 and back exactly.
+        const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
+        let mut text = DoubleText { bytes: [0; TEXT_LEN_MAX], len: 0 };
+        if value.is_nan() {
+            text.put(b"nan");
+        } else if value.is_infinite() {
+            text.put(if value > 0.0 { b"inf" } else { b"-inf" });
+        } else if value == 0.0 {
+            text.put(if value.is_sign_negative() { b"-0" } else { b"0" });
+        } else if value.abs() <= WHOLE_MAX && value.trunc() == value {
+            let mut digits = [0; DECIMAL_LEN_MAX];
+            let len = write_signed(value as i64, &mut digits);
+            text.put(&digits[..len]);
+        } else {
+            text.put_shortest(value);
+        }
+        text
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    fn put_zeros(&mut self, count: usize) {
+        self.bytes[self.len..self.len + count].fill(b'0');
+        self.len += count;
+    }
+
+    fn put_shortest(&mut self, value: f64) {
+        let mut buffer = zmij::Buffer::new();
+        let digits = Digits::read(buffer.format_finite(value.abs()));
+        let (all, last_power) = (digits.as_slice(), digits.last_power);
+        let first_power = last_power + all.len() as i32 - 1;
+        if value < 0.0 {
+            self.put(b"-");
+        }
+        if (0..=7).contains(&last_power) {
+            self.put(all);
+            self.put_zeros(last_power as usize);
+        } else if last_power < 0 && (last_power > -7 || first_power.abs() < 4) {
+            if first_power < 0 {
+                self.put(b"0.");
+                self.put_zeros(first_power.unsigned_abs() as usize - 1);
+                self.put(all);
+            } else {
+                let (whole, fraction) = all.split_at(first_power as usize + 1);
+                self.put(whole);
+                self.put(b".");
+                self.put(fraction);
+            }
+        } else {
+            self.put(&all[..1]);
+            if all.len() > 1 {
+                self.put(b".");
+                self.put(&all[1..]);
+            }
+            self.put(if first_power < 0 { b"e-" } else { b"e+" });
+            let mut exponent = [0; DECIMAL_LEN_MAX];
+            let len = write_signed(i64::from(first_power.abs()), &mut exponent);
+            self.put(&exponent[..len]);
+        }
+    }
+}
+
+/// The significant digits of a positive double, without zeros at either end.
+struct Digits {
+    bytes: [u8; TEXT_LEN_MAX],
+    len: usize,
+    /// The last digit is worth 10 to this power.
+    last_power: i32,
+}
+
+impl Digits {
+    /// Reads what a number formatter wrote: digits, perhaps with a point, perhaps with an exponent.
+    fn read(text: &str) -> Digits {
+        let mut digits = Digits { bytes: [0; TEXT_LEN_MAX], len: 0, last_power: 0 };
+        let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let mut fraction = false;
+        for byte in mantissa.bytes() {
+            match byte {
+                b'.' => fraction = true,
+                b'0' if digits.len == 0 => digits.last_power -= i32::from(fraction),
+                b'0'..=b'9' if digits.len < TEXT_LEN_MAX => {
+                    digits.bytes[digits.len] = byte;
+                    digits.len += 1;
+                    digits.last_power -= i32::from(fraction);
+                }
+                _ => debug_assert!(false, "a double was formatted in an unknown way: {text}"),
+            }
+        }
+        while digits.len > 1 && digits.bytes[digits.len - 1] == b'0' {
+            digits.len -= 1;
+            digits.last_power += 1;
+        }
+        digits.last_power += exponent.strip_prefix('+').unwrap_or(exponent).parse::<i32>().unwrap_or(0);
+        digits
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(value: f64, text: &str) {
+        assert_eq!(std::str::from_utf8(DoubleText::new(value).as_bytes()), Ok(text));
+    }
+
+    /// Pairs seen from Redis 8.0.6 and Valkey 9.1.2, which agree on all of them.
+    #[test]
+    fn the_layout_is_that_of_the_stock_servers() {
+        check(0.1, "0.1");
+        check(1.0 / 3.0, "0.3333333333333333");
+        check(123456.789, "123456.789");
+        check(1e-5, "0.00001");
+        check(1e-6, "0.000001");
+        check(1e-7, "1e-7");
+        check(1.5e-7, "1.5e-7");
+        check(0.000123, "0.000123");
+        check(0.00012345678901234567, "1.2345678901234567e-4");
+        check(-0.0009212699695217657, "-9.212699695217657e-4");
+        check(16496.21036435732, "1.649621036435732e+4");
+        check(151984.53466050475, "1.5198453466050475e+5");
+        check(-3352868541.4092593, "-3.3528685414092593e+9");
+        check(4e18, "4000000000000000000");
+        check(4.7e18, "4.7e+18");
+        check(2f64.powi(62), "4611686018427387904");
+        check(-(2f64.powi(62)), "-4611686018427387904");
+        check(4611686018427388928.0, "4611686018427389000");
+        check(2f64.powi(63), "9223372036854776000");
+        check(1e19, "1e+19");
+        check(1.2345e19, "1.2345e+19");
+        check(7.166277943983036e19, "71662779439830360000");
+        check(-1.782181656534274e21, "-1782181656534274000000");
+        check(2.1459414347414834e23, "214594143474148340000000");
+        check(1e21, "1e+21");
+        check(1.7976931348623157e308, "1.7976931348623157e+308");
+        check(-2.2250738585072014e-308, "-2.2250738585072014e-308");
+        check(5e-324, "5e-324");
+    }
+
+    #[test]
+    fn special_and_whole_values() {
+        check(f64::NAN, "nan");
+        check(f64::INFINITY, "inf");
+        check(f64::NEG_INFINITY, "-inf");
+        check(0.0, "0");
+        check(-0.0, "-0");
+        check(3.0, "3");
+        check(-1e15, "-1000000000000000");
+    }
+
+    proptest! {
+        #[test]
+        fn any_double_reads_back_the_same(bits: u64) {
+            let value = f64::from_bits(bits);
+            let text = DoubleText::new(value);
+            let back: f64 = std::str::from_utf8(text.as_bytes()).unwrap().parse().unwrap();
+            prop_assert!(back == value || value.is_nan() && back.is_nan(), "{value:?}");
+        }
+
+        #[test]
+        fn usual_scores_read_back_the_same(whole in -1_000_000_000i64..1_000_000_000, power in -40i32..40) {
+            let value = whole as f64 * 10f64.powi(power);
+            let text = DoubleText::new(value);
+            let back: f64 = std::str::from_utf8(text.as_bytes()).unwrap().parse().unwrap();
+            prop_assert_eq!(back, value);
+        }
+    }
+}

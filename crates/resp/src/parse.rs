@@ -1,0 +1,467 @@
+//! The request parser. HOT PATH: no allocation, no syscalls, no logging for requests that arrive whole.
+//!
+//! A request is `*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n`, or an inline line (see [`crate::inline`]). The
+//! parser copies nothing: it names each argument by a [`Span`] of the buffer it was given.
+//!
+//! Flow: [`RequestParser::next`] first tries the shape that nearly every request has (up to nine arguments,
+//! all of them there) in one pass with no state. Anything else goes through `resume`, which knows every rule
+//! and where it stopped:
+//! - a short request that is not whole yet is forgotten and parsed again later, since remembering it would
+//!   cost an allocation;
+//! - past [`KEEP_PLACE_MIN`] bytes the place is kept, so a request in many pieces costs linear time;
+//! - a big argument is handed to the caller, who receives it into memory of its own.
+//!
+//! The rules (limits, what ends a line, error texts) are those of Redis 7.2, byte for byte, with its
+//! oddities: a line ends at `\r` and whatever byte follows; the two bytes behind an argument are not looked
+//! at; a NUL byte in a line hides its end. One thing is stricter: a line above 64 KiB is refused however it
+//! arrives, while Redis may accept one that happens to come in a single read. So what a stream means never
+//! depends on its pieces.
+//!
+//! What must never happen: a panic on any input, a position behind the buffer, memory reserved for announced
+//! counts.
+
+use crate::error::ProtocolError;
+use crate::inline::split_words;
+use std::ops::Range;
+
+/// Longest line (counts, lengths, inline requests) in bytes without its end.
+const LINE_LEN_MAX: usize = 64 * 1024;
+/// Most arguments of a request.
+const ARGUMENTS_MAX: i64 = i32::MAX as i64;
+/// Most arguments of a request before authentication.
+const UNAUTHENTICATED_ARGUMENTS_MAX: i64 = 10;
+/// Longest argument in bytes before authentication.
+const UNAUTHENTICATED_BULK_LEN_MAX: u64 = 16 * 1024;
+/// From how many bytes on a half-read request keeps its place. Below, parsing again costs less than an
+/// allocation.
+const KEEP_PLACE_MIN: usize = 512;
+/// Spans reserved at once for an announced count.
+const RESERVE_MAX: u32 = 1024;
+
+/// One argument: bytes `start..start + len` of the buffer given to [`RequestParser::next`], or, where
+/// [`Span::is_big`], the `len`-th big argument of its request (0, 1, ...), which the caller received itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub start: u32,
+    pub len: u32,
+}
+
+impl Span {
+    const BIG: u32 = u32::MAX;
+
+    /// True for an argument that was received apart; its index is `len`.
+    #[inline]
+    pub fn is_big(self) -> bool {
+        self.start == Span::BIG
+    }
+
+    /// Where the argument's bytes are. Without meaning for a big one.
+    #[inline]
+    pub fn range(self) -> Range<usize> {
+        debug_assert!(!self.is_big(), "a big argument is not in the buffer");
+        let start = self.start as usize;
+        start..start + self.len as usize
+    }
+}
+
+/// What a client may send. Lengths in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest argument (`proto-max-bulk-len`).
+    pub bulk_len_max: u64,
+    /// False while the client must still authenticate: then ten arguments of 16 KiB are the limit.
+    pub authenticated: bool,
+    /// Arguments of at least this length that are not there yet are left to the caller.
+    pub big_argument_min: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { bulk_len_max: 512 * 1024 * 1024, authenticated: true, big_argument_min: 32 * 1024 }
+    }
+}
+
+impl Limits {
+    /// The longest argument that is allowed now.
+    #[inline]
+    fn bulk_len_max_now(&self) -> u64 {
+        if self.authenticated {
+            self.bulk_len_max
+        } else {
+            self.bulk_len_max.min(UNAUTHENTICATED_BULK_LEN_MAX)
+        }
+    }
+}
+
+/// What [`RequestParser::next`] found at the start of the buffer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A whole request; its spans were pushed. It occupied `buf[..consumed]`, big arguments not counted.
+    /// No spans at all for an empty request: `*0`, `*-1`, an empty line.
+    Request { consumed: usize },
+    /// A whole inline request: its arguments, unquoted, and the bytes it occupied.
+    Inline { consumed: usize, arguments: Vec<Vec<u8>> },
+    /// `buf` ends within a request (or is empty). Call again with the same bytes followed by more.
+    Incomplete,
+    /// The next argument has `len` bytes, at least [`Limits::big_argument_min`], and is not wholly there (its
+    /// line end included). It begins at `buf[start..]`, where up to `len + 1` bytes of it and its line end
+    /// may be already. The caller takes these, receives the rest of the `len + 2` bytes into memory of its
+    /// own, cuts its buffer to `..start`, calls [`RequestParser::big_argument_done`] and then `next` with
+    /// `..start` followed by what comes after.
+    BigArgument { start: usize, len: usize },
+    /// The stream makes no sense from here on. The parser is as new; the connection has to be closed.
+    Error(ProtocolError),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// At the start of a request, of which nothing has been seen.
+    #[default]
+    Idle,
+    /// At the start of a request that was seen in part and will be parsed again from its start.
+    Again,
+    /// Within an inline line.
+    Inline,
+    /// Within the line of the argument count.
+    Count,
+    /// Within the line of an argument's length, or behind the last argument when none remain.
+    Length,
+    /// Within an argument of known length.
+    Body,
+}
+
+/// The state of one connection's request stream: 64 bytes, and no heap memory unless a long request is half
+/// read.
+#[derive(Debug, Default)]
+pub struct RequestParser {
+    /// Spans of a half-read request, from its start. Only while the place is kept.
+    partial: Vec<Span>,
+    /// Bytes of the request behind us; the current line or body begins here.
+    position: usize,
+    /// Length of the current argument, in phase `Body`.
+    bulk_len: usize,
+    /// Bytes of the current line already searched for its end.
+    scanned: u32,
+    /// Arguments still to come, the current one included.
+    remaining: u32,
+    /// Big arguments handed to the caller.
+    big_count: u32,
+    phase: Phase,
+}
+
+impl RequestParser {
+    /// Reads one request from the start of `buf`. Pushes its spans to `spans`, which may hold those of
+    /// earlier requests and is left as it was unless the answer is [`Step::Request`]. Spans count from the
+    /// start of this call's `buf`.
+    ///
+    /// After [`Step::Incomplete`] the next call must give the same bytes again, followed by more.
+    #[inline]
+    pub fn next(&mut self, buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Step {
+        if matches!(self.phase, Phase::Idle | Phase::Again)
+            && let Some(consumed) = plain_request(buf, limits, spans)
+        {
+            self.phase = Phase::Idle;
+            return Step::Request { consumed };
+        }
+        self.resume(buf, limits, spans)
+    }
+
+    /// Tells that the argument announced by [`Step::BigArgument`] was received.
+    pub fn big_argument_done(&mut self) {
+        debug_assert_eq!(self.phase, Phase::Body, "no big argument is being received");
+        if self.phase == Phase::Body {
+            self.partial.push(Span { start: Span::BIG, len: self.big_count });
+            self.big_count += 1;
+            self.argument_done();
+        }
+    }
+
+    /// True when part of a request was seen and the rest is awaited.
+    pub fn is_mid_request(&self) -> bool {
+        self.phase != Phase::Idle
+    }
+
+    /// Forgets everything about a half-read request.
+    pub fn reset(&mut self) {
+        *self = RequestParser::default();
+    }
+
+    /// The whole set of rules, from wherever the last call stopped.
+    #[inline(never)]
+    fn resume(&mut self, buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Step {
+        if matches!(self.phase, Phase::Idle | Phase::Again) {
+            self.begin(buf, limits, spans)
+        } else {
+            let mut partial = std::mem::take(&mut self.partial);
+            let step = self.advance(buf, limits, &mut partial);
+            match step {
+                Step::Incomplete | Step::BigArgument { .. } => self.partial = partial,
+                Step::Request { .. } => {
+                    spans.extend_from_slice(&partial);
+                    self.reset();
+                }
+                Step::Inline { .. } | Step::Error(_) => self.reset(),
+            }
+            step
+        }
+    }
+
+    /// Starts a request: spans go straight to the caller and move here only if the place has to be kept.
+    fn begin(&mut self, buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Step {
+        self.reset();
+        self.phase = match buf.first() {
+            None => return Step::Incomplete,
+            Some(b'*') => Phase::Count,
+            Some(_) => Phase::Inline,
+        };
+        let before = spans.len();
+        let step = self.advance(buf, limits, spans);
+        match step {
+            Step::Request { .. } => {
+                self.reset();
+                return step;
+            }
+            Step::Incomplete if self.position + self.scanned as usize <= KEEP_PLACE_MIN => {
+                self.reset();
+                self.phase = Phase::Again;
+            }
+            Step::Incomplete | Step::BigArgument { .. } => self.partial = spans[before..].to_vec(),
+            Step::Inline { .. } | Step::Error(_) => self.reset(),
+        }
+        spans.truncate(before);
+        step
+    }
+
+    /// Goes on from the current phase; spans are pushed to `out`.
+    fn advance(&mut self, buf: &[u8], limits: &Limits, out: &mut Vec<Span>) -> Step {
+        if self.phase == Phase::Inline {
+            return self.inline_line(buf);
+        }
+        if self.phase == Phase::Count {
+            match self.count_line(buf, limits) {
+                Ok(()) => out.reserve(self.remaining.min(RESERVE_MAX) as usize),
+                Err(step) => return step,
+            }
+        }
+        while self.remaining > 0 {
+            if self.phase == Phase::Length {
+                self.plain_arguments(buf, limits, out);
+                if self.remaining == 0 {
+                    break;
+                }
+                if let Err(step) = self.length_line(buf, limits) {
+                    return step;
+                }
+            }
+            match self.body(buf, limits) {
+                Ok(span) => out.push(span),
+                Err(step) => return step,
+            }
+            self.argument_done();
+        }
+        Step::Request { consumed: self.position }
+    }
+
+    /// Takes arguments as long as they are plain and whole, in a tight loop.
+    #[inline]
+    fn plain_arguments(&mut self, buf: &[u8], limits: &Limits, out: &mut Vec<Span>) {
+        if self.scanned > 0 || buf.len() > u32::MAX as usize {
+            return;
+        }
+        let len_max = limits.bulk_len_max_now();
+        let (mut position, mut remaining) = (self.position, self.remaining);
+        while remaining > 0
+            && let Some((span, end)) = plain_argument(buf, position, len_max)
+        {
+            out.push(span);
+            position = end;
+            remaining -= 1;
+        }
+        (self.position, self.remaining) = (position, remaining);
+    }
+
+    fn argument_done(&mut self) {
+        self.remaining -= 1;
+        self.scanned = 0;
+        self.phase = Phase::Length;
+    }
+
+    /// Reads `*N\r\n`. `Err` holds the step to return.
+    fn count_line(&mut self, buf: &[u8], limits: &Limits) -> Result<(), Step> {
+        let line = self.line(buf, ProtocolError::TooBigMultibulkCountString)?;
+        let count = match integer(line.get(1..).unwrap_or(&[])) {
+            Some(count) if count <= ARGUMENTS_MAX => count,
+            _ => return Err(Step::Error(ProtocolError::InvalidMultibulkLength)),
+        };
+        if count > UNAUTHENTICATED_ARGUMENTS_MAX && !limits.authenticated {
+            return Err(Step::Error(ProtocolError::UnauthenticatedMultibulkLength));
+        }
+        self.position += line.len() + 2;
+        self.scanned = 0;
+        self.remaining = count.max(0) as u32;
+        self.phase = Phase::Length;
+        Ok(())
+    }
+
+    /// Reads `$len\r\n`. `Err` holds the step to return.
+    fn length_line(&mut self, buf: &[u8], limits: &Limits) -> Result<(), Step> {
+        let line = self.line(buf, ProtocolError::TooBigBulkCountString)?;
+        let digits = match line {
+            [b'$', digits @ ..] => digits,
+            [other, ..] => return Err(Step::Error(ProtocolError::ExpectedDollar(*other))),
+            [] => return Err(Step::Error(ProtocolError::ExpectedDollar(b'\r'))),
+        };
+        let len = match integer(digits).map(u64::try_from) {
+            Some(Ok(len)) if len <= limits.bulk_len_max => len,
+            _ => return Err(Step::Error(ProtocolError::InvalidBulkLength)),
+        };
+        if len > UNAUTHENTICATED_BULK_LEN_MAX && !limits.authenticated {
+            return Err(Step::Error(ProtocolError::UnauthenticatedBulkLength));
+        }
+        self.bulk_len = usize::try_from(len).map_err(|_| Step::Error(ProtocolError::InvalidBulkLength))?;
+        self.position += line.len() + 2;
+        self.scanned = 0;
+        self.phase = Phase::Body;
+        Ok(())
+    }
+
+    /// Takes an argument's bytes. `Err` holds the step to return.
+    fn body(&mut self, buf: &[u8], limits: &Limits) -> Result<Span, Step> {
+        let (start, len) = (self.position, self.bulk_len);
+        match start.checked_add(len).and_then(|end| end.checked_add(2)) {
+            Some(end) if end <= buf.len() => {
+                // `start` is below u32::MAX, the mark of a big argument, whenever the end fits.
+                if u32::try_from(end).is_err() {
+                    return Err(Step::Error(ProtocolError::TooBigRequest));
+                }
+                self.position = end;
+                Ok(Span { start: start as u32, len: len as u32 })
+            }
+            _ if len >= limits.big_argument_min => Err(Step::BigArgument { start, len }),
+            _ => Err(Step::Incomplete),
+        }
+    }
+
+    /// The current line up to its `\r`, when that and one more byte are there. `Err` holds the step to
+    /// return.
+    fn line<'a>(&mut self, buf: &'a [u8], too_long: ProtocolError) -> Result<&'a [u8], Step> {
+        let rest = buf.get(self.position..).unwrap_or(&[]);
+        match self.find_line_end(rest, b'\r') {
+            Some(end) if end + 2 <= rest.len() => Ok(&rest[..end]),
+            Some(_) => Err(Step::Incomplete),
+            None if rest.len() > LINE_LEN_MAX => Err(Step::Error(too_long)),
+            None => Err(Step::Incomplete),
+        }
+    }
+
+    /// Reads an inline request.
+    fn inline_line(&mut self, buf: &[u8]) -> Step {
+        let Some(end) = self.find_line_end(buf, b'\n') else {
+            let too_long = buf.len() > LINE_LEN_MAX;
+            return if too_long { Step::Error(ProtocolError::TooBigInlineRequest) } else { Step::Incomplete };
+        };
+        let line = &buf[..end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        match split_words(line) {
+            Ok(arguments) if arguments.is_empty() => {
+                self.position = end + 1;
+                Step::Request { consumed: end + 1 }
+            }
+            Ok(arguments) => Step::Inline { consumed: end + 1, arguments },
+            Err(_) => Step::Error(ProtocolError::UnbalancedQuotes),
+        }
+    }
+
+    /// Finds `end` in the first [`LINE_LEN_MAX`] + 1 bytes of `rest`, skipping what was searched before. A
+    /// NUL byte stops the search for good: no line with one ever ends.
+    fn find_line_end(&mut self, rest: &[u8], end: u8) -> Option<usize> {
+        let window = &rest[..rest.len().min(LINE_LEN_MAX + 1)];
+        let from = (self.scanned as usize).min(window.len());
+        let found = window[from..].iter().position(|byte| *byte == end || *byte == 0);
+        let at = found.map_or(window.len(), |offset| from + offset);
+        self.scanned = at as u32;
+        window.get(at).is_some_and(|byte| *byte == end).then_some(at)
+    }
+}
+
+/// Reads a whole request of one to nine plain arguments; `None`, with `spans` as it was, for anything else.
+#[inline(always)]
+fn plain_request(buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Option<usize> {
+    let [b'*', count @ b'1'..=b'9', b'\r', _, ..] = buf else { return None };
+    if buf.len() > u32::MAX as usize {
+        return None;
+    }
+    let len_max = limits.bulk_len_max_now();
+    let before = spans.len();
+    let mut position = 4;
+    for _ in b'0'..*count {
+        let Some((span, end)) = plain_argument(buf, position, len_max) else {
+            spans.truncate(before);
+            return None;
+        };
+        spans.push(span);
+        position = end;
+    }
+    Some(position)
+}
+
+/// Reads one argument at `position`: its span and the position behind it. `None` if it is not whole, too
+/// long, or written in any but the usual way. `buf` must be shorter than 4 GiB.
+#[inline(always)]
+fn plain_argument(buf: &[u8], position: usize, len_max: u64) -> Option<(Span, usize)> {
+    let (len, header) = match buf.get(position..)? {
+        [b'$', ones @ b'0'..=b'9', b'\r', _, ..] => (digit(*ones), 4),
+        [b'$', tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', _, ..] => (digit(*tens) * 10 + digit(*ones), 5),
+        rest => long_length(rest)?,
+    };
+    let start = position + header;
+    let end = start + len + 2;
+    if end > buf.len() || len as u64 > len_max {
+        return None;
+    }
+    Some((Span { start: start as u32, len: len as u32 }, end))
+}
+
+/// Reads `$len\r\n` with three to seven digits: the length, and the bytes of the line.
+#[inline]
+fn long_length(rest: &[u8]) -> Option<(usize, usize)> {
+    let [b'$', first @ b'1'..=b'9', rest @ ..] = rest else { return None };
+    let mut len = digit(*first);
+    for (index, byte) in rest.iter().enumerate().take(7) {
+        match byte {
+            b'0'..=b'9' => len = len * 10 + digit(*byte),
+            b'\r' if index + 1 < rest.len() => return Some((len, index + 4)),
+            _ => return None,
+        }
+    }
+    None
+}
+
+#[inline(always)]
+fn digit(byte: u8) -> usize {
+    (byte - b'0') as usize
+}
+
+/// An integer as Redis reads it: no plus sign, no blanks, no leading zeros, no `-0`, within 64 bits.
+fn integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        b"0" => return Some(0),
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if !matches!(digits.first(), Some(b'1'..=b'9')) {
+        return None;
+    }
+    let mut value = 0i64;
+    for byte in digits {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        // Counting downwards reaches i64::MIN too.
+        value = value.checked_mul(10)?.checked_sub(i64::from(byte - b'0'))?;
+    }
+    if negative { Some(value) } else { value.checked_neg() }
+}
+
+#[cfg(test)]
+mod tests;

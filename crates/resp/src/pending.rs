@@ -1,0 +1,257 @@
+//! Bytes waiting to be sent: one growing buffer, and big values attached to it by reference. HOT PATH: no
+//! syscalls; allocation only to grow.
+//!
+//! The stream is `bytes[sent..end]` with each attachment inserted at its position. `bytes` is kept
+//! initialised beyond `end` (with zeros or stale replies), so writing is a store and an addition, with no
+//! zero-filling before it and no unsafe code; stale bytes never leave, since only `..end` is ever shown.
+//!
+//! Positions given to callers ([`Mark`], header places) count from the start of `bytes` and hold until the
+//! next [`Pending::consume`].
+
+use braid_base::blob::Blob;
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+/// The first growth, in bytes.
+const CAPACITY_MIN: usize = 512;
+/// Sent bytes are cut from the front of a buffer that never runs empty from this many on.
+const COMPACT_MIN: usize = 64 * 1024;
+
+#[derive(Debug)]
+struct Attachment {
+    /// Bytes of the buffer that go before it.
+    at: usize,
+    blob: Blob,
+}
+
+/// A point in a reply buffer to which it can be rolled back.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    end: usize,
+    attachments: usize,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    bytes: Vec<u8>,
+    /// Bytes written.
+    end: usize,
+    /// Bytes sent, at most `end`.
+    sent: usize,
+    attachments: VecDeque<Attachment>,
+    /// Bytes sent of the first attachment. When above zero, `sent` equals its position.
+    attachment_sent: usize,
+    /// Bytes in all attachments.
+    attached_bytes: usize,
+}
+
+impl Pending {
+    /// Takes over a buffer, its content being the first bytes to send.
+    pub fn from_vec(bytes: Vec<u8>) -> Pending {
+        Pending { end: bytes.len(), bytes, ..Pending::default() }
+    }
+
+    /// Gives the buffer away with what is pending in it, leaving this empty and without memory. Attachments
+    /// are dropped.
+    pub fn take_vec(&mut self) -> Vec<u8> {
+        let mut taken = std::mem::take(self);
+        taken.bytes.truncate(taken.end);
+        if taken.sent > 0 {
+            taken.bytes.drain(..taken.sent);
+        }
+        taken.bytes
+    }
+
+    /// The next `len` bytes of the buffer, to be overwritten. They count only after [`Pending::advance`].
+    #[inline(always)]
+    pub fn room(&mut self, len: usize) -> &mut [u8] {
+        if self.bytes.len() - self.end < len {
+            self.grow(len);
+        }
+        &mut self.bytes[self.end..][..len]
+    }
+
+    /// As [`Pending::room`] for a number of bytes known at compile time.
+    #[inline(always)]
+    pub fn room_of<const LEN: usize>(&mut self) -> &mut [u8; LEN] {
+        if self.bytes.len() - self.end < LEN {
+            self.grow(LEN);
+        }
+        self.bytes[self.end..].first_chunk_mut().expect("the buffer was grown")
+    }
+
+    /// Adds `len` bytes, already written through [`Pending::room`], to what is pending.
+    #[inline(always)]
+    pub fn advance(&mut self, len: usize) {
+        debug_assert!(self.end + len <= self.bytes.len());
+        self.end += len;
+    }
+
+    #[inline(always)]
+    pub fn put<const LEN: usize>(&mut self, bytes: &[u8; LEN]) {
+        *self.room_of::<LEN>() = *bytes;
+        self.end += LEN;
+    }
+
+    #[inline]
+    pub fn put_slice(&mut self, bytes: &[u8]) {
+        self.room(bytes.len()).copy_from_slice(bytes);
+        self.end += bytes.len();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, len: usize) {
+        let want = self.end.checked_add(len).expect("replies fit the address space");
+        // The doubling makes both the moves of a growing buffer and the zeros of a fresh one cheap on
+        // average.
+        let initialised = want.max(self.bytes.len() * 2).max(CAPACITY_MIN);
+        let capacity = self.bytes.capacity();
+        self.bytes.resize(if want <= capacity { initialised.min(capacity) } else { initialised }, 0);
+    }
+
+    /// Inserts `blob` after what was written so far.
+    pub fn attach(&mut self, blob: Blob) {
+        self.attached_bytes += blob.len();
+        self.attachments.push_back(Attachment { at: self.end, blob });
+    }
+
+    /// Opens `len` bytes at `mark`, moving everything behind it, and gives them to be overwritten.
+    pub fn open_gap(&mut self, mark: Mark, len: usize) -> &mut [u8] {
+        self.room(len);
+        self.bytes.copy_within(mark.end..self.end, mark.end + len);
+        self.end += len;
+        for attachment in self.attachments.range_mut(mark.attachments..) {
+            attachment.at += len;
+        }
+        &mut self.bytes[mark.end..mark.end + len]
+    }
+
+    /// The `len` bytes written right after `mark`.
+    #[inline]
+    pub fn written_at(&mut self, mark: Mark, len: usize) -> &mut [u8] {
+        debug_assert!(mark.end + len <= self.end);
+        &mut self.bytes[mark.end..mark.end + len]
+    }
+
+    /// The last `len` bytes written, without the last `tail` of them.
+    #[inline(always)]
+    pub fn written_before(&mut self, len: usize, tail: usize) -> &mut [u8] {
+        &mut self.bytes[self.end - len..self.end - tail]
+    }
+
+    #[inline]
+    pub fn mark(&self) -> Mark {
+        Mark { end: self.end, attachments: self.attachments.len() }
+    }
+
+    /// Drops everything written after `mark`.
+    pub fn truncate(&mut self, mark: Mark) {
+        debug_assert!(
+            mark.end >= self.sent && mark.end <= self.end,
+            "the mark is older than the last consume"
+        );
+        while self.attachments.len() > mark.attachments {
+            if let Some(dropped) = self.attachments.pop_back() {
+                self.attached_bytes -= dropped.blob.len();
+            }
+        }
+        self.end = mark.end.clamp(self.sent, self.end);
+    }
+
+    /// Bytes still to be sent, attachments included.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.end - self.sent + self.attached_bytes - self.attachment_sent
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.end == self.sent && self.attachments.is_empty()
+    }
+
+    /// Drops everything pending; keeps the memory.
+    pub fn clear(&mut self) {
+        (self.end, self.sent) = (0, 0);
+        self.attachments.clear();
+        (self.attachment_sent, self.attached_bytes) = (0, 0);
+    }
+
+    /// All that is pending, if nothing is attached.
+    #[inline]
+    pub fn as_contiguous(&self) -> Option<&[u8]> {
+        self.attachments.is_empty().then(|| &self.bytes[self.sent..self.end])
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.attachments.capacity() * size_of::<Attachment>() + self.attached_bytes
+    }
+
+    /// Gives memory above `capacity_max` back, if nothing is pending.
+    pub fn shrink(&mut self, capacity_max: usize) {
+        if self.is_empty() && self.bytes.capacity() > capacity_max {
+            self.clear();
+            self.bytes.truncate(capacity_max);
+            self.bytes.shrink_to(capacity_max);
+            self.attachments = VecDeque::new();
+        }
+    }
+
+    /// Lists what is pending, in order, until `out` has `max` slices. Empty pieces are left out.
+    pub fn io_slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>, max: usize) {
+        let mut push = |slice: &'a [u8]| {
+            if !slice.is_empty() && out.len() < max {
+                out.push(IoSlice::new(slice));
+            }
+            out.len() < max
+        };
+        let (mut from, mut skip) = (self.sent, self.attachment_sent);
+        for attachment in &self.attachments {
+            if !push(&self.bytes[from..attachment.at]) || !push(&attachment.blob[skip..]) {
+                return;
+            }
+            (from, skip) = (attachment.at, 0);
+        }
+        push(&self.bytes[from..self.end]);
+    }
+
+    /// Forgets the first `count` pending bytes: they were sent.
+    pub fn consume(&mut self, count: usize) {
+        debug_assert!(count <= self.len(), "more was sent than was pending");
+        let mut count = count;
+        while let Some(first) = self.attachments.front() {
+            let before = first.at - self.sent;
+            let left = first.blob.len() - self.attachment_sent;
+            if count < before {
+                break;
+            }
+            self.sent = first.at;
+            count -= before;
+            if count < left {
+                self.attachment_sent += count;
+                return;
+            }
+            count -= left;
+            self.attached_bytes -= first.blob.len();
+            self.attachment_sent = 0;
+            self.attachments.pop_front();
+        }
+        self.sent = self.end.min(self.sent + count);
+        if self.is_empty() {
+            (self.end, self.sent) = (0, 0);
+        } else if self.sent >= COMPACT_MIN && self.sent >= self.end - self.sent {
+            self.compact();
+        }
+    }
+
+    /// Moves what is pending to the front. Less is moved than was sent since the last time.
+    #[cold]
+    fn compact(&mut self) {
+        self.bytes.copy_within(self.sent..self.end, 0);
+        for attachment in &mut self.attachments {
+            attachment.at -= self.sent;
+        }
+        self.end -= self.sent;
+        self.sent = 0;
+    }
+}

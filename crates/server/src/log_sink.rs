@@ -1,0 +1,107 @@
+//! The log: lines in the form that operators of Redis know, to the log file or the standard output.
+//!
+//! `pid:role time level message`. Levels map: debug, verbose (`debug!`), notice (`info!`), warning (`warn!` and above).
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use braid_config::{Config, LogLevel};
+use log::{Level, LevelFilter, Log, Metadata, Record};
+use parking_lot::Mutex;
+
+struct Sink {
+    config: Arc<Config>,
+    /// None: the standard output.
+    file: Option<Mutex<std::fs::File>>,
+}
+
+/// Starts logging as configured.
+pub fn install(config: &Arc<Config>) -> Result<(), String> {
+    let path = config.logfile();
+    let file = if path.is_empty() {
+        None
+    } else {
+        let open = std::fs::OpenOptions::new().create(true).append(true).open(&*path);
+        Some(Mutex::new(open.map_err(|error| format!("Can't open the log file: {error}"))?))
+    };
+    log::set_boxed_logger(Box::new(Sink { config: Arc::clone(config), file })).map_err(|error| error.to_string())?;
+    log::set_max_level(LevelFilter::Trace);
+    Ok(())
+}
+
+fn mark(level: Level) -> char {
+    match level {
+        Level::Error | Level::Warn => '#',
+        Level::Info => '*',
+        Level::Debug => '-',
+        Level::Trace => '.',
+    }
+}
+
+impl Log for Sink {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        let least = match self.config.loglevel() {
+            LogLevel::Debug => Level::Trace,
+            LogLevel::Verbose => Level::Debug,
+            LogLevel::Notice => Level::Info,
+            LogLevel::Warning => Level::Warn,
+            LogLevel::Nothing => return false,
+        };
+        metadata.level() <= least
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
+        let time = local_time();
+        let line = format!("{}:M {time} {} {}\n", std::process::id(), mark(record.level()), record.args());
+        // A log that cannot be written has nowhere to complain.
+        let _ = match &self.file {
+            Some(file) => file.lock().write_all(line.as_bytes()),
+            None => std::io::stdout().lock().write_all(line.as_bytes()),
+        };
+    }
+
+    fn flush(&self) {}
+}
+
+/// `21 Nov 2026 05:44:12.123`, in UTC (the standard library knows no time zones).
+fn local_time() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (days, seconds) = (since.as_secs() / 86400, since.as_secs() % 86400);
+    let (year, month, day) = civil_date(days as i64);
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let month = MONTHS[month - 1];
+    format!("{day:02} {month} {year} {hour:02}:{minute:02}:{second:02}.{:03}", since.subsec_millis())
+}
+
+/// Year, month (1..=12) and day of a number of days since 1970-01-01, in the Gregorian calendar.
+///
+/// Years are taken to begin in March, so that the leap day is the last of the year and month lengths follow a line:
+/// month m (0 = March) begins on day (153 m + 2) / 5.
+fn civil_date(days: i64) -> (i64, usize, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month as usize, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::civil_date;
+
+    #[test]
+    fn dates_of_known_days() {
+        assert_eq!(civil_date(0), (1970, 1, 1));
+        assert_eq!(civil_date(11_016), (2000, 2, 29));
+        assert_eq!(civil_date(20_778), (2026, 11, 21));
+    }
+}

@@ -1,0 +1,103 @@
+//! The server program: configuration, log, listeners, threads; and their end.
+
+mod listeners;
+mod log_sink;
+mod process;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use braid_commands::FAMILIES;
+use braid_config::{Config, Request};
+use braid_engine::Engine;
+use braid_engine::client::Message;
+use braid_engine::engine::Start;
+
+#[global_allocator]
+static ALLOCATOR: braid_base::alloc::CountingAllocator = braid_base::alloc::CountingAllocator;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn main() -> ExitCode {
+    match Request::parse(std::env::args_os().skip(1)) {
+        Request::Version => {
+            println!("Braid server v={VERSION} compatible=redis-{} malloc=jemalloc bits=64", braid_engine::COMPATIBLE_VERSION);
+            ExitCode::SUCCESS
+        }
+        Request::Help => {
+            print!("{}", braid_config::docs::usage("braid-server"));
+            ExitCode::SUCCESS
+        }
+        Request::Start(arguments) => match serve(&arguments) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        },
+    }
+}
+
+/// Runs the server until it is told to stop.
+fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
+    let config = Arc::new(Config::new());
+    let loaded = config.load(arguments, &mut std::io::stdin()).map_err(|error| error.to_string())?;
+    process::enter_directory(&config)?;
+    if config.daemonize() {
+        process::daemonize()?;
+    }
+    log_sink::install(&config)?;
+    for warning in &loaded.warnings {
+        log::warn!("{warning}");
+    }
+    if let Some(renamed) = loaded.renamed.first() {
+        return Err(renamed.place.error("rename-command is not supported yet").to_string());
+    }
+    if let Some(user) = loaded.users.first() {
+        return Err(user.place.error("users other than 'default' are not supported yet").to_string());
+    }
+    braid_base::clock::calibrate();
+    process::raise_descriptor_limit(&config);
+    let executable = std::env::args().next().unwrap_or_default();
+    let start = Start { config_file: loaded.file.clone(), executable };
+    let engine = Engine::new(Arc::clone(&config), FAMILIES, start).map_err(|error| error.to_string())?;
+    log::warn!("oO0OoO0OoO0Oo Braid is starting oO0OoO0OoO0Oo");
+    log::warn!(
+        "Braid version={VERSION}, bits=64, pid={}, just started, compatible with Redis {}",
+        std::process::id(),
+        braid_engine::COMPATIBLE_VERSION
+    );
+    match &loaded.file {
+        Some(_) => log::warn!("Configuration loaded"),
+        None => log::warn!("Warning: no config file specified, using the default config."),
+    }
+    if config.always_show_logo() || std::io::IsTerminal::is_terminal(&std::io::stdout()) {
+        process::banner(&config, VERSION);
+    }
+    process::write_pid_file(&config);
+    let listeners = listeners::open(&config)?;
+    let signals = process::watch_signals(&engine)?;
+    stop_loops_on_shutdown(&engine);
+    let threads = braid_threading::parallel::start(&engine, listeners).map_err(|error| error.to_string())?;
+    log::info!("Server initialized");
+    listeners::announce(&config);
+    for thread in threads {
+        if thread.join().is_err() {
+            return Err("an I/O thread ended by a panic".into());
+        }
+    }
+    signals.close();
+    process::remove_pid_file(&config);
+    log::warn!("Braid is now ready to exit, bye bye...");
+    Ok(())
+}
+
+/// Has the loops told when somebody asks for the end.
+fn stop_loops_on_shutdown(engine: &Arc<Engine>) {
+    let weak = Arc::downgrade(engine);
+    *engine.on_shutdown.write() = Some(Box::new(move || {
+        if let Some(engine) = weak.upgrade() {
+            engine.tell_loops(|| Message::Stop);
+        }
+    }));
+}

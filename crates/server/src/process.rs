@@ -1,0 +1,126 @@
+//! The process: directory, daemon, descriptor limit, pid file, signals.
+
+use std::sync::Arc;
+
+use braid_config::Config;
+use braid_engine::Engine;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
+
+/// Changes into the configured directory, now and whenever it is changed.
+pub fn enter_directory(config: &Arc<Config>) -> Result<(), String> {
+    let enter = |config: &Config| {
+        let dir = config.dir();
+        std::env::set_current_dir(&dir).map_err(|error| format!("Can't chdir to '{}': {error}", dir.display()))
+    };
+    config.on_change(&["dir"], enter);
+    enter(config)
+}
+
+/// Goes on in the background: starts the program again without a terminal and ends this process.
+pub fn daemonize() -> Result<(), String> {
+    const MARK: &str = "BRAID_DAEMON";
+    if std::env::var_os(MARK).is_some() {
+        // Already the background process: leave the terminal's session.
+        let _ = rustix::process::setsid();
+        return Ok(());
+    }
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    std::process::Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .env(MARK, "1")
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .map_err(|error| format!("cannot start in the background: {error}"))?;
+    std::process::exit(0);
+}
+
+/// Descriptors that are not clients.
+const RESERVED: u64 = 32;
+
+/// Makes sure that `maxclients` connections can be open, or lowers `maxclients` to what can.
+pub fn raise_descriptor_limit(config: &Config) {
+    let wanted = u64::from(config.maxclients()) + RESERVED;
+    let limit = getrlimit(Resource::Nofile);
+    let current = limit.current.unwrap_or(u64::MAX);
+    if current >= wanted {
+        return;
+    }
+    let reachable = limit.maximum.unwrap_or(u64::MAX).min(wanted);
+    let raised = Rlimit { current: Some(reachable), maximum: limit.maximum };
+    let now = if setrlimit(Resource::Nofile, raised).is_ok() { reachable } else { current };
+    if now < wanted {
+        let clients = now.saturating_sub(RESERVED).max(1);
+        log::warn!(
+            "You requested maxclients of {} requiring at least {wanted} max file descriptors. The limit is {now}: \
+             maxclients has been reduced to {clients}.",
+            config.maxclients()
+        );
+        if let Err(error) = config.assign("maxclients", &[&clients.to_string()]) {
+            log::warn!("maxclients cannot be reduced: {error}");
+        }
+    }
+}
+
+/// Writes the process number where the configuration says.
+pub fn write_pid_file(config: &Config) {
+    let path = config.pidfile();
+    if !path.is_empty()
+        && let Err(error) = std::fs::write(&*path, format!("{}\n", std::process::id()))
+    {
+        log::warn!("Failed to write PID file: {error}");
+    }
+}
+
+/// Removes the file again.
+pub fn remove_pid_file(config: &Config) {
+    let path = config.pidfile();
+    if !path.is_empty() {
+        // Somebody else may have removed it.
+        let _ = std::fs::remove_file(&*path);
+    }
+}
+
+/// Ends the server on SIGTERM and SIGINT; a second signal ends it at once.
+pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| error.to_string())?;
+    let handle = signals.handle();
+    let engine = Arc::clone(engine);
+    let watch = move || {
+        let mut asked = false;
+        for signal in signals.forever() {
+            let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
+            if asked {
+                log::warn!("You insist... exiting now.");
+                std::process::exit(1);
+            }
+            asked = true;
+            log::warn!("Received {name} scheduling shutdown...");
+            log::warn!("User requested shutdown...");
+            engine.request_shutdown();
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(watch).map_err(|error| error.to_string())?;
+    Ok(handle)
+}
+
+/// Greets whoever starts the server at a terminal.
+pub fn banner(config: &Config, version: &str) {
+    println!(
+        r"
+     \   /  \   /      Braid {version}
+      \ /    \ /       {model} on {threads} threads, {shards} shards
+       X      X        Port: {port}
+      / \    / \       PID: {pid}
+     /   \  /   \
+",
+        model = config.get_one("threading-model").unwrap_or_default(),
+        threads = config.io_threads(),
+        shards = config.shards(),
+        port = config.port(),
+        pid = std::process::id()
+    );
+}

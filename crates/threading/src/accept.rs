@@ -1,0 +1,110 @@
+//! Accepting connections: who may come in, and which loop serves them.
+
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use braid_engine::Engine;
+use braid_engine::client::{Accepted, Address, ClientRecord, Message};
+use braid_net::listener::{Connection, Listener, set_keepalive};
+
+use crate::steps::is_exhaustion;
+
+/// Connections accepted per turn of the loop, so that a storm of them does not hold up clients.
+const PER_TURN: usize = 1000;
+
+/// Clients of each loop, counted by who hands them out and by who drops them.
+pub struct LoopLoads(Box<[AtomicUsize]>);
+
+impl LoopLoads {
+    /// For so many loops.
+    pub fn new(loops: usize) -> LoopLoads {
+        LoopLoads((0..loops).map(|_| AtomicUsize::new(0)).collect())
+    }
+
+    /// The loop with the fewest clients; it is counted as having one more from now on.
+    fn take_least(&self) -> usize {
+        let least = (0..self.0.len()).min_by_key(|&index| self.0[index].load(Relaxed)).unwrap_or(0);
+        self.0[least].fetch_add(1, Relaxed);
+        least
+    }
+
+    /// A loop has dropped a client.
+    pub fn release(&self, index: usize) {
+        self.0[index].fetch_sub(1, Relaxed);
+    }
+}
+
+/// What came of accepting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Accepting {
+    /// All that waited has been taken, or enough for this turn.
+    Fine,
+    /// The process is out of descriptors: try again later.
+    Exhausted,
+}
+
+/// Takes waiting connections and hands them to loops.
+pub fn accept(engine: &Engine, loads: &LoopLoads, listener: &Listener) -> Accepting {
+    for _ in 0..PER_TURN {
+        match listener.accept() {
+            Ok(connection) => admit(engine, loads, listener, connection),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+            Err(error) if is_exhaustion(&error) => {
+                log::warn!("Error registering fd event for the new client: {error}");
+                return Accepting::Exhausted;
+            }
+            // The connection was gone before it was taken.
+            Err(_) => {}
+        }
+    }
+    Accepting::Fine
+}
+
+fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Connection) {
+    let Connection { socket, peer, local } = connection;
+    if engine.clients.count() >= engine.config.maxclients() as usize {
+        engine.clients.rejected.fetch_add(1, Relaxed);
+        refuse(&socket, b"-ERR max number of clients reached\r\n");
+        return;
+    }
+    let is_loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
+    if engine.config.protected_mode()
+        && engine.config.requirepass().is_empty()
+        && peer.is_some_and(|peer| !is_loopback(peer.ip()))
+    {
+        engine.clients.rejected.fetch_add(1, Relaxed);
+        refuse(&socket, PROTECTED);
+        return;
+    }
+    let keepalive = engine.config.tcp_keepalive_seconds();
+    if peer.is_some() && keepalive > 0 {
+        // A connection that cannot be probed is still a connection.
+        let _ = set_keepalive(&socket, keepalive);
+    }
+    let unix = || listener.path().map_or(Address::Unknown, |path| Address::Unix(path.to_string_lossy().into()));
+    let address = peer.map_or_else(unix, Address::Tcp);
+    let local_address = local.map_or_else(unix, Address::Tcp);
+    let now = braid_base::clock::unix_ms();
+    let id = engine.clients.next_id();
+    let record = Arc::new(ClientRecord::new(id, socket.as_raw_fd(), address, local_address, now));
+    let target = loads.take_least();
+    record.io_thread.store(target as u32, Relaxed);
+    record.set_mailbox(&engine.mailboxes[target]);
+    engine.clients.accepted.fetch_add(1, Relaxed);
+    engine.clients.add(Arc::clone(&record));
+    engine.mailboxes[target].send(Message::Accepted(Accepted { socket, record }));
+}
+
+const PROTECTED: &[u8] = b"-DENIED Braid is running in protected mode because protected mode is enabled and no password is set \
+for the default user. In this mode connections are only accepted from the loopback interface. To connect from other \
+computers: 1) switch protected mode off by 'CONFIG SET protected-mode no' from the machine the server runs on, if it cannot \
+be reached from the internet (add CONFIG REWRITE to keep it); 2) or set 'protected-mode no' in the configuration file and \
+restart; 3) or start the server with '--protected-mode no' for a test; 4) or set a password for the default user. Only one \
+of these is needed.\r\n";
+
+/// Says why and hangs up; whether the peer hears it is its own business.
+fn refuse(socket: &OwnedFd, text: &[u8]) {
+    let _ = rustix::net::send(socket, text, rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT);
+}

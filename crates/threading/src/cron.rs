@@ -1,0 +1,124 @@
+//! What a loop does from time to time: expiry, eviction, timeouts, accounting. Every task is bounded.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_base::clock::{self, Ticks};
+use braid_engine::attention::{MEMORY_LIMIT, PAUSED};
+use braid_engine::memory::make_room;
+use braid_engine::{Engine, Worker};
+use braid_keyspace::expiry;
+
+use crate::steps::Station;
+
+/// Entries looked at per expiry pass.
+const EXPIRY_BUDGET: usize = 2000;
+/// Nanoseconds of expiry per turn of the cron, times `active-expire-effort`.
+const EXPIRY_NANOS: u64 = 1_000_000;
+
+/// State of one loop's cron.
+pub struct Cron {
+    slot: usize,
+    loops: usize,
+    next_ms: i64,
+    next_client: usize,
+    rounds: u64,
+}
+
+impl Cron {
+    /// The cron of loop `slot` of `loops`.
+    pub fn new(slot: usize, loops: usize) -> Cron {
+        Cron { slot, loops, next_ms: 0, next_client: 0, rounds: 0 }
+    }
+
+    /// Milliseconds until the next turn is due.
+    pub fn wait_ms(&self, now_ms: i64) -> i64 {
+        (self.next_ms - now_ms).clamp(0, 1000)
+    }
+
+    /// Does what is due. Called outside the gate.
+    pub fn run(&mut self, engine: &Engine, worker: &mut Worker, station: &mut Station, now_ms: i64) {
+        if now_ms < self.next_ms {
+            return;
+        }
+        let period = 1000 / i64::from(engine.config.hz().clamp(1, 500));
+        self.next_ms = now_ms + period;
+        if engine.debug.cron_paused.load(Relaxed) {
+            return;
+        }
+        self.rounds += 1;
+        if self.slot == 0 {
+            engine.keyspace.tick(now_ms);
+            engine.sample_rates(clock::unix_us());
+            if engine.attention.get() & PAUSED != 0 && engine.pause.current(now_ms).is_none() {
+                engine.attention.set(PAUSED, false);
+                engine.tell_loops(|| braid_engine::client::Message::Resume);
+            }
+        }
+        engine.keyspace.gate.enter(self.slot);
+        worker.begin_batch();
+        let paused = engine.attention.get() & PAUSED != 0 && engine.pause.current(now_ms).is_some();
+        if !paused {
+            self.expire(engine, worker, now_ms);
+            if engine.attention.get() & MEMORY_LIMIT != 0 {
+                make_room(engine, worker, now_ms);
+            }
+        }
+        engine.keyspace.gate.leave(self.slot);
+        worker.context.limbo.reclaim_now();
+        self.visit_clients(engine, station, now_ms, period);
+    }
+
+    fn expire(&mut self, engine: &Engine, worker: &mut Worker, now_ms: i64) {
+        let start = Ticks::now();
+        let allowed = EXPIRY_NANOS * u64::from(engine.config.active_expire_effort());
+        let share = (self.slot as u32, self.loops as u32);
+        loop {
+            let pass = expiry::expire_due(&engine.keyspace, &mut worker.context, share, now_ms, EXPIRY_BUDGET);
+            let spent = Ticks::now().nanos_since(start);
+            if pass.complete {
+                break;
+            }
+            if spent > allowed {
+                // More is due: come back soon, but leave three quarters of the time to clients.
+                self.next_ms = now_ms + (spent / 1_000_000).max(1) as i64 * 3;
+                break;
+            }
+        }
+        let spent = Ticks::now().nanos_since(start) / 1_000_000;
+        let threshold = engine.config.latency_monitor_threshold_milliseconds();
+        if threshold > 0 && spent >= threshold {
+            engine.latency.add("expire-cycle", now_ms / 1000, spent as u32);
+        }
+    }
+
+    /// Looks at some clients per turn, at all of them about once a second: idle ones, slow readers, sizes for others to see.
+    fn visit_clients(&mut self, engine: &Engine, station: &mut Station, now_ms: i64, period: i64) {
+        let share = station.clients.places() * period as usize / 1000 + 16;
+        let (places, next) = station.clients.some_from(self.next_client, share);
+        self.next_client = next;
+        let timeout = i64::from(engine.config.timeout_seconds()) * 1000;
+        for place in places {
+            if station.check_output_limit(engine, place, now_ms) {
+                continue;
+            }
+            let Some(client) = station.clients.get(place) else { continue };
+            let record = &client.session.record;
+            let idle = now_ms - record.last_active_ms.load(Relaxed);
+            if timeout > 0 && idle > timeout && !client.postponed {
+                log::debug!("Closing idle client: id={} addr={}", record.id, record.address);
+                client.broken = true;
+                station.to_drop.push(place);
+                continue;
+            }
+            if client.query.is_empty() && client.query.capacity() > 0 && idle > 2000 {
+                client.query = Vec::new();
+            }
+            record.query_bytes.store(client.query_bytes(), Relaxed);
+            record.query_free.store(client.query.capacity() - client.query.len(), Relaxed);
+            record.reply_bytes.store(client.reply.len(), Relaxed);
+            record.reply_capacity.store(client.reply.memory_bytes(), Relaxed);
+            let queued = record.multi_bytes.load(Relaxed);
+            record.total_bytes.store(client.memory_bytes() + queued + size_of_val(&**record), Relaxed);
+        }
+    }
+}

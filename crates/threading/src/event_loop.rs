@@ -1,0 +1,315 @@
+//! The event loop of one thread: polls its clients and runs the three steps on them.
+//!
+//! One turn: take events, receive and parse what is ready into a batch (over several clients, so that what their keys touch can be
+//! fetched together), execute, send the replies. Then mail, dropping, and the cron when it is due. A turn never waits except in
+//! the poller.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use braid_base::clock::{self, Ticks};
+use braid_engine::attention::PAUSED;
+use braid_engine::client::{Accepted, Message};
+use braid_engine::stats::ThreadStats;
+use braid_engine::{Engine, Session, Worker, dispatch};
+use braid_net::listener::Listener;
+use braid_net::poller::{Interest, Poller};
+use hashbrown::HashMap;
+
+use crate::accept::{Accepting, LoopLoads, accept};
+use crate::client::Client;
+use crate::cron::Cron;
+use crate::steps::{Settings, Station};
+
+const MAILBOX: u64 = u64::MAX;
+/// Tokens of listeners count down from here.
+const LISTENERS: u64 = u64::MAX - 1;
+/// Milliseconds without accepting after the process ran out of descriptors.
+const ACCEPT_PAUSE_MS: i64 = 100;
+
+/// One thread's loop.
+pub struct EventLoop {
+    engine: Arc<Engine>,
+    slot: usize,
+    poller: Poller,
+    station: Station,
+    worker: Worker,
+    cron: Cron,
+    loads: Arc<LoopLoads>,
+    /// Listeners, on the loop that accepts.
+    listeners: Vec<Listener>,
+    accepting_again_at: Option<i64>,
+    /// Places of clients by id.
+    by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
+    config_version: u64,
+    stopping: bool,
+}
+
+impl EventLoop {
+    /// The loop of the thread that owns `slot`.
+    pub fn new(
+        engine: Arc<Engine>,
+        slot: usize,
+        loads: Arc<LoopLoads>,
+        listeners: Vec<Listener>,
+    ) -> std::io::Result<EventLoop> {
+        let poller = Poller::new()?;
+        poller.add(engine.mailboxes[slot].notifier(), MAILBOX, Interest::Read)?;
+        for (index, listener) in listeners.iter().enumerate() {
+            poller.add(listener, LISTENERS - index as u64, Interest::Read)?;
+        }
+        let worker = engine.worker(slot);
+        let station = Station::new(settings(&engine));
+        Ok(EventLoop {
+            cron: Cron::new(slot, engine.threads.len()),
+            config_version: engine.config.version(),
+            engine,
+            slot,
+            poller,
+            station,
+            worker,
+            loads,
+            listeners,
+            accepting_again_at: None,
+            by_id: HashMap::default(),
+            stopping: false,
+        })
+    }
+
+    /// Serves until told to stop.
+    pub fn run(mut self) {
+        while !self.stopping {
+            self.turn();
+        }
+        for place in self.station.clients.all() {
+            self.drop_client(place);
+        }
+    }
+
+    fn stats(&self) -> &ThreadStats {
+        &self.engine.threads[self.slot]
+    }
+
+    fn turn(&mut self) {
+        let timeout = self.timeout();
+        let events = match self.poller.wait(timeout) {
+            Ok(events) => events,
+            Err(error) => {
+                log::error!("Waiting for events failed: {error}");
+                std::thread::sleep(Duration::from_millis(10));
+                0
+            }
+        };
+        let start = Ticks::now();
+        if self.engine.config.version() != self.config_version {
+            self.config_version = self.engine.config.version();
+            self.station.settings = settings(&self.engine);
+        }
+        let mut mail = false;
+        for index in 0..events {
+            let event = self.poller.event(index);
+            match event.token {
+                MAILBOX => mail = true,
+                token if token > u64::from(u32::MAX) => self.accept((LISTENERS - token) as usize),
+                token => self.serve(token as u32, event.readable, event.writable),
+            }
+        }
+        self.execute_and_write();
+        if mail {
+            self.read_mail();
+            self.execute_and_write();
+        }
+        while !self.station.to_resume.is_empty() {
+            for place in std::mem::take(&mut self.station.to_resume) {
+                self.station.resume(&self.engine, place);
+            }
+            self.execute_and_write();
+        }
+        self.drop_finished();
+        let now = clock::unix_ms();
+        if self.accepting_again_at.is_some_and(|at| now >= at) {
+            self.resume_accepting();
+        }
+        self.cron.run(&self.engine, &mut self.worker, &mut self.station, now);
+        self.drop_finished();
+        self.station.clients.settle();
+        let stats = self.stats();
+        stats.cycles.add(1);
+        stats.cycle_nanos.add(Ticks::now().nanos_since(start));
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.station.to_resume.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let now = clock::unix_ms();
+        let mut wait = self.cron.wait_ms(now);
+        if let Some(at) = self.accepting_again_at {
+            wait = wait.min((at - now).max(0));
+        }
+        if self.engine.attention.get() & PAUSED != 0
+            && let Some((_, until)) = self.engine.pause.current(now)
+        {
+            wait = wait.min((until - now).max(1));
+        }
+        Some(Duration::from_millis(wait as u64))
+    }
+
+    #[inline]
+    fn serve(&mut self, place: u32, readable: bool, writable: bool) {
+        if writable
+            && let Some(client) = self.station.clients.get(place)
+            && client.wants_write
+            && !client.in_write_list
+        {
+            client.in_write_list = true;
+            self.station.to_write.push(place);
+        }
+        if readable {
+            if self.station.is_full() {
+                self.execute_and_write();
+            }
+            let received = self.station.read(&self.engine, place);
+            if received > 0 {
+                let stats = self.stats();
+                stats.reads.add(1);
+                stats.net_in.add(received as u64);
+            }
+        }
+    }
+
+    fn execute_and_write(&mut self) {
+        self.station.execute(&self.engine, &mut self.worker);
+        let now = self.worker.now_ms();
+        let mut list = std::mem::take(&mut self.station.to_write);
+        for place in list.drain(..) {
+            let sent = self.station.write(place);
+            if sent > 0 {
+                let stats = self.stats();
+                stats.writes.add(1);
+                stats.net_out.add(sent as u64);
+            }
+            self.update_interest(place, now);
+        }
+        self.station.to_write = list;
+    }
+
+    /// Polls for writing exactly while something is left to send.
+    fn update_interest(&mut self, place: u32, now: i64) {
+        let Some(client) = self.station.clients.get(place) else { return };
+        let wants = !client.reply.is_empty() && !client.broken;
+        if client.wants_write != wants {
+            client.wants_write = wants;
+            let interest = if wants { Interest::ReadWrite } else { Interest::Read };
+            if self.poller.modify(&client.socket, u64::from(place), interest).is_err() {
+                client.broken = true;
+                self.station.to_drop.push(place);
+            }
+        }
+        if wants {
+            self.station.check_output_limit(&self.engine, place, now);
+        }
+    }
+
+    fn accept(&mut self, index: usize) {
+        let Some(listener) = self.listeners.get(index) else { return };
+        if accept(&self.engine, &self.loads, listener) == Accepting::Exhausted {
+            for listener in &self.listeners {
+                // Not being polled is the aim.
+                let _ = self.poller.remove(listener);
+            }
+            self.accepting_again_at = Some(clock::unix_ms() + ACCEPT_PAUSE_MS);
+        }
+    }
+
+    fn resume_accepting(&mut self) {
+        self.accepting_again_at = None;
+        for (index, listener) in self.listeners.iter().enumerate() {
+            if let Err(error) = self.poller.add(listener, LISTENERS - index as u64, Interest::Read) {
+                log::error!("Cannot accept connections: {error}");
+            }
+        }
+    }
+
+    fn read_mail(&mut self) {
+        let mailbox = Arc::clone(&self.engine.mailboxes[self.slot]);
+        mailbox.acknowledge();
+        while let Some(message) = mailbox.take() {
+            match message {
+                Message::Accepted(accepted) => self.adopt(accepted),
+                Message::Kill(id) => {
+                    if let Some(&place) = self.by_id.get(&id)
+                        && let Some(client) = self.station.clients.get(place)
+                    {
+                        client.broken = true;
+                        self.station.to_drop.push(place);
+                    }
+                }
+                // Nothing blocks yet.
+                Message::Unblock { .. } => {}
+                Message::Resume => self.resume_postponed(),
+                Message::Reconfigure => self.config_version = u64::MAX,
+                Message::Stop => self.stopping = true,
+            }
+        }
+    }
+
+    fn adopt(&mut self, accepted: Accepted) {
+        let Accepted { socket, record } = accepted;
+        let id = record.id;
+        let session = Session::new(record, self.engine.config.requirepass().is_empty());
+        let place = self.station.clients.add(Box::new(Client::new(socket, session)));
+        let Some(client) = self.station.clients.get(place) else { return };
+        if let Err(error) = self.poller.add(&client.socket, u64::from(place), Interest::Read) {
+            log::warn!("Error registering fd event for the new client: {error}");
+            client.broken = true;
+            self.station.to_drop.push(place);
+        }
+        self.by_id.insert(id, place);
+        self.stats().clients.add(1);
+    }
+
+    /// Looks again at clients whose requests were held back.
+    fn resume_postponed(&mut self) {
+        for place in std::mem::take(&mut self.station.postponed) {
+            if let Some(client) = self.station.clients.get(place) {
+                client.postponed = false;
+                self.station.to_resume.push(place);
+            }
+        }
+    }
+
+    fn drop_finished(&mut self) {
+        while let Some(place) = self.station.to_drop.pop() {
+            if self.station.clients.get(place).is_some_and(|client| client.is_finished()) {
+                self.drop_client(place);
+            }
+        }
+    }
+
+    fn drop_client(&mut self, place: u32) {
+        let Some(mut client) = self.station.clients.remove(place) else { return };
+        // The kernel forgets a closed descriptor by itself; a duplicated one it would not.
+        let _ = self.poller.remove(&client.socket);
+        let engine = Arc::clone(&self.engine);
+        if !client.session.watched.is_empty() {
+            engine.keyspace.gate.enter(self.slot);
+            dispatch::unwatch_all(&engine, &mut self.worker.context, &mut client.session);
+            engine.keyspace.gate.leave(self.slot);
+        }
+        let id = client.session.id();
+        self.by_id.remove(&id);
+        engine.clients.remove(id);
+        self.loads.release(self.slot);
+        let stats = self.stats();
+        // Minus one, in wrapping arithmetic.
+        stats.clients.add(u64::MAX);
+    }
+}
+
+fn settings(engine: &Engine) -> Settings {
+    Settings {
+        bulk_len_max: engine.config.proto_max_bulk_len(),
+        query_bytes_max: usize::try_from(engine.config.client_query_buffer_limit()).unwrap_or(usize::MAX),
+    }
+}

@@ -1,0 +1,592 @@
+//! The three steps that every threading model is made of: read and parse, execute, write.
+//!
+//! HOT PATH: per request no allocation; per client and turn one receive and one send; no logging.
+//!
+//! They work on a [`Station`]: the clients a thread holds at the moment, its shared receive buffer and the batch in the making. A
+//! model decides which thread does which step for which client, and moves clients between stations.
+
+use std::io;
+
+use braid_base::blob::Blob;
+use braid_config::ClientClass;
+use braid_engine::{Engine, Outcome, Prepared, Worker, dispatch};
+use braid_resp::parse::{Limits, Span, Step};
+use rustix::net::{RecvFlags, SendFlags};
+use smallvec::SmallVec;
+
+use crate::batch::{Batch, Request, Source, Turn};
+use crate::client::{Client, Incoming};
+
+/// Received at once from a client.
+const READ_CHUNK: usize = 32 * 1024;
+/// The shared receive buffer.
+const SHARED: usize = 512 * 1024;
+/// Requests executed before the next batch is begun.
+const BATCH_REQUESTS: usize = 1024;
+/// Requests whose keys are fetched into the cache together.
+const PREFETCH_GROUP: usize = 32;
+/// Arguments of at least this many bytes are received into allocations of their own.
+const BIG_ARGUMENT: usize = 32 * 1024;
+/// First allocation for a big argument; it doubles as bytes arrive, so that an announcement alone costs little.
+const BIG_FIRST: usize = 1024 * 1024;
+/// Reply buffers kept for reuse, and the largest one kept.
+const POOL: usize = 256;
+const POOLED_BYTES: usize = 64 * 1024;
+
+/// The clients of one thread; places are reused.
+#[derive(Default)]
+pub struct Clients {
+    places: Vec<Option<Box<Client>>>,
+    free: Vec<u32>,
+    /// Freed in this turn of the loop: reused only afterwards, since events for them may be pending.
+    leaving: Vec<u32>,
+}
+
+impl Clients {
+    /// Adds a client and returns its place.
+    pub fn add(&mut self, client: Box<Client>) -> u32 {
+        match self.free.pop() {
+            Some(place) => {
+                self.places[place as usize] = Some(client);
+                place
+            }
+            None => {
+                self.places.push(Some(client));
+                (self.places.len() - 1) as u32
+            }
+        }
+    }
+
+    /// Takes a client out.
+    pub fn remove(&mut self, place: u32) -> Option<Box<Client>> {
+        let client = self.places.get_mut(place as usize)?.take();
+        if client.is_some() {
+            self.leaving.push(place);
+        }
+        client
+    }
+
+    /// Makes the places of removed clients available again.
+    pub fn settle(&mut self) {
+        self.free.append(&mut self.leaving);
+    }
+
+    /// A client by place.
+    #[inline]
+    pub fn get(&mut self, place: u32) -> Option<&mut Client> {
+        self.places.get_mut(place as usize)?.as_deref_mut()
+    }
+
+    /// Places in use, from `start` on, at most `count`; and where to go on.
+    pub fn some_from(&self, start: usize, count: usize) -> (Vec<u32>, usize) {
+        let start = if start >= self.places.len() { 0 } else { start };
+        let end = (start + count).min(self.places.len());
+        let used = (start..end).filter(|&place| self.places[place].is_some()).map(|place| place as u32).collect();
+        (used, end)
+    }
+
+    /// All places in use.
+    pub fn all(&self) -> Vec<u32> {
+        self.some_from(0, self.places.len()).0
+    }
+
+    /// Number of places, used or not.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+}
+
+/// Settings read once per turn of the loop instead of once per request.
+#[derive(Clone, Copy)]
+pub struct Settings {
+    pub bulk_len_max: u64,
+    pub query_bytes_max: usize,
+}
+
+/// What the steps work on.
+pub struct Station {
+    pub clients: Clients,
+    pub batch: Batch,
+    shared: Box<[u8]>,
+    shared_used: usize,
+    /// Clients with replies to send.
+    pub to_write: Vec<u32>,
+    /// Clients with requests already received.
+    pub to_resume: Vec<u32>,
+    /// Clients to be looked at for dropping.
+    pub to_drop: Vec<u32>,
+    /// Clients whose requests wait for the end of a pause.
+    pub postponed: Vec<u32>,
+    pool: Vec<Vec<u8>>,
+    pub settings: Settings,
+}
+
+impl Station {
+    /// An empty station.
+    pub fn new(settings: Settings) -> Station {
+        Station {
+            clients: Clients::default(),
+            batch: Batch::default(),
+            shared: vec![0; SHARED].into_boxed_slice(),
+            shared_used: 0,
+            to_write: Vec::new(),
+            to_resume: Vec::new(),
+            to_drop: Vec::new(),
+            postponed: Vec::new(),
+            pool: Vec::new(),
+            settings,
+        }
+    }
+
+    /// True when the batch should be executed before more is received.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.batch.requests.len() >= BATCH_REQUESTS || self.shared.len() - self.shared_used < READ_CHUNK
+    }
+
+    /// Step one: receives what a client has sent and parses it into the batch. Returns the bytes received.
+    pub fn read(&mut self, engine: &Engine, place: u32) -> usize {
+        let Some(client) = self.clients.get(place) else { return 0 };
+        if client.broken || client.session.close_after_reply {
+            // What a leaving client still sends is of no interest; only its end is.
+            let mut sink = [0; 4096];
+            let flags = RecvFlags::DONTWAIT;
+            if !matches!(rustix::net::recv(&client.socket, &mut sink[..], flags), Ok((1.., _)) | Err(WOULD_BLOCK)) {
+                client.broken = true;
+                self.to_drop.push(place);
+            }
+            return 0;
+        }
+        if client.incoming.is_some() {
+            return self.read_big(engine, place);
+        }
+        let own = !client.query.is_empty() || client.postponed;
+        let received = if own {
+            client.query.reserve(READ_CHUNK);
+            let room = rustix::buffer::spare_capacity(&mut client.query);
+            rustix::net::recv(&client.socket, room, RecvFlags::empty()).map(|(_, count)| count)
+        } else {
+            let room = &mut self.shared[self.shared_used..self.shared_used + READ_CHUNK];
+            rustix::net::recv(&client.socket, room, RecvFlags::empty()).map(|(_, count)| count)
+        };
+        let Some(received) = self.received(place, received) else { return 0 };
+        let Some(client) = self.clients.get(place) else { return received };
+        if client.query_bytes() > self.settings.query_bytes_max {
+            self.drop_for_query(engine, place);
+        } else if client.postponed {
+            // Kept until the client is resumed.
+        } else if own {
+            let end = client.query.len();
+            self.parse(engine, place, Source::Own, 0, end, false);
+        } else {
+            let start = self.shared_used;
+            self.shared_used += received;
+            self.parse(engine, place, Source::Shared, start, start + received, false);
+        }
+        received
+    }
+
+    /// Bytes received, or nothing if there were none; notes the end of the connection.
+    fn received(&mut self, place: u32, result: rustix::io::Result<usize>) -> Option<usize> {
+        match result {
+            Ok(count) if count > 0 => return Some(count),
+            Err(WOULD_BLOCK | rustix::io::Errno::INTR) => return None,
+            _ => {}
+        }
+        if let Some(client) = self.clients.get(place) {
+            client.broken = true;
+        }
+        self.to_drop.push(place);
+        None
+    }
+
+    #[cold]
+    fn drop_for_query(&mut self, engine: &Engine, place: u32) {
+        if let Some(client) = self.clients.get(place) {
+            let record = &client.session.record;
+            log::warn!("Closing client that reached max query buffer length: id={} addr={}", record.id, record.address);
+            engine.threads[record.io_thread.load(std::sync::atomic::Ordering::Relaxed) as usize]
+                .query_limit_disconnections
+                .add(1);
+            client.broken = true;
+            self.to_drop.push(place);
+        }
+    }
+
+    /// Goes on receiving a big argument, straight into its allocation.
+    fn read_big(&mut self, engine: &Engine, place: u32) -> usize {
+        let Some(client) = self.clients.get(place) else { return 0 };
+        let Client { incoming: Some(incoming), socket, .. } = client else { return 0 };
+        let missing = incoming.missing();
+        if incoming.blob.len() == incoming.blob.capacity() {
+            let more = incoming.blob.capacity().max(BIG_FIRST).min(missing);
+            incoming.blob.reserve_exact(more);
+        }
+        let result = incoming
+            .blob
+            .fill_with(missing, |room| rustix::net::recv(socket, room, RecvFlags::empty()).map(|(_, count)| count));
+        let Some(received) = self.received(place, result) else { return 0 };
+        self.complete_big(engine, place);
+        received
+    }
+
+    /// Hands a big argument that is all there to the parser, and parses on.
+    fn complete_big(&mut self, engine: &Engine, place: u32) {
+        let Some(client) = self.clients.get(place) else { return };
+        let Some(mut incoming) = client.incoming.take_if(|incoming| incoming.missing() == 0) else { return };
+        incoming.blob.resize_zeroed(incoming.len);
+        client.blobs.push(incoming.blob);
+        client.parser.big_argument_done();
+        let end = client.query.len();
+        self.parse(engine, place, Source::Own, 0, end, true);
+    }
+
+    /// Parses what a client already sent and nobody has executed yet.
+    pub fn resume(&mut self, engine: &Engine, place: u32) {
+        let Some(client) = self.clients.get(place) else { return };
+        if client.postponed || client.broken || client.incoming.is_some() || client.session.close_after_reply {
+            return;
+        }
+        let end = client.query.len();
+        if end > 0 {
+            self.parse(engine, place, Source::Own, 0, end, false);
+        }
+    }
+
+    /// Parses requests out of a range of the shared buffer or the client's own.
+    fn parse(&mut self, engine: &Engine, place: u32, source: Source, start: usize, end: usize, mid_request: bool) {
+        let Some(client) = self.clients.get(place) else { return };
+        let limits = Limits {
+            bulk_len_max: self.settings.bulk_len_max,
+            authenticated: client.session.authenticated,
+            big_argument_min: BIG_ARGUMENT,
+        };
+        let batch = &mut self.batch;
+        let mut turn =
+            Turn { client: place, source, rest_start: start, rest_end: end, received_end: end, more: false };
+        let mut at = start;
+        let mut forced = mid_request;
+        while at < end || forced {
+            forced = false;
+            let first_span = batch.spans.len();
+            let buffer = match source {
+                Source::Own => &client.query[at..end],
+                _ => &self.shared[at..end],
+            };
+            match client.parser.next(buffer, &limits, &mut batch.spans) {
+                Step::Request { consumed } => {
+                    let spans = &batch.spans[first_span..];
+                    let begin = at;
+                    at += consumed;
+                    if spans.is_empty() {
+                        continue;
+                    }
+                    let prepared = prepare(engine, spans, buffer, &client.blobs);
+                    batch.requests.push(Request {
+                        client: place,
+                        source,
+                        start: begin,
+                        first_span: first_span as u32,
+                        span_count: spans.len() as u32,
+                        prepared,
+                    });
+                }
+                Step::Inline { consumed, arguments } => {
+                    let begin = at;
+                    at += consumed;
+                    if arguments.is_empty() {
+                        continue;
+                    }
+                    let prepared = {
+                        let args: SmallVec<[&[u8]; 8]> = arguments.iter().map(Vec::as_slice).collect();
+                        dispatch::prepare(engine, &args)
+                    };
+                    let source = Source::Inline(batch.inline.len() as u32);
+                    batch.inline.push(arguments);
+                    batch.requests.push(Request {
+                        client: place,
+                        source,
+                        start: begin,
+                        first_span: 0,
+                        span_count: 0,
+                        prepared,
+                    });
+                }
+                Step::Incomplete => break,
+                Step::BigArgument { start, len } => {
+                    let from = at + start;
+                    let have = &buffer[start..];
+                    let mut blob = Blob::with_capacity((len + 2).min(BIG_FIRST.max(have.len())));
+                    blob.extend_from_slice(have);
+                    client.incoming = Some(Incoming { blob, len });
+                    turn.rest_end = from;
+                    break;
+                }
+                Step::Error(error) => {
+                    client.protocol_error = Some(error);
+                    turn.rest_end = at;
+                    break;
+                }
+            }
+            // The next request may be judged by other limits once this one has run; and blobs belong to one request.
+            if !limits.authenticated || !client.blobs.is_empty() {
+                turn.more = at < end;
+                break;
+            }
+        }
+        turn.rest_start = at.min(turn.rest_end);
+        batch.turns.push(turn);
+    }
+
+    /// Step two: executes the batch, in the order in which its requests came.
+    pub fn execute(&mut self, engine: &Engine, worker: &mut Worker) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let batch = std::mem::take(&mut self.batch);
+        let slot = worker.context.slot;
+        if !batch.requests.is_empty() {
+            engine.keyspace.gate.enter(slot);
+            worker.begin_batch();
+            for group in batch.requests.chunks(PREFETCH_GROUP) {
+                self.prefetch(engine, group);
+                for request in group {
+                    self.execute_one(engine, worker, &batch, request);
+                }
+            }
+            engine.keyspace.gate.leave(slot);
+            worker.context.limbo.reclaim();
+        }
+        let now = worker.now_ms();
+        for turn in &batch.turns {
+            self.finish(engine, &batch, turn, now);
+        }
+        self.shared_used = 0;
+        let mut batch = batch;
+        batch.clear();
+        self.batch = batch;
+    }
+
+    #[inline]
+    fn prefetch(&mut self, engine: &Engine, group: &[Request]) {
+        if group.len() < 2 {
+            return;
+        }
+        let db = |clients: &mut Clients, request: &Request| clients.get(request.client).map_or(0, |c| c.session.db);
+        for request in group.iter().filter(|request| request.prepared.hash != 0) {
+            engine.keyspace.prefetch_bucket(db(&mut self.clients, request), request.prepared.hash);
+        }
+        for request in group.iter().filter(|request| request.prepared.hash != 0) {
+            engine.keyspace.prefetch_entry(db(&mut self.clients, request), request.prepared.hash);
+        }
+    }
+
+    #[inline]
+    fn execute_one(&mut self, engine: &Engine, worker: &mut Worker, batch: &Batch, request: &Request) {
+        let Some(client) = self.clients.get(request.client) else { return };
+        if client.broken || client.keep_from.is_some() || client.session.close_after_reply {
+            return;
+        }
+        let Client { session, reply, query, blobs, .. } = client;
+        let args: SmallVec<[&[u8]; 8]> = arguments(batch, request, &self.shared, query, blobs);
+        if reply.is_empty()
+            && let Some(pooled) = self.pool.pop()
+        {
+            reply.replace_vec(pooled);
+        }
+        let outcome = dispatch::execute(engine, worker, session, reply, request.prepared, &args, blobs);
+        if outcome == Outcome::Postponed {
+            client.keep_from = Some(request.start);
+            client.postponed = true;
+            self.postponed.push(request.client);
+        }
+        if !client.in_write_list && (!client.reply.is_empty() || client.session.close_after_reply) {
+            client.in_write_list = true;
+            self.to_write.push(request.client);
+        }
+    }
+
+    /// Keeps what a client sent beyond its executed requests.
+    fn finish(&mut self, engine: &Engine, batch: &Batch, turn: &Turn, now_ms: i64) {
+        let Some(client) = self.clients.get(turn.client) else { return };
+        let record = &client.session.record;
+        record.last_active_ms.store(now_ms, std::sync::atomic::Ordering::Relaxed);
+        if let Some(from) = client.keep_from.take() {
+            keep(client, &self.shared, batch, turn, from);
+            return;
+        }
+        client.blobs.clear();
+        match turn.source {
+            Source::Own => {
+                client.query.truncate(turn.rest_end);
+                if turn.rest_start >= client.query.len() {
+                    // A big argument's request has no bytes left here, but its header was needed until now.
+                    client.query = Vec::new();
+                } else {
+                    client.query.drain(..turn.rest_start);
+                }
+            }
+            _ => client.query.extend_from_slice(&self.shared[turn.rest_start..turn.rest_end]),
+        }
+        if let Some(error) = client.protocol_error.take()
+            && !client.session.close_after_reply
+        {
+            let text = error.message();
+            log::debug!("Protocol error ({text}) from client: id={} addr={}", record.id, record.address);
+            client.reply.protocol_error(&error);
+            let thread = record.io_thread.load(std::sync::atomic::Ordering::Relaxed) as usize;
+            engine.threads[thread].count_error("ERR");
+            client.session.close();
+            if !client.in_write_list {
+                client.in_write_list = true;
+                self.to_write.push(turn.client);
+            }
+        }
+        if turn.more {
+            self.to_resume.push(turn.client);
+        }
+    }
+
+    /// Step three: sends a client's replies, as much as its socket takes. Returns the bytes sent.
+    pub fn write(&mut self, place: u32) -> usize {
+        let Some(client) = self.clients.get(place) else { return 0 };
+        client.in_write_list = false;
+        if client.broken {
+            return 0;
+        }
+        let mut sent = 0;
+        while !client.reply.is_empty() {
+            let result = match client.reply.as_contiguous() {
+                Some(bytes) => rustix::net::send(&client.socket, bytes, SendFlags::NOSIGNAL),
+                None => {
+                    let mut slices = Vec::new();
+                    client.reply.io_slices(&mut slices, 64);
+                    rustix::io::writev(&client.socket, &slices)
+                }
+            };
+            match result {
+                Ok(count) => {
+                    client.reply.consume(count);
+                    sent += count;
+                    if sent >= 1 << 20 {
+                        // Enough for one turn: others are waiting.
+                        break;
+                    }
+                }
+                Err(WOULD_BLOCK) => break,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => {
+                    client.broken = true;
+                    break;
+                }
+            }
+        }
+        if client.reply.is_empty() {
+            let vec = client.reply.take_vec();
+            if self.pool.len() < POOL && (1..=POOLED_BYTES).contains(&vec.capacity()) {
+                let mut vec = vec;
+                vec.clear();
+                self.pool.push(vec);
+            }
+        }
+        if client.is_finished() {
+            self.to_drop.push(place);
+        }
+        sent
+    }
+
+    /// Marks a client for dropping if it reads its replies too slowly. Returns true if so.
+    pub fn check_output_limit(&mut self, engine: &Engine, place: u32, now_ms: i64) -> bool {
+        let Some(client) = self.clients.get(place) else { return false };
+        let bytes = client.reply.len() as u64;
+        let limit = engine.config.client_output_buffer_limit(ClientClass::Normal);
+        if limit.hard_bytes == 0 && limit.soft_bytes == 0 {
+            return false;
+        }
+        let hard = limit.hard_bytes > 0 && bytes > limit.hard_bytes;
+        let soft = if limit.soft_bytes > 0 && bytes > limit.soft_bytes {
+            let since = *client.over_soft_limit_since.get_or_insert(now_ms);
+            now_ms - since > limit.soft_seconds as i64 * 1000
+        } else {
+            client.over_soft_limit_since = None;
+            false
+        };
+        if hard || soft {
+            let record = &client.session.record;
+            log::warn!(
+                "Client id={} addr={} scheduled to be closed ASAP for overcoming of output buffer limits.",
+                record.id,
+                record.address
+            );
+            client.broken = true;
+            self.to_drop.push(place);
+        }
+        hard || soft
+    }
+}
+
+const WOULD_BLOCK: rustix::io::Errno = rustix::io::Errno::AGAIN;
+
+#[inline]
+fn prepare(engine: &Engine, spans: &[Span], buffer: &[u8], blobs: &[Blob]) -> Prepared {
+    let args: SmallVec<[&[u8]; 8]> = spans.iter().take(8).map(|span| slice_of(*span, buffer, blobs)).collect();
+    dispatch::prepare(engine, &args)
+}
+
+#[inline]
+fn slice_of<'a>(span: Span, buffer: &'a [u8], blobs: &'a [Blob]) -> &'a [u8] {
+    if span.is_big() { &blobs[span.len as usize] } else { &buffer[span.range()] }
+}
+
+#[inline]
+fn arguments<'a>(
+    batch: &'a Batch,
+    request: &Request,
+    shared: &'a [u8],
+    own: &'a [u8],
+    blobs: &'a [Blob],
+) -> SmallVec<[&'a [u8]; 8]> {
+    let first = request.first_span as usize;
+    let spans = &batch.spans[first..first + request.span_count as usize];
+    let buffer = match request.source {
+        Source::Shared => &shared[request.start..],
+        Source::Own => &own[request.start..],
+        Source::Inline(index) => return batch.inline[index as usize].iter().map(Vec::as_slice).collect(),
+    };
+    spans.iter().map(|&span| slice_of(span, buffer, blobs)).collect()
+}
+
+/// Keeps the requests from offset `from` on, none of which has been executed.
+fn keep(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, from: usize) {
+    client.parser.reset();
+    client.protocol_error = None;
+    let kept = match turn.source {
+        Source::Own if client.blobs.is_empty() => client.query[from..turn.received_end].to_vec(),
+        Source::Own => {
+            // The request had big arguments: write it down again as a whole.
+            let request = batch.requests.iter().find(|request| request.client == turn.client && request.start == from);
+            let mut bytes = Vec::new();
+            if let Some(request) = request {
+                let args = arguments(batch, request, shared, &client.query, &client.blobs);
+                bytes.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
+                for arg in args {
+                    bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+                    bytes.extend_from_slice(arg);
+                    bytes.extend_from_slice(b"\r\n");
+                }
+            }
+            bytes.extend_from_slice(&client.query[turn.rest_start..turn.received_end]);
+            bytes
+        }
+        _ => shared[from..turn.received_end].to_vec(),
+    };
+    client.blobs.clear();
+    client.incoming = None;
+    client.query = kept;
+}
+
+/// True for errors after which accepting should pause: no descriptors, no memory.
+pub fn is_exhaustion(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}

@@ -1,0 +1,186 @@
+//! CLIENT: listing, naming, killing, pausing; and how clients are spread over threads.
+
+use std::time::{Duration, Instant};
+
+use braid_tests::{RawClient, TestServer, Value, wait_for};
+
+/// The fields of a line of CLIENT LIST.
+fn field(line: &str, name: &str) -> String {
+    let prefix = format!("{name}=");
+    line.split_whitespace()
+        .find_map(|word| word.strip_prefix(&prefix))
+        .unwrap_or_else(|| panic!("no {name} in: {line}"))
+        .to_owned()
+}
+
+fn is_closed(client: &mut RawClient) -> bool {
+    client.set_patience(Duration::from_secs(5)).expect("a socket");
+    client.read_to_close().is_some()
+}
+
+#[test]
+fn the_list_tells_of_every_client() {
+    let server = TestServer::start(&[]);
+    let mut one = server.connect();
+    let mut other = server.connect();
+    one.ok("CLIENT SETNAME one");
+    other.ok("SELECT 3");
+    other.ok("MULTI");
+    other.call("GET k");
+    let list = one.call("CLIENT LIST").text();
+    assert_eq!(list.lines().count(), 2, "{list}");
+    let id = one.call("CLIENT ID").integer().expect("a number");
+    let mine = list.lines().find(|line| field(line, "name") == "one").expect("the named one");
+    assert_eq!(field(mine, "id"), id.to_string());
+    assert_eq!(field(mine, "addr"), one.local_address());
+    assert_eq!(field(mine, "laddr"), server.address().to_string());
+    assert_eq!(field(mine, "cmd"), "client|list");
+    assert_eq!(field(mine, "multi"), "-1");
+    let its = list.lines().find(|line| field(line, "name").is_empty()).expect("the other one");
+    assert_eq!(field(its, "db"), "3");
+    assert_eq!(field(its, "multi"), "1");
+    assert_eq!(field(its, "cmd"), "get");
+    for name in [
+        "age", "idle", "flags", "sub", "psub", "qbuf", "argv-mem", "obl", "oll", "omem", "events", "user",
+        "resp",
+    ] {
+        field(its, name);
+    }
+    let only = one.call(&format!("CLIENT LIST ID {id}")).text();
+    assert_eq!(only.lines().count(), 1, "{only}");
+    assert_eq!(field(&only, "name"), "one");
+    assert_eq!(field(&one.call("CLIENT INFO").text(), "id"), id.to_string());
+}
+
+#[test]
+fn killing_by_id_address_and_type() {
+    let server = TestServer::start(&["--io-threads", "4"]);
+    let mut judge = server.connect();
+    let mut victims: Vec<RawClient> = (0..6).map(|_| server.connect()).collect();
+    let ids: Vec<i64> =
+        victims.iter_mut().map(|victim| victim.call("CLIENT ID").integer().expect("a number")).collect();
+    assert_eq!(judge.call(&format!("CLIENT KILL ID {}", ids[0])), Value::Integer(1));
+    assert!(is_closed(&mut victims[0]));
+    assert_eq!(judge.call(&format!("CLIENT KILL ID {}", ids[0])), Value::Integer(0));
+    judge.ok(&format!("CLIENT KILL {}", victims[1].local_address()));
+    assert!(is_closed(&mut victims[1]));
+    assert_eq!(judge.call("CLIENT KILL 127.0.0.1:1"), Value::Error(b"ERR No such client".to_vec()));
+    assert_eq!(judge.call(&format!("CLIENT KILL ADDR {}", victims[2].local_address())), Value::Integer(1));
+    assert!(is_closed(&mut victims[2]));
+    assert_eq!(judge.call("CLIENT KILL TYPE normal"), Value::Integer(3), "SKIPME is the default");
+    for victim in &mut victims[3..] {
+        assert!(is_closed(victim));
+    }
+    assert_eq!(judge.call("PING").text(), "PONG");
+    assert_eq!(judge.call("CLIENT KILL TYPE normal SKIPME no"), Value::Integer(1));
+    assert!(is_closed(&mut judge), "the judge itself, after the reply");
+}
+
+#[test]
+fn a_killed_client_in_the_middle_of_a_pipeline_leaves_no_trace() {
+    let server = TestServer::start(&["--io-threads", "4"]);
+    let mut judge = server.connect();
+    for _ in 0..50 {
+        let mut victim = server.connect();
+        let id = victim.call("CLIENT ID").integer().expect("a number");
+        let _ = victim.try_send(&braid_tests::request("INCR n").repeat(200));
+        assert!(judge.call(&format!("CLIENT KILL ID {id}")).integer().is_some());
+        // What was answered has happened.
+        let answered = victim.read_to_close().expect("it is closed");
+        let last = String::from_utf8_lossy(&answered)
+            .lines()
+            .filter_map(|line| line.strip_prefix(':')?.parse::<i64>().ok())
+            .max();
+        let now: i64 = judge.call("GET n").text().parse().unwrap_or(0);
+        assert!(last.unwrap_or(0) <= now, "{last:?} was answered, {now} is stored");
+    }
+    assert_eq!(judge.call("CLIENT LIST").text().lines().count(), 1);
+}
+
+#[test]
+fn a_pause_of_writes_holds_writes_and_lets_reads_pass() {
+    let server = TestServer::start(&["--io-threads", "4"]);
+    let (mut pauser, mut reader, mut writer) = (server.connect(), server.connect(), server.connect());
+    pauser.ok("SET k before");
+    pauser.ok("CLIENT PAUSE 60000 WRITE");
+    writer.send(&braid_tests::request("SET k after"));
+    assert_eq!(reader.call("GET k"), Value::bulk("before"));
+    wait_for("the writer to be blocked", || {
+        reader.info_field("clients", "blocked_clients").is_some_and(|count| count == "1")
+    });
+    assert_eq!(reader.call("GET k"), Value::bulk("before"));
+    pauser.ok("CLIENT UNPAUSE");
+    assert_eq!(writer.read(), Value::ok());
+    assert_eq!(reader.call("GET k"), Value::bulk("after"));
+}
+
+#[test]
+fn a_pause_of_everything_ends_by_itself() {
+    let server = TestServer::start(&["--io-threads", "4"]);
+    let (mut pauser, mut other) = (server.connect(), server.connect());
+    let start = Instant::now();
+    pauser.ok("CLIENT PAUSE 300");
+    assert_eq!(other.call("PING").text(), "PONG");
+    let took = start.elapsed();
+    assert!(took >= Duration::from_millis(295), "not held: {took:?}");
+    assert!(took < Duration::from_secs(5), "held far too long: {took:?}");
+}
+
+#[test]
+fn names_and_libraries() {
+    let server = TestServer::start(&[]);
+    let mut client = server.connect();
+    assert_eq!(client.call("CLIENT GETNAME"), Value::NullBulk);
+    client.ok("CLIENT SETNAME me");
+    assert_eq!(client.call("CLIENT GETNAME"), Value::bulk("me"));
+    assert!(client.call("CLIENT SETNAME \"a b\"").is_error());
+    client.ok("CLIENT SETNAME \"\"");
+    assert_eq!(client.call("CLIENT GETNAME"), Value::NullBulk);
+}
+
+#[test]
+fn clients_are_spread_over_the_threads() {
+    let server = TestServer::start(&["--io-threads", "4"]);
+    if !server.is_braid() {
+        println!("skipped: only Braid tells which thread serves a client");
+        return;
+    }
+    let mut clients: Vec<RawClient> = (0..40).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.call("PING");
+    }
+    let list = clients[0].call("CLIENT LIST").text();
+    let mut counts = std::collections::BTreeMap::new();
+    for line in list.lines() {
+        *counts.entry(field(line, "io-thread")).or_insert(0_usize) += 1;
+    }
+    assert_eq!(counts.len(), 4, "{counts:?}");
+    assert!(counts.values().all(|&count| count >= 5), "{counts:?}");
+    let info = clients[0].info("threads");
+    assert_eq!(info.lines().filter(|line| line.contains("clients=")).count(), 4, "{info}");
+}
+
+#[test]
+fn info_threads_counts_what_each_thread_did() {
+    let server = TestServer::start(&["--io-threads", "2"]);
+    if !server.is_braid() {
+        println!("skipped: only Braid has INFO threads");
+        return;
+    }
+    let mut clients: Vec<RawClient> = (0..8).map(|_| server.connect()).collect();
+    for _ in 0..500 {
+        for client in &mut clients {
+            client.call("INCR n");
+        }
+    }
+    let info = clients[0].info("threads");
+    let commands: Vec<u64> = info
+        .lines()
+        .filter_map(|line| {
+            line.split([',', ':']).find_map(|part| part.strip_prefix("commands="))?.parse().ok()
+        })
+        .collect();
+    assert_eq!(commands.len(), 2, "{info}");
+    assert!(commands.iter().sum::<u64>() >= 4_000, "{info}");
+    assert!(commands.iter().all(|&count| count > 500), "one thread did nearly all: {info}");
+}

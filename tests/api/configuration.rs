@@ -1,0 +1,177 @@
+//! CONFIG, configuration files and INFO.
+
+use braid_tests::{TestServer, Value};
+
+fn get(client: &mut braid_tests::RawClient, name: &str) -> Option<String> {
+    client.call(&format!("CONFIG GET {name}")).elements().and_then(|pair| pair.get(1)).map(Value::text)
+}
+
+#[test]
+fn settings_are_read_changed_and_refused() {
+    let server = TestServer::start(&[]);
+    let mut client = server.connect();
+    client.ok("CONFIG SET maxmemory 100mb");
+    assert_eq!(get(&mut client, "maxmemory").as_deref(), Some("104857600"));
+    client.ok("CONFIG SET maxmemory 0 timeout 100");
+    assert_eq!(get(&mut client, "timeout").as_deref(), Some("100"));
+    let refused = client.call("CONFIG SET timeout 50 maxmemory-policy nosuch");
+    assert!(refused.text().starts_with("ERR CONFIG SET failed"), "{refused}");
+    assert_eq!(get(&mut client, "timeout").as_deref(), Some("100"), "all or nothing");
+    assert!(client.call("CONFIG SET nosuch 1").text().starts_with("ERR Unknown option"));
+    assert!(client.call("CONFIG SET databases 4").is_error(), "fixed at start");
+    assert_eq!(get(&mut client, "nosuch"), None);
+    let several = client.call("CONFIG GET timeout maxmemory");
+    assert_eq!(several.elements().map(<[Value]>::len), Some(4), "{several}");
+    let pattern = client.call("CONFIG GET maxmemory*");
+    assert!(pattern.elements().is_some_and(|items| items.len() >= 6), "{pattern}");
+}
+
+#[test]
+fn a_configuration_file_is_read_and_rewritten() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("server.conf");
+    std::fs::write(
+        &path,
+        "# a comment that stays\nmaxmemory-policy allkeys-lru\ntimeout 77\nrequirepass \"a b\"\n",
+    )
+    .expect("written");
+    let port = braid_tests::server::free_port();
+    let program = braid_tests::server::program_under_test();
+    let mut child = std::process::Command::new(program)
+        .arg(&path)
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
+        .arg(folder.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let address = (std::net::Ipv4Addr::LOCALHOST, port).into();
+    let check = std::panic::catch_unwind(|| {
+        let mut client = None;
+        braid_tests::wait_for("the server", || {
+            client = braid_tests::RawClient::tcp(address).ok();
+            client.is_some()
+        });
+        let mut client = client.expect("connected");
+        client.ok("AUTH \"a b\"");
+        assert_eq!(get(&mut client, "timeout").as_deref(), Some("77"));
+        client.ok("CONFIG SET timeout 78");
+        client.ok("CONFIG REWRITE");
+        client.send(&braid_tests::request("SHUTDOWN NOSAVE"));
+    });
+    let ended = braid_tests::wait_for_within(std::time::Duration::from_secs(10), || {
+        matches!(child.try_wait(), Ok(Some(_)))
+    });
+    if !ended {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    check.expect("the server reads and writes its file");
+    assert!(ended, "SHUTDOWN ends the server");
+    let text = std::fs::read_to_string(&path).expect("the file is there");
+    assert!(text.contains("# a comment that stays"), "{text}");
+    assert!(text.contains("timeout 78"), "{text}");
+    assert!(text.contains("maxmemory-policy allkeys-lru"), "{text}");
+    assert!(!text.contains("timeout 77"), "{text}");
+}
+
+#[test]
+fn nonsense_in_the_configuration_stops_the_start() {
+    for arguments in [["--nosuchoption", "1"], ["--timeout", "abc"], ["--maxmemory-policy", "nosuch"]] {
+        let output = std::process::Command::new(braid_tests::server::program_under_test())
+            .args(["--port", &braid_tests::server::free_port().to_string()])
+            .args(arguments)
+            .output()
+            .expect("it starts and ends");
+        assert!(!output.status.success(), "{arguments:?}");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(
+            text.contains(arguments[0].trim_start_matches('-')) || text.contains(arguments[1]),
+            "{arguments:?}: {text}"
+        );
+    }
+}
+
+#[test]
+fn info_has_the_sections_and_fields_that_tools_read() {
+    let server = TestServer::start(&[]);
+    let mut client = server.connect();
+    client.ok("SET k v");
+    client.call("GET k");
+    client.call("GET nosuch");
+    for (section, fields) in [
+        (
+            "server",
+            &["redis_version", "process_id", "tcp_port", "uptime_in_seconds", "run_id", "config_file"][..],
+        ),
+        ("clients", &["connected_clients", "blocked_clients", "maxclients"]),
+        (
+            "memory",
+            &[
+                "used_memory",
+                "used_memory_human",
+                "used_memory_rss",
+                "used_memory_peak",
+                "maxmemory",
+                "maxmemory_policy",
+                "mem_fragmentation_ratio",
+            ],
+        ),
+        (
+            "stats",
+            &[
+                "total_connections_received",
+                "total_commands_processed",
+                "keyspace_hits",
+                "keyspace_misses",
+                "expired_keys",
+                "evicted_keys",
+                "rejected_connections",
+                "instantaneous_ops_per_sec",
+            ],
+        ),
+        ("cpu", &["used_cpu_sys", "used_cpu_user"]),
+        ("commandstats", &["cmdstat_set", "cmdstat_get"]),
+        ("errorstats", &[]),
+        ("keyspace", &["db0"]),
+        ("replication", &["role", "connected_slaves", "master_repl_offset"]),
+    ] {
+        let text = client.info(section);
+        assert!(text.to_lowercase().starts_with(&format!("# {section}")), "{section}: {text}");
+        for field in fields {
+            assert!(
+                text.lines().any(|line| line.starts_with(&format!("{field}:"))),
+                "{section} has no {field}: {text}"
+            );
+        }
+    }
+    assert_eq!(client.info_field("server", "process_id"), Some(server.process_id().to_string()));
+    assert_eq!(client.info_field("server", "tcp_port"), Some(server.port().to_string()));
+    assert_eq!(client.info_field("stats", "keyspace_hits").as_deref(), Some("1"));
+    assert_eq!(client.info_field("stats", "keyspace_misses").as_deref(), Some("1"));
+    let keyspace = client.info_field("keyspace", "db0").expect("a line");
+    assert!(keyspace.starts_with("keys=1,expires=0"), "{keyspace}");
+    let set = client.info_field("commandstats", "cmdstat_set").expect("a line");
+    assert!(set.starts_with("calls=1,usec="), "{set}");
+}
+
+#[test]
+fn statistics_of_all_threads_are_added_up_and_can_be_reset() {
+    let server = TestServer::start(&["--io-threads", "4"]);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            let mut client = server.connect();
+            scope.spawn(move || (0..500).for_each(|_| assert!(client.call("INCR n").integer().is_some())));
+        }
+    });
+    let mut client = server.connect();
+    let line = client.info_field("commandstats", "cmdstat_incr").expect("a line");
+    assert!(line.starts_with("calls=4000,"), "{line}");
+    let processed: u64 = client
+        .info_field("stats", "total_commands_processed")
+        .and_then(|text| text.parse().ok())
+        .expect("a number");
+    assert!(processed >= 4_000, "{processed}");
+    client.ok("CONFIG RESETSTAT");
+    assert_eq!(client.info_field("commandstats", "cmdstat_incr"), None);
+}

@@ -1,0 +1,152 @@
+//! Starting, stopping, and what a server costs that nobody uses.
+
+use std::time::Duration;
+
+use braid_tests::process::{processor_time, threads, voluntary_switches};
+use braid_tests::{RawClient, TestServer, Value, wait_for};
+use rustix::process::Signal;
+
+#[test]
+fn a_signal_to_end_ends_cleanly() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut server = TestServer::start(&["--io-threads", "4"]);
+        let mut clients: Vec<RawClient> = (0..20).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.ok("SET k v");
+        }
+        server.signal(signal);
+        let status = server.wait();
+        assert_eq!(status.code(), Some(0), "{signal:?}: {status}");
+        for client in &mut clients {
+            assert!(client.read_to_close().is_some(), "connections are closed");
+        }
+    }
+}
+
+#[test]
+fn a_signal_under_load_ends_cleanly_too() {
+    let mut server = TestServer::start(&["--io-threads", "4"]);
+    let address = server.address();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(move || {
+                let Ok(mut client) = RawClient::tcp(address) else { return };
+                let request = braid_tests::request("INCR n").repeat(20);
+                while client.try_send(&request).is_ok() && (0..20).all(|_| client.try_read().is_ok()) {}
+            });
+        }
+        let mut observer = server.connect();
+        wait_for("load", || observer.call("GET n").text().parse::<u64>().is_ok_and(|count| count > 1_000));
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait().code(), Some(0));
+    });
+}
+
+#[test]
+fn shutdown_ends_without_a_reply() {
+    let mut server = TestServer::start(&[]);
+    let mut client = server.connect();
+    client.send(&braid_tests::request("SHUTDOWN NOSAVE"));
+    assert_eq!(client.read_to_close().expect("it is closed"), b"");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn a_port_in_use_is_told_and_fails() {
+    let server = TestServer::start(&[]);
+    let output = std::process::Command::new(braid_tests::server::program_under_test())
+        .args(["--port", &server.port().to_string(), "--bind", "127.0.0.1", "--save", ""])
+        .output()
+        .expect("it starts and ends");
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).to_lowercase();
+    assert!(text.contains("address already in use"), "{text}");
+    assert_eq!(server.connect().call("PING").text(), "PONG");
+}
+
+/// Processor time and wake-ups of a server during two seconds in which nobody asks for anything.
+fn cost_of_idling(server: &TestServer) -> (Duration, u64) {
+    let id = server.process_id();
+    let (time, switches) = (processor_time(id), voluntary_switches(id));
+    std::thread::sleep(Duration::from_secs(2));
+    (processor_time(id) - time, voluntary_switches(id) - switches)
+}
+
+#[test]
+fn an_idle_server_costs_nothing() {
+    for io_threads in ["1", "4"] {
+        let server = TestServer::start(&["--io-threads", io_threads]);
+        let (time, wakeups) = cost_of_idling(&server);
+        assert!(
+            time <= Duration::from_millis(20),
+            "{io_threads} threads: {time:?} of processor time in two idle seconds"
+        );
+        assert!(wakeups < 400, "{io_threads} threads: {wakeups} wake-ups in two idle seconds");
+    }
+}
+
+#[test]
+fn idle_connections_cost_nothing() {
+    let server = TestServer::start(&["--io-threads", "4"]);
+    let mut clients: Vec<RawClient> = (0..200).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.ok("SET k v");
+    }
+    let (time, wakeups) = cost_of_idling(&server);
+    assert!(
+        time <= Duration::from_millis(40),
+        "{time:?} of processor time in two seconds with idle connections"
+    );
+    assert!(wakeups < 500, "{wakeups} wake-ups in two seconds with idle connections");
+}
+
+#[test]
+fn threads_go_back_to_sleep_after_work() {
+    let server = TestServer::start(&["--io-threads", "4"]);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let mut client = server.connect();
+            scope.spawn(move || (0..3_000).for_each(|_| assert!(client.call("INCR n").integer().is_some())));
+        }
+    });
+    let (time, _) = cost_of_idling(&server);
+    assert!(time <= Duration::from_millis(30), "{time:?} of processor time in the two seconds after work");
+}
+
+#[test]
+fn waiting_for_a_paused_server_does_not_spin() {
+    let server = TestServer::start(&["--io-threads", "4"]);
+    let mut pauser = server.connect();
+    pauser.ok("CLIENT PAUSE 30000 WRITE");
+    let mut waiting: Vec<RawClient> = (0..10).map(|_| server.connect()).collect();
+    for client in &mut waiting {
+        client.send(&braid_tests::request("INCR n"));
+    }
+    let (time, _) = cost_of_idling(&server);
+    assert!(time <= Duration::from_millis(40), "{time:?} of processor time while paused");
+    pauser.ok("CLIENT UNPAUSE");
+    for client in &mut waiting {
+        assert!(client.read().integer().is_some());
+    }
+}
+
+#[test]
+fn the_number_of_threads_is_as_asked() {
+    let server = TestServer::start(&["--io-threads", "4"]);
+    if !server.is_braid() {
+        println!("skipped: stock servers start their threads in another way");
+        return;
+    }
+    let count = threads(server.process_id());
+    assert!((4..=12).contains(&count), "{count} threads for --io-threads 4");
+}
+
+#[test]
+fn restarting_begins_empty_without_persistence() {
+    let mut server = TestServer::start(&[]);
+    server.connect().ok("SET k v");
+    server.signal(Signal::TERM);
+    server.wait();
+    let server = TestServer::start(&[]);
+    assert_eq!(server.connect().call("DBSIZE"), Value::Integer(0));
+}

@@ -1,0 +1,17 @@
+//! The server as programs use it: through a client library, on several connections and threads, by topic.
+//!
+//!   cargo test -p braid-tests --test api
+//!   cargo test -p braid-tests --test api strings::        one topic
+//!
+//! What differs between Braid and stock servers on purpose (`INFO threads` ...) is tested only when Braid
+//! runs.
+
+mod atomicity;
+mod clients;
+mod configuration;
+mod expiry;
+mod keys;
+mod lifecycle;
+mod scanning;
+mod strings;
+mod watching;

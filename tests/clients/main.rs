@@ -1,0 +1,73 @@
+//! Client libraries of other languages doing real work: redis-py, go-redis, ioredis, Jedis.
+//!
+//!   tests/clients/install && cargo test -p braid-tests --test clients
+//!
+//! Each script is a program in `clients/LANGUAGE` that takes the port and checks itself; its last line says
+//! how many checks passed. A language that is not installed is skipped, and named; with `CI` set that is a
+//! failure.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use braid_tests::TestServer;
+
+fn folder(language: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(language)
+}
+
+/// Runs a client program against a fresh server.
+fn run(language: &str, installed: &str, command: impl FnOnce(&Path) -> Command) {
+    let folder = folder(language);
+    if !folder.join(installed).exists() {
+        let message = format!("{language}: not installed (tests/clients/install does it)");
+        assert!(std::env::var_os("CI").is_none(), "{message}");
+        println!("skipped, {message}");
+        return;
+    }
+    let server = TestServer::start(&["--io-threads", "4"]);
+    let output = command(&folder).arg(server.port().to_string()).output().expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{language}: {}\n{text}\n{errors}", output.status);
+    let last = text.lines().last().unwrap_or_default();
+    let checks: u32 = last.strip_suffix(" checks passed").and_then(|count| count.parse().ok()).unwrap_or(0);
+    assert!(checks > 10, "{language}: {text}\n{errors}");
+    println!("{language}: {last}");
+}
+
+#[test]
+fn python() {
+    run("python", "venv/bin/python", |folder| {
+        let mut command = Command::new(folder.join("venv/bin/python"));
+        command.arg(folder.join("test_client.py"));
+        command
+    });
+}
+
+#[test]
+fn go() {
+    run("go", "bin/client-test", |folder| Command::new(folder.join("bin/client-test")));
+}
+
+#[test]
+fn node() {
+    run("node", "node_modules/ioredis", |folder| {
+        let mut command = Command::new("node");
+        command.arg(folder.join("test_client.mjs"));
+        command
+    });
+}
+
+#[test]
+fn java() {
+    run("java", "target/client-test.jar", |folder| {
+        let mut command = Command::new("java");
+        let libraries = format!(
+            "{}:{}/*",
+            folder.join("target/client-test.jar").display(),
+            folder.join("target/lib").display()
+        );
+        command.args(["-cp", &libraries, "ClientTest"]);
+        command
+    });
+}

@@ -1,0 +1,121 @@
+"""Real work through redis-py, in RESP2 and RESP3. Usage: test_client.py PORT
+
+Every check raises on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
+"""
+
+import sys
+import threading
+
+import redis
+
+CHECKS = 0
+
+
+def check(got, expected, what):
+    global CHECKS
+    if got != expected:
+        raise AssertionError(f"{what}: got {got!r}, expected {expected!r}")
+    CHECKS += 1
+
+
+def strings(client):
+    check(client.set("s", "value", ex=100), True, "SET EX")
+    check(client.get("s"), b"value", "GET")
+    check(99 <= client.ttl("s") <= 100, True, "TTL")
+    check(client.set("s", "other", nx=True), None, "SET NX on a key that is there")
+    check(client.set("s", "new", get=True), b"value", "SET GET")
+    check(client.mset({"a": "1", "b": "2"}), True, "MSET")
+    check(client.mget("a", "nosuch", "b"), [b"1", None, b"2"], "MGET")
+    check(client.incrby("a", 41), 42, "INCRBY")
+    check(float(client.incrbyfloat("f", "0.1")), 0.1, "INCRBYFLOAT")
+    check(client.append("s", "er"), 5, "APPEND")
+    check(client.getrange("s", 1, 3), b"ewe", "GETRANGE")
+    binary = bytes(range(256)) * 100
+    client.set(b"bin\x00\xff", binary)
+    check(client.get(b"bin\x00\xff"), binary, "binary keys and values")
+    client.setbit("bits", 7, 1)
+    check(client.bitcount("bits"), 1, "BITCOUNT")
+    check(client.bitfield("bf").set("u8", 0, 200).incrby("u8", 0, 10).execute(), [0, 210], "BITFIELD")
+    check(client.delete("s", "nosuch"), 1, "DEL")
+    check(client.exists("s"), 0, "EXISTS")
+    try:
+        client.set("text", "abc")
+        client.incr("text")
+        raise AssertionError("INCR of text must fail")
+    except redis.ResponseError as error:
+        check("not an integer" in str(error), True, "error text")
+
+
+def keys(client):
+    client.set("from", "v")
+    check(client.rename("from", "to"), True, "RENAME")
+    check(client.copy("to", "copied"), True, "COPY")
+    check(client.type("copied"), b"string", "TYPE")
+    check(client.object("encoding", "copied"), b"embstr", "OBJECT ENCODING")
+    client.mset({f"scan:{number}": number for number in range(1000)})
+    check(len(set(client.scan_iter(match="scan:*", count=50))), 1000, "SCAN")
+    check(client.unlink(*[f"scan:{number}" for number in range(1000)]), 1000, "UNLINK")
+
+
+def pipelines(client):
+    with client.pipeline(transaction=False) as pipe:
+        for number in range(500):
+            pipe.set(f"p:{number}", number).get(f"p:{number}")
+        replies = pipe.execute()
+    check(replies[1::2], [str(number).encode() for number in range(500)], "pipeline")
+    with client.pipeline(transaction=True) as pipe:
+        pipe.set("t", 1).incr("t").get("t")
+        check(pipe.execute(), [True, 2, b"2"], "MULTI/EXEC")
+
+
+def transactions(client):
+    client.set("counter", 0)
+
+    def work():
+        own = redis.Redis(connection_pool=client.connection_pool)
+
+        def add(pipe):
+            value = int(pipe.get("counter"))
+            pipe.multi()
+            pipe.set("counter", value + 1)
+
+        for _ in range(50):
+            own.transaction(add, "counter")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    check(client.get("counter"), b"200", "WATCH under contention")
+
+
+def server(client):
+    check(client.ping(), True, "PING")
+    check(client.echo("hello"), b"hello", "ECHO")
+    client.client_setname("py")
+    check("redis_version" in client.info("server"), True, "INFO")
+    check(len(client.client_list()) >= 1, True, "CLIENT LIST")
+    check(client.config_get("timeout"), {"timeout": "0"}, "CONFIG GET")
+    check(client.config_set("timeout", 0), True, "CONFIG SET")
+    check(client.time()[0] > 1_600_000_000, True, "TIME")
+    check(isinstance(client.command_count(), int), True, "COMMAND COUNT")
+    check("get" in client.command(), True, "COMMAND")
+
+
+def main():
+    port = int(sys.argv[1])
+    for protocol in (2, 3):
+        client = redis.Redis(port=port, protocol=protocol, socket_timeout=20)
+        client.flushall()
+        for part in (strings, keys, pipelines, transactions, server):
+            part(client)
+        client.close()
+    decoded = redis.Redis(port=port, decode_responses=True, db=2)
+    decoded.set("k", "grün")
+    check(decoded.get("k"), "grün", "decode_responses")
+    check(decoded.dbsize(), 1, "DBSIZE of database 2")
+    print(f"{CHECKS} checks passed")
+
+
+main()

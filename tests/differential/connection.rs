@@ -1,0 +1,41 @@
+//! Commands about the connection itself.
+
+use crate::families::Family;
+
+pub const FAMILY: Family =
+    Family { name: "connection", weight: 5, key_prefix: "s", peer: "", templates: TEMPLATES };
+
+const TEMPLATES: &str = r"
+2x PING [{value}]
+2x ECHO {value}
+2x SELECT {db}
+HELLO [{int}]
+HELLO (2 | 3) [SETNAME {field}]
+HELLO 3 AUTH default {value}
+AUTH {value} [{value}]
+CLIENT SETNAME ({field} | {value})
+2x CLIENT GETNAME
+CLIENT ID
+CLIENT (INFO | LIST)
+CLIENT LIST TYPE (normal | master | replica | pubsub | nosuch)
+CLIENT LIST ID {positive}
+CLIENT (NO-EVICT | NO-TOUCH) (on | off | maybe)
+CLIENT TRACKINGINFO
+CLIENT GETREDIR
+CLIENT CACHING (yes | no | maybe)
+CLIENT UNPAUSE
+CLIENT UNBLOCK {int} [TIMEOUT | ERROR | nosuch]
+CLIENT KILL (ID 999999999 | 1.2.3.4:5 | TYPE nosuch | ADDR | USER nosuch | SKIPME maybe)
+CLIENT REPLY nosuch
+CLIENT HELP
+CLIENT nosuch
+CLIENT
+RESET
+READONLY
+READWRITE
+ASKING
+PUBLISH {channel} {value}
+PUBSUB CHANNELS [{pattern}]
+PUBSUB NUMSUB {channel}
+PUBSUB NUMPAT
+";

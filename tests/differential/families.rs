@@ -1,0 +1,64 @@
+//! The list of command families: one file each, and one line here. A family is switched on by [`ENABLED`].
+
+use crate::{
+    bitmaps, connection, geo, hashes, hyperloglog, introspection, keys, lists, newer, scripts, sets,
+    sorted_sets, streams, strings, transactions,
+};
+
+/// Commands on one type or around one topic.
+pub struct Family {
+    pub name: &'static str,
+    /// How often it is drawn, against the others.
+    pub weight: u32,
+    /// Its keys are this and a digit, mostly; empty for keys of all types.
+    pub key_prefix: &'static str,
+    /// One template a line, in the language of `grammar.rs`.
+    pub templates: &'static str,
+    /// Which stock server knows these commands: the beginning of a version as `Peer::version` has it. Empty:
+    /// any.
+    pub peer: &'static str,
+}
+
+/// Every family there is.
+pub const FAMILIES: &[Family] = &[
+    strings::FAMILY,
+    bitmaps::FAMILY,
+    keys::FAMILY,
+    transactions::FAMILY,
+    connection::FAMILY,
+    introspection::FAMILY,
+    lists::FAMILY,
+    hashes::FAMILY,
+    sets::FAMILY,
+    sorted_sets::FAMILY,
+    streams::FAMILY,
+    hyperloglog::FAMILY,
+    geo::FAMILY,
+    scripts::FAMILY,
+    newer::VALKEY,
+    newer::REDIS,
+    newer::HASH_EXPIRY,
+    newer::HASH_EXPIRY_VALKEY,
+];
+
+/// The families that Braid has. The others follow with their types; `BRAID_FAMILIES` (names with commas, or
+/// `all`) overrides this. A stock server under test gets all.
+///
+/// `hash-expiry` and `hash-expiry-valkey` are the same commands against two peers that do not agree on all
+/// replies: at most one of them can be enabled.
+pub const ENABLED: &[&str] =
+    &["strings", "bitmaps", "keys", "transactions", "connection", "introspection", "newer-valkey"];
+
+/// The families to test now.
+pub fn enabled() -> Vec<&'static Family> {
+    let chosen = match std::env::var("BRAID_FAMILIES") {
+        Ok(names) => names.split(',').map(|name| name.trim().to_owned()).collect(),
+        Err(_) if !braid_tests::server::is_braid() => vec!["all".to_owned()],
+        Err(_) => ENABLED.iter().map(|&name| name.to_owned()).collect::<Vec<String>>(),
+    };
+    for name in &chosen {
+        let known = name == "all" || FAMILIES.iter().any(|family| family.name == name);
+        assert!(known, "no family is named {name}");
+    }
+    FAMILIES.iter().filter(|family| chosen.iter().any(|name| name == "all" || name == family.name)).collect()
+}

@@ -1,0 +1,15 @@
+//! Commands on HyperLogLogs, which are strings with inner form: every byte is compared.
+
+use crate::families::Family;
+
+pub const FAMILY: Family =
+    Family { name: "hyperloglog", weight: 4, key_prefix: "s", peer: "", templates: TEMPLATES };
+
+const TEMPLATES: &str = r"
+4x PFADD {key} {member}+
+PFADD {key}
+2x PFCOUNT {keys}
+PFMERGE {key} {keys}
+GET {key}
+DEL {key}
+";

@@ -1,0 +1,130 @@
+//! The differences that are meant, read from `tests/known_differences.txt`. What the file may say is
+//! explained there.
+//!
+//! Every entry carries an example, which is run before anything random: an entry whose example no longer
+//! differs, or that does not excuse its own example, is out of date and fails the test.
+
+use braid_tests::Value;
+use braid_tests::words::{glob, line, words};
+
+use crate::compare::name;
+use crate::generator::Command;
+
+/// What of a reply is still compared where a difference is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compare {
+    /// Nothing.
+    Nothing,
+    /// That both are errors.
+    Error,
+    /// Both as numbers, so that the way of writing them may differ.
+    Number,
+    /// Kind and, for arrays, length.
+    Shape,
+}
+
+/// One entry of the file.
+#[derive(Debug)]
+pub struct Known {
+    /// A glob over the command line, its name in upper case.
+    pub command: String,
+    /// A glob over the peer's reply as printed; `*` unless given.
+    pub reply: String,
+    /// A glob over the peer's version; `*` unless given.
+    pub peer: String,
+    pub compare: Compare,
+    pub reason: String,
+    pub example: Vec<Command>,
+}
+
+const FILE: &str = include_str!("../known_differences.txt");
+
+/// The entries of the file.
+pub fn read() -> Vec<Known> {
+    parse(FILE)
+}
+
+fn parse(text: &str) -> Vec<Known> {
+    let plain: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    plain.join("\n").split("\n\n").map(str::trim).filter(|block| !block.is_empty()).map(entry).collect()
+}
+
+fn entry(block: &str) -> Known {
+    let field = |wanted: &str| {
+        block.lines().find_map(|line| {
+            line.split_once(':').filter(|(name, _)| *name == wanted).map(|(_, text)| text.trim())
+        })
+    };
+    let must = |wanted: &str| {
+        field(wanted).unwrap_or_else(|| panic!("known_differences.txt: no `{wanted}` in\n{block}"))
+    };
+    Known {
+        command: must("command").into(),
+        reply: field("reply").unwrap_or("*").into(),
+        peer: field("peer").unwrap_or("*").into(),
+        compare: match must("compare") {
+            "nothing" => Compare::Nothing,
+            "error" => Compare::Error,
+            "number" => Compare::Number,
+            "shape" => Compare::Shape,
+            other => panic!("known_differences.txt: cannot compare `{other}`"),
+        },
+        reason: must("reason").into(),
+        example: must("example").split(';').map(words).collect(),
+    }
+}
+
+impl Known {
+    /// Whether this entry is about `command` and its replies, and lets them pass.
+    pub fn excuses(&self, command: &Command, under_test: &Value, peer: &Value) -> bool {
+        let mut named = command.clone();
+        if let Some(first) = named.first_mut() {
+            *first = name(command).into_bytes();
+        }
+        glob(self.command.as_bytes(), line(&named).as_bytes())
+            && glob(self.reply.as_bytes(), peer.to_string().as_bytes())
+            && match self.compare {
+                Compare::Nothing => true,
+                Compare::Error => under_test.is_error() && peer.is_error(),
+                Compare::Number => same_numbers(under_test, peer),
+                Compare::Shape => {
+                    std::mem::discriminant(under_test) == std::mem::discriminant(peer)
+                        && under_test.elements().map(<[Value]>::len) == peer.elements().map(<[Value]>::len)
+                }
+            }
+    }
+}
+
+/// Equal, where texts that are numbers are taken as numbers.
+fn same_numbers(one: &Value, other: &Value) -> bool {
+    if one == other {
+        return true;
+    }
+    if let (Some(one), Some(other)) = (one.elements(), other.elements()) {
+        return one.len() == other.len()
+            && one.iter().zip(other).all(|(one, other)| same_numbers(one, other));
+    }
+    if let (Value::Map(one), Value::Map(other)) = (one, other) {
+        let pairs = |(one, other): (&(Value, Value), &(Value, Value))| {
+            one.0 == other.0 && same_numbers(&one.1, &other.1)
+        };
+        return one.len() == other.len() && one.iter().zip(other).all(pairs);
+    }
+    match (one.text().parse::<f64>(), other.text().parse::<f64>()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}
+
+#[test]
+fn entries_are_read_and_excuse_only_what_they_name() {
+    let known = parse(
+        "# note\ncommand: ZSCORE *\ncompare: number\nreason: digits\nexample: ZADD z 0.1 a; ZSCORE z a\n",
+    );
+    assert_eq!(known.len(), 1);
+    assert_eq!(known[0].example.len(), 2);
+    let (long, short) = (Value::bulk("0.10000000000000001"), Value::bulk("0.1"));
+    assert!(known[0].excuses(&words("zscore z a"), &short, &long));
+    assert!(!known[0].excuses(&words("ZINCRBY z 1 a"), &short, &long));
+    assert!(!known[0].excuses(&words("ZSCORE z a"), &Value::bulk("0.2"), &long));
+}

@@ -1,0 +1,246 @@
+//! Random commands, the same to the server under test and to a stock server; replies must agree byte for
+//! byte.
+//!
+//!   cargo test -p braid-tests --test differential
+//!   BRAID_TEST_SERVER=/usr/bin/redis-server cargo test -p braid-tests --test differential  (stock both)
+//!
+//! Variables, besides those of `support/lib.rs`:
+//! - `BRAID_COMMANDS`: how many commands a run sends in all (default 20000)
+//! - `BRAID_FAMILIES`: names of families (files in this folder) with commas, or `all`
+//! - `BRAID_MISMATCHES`: how many different mismatches are collected and shrunk before the test stops
+//!   (default 5)
+//! - `BRAID_PEER`: another program to compare with than the `redis-server` on PATH
+//! - `BRAID_ENCODINGS=0`: do not compare OBJECT ENCODING of the whole keyspace
+//!
+//! Flow: `generator` draws commands from the templates of the `families`; `pair` runs them on both servers
+//! and `compare`s replies and now and then the whole `keyspace`; a mismatch is made small by `shrink` and
+//! printed as commands that can be pasted into `redis-cli`. Differences that are meant stand in
+//! `tests/known_differences.txt`.
+
+mod bitmaps;
+mod compare;
+mod connection;
+mod families;
+mod generator;
+mod geo;
+mod grammar;
+mod hashes;
+mod hyperloglog;
+mod introspection;
+mod keys;
+mod keyspace;
+mod known;
+mod lists;
+mod newer;
+mod pair;
+mod scripts;
+mod sets;
+mod shrink;
+mod sorted_sets;
+mod streams;
+mod strings;
+mod transactions;
+
+use braid_tests::random::{number, seed};
+use braid_tests::server::{Peer, newer_peers, peer, stock};
+use braid_tests::words;
+
+use families::Family;
+use generator::Generator;
+use pair::{CONNECTIONS, Item, Manner, Pair};
+use shrink::{Shrunk, shrink};
+
+/// Commands from one empty state to the next.
+const EPISODE: usize = 400;
+
+/// The peer to compare with: `BRAID_PEER`, or the stock server of this machine.
+fn usual_peer() -> Option<Peer> {
+    match std::env::var_os("BRAID_PEER") {
+        Some(program) => Some(peer(program.as_ref()).expect("BRAID_PEER names a server")),
+        None => stock(),
+    }
+}
+
+/// Runs `commands` random commands; panics with every mismatch found, made small.
+fn compare(test: &str, pair: &mut Pair, families: &[&'static Family], manner: Manner, commands: u64) {
+    let seed = seed();
+    let names: Vec<&str> = families.iter().map(|family| family.name).collect();
+    println!("{test}: BRAID_SEED={seed}, families {}", names.join(","));
+    let found = search(pair, families, manner, commands, seed, number("BRAID_MISMATCHES", 5) as usize);
+    println!("{test}: {}", pair.summary());
+    if !found.is_empty() {
+        let reports: Vec<String> = found.iter().map(report).collect();
+        panic!("{test}: BRAID_SEED={seed}: {} mismatches\n\n{}", found.len(), reports.join("\n\n"));
+    }
+}
+
+fn search(
+    pair: &mut Pair,
+    families: &[&'static Family],
+    manner: Manner,
+    commands: u64,
+    seed: u64,
+    mismatches_max: usize,
+) -> Vec<Shrunk> {
+    let mut generator = Generator::new(seed, families);
+    let mut found: Vec<Shrunk> = Vec::new();
+    let mut sent = 0;
+    while sent < commands && found.len() < mismatches_max {
+        let items = episode(&mut generator, manner);
+        sent += items.len() as u64;
+        if let Err(mismatch) = pair.run(&items, manner) {
+            println!("mismatch, now being shrunk: {}", mismatch.description);
+            let shrunk = shrink(pair, &items, manner, mismatch);
+            if !found.iter().any(|known| known.mismatch.description == shrunk.mismatch.description) {
+                println!("{}\n", report(&shrunk));
+                found.push(shrunk);
+            }
+        }
+    }
+    found
+}
+
+fn episode(generator: &mut Generator, manner: Manner) -> Vec<Item> {
+    let mut items = Vec::with_capacity(EPISODE);
+    while items.len() < EPISODE {
+        let connection = generator.random().usize(0..CONNECTIONS);
+        let len = 1 + generator.random().usize(0..manner.pipeline.max(6));
+        for _ in 0..len {
+            items.push(Item { connection, command: generator.command() });
+        }
+    }
+    items
+}
+
+fn report(shrunk: &Shrunk) -> String {
+    let one_connection = shrunk.items.iter().all(|item| item.connection == shrunk.items[0].connection);
+    let lines: Vec<String> = shrunk
+        .items
+        .iter()
+        .map(|item| {
+            let prefix =
+                if one_connection { String::new() } else { format!("(connection {}) ", item.connection) };
+            format!("    {prefix}{}", words::line(&item.command))
+        })
+        .collect();
+    let Manner { protocol, pipeline, .. } = shrunk.manner;
+    let how = format!("RESP{protocol}{}", if pipeline > 1 { ", pipelined" } else { "" });
+    format!("smallest sequence found ({how}):\n{}\n  {}", lines.join("\n"), shrunk.mismatch.description)
+}
+
+/// A quarter of the commands in the given manner against the usual peer.
+fn usual(test: &str, protocol: u8, pipeline: usize) {
+    let Some(peer) = usual_peer() else {
+        assert!(std::env::var_os("CI").is_none(), "{test}: no redis-server on PATH");
+        println!("{test}: skipped, no redis-server on PATH");
+        return;
+    };
+    println!("{test}: peer {} ({})", peer.program.display(), peer.version);
+    let manner = Manner { protocol, pipeline, encodings: number("BRAID_ENCODINGS", 1) == 1 };
+    let families: Vec<_> = families::enabled().into_iter().filter(|family| family.peer.is_empty()).collect();
+    compare(test, &mut Pair::start(&peer), &families, manner, number("BRAID_COMMANDS", 20_000) / 4);
+}
+
+#[test]
+fn random_commands_get_the_same_replies_in_resp2() {
+    usual("resp2", 2, 1);
+}
+
+#[test]
+fn random_commands_get_the_same_replies_in_resp3() {
+    usual("resp3", 3, 1);
+}
+
+#[test]
+fn random_pipelines_get_the_same_replies_in_resp2() {
+    usual("pipelined resp2", 2, 40);
+}
+
+#[test]
+fn random_pipelines_get_the_same_replies_in_resp3() {
+    usual("pipelined resp3", 3, 40);
+}
+
+/// Commands that only a newer server knows, against each such server in `BRAID_PEERS_DIR`.
+#[test]
+fn newer_commands_get_the_same_replies_as_on_newer_servers() {
+    let families: Vec<_> = families::enabled().into_iter().filter(|family| !family.peer.is_empty()).collect();
+    for family in families {
+        let Some(peer) = newer_peers().into_iter().find(|peer| peer.version.starts_with(family.peer)) else {
+            println!("{}: skipped, no {} in BRAID_PEERS_DIR", family.name, family.peer);
+            continue;
+        };
+        if !braid_tests::server::is_braid() {
+            // A stock server under test is judged only by another of its own kind.
+            let mut pair = Pair::of_program(peer.program.clone(), &[]);
+            let manner = Manner { protocol: 3, pipeline: 1, encodings: true };
+            compare(family.name, &mut pair, &[family], manner, number("BRAID_COMMANDS", 20_000) / 20);
+            continue;
+        }
+        let manner = Manner { protocol: 3, pipeline: 1, encodings: false };
+        compare(
+            family.name,
+            &mut Pair::start(&peer),
+            &[family],
+            manner,
+            number("BRAID_COMMANDS", 20_000) / 10,
+        );
+    }
+}
+
+/// Every entry of `known_differences.txt` must still be needed: its example differs, and it excuses that.
+#[test]
+fn known_differences_are_still_there() {
+    let mut peers: Vec<Peer> = usual_peer().into_iter().collect();
+    peers.extend(newer_peers());
+    if !braid_tests::server::is_braid() || peers.is_empty() {
+        println!("skipped: needs Braid under test and a stock server");
+        return;
+    }
+    let mut checked = Vec::new();
+    for peer in &peers {
+        let mut pair = Pair::start(peer);
+        for place in 0..pair.known().len() {
+            let example = pair.known()[place].example.clone();
+            let [one, other] = pair.replies(&example);
+            let known = &pair.known()[place];
+            let last = example.last().expect("an example has a command");
+            let what = format!("{} ({}), under test: {one}, peer: {other}", words::line(last), known.reason);
+            if !compare::agree(last, &[], &one, &other, &|_, _, _| false) {
+                assert!(
+                    known.excuses(last, &one, &other),
+                    "known difference does not excuse its own example: {what}"
+                );
+                checked.push(known.reason.clone());
+            }
+        }
+    }
+    for known in known::read() {
+        let has_peer = peers.iter().any(|peer| words::glob(known.peer.as_bytes(), peer.version.as_bytes()));
+        if !has_peer {
+            println!("not checked, no such peer: {} ({})", known.command, known.peer);
+        } else {
+            assert!(checked.contains(&known.reason), "known difference that no longer is one: {known:?}");
+        }
+    }
+}
+
+/// The test of the test: two stock servers that differ in one setting must be told apart, by a short
+/// sequence.
+#[test]
+fn a_difference_is_found_and_made_small() {
+    let Some(peer) = stock() else {
+        println!("skipped, no redis-server on PATH");
+        return;
+    };
+    let families: Vec<&'static Family> =
+        families::FAMILIES.iter().filter(|family| family.name == "hashes").collect();
+    let mut pair = Pair::of_program(peer.program, &["--hash-max-listpack-entries", "1"]);
+    let manner = Manner { protocol: 3, pipeline: 10, encodings: false };
+    let found = search(&mut pair, &families, manner, 4_000, 1, 1);
+    let shrunk = found.first().expect("the difference is found");
+    assert_eq!(shrunk.mismatch.signature, "OBJECT", "{}", report(shrunk));
+    let commands: Vec<String> = shrunk.items.iter().map(|item| compare::name(&item.command)).collect();
+    assert!(commands.len() <= 3, "not small: {}", report(shrunk));
+    assert_eq!((shrunk.manner.protocol, shrunk.manner.pipeline), (2, 1));
+}

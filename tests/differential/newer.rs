@@ -1,0 +1,72 @@
+//! Commands and options that the stock server of a distribution does not know yet, each with the peer that
+//! does.
+
+use crate::families::Family;
+
+/// Options and commands that came with Valkey 8.1 to 9.1.
+pub const VALKEY: Family = Family {
+    name: "newer-valkey",
+    weight: 20,
+    key_prefix: "s",
+    peer: "valkey 9",
+    templates: VALKEY_TEMPLATES,
+};
+
+const VALKEY_TEMPLATES: &str = r"
+4x SET {key} {value}
+4x SET {key} {text} %([IFEQ {text}] [GET] [EX {seconds} | PX {ms} | KEEPTTL])
+SET {key} {text} %([IFEQ {text}] [NX | XX] [GET])
+3x DELIFEQ {key} {text}
+2x MSETEX 1 {key} {value} %([NX | XX] [EX {seconds} | PX {ms} | EXAT {atseconds} | PXAT {atms} | KEEPTTL])
+2x MSETEX 2 {key} {value} {key} {value} %([NX | XX] [EX {seconds} | PX {ms} | KEEPTTL])
+MSETEX {int} {key} {value}
+TTL {key}
+SET {key} {text}
+GET {key}
+";
+
+/// Options and commands that came with Redis 8.
+pub const REDIS: Family =
+    Family { name: "newer-redis", weight: 20, key_prefix: "z", peer: "redis 8", templates: REDIS_TEMPLATES };
+
+const REDIS_TEMPLATES: &str = r"
+CLIENT SETINFO (LIB-NAME | LIB-VER | nosuch) ({field} | {value})
+(ZRANK | ZREVRANK) {key} {member} WITHSCORE
+4x ZADD {key} {score} {member}
+CLIENT NO-TOUCH (on | off | maybe)
+";
+
+/// Fields of hashes with an expiry of their own.
+pub const HASH_EXPIRY: Family = Family {
+    name: "hash-expiry",
+    weight: 20,
+    key_prefix: "h",
+    peer: "redis 8",
+    templates: HASH_EXPIRY_TEMPLATES,
+};
+
+/// The same in Valkey, whose replies are not the same throughout.
+pub const HASH_EXPIRY_VALKEY: Family = Family {
+    name: "hash-expiry-valkey",
+    weight: 20,
+    key_prefix: "h",
+    peer: "valkey 9",
+    templates: HASH_EXPIRY_TEMPLATES,
+};
+
+const HASH_EXPIRY_TEMPLATES: &str = r"
+4x HSET {key} ({field} {value})+
+2x HEXPIRE {key} {seconds} [NX | XX | GT | LT] FIELDS 1 {field}
+2x HPEXPIRE {key} {ms} [NX | XX | GT | LT] FIELDS 2 {field} {field}
+HEXPIREAT {key} {atseconds} FIELDS 1 {field}
+HPEXPIREAT {key} {atms} FIELDS 1 {field}
+(HEXPIRE | HPEXPIRE) {key} {past} FIELDS 1 {field}
+2x (HTTL | HPTTL | HEXPIRETIME | HPEXPIRETIME) {key} FIELDS (1 {field} | 2 {field} {field})
+2x HPERSIST {key} FIELDS 1 {field}
+2x HGETEX {key} [EX {seconds} | PX {ms} | EXAT {atseconds} | PERSIST] FIELDS 1 {field}
+2x HSETEX {key} [FNX | FXX] [EX {seconds} | PX {ms} | KEEPTTL] FIELDS 1 {field} {value}
+HGETDEL {key} FIELDS (1 {field} | 2 {field} {field})
+HGETALL {key}
+HLEN {key}
+DEL {key}
+";

@@ -1,0 +1,18 @@
+//! MULTI and its companions. The generator mixes all other commands in between.
+
+use crate::families::Family;
+
+pub const FAMILY: Family =
+    Family { name: "transactions", weight: 12, key_prefix: "s", peer: "", templates: TEMPLATES };
+
+const TEMPLATES: &str = r"
+5x MULTI
+5x EXEC
+DISCARD
+3x WATCH {keys}
+UNWATCH
+2x SET {key} {value}
+2x INCR {key}
+GET {key}
+NOSUCHCOMMAND {value}
+";

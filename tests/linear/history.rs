@@ -1,0 +1,128 @@
+//! Running a round on many connections and noting what happened when.
+
+use std::net::SocketAddr;
+use std::sync::Barrier;
+use std::time::Instant;
+
+use braid_tests::client::ReadError;
+use braid_tests::{RawClient, Value, words};
+
+use crate::model::{Operation, key_name};
+use crate::workload::Round;
+
+/// One operation as it was seen from outside.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub client: usize,
+    /// Its place among the operations of this client, which run in this order.
+    pub place: usize,
+    pub operation: Operation,
+    pub reply: Value,
+    /// When it was sent and answered, in nanoseconds of one clock: it took effect in between.
+    pub sent_ns: u64,
+    pub answered_ns: u64,
+}
+
+/// The connections that take part.
+pub struct Arena {
+    clients: Vec<RawClient>,
+    control: RawClient,
+    start: Instant,
+}
+
+/// Keys of all workloads.
+const KEYS: u8 = 8;
+
+impl Arena {
+    pub fn new(server: SocketAddr, clients: usize) -> Arena {
+        Arena::try_new(server, clients).expect("the server accepts connections")
+    }
+
+    /// None when the server does not accept connections.
+    pub fn try_new(server: SocketAddr, clients: usize) -> Option<Arena> {
+        let connect = || RawClient::tcp(server).ok();
+        let clients = (0..clients).map(|_| connect()).collect::<Option<Vec<_>>>()?;
+        Some(Arena { clients, control: connect()?, start: Instant::now() })
+    }
+
+    /// Empties the keys and runs a round, each connection on a thread of its own.
+    pub fn run(&mut self, round: &Round) -> Result<Vec<Event>, ReadError> {
+        let keys: Vec<String> = std::iter::once("DEL".to_owned()).chain((0..KEYS).map(key_name)).collect();
+        self.control.try_send(&words::encode(&keys)).map_err(|_| ReadError::TimedOut)?;
+        self.control.try_read()?;
+        let start = self.start;
+        let barrier = Barrier::new(self.clients.len());
+        let barrier = &barrier;
+        let histories: Vec<Result<Vec<Event>, ReadError>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .clients
+                .iter_mut()
+                .zip(round)
+                .enumerate()
+                .map(|(number, (client, batches))| {
+                    scope.spawn(move || {
+                        barrier.wait();
+                        run_client(number, client, batches, start)
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().expect("a client thread does not panic")).collect()
+        });
+        Ok(histories.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
+    }
+}
+
+fn run_client(
+    number: usize,
+    client: &mut RawClient,
+    batches: &[Vec<Operation>],
+    start: Instant,
+) -> Result<Vec<Event>, ReadError> {
+    let now = || start.elapsed().as_nanos() as u64;
+    let mut events = Vec::new();
+    for batch in batches {
+        let request: Vec<u8> =
+            batch.iter().flat_map(Operation::commands).flat_map(|command| words::encode(&command)).collect();
+        let sent_ns = now();
+        client.try_send(&request).map_err(|_| ReadError::TimedOut)?;
+        for operation in batch {
+            let mut reply = Value::Null;
+            for _ in operation.commands() {
+                reply = client.try_read()?;
+            }
+            let place = events.len();
+            events.push(Event {
+                client: number,
+                place,
+                operation: operation.clone(),
+                reply,
+                sent_ns,
+                answered_ns: now(),
+            });
+        }
+    }
+    Ok(events)
+}
+
+/// A history for people: one line an operation, in the order of answers.
+pub fn describe(history: &[Event]) -> String {
+    let mut events: Vec<&Event> = history.iter().collect();
+    events.sort_by_key(|event| event.answered_ns);
+    let first = events.iter().map(|event| event.sent_ns).min().unwrap_or(0);
+    let lines: Vec<String> = events
+        .iter()
+        .map(|event| {
+            let commands: Vec<String> =
+                event.operation.commands().iter().map(|command| words::line(command)).collect();
+            format!(
+                "  {:>9} to {:>9} us  client {}: {} -> {}",
+                (event.sent_ns - first) / 1000,
+                (event.answered_ns - first) / 1000,
+                event.client,
+                commands.join("; "),
+                event.reply
+            )
+        })
+        .collect();
+    lines.join("\n")
+}

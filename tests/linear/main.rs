@@ -1,0 +1,140 @@
+//! Linearizability: many connections work on few keys at once; there must be one order of all commands that
+//! explains every reply and in which no command runs before it was sent or after it was answered.
+//!
+//!   cargo test -p braid-tests --test linear
+//!
+//! Variables, besides those of `support/lib.rs`:
+//! - `BRAID_ROUNDS`: rounds of each workload (default 400)
+//! - `BRAID_TEST_BROKEN_SERVER`: a server built without its locks (cargo feature `no-locks`); the test then
+//!   also shows that a violation in it is found. Without the variable that part is skipped, and says so.
+//!
+//! Flow: `workload` draws the commands of a round, `history` runs them on many connections and notes when
+//! each was sent and answered, `checker` looks for the order, with `model` telling what each command does.
+//! Rounds are short, since the search grows quickly, and many, since races are rare. Commands of a
+//! transaction count as one operation.
+
+mod checker;
+mod history;
+mod model;
+mod torn;
+mod workload;
+
+use braid_tests::random::{number, source};
+use braid_tests::server::Options;
+use braid_tests::{TestServer, wait_for_within};
+
+use checker::Verdict;
+use history::Arena;
+use workload::Workload;
+
+const IO_THREADS: &str = "4";
+
+/// Stock servers take `io-threads` too; Braid runs commands on them.
+fn start(program: Option<std::path::PathBuf>) -> TestServer {
+    let arguments = ["--io-threads", IO_THREADS].map(str::to_owned).to_vec();
+    TestServer::start_with(Options { program, arguments, ..Options::default() })
+}
+
+fn check(workload: &Workload) {
+    let server = start(None);
+    if server.is_braid() {
+        let threads = braid_tests::process::threads(server.process_id());
+        assert!(threads >= 2, "a server with {IO_THREADS} io-threads has {threads} threads");
+    }
+    let mut random = source(workload.name);
+    let mut arena = Arena::new(server.address(), workload.clients);
+    let (mut operations, mut undecided) = (0, 0);
+    let rounds = number("BRAID_ROUNDS", 400);
+    for round in 0..rounds {
+        let history = arena.run(&workload.draw(&mut random)).expect("the server answers");
+        operations += history.len();
+        match checker::check(&history) {
+            Verdict::Linearizable => {}
+            Verdict::Undecided => undecided += 1,
+            Verdict::Violation(part) => panic!(
+                "{}: round {round} has no order that explains the replies of these operations:\n{}",
+                workload.name,
+                history::describe(&part)
+            ),
+        }
+    }
+    println!("{}: {rounds} rounds, {operations} operations, {undecided} rounds undecided", workload.name);
+    assert!(undecided * 20 <= rounds, "{undecided} of {rounds} rounds were too hard for the checker");
+}
+
+#[test]
+fn single_keys() {
+    check(&workload::SINGLE_KEYS);
+}
+
+#[test]
+fn single_keys_in_pipelines() {
+    check(&workload::PIPELINES);
+}
+
+#[test]
+fn many_keys() {
+    check(&workload::MANY_KEYS);
+}
+
+#[test]
+fn transactions() {
+    check(&workload::TRANSACTIONS);
+}
+
+#[test]
+fn everything_together() {
+    check(&workload::EVERYTHING);
+}
+
+/// The proof that these tests can fail: commands that are not atomic must be noticed, in each kind of
+/// workload.
+#[test]
+fn commands_taken_apart_are_noticed() {
+    let server = start(None);
+    let torn = torn::start(server.address());
+    for workload in
+        [&workload::SINGLE_KEYS, &workload::PIPELINES, &workload::MANY_KEYS, &workload::EVERYTHING]
+    {
+        let mut random = source(workload.name);
+        let mut arena = Arena::new(torn, workload.clients);
+        let noticed = (0..500).any(|_| {
+            let history = arena.run(&workload.draw(&mut random)).expect("the server answers");
+            matches!(checker::check(&history), Verdict::Violation(_))
+        });
+        assert!(noticed, "{}: no violation found where INCR, MSET and MGET are not atomic", workload.name);
+    }
+}
+
+/// The same with a real culprit: a server whose shard locks do nothing must be convicted.
+#[test]
+fn a_server_without_locks_is_convicted() {
+    let Some(program) = std::env::var_os("BRAID_TEST_BROKEN_SERVER") else {
+        println!("skipped: BRAID_TEST_BROKEN_SERVER names no server");
+        return;
+    };
+    let mut random = source("without locks");
+    let mut crashes = 0;
+    for _ in 0..30 {
+        let mut server = start(Some(program.clone().into()));
+        for workload in [&workload::MANY_KEYS, &workload::PIPELINES, &workload::TRANSACTIONS] {
+            let Some(mut arena) = Arena::try_new(server.address(), workload.clients) else { break };
+            for _ in 0..200 {
+                let Ok(history) = arena.run(&workload.draw(&mut random)) else { break };
+                if let Verdict::Violation(part) = checker::check(&history) {
+                    println!(
+                        "found in {}, after {crashes} crashes:\n{}",
+                        workload.name,
+                        history::describe(&part)
+                    );
+                    return;
+                }
+            }
+        }
+        // Without locks memory is not safe either: it may have died before it could be convicted.
+        if wait_for_within(std::time::Duration::from_millis(200), || !server.is_alive()) {
+            crashes += 1;
+        }
+    }
+    panic!("no violation found in a server without locks ({crashes} crashes)");
+}

@@ -1,0 +1,195 @@
+//! What each operation does to a handful of keys, and what it answers: the sequential specification.
+
+use std::collections::BTreeMap;
+
+use braid_tests::Value;
+
+/// A key: a small number, written `k0`, `k1` ...
+pub type Key = u8;
+
+/// The values of all keys that are there.
+pub type State = BTreeMap<Key, Vec<u8>>;
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Get(Key),
+    Set(Key, Vec<u8>),
+    Incr(Key),
+    Append(Key, Vec<u8>),
+    Del(Vec<Key>),
+    GetSet(Key, Vec<u8>),
+    MSet(Vec<(Key, Vec<u8>)>),
+    MSetNx(Vec<(Key, Vec<u8>)>),
+    MGet(Vec<Key>),
+    Exists(Vec<Key>),
+    Rename(Key, Key),
+    /// With REPLACE.
+    Copy(Key, Key),
+    Transaction(Vec<Operation>),
+}
+
+/// The name of a key on the server.
+pub fn key_name(key: Key) -> String {
+    format!("k{key}")
+}
+
+fn bulk(value: Option<&Vec<u8>>) -> Value {
+    value.map_or(Value::NullBulk, |value| Value::Bulk(value.clone()))
+}
+
+impl Operation {
+    /// The keys it reads or writes.
+    pub fn keys(&self) -> Vec<Key> {
+        match self {
+            Operation::Get(key) | Operation::Set(key, _) | Operation::Incr(key) => vec![*key],
+            Operation::Append(key, _) | Operation::GetSet(key, _) => vec![*key],
+            Operation::Del(keys) | Operation::MGet(keys) | Operation::Exists(keys) => keys.clone(),
+            Operation::MSet(pairs) | Operation::MSetNx(pairs) => pairs.iter().map(|(key, _)| *key).collect(),
+            Operation::Rename(from, to) | Operation::Copy(from, to) => vec![*from, *to],
+            Operation::Transaction(operations) => operations.iter().flat_map(Operation::keys).collect(),
+        }
+    }
+
+    /// The commands that carry it out; a transaction is several.
+    pub fn commands(&self) -> Vec<Vec<Vec<u8>>> {
+        let name = |key: &Key| key_name(*key).into_bytes();
+        let with_keys = |command: &str, keys: &[Key]| {
+            std::iter::once(command.as_bytes().to_vec()).chain(keys.iter().map(name)).collect::<Vec<_>>()
+        };
+        let with_pairs = |command: &str, pairs: &[(Key, Vec<u8>)]| {
+            std::iter::once(command.as_bytes().to_vec())
+                .chain(pairs.iter().flat_map(|(key, value)| [name(key), value.clone()]))
+                .collect::<Vec<_>>()
+        };
+        vec![match self {
+            Operation::Get(key) => with_keys("GET", &[*key]),
+            Operation::Set(key, value) => with_pairs("SET", &[(*key, value.clone())]),
+            Operation::Incr(key) => with_keys("INCR", &[*key]),
+            Operation::Append(key, value) => with_pairs("APPEND", &[(*key, value.clone())]),
+            Operation::GetSet(key, value) => with_pairs("GETSET", &[(*key, value.clone())]),
+            Operation::Del(keys) => with_keys("DEL", keys),
+            Operation::MSet(pairs) => with_pairs("MSET", pairs),
+            Operation::MSetNx(pairs) => with_pairs("MSETNX", pairs),
+            Operation::MGet(keys) => with_keys("MGET", keys),
+            Operation::Exists(keys) => with_keys("EXISTS", keys),
+            Operation::Rename(from, to) => with_keys("RENAME", &[*from, *to]),
+            Operation::Copy(from, to) => {
+                let mut command = with_keys("COPY", &[*from, *to]);
+                command.push(b"REPLACE".to_vec());
+                command
+            }
+            Operation::Transaction(operations) => {
+                let mut commands = vec![vec![b"MULTI".to_vec()]];
+                commands.extend(operations.iter().flat_map(Operation::commands));
+                commands.push(vec![b"EXEC".to_vec()]);
+                return commands;
+            }
+        }]
+    }
+
+    /// Whether an operation with this reply changed nothing, in whatever state it ran.
+    pub fn changes_nothing(&self, reply: &Value) -> bool {
+        match self {
+            Operation::Get(_) | Operation::MGet(_) | Operation::Exists(_) => true,
+            Operation::Del(_) | Operation::MSetNx(_) | Operation::Copy(..) => *reply == Value::Integer(0),
+            Operation::Incr(_) | Operation::Rename(..) => reply.is_error(),
+            Operation::Set(..) | Operation::Append(..) | Operation::GetSet(..) | Operation::MSet(_) => false,
+            Operation::Transaction(operations) => reply.elements().is_some_and(|replies| {
+                replies.len() == operations.len()
+                    && operations
+                        .iter()
+                        .zip(replies)
+                        .all(|(operation, reply)| operation.changes_nothing(reply))
+            }),
+        }
+    }
+
+    /// Changes the state as the operation does, and answers its reply.
+    pub fn apply(&self, state: &mut State) -> Value {
+        match self {
+            Operation::Get(key) => bulk(state.get(key)),
+            Operation::Set(key, value) => {
+                state.insert(*key, value.clone());
+                Value::ok()
+            }
+            Operation::GetSet(key, value) => {
+                let old = state.insert(*key, value.clone());
+                bulk(old.as_ref())
+            }
+            Operation::Incr(key) => {
+                let number = match state.get(key) {
+                    None => Some(0),
+                    // Only the plain form of a number is one: not "02".
+                    Some(value) => std::str::from_utf8(value).ok().and_then(|text| {
+                        text.parse::<i64>().ok().filter(|number| number.to_string() == text)
+                    }),
+                };
+                match number.and_then(|number| number.checked_add(1)) {
+                    Some(number) => {
+                        state.insert(*key, number.to_string().into_bytes());
+                        Value::Integer(number)
+                    }
+                    None => Value::Error(b"ERR value is not an integer or out of range".to_vec()),
+                }
+            }
+            Operation::Append(key, more) => {
+                let value = state.entry(*key).or_default();
+                value.extend_from_slice(more);
+                Value::Integer(value.len() as i64)
+            }
+            Operation::Del(keys) => {
+                Value::Integer(keys.iter().filter(|key| state.remove(*key).is_some()).count() as i64)
+            }
+            Operation::MSet(pairs) => {
+                state.extend(pairs.iter().cloned());
+                Value::ok()
+            }
+            Operation::MSetNx(pairs) => {
+                if pairs.iter().any(|(key, _)| state.contains_key(key)) {
+                    return Value::Integer(0);
+                }
+                state.extend(pairs.iter().cloned());
+                Value::Integer(1)
+            }
+            Operation::MGet(keys) => Value::Array(keys.iter().map(|key| bulk(state.get(key))).collect()),
+            Operation::Exists(keys) => {
+                Value::Integer(keys.iter().filter(|key| state.contains_key(*key)).count() as i64)
+            }
+            Operation::Rename(from, to) => match state.remove(from) {
+                Some(value) => {
+                    state.insert(*to, value);
+                    Value::ok()
+                }
+                None => Value::Error(b"ERR no such key".to_vec()),
+            },
+            Operation::Copy(from, to) => match state.get(from).cloned() {
+                Some(value) => {
+                    state.insert(*to, value);
+                    Value::Integer(1)
+                }
+                None => Value::Integer(0),
+            },
+            Operation::Transaction(operations) => {
+                Value::Array(operations.iter().map(|operation| operation.apply(state)).collect())
+            }
+        }
+    }
+}
+
+/// The model itself must tell the truth: it is held against the server, one command after the other.
+#[test]
+fn the_model_agrees_with_the_server() {
+    let server = braid_tests::TestServer::start(&[]);
+    let mut client = server.connect();
+    let mut random = braid_tests::random::source("model");
+    let mut state = State::new();
+    for _ in 0..5_000 {
+        let operation = crate::workload::EVERYTHING.operation(&mut random);
+        let mut reply = Value::Null;
+        for command in operation.commands() {
+            reply = client.call_arguments(&command);
+        }
+        assert_eq!(reply, operation.apply(&mut state), "{operation:?}");
+    }
+}

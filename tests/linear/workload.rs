@@ -1,0 +1,161 @@
+//! What is run: the mix of operations of each workload, drawn at random.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fastrand::Rng;
+
+use crate::model::{Key, Operation};
+
+/// A mix of operations.
+pub struct Workload {
+    pub name: &'static str,
+    /// Connections.
+    pub clients: usize,
+    /// How many times a connection sends in a round.
+    pub batches: usize,
+    /// How many operations are sent at once, their replies read afterwards.
+    pub pipeline: usize,
+    /// Keys `k0` and following.
+    keys: Key,
+    /// How many keys MSET, MGET and DEL name at most.
+    span: usize,
+    /// Weights: on one key, on many keys, transactions.
+    weights: [u32; 3],
+    /// Bytes of a value at most: longer ones take longer to write, so that a torn one is seen more easily.
+    value_len_max: usize,
+}
+
+pub const SINGLE_KEYS: Workload = Workload {
+    name: "single keys",
+    clients: 8,
+    batches: 6,
+    pipeline: 1,
+    keys: 3,
+    span: 1,
+    weights: [1, 0, 0],
+    value_len_max: 8,
+};
+
+pub const PIPELINES: Workload = Workload {
+    name: "single keys in pipelines",
+    batches: 2,
+    pipeline: 5,
+    keys: 4,
+    value_len_max: 200,
+    ..SINGLE_KEYS
+};
+
+pub const MANY_KEYS: Workload = Workload {
+    name: "many keys",
+    clients: 8,
+    batches: 2,
+    pipeline: 2,
+    keys: 8,
+    span: 8,
+    weights: [1, 5, 0],
+    value_len_max: 40,
+};
+
+pub const TRANSACTIONS: Workload =
+    Workload { name: "transactions", keys: 5, span: 4, weights: [1, 1, 4], pipeline: 2, ..MANY_KEYS };
+
+pub const EVERYTHING: Workload = Workload {
+    name: "everything together",
+    clients: 10,
+    batches: 4,
+    pipeline: 1,
+    keys: 4,
+    span: 3,
+    weights: [4, 3, 2],
+    value_len_max: 12,
+};
+
+/// A round: for each connection its batches, for each batch its operations.
+pub type Round = Vec<Vec<Vec<Operation>>>;
+
+impl Workload {
+    /// Draws a round.
+    pub fn draw(&self, random: &mut Rng) -> Round {
+        let batch = |random: &mut Rng| (0..self.pipeline).map(|_| self.operation(random)).collect();
+        let client = |random: &mut Rng| (0..self.batches).map(|_| batch(random)).collect();
+        (0..self.clients).map(|_| client(random)).collect()
+    }
+
+    /// Draws one operation.
+    pub fn operation(&self, random: &mut Rng) -> Operation {
+        let [one, many, transactions] = self.weights;
+        let ticket = random.u32(0..one + many + transactions);
+        if ticket < one {
+            self.on_one_key(random)
+        } else if ticket < one + many {
+            self.on_many_keys(random)
+        } else {
+            let inner = |random: &mut Rng| {
+                if many > 0 && random.bool() { self.on_many_keys(random) } else { self.on_one_key(random) }
+            };
+            Operation::Transaction((0..random.usize(1..4)).map(|_| inner(random)).collect())
+        }
+    }
+
+    fn on_one_key(&self, random: &mut Rng) -> Operation {
+        let key = random.u8(0..self.keys);
+        match random.u8(0..12) {
+            0..=2 => Operation::Get(key),
+            3..=4 => Operation::Set(key, self.value(random)),
+            5..=7 => Operation::Incr(key),
+            8 => Operation::Append(key, vec![b'0' + random.u8(0..10)]),
+            9 => Operation::Del(vec![key]),
+            _ => Operation::GetSet(key, self.value(random)),
+        }
+    }
+
+    fn on_many_keys(&self, random: &mut Rng) -> Operation {
+        match random.u8(0..12) {
+            0..=3 => {
+                let value = self.value(random);
+                Operation::MSet(self.some_keys(random).into_iter().map(|key| (key, value.clone())).collect())
+            }
+            4..=7 => Operation::MGet(self.some_keys(random)),
+            8 => {
+                let value = self.value(random);
+                Operation::MSetNx(
+                    self.some_keys(random).into_iter().map(|key| (key, value.clone())).collect(),
+                )
+            }
+            9 => {
+                if random.bool() {
+                    Operation::Del(self.some_keys(random))
+                } else {
+                    Operation::Exists(self.some_keys(random))
+                }
+            }
+            10 => Operation::Rename(random.u8(0..self.keys), random.u8(0..self.keys)),
+            _ => {
+                let from = random.u8(0..self.keys);
+                // COPY onto itself is an error of its own.
+                let to = (from + random.u8(1..self.keys)) % self.keys;
+                Operation::Copy(from, to)
+            }
+        }
+    }
+
+    /// Different keys, in random order: locks must not depend on the order in which keys are named.
+    fn some_keys(&self, random: &mut Rng) -> Vec<Key> {
+        let mut keys: Vec<Key> = (0..self.keys).collect();
+        random.shuffle(&mut keys);
+        keys.truncate(random.usize(1..=self.span.min(keys.len())));
+        keys
+    }
+
+    /// Mostly a number nobody else writes, so that a read tells which write it saw.
+    fn value(&self, random: &mut Rng) -> Vec<u8> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = (NEXT.fetch_add(1, Ordering::Relaxed) % 100_000_000).to_string();
+        if self.value_len_max <= 12 || random.bool() {
+            return number.into_bytes();
+        }
+        // The same few bytes again and again: a torn value shows as one that nobody wrote.
+        let len = random.usize(number.len()..self.value_len_max);
+        number.bytes().chain([b'.']).cycle().take(len.max(number.len())).collect()
+    }
+}

@@ -1,0 +1,251 @@
+//! A blocking client that works in bytes: it sends exactly what it is given and hands out exactly what came
+//! back.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::value::{ParseError, Value};
+use crate::words::{encode, line, words};
+
+/// How long a reply may take before the test fails. Long, since a busy machine is no fault of the server.
+pub const REPLY_PATIENCE: Duration = Duration::from_secs(20);
+
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// One connection.
+pub struct RawClient {
+    socket: Socket,
+    received: Vec<u8>,
+    /// Bytes at the front of `received` that replies handed out already cover.
+    used: usize,
+}
+
+/// Why no reply came.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The server closed the connection. Bytes that came before and are no whole reply are inside.
+    Closed(Vec<u8>),
+    /// Nothing came for the time allowed.
+    TimedOut,
+    /// What came is no RESP.
+    Malformed(String),
+}
+
+impl RawClient {
+    /// Connects over TCP, with Nagle's delay off so that each write is a segment of its own.
+    pub fn tcp(address: SocketAddr) -> std::io::Result<RawClient> {
+        let socket = TcpStream::connect_timeout(&address, REPLY_PATIENCE)?;
+        socket.set_nodelay(true)?;
+        RawClient::over(Socket::Tcp(socket))
+    }
+
+    /// Connects over a unix socket.
+    pub fn unix(path: &Path) -> std::io::Result<RawClient> {
+        RawClient::over(Socket::Unix(UnixStream::connect(path)?))
+    }
+
+    /// Takes over a TCP connection made elsewhere.
+    pub fn from_tcp(socket: TcpStream) -> std::io::Result<RawClient> {
+        RawClient::over(Socket::Tcp(socket))
+    }
+
+    fn over(socket: Socket) -> std::io::Result<RawClient> {
+        let mut client = RawClient { socket, received: Vec::new(), used: 0 };
+        client.set_patience(REPLY_PATIENCE)?;
+        Ok(client)
+    }
+
+    /// Sets how long reads and writes may take.
+    pub fn set_patience(&mut self, patience: Duration) -> std::io::Result<()> {
+        match &self.socket {
+            Socket::Tcp(socket) => {
+                socket.set_read_timeout(Some(patience))?;
+                socket.set_write_timeout(Some(patience))
+            }
+            Socket::Unix(socket) => {
+                socket.set_read_timeout(Some(patience))?;
+                socket.set_write_timeout(Some(patience))
+            }
+        }
+    }
+
+    /// Sends bytes as they are; panics when the connection does not take them.
+    #[track_caller]
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.try_send(bytes).expect("the connection takes the bytes");
+    }
+
+    /// Sends bytes as they are.
+    pub fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match &mut self.socket {
+            Socket::Tcp(socket) => socket.write_all(bytes),
+            Socket::Unix(socket) => socket.write_all(bytes),
+        }
+    }
+
+    /// Tells the server that nothing more will be sent; replies can still be read.
+    pub fn finish_sending(&mut self) {
+        let done = match &self.socket {
+            Socket::Tcp(socket) => socket.shutdown(std::net::Shutdown::Write),
+            Socket::Unix(socket) => socket.shutdown(std::net::Shutdown::Write),
+        };
+        done.expect("the connection is open");
+    }
+
+    /// Our own address, as the server sees it in CLIENT LIST (TCP only).
+    pub fn local_address(&self) -> String {
+        match &self.socket {
+            Socket::Tcp(socket) => {
+                socket.local_addr().expect("a connected socket has an address").to_string()
+            }
+            Socket::Unix(_) => String::new(),
+        }
+    }
+
+    fn fill(&mut self) -> Result<(), ReadError> {
+        let mut chunk = [0; 16 * 1024];
+        let got = loop {
+            let result = match &mut self.socket {
+                Socket::Tcp(socket) => socket.read(&mut chunk),
+                Socket::Unix(socket) => socket.read(&mut chunk),
+            };
+            match result {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    return Err(ReadError::TimedOut);
+                }
+                Err(_) => break 0,
+                Ok(got) => break got,
+            }
+        };
+        if got == 0 {
+            return Err(ReadError::Closed(self.received[self.used..].to_vec()));
+        }
+        if self.used == self.received.len() {
+            self.received.clear();
+            self.used = 0;
+        }
+        self.received.extend_from_slice(&chunk[..got]);
+        Ok(())
+    }
+
+    /// The next reply and its very bytes.
+    pub fn try_read_raw(&mut self) -> Result<(Value, Vec<u8>), ReadError> {
+        loop {
+            // A large bulk string is not parsed again for every chunk: its length tells when it can be
+            // complete.
+            match Value::parse(&self.received[self.used..]) {
+                Ok((value, len)) => {
+                    let raw = self.received[self.used..self.used + len].to_vec();
+                    self.used += len;
+                    return Ok((value, raw));
+                }
+                Err(ParseError::Malformed(what)) => return Err(ReadError::Malformed(what)),
+                Err(ParseError::Incomplete) => {
+                    let wanted = bulk_len(&self.received[self.used..]);
+                    self.fill()?;
+                    while self.received.len() - self.used < wanted {
+                        self.fill()?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next reply.
+    pub fn try_read(&mut self) -> Result<Value, ReadError> {
+        self.try_read_raw().map(|(value, _)| value)
+    }
+
+    /// The next reply; panics when none comes.
+    #[track_caller]
+    pub fn read(&mut self) -> Value {
+        match self.try_read() {
+            Ok(value) => value,
+            Err(error) => panic!("no reply: {error:?}"),
+        }
+    }
+
+    /// The next `len` bytes as they came; fewer when the connection ends before.
+    pub fn read_bytes(&mut self, len: usize) -> Vec<u8> {
+        while self.received.len() - self.used < len {
+            if self.fill().is_err() {
+                break;
+            }
+        }
+        let end = self.received.len().min(self.used + len);
+        let bytes = self.received[self.used..end].to_vec();
+        self.used = end;
+        bytes
+    }
+
+    /// Everything until the server closes the connection; `None` when it does not close it in time.
+    pub fn read_to_close(&mut self) -> Option<Vec<u8>> {
+        loop {
+            match self.fill() {
+                Ok(()) => {}
+                Err(ReadError::Closed(rest)) => {
+                    self.used = self.received.len();
+                    return Some(rest);
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Sends a command given as text and answers its reply: `client.call("SET k \"a b\"")`.
+    #[track_caller]
+    pub fn call(&mut self, text: &str) -> Value {
+        let arguments = words(text);
+        self.call_arguments(&arguments)
+    }
+
+    /// Sends a command given as arguments and answers its reply.
+    #[track_caller]
+    pub fn call_arguments<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> Value {
+        self.send(&encode(arguments));
+        match self.try_read() {
+            Ok(value) => value,
+            Err(error) => {
+                let mut text = line(arguments);
+                text.truncate(200);
+                panic!("no reply to {text}: {error:?}")
+            }
+        }
+    }
+
+    /// Calls and panics unless the reply is `+OK`.
+    #[track_caller]
+    pub fn ok(&mut self, text: &str) {
+        assert_eq!(self.call(text), Value::ok(), "reply to {text}");
+    }
+
+    /// A section of INFO, or all of it for `""`.
+    #[track_caller]
+    pub fn info(&mut self, section: &str) -> String {
+        self.call(&format!("INFO {section}")).text()
+    }
+
+    /// The text of one field of INFO.
+    #[track_caller]
+    pub fn info_field(&mut self, section: &str, field: &str) -> Option<String> {
+        let prefix = format!("{field}:");
+        self.info(section).lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned))
+    }
+}
+
+/// How many bytes a reply that begins with a bulk string's header takes; 0 for other beginnings.
+fn bulk_len(bytes: &[u8]) -> usize {
+    if bytes.first() != Some(&b'$') {
+        return 0;
+    }
+    let Some(end) = bytes.iter().position(|&byte| byte == b'\r') else { return 0 };
+    let len: Option<usize> = std::str::from_utf8(&bytes[1..end]).ok().and_then(|text| text.parse().ok());
+    len.map_or(0, |len| end + 2 + len + 2)
+}

@@ -1,0 +1,33 @@
+//! What the tests of the whole server share: starting a server, talking to it in bytes, waiting, seeded
+//! randomness.
+//!
+//! Nothing here knows which program is under test, and nothing here may depend on another crate of the
+//! workspace: the tests must be able to judge any Redis-compatible server, and must not share a mistake with
+//! the code they judge.
+//!
+//! Variables that steer the tests:
+//! - `BRAID_TEST_SERVER`: the program under test. Default: `braid-server` of this workspace (see [`server`]).
+//! - `BRAID_TEST_ARGS`: arguments added to every start of it, for example `--threading-model handoff`.
+//! - `BRAID_PEERS_DIR`: folder with newer stock servers (`redis-server` 8.0, `valkey-server` 9) to compare
+//!   with.
+//! - `BRAID_SEED`: seed of the random tests; without it a new one is drawn and printed.
+//! - the variables of one kind of test only are in the header of its `main.rs`.
+
+pub mod client;
+pub mod process;
+pub mod random;
+pub mod server;
+pub mod value;
+pub mod wait;
+pub mod words;
+
+pub use client::RawClient;
+pub use server::{Options, TestServer};
+pub use value::Value;
+pub use wait::{wait_for, wait_for_within};
+pub use words::words;
+
+/// A command as text, encoded as a request: `request("SET k \"a b\"")`.
+pub fn request(line: &str) -> Vec<u8> {
+    words::encode(&words(line))
+}

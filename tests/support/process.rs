@@ -1,0 +1,44 @@
+//! What the system tells about a running process: processor time, threads, open files. Linux only (`/proc`).
+
+use std::time::Duration;
+
+/// Processor time used so far by all threads of the process.
+pub fn processor_time(process_id: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process_id}/stat")).expect("the process runs");
+    // The name in parentheses may hold blanks: fields are counted after it. utime and stime are fields 14 and
+    // 15.
+    let fields: Vec<&str> =
+        stat.rsplit_once(')').expect("name in parentheses").1.split_whitespace().collect();
+    let ticks = |field: usize| -> u64 { fields[field - 3].parse().expect("ticks") };
+    Duration::from_secs_f64((ticks(14) + ticks(15)) as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// How often the threads of the process went to sleep of their own accord: each is a wake-up.
+pub fn voluntary_switches(process_id: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{process_id}/task")).expect("the process runs");
+    tasks
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok())
+        .filter_map(|status| {
+            let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"))?;
+            line.split_whitespace().nth(1)?.parse::<u64>().ok()
+        })
+        .sum()
+}
+
+/// Number of threads.
+pub fn threads(process_id: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{process_id}/task")).map_or(0, Iterator::count)
+}
+
+/// Number of open file descriptors.
+pub fn open_files(process_id: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{process_id}/fd")).map_or(0, Iterator::count)
+}
+
+/// Resident memory in bytes.
+pub fn resident_bytes(process_id: u32) -> u64 {
+    let statm = std::fs::read_to_string(format!("/proc/{process_id}/statm")).expect("the process runs");
+    let pages: u64 =
+        statm.split_whitespace().nth(1).and_then(|text| text.parse().ok()).expect("resident pages");
+    pages * rustix::param::page_size() as u64
+}

@@ -1,0 +1,296 @@
+//! A server process for one test: started on a free port in a folder of its own, stopped when dropped.
+//!
+//! The program under test is `BRAID_TEST_SERVER`; without it `braid-server` is looked for beside the test
+//! executable (`target/PROFILE`), and if it is not there it is built once with `cargo build --release -p
+//! braid-server`.
+
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::client::RawClient;
+use crate::wait::{PATIENCE, wait_for_within};
+
+/// How to start a server.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// The program; `None` is the one under test.
+    pub program: Option<PathBuf>,
+    /// Arguments after the harness's own, so they win.
+    pub arguments: Vec<String>,
+    /// `ulimit -n` for the process.
+    pub open_files_max: Option<u32>,
+    /// Leave `--bind` to the test.
+    pub no_bind: bool,
+}
+
+/// A running server process.
+pub struct TestServer {
+    child: Child,
+    port: u16,
+    directory: TempDir,
+    is_program_under_test: bool,
+}
+
+impl TestServer {
+    /// Starts the program under test with these arguments after the usual ones.
+    #[track_caller]
+    pub fn start(arguments: &[&str]) -> TestServer {
+        TestServer::start_with(Options { arguments: owned(arguments), ..Options::default() })
+    }
+
+    /// Starts another program, to compare with.
+    #[track_caller]
+    pub fn start_program(program: &Path, arguments: &[&str]) -> TestServer {
+        TestServer::start_with(Options {
+            program: Some(program.into()),
+            arguments: owned(arguments),
+            ..Options::default()
+        })
+    }
+
+    /// Starts a server; panics with its log when it does not come up.
+    #[track_caller]
+    pub fn start_with(options: Options) -> TestServer {
+        for _ in 0..5 {
+            let mut server = TestServer::spawn(&options);
+            let ready = wait_for_within(PATIENCE, || server.answers() || !server.is_alive());
+            if ready && server.is_alive() {
+                return server;
+            }
+            let log = server.log();
+            // Another process may have taken the port between our look and the server's bind: only then try
+            // again.
+            assert!(log.contains("ddress already in use"), "the server did not come up; its log:\n{log}");
+        }
+        panic!("no free port found");
+    }
+
+    fn spawn(options: &Options) -> TestServer {
+        let directory = tempfile::Builder::new().prefix("braid-test-").tempdir().expect("a temporary folder");
+        let port = free_port();
+        let is_program_under_test = options.program.is_none();
+        let program = options.program.clone().unwrap_or_else(|| program_under_test().clone());
+        let mut command = match options.open_files_max {
+            None => Command::new(&program),
+            Some(limit) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &limit.to_string()]).arg(&program);
+                shell
+            }
+        };
+        command.args(["--port", &port.to_string()]).arg("--dir").arg(directory.path());
+        command.args(["--save", ""]);
+        if !options.no_bind {
+            command.args(["--bind", "127.0.0.1"]);
+        }
+        if is_program_under_test && let Ok(more) = std::env::var("BRAID_TEST_ARGS") {
+            command.args(more.split_whitespace());
+        }
+        command.args(&options.arguments);
+        let log = std::fs::File::create(directory.path().join("server.log")).expect("a log file");
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log);
+        let child =
+            command.spawn().unwrap_or_else(|error| panic!("cannot start {}: {error}", program.display()));
+        TestServer { child, port, directory, is_program_under_test }
+    }
+
+    /// Whether the server answers a PING; that it asks for a password is an answer.
+    fn answers(&self) -> bool {
+        let Ok(mut client) = RawClient::tcp(self.address()) else { return false };
+        let _ = client.set_patience(Duration::from_secs(2));
+        client.try_send(b"PING\r\n").is_ok()
+            && client.try_read().is_ok_and(|reply| {
+                let text = reply.text();
+                text == "PONG" || text.starts_with("NOAUTH")
+            })
+    }
+
+    /// A new connection that works in bytes.
+    #[track_caller]
+    pub fn connect(&self) -> RawClient {
+        RawClient::tcp(self.address()).expect("the server accepts connections")
+    }
+
+    /// A new connection of the redis crate.
+    #[track_caller]
+    pub fn connect_redis(&self) -> redis::Connection {
+        let client = redis::Client::open(self.url()).expect("a proper address");
+        client.get_connection().expect("the server accepts connections")
+    }
+
+    /// The address as redis clients take it.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its process id.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its working folder.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// What it has written to its standard output and error.
+    pub fn log(&self) -> String {
+        let bytes = std::fs::read(self.directory.path().join("server.log")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Whether the process runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
+        // It may have ended by itself: that is for the caller to see.
+        let _ = kill_process(id, signal);
+    }
+
+    /// Waits until the process has ended; panics when it does not.
+    #[track_caller]
+    pub fn wait(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("our own child") {
+                return status;
+            }
+            assert!(start.elapsed() < PATIENCE, "the server does not end; its log:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Whether this is Braid, judged by the program's name; tests of what only Braid has ask this.
+    pub fn is_braid(&self) -> bool {
+        self.is_program_under_test && is_braid()
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!(
+                "last lines of the server's log:\n{}",
+                lines[lines.len().saturating_sub(30)..].join("\n")
+            );
+        }
+        if !self.is_alive() {
+            return;
+        }
+        self.signal(Signal::CONT);
+        self.signal(Signal::TERM);
+        if !wait_for_within(Duration::from_secs(5), || !self.is_alive()) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Whether the program under test is Braid, judged by its name.
+pub fn is_braid() -> bool {
+    program_under_test().file_name().is_some_and(|name| name.to_string_lossy().contains("braid"))
+}
+
+/// The program under test.
+pub fn program_under_test() -> &'static PathBuf {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| match std::env::var_os("BRAID_TEST_SERVER") {
+        Some(program) => program.into(),
+        None => beside_test().unwrap_or_else(build),
+    })
+}
+
+/// `target/PROFILE/braid-server` of the profile the tests were built with.
+fn beside_test() -> Option<PathBuf> {
+    let test = std::env::current_exe().ok()?;
+    let program = test.parent()?.parent()?.join("braid-server");
+    program.is_file().then_some(program)
+}
+
+fn build() -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let test = std::env::current_exe().expect("the test's own path");
+    let target = test.ancestors().nth(3).expect("target/PROFILE/deps/TEST");
+    let status = Command::new(cargo)
+        .args(["build", "--release", "-p", "braid-server", "--target-dir"])
+        .arg(target)
+        .status()
+        .expect("cargo runs");
+    assert!(status.success(), "braid-server cannot be built; BRAID_TEST_SERVER may name another program");
+    target.join("release").join("braid-server")
+}
+
+/// A stock server to compare with.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// The program.
+    pub program: PathBuf,
+    /// Its version as INFO tells it: `redis 7.0.15`, `valkey 9.1.2`.
+    pub version: String,
+}
+
+/// The stock `redis-server` of this machine, found on PATH.
+pub fn stock() -> Option<Peer> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).find_map(|folder| peer(&folder.join("redis-server")))
+}
+
+/// The newer stock servers of `BRAID_PEERS_DIR`.
+pub fn newer_peers() -> Vec<Peer> {
+    let Some(folder) = std::env::var_os("BRAID_PEERS_DIR").map(PathBuf::from) else { return Vec::new() };
+    ["redis-server", "valkey-server"].iter().filter_map(|name| peer(&folder.join(name))).collect()
+}
+
+/// A program as a peer; none if it does not tell its version as Redis and Valkey do.
+pub fn peer(program: &Path) -> Option<Peer> {
+    // "Redis server v=7.0.15 sha=...": first word and version.
+    let output = Command::new(program).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let name = text.split_whitespace().next()?.to_lowercase();
+    let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
+    Some(Peer { program: program.into(), version: format!("{name} {version}") })
+}
+
+/// A port that nobody listens on. Taken from below the range that the system hands to outgoing connections.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const FIRST: u32 = 15_000;
+    const COUNT: u32 = 15_000;
+    let start = std::process::id().wrapping_mul(2_654_435_761) % COUNT;
+    for _ in 0..COUNT {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = (FIRST + (start + step) % COUNT) as u16;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port");
+}
+
+fn owned(arguments: &[&str]) -> Vec<String> {
+    arguments.iter().map(|&argument| argument.to_owned()).collect()
+}

@@ -1,0 +1,221 @@
+//! Exchanges: what is sent and what must come back, as text files.
+//!
+//! A file holds exchanges separated by blank lines. An exchange is a title line `# ...` and lines of these
+//! forms:
+//! - `> SET k "a\r\nb"`     a command, sent as an array of bulk strings
+//! - `>> "PING\r\n"`        bytes, sent as they are
+//! - `< "+PONG\r\n"`        exactly these bytes come back
+//! - `<* "-ERR unknown*"`   one reply comes back whose bytes match the pattern
+//! - `closed`               the server closes the connection, and nothing more comes
+//! - `args --name value`    in front of everything: the server is started with these arguments
+//! - `braid`                in front of everything: only for Braid (an exchange on what stock servers do not
+//!   have)
+//!
+//! What a server sends must not depend on how the bytes of the requests arrive, so each exchange is run in
+//! four manners. Between two fragments a second connection is served, so that the first one has most likely
+//! been read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use braid_tests::words::{glob, quote};
+use braid_tests::{RawClient, TestServer, request, words};
+
+#[derive(Debug)]
+enum Step {
+    Send(Vec<u8>),
+    Expect(Vec<u8>),
+    ExpectLike(Vec<u8>),
+    Closed,
+}
+
+#[derive(Debug)]
+struct Exchange {
+    title: String,
+    arguments: String,
+    only_braid: bool,
+    steps: Vec<Step>,
+}
+
+/// How requests are cut into writes.
+#[derive(Clone, Copy, Debug)]
+enum Manner {
+    Whole,
+    Pipelined,
+    ByteByByte,
+    /// The first so many bytes of everything sent are followed by a pause.
+    SplitAt(usize),
+}
+
+fn read(path: &Path) -> Vec<Exchange> {
+    let text = std::fs::read_to_string(path).expect("an exchange file");
+    text.split("\n\n").map(str::trim).filter(|block| !block.is_empty()).map(exchange).collect()
+}
+
+fn exchange(block: &str) -> Exchange {
+    let mut found =
+        Exchange { title: String::new(), arguments: String::new(), only_braid: false, steps: Vec::new() };
+    for line in block.lines() {
+        let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let one =
+            || words(rest).into_iter().next().unwrap_or_else(|| panic!("nothing after {kind} in {block}"));
+        match kind {
+            "#" => found.title = format!("{}{rest}", found.title),
+            "args" => found.arguments = rest.into(),
+            "braid" => found.only_braid = true,
+            ">" => found.steps.push(Step::Send(request(rest))),
+            ">>" => found.steps.push(Step::Send(one())),
+            "<" => found.steps.push(Step::Expect(one())),
+            "<*" => found.steps.push(Step::ExpectLike(one())),
+            "closed" => found.steps.push(Step::Closed),
+            _ => panic!("no such line in an exchange: {line}"),
+        }
+    }
+    assert!(!found.title.is_empty(), "an exchange without a title:\n{block}");
+    found
+}
+
+impl Exchange {
+    fn sent_len(&self) -> usize {
+        self.steps.iter().map(|step| if let Step::Send(bytes) = step { bytes.len() } else { 0 }).sum()
+    }
+
+    fn run(&self, server: &TestServer, other: &mut RawClient, manner: Manner) -> Result<(), String> {
+        let empty = other.call("FLUSHALL");
+        assert!(!empty.is_null());
+        let mut client = server.connect();
+        let mut sent_before = 0;
+        if matches!(manner, Manner::Pipelined) {
+            let all: Vec<u8> = self
+                .steps
+                .iter()
+                .flat_map(|step| if let Step::Send(bytes) = step { bytes.clone() } else { Vec::new() })
+                .collect();
+            client.send(&all);
+        }
+        for step in &self.steps {
+            match step {
+                Step::Send(bytes) => {
+                    let split = match manner {
+                        Manner::Pipelined => continue,
+                        Manner::Whole => 0,
+                        Manner::ByteByByte => bytes.len(),
+                        Manner::SplitAt(at) => at.saturating_sub(sent_before).min(bytes.len()),
+                    };
+                    sent_before += bytes.len();
+                    if matches!(manner, Manner::ByteByByte) {
+                        for byte in &bytes[..split] {
+                            // The server may have answered and closed before the last byte: the expectations
+                            // tell.
+                            let _ = client.try_send(&[*byte]);
+                            other.call("PING");
+                        }
+                    } else if split > 0 && split < bytes.len() {
+                        let _ = client.try_send(&bytes[..split]);
+                        other.call("PING");
+                        other.call("PING");
+                        let _ = client.try_send(&bytes[split..]);
+                    } else {
+                        let _ = client.try_send(bytes);
+                    }
+                }
+                Step::Expect(expected) => {
+                    let got = client.read_bytes(expected.len());
+                    if got != *expected {
+                        return Err(format!("expected {}\n     got {}", quote(expected), quote(&got)));
+                    }
+                }
+                Step::ExpectLike(pattern) => match client.try_read_raw() {
+                    Ok((_, raw)) if glob(pattern, &raw) => {}
+                    Ok((_, raw)) => {
+                        return Err(format!("expected {}\n     got {}", quote(pattern), quote(&raw)));
+                    }
+                    Err(error) => return Err(format!("expected {}\n     got {error:?}", quote(pattern))),
+                },
+                Step::Closed => match client.read_to_close() {
+                    Some(rest) if rest.is_empty() => return Ok(()),
+                    Some(rest) => return Err(format!("before closing came {}", quote(&rest))),
+                    None => return Err("the server does not close the connection".into()),
+                },
+            }
+        }
+        // Nothing more may have come: the reply to a PING is the next thing.
+        client.send(b"*1\r\n$4\r\nPING\r\n");
+        match client.try_read_raw() {
+            Ok((value, raw)) if value.text() == "PONG" || value.is_error() || value.elements().is_some() => {
+                let _ = raw;
+                Ok(())
+            }
+            Ok((_, raw)) => Err(format!("at the end came {}", quote(&raw))),
+            Err(error) => Err(format!("at the end a PING was answered by {error:?}")),
+        }
+    }
+}
+
+/// Runs every exchange of a file in every manner and reports all that fail.
+fn check(file: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("wire/exchanges").join(file);
+    let mut servers: BTreeMap<String, (TestServer, RawClient)> = BTreeMap::new();
+    let mut failures = Vec::new();
+    let mut runs = 0;
+    let exchanges = read(&path);
+    for exchange in &exchanges {
+        if exchange.only_braid && !braid_tests::server::is_braid() {
+            println!("skipped, only for Braid: {}", exchange.title);
+            continue;
+        }
+        let (server, other) = servers.entry(exchange.arguments.clone()).or_insert_with(|| {
+            let arguments: Vec<&str> = exchange.arguments.split_whitespace().collect();
+            let server = TestServer::start(&arguments);
+            let mut other = server.connect();
+            if let Some(at) = arguments.iter().position(|&argument| argument == "--requirepass") {
+                other.ok(&format!("AUTH {}", arguments[at + 1]));
+            }
+            (server, other)
+        });
+        let mut manners = vec![Manner::Whole, Manner::Pipelined, Manner::ByteByByte];
+        if exchange.sent_len() <= 300 {
+            manners.extend((1..exchange.sent_len()).map(Manner::SplitAt));
+        }
+        for manner in manners {
+            runs += 1;
+            if let Err(what) = exchange.run(server, other, manner) {
+                failures.push(format!("{} ({manner:?}):\n{what}", exchange.title));
+                break;
+            }
+        }
+    }
+    println!("{file}: {} exchanges, {runs} runs", exchanges.len());
+    assert!(!exchanges.is_empty(), "no exchanges in {file}");
+    assert!(failures.is_empty(), "{file}: {} of them failed:\n\n{}", failures.len(), failures.join("\n\n"));
+}
+
+#[test]
+fn requests_and_replies() {
+    check("requests.txt");
+}
+
+#[test]
+fn inline_requests() {
+    check("inline.txt");
+}
+
+#[test]
+fn protocol_errors_close_the_connection() {
+    check("protocol_errors.txt");
+}
+
+#[test]
+fn hello_and_resp3() {
+    check("hello.txt");
+}
+
+#[test]
+fn transactions() {
+    check("transactions.txt");
+}
+
+#[test]
+fn passwords() {
+    check("passwords.txt");
+}
