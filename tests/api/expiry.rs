@@ -80,8 +80,10 @@ fn expired_keys_are_removed_without_being_asked_for() {
     }
     client.ok("SET keep v");
     wait_for("all of them to be removed", || client.call("DBSIZE") == Value::Integer(1));
-    let expired = client.info_field("stats", "expired_keys").and_then(|text| text.parse::<u64>().ok());
-    assert_eq!(expired, Some(20_000));
+    // DBSIZE may leave out keys that are past their time and not removed yet.
+    let mut expired = || client.info_field("stats", "expired_keys").and_then(|text| text.parse::<u64>().ok());
+    wait_for("all of them to be counted", || expired() >= Some(20_000));
+    assert_eq!(expired(), Some(20_000));
 }
 
 #[test]

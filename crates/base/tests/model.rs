@@ -156,7 +156,8 @@ fn stopping_the_world() {
             }
         }));
     }
-    let (outer_gate, outer_inside, outer_closers) = (Arc::clone(&gate), Arc::clone(&inside), Arc::clone(&closers));
+    let (outer_gate, outer_inside, outer_closers) =
+        (Arc::clone(&gate), Arc::clone(&inside), Arc::clone(&closers));
     threads.push(Box::new(move || stop(&outer_gate, None, &outer_inside, &outer_closers)));
     run(threads);
 }
@@ -216,7 +217,10 @@ fn reclamation(wait: u64) {
         }
     }));
     run(threads);
-    assert!((0..NODES).all(|node| memory.freed[node].load(SeqCst) == (node != NODES - 1)), "all is freed in the end");
+    assert!(
+        (0..NODES).all(|node| memory.freed[node].load(SeqCst) == (node != NODES - 1)),
+        "all is freed in the end"
+    );
 }
 
 /// Unlinks the current node. The epoch is read first: hardware may do so, since nothing orders a store before a later load.

@@ -1,5 +1,5 @@
-//! Commands that see strings as rows of bits. The algorithms are in `braid_containers::bits`; here are arguments, limits and
-//! replies.
+//! Commands that see strings as rows of bits. The algorithms are in `braid_containers::bits`; here are
+//! arguments, limits and replies.
 //!
 //! A string is never grown beyond `proto-max-bulk-len`: offsets are checked before anything is touched.
 
@@ -77,7 +77,8 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("key:key#0 offset:integer value:integer"),
 ];
 
-/// A bit offset: not negative, and its byte within `proto-max-bulk-len`. With `field`, a leading `#` counts in fields.
+/// A bit offset: not negative, its byte within `proto-max-bulk-len`. With `field`, a leading `#` counts
+/// fields.
 fn bit_offset(call: &Call, index: usize, field: Option<FieldType>) -> Result<u64, CommandError> {
     let text = call.args[index];
     let (text, scale) = match (field, text.strip_prefix(b"#")) {
@@ -276,11 +277,13 @@ fn parse_steps(call: &Call) -> Result<Steps, CommandError> {
         }
         let gets = call.arg_is(index, "GET") && behind >= 2;
         let sets = call.arg_is(index, "SET") && behind >= 3;
-        if !gets && !sets && !(call.arg_is(index, "INCRBY") && behind >= 3) {
+        let adds = call.arg_is(index, "INCRBY") && behind >= 3;
+        if !(gets || sets || adds) {
             return Err(CommandError::Syntax);
         }
         let field = FieldType::parse(call.args[index + 1]).ok_or(CommandError::text(
-            "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
+            "ERR Invalid bitfield type. Use something like i16 u8. \
+             Note that u64 is not supported but i64 is.",
         ))?;
         let offset = bit_offset(call, index + 2, Some(field))?;
         let action = if gets {

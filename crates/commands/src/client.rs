@@ -46,9 +46,10 @@ const SUBCOMMANDS: &[Spec] = &[
         .at_least(3)
         .docs("2.4.0", "Closes connections.", "O(N) where N is the number of client connections")
         .syntax(
-            "filter:(old-format:string|new-format:([ID client-id:integer]|[TYPE client-type:(NORMAL|MASTER|SLAVE|REPLICA|\
-             PUBSUB)]|[USER username:string]|[ADDR addr:string]|[LADDR laddr:string]|[SKIPME skipme:(YES|NO)]|\
-             [MAXAGE maxage:integer])...)",
+            "filter:(old-format:string/ip:port!2.8.12|new-format:([ID client-id:integer@2.8.12]|\
+             [TYPE client-type:(normal=normal|master=master@3.2.0|slave=slave|replica=replica@5.0.0|\
+             pubsub=pubsub)@2.8.12]|[USER username:string]|[ADDR addr:string/ip:port]|\
+             [LADDR laddr:string/ip:port@6.2.0]|[SKIPME skipme:(YES|NO)])...)",
         )
         .history(&[
             ("2.8.12", "New form with filters, `ID` among them."),
@@ -60,7 +61,10 @@ const SUBCOMMANDS: &[Spec] = &[
     admin("list", list)
         .at_least(2)
         .docs("2.4.0", "Describes connections.", "O(N) where N is the number of client connections")
-        .syntax("[TYPE client-type:(NORMAL|MASTER|REPLICA|PUBSUB)] [ID client-id:integer...]")
+        .syntax(
+            "[TYPE client-type:(normal=normal|master=master|replica=replica|pubsub=pubsub)@5.0.0] \
+             [ID client-id:integer...@6.2.0]",
+        )
         .history(&[
             ("2.8.12", "New field `id`."),
             ("5.0.0", "New filter `TYPE`."),
@@ -82,7 +86,7 @@ const SUBCOMMANDS: &[Spec] = &[
     admin("pause", pause)
         .at_least(3)
         .docs("3.0.0", "Holds commands back for a time.", "O(1)")
-        .syntax("timeout:integer [mode:(WRITE|ALL)]")
+        .syntax("timeout:integer [mode:(WRITE|ALL)@6.2.0]")
         .history(&[("6.2.0", "New argument: only writes, or all commands.")]),
     own("reply", reply)
         .exactly(3)
@@ -91,7 +95,7 @@ const SUBCOMMANDS: &[Spec] = &[
     own("setinfo", set_info)
         .exactly(4)
         .docs("7.2.0", "Notes what library the connection uses.", "O(1)")
-        .syntax("attr:(LIB-NAME libname:string|LIB-VER libver:string)")
+        .syntax("attr:(lib-name libname:string|lib-ver libver:string)")
         .tips(ALL_NODES),
     own("setname", set_name)
         .exactly(3)

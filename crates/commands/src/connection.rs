@@ -34,7 +34,7 @@ pub const COMMANDS: &[Spec] = &[
             "Authenticates the connection.",
             "O(N) where N is the number of passwords defined for the user",
         )
-        .syntax("[username:string] password:string")
+        .syntax("[username:string@6.0.0] password:string")
         .history(&[("6.0.0", "Takes a user name too, as the ACL wants it.")]),
     Spec::new("echo", Group::Connection, echo)
         .exactly(2)
@@ -46,9 +46,10 @@ pub const COMMANDS: &[Spec] = &[
         .flags(UNAUTHENTICATED.and(Flags::SENTINEL))
         .docs("6.0.0", "Chooses the protocol and describes server and connection.", "O(1)")
         .syntax(
-            "[arguments:{protover:integer [AUTH auth:{username:string password:string}] [SETNAME clientname:string]}]",
+            "[arguments:{protover:integer [AUTH auth:{username:string password:string}] \
+             [SETNAME clientname:string]}]",
         )
-        .history(&[("6.2.0", "The protocol version may be left out; then only the description is returned.")]),
+        .history(&[("6.2.0", "Without a protocol version it only describes.")]),
     Spec::new("ping", Group::Connection, ping)
         .at_least(1)
         .flags(Flags::FAST.and(Flags::SENTINEL))
@@ -60,11 +61,11 @@ pub const COMMANDS: &[Spec] = &[
         .flags(UNAUTHENTICATED)
         .docs("1.0.0", "Closes the connection.", "O(1)")
         .deprecated("7.2.0", "just closing the connection"),
-    Spec::new("reset", Group::Connection, reset)
-        .exactly(1)
-        .flags(UNAUTHENTICATED)
-        .scope(Scope::Walk)
-        .docs("6.2.0", "Brings the connection into the state of a new one.", "O(1)"),
+    Spec::new("reset", Group::Connection, reset).exactly(1).flags(UNAUTHENTICATED).scope(Scope::Walk).docs(
+        "6.2.0",
+        "Brings the connection into the state of a new one.",
+        "O(1)",
+    ),
     Spec::new("select", Group::Connection, select)
         .exactly(2)
         .flags(QUICK)
@@ -140,8 +141,8 @@ fn auth(call: &mut Call) -> CommandResult {
         [_, password] => {
             if call.engine.config.requirepass().is_empty() {
                 return Err(CommandError::text(
-                    "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
-                     configuration is correct?",
+                    "ERR AUTH <password> called without any password configured for the default user. Are \
+                     you sure your configuration is correct?",
                 ));
             }
             authenticate(call, DEFAULT_USER.as_bytes(), password)?;
@@ -212,8 +213,9 @@ fn hello(call: &mut Call) -> CommandResult {
     }
     if !call.session.authenticated {
         return Err(CommandError::text(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
-             <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> \
+             AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol \
+             version at the same time",
         ));
     }
     if let Some(name) = greeting.name {

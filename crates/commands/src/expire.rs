@@ -15,10 +15,10 @@ const READ: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
 pub const COMMANDS: &[Spec] = &[
     setter("expire", expire)
         .docs("1.0.0", "Lets a key expire after some seconds.", "O(1)")
-        .syntax("key:key#0 seconds:integer [condition:(NX|XX|GT|LT)]"),
+        .syntax("key:key#0 seconds:integer [condition:(NX|XX|GT|LT)@7.0.0]"),
     setter("expireat", expireat)
         .docs("1.2.0", "Lets a key expire at a Unix time in seconds.", "O(1)")
-        .syntax("key:key#0 unix-time-seconds:unix-time [condition:(NX|XX|GT|LT)]"),
+        .syntax("key:key#0 unix-time-seconds:unix-time [condition:(NX|XX|GT|LT)@7.0.0]"),
     getter("expiretime", expiretime).docs(
         "7.0.0",
         "Returns the Unix time in seconds at which a key expires.",
@@ -32,10 +32,10 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("key:key#0"),
     setter("pexpire", pexpire)
         .docs("2.6.0", "Lets a key expire after some milliseconds.", "O(1)")
-        .syntax("key:key#0 milliseconds:integer [condition:(NX|XX|GT|LT)]"),
+        .syntax("key:key#0 milliseconds:integer [condition:(NX|XX|GT|LT)@7.0.0]"),
     setter("pexpireat", pexpireat)
         .docs("2.6.0", "Lets a key expire at a Unix time in milliseconds.", "O(1)")
-        .syntax("key:key#0 unix-time-milliseconds:unix-time [condition:(NX|XX|GT|LT)]"),
+        .syntax("key:key#0 unix-time-milliseconds:unix-time [condition:(NX|XX|GT|LT)@7.0.0]"),
     getter("pexpiretime", pexpiretime).docs(
         "7.0.0",
         "Returns the Unix time in milliseconds at which a key expires.",
@@ -298,7 +298,8 @@ mod tests {
         /// The options are those of the documentation, taken literally.
         #[test]
         fn conditions_mean_what_they_say(
-            present in proptest::option::of(-3i64..3), new in -3i64..3, xx: bool, gt: bool, lt: bool, nx: bool,
+            present in proptest::option::of(-3i64..3), new in -3i64..3,
+            xx: bool, gt: bool, lt: bool, nx: bool,
         ) {
             let condition = Condition { none_yet: nx, some_yet: xx, later: gt, earlier: lt };
             let infinite = present.unwrap_or(i64::MAX);

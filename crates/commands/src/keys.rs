@@ -53,7 +53,10 @@ pub const COMMANDS: &[Spec] = &[
         .docs(
             "1.0.0",
             "Removes keys.",
-            "O(N) where N is the number of keys; collections are freed in the background",
+            "O(N) where N is the number of keys that will be removed. When a key to remove holds a value \
+             other than a string, the individual complexity for this key is O(M) where M is the number of \
+             elements in the list, set, sorted set or hash. Removing a single key that holds a string value \
+             is O(1).",
         )
         .syntax("key:key#0...")
         .tips(SUM_OF_SHARDS),
@@ -79,7 +82,7 @@ pub const COMMANDS: &[Spec] = &[
             "Removes the keys of all databases.",
             "O(N) where N is the total number of keys in all databases",
         )
-        .syntax("[flush-type:(ASYNC|SYNC)]")
+        .syntax("[flush-type:(ASYNC@4.0.0|SYNC@6.2.0)]")
         .history(FLUSH_HISTORY)
         .tips(ON_ALL_SHARDS),
     Spec::new("flushdb", Group::Server, flushdb)
@@ -92,7 +95,7 @@ pub const COMMANDS: &[Spec] = &[
             "Removes the keys of the selected database.",
             "O(N) where N is the number of keys in the selected database",
         )
-        .syntax("[flush-type:(ASYNC|SYNC)]")
+        .syntax("[flush-type:(ASYNC@4.0.0|SYNC@6.2.0)]")
         .history(FLUSH_HISTORY)
         .tips(ON_ALL_SHARDS),
     Spec::new("keys", Group::Generic, keys)
@@ -103,7 +106,8 @@ pub const COMMANDS: &[Spec] = &[
         .docs(
             "1.0.0",
             "Lists the keys whose names match a pattern.",
-            "O(N) with N being the number of keys in the database",
+            "O(N) with N being the number of keys in the database, under the assumption that the key names \
+             in the database and the given pattern have limited length.",
         )
         .syntax("pattern:pattern")
         .tips(&["request_policy:all_shards", "nondeterministic_output_order"]),
@@ -178,7 +182,9 @@ pub const COMMANDS: &[Spec] = &[
         .docs(
             "4.0.0",
             "Removes keys and leaves freeing their memory to the background.",
-            "O(1) for each key removed regardless of its size.",
+            "O(1) for each key removed regardless of its size. Then the command does O(N) work in a \
+             different thread in order to reclaim memory, where N is the number of allocations the deleted \
+             objects where composed of.",
         )
         .syntax("key:key#0...")
         .tips(SUM_OF_SHARDS),
@@ -395,7 +401,7 @@ fn flush(call: &mut Call, db: Option<u32>) -> CommandResult {
 }
 
 fn dbsize(call: &mut Call) -> CommandResult {
-    let count = scan::count_live(call.keyspace.keyspace(), call.keyspace.db(), call.now());
+    let (count, _) = call.keyspace.keyspace().len(call.keyspace.db());
     call.reply.integer(count as i64);
     Ok(())
 }
@@ -436,7 +442,15 @@ fn object_encoding(call: &mut Call) -> CommandResult {
 
 /// Values are never shared between keys, so each has the one reference of its key.
 fn object_refcount(call: &mut Call) -> CommandResult {
+    /// Clients know small integers as shared objects with this count. With an access clock per key stock servers do not share them.
+    const SHARED: i64 = i32::MAX as i64;
+    let config = &call.engine.config;
+    let policy = call.keyspace.keyspace().settings.policy();
+    let shares = config.maxmemory() == 0 || !(policy.is_lru() || policy.is_lfu());
     match look(call.keyspace, call.args[2]) {
+        Some(entry) if shares && entry.integer().is_some_and(|number| (0..10_000).contains(&number)) => {
+            call.reply.integer(SHARED);
+        }
         Some(_) => call.reply.integer(1),
         None => call.reply.null(),
     }
@@ -451,8 +465,8 @@ fn object_idletime(call: &mut Call) -> CommandResult {
     let keyspace = call.keyspace.keyspace();
     if keyspace.settings.policy().is_lfu() {
         return Err(CommandError::text(
-            "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
-             policies at runtime LRU and LFU data will take some time to adjust.",
+            "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching \
+             between policies at runtime LRU and LFU data will take some time to adjust.",
         ));
     }
     call.reply.integer(i64::from(eviction::idle_seconds(keyspace, entry.clock())));
@@ -467,8 +481,8 @@ fn object_freq(call: &mut Call) -> CommandResult {
     let keyspace = call.keyspace.keyspace();
     if !keyspace.settings.policy().is_lfu() {
         return Err(CommandError::text(
-            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
-             between policies at runtime LRU and LFU data will take some time to adjust.",
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
+             when switching between policies at runtime LRU and LFU data will take some time to adjust.",
         ));
     }
     call.reply.integer(i64::from(eviction::lfu_counter(keyspace, entry.clock())));

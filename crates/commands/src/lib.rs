@@ -7,13 +7,20 @@ use braid_engine::Spec;
 
 pub mod bitmap;
 pub mod client;
+mod collection;
 pub mod command;
 pub mod connection;
 pub mod debug;
 pub mod expire;
+pub mod hash;
+pub mod hyperloglog;
 pub mod keys;
+pub mod list;
 pub mod scan;
+pub mod scripting;
 pub mod server;
+pub mod sorted_set;
+pub mod stream;
 pub mod string;
 #[cfg(test)]
 mod testing;
@@ -27,9 +34,15 @@ pub const FAMILIES: &[&[Spec]] = &[
     connection::COMMANDS,
     debug::COMMANDS,
     expire::COMMANDS,
+    hash::COMMANDS,
+    hyperloglog::COMMANDS,
     keys::COMMANDS,
+    list::COMMANDS,
     scan::COMMANDS,
+    scripting::COMMANDS,
     server::COMMANDS,
+    sorted_set::COMMANDS,
+    stream::COMMANDS,
     string::COMMANDS,
     transaction::COMMANDS,
 ];

@@ -17,9 +17,10 @@ pub const COMMANDS: &[Spec] = &[Spec::new("scan", Group::Generic, scan)
     .docs(
         "2.8.0",
         "Walks the keys of the selected database, some at each call.",
-        "O(1) for every call; O(N) for a whole walk over N keys",
+        "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor \
+         to return back to 0. N is the number of elements inside the collection.",
     )
-    .syntax("cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type:string]")
+    .syntax("cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type:string@6.0.0]")
     .history(&[("6.0.0", "New option `TYPE`.")])
     .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"])];
 

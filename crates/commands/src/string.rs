@@ -1,10 +1,10 @@
 //! Commands on string values: the rows of all of them, and the bodies that read.
 //!
-//! Flow: the dispatcher has checked arity and memory and holds the locks of the shards that `.keys(..)` names. Bodies
-//! read or change values and write the reply. What sets whole values is in `string/set.rs`, what changes them in place in
-//! `string/edit.rs`, LCS in `string/lcs.rs`.
+//! Flow: the dispatcher has checked arity and memory and holds the locks of the shards that `.keys(..)`
+//! names. Bodies read or change values and write the reply. What sets whole values is in `string/set.rs`,
+//! what changes them in place in `string/edit.rs`, LCS in `string/lcs.rs`.
 //!
-//! HOT PATH: GET, SET, INCR, MGET and MSET allocate nothing but the entry that they store, and look each key up once.
+//! HOT PATH: GET, SET, INCR, MGET and MSET allocate nothing but the entry that they store.
 
 mod edit;
 mod lcs;
@@ -116,7 +116,7 @@ pub const COMMANDS: &[Spec] = &[
         .exactly(3)
         .flags(GROWS_FAST)
         .keys(CHANGE_ONE)
-        .docs("2.6.0", "Adds a number to the floating point number at a key; a missing key counts as 0.", "O(1)")
+        .docs("2.6.0", "Adds to the floating point number at a key; a missing key counts as 0.", "O(1)")
         .syntax("key:key#0 increment:double"),
     Spec::new("lcs", Group::String, lcs::lcs)
         .at_least(3)
@@ -127,9 +127,7 @@ pub const COMMANDS: &[Spec] = &[
             "Finds the longest common subsequence of two strings.",
             "O(N*M) where N and M are the lengths of s1 and s2, respectively",
         )
-        .syntax(
-            "key1:key#0 key2:key#0 [LEN] [IDX] [MINMATCHLEN min-match-len:integer] [WITHMATCHLEN]",
-        ),
+        .syntax("key1:key#0 key2:key#0 [LEN] [IDX] [MINMATCHLEN min-match-len:integer] [WITHMATCHLEN]"),
     Spec::new("mget", Group::String, mget)
         .at_least(2)
         .flags(READS_FAST)
@@ -194,7 +192,7 @@ pub const COMMANDS: &[Spec] = &[
         .flags(GROWS)
         .keys(&[KeySpec::at(1, CHANGE.and(KeyFlags::VARIABLE_FLAGS))
             .notes("RW and ACCESS due to the optional `GET` argument")])
-        .docs("1.0.0", "Sets a key to a string, whatever it held before; creates it if there is none.", "O(1)")
+        .docs("1.0.0", "Sets a key, new or not, to a string, whatever it held before.", "O(1)")
         .syntax(
             "key:key#0 value:string [condition:(NX|XX|IFEQ comparison-value:string)] [GET] \
              [expiration:(EX seconds:integer|PX milliseconds:integer|EXAT unix-time-seconds:unix-time|\
@@ -228,7 +226,7 @@ pub const COMMANDS: &[Spec] = &[
         .docs(
             "2.2.0",
             "Overwrites a part of the string at a key; a gap before the offset is filled with zeros.",
-            "O(1) without the copying of the new string, or else O(M) with M being the length of the value argument.",
+            "O(1) but for the copying, which is O(M) with M being the length of the value argument.",
         )
         .syntax("key:key#0 offset:integer value:string"),
     Spec::new("strlen", Group::String, strlen)

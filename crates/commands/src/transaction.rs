@@ -205,7 +205,8 @@ mod tests {
             ("EXISTS a", "+QUEUED\r\n"),
             (
                 "EXEC",
-                "*8\r\n+OK\r\n*1\r\n$1\r\na\r\n*2\r\n$1\r\n0\r\n*1\r\n$1\r\na\r\n:1\r\n$1\r\na\r\n+OK\r\n+OK\r\n:0\r\n",
+                "*8\r\n+OK\r\n*1\r\n$1\r\na\r\n*2\r\n$1\r\n0\r\n*1\r\n$1\r\na\r\n:1\r\n\
+                 $1\r\na\r\n+OK\r\n+OK\r\n:0\r\n",
             ),
         ]);
     }

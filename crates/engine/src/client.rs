@@ -75,6 +75,8 @@ pub mod client_flags {
     pub const PUBSUB: u32 = 256;
     pub const MONITOR: u32 = 512;
     pub const WATCHING: u32 = 1024;
+    /// Held back by CLIENT PAUSE: set together with BLOCKED, but CLIENT UNBLOCK does not end it.
+    pub const POSTPONED: u32 = 2048;
 }
 
 /// The shared record of one client. Times are ms since the Unix epoch, sizes are bytes.

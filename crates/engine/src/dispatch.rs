@@ -135,7 +135,7 @@ fn execute_checked(
     let command = match resolve(engine, prepared, args) {
         Ok(command) => command,
         Err(error) => {
-            refuse(engine, worker, session, reply, None, &error);
+            refuse(engine, worker, session, reply, named(engine, prepared, args), &error);
             finish_reply(session, reply, mark);
             return Outcome::Done;
         }
@@ -149,6 +149,7 @@ fn execute_checked(
             let queued = Queued::new(command.id, args);
             if let Some(queue) = &mut session.queue {
                 queue.push(queued);
+                session.record.last_command.store(command.id + 1, Relaxed);
                 session.record.multi_count.store(queue.commands.len() as i64, Relaxed);
                 session.record.multi_bytes.store(queue.memory_bytes, Relaxed);
             }
@@ -215,6 +216,18 @@ fn resolve<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Result
         return Err(CommandError::WrongArity(command.full_name.clone().into()));
     }
     Ok(command)
+}
+
+/// The command or subcommand that a request names, whatever its number of arguments.
+fn named<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Option<&'e Command> {
+    if prepared.command == Prepared::UNKNOWN {
+        return None;
+    }
+    let command = engine.commands.get(prepared.command);
+    match args.get(1) {
+        Some(name) if !command.subcommands.is_empty() => engine.commands.find_subcommand(command, name),
+        _ => Some(command),
+    }
 }
 
 /// True if the command has to wait because clients are paused.
@@ -338,17 +351,32 @@ fn run(
     } else {
         run_wide(engine, worker, session, reply, command, args, blobs)
     };
+    if !worker.context.stale.get_mut().is_empty() {
+        remove_stale(engine, worker);
+    }
     let end = Ticks::now();
     let nanos = end.nanos_since(worker.boundary);
     worker.boundary = end;
     count(engine, slot, command, nanos, failed);
     session.record.last_command.store(command.id + 1, Relaxed);
-    if nanos >= 1000 {
+    if nanos >= 1000 || engine.config.slowlog_log_slower_than_microseconds() == 0 {
         note_slow(engine, session, command, args, nanos);
     }
 }
 
-/// The slow log and the latency monitor; commands under a microsecond never come here.
+/// Removes keys that a read found past their expiry. The read itself only held them shared.
+#[cold]
+fn remove_stale(engine: &Engine, worker: &mut Worker) {
+    let stale = std::mem::take(worker.context.stale.get_mut());
+    if engine.attention.get() & PAUSED != 0 {
+        return;
+    }
+    for (db, key) in stale {
+        engine.keyspace.expire_key(&mut worker.context, db, worker.now_ms, &key);
+    }
+}
+
+/// The slow log and the latency monitor; commands under a microsecond only come here when everything is to be logged.
 fn note_slow(engine: &Engine, session: &Session, command: &Command, args: &[&[u8]], nanos: u64) {
     let micros = nanos / 1000;
     let threshold = engine.config.latency_monitor_threshold_milliseconds();
@@ -480,10 +508,8 @@ fn exec(engine: &Engine, worker: &mut Worker, session: &mut Session, reply: &mut
         engine.threads[slot].count_error("ERR");
         return true;
     };
-    session.record.multi_count.store(-1, Relaxed);
-    session.record.multi_bytes.store(0, Relaxed);
-    session.record.set_flag(client_flags::MULTI, false);
     if queue.broken {
+        leave_multi(session);
         unwatch_all(engine, &mut worker.context, session);
         let text = "EXECABORT Transaction discarded because of previous errors.";
         reply.error(text);
@@ -516,6 +542,7 @@ fn exec(engine: &Engine, worker: &mut Worker, session: &mut Session, reply: &mut
     };
     if release_watches(&mut txn, session, &watched) {
         drop(txn);
+        leave_multi(session);
         reply.null_array();
         return false;
     }
@@ -525,8 +552,17 @@ fn exec(engine: &Engine, worker: &mut Worker, session: &mut Session, reply: &mut
         txn.set_keys(&keys[bounds]);
         run_queued(engine, session, reply, command, args, &mut txn);
     }
+    drop(txn);
+    leave_multi(session);
     worker.boundary = Ticks::now();
     false
+}
+
+/// The client is no longer in a transaction, for others to see.
+fn leave_multi(session: &Session) {
+    session.record.multi_count.store(-1, Relaxed);
+    session.record.multi_bytes.store(0, Relaxed);
+    session.record.set_flag(client_flags::MULTI, false);
 }
 
 /// Runs one command of a transaction.
@@ -543,7 +579,7 @@ fn run_queued(
     let failed = body(engine, session, reply, command, args, &[], keyspace);
     let nanos = Ticks::now().nanos_since(start);
     count(engine, slot, command, nanos, failed);
-    if nanos >= 1000 {
+    if nanos >= 1000 || engine.config.slowlog_log_slower_than_microseconds() == 0 {
         note_slow(engine, session, command, args, nanos);
     }
 }
@@ -598,8 +634,6 @@ pub fn unwatch_all(engine: &Engine, context: &mut Context, session: &mut Session
 /// Drops a transaction's queue and the client's watches.
 pub fn discard(engine: &Engine, context: &mut Context, session: &mut Session) {
     session.queue = None;
-    session.record.multi_count.store(-1, Relaxed);
-    session.record.set_flag(client_flags::MULTI, false);
-    session.record.multi_bytes.store(0, Relaxed);
+    leave_multi(session);
     unwatch_all(engine, context, session);
 }

@@ -40,7 +40,9 @@ impl<M> Mailbox<M> {
     /// Called by the owner when the notifier is readable, before it takes messages.
     pub fn acknowledge(&self) {
         let _ = rustix::io::read(&self.notifier, &mut [0; 8]);
-        self.rung.store(false, Ordering::Release);
+        // An exchange and not a store: it sees what was sent by those who found the bell rung already, and is not reordered with the
+        // taking that follows.
+        self.rung.swap(false, Ordering::AcqRel);
     }
 
     /// The next message.

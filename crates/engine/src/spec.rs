@@ -434,7 +434,13 @@ impl Spec {
         if !self.flags.has(Flags::FAST) {
             all = all | Category::SLOW;
         }
+        // Containers are nothing by themselves; their subcommands belong to the group.
+        if self.handler.is_none() {
+            return all;
+        }
         let by_group = match self.group {
+            // A container without a body belongs to no group: its subcommands do.
+            _ if self.handler.is_none() => Category::NONE,
             Group::Bitmap => Category::BITMAP,
             Group::Connection => Category::CONNECTION,
             Group::Generic => Category::KEYSPACE,

@@ -29,6 +29,8 @@ macro_rules! thread_counters {
             pub commands: Box<[CommandStats]>,
             /// Error replies by their first word.
             pub errors: Mutex<BTreeMap<String, u64>>,
+            /// Clients owned now, kept by the loop; no statistics, so never reset.
+            pub clients: Counter,
             $($(#[$doc])* pub $name: Counter),*
         }
 
@@ -38,6 +40,7 @@ macro_rules! thread_counters {
                 ThreadStats {
                     commands: (0..commands).map(|_| CommandStats::default()).collect(),
                     errors: Mutex::default(),
+                    clients: Counter::default(),
                     $($name: Counter::default()),*
                 }
             }
@@ -61,8 +64,6 @@ macro_rules! thread_counters {
 thread_counters! {
     /// Commands executed.
     executed,
-    /// Clients owned now, kept by the loop.
-    clients,
     /// Reads from sockets.
     reads,
     /// Writes to sockets.

@@ -1,19 +1,18 @@
-//! The compact notation in which a command's row states its arguments, and the tree that COMMAND DOCS makes of it.
+//! The compact notation in which a command's row states its arguments, and the tree that COMMAND DOCS makes
+//! of it.
 //!
 //! ```text
-//! key:key#0                     an argument: name, type, and for keys which key specification covers it (0 if not said)
-//! addr:string/ip:port           the text to display, when it is not the name
-//! EX seconds:integer            a literal token before its argument
-//! NX      change=CH             a token alone; its name is the token in lower case, or stands before the equals sign
-//! (a:string|b:string)           one of several; `condition:(NX|XX)` gives the choice a name
-//! {key:key value:string}        arguments that belong together; `data:{..}` gives the block a name
-//! [..]                          optional; several arguments inside make a block
-//! member:string...              may be repeated; `...TOKEN` when the token is repeated with it
-//! NOW@7.0.0    ip:string!2.8.12 since this version; deprecated since that one
-//! ```
+//! key:key#0                     an argument: name, type, and for keys which key specification covers it (0
+//! if not said) addr:string/ip:port           the text to display, when it is not the name EX seconds:integer
+//! a literal token before its argument NX      change=CH             a token alone; its name is the token in
+//! lower case, or stands before the equals sign (a:string|b:string)           one of several;
+//! `condition:(NX|XX)` gives the choice a name {key:key value:string}        arguments that belong together;
+//! `data:{..}` gives the block a name [..]                          optional; several arguments inside make a
+//! block member:string...              may be repeated; `...TOKEN` when the token is repeated with it
+//! NOW@7.0.0    ip:string!2.8.12 since this version; deprecated since that one ```
 //!
-//! The notation is only read when somebody asks for documentation. A mistake in it is a mistake in a command's row, found
-//! by a test that parses every row.
+//! The notation is only read when somebody asks for documentation. A mistake in it is a mistake in a
+//! command's row, found by a test that parses every row.
 
 use std::borrow::Cow;
 
@@ -92,13 +91,15 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// A block of arguments without a name of its own: it takes that of its first token, or of its first argument.
+    /// A block of arguments without a name of its own: it takes that of its first token, or of its first
+    /// argument.
     fn unnamed(kind: Kind, mut arguments: Vec<Argument<'a>>) -> Argument<'a> {
         let name = match arguments.first_mut() {
             // The token that opens an optional block is the block's.
             Some(first) if kind == Kind::Block && first.kind != Kind::PureToken => {
                 let token = first.token.take();
-                let name = token.map_or_else(|| first.name.clone(), |token| token.to_ascii_lowercase().into());
+                let name =
+                    token.map_or_else(|| first.name.clone(), |token| token.to_ascii_lowercase().into());
                 let mut block = Argument::new(name, kind);
                 block.token = token;
                 block.arguments = arguments;
@@ -284,14 +285,15 @@ impl<'a> Parser<'a> {
             self.suffixes(&mut argument)?;
             return Ok(argument);
         }
-        if word.bytes().any(|byte| byte.is_ascii_lowercase()) {
-            return Err(self.fault(&format!("'{word}' is neither a token nor has it a type")));
-        }
         if self.argument_follows() {
             self.skip_blanks();
             let mut argument = self.item()?;
             argument.token = Some(word);
             return Ok(argument);
+        }
+        // A lone word in lower case is more likely a forgotten type than a token.
+        if word.bytes().any(|byte| byte.is_ascii_lowercase()) {
+            return Err(self.fault(&format!("'{word}' is neither a token nor has it a type")));
         }
         let mut argument = Argument::new(word.to_ascii_lowercase(), Kind::PureToken);
         argument.token = Some(word);
@@ -377,6 +379,7 @@ mod tests {
         assert_eq!((repeated.key_spec, repeated.display), (Some(1), Some("pattern")));
         let change = one("[change=CH@3.0.2]");
         assert_eq!((&*change.name, change.token, change.kind), ("change", Some("CH"), Kind::PureToken));
+        assert_eq!(one("lib-name libname:string").token, Some("lib-name"));
         let plain = one("NX");
         assert_eq!((&*plain.name, plain.token, plain.kind), ("nx", Some("NX"), Kind::PureToken));
     }
@@ -394,7 +397,10 @@ mod tests {
     #[test]
     fn groups() {
         let limit = one("[LIMIT limit:{offset:integer count:integer}]");
-        assert_eq!((&*limit.name, limit.token, limit.kind, limit.arguments.len()), ("limit", Some("LIMIT"), Kind::Block, 2));
+        assert_eq!(
+            (&*limit.name, limit.token, limit.kind, limit.arguments.len()),
+            ("limit", Some("LIMIT"), Kind::Block, 2)
+        );
         assert_eq!(one("[LIMIT offset:integer count:integer]"), limit);
         let data = one("data:{score:double member:string}...");
         assert!(data.multiple && data.arguments.iter().all(|argument| !argument.multiple));
@@ -407,7 +413,21 @@ mod tests {
 
     #[test]
     fn mistakes_are_refused() {
-        for wrong in ["key", "key:", "key:thing", "(a:string", "a:string)", "[]", "()", "{}", "x=", "a:key#", "NX@", "a b", "[(|)]"] {
+        for wrong in [
+            "key",
+            "key:",
+            "key:thing",
+            "(a:string",
+            "a:string)",
+            "[]",
+            "()",
+            "{}",
+            "x=",
+            "a:key#",
+            "NX@",
+            "a b",
+            "[(|)]",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
         assert!(parse(&"[".repeat(10_000)).is_err());

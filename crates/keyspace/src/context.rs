@@ -1,5 +1,6 @@
 //! What an executing thread brings along: its gate slot, its limbo, its counters and its source of randomness.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -70,6 +71,8 @@ pub struct Context {
     pub limbo: Limbo,
     /// The thread's counters, shared with whoever sums them.
     pub counters: Arc<Padded<Counters>>,
+    /// Keys that a read under a shared lock found past their expiry; removed when the lock is released.
+    pub stale: RefCell<Vec<(u32, Box<[u8]>)>>,
     /// Randomness for sampling; never for anything that must not be guessed.
     pub random: fastrand::Rng,
 }
@@ -81,6 +84,7 @@ impl Context {
             slot,
             limbo: Limbo::new(Arc::clone(&keyspace.gate), Arc::clone(&keyspace.lazy_free), keyspace.is_solo()),
             counters: Arc::clone(&keyspace.counters[slot]),
+            stale: RefCell::default(),
             random: fastrand::Rng::new(),
         }
     }

@@ -27,14 +27,27 @@ pub enum Policy {
 impl Policy {
     pub(crate) fn from_number(number: u8) -> Policy {
         use Policy::*;
-        [NoEviction, AllKeysLru, AllKeysLfu, AllKeysRandom, VolatileLru, VolatileLfu, VolatileRandom, VolatileTtl]
-            [usize::from(number)]
+        [
+            NoEviction,
+            AllKeysLru,
+            AllKeysLfu,
+            AllKeysRandom,
+            VolatileLru,
+            VolatileLfu,
+            VolatileRandom,
+            VolatileTtl,
+        ][usize::from(number)]
     }
 
     /// True if access clocks count frequency instead of recency.
     #[inline]
     pub fn is_lfu(self) -> bool {
         matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
+    }
+
+    /// True if access clocks decide by recency.
+    pub fn is_lru(self) -> bool {
+        matches!(self, Policy::AllKeysLru | Policy::VolatileLru)
     }
 
     /// True if only keys with an expiry may go.
@@ -147,7 +160,12 @@ pub fn evict_one(keyspace: &Keyspace, context: &mut Context, now: i64) -> Option
 }
 
 /// The best of at least `samples` candidates.
-fn choose(keyspace: &Keyspace, context: &mut Context, policy: Policy, samples: usize) -> Option<(u32, Vec<u8>)> {
+fn choose(
+    keyspace: &Keyspace,
+    context: &mut Context,
+    policy: Policy,
+    samples: usize,
+) -> Option<(u32, Vec<u8>)> {
     let mut best: Option<(u64, u32, Vec<u8>)> = None;
     let mut seen = 0;
     let shards = keyspace.shard_count() as u32;

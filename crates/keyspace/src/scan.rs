@@ -10,7 +10,13 @@ use crate::table::{SLOTS as BUCKET_SLOTS, TableCursor};
 
 /// Visits at least `count` entries of a database from `cursor` on (0 = start), or to the end. Returns the next cursor, 0 at
 /// the end. Locks one shard at a time. Expired entries are visited too: the caller filters.
-pub fn scan(keyspace: &Keyspace, db: u32, cursor: u64, count: usize, mut visit: impl FnMut(Entry<'_>)) -> u64 {
+pub fn scan(
+    keyspace: &Keyspace,
+    db: u32,
+    cursor: u64,
+    count: usize,
+    mut visit: impl FnMut(Entry<'_>),
+) -> u64 {
     let (mut shard_index, mut place) = (cursor >> TableCursor::BITS, TableCursor::from_bits(cursor));
     let mut visited = 0;
     while shard_index < keyspace.shard_count() as u64 {

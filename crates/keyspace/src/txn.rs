@@ -280,15 +280,17 @@ impl<'a> Txn<'a> {
     /// The entry of a key for reading: counts a hit or miss and marks the key as used.
     #[inline]
     pub fn read(&self, key: &[u8]) -> Option<Entry<'_>> {
-        let found = self.peek(key);
-        match found {
-            Some(entry) => {
+        match self.find(key) {
+            Some(entry) if !entry.is_expired(self.now) => {
                 self.context.counters.hits.add(1);
                 self.touch(entry);
+                return Some(entry);
             }
-            None => self.context.counters.misses.add(1),
+            Some(_) => self.context.stale.borrow_mut().push((self.db, key.into())),
+            None => {}
         }
-        found
+        self.context.counters.misses.add(1);
+        None
     }
 
     #[inline]
@@ -411,6 +413,17 @@ impl<'a> Txn<'a> {
         let hash = self.hash(key);
         self.changed_hash(hash, key);
         self.context.counters.dirty.add(1);
+    }
+
+    /// As [`Txn::changed`], after a change in place that counts as `changes`; with `empty` the collection has nothing left
+    /// and its key goes.
+    #[inline]
+    pub fn settle(&mut self, key: &[u8], changes: u64, empty: bool) {
+        let hash = self.hash(key);
+        if !(empty && self.discard(hash, key)) {
+            self.changed_hash(hash, key);
+        }
+        self.context.counters.dirty.add(changes);
     }
 
     #[inline]
@@ -804,8 +817,10 @@ impl Keyspace {
         let Some(version) = shard.lock.begin() else { return Optimistic::Failed };
         // SAFETY: executing threads are inside the gate, so what is found is not freed; the version is checked below.
         let found = unsafe { shard.table(db).find(key.hash, self.shard_bits(), key.key) };
-        let outcome = match found.filter(|entry| !entry.is_expired(now)) {
+        let outcome = match found {
             None => Optimistic::Missing,
+            // The reader under the lock has it removed.
+            Some(entry) if entry.is_expired(now) => return Optimistic::Failed,
             Some(entry) => {
                 let outcome = if let Some(len) = entry.embedded_len() {
                     entry.copy_embedded_racy(reserve(len));

@@ -13,6 +13,8 @@ pub struct Listener {
     socket: Socket,
     /// A unix socket's file, removed at the end.
     path: Option<PathBuf>,
+    /// What [`Listener::tcp`] was given.
+    asked: Option<(String, u16)>,
 }
 
 /// A connection that came in.
@@ -26,6 +28,7 @@ pub struct Connection {
 impl Listener {
     /// Listens on an address such as `127.0.0.1`, `::1`, `*` (all IPv4) or `::*` (all IPv6).
     pub fn tcp(address: &str, port: u16, backlog: u32) -> io::Result<Listener> {
+        let asked = Some((address.to_owned(), port));
         let host = match address {
             "*" => "0.0.0.0",
             "::*" => "::",
@@ -40,7 +43,7 @@ impl Listener {
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
         socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        Ok(Listener { socket, path: None })
+        Ok(Listener { socket, path: None, asked })
     }
 
     /// Listens on a unix socket, replacing a file left behind; `mode` are its permissions, 0 = as the umask has it.
@@ -56,7 +59,7 @@ impl Listener {
             std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
         }
         socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        Ok(Listener { socket, path: Some(path.to_owned()) })
+        Ok(Listener { socket, path: Some(path.to_owned()), asked: None })
     }
 
     /// True for a unix socket.
@@ -67,6 +70,11 @@ impl Listener {
     /// The unix socket's file.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
+    }
+
+    /// True if [`Listener::tcp`] made it from this address and port.
+    pub fn is_tcp(&self, address: &str, port: u16) -> bool {
+        self.asked.as_ref().is_some_and(|(own_address, own_port)| own_address == address && *own_port == port)
     }
 
     /// The port that is listened on (the system's choice if 0 was asked for).
@@ -105,6 +113,9 @@ impl Drop for Listener {
 /// Has the kernel probe a silent connection after `seconds` (and give up after three more thirds of that).
 pub fn set_keepalive(socket: &OwnedFd, seconds: u32) -> io::Result<()> {
     let interval = Duration::from_secs(u64::from((seconds / 3).max(1)));
-    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(seconds.into())).with_interval(interval).with_retries(3);
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(seconds.into()))
+        .with_interval(interval)
+        .with_retries(3);
     socket2::SockRef::from(socket).set_tcp_keepalive(&keepalive)
 }

@@ -25,7 +25,8 @@ pub fn install(config: &Arc<Config>) -> Result<(), String> {
         let open = std::fs::OpenOptions::new().create(true).append(true).open(&*path);
         Some(Mutex::new(open.map_err(|error| format!("Can't open the log file: {error}"))?))
     };
-    log::set_boxed_logger(Box::new(Sink { config: Arc::clone(config), file })).map_err(|error| error.to_string())?;
+    log::set_boxed_logger(Box::new(Sink { config: Arc::clone(config), file }))
+        .map_err(|error| error.to_string())?;
     log::set_max_level(LevelFilter::Trace);
     Ok(())
 }
@@ -72,7 +73,8 @@ fn local_time() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, seconds) = (since.as_secs() / 86400, since.as_secs() % 86400);
     let (year, month, day) = civil_date(days as i64);
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let month = MONTHS[month - 1];
     format!("{day:02} {month} {year} {hour:02}:{minute:02}:{second:02}.{:03}", since.subsec_millis())

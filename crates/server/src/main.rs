@@ -16,12 +16,21 @@ use braid_engine::engine::Start;
 #[global_allocator]
 static ALLOCATOR: braid_base::alloc::CountingAllocator = braid_base::alloc::CountingAllocator;
 
+/// jemalloc's start-up options: give freed memory back to the system within a quarter of a second (tables that grow leave their old
+/// segments behind), on a thread of its own so that no command pays for it.
+#[used]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static MALLOC_CONF: &[u8; 59] = b"background_thread:true,dirty_decay_ms:250,muzzy_decay_ms:0\0";
+
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn main() -> ExitCode {
     match Request::parse(std::env::args_os().skip(1)) {
         Request::Version => {
-            println!("Braid server v={VERSION} compatible=redis-{} malloc=jemalloc bits=64", braid_engine::COMPATIBLE_VERSION);
+            println!(
+                "Braid server v={VERSION} compatible=redis-{} malloc=jemalloc bits=64",
+                braid_engine::COMPATIBLE_VERSION
+            );
             ExitCode::SUCCESS
         }
         Request::Help => {
@@ -78,7 +87,9 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     let listeners = listeners::open(&config)?;
     let signals = process::watch_signals(&engine)?;
     stop_loops_on_shutdown(&engine);
-    let threads = braid_threading::parallel::start(&engine, listeners).map_err(|error| error.to_string())?;
+    listeners::follow(&engine, &listeners);
+    process::follow_client_limit(&config);
+    let threads = braid_threading::parallel::start(&engine, &listeners).map_err(|error| error.to_string())?;
     log::info!("Server initialized");
     listeners::announce(&config);
     for thread in threads {

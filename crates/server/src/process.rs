@@ -12,7 +12,8 @@ use signal_hook::iterator::{Handle, Signals};
 pub fn enter_directory(config: &Arc<Config>) -> Result<(), String> {
     let enter = |config: &Config| {
         let dir = config.dir();
-        std::env::set_current_dir(&dir).map_err(|error| format!("Can't chdir to '{}': {error}", dir.display()))
+        std::env::set_current_dir(&dir)
+            .map_err(|error| format!("Can't chdir to '{}': {error}", dir.display()))
     };
     config.on_change(&["dir"], enter);
     enter(config)
@@ -43,26 +44,42 @@ const RESERVED: u64 = 32;
 
 /// Makes sure that `maxclients` connections can be open, or lowers `maxclients` to what can.
 pub fn raise_descriptor_limit(config: &Config) {
-    let wanted = u64::from(config.maxclients()) + RESERVED;
+    let wanted = config.maxclients();
+    if let Err(possible) = allow_clients(wanted) {
+        log::warn!(
+            "You requested maxclients of {wanted} requiring at least {} max file descriptors. maxclients has been \
+             reduced to {possible} to compensate for the limit of the system.",
+            u64::from(wanted) + RESERVED
+        );
+        if let Err(error) = config.assign("maxclients", &[&possible.to_string()]) {
+            log::warn!("maxclients cannot be reduced: {error}");
+        }
+    }
+}
+
+/// Has the limit follow CONFIG SET maxclients.
+pub fn follow_client_limit(config: &Config) {
+    config.on_change(&["maxclients"], |config| {
+        allow_clients(config.maxclients()).map_err(|possible| {
+            format!(
+                "The operating system is not able to handle the specified number of clients, try with {possible}"
+            )
+        })
+    });
+}
+
+/// Raises the process's limit for so many clients. The error is the number of clients that there can be.
+fn allow_clients(clients: u32) -> Result<(), u64> {
+    let wanted = u64::from(clients) + RESERVED;
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);
     if current >= wanted {
-        return;
+        return Ok(());
     }
     let reachable = limit.maximum.unwrap_or(u64::MAX).min(wanted);
     let raised = Rlimit { current: Some(reachable), maximum: limit.maximum };
     let now = if setrlimit(Resource::Nofile, raised).is_ok() { reachable } else { current };
-    if now < wanted {
-        let clients = now.saturating_sub(RESERVED).max(1);
-        log::warn!(
-            "You requested maxclients of {} requiring at least {wanted} max file descriptors. The limit is {now}: \
-             maxclients has been reduced to {clients}.",
-            config.maxclients()
-        );
-        if let Err(error) = config.assign("maxclients", &[&clients.to_string()]) {
-            log::warn!("maxclients cannot be reduced: {error}");
-        }
-    }
+    if now >= wanted { Ok(()) } else { Err(now.saturating_sub(RESERVED).max(1)) }
 }
 
 /// Writes the process number where the configuration says.

@@ -3,11 +3,13 @@
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use braid_engine::Engine;
 use braid_engine::client::{Accepted, Address, ClientRecord, Message};
 use braid_net::listener::{Connection, Listener, set_keepalive};
+use braid_net::poller::{Interest, Poller};
+use parking_lot::Mutex;
 
 use crate::steps::is_exhaustion;
 
@@ -36,6 +38,66 @@ impl LoopLoads {
     }
 }
 
+/// The sockets that connections come in on. They are polled by one loop and may be exchanged by any thread.
+#[derive(Default)]
+pub struct Listeners(Mutex<Vec<Entry>>);
+
+struct Entry {
+    token: u64,
+    listener: Listener,
+    is_polled: bool,
+}
+
+/// Tokens of listeners count down from here: places of clients are small numbers.
+const FIRST_TOKEN: u64 = u64::MAX - 1;
+
+impl Listeners {
+    /// Closes the listeners that `keep` refuses.
+    pub fn retain(&self, keep: impl Fn(&Listener) -> bool) {
+        self.0.lock().retain(|entry| keep(&entry.listener));
+    }
+
+    /// True if one of the listeners fulfils a condition.
+    pub fn any(&self, condition: impl Fn(&Listener) -> bool) -> bool {
+        self.0.lock().iter().any(|entry| condition(&entry.listener))
+    }
+
+    /// Adds a listener. Once the loops run, tell the first of them by `Message::Reconfigure`.
+    pub fn add(&self, listener: Listener) {
+        let mut entries = self.0.lock();
+        // Ever smaller, so that an event of a closed listener is not taken for one of a new listener.
+        static NEXT_TOKEN: AtomicU64 = AtomicU64::new(FIRST_TOKEN);
+        let token = NEXT_TOKEN.fetch_sub(1, Relaxed);
+        entries.push(Entry { token, listener, is_polled: false });
+    }
+
+    /// Has all of them polled.
+    pub(crate) fn poll(&self, poller: &Poller) {
+        for entry in self.0.lock().iter_mut().filter(|entry| !entry.is_polled) {
+            match poller.add(&entry.listener, entry.token, Interest::Read) {
+                Ok(()) => entry.is_polled = true,
+                Err(error) => log::error!("Cannot accept connections: {error}"),
+            }
+        }
+    }
+
+    /// Has none of them polled.
+    pub(crate) fn rest(&self, poller: &Poller) {
+        for entry in self.0.lock().iter_mut().filter(|entry| entry.is_polled) {
+            // Not being polled is the aim, however it is reached.
+            let _ = poller.remove(&entry.listener);
+            entry.is_polled = false;
+        }
+    }
+
+    /// Takes the connections that wait at one listener.
+    pub(crate) fn accept(&self, engine: &Engine, loads: &LoopLoads, token: u64) -> Accepting {
+        let entries = self.0.lock();
+        let entry = entries.iter().find(|entry| entry.token == token);
+        entry.map_or(Accepting::Fine, |entry| accept(engine, loads, &entry.listener))
+    }
+}
+
 /// What came of accepting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accepting {
@@ -46,7 +108,7 @@ pub enum Accepting {
 }
 
 /// Takes waiting connections and hands them to loops.
-pub fn accept(engine: &Engine, loads: &LoopLoads, listener: &Listener) -> Accepting {
+fn accept(engine: &Engine, loads: &LoopLoads, listener: &Listener) -> Accepting {
     for _ in 0..PER_TURN {
         match listener.accept() {
             Ok(connection) => admit(engine, loads, listener, connection),
@@ -83,7 +145,8 @@ fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Co
         // A connection that cannot be probed is still a connection.
         let _ = set_keepalive(&socket, keepalive);
     }
-    let unix = || listener.path().map_or(Address::Unknown, |path| Address::Unix(path.to_string_lossy().into()));
+    let unix =
+        || listener.path().map_or(Address::Unknown, |path| Address::Unix(path.to_string_lossy().into()));
     let address = peer.map_or_else(unix, Address::Tcp);
     let local_address = local.map_or_else(unix, Address::Tcp);
     let now = braid_base::clock::unix_ms();
@@ -106,5 +169,6 @@ of these is needed.\r\n";
 
 /// Says why and hangs up; whether the peer hears it is its own business.
 fn refuse(socket: &OwnedFd, text: &[u8]) {
-    let _ = rustix::net::send(socket, text, rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT);
+    let _ =
+        rustix::net::send(socket, text, rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT);
 }

@@ -6,6 +6,9 @@
 use braid_engine::Prepared;
 use braid_resp::parse::Span;
 
+/// Requests that room is kept for.
+const KEPT_REQUESTS: usize = 16 * 1024;
+
 /// Where a request's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -42,6 +45,8 @@ pub struct Turn {
     pub received_end: usize,
     /// The rest may hold whole requests: parse it again without waiting for more.
     pub more: bool,
+    /// The turn's request took the client's big arguments.
+    pub used_blobs: bool,
 }
 
 /// Requests to be executed together.
@@ -59,10 +64,12 @@ impl Batch {
         self.requests.is_empty() && self.turns.is_empty()
     }
 
-    /// Forgets everything; keeps the room.
+    /// Forgets everything; keeps the room, unless a rare huge batch made it huge.
     pub fn clear(&mut self) {
         self.requests.clear();
+        self.requests.shrink_to(KEPT_REQUESTS);
         self.spans.clear();
+        self.spans.shrink_to(4 * KEPT_REQUESTS);
         self.inline.clear();
         self.turns.clear();
     }

@@ -1,9 +1,11 @@
 //! A connected client as its owning thread holds it.
 
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::blob::Blob;
 use braid_engine::Session;
+use braid_engine::client::ClientRecord;
 use braid_resp::error::ProtocolError;
 use braid_resp::parse::RequestParser;
 use braid_resp::reply::ReplyBuffer;
@@ -46,6 +48,12 @@ pub struct Client {
     pub broken: bool,
     /// On the loop's list of clients with something to send.
     pub in_write_list: bool,
+    /// It has a turn in the batch in the making: nothing more of it may be parsed before that is executed.
+    pub in_batch: bool,
+    /// On the loop's list of clients with requests already received.
+    pub in_resume_list: bool,
+    /// On the loop's list of clients that hold memory or have unsent replies: the cron looks at them.
+    pub lingers: bool,
     /// Since when (ms) its replies have been above the soft limit.
     pub over_soft_limit_since: Option<i64>,
 }
@@ -67,6 +75,9 @@ impl Client {
             wants_write: false,
             broken: false,
             in_write_list: false,
+            in_batch: false,
+            in_resume_list: false,
+            lingers: false,
             over_soft_limit_since: None,
         }
     }
@@ -76,11 +87,49 @@ impl Client {
         self.query.len() + self.incoming.as_ref().map_or(0, |incoming| incoming.blob.len())
     }
 
+    /// Bytes of room behind what was received.
+    fn query_room(&self) -> usize {
+        let incoming =
+            self.incoming.as_ref().map_or(0, |incoming| incoming.blob.capacity() - incoming.blob.len());
+        self.query.capacity() - self.query.len() + incoming
+    }
+
     /// Memory held for this client, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let blobs: usize = self.blobs.iter().map(|blob| blob.capacity()).sum();
-        let incoming = self.incoming.as_ref().map_or(0, |incoming| incoming.blob.capacity());
-        size_of::<Client>() + self.query.capacity() + blobs + incoming + self.reply.memory_bytes()
+        let queued = self.session.record.multi_bytes.load(Relaxed);
+        let fixed = size_of::<Client>() + size_of::<ClientRecord>();
+        fixed + self.query_bytes() + self.query_room() + blobs + queued + self.reply.memory_bytes()
+    }
+
+    /// True while requests that are not executed take memory.
+    pub fn holds_requests(&self) -> bool {
+        let received = self.query.capacity() > 0 || self.incoming.is_some() || !self.blobs.is_empty();
+        received || self.session.queue.is_some()
+    }
+
+    /// True while it holds more memory than an idle client does.
+    pub fn holds_memory(&self) -> bool {
+        !self.reply.is_empty() || self.holds_requests()
+    }
+
+    /// Tells the shared record the sizes of the buffers.
+    pub fn publish_sizes(&self) {
+        let record = &self.session.record;
+        record.query_bytes.store(self.query_bytes(), Relaxed);
+        record.query_free.store(self.query_room(), Relaxed);
+        record.argument_bytes.store(self.blobs.iter().map(|blob| blob.len()).sum(), Relaxed);
+        record.reply_bytes.store(self.reply.len(), Relaxed);
+        record.reply_capacity.store(self.reply.memory_bytes(), Relaxed);
+        record.total_bytes.store(self.memory_bytes(), Relaxed);
+    }
+
+    /// Gives back room that a client which has been silent for a while does not need.
+    pub fn release_room(&mut self) {
+        self.query.shrink_to_fit();
+        if let Some(incoming) = &mut self.incoming {
+            incoming.blob.shrink_to_fit();
+        }
     }
 
     /// True when the client is to be dropped once (or even before) its replies are sent.

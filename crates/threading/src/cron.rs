@@ -15,6 +15,9 @@ const EXPIRY_BUDGET: usize = 2000;
 /// Nanoseconds of expiry per turn of the cron, times `active-expire-effort`.
 const EXPIRY_NANOS: u64 = 1_000_000;
 
+/// Milliseconds of silence after which a client's spare room is given back.
+const IDLE_MS: i64 = 2000;
+
 /// State of one loop's cron.
 pub struct Cron {
     slot: usize,
@@ -37,6 +40,9 @@ impl Cron {
 
     /// Does what is due. Called outside the gate.
     pub fn run(&mut self, engine: &Engine, worker: &mut Worker, station: &mut Station, now_ms: i64) {
+        if self.slot == 0 {
+            end_pause(engine, now_ms);
+        }
         if now_ms < self.next_ms {
             return;
         }
@@ -49,10 +55,6 @@ impl Cron {
         if self.slot == 0 {
             engine.keyspace.tick(now_ms);
             engine.sample_rates(clock::unix_us());
-            if engine.attention.get() & PAUSED != 0 && engine.pause.current(now_ms).is_none() {
-                engine.attention.set(PAUSED, false);
-                engine.tell_loops(|| braid_engine::client::Message::Resume);
-            }
         }
         engine.keyspace.gate.enter(self.slot);
         worker.begin_batch();
@@ -73,7 +75,8 @@ impl Cron {
         let allowed = EXPIRY_NANOS * u64::from(engine.config.active_expire_effort());
         let share = (self.slot as u32, self.loops as u32);
         loop {
-            let pass = expiry::expire_due(&engine.keyspace, &mut worker.context, share, now_ms, EXPIRY_BUDGET);
+            let pass =
+                expiry::expire_due(&engine.keyspace, &mut worker.context, share, now_ms, EXPIRY_BUDGET);
             let spent = Ticks::now().nanos_since(start);
             if pass.complete {
                 break;
@@ -91,34 +94,52 @@ impl Cron {
         }
     }
 
-    /// Looks at some clients per turn, at all of them about once a second: idle ones, slow readers, sizes for others to see.
+    /// Looks at all clients that hold memory, and with `timeout` at the others too, a share per turn and all of them about once a
+    /// second. Idle clients otherwise cost nothing.
     fn visit_clients(&mut self, engine: &Engine, station: &mut Station, now_ms: i64, period: i64) {
+        for place in std::mem::take(&mut station.lingering) {
+            // A place that was given to another client meanwhile is looked at for nothing, once.
+            let Some(client) = station.clients.get(place) else { continue };
+            if now_ms - client.session.record.last_active_ms.load(Relaxed) > IDLE_MS {
+                client.release_room();
+            }
+            client.publish_sizes();
+            client.lingers = client.holds_memory();
+            if client.lingers {
+                station.lingering.push(place);
+            }
+            station.check_output_limit(engine, place, now_ms);
+        }
+        let timeout = i64::from(engine.config.timeout_seconds()) * 1000;
+        if timeout == 0 {
+            return;
+        }
         let share = station.clients.places() * period as usize / 1000 + 16;
         let (places, next) = station.clients.some_from(self.next_client, share);
         self.next_client = next;
-        let timeout = i64::from(engine.config.timeout_seconds()) * 1000;
         for place in places {
-            if station.check_output_limit(engine, place, now_ms) {
-                continue;
-            }
             let Some(client) = station.clients.get(place) else { continue };
             let record = &client.session.record;
             let idle = now_ms - record.last_active_ms.load(Relaxed);
-            if timeout > 0 && idle > timeout && !client.postponed {
+            if idle > timeout && !client.postponed && !client.broken {
                 log::debug!("Closing idle client: id={} addr={}", record.id, record.address);
                 client.broken = true;
                 station.to_drop.push(place);
-                continue;
             }
-            if client.query.is_empty() && client.query.capacity() > 0 && idle > 2000 {
-                client.query = Vec::new();
-            }
-            record.query_bytes.store(client.query_bytes(), Relaxed);
-            record.query_free.store(client.query.capacity() - client.query.len(), Relaxed);
-            record.reply_bytes.store(client.reply.len(), Relaxed);
-            record.reply_capacity.store(client.reply.memory_bytes(), Relaxed);
-            let queued = record.multi_bytes.load(Relaxed);
-            record.total_bytes.store(client.memory_bytes() + queued + size_of_val(&**record), Relaxed);
         }
     }
+}
+
+/// Lets clients go on when the time of a pause is over.
+fn end_pause(engine: &Engine, now_ms: i64) {
+    if engine.attention.get() & PAUSED == 0 || engine.pause.current(now_ms).is_some() {
+        return;
+    }
+    engine.attention.set(PAUSED, false);
+    if engine.pause.current(now_ms).is_some() {
+        // A client began another pause just now: its bit must not be lost.
+        engine.attention.set(PAUSED, true);
+        return;
+    }
+    engine.tell_loops(|| braid_engine::client::Message::Resume);
 }

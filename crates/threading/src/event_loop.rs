@@ -9,21 +9,18 @@ use std::time::Duration;
 
 use braid_base::clock::{self, Ticks};
 use braid_engine::attention::PAUSED;
-use braid_engine::client::{Accepted, Message};
+use braid_engine::client::{Accepted, Message, client_flags};
 use braid_engine::stats::ThreadStats;
 use braid_engine::{Engine, Session, Worker, dispatch};
-use braid_net::listener::Listener;
 use braid_net::poller::{Interest, Poller};
 use hashbrown::HashMap;
 
-use crate::accept::{Accepting, LoopLoads, accept};
+use crate::accept::{Accepting, Listeners, LoopLoads};
 use crate::client::Client;
 use crate::cron::Cron;
 use crate::steps::{Settings, Station};
 
 const MAILBOX: u64 = u64::MAX;
-/// Tokens of listeners count down from here.
-const LISTENERS: u64 = u64::MAX - 1;
 /// Milliseconds without accepting after the process ran out of descriptors.
 const ACCEPT_PAUSE_MS: i64 = 100;
 
@@ -37,7 +34,7 @@ pub struct EventLoop {
     cron: Cron,
     loads: Arc<LoopLoads>,
     /// Listeners, on the loop that accepts.
-    listeners: Vec<Listener>,
+    listeners: Option<Arc<Listeners>>,
     accepting_again_at: Option<i64>,
     /// Places of clients by id.
     by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
@@ -51,12 +48,12 @@ impl EventLoop {
         engine: Arc<Engine>,
         slot: usize,
         loads: Arc<LoopLoads>,
-        listeners: Vec<Listener>,
+        listeners: Option<Arc<Listeners>>,
     ) -> std::io::Result<EventLoop> {
         let poller = Poller::new()?;
         poller.add(engine.mailboxes[slot].notifier(), MAILBOX, Interest::Read)?;
-        for (index, listener) in listeners.iter().enumerate() {
-            poller.add(listener, LISTENERS - index as u64, Interest::Read)?;
+        if let Some(listeners) = &listeners {
+            listeners.poll(&poller);
         }
         let worker = engine.worker(slot);
         let station = Station::new(settings(&engine));
@@ -110,7 +107,7 @@ impl EventLoop {
             let event = self.poller.event(index);
             match event.token {
                 MAILBOX => mail = true,
-                token if token > u64::from(u32::MAX) => self.accept((LISTENERS - token) as usize),
+                token if token > u64::from(u32::MAX) => self.accept(token),
                 token => self.serve(token as u32, event.readable, event.writable),
             }
         }
@@ -119,7 +116,8 @@ impl EventLoop {
             self.read_mail();
             self.execute_and_write();
         }
-        while !self.station.to_resume.is_empty() {
+        // Once per turn: a client with a lot to catch up on takes turns with the others.
+        if !self.station.to_resume.is_empty() {
             for place in std::mem::take(&mut self.station.to_resume) {
                 self.station.resume(&self.engine, place);
             }
@@ -211,23 +209,18 @@ impl EventLoop {
         }
     }
 
-    fn accept(&mut self, index: usize) {
-        let Some(listener) = self.listeners.get(index) else { return };
-        if accept(&self.engine, &self.loads, listener) == Accepting::Exhausted {
-            for listener in &self.listeners {
-                // Not being polled is the aim.
-                let _ = self.poller.remove(listener);
-            }
+    fn accept(&mut self, token: u64) {
+        let Some(listeners) = &self.listeners else { return };
+        if listeners.accept(&self.engine, &self.loads, token) == Accepting::Exhausted {
+            listeners.rest(&self.poller);
             self.accepting_again_at = Some(clock::unix_ms() + ACCEPT_PAUSE_MS);
         }
     }
 
     fn resume_accepting(&mut self) {
         self.accepting_again_at = None;
-        for (index, listener) in self.listeners.iter().enumerate() {
-            if let Err(error) = self.poller.add(listener, LISTENERS - index as u64, Interest::Read) {
-                log::error!("Cannot accept connections: {error}");
-            }
+        if let Some(listeners) = &self.listeners {
+            listeners.poll(&self.poller);
         }
     }
 
@@ -248,7 +241,10 @@ impl EventLoop {
                 // Nothing blocks yet.
                 Message::Unblock { .. } => {}
                 Message::Resume => self.resume_postponed(),
-                Message::Reconfigure => self.config_version = u64::MAX,
+                Message::Reconfigure => {
+                    self.config_version = u64::MAX;
+                    self.resume_accepting();
+                }
                 Message::Stop => self.stopping = true,
             }
         }
@@ -260,7 +256,12 @@ impl EventLoop {
         let session = Session::new(record, self.engine.config.requirepass().is_empty());
         let place = self.station.clients.add(Box::new(Client::new(socket, session)));
         let Some(client) = self.station.clients.get(place) else { return };
-        if let Err(error) = self.poller.add(&client.socket, u64::from(place), Interest::Read) {
+        client.publish_sizes();
+        if client.session.record.has(client_flags::CLOSE_NOW) {
+            // Killed before it got here.
+            client.broken = true;
+            self.station.to_drop.push(place);
+        } else if let Err(error) = self.poller.add(&client.socket, u64::from(place), Interest::Read) {
             log::warn!("Error registering fd event for the new client: {error}");
             client.broken = true;
             self.station.to_drop.push(place);
@@ -272,8 +273,14 @@ impl EventLoop {
     /// Looks again at clients whose requests were held back.
     fn resume_postponed(&mut self) {
         for place in std::mem::take(&mut self.station.postponed) {
-            if let Some(client) = self.station.clients.get(place) {
-                client.postponed = false;
+            // A place may stand there twice when its first client has left: only who waits is resumed.
+            let Some(client) = self.station.clients.get(place) else { continue };
+            if !std::mem::take(&mut client.postponed) {
+                continue;
+            }
+            client.session.record.set_flag(client_flags::BLOCKED | client_flags::POSTPONED, false);
+            if !client.in_resume_list {
+                client.in_resume_list = true;
                 self.station.to_resume.push(place);
             }
         }

@@ -7,21 +7,20 @@ use std::thread::JoinHandle;
 
 use braid_engine::Engine;
 use braid_net::affinity;
-use braid_net::listener::Listener;
 
-use crate::accept::LoopLoads;
+use crate::accept::{Listeners, LoopLoads};
 use crate::event_loop::EventLoop;
 
 /// Starts one loop per thread; the first one accepts connections too.
-pub fn start(engine: &Arc<Engine>, listeners: Vec<Listener>) -> io::Result<Vec<JoinHandle<()>>> {
+pub fn start(engine: &Arc<Engine>, listeners: &Arc<Listeners>) -> io::Result<Vec<JoinHandle<()>>> {
     let count = engine.threads.len();
     let loads = Arc::new(LoopLoads::new(count));
-    let mut listeners = Some(listeners);
     let mut threads = Vec::with_capacity(count);
     for slot in 0..count {
-        let own_listeners = listeners.take().unwrap_or_default();
+        let own_listeners = (slot == 0).then(|| Arc::clone(listeners));
         let (engine, loads) = (Arc::clone(engine), Arc::clone(&loads));
         let thread = std::thread::Builder::new().name(format!("io_thd_{slot}")).spawn(move || {
+            let _guard = AbortOnPanic;
             braid_base::alloc::register_thread(slot + 1);
             bind(&engine, slot);
             // Made on the thread itself, so that its memory is local to it.
@@ -36,6 +35,18 @@ pub fn start(engine: &Arc<Engine>, listeners: Vec<Listener>) -> io::Result<Vec<J
         threads.push(thread);
     }
     Ok(threads)
+}
+
+/// Ends the process when a loop ends by a panic: its clients would hang, and what it had locked stays locked.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            log::error!("An I/O thread ended by a panic");
+            std::process::abort();
+        }
+    }
 }
 
 /// Binds the calling thread as `server_cpulist` or `server-thread-affinity` say.

@@ -6,9 +6,11 @@
 //! model decides which thread does which step for which client, and moves clients between stations.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use braid_base::blob::Blob;
 use braid_config::ClientClass;
+use braid_engine::client::client_flags;
 use braid_engine::{Engine, Outcome, Prepared, Worker, dispatch};
 use braid_resp::parse::{Limits, Span, Step};
 use rustix::net::{RecvFlags, SendFlags};
@@ -23,6 +25,8 @@ const READ_CHUNK: usize = 32 * 1024;
 const SHARED: usize = 512 * 1024;
 /// Requests executed before the next batch is begun.
 const BATCH_REQUESTS: usize = 1024;
+/// Requests of one client in a batch; it may have kept far more while it was paused.
+const TURN_REQUESTS: usize = 64 * 1024;
 /// Requests whose keys are fetched into the cache together.
 const PREFETCH_GROUP: usize = 32;
 /// Arguments of at least this many bytes are received into allocations of their own.
@@ -81,7 +85,8 @@ impl Clients {
     pub fn some_from(&self, start: usize, count: usize) -> (Vec<u32>, usize) {
         let start = if start >= self.places.len() { 0 } else { start };
         let end = (start + count).min(self.places.len());
-        let used = (start..end).filter(|&place| self.places[place].is_some()).map(|place| place as u32).collect();
+        let used =
+            (start..end).filter(|&place| self.places[place].is_some()).map(|place| place as u32).collect();
         (used, end)
     }
 
@@ -117,6 +122,8 @@ pub struct Station {
     pub to_drop: Vec<u32>,
     /// Clients whose requests wait for the end of a pause.
     pub postponed: Vec<u32>,
+    /// Clients that hold memory or have unsent replies.
+    pub lingering: Vec<u32>,
     pool: Vec<Vec<u8>>,
     pub settings: Settings,
 }
@@ -133,6 +140,7 @@ impl Station {
             to_resume: Vec::new(),
             to_drop: Vec::new(),
             postponed: Vec::new(),
+            lingering: Vec::new(),
             pool: Vec::new(),
             settings,
         }
@@ -147,11 +155,24 @@ impl Station {
     /// Step one: receives what a client has sent and parses it into the batch. Returns the bytes received.
     pub fn read(&mut self, engine: &Engine, place: u32) -> usize {
         let Some(client) = self.clients.get(place) else { return 0 };
+        if client.in_batch {
+            // The poller will say so again.
+            return 0;
+        }
+        if client.session.record.has(client_flags::CLOSE_NOW) {
+            // Killed: nothing that it sends counts any more, though the message may still be on its way.
+            client.broken = true;
+            self.to_drop.push(place);
+            return 0;
+        }
         if client.broken || client.session.close_after_reply {
             // What a leaving client still sends is of no interest; only its end is.
             let mut sink = [0; 4096];
             let flags = RecvFlags::DONTWAIT;
-            if !matches!(rustix::net::recv(&client.socket, &mut sink[..], flags), Ok((1.., _)) | Err(WOULD_BLOCK)) {
+            if !matches!(
+                rustix::net::recv(&client.socket, &mut sink[..], flags),
+                Ok((1.., _)) | Err(WOULD_BLOCK)
+            ) {
                 client.broken = true;
                 self.to_drop.push(place);
             }
@@ -175,6 +196,8 @@ impl Station {
             self.drop_for_query(engine, place);
         } else if client.postponed {
             // Kept until the client is resumed.
+            client.publish_sizes();
+            linger(client, &mut self.lingering, place);
         } else if own {
             let end = client.query.len();
             self.parse(engine, place, Source::Own, 0, end, false);
@@ -189,7 +212,12 @@ impl Station {
     /// Bytes received, or nothing if there were none; notes the end of the connection.
     fn received(&mut self, place: u32, result: rustix::io::Result<usize>) -> Option<usize> {
         match result {
-            Ok(count) if count > 0 => return Some(count),
+            Ok(count) if count > 0 => {
+                if let Some(client) = self.clients.get(place) {
+                    add(&client.session.record.net_in, count as u64);
+                }
+                return Some(count);
+            }
             Err(WOULD_BLOCK | rustix::io::Errno::INTR) => return None,
             _ => {}
         }
@@ -204,10 +232,12 @@ impl Station {
     fn drop_for_query(&mut self, engine: &Engine, place: u32) {
         if let Some(client) = self.clients.get(place) {
             let record = &client.session.record;
-            log::warn!("Closing client that reached max query buffer length: id={} addr={}", record.id, record.address);
-            engine.threads[record.io_thread.load(std::sync::atomic::Ordering::Relaxed) as usize]
-                .query_limit_disconnections
-                .add(1);
+            log::warn!(
+                "Closing client that reached max query buffer length: id={} addr={}",
+                record.id,
+                record.address
+            );
+            engine.threads[record.io_thread.load(Relaxed) as usize].query_limit_disconnections.add(1);
             client.broken = true;
             self.to_drop.push(place);
         }
@@ -222,11 +252,16 @@ impl Station {
             let more = incoming.blob.capacity().max(BIG_FIRST).min(missing);
             incoming.blob.reserve_exact(more);
         }
-        let result = incoming
-            .blob
-            .fill_with(missing, |room| rustix::net::recv(socket, room, RecvFlags::empty()).map(|(_, count)| count));
+        let result = incoming.blob.fill_with(missing, |room| {
+            rustix::net::recv(socket, room, RecvFlags::empty()).map(|(_, count)| count)
+        });
         let Some(received) = self.received(place, result) else { return 0 };
-        self.complete_big(engine, place);
+        if self.clients.get(place).is_some_and(|client| client.query_bytes() > self.settings.query_bytes_max)
+        {
+            self.drop_for_query(engine, place);
+        } else {
+            self.complete_big(engine, place);
+        }
         received
     }
 
@@ -244,7 +279,9 @@ impl Station {
     /// Parses what a client already sent and nobody has executed yet.
     pub fn resume(&mut self, engine: &Engine, place: u32) {
         let Some(client) = self.clients.get(place) else { return };
-        if client.postponed || client.broken || client.incoming.is_some() || client.session.close_after_reply {
+        client.in_resume_list = false;
+        let leaves = client.broken || client.session.close_after_reply;
+        if client.postponed || client.in_batch || client.incoming.is_some() || leaves {
             return;
         }
         let end = client.query.len();
@@ -254,16 +291,33 @@ impl Station {
     }
 
     /// Parses requests out of a range of the shared buffer or the client's own.
-    fn parse(&mut self, engine: &Engine, place: u32, source: Source, start: usize, end: usize, mid_request: bool) {
+    fn parse(
+        &mut self,
+        engine: &Engine,
+        place: u32,
+        source: Source,
+        start: usize,
+        end: usize,
+        mid_request: bool,
+    ) {
         let Some(client) = self.clients.get(place) else { return };
         let limits = Limits {
             bulk_len_max: self.settings.bulk_len_max,
             authenticated: client.session.authenticated,
             big_argument_min: BIG_ARGUMENT,
         };
+        client.in_batch = true;
         let batch = &mut self.batch;
-        let mut turn =
-            Turn { client: place, source, rest_start: start, rest_end: end, received_end: end, more: false };
+        let requests_max = batch.requests.len() + TURN_REQUESTS;
+        let mut turn = Turn {
+            client: place,
+            source,
+            rest_start: start,
+            rest_end: end,
+            received_end: end,
+            more: false,
+            used_blobs: false,
+        };
         let mut at = start;
         let mut forced = mid_request;
         while at < end || forced {
@@ -328,8 +382,9 @@ impl Station {
                     break;
                 }
             }
+            turn.used_blobs = !client.blobs.is_empty();
             // The next request may be judged by other limits once this one has run; and blobs belong to one request.
-            if !limits.authenticated || !client.blobs.is_empty() {
+            if !limits.authenticated || turn.used_blobs || batch.requests.len() >= requests_max {
                 turn.more = at < end;
                 break;
             }
@@ -372,7 +427,9 @@ impl Station {
         if group.len() < 2 {
             return;
         }
-        let db = |clients: &mut Clients, request: &Request| clients.get(request.client).map_or(0, |c| c.session.db);
+        let db = |clients: &mut Clients, request: &Request| {
+            clients.get(request.client).map_or(0, |c| c.session.db)
+        };
         for request in group.iter().filter(|request| request.prepared.hash != 0) {
             engine.keyspace.prefetch_bucket(db(&mut self.clients, request), request.prepared.hash);
         }
@@ -389,6 +446,16 @@ impl Station {
         }
         let Client { session, reply, query, blobs, .. } = client;
         let args: SmallVec<[&[u8]; 8]> = arguments(batch, request, &self.shared, query, blobs);
+        if request.prepared.command == Prepared::UNKNOWN && is_http(args[0]) {
+            log::warn!(
+                "Possible attack: {} sends HTTP, as a web page does that makes its reader's browser talk to this server. The \
+                 connection is closed.",
+                session.record.address
+            );
+            client.broken = true;
+            self.to_drop.push(request.client);
+            return;
+        }
         if reply.is_empty()
             && let Some(pooled) = self.pool.pop()
         {
@@ -398,6 +465,7 @@ impl Station {
         if outcome == Outcome::Postponed {
             client.keep_from = Some(request.start);
             client.postponed = true;
+            client.session.record.set_flag(client_flags::BLOCKED | client_flags::POSTPONED, true);
             self.postponed.push(request.client);
         }
         if !client.in_write_list && (!client.reply.is_empty() || client.session.close_after_reply) {
@@ -409,13 +477,17 @@ impl Station {
     /// Keeps what a client sent beyond its executed requests.
     fn finish(&mut self, engine: &Engine, batch: &Batch, turn: &Turn, now_ms: i64) {
         let Some(client) = self.clients.get(turn.client) else { return };
-        let record = &client.session.record;
-        record.last_active_ms.store(now_ms, std::sync::atomic::Ordering::Relaxed);
+        client.in_batch = false;
+        client.session.record.last_active_ms.store(now_ms, Relaxed);
         if let Some(from) = client.keep_from.take() {
             keep(client, &self.shared, batch, turn, from);
+            client.publish_sizes();
+            linger(client, &mut self.lingering, turn.client);
             return;
         }
-        client.blobs.clear();
+        if turn.used_blobs {
+            client.blobs.clear();
+        }
         match turn.source {
             Source::Own => {
                 client.query.truncate(turn.rest_end);
@@ -432,9 +504,10 @@ impl Station {
             && !client.session.close_after_reply
         {
             let text = error.message();
+            let record = &client.session.record;
             log::debug!("Protocol error ({text}) from client: id={} addr={}", record.id, record.address);
             client.reply.protocol_error(&error);
-            let thread = record.io_thread.load(std::sync::atomic::Ordering::Relaxed) as usize;
+            let thread = record.io_thread.load(Relaxed) as usize;
             engine.threads[thread].count_error("ERR");
             client.session.close();
             if !client.in_write_list {
@@ -442,8 +515,13 @@ impl Station {
                 self.to_write.push(turn.client);
             }
         }
-        if turn.more {
+        if turn.more && !client.in_resume_list {
+            client.in_resume_list = true;
             self.to_resume.push(turn.client);
+        }
+        if client.lingers || client.holds_requests() {
+            client.publish_sizes();
+            linger(client, &mut self.lingering, turn.client);
         }
     }
 
@@ -481,6 +559,7 @@ impl Station {
                 }
             }
         }
+        add(&client.session.record.net_out, sent as u64);
         if client.reply.is_empty() {
             let vec = client.reply.take_vec();
             if self.pool.len() < POOL && (1..=POOLED_BYTES).contains(&vec.capacity()) {
@@ -491,13 +570,16 @@ impl Station {
         }
         if client.is_finished() {
             self.to_drop.push(place);
+        } else if client.lingers || client.holds_memory() {
+            client.publish_sizes();
+            linger(client, &mut self.lingering, place);
         }
         sent
     }
 
     /// Marks a client for dropping if it reads its replies too slowly. Returns true if so.
     pub fn check_output_limit(&mut self, engine: &Engine, place: u32, now_ms: i64) -> bool {
-        let Some(client) = self.clients.get(place) else { return false };
+        let Some(client) = self.clients.get(place).filter(|client| !client.broken) else { return false };
         let bytes = client.reply.len() as u64;
         let limit = engine.config.client_output_buffer_limit(ClientClass::Normal);
         if limit.hard_bytes == 0 && limit.soft_bytes == 0 {
@@ -518,6 +600,8 @@ impl Station {
                 record.id,
                 record.address
             );
+            let thread = record.io_thread.load(Relaxed) as usize;
+            engine.threads[thread].output_limit_disconnections.add(1);
             client.broken = true;
             self.to_drop.push(place);
         }
@@ -525,11 +609,26 @@ impl Station {
     }
 }
 
+/// Puts a client on the list of those that hold memory, once.
+fn linger(client: &mut Client, lingering: &mut Vec<u32>, place: u32) {
+    if !client.lingers {
+        client.lingers = true;
+        lingering.push(place);
+    }
+}
+
+/// Adds to a counter that only the calling thread changes.
+#[inline]
+fn add(counter: &AtomicU64, count: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(count), Relaxed);
+}
+
 const WOULD_BLOCK: rustix::io::Errno = rustix::io::Errno::AGAIN;
 
 #[inline]
 fn prepare(engine: &Engine, spans: &[Span], buffer: &[u8], blobs: &[Blob]) -> Prepared {
-    let args: SmallVec<[&[u8]; 8]> = spans.iter().take(8).map(|span| slice_of(*span, buffer, blobs)).collect();
+    let args: SmallVec<[&[u8]; 8]> =
+        spans.iter().take(8).map(|span| slice_of(*span, buffer, blobs)).collect();
     dispatch::prepare(engine, &args)
 }
 
@@ -564,7 +663,8 @@ fn keep(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, from: us
         Source::Own if client.blobs.is_empty() => client.query[from..turn.received_end].to_vec(),
         Source::Own => {
             // The request had big arguments: write it down again as a whole.
-            let request = batch.requests.iter().find(|request| request.client == turn.client && request.start == from);
+            let request =
+                batch.requests.iter().find(|request| request.client == turn.client && request.start == from);
             let mut bytes = Vec::new();
             if let Some(request) = request {
                 let args = arguments(batch, request, shared, &client.query, &client.blobs);
@@ -585,8 +685,16 @@ fn keep(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, from: us
     client.query = kept;
 }
 
+/// True for words that only HTTP begins lines with.
+#[cold]
+fn is_http(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
+}
+
 /// True for errors after which accepting should pause: no descriptors, no memory.
 pub fn is_exhaustion(error: &io::Error) -> bool {
     use rustix::io::Errno;
-    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }

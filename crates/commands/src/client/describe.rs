@@ -1,8 +1,10 @@
 //! A client as CLIENT LIST and CLIENT INFO show it: one line of fields, in the order that tools know.
 
 use std::io::Write as _;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_base::number;
 use braid_engine::Call;
 use braid_engine::client::{ClientRecord, client_flags};
 
@@ -42,7 +44,7 @@ pub(super) fn describe(out: &mut Vec<u8>, call: &Call, record: &ClientRecord) {
     let user = record.user.lock().clone();
     let age = seconds_since(now, record.created_ms);
     let idle = if own { 0 } else { idle_seconds(now, record) };
-    let number = |value: &std::sync::atomic::AtomicUsize| value.load(Relaxed);
+    let bytes = |value: &AtomicUsize| value.load(Relaxed);
     // Writing to a vector does not fail.
     let _ = write!(
         out,
@@ -53,24 +55,25 @@ pub(super) fn describe(out: &mut Vec<u8>, call: &Call, record: &ClientRecord) {
     let _ = write!(out, " age={age} idle={idle} flags=");
     out.extend(letters(record));
     let argument_bytes =
-        if own { call.args.iter().map(|arg| arg.len()).sum() } else { number(&record.argument_bytes) };
-    let pending = number(&record.reply_bytes);
+        if own { call.args.iter().map(|arg| arg.len()).sum() } else { bytes(&record.argument_bytes) };
+    let pending = bytes(&record.reply_bytes);
     let overflow = pending.saturating_sub(FIRST_BUFFER_BYTES);
     let _ = write!(
         out,
-        " db={} sub=0 psub=0 ssub=0 multi={} qbuf={} qbuf-free={} argv-mem={argument_bytes} multi-mem={} rbs={} rbp={} \
-         obl={} oll={} omem={} tot-mem={} events=r cmd={} user={user} redir=-1 resp={} lib-name=",
+        " db={} sub=0 psub=0 ssub=0 multi={} qbuf={} qbuf-free={} argv-mem={argument_bytes} multi-mem={} \
+         rbs={} rbp={} obl={} oll={} omem={} tot-mem={} events=r cmd={} user={user} redir=-1 \
+         resp={} lib-name=",
         record.db.load(Relaxed),
         record.multi_count.load(Relaxed),
-        number(&record.query_bytes),
-        number(&record.query_free),
-        number(&record.multi_bytes),
-        number(&record.reply_capacity),
-        number(&record.reply_capacity),
+        if own { request_bytes(call.args) } else { bytes(&record.query_bytes) },
+        bytes(&record.query_free),
+        bytes(&record.multi_bytes),
+        bytes(&record.reply_capacity),
+        bytes(&record.reply_capacity),
         pending.min(FIRST_BUFFER_BYTES),
         record.reply_list_len.load(Relaxed).max(usize::from(overflow > 0)),
         overflow,
-        number(&record.total_bytes),
+        bytes(&record.total_bytes),
         last_command(call, record, own),
         record.protocol.load(Relaxed),
     );
@@ -78,6 +81,12 @@ pub(super) fn describe(out: &mut Vec<u8>, call: &Call, record: &ClientRecord) {
     out.extend_from_slice(b" lib-ver=");
     out.extend_from_slice(&texts.lib_ver);
     let _ = writeln!(out, " io-thread={}", record.io_thread.load(Relaxed));
+}
+
+/// Bytes of a request on the wire: the calling client's is in its read buffer while it runs.
+fn request_bytes(args: &[&[u8]]) -> usize {
+    let header = |number: usize| 1 + number::digits_len(i64::try_from(number).unwrap_or(i64::MAX)) + 2;
+    header(args.len()) + args.iter().map(|arg| header(arg.len()) + arg.len() + 2).sum::<usize>()
 }
 
 fn last_command<'c>(call: &'c Call, record: &ClientRecord, own: bool) -> &'c str {

@@ -180,11 +180,11 @@ fn invalid_id(purpose: Purpose) -> CommandError {
     })
 }
 
+/// Numbers of clients, and the arguments behind them.
+type IdsAndRest<'s, 'a> = (SmallVec<[u64; 8]>, &'s [&'a [u8]]);
+
 /// Numbers up to the first argument that is none. There has to be one.
-fn parse_ids<'s, 'a>(
-    args: &'s [&'a [u8]],
-    purpose: Purpose,
-) -> Result<(SmallVec<[u64; 8]>, &'s [&'a [u8]]), CommandError> {
+fn parse_ids<'s, 'a>(args: &'s [&'a [u8]], purpose: Purpose) -> Result<IdsAndRest<'s, 'a>, CommandError> {
     let mut ids = SmallVec::new();
     let mut rest = args;
     while let [value, after @ ..] = rest

@@ -57,10 +57,13 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// The numbers that cover as many key specifications as three numbers can: one range, or plain ranges in a row.
+    /// The numbers that cover as many key specifications as three numbers can: one range, or plain ranges in
+    /// a row.
     pub fn of(keys: &[KeySpec]) -> Positions {
         let absolute = |first: i32, last: i32| if last < 0 { last } else { first + last };
-        if let [KeySpec { begin: Begin::Index(first), find: Find::Range { last, step, .. }, flags, .. }] = keys {
+        if let [KeySpec { begin: Begin::Index(first), find: Find::Range { last, step, .. }, flags, .. }] =
+            keys
+        {
             let movable = flags.has(KeyFlags::INCOMPLETE);
             return Positions { first: *first, last: absolute(*first, *last), step: *step, movable };
         }

@@ -51,7 +51,10 @@ fn counts_and_lists() {
     assert!(tester.run("COMMAND").starts_with(&format!("*{count}\r\n*10\r\n")));
     assert!(tester.run("COMMAND LIST").starts_with(&format!("*{}\r\n", tester.engine.commands.all().len())));
     let list = tester.run("COMMAND LIST FILTERBY PATTERN Slow*g|?e*");
-    assert_eq!(list, "*4\r\n$11\r\nslowlog|get\r\n$12\r\nslowlog|help\r\n$11\r\nslowlog|len\r\n$13\r\nslowlog|reset\r\n");
+    assert_eq!(
+        list,
+        "*4\r\n$11\r\nslowlog|get\r\n$12\r\nslowlog|help\r\n$11\r\nslowlog|len\r\n$13\r\nslowlog|reset\r\n"
+    );
     assert!(tester.run("COMMAND LIST FILTERBY ACLCAT STRING").contains("$3\r\nget\r\n"));
     assert!(!tester.run("COMMAND LIST FILTERBY ACLCAT string").contains("$4\r\ntime\r\n"));
     check(&[
@@ -70,6 +73,13 @@ fn keys_of_a_request() {
         ("COMMAND GETKEYS get k", "*1\r\n$1\r\nk\r\n"),
         ("COMMAND GETKEYS memory usage k", "*1\r\n$1\r\nk\r\n"),
         ("COMMAND GETKEYSANDFLAGS get k", "*1\r\n*2\r\n$1\r\nk\r\n*2\r\n+RO\r\n+access\r\n"),
+        ("COMMAND GETKEYSANDFLAGS set k v", "*1\r\n*2\r\n$1\r\nk\r\n*2\r\n+OW\r\n+update\r\n"),
+        ("COMMAND GETKEYSANDFLAGS set k v Get", "*1\r\n*2\r\n$1\r\nk\r\n*3\r\n+RW\r\n+access\r\n+update\r\n"),
+        ("COMMAND GETKEYSANDFLAGS bitfield k GET u8 0", "*1\r\n*2\r\n$1\r\nk\r\n*2\r\n+RO\r\n+access\r\n"),
+        (
+            "COMMAND GETKEYSANDFLAGS bitfield k OVERFLOW SAT SET u8 0 1",
+            "*1\r\n*2\r\n$1\r\nk\r\n*3\r\n+RW\r\n+access\r\n+update\r\n",
+        ),
         ("COMMAND GETKEYS nosuch k", "-ERR Invalid command specified\r\n"),
         ("COMMAND GETKEYS memory nosuch k", "-ERR Invalid command specified\r\n"),
         ("COMMAND GETKEYS time", "-ERR The command has no key arguments\r\n"),

@@ -1,8 +1,8 @@
 //! What the allocator tells and takes: statistics, release of unused pages, and its tuning values by name.
 //!
-//! The `unsafe` here is jemalloc's control function. It reads and writes as many bytes as it is told and compares that with the size of the
-//! named value first, so a wrong size is an error, never an overrun. Names of values that are pointers to memory are
-//! only used by [`mallctl_text`].
+//! The `unsafe` here is jemalloc's control function. It reads and writes as many bytes as it is told and
+//! compares that with the size of the named value first, so a wrong size is an error, never an overrun. Names
+//! of values that are pointers to memory are only used by [`mallctl_text`].
 
 use std::ffi::{CStr, CString, c_char};
 
@@ -51,7 +51,9 @@ pub fn purge() -> bool {
     // 4096 stands for all arenas.
     let name = c"arena.4096.purge";
     // SAFETY: the command takes and returns nothing.
-    unsafe { mallctl(name.as_ptr(), std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut(), 0) == 0 }
+    unsafe {
+        mallctl(name.as_ptr(), std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut(), 0) == 0
+    }
 }
 
 /// What came of setting or reading a tuning value.
@@ -67,22 +69,33 @@ pub enum Tuned<T> {
 
 /// Reads an integer or switch of the allocator by name, and sets it first if `new` is given.
 pub fn mallctl_integer(name: &[u8], new: Option<i64>) -> Tuned<i64> {
+    if new.is_some() && takes_address(name) {
+        return Tuned::Error(libc::EPERM);
+    }
     let Ok(name) = CString::new(name) else { return Tuned::Error(libc::ENOENT) };
     // The size is part of the value's type, which only the allocator knows: try them all.
     for size in [8usize, 4, 2, 1] {
         let mut old = 0i64.to_ne_bytes();
         let mut old_len = size;
         let mut value = new.unwrap_or(0).to_le_bytes();
-        let (value_at, value_len) = if new.is_some() { (value.as_mut_ptr(), size) } else { (std::ptr::null_mut(), 0) };
+        let (value_at, value_len) =
+            if new.is_some() { (value.as_mut_ptr(), size) } else { (std::ptr::null_mut(), 0) };
         // SAFETY: both buffers hold 8 bytes and the lengths say at most that.
-        let error =
-            unsafe { mallctl(name.as_ptr(), old.as_mut_ptr().cast(), &mut old_len, value_at.cast(), value_len) };
+        let error = unsafe {
+            mallctl(name.as_ptr(), old.as_mut_ptr().cast(), &mut old_len, value_at.cast(), value_len)
+        };
         match error {
             0 => return Tuned::Was(i64::from_le_bytes(old)),
             libc::EPERM if new.is_some() => {
                 // SAFETY: as above; nothing is read.
                 let error = unsafe {
-                    mallctl(name.as_ptr(), std::ptr::null_mut(), std::ptr::null_mut(), value_at.cast(), value_len)
+                    mallctl(
+                        name.as_ptr(),
+                        std::ptr::null_mut(),
+                        std::ptr::null_mut(),
+                        value_at.cast(),
+                        value_len,
+                    )
                 };
                 if error == 0 {
                     return Tuned::Set;
@@ -96,6 +109,12 @@ pub fn mallctl_integer(name: &[u8], new: Option<i64>) -> Tuned<i64> {
         }
     }
     Tuned::Error(libc::EINVAL)
+}
+
+/// Values that are addresses: setting one to a number would make the allocator use that number as an address.
+fn takes_address(name: &[u8]) -> bool {
+    let holds = |word: &[u8]| name.windows(word.len()).any(|part| part == word);
+    is_text(name) || holds(b"hooks") || holds(b"prof") || holds(b"batch") || name.ends_with(b"name")
 }
 
 /// Values whose type is a text; reading any other name as one would take a number for an address.
@@ -115,7 +134,8 @@ fn is_text(name: &[u8]) -> bool {
     names.contains(&name) || name == b"thread.prof.name" || name == b"opt.prof_prefix" || arena_dss
 }
 
-/// Reads a text of the allocator by name. Texts cannot be set here: the allocator would keep the address of the argument.
+/// Reads a text of the allocator by name. Texts cannot be set here: the allocator would keep the address of
+/// the argument.
 pub fn mallctl_text(name: &[u8]) -> Tuned<String> {
     let Ok(c_name) = CString::new(name) else { return Tuned::Error(libc::ENOENT) };
     if !is_text(name) {
@@ -128,9 +148,8 @@ pub fn mallctl_text(name: &[u8]) -> Tuned<String> {
     let mut text: *const c_char = std::ptr::null();
     let mut len = size_of::<*const c_char>();
     // SAFETY: the buffer is one pointer and the length says so.
-    let error = unsafe {
-        mallctl(c_name.as_ptr(), (&raw mut text).cast(), &mut len, std::ptr::null_mut(), 0)
-    };
+    let error =
+        unsafe { mallctl(c_name.as_ptr(), (&raw mut text).cast(), &mut len, std::ptr::null_mut(), 0) };
     if error != 0 {
         return Tuned::Error(error);
     }
@@ -162,6 +181,8 @@ mod tests {
         assert!(matches!(mallctl_integer(b"arenas.page", None), Tuned::Was(4096..)));
         assert_eq!(mallctl_integer(b"no.such.thing", None), Tuned::Error(libc::ENOENT));
         assert_eq!(mallctl_integer(b"with\0zero", None), Tuned::Error(libc::ENOENT));
+        assert_eq!(mallctl_integer(b"arena.0.extent_hooks", Some(1)), Tuned::Error(libc::EPERM));
+        assert_eq!(mallctl_integer(b"prof.dump", Some(1)), Tuned::Error(libc::EPERM));
         assert!(matches!(mallctl_text(b"version"), Tuned::Was(version) if version.starts_with("5.")));
         assert_eq!(mallctl_text(b"arenas.page"), Tuned::Error(libc::EINVAL));
     }

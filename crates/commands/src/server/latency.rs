@@ -94,7 +94,8 @@ fn reset(call: &mut Call) -> CommandResult {
         call.engine.latency.reset(&[])
     } else {
         let known: Vec<String> = call.engine.latency.all().into_iter().map(|(name, _)| name).collect();
-        let is_wanted = |name: &&String| wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(name.as_bytes()));
+        let is_wanted =
+            |name: &&String| wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(name.as_bytes()));
         let names: Vec<&str> = known.iter().filter(is_wanted).map(String::as_str).collect();
         // Nothing named means everything.
         if names.is_empty() { 0 } else { call.engine.latency.reset(&names) }
@@ -199,8 +200,10 @@ fn draw(name: &str, series: &Series, now: i64) -> String {
     text.push('\n');
     let ages: Vec<String> = samples.iter().map(|&(time, _)| age(now - time)).collect();
     for position in 0..ages.iter().map(String::len).max().unwrap_or(0) {
-        let line: String =
-            ages.iter().map(|age| age.as_bytes().get(position).map_or(' ', |&byte| char::from(byte))).collect();
+        let line: String = ages
+            .iter()
+            .map(|age| age.as_bytes().get(position).map_or(' ', |&byte| char::from(byte)))
+            .collect();
         let _ = writeln!(text, "{}", line.trim_end());
     }
     text
@@ -249,15 +252,19 @@ fn diagnose(engine: &Engine, now: i64) -> String {
             .to_owned();
     }
     if events.is_empty() {
-        return format!("No event has taken {threshold} milliseconds or longer since the monitor was reset.\n");
+        return format!(
+            "No event has taken {threshold} milliseconds or longer since the monitor was reset.\n"
+        );
     }
     let mut text = format!("Spikes of {} kinds have been seen.\n\n", events.len());
     for (number, (name, series)) in (1..).zip(&events) {
         let count = series.samples.len().max(1) as u64;
         let average = series.samples.iter().map(|(_, millis)| u64::from(*millis)).sum::<u64>() / count;
         let deviation =
-            series.samples.iter().map(|(_, millis)| u64::from(*millis).abs_diff(average)).sum::<u64>() / count;
-        let period = (now - series.samples.front().map_or(now, |(time, _)| *time)).max(1) as f64 / count as f64;
+            series.samples.iter().map(|(_, millis)| u64::from(*millis).abs_diff(average)).sum::<u64>()
+                / count;
+        let period =
+            (now - series.samples.front().map_or(now, |(time, _)| *time)).max(1) as f64 / count as f64;
         let _ = writeln!(
             text,
             "{number}. {name}: {count} latency spikes (average {average}ms, mean deviation {deviation}ms, period {period:.2} sec). \
@@ -315,11 +322,17 @@ mod tests {
         let samples: VecDeque<_> = (0..200).map(|second| (second, 5)).collect();
         let text = draw("x", &Series { max_ms: 5, samples }, 200);
         assert!(text.lines().all(|line| line.len() <= COLUMNS));
-        assert_eq!(draw("x", &Series::default(), 0).lines().next(), Some("x - high 0 ms, low 0 ms (all time high 0 ms)"));
+        assert_eq!(
+            draw("x", &Series::default(), 0).lines().next(),
+            Some("x - high 0 ms, low 0 ms (all time high 0 ms)")
+        );
     }
 
     #[test]
     fn ages_have_one_unit() {
-        assert_eq!([0, 59, 60, 3_599, 3_600, 86_399, 86_400].map(age), ["0s", "59s", "1m", "59m", "1h", "23h", "1d"]);
+        assert_eq!(
+            [0, 59, 60, 3_599, 3_600, 86_399, 86_400].map(age),
+            ["0s", "59s", "1m", "59m", "1h", "23h", "1d"]
+        );
     }
 }

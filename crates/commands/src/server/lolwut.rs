@@ -1,7 +1,7 @@
 //! LOLWUT: a drawing, and the version.
 //!
-//! The drawing is a braid: strands that swing around each other, one in front of the other. VERSION 5 and 6 take the place of the drawings that
-//! other servers show for these numbers: a flat braid and a knotted one.
+//! The drawing is a braid: strands that swing around each other, one in front of the other. VERSION 5 and 6
+//! take the place of the drawings that other servers show for these numbers: a flat braid and a knotted one.
 
 use braid_base::number;
 use braid_engine::{COMPATIBLE_VERSION, Call, CommandError, CommandResult, Flags, Group, Spec};
@@ -32,7 +32,10 @@ fn lolwut(call: &mut Call) -> CommandResult {
         _ => Swing { turns_per_column: 0.16 + fastrand::f64() * 0.1, wobble: fastrand::f64() },
     };
     let mut text = draw(columns as usize, strands as usize, swing);
-    text.push_str(&format!("\nBraid ver. {} (as Redis ver. {COMPATIBLE_VERSION})\n", env!("CARGO_PKG_VERSION")));
+    text.push_str(&format!(
+        "\nBraid ver. {} (as Redis ver. {COMPATIBLE_VERSION})\n",
+        env!("CARGO_PKG_VERSION")
+    ));
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
@@ -44,11 +47,11 @@ struct Swing {
     wobble: f64,
 }
 
-/// The strands as seen from the side: height is the sine of the phase, depth its cosine. The nearest strand covers the others, and
-/// looks heavier.
+/// The strands as seen from the side: height is the sine of the phase, depth its cosine. The nearest strand
+/// covers the others, and looks heavier.
 fn draw(columns: usize, strands: usize, swing: Swing) -> String {
     let rows = 2 * strands + 1;
-    let mut cells = vec![vec![(' ', f64::NEG_INFINITY); columns]; rows];
+    let mut cells = vec![(' ', f64::NEG_INFINITY); rows * columns];
     for strand in 0..strands {
         let offset = std::f64::consts::TAU * strand as f64 / strands as f64;
         for column in 0..columns {
@@ -61,15 +64,15 @@ fn draw(columns: usize, strands: usize, swing: Swing) -> String {
                 depth if depth > -0.5 => '=',
                 _ => '-',
             };
-            let cell = &mut cells[row][column];
+            let cell = &mut cells[row * columns + column];
             if depth > cell.1 {
                 *cell = (ink, depth);
             }
         }
     }
     let mut text = String::new();
-    for row in cells {
-        let line: String = row.into_iter().map(|(ink, _)| ink).collect();
+    for row in cells.chunks_exact(columns) {
+        let line: String = row.iter().map(|(ink, _)| *ink).collect();
         text.push_str(line.trim_end());
         text.push('\n');
     }

@@ -41,7 +41,11 @@ const SUBCOMMANDS: &[Spec] = &[
         .at_least(3)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::at(2, KeyFlags::RO)])
-        .docs("4.0.0", "Returns the memory that a key and its value take.", "O(N) where N is the number of samples.")
+        .docs(
+            "4.0.0",
+            "Returns the memory that a key and its value take.",
+            "O(N) where N is the number of samples.",
+        )
         .syntax("key:key#0 [SAMPLES count:integer]"),
 ];
 
@@ -180,13 +184,19 @@ fn diagnose(report: &Report, clients: usize) -> String {
         );
     }
     if wasteful(report.allocator_fragmentation(), 1.1) {
-        remark("Fragmentation", "pages in use are partly empty, as after deleting many values of mixed sizes.");
+        remark(
+            "Fragmentation",
+            "pages in use are partly empty, as after deleting many values of mixed sizes.",
+        );
     }
     if wasteful(report.allocator_resident(), 1.1) {
         remark("Free pages", "the allocator holds pages that nothing is in. MEMORY PURGE gives them back.");
     }
     if wasteful(report.resident_overhead(), 1.1) {
-        remark("Other memory", "a good part of the process's memory is not the allocator's: look at stacks and libraries.");
+        remark(
+            "Other memory",
+            "a good part of the process's memory is not the allocator's: look at stacks and libraries.",
+        );
     }
     if report.clients / clients.max(1) > CLIENT_BYTES_MAX {
         remark(

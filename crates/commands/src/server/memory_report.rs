@@ -59,7 +59,8 @@ impl Report {
             })
             .collect();
         let startup = engine.initial_bytes;
-        let overhead = startup + clients + databases.iter().map(|database| database.table_bytes).sum::<usize>();
+        let overhead =
+            startup + clients + databases.iter().map(|database| database.table_bytes).sum::<usize>();
         let dataset = total.saturating_sub(overhead);
         let net = total.saturating_sub(startup).max(1);
         Report {

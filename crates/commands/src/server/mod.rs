@@ -1,7 +1,8 @@
-//! Commands about the server itself: what it is doing, how it is set up, what it remembers of slow commands and latencies.
+//! Commands about the server itself: what it is doing, how it is set up, what it remembers of slow commands
+//! and latencies.
 //!
-//! Flow: counters live per thread and are summed here when someone asks. Nothing in this family touches keys, except MEMORY USAGE,
-//! and the sums never stop the threads that count.
+//! Flow: counters live per thread and are summed here when someone asks. Nothing in this family touches keys,
+//! except MEMORY USAGE, and the sums never stop the threads that count.
 
 mod allocator;
 mod config;
@@ -17,7 +18,8 @@ mod system;
 
 use braid_engine::{Call, CommandResult, Flags, Group, Spec};
 
-pub(crate) use allocator::{mallctl_integer, mallctl_text};
+pub(crate) use allocator::{Tuned, mallctl_integer, mallctl_text};
+pub(crate) use config::origin;
 
 /// The family.
 pub const COMMANDS: &[Spec] = &[

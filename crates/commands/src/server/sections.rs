@@ -1,7 +1,8 @@
-//! The sections of INFO and their fields, with the names and in the order of Redis 7.2, so that what reads them goes on working.
+//! The sections of INFO and their fields, with the names and in the order of Redis 7.2, so that what reads
+//! them goes on working.
 //!
-//! Fields of features that the server does not have yet carry what a fresh standalone server shows. Fields of its own: `server_name` and
-//! `braid_version`, and the section `threads`.
+//! Fields of features that the server does not have yet carry what a fresh standalone server shows. Fields of
+//! its own: `server_name` and `braid_version`, and the section `threads`.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -137,7 +138,10 @@ fn server(fields: &mut Fields<'_>) {
     fields.field("redis_mode", if config.cluster_enabled() { "cluster" } else { "standalone" });
     fields.field("os", system::kernel());
     fields.field("arch_bits", usize::BITS);
-    fields.field("monotonic_clock", if cfg!(target_arch = "x86_64") { "X86 TSC" } else { "POSIX clock_gettime" });
+    fields.field(
+        "monotonic_clock",
+        if cfg!(target_arch = "x86_64") { "X86 TSC" } else { "POSIX clock_gettime" },
+    );
     fields.field("multiplexing_api", "epoll");
     fields.field("atomicvar_api", "rust-core");
     fields.field("gcc_version", "0.0.0");
@@ -196,7 +200,12 @@ fn clients(fields: &mut Fields<'_>) {
     fields.field("blocked_clients", all.iter().filter(|client| client.has(client_flags::BLOCKED)).count());
     fields.same(
         0,
-        &["tracking_clients", "clients_in_timeout_table", "total_blocking_keys", "total_blocking_keys_on_nokey"],
+        &[
+            "tracking_clients",
+            "clients_in_timeout_table",
+            "total_blocking_keys",
+            "total_blocking_keys_on_nokey",
+        ],
     );
 }
 
@@ -258,7 +267,10 @@ fn persistence(fields: &mut Fields<'_>) {
     fields.field("rdb_last_save_time", engine.started_at);
     fields.field("rdb_last_bgsave_status", "ok");
     fields.same(-1, &["rdb_last_bgsave_time_sec", "rdb_current_bgsave_time_sec"]);
-    fields.same(0, &["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"]);
+    fields.same(
+        0,
+        &["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"],
+    );
     fields.same(0, &["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
     fields.same(-1, &["aof_last_rewrite_time_sec", "aof_current_rewrite_time_sec"]);
     fields.field("aof_last_bgrewrite_status", "ok");
@@ -301,7 +313,10 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("keyspace_hits", keyspace.total(|counters| counters.hits.get()));
     fields.field("keyspace_misses", keyspace.total(|counters| counters.misses.get()));
     fields.same(0, &["pubsub_channels", "pubsub_patterns", "pubsubshard_channels"]);
-    fields.same(0, &["latest_fork_usec", "total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys"]);
+    fields.same(
+        0,
+        &["latest_fork_usec", "total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys"],
+    );
     fields.same(0, &["active_defrag_hits", "active_defrag_misses"]);
     fields.same(0, &["active_defrag_key_hits", "active_defrag_key_misses"]);
     fields.same(0, &["total_active_defrag_time", "current_active_defrag_time"]);
@@ -318,7 +333,8 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("eventloop_duration_sum", fields.total(|thread| thread.cycle_nanos.get()) / 1000);
     let in_commands = |thread: &ThreadStats| thread.commands.iter().map(|command| command.nanos.get()).sum();
     fields.field("eventloop_duration_cmd_sum", fields.total(in_commands) / 1000);
-    fields.field("instantaneous_eventloop_cycles_per_sec", rate.cycles);
+    // Of one loop on the average: what reads this knows of one loop only.
+    fields.field("instantaneous_eventloop_cycles_per_sec", rate.cycles / engine.threads.len() as u64);
     fields.field("instantaneous_eventloop_duration_usec", rate.cycle_micros);
     fields.same(0, &["acl_access_denied_auth", "acl_access_denied_cmd"]);
     fields.same(0, &["acl_access_denied_key", "acl_access_denied_channel"]);
@@ -359,7 +375,8 @@ fn command_stats(fields: &mut Fields<'_>) {
             continue;
         }
         let micros = totals.nanos / 1000;
-        let per_call = if totals.calls == 0 { 0.0 } else { totals.nanos as f64 / 1000.0 / totals.calls as f64 };
+        let per_call =
+            if totals.calls == 0 { 0.0 } else { totals.nanos as f64 / 1000.0 / totals.calls as f64 };
         let line = format!(
             "calls={},usec={micros},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}",
             totals.calls, totals.rejected, totals.failed

@@ -49,7 +49,8 @@ fn options(args: &[&[u8]]) -> Result<Options, CommandError> {
     Ok(options)
 }
 
-/// Ends without a reply: the client sees its connection close. Until the server can save, both kinds of ending are the same.
+/// Ends without a reply: the client sees its connection close. Until the server can save, both kinds of
+/// ending are the same.
 fn shutdown(call: &mut Call) -> CommandResult {
     if options(&call.args[1..])?.abort {
         // The end cannot be held up by replicas yet, so it is never under way when a command still runs.
@@ -78,7 +79,9 @@ mod tests {
         assert_eq!(options(&[]), Ok(Options::default()));
         assert!(options(&[b"Save", b"now", b"FORCE"]).is_ok_and(|options| options.save && options.hasty));
         assert!(options(&[b"abort"]).is_ok_and(|options| options.abort));
-        for wrong in [&[&b"save"[..], b"nosave"][..], &[b"abort", b"now"], &[b"abort", b"nosave"], &[b"later"]] {
+        for wrong in
+            [&[&b"save"[..], b"nosave"][..], &[b"abort", b"now"], &[b"abort", b"nosave"], &[b"later"]]
+        {
             assert_eq!(options(wrong), Err(CommandError::Syntax));
         }
     }

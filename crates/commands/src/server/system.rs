@@ -28,7 +28,8 @@ pub fn cpu_time(whose: Whose) -> CpuTime {
         Whose::Thread => libc::RUSAGE_THREAD,
     };
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the structure is plain numbers, for which zeros are valid, and the function fills it or leaves it.
+    // SAFETY: the structure is plain numbers, for which zeros are valid, and the function fills it or leaves
+    // it.
     let usage = unsafe {
         libc::getrusage(whose, usage.as_mut_ptr());
         usage.assume_init()
@@ -56,7 +57,9 @@ pub fn total_memory_bytes() -> u64 {
 /// Kernel name, release and machine.
 pub fn kernel() -> String {
     let uname = rustix::system::uname();
-    [uname.sysname(), uname.release(), uname.machine()].map(|part| part.to_string_lossy().into_owned()).join(" ")
+    [uname.sysname(), uname.release(), uname.machine()]
+        .map(|part| part.to_string_lossy().into_owned())
+        .join(" ")
 }
 
 #[cfg(test)]

@@ -101,7 +101,8 @@ mod tests {
             ),
             (
                 "LCS a b IDX MINMATCHLEN 4 WITHMATCHLEN",
-                "*4\r\n$7\r\nmatches\r\n*1\r\n*3\r\n*2\r\n:4\r\n:7\r\n*2\r\n:5\r\n:8\r\n:4\r\n$3\r\nlen\r\n:6\r\n",
+                "*4\r\n$7\r\nmatches\r\n*1\r\n*3\r\n*2\r\n:4\r\n:7\r\n*2\r\n:5\r\n:8\r\n:4\r\n\
+                 $3\r\nlen\r\n:6\r\n",
             ),
             ("LCS n n LEN MINMATCHLEN -5", ":5\r\n"),
             ("LCS a b LEN IDX", "-ERR If you want both the length and indexes, please just use IDX.\r\n"),

@@ -55,7 +55,8 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Reads the options from argument `from` on. An option may be repeated, but not go with one that contradicts it.
+    /// Reads the options from argument `from` on. One may be repeated, but not go with one that contradicts
+    /// it.
     fn parse(args: &[&'a [u8]], from: usize, grammar: Grammar) -> Result<Options<'a>, CommandError> {
         let sets = grammar != Grammar::GetEx;
         let mut options = Options::default();

@@ -57,9 +57,15 @@ const SUBCOMMANDS: &[Spec] = &[
         .syntax("[command-name:string...]"),
     subcommand("list", list)
         .at_least(2)
-        .docs("7.0.0", "Lists the names of all commands, or of some.", "O(N) where N is the total number of Redis commands")
+        .docs(
+            "7.0.0",
+            "Lists the names of all commands, or of some.",
+            "O(N) where N is the total number of Redis commands",
+        )
         .tips(&["nondeterministic_output_order"])
-        .syntax("[FILTERBY filterby:(MODULE module-name:string|ACLCAT category:string|PATTERN pattern:pattern)]"),
+        .syntax(
+            "[FILTERBY filterby:(MODULE module-name:string|ACLCAT category:string|PATTERN pattern:pattern)]",
+        ),
 ];
 
 fn all(call: &mut Call) -> CommandResult {
@@ -121,7 +127,9 @@ impl Filter<'_> {
     fn of<'a>(args: &[&'a [u8]]) -> Result<Filter<'a>, CommandError> {
         let (kind, value) = match args {
             [] => return Ok(Filter::All),
-            [word, kind, value] if word.eq_ignore_ascii_case(b"filterby") => (kind.to_ascii_lowercase(), *value),
+            [word, kind, value] if word.eq_ignore_ascii_case(b"filterby") => {
+                (kind.to_ascii_lowercase(), *value)
+            }
             _ => return Err(CommandError::Syntax),
         };
         match kind.as_slice() {
@@ -148,7 +156,8 @@ impl Filter<'_> {
 
 fn list(call: &mut Call) -> CommandResult {
     let filter = Filter::of(&call.args[2..])?;
-    let commands: Vec<&Command> = call.engine.commands.all().iter().filter(|command| filter.lets(command)).collect();
+    let commands: Vec<&Command> =
+        call.engine.commands.all().iter().filter(|command| filter.lets(command)).collect();
     call.reply.array(commands.len());
     for command in commands {
         call.reply.bulk(command.full_name.as_bytes());
@@ -173,7 +182,8 @@ fn reply_keys(call: &mut Call, with_flags: bool) -> CommandResult {
     });
     let Some(command) = found else { return Err(CommandError::text("ERR Invalid command specified")) };
     let spec = command.spec;
-    let has_keys = spec.key_finder.is_some() || spec.keys.iter().any(|keys| !keys.flags.has(KeyFlags::NOT_KEY));
+    let has_keys =
+        spec.key_finder.is_some() || spec.keys.iter().any(|keys| !keys.flags.has(KeyFlags::NOT_KEY));
     if !has_keys {
         return Err(CommandError::text("ERR The command has no key arguments"));
     }
@@ -191,10 +201,40 @@ fn reply_keys(call: &mut Call, with_flags: bool) -> CommandResult {
         }
         call.reply.bulk(args[key.index]);
         if with_flags {
-            flag_names(call.reply, key.flags.names());
+            flag_names(call.reply, exact_flags(&command.full_name, args, key.flags).names());
         }
     }
     Ok(())
+}
+
+/// What a request really does with its key, where its command's specification only states the most it may do.
+fn exact_flags(command: &str, args: &[&[u8]], stated: KeyFlags) -> KeyFlags {
+    if !stated.has(KeyFlags::VARIABLE_FLAGS) {
+        return stated;
+    }
+    let is = |arg: &[u8], word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
+    let read_write = KeyFlags::RW | KeyFlags::ACCESS | KeyFlags::UPDATE;
+    match command {
+        "set" if args[3..].iter().any(|arg| is(arg, "get")) => read_write,
+        "set" => KeyFlags::OW | KeyFlags::UPDATE,
+        "bitfield" => {
+            let mut rest = &args[2..];
+            // Each operation with the number of its arguments; anything but reading counts as writing.
+            while let [operation, ..] = rest {
+                let skip = match () {
+                    () if is(operation, "get") => 3,
+                    () if is(operation, "overflow") => 2,
+                    () => return read_write,
+                };
+                match rest.get(skip..) {
+                    Some(after) => rest = after,
+                    None => return read_write,
+                }
+            }
+            KeyFlags::RO | KeyFlags::ACCESS
+        }
+        _ => stated,
+    }
 }
 
 fn help(call: &mut Call) -> CommandResult {

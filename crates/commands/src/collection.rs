@@ -1,0 +1,74 @@
+//! What the families of collections have in common: reading their arguments and replying with their elements.
+
+use braid_base::number;
+use braid_containers::listpack::Element;
+use braid_engine::{Call, CommandError};
+use braid_resp::reply::ReplyBuffer;
+
+/// Replies with an element as a string.
+#[inline]
+pub fn reply_element(reply: &mut ReplyBuffer, element: Element<'_>) {
+    match element {
+        Element::Int(number) => reply.bulk_integer(number),
+        Element::Bytes(bytes) => reply.bulk(bytes),
+    }
+}
+
+/// Argument `index` as an integer of at least `least`; any other is answered with `refusal`.
+pub fn least_arg(call: &Call, index: usize, least: i64, refusal: &'static str) -> Result<i64, CommandError> {
+    number::parse_i64(call.args[index]).filter(|&value| value >= least).ok_or(CommandError::text(refusal))
+}
+
+/// Argument `index` as a count of what to pop.
+pub fn pop_count_arg(call: &Call, index: usize) -> Result<usize, CommandError> {
+    let count = least_arg(call, index, 0, "ERR value is out of range, must be positive")?;
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+/// Argument `index` as an integer between `-most` and `most`.
+pub fn symmetric_arg(call: &Call, index: usize, most: i64) -> Result<i64, CommandError> {
+    let value = call.integer_arg(index)?;
+    if value < -most || value > most {
+        let text = format!("ERR value is out of range, value must between {} and {most}", -most);
+        return Err(CommandError::text(text));
+    }
+    Ok(value)
+}
+
+/// Position of the first and number of the elements between two indexes, both inclusive; negative ones count from the
+/// end. Indexes outside of the elements are moved to their ends.
+pub fn index_range(start: i64, end: i64, len: usize) -> (usize, usize) {
+    let len = i64::try_from(len).unwrap_or(i64::MAX);
+    let from_front = |index: i64| if index < 0 { index.saturating_add(len) } else { index };
+    let (start, end) = (from_front(start).max(0), from_front(end).min(len - 1));
+    let count = usize::try_from(end.saturating_sub(start).saturating_add(1)).unwrap_or(0);
+    if start >= len { (0, 0) } else { (usize::try_from(start).unwrap_or(0), count) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ranges_of_indexes() {
+        assert_eq!(index_range(0, -1, 5), (0, 5));
+        assert_eq!(index_range(1, 2, 5), (1, 2));
+        assert_eq!(index_range(-2, 100, 5), (3, 2));
+        assert_eq!(index_range(3, 1, 5), (3, 0));
+        assert_eq!(index_range(5, 9, 5), (0, 0));
+        assert_eq!(index_range(0, -1, 0), (0, 0));
+        assert_eq!(index_range(i64::MIN, i64::MAX, 3), (0, 3));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn ranges_stay_within(start: i64, end: i64, small in -9i64..9, len in 0usize..8) {
+            for (start, end) in [(start, end), (small, end), (start, small)] {
+                let (first, count) = index_range(start, end, len);
+                prop_assert!(first + count <= len);
+            }
+        }
+    }
+}

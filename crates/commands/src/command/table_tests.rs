@@ -1,0 +1,214 @@
+//! Every row of every family against the facts of Redis 7.2, and the compatibility page made from both.
+//!
+//! `testdata/redis-7.2-commands.tsv` holds what COMMAND and COMMAND DOCS of a stock server say, a line for
+//! each command and subcommand: name, arity, flags, key positions, categories, tips, group, since, deprecated
+//! since, key specifications, arguments in the notation of `syntax.rs`, complexity. Nothing stands as a
+//! hyphen.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use braid_engine::spec::{Begin, Find, KeySpec, Spec};
+use braid_engine::syntax;
+use braid_engine::table::{Command, CommandTable};
+
+use super::describe::{Positions, command_flags};
+
+const STOCK: &str = include_str!("../../testdata/redis-7.2-commands.tsv");
+
+/// Commands that take more than in Redis 7.2, or do more with keys: their arguments, arity and key
+/// specifications differ on purpose.
+const EXTENDED: &[&str] = &["bitop", "set"];
+
+/// Complexities longer than this are prose, which rows say in their own words.
+const PROSE_LEN_MIN: usize = 90;
+
+struct Stock<'a> {
+    arity: &'a str,
+    flags: &'a str,
+    positions: &'a str,
+    categories: &'a str,
+    tips: &'a str,
+    group: &'a str,
+    since: &'a str,
+    deprecated: &'a str,
+    keys: &'a str,
+    syntax: &'a str,
+    complexity: &'a str,
+}
+
+fn stock() -> BTreeMap<&'static str, Stock<'static>> {
+    let rows = STOCK.lines().map(|line| {
+        let mut columns = line.split('\t').map(|column| if column == "-" { "" } else { column });
+        let mut next = || columns.next().unwrap_or_else(|| panic!("too few columns: {line}"));
+        let name = next();
+        let row = Stock {
+            arity: next(),
+            flags: next(),
+            positions: next(),
+            categories: next(),
+            tips: next(),
+            group: next(),
+            since: next(),
+            deprecated: next(),
+            keys: next(),
+            syntax: next(),
+            complexity: next(),
+        };
+        assert_eq!(columns.next(), None, "too many columns: {line}");
+        (name, row)
+    });
+    rows.collect()
+}
+
+fn table() -> CommandTable {
+    CommandTable::new(crate::FAMILIES)
+}
+
+fn key_text(key: &KeySpec) -> String {
+    let flags: Vec<&str> = key.flags.names().collect();
+    let begin = match key.begin {
+        Begin::Index(index) => index.to_string(),
+        Begin::Keyword { word, from } => format!("{word}^{from}"),
+        Begin::Unknown => "?".to_owned(),
+    };
+    let find = match key.find {
+        Find::Range { last, step, limit } => format!("range:{last}:{step}:{limit}"),
+        Find::KeyNum { count_at, first, step } => format!("keynum:{count_at}:{first}:{step}"),
+        Find::Unknown => "?".to_owned(),
+    };
+    format!("{}@{begin}@{find}", flags.join("+"))
+}
+
+/// Notes every fact in which a row differs.
+fn compare(command: &Command, stock: &Stock<'_>, faults: &mut String) {
+    let spec: &Spec = command.spec;
+    let name = &command.full_name;
+    let mut fact = |what: &str, ours: &str, theirs: &str| {
+        if ours != theirs {
+            let _ = writeln!(faults, "{name}: {what} is '{ours}', stock has '{theirs}'");
+        }
+    };
+    fact("flags", &command_flags(spec).collect::<Vec<_>>().join(","), stock.flags);
+    fact("categories", &spec.categories_all().names().collect::<Vec<_>>().join(","), stock.categories);
+    fact("tips", &spec.tips.join(","), stock.tips);
+    fact("group", spec.group.name(), stock.group);
+    fact("since", spec.since, stock.since);
+    fact("deprecated", spec.deprecated.map_or("", |(since, _)| since), stock.deprecated);
+    if stock.complexity.len() < PROSE_LEN_MIN {
+        fact("complexity", spec.complexity, stock.complexity);
+    }
+    if EXTENDED.contains(&&**name) {
+        return;
+    }
+    fact("arity", &spec.arity.number().to_string(), stock.arity);
+    fact("keys", &spec.keys.iter().map(key_text).collect::<Vec<_>>().join(" "), stock.keys);
+    let Positions { first, last, step, .. } = Positions::of(spec.keys);
+    fact("positions", &format!("{first},{last},{step}"), stock.positions);
+    match (syntax::parse(spec.syntax), syntax::parse(stock.syntax)) {
+        (Ok(ours), Ok(theirs)) if ours == theirs => {}
+        (Ok(_), Ok(_)) => fact("syntax", spec.syntax, stock.syntax),
+        (Err(error), _) | (_, Err(error)) => fact("syntax", &error, "a valid text"),
+    }
+}
+
+/// One list of everything that is wrong, so that one run is enough.
+#[test]
+fn every_row_says_what_stock_servers_say() {
+    let (stock, table) = (stock(), table());
+    let mut faults = String::new();
+    for command in table.all() {
+        if let Some(stock) = stock.get(&*command.full_name) {
+            compare(command, stock, &mut faults);
+        }
+    }
+    assert!(faults.is_empty(), "\n{faults}");
+}
+
+#[test]
+fn every_row_is_documented_in_its_own_words() {
+    for command in table().all() {
+        let spec = command.spec;
+        let name = &command.full_name;
+        assert!(spec.summary.ends_with('.') && spec.summary.is_ascii(), "{name}: '{}'", spec.summary);
+        if let Err(error) = syntax::parse(spec.syntax) {
+            panic!("{name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn the_notation_holds_every_stock_command() {
+    let stock = stock();
+    assert_eq!(stock.len(), 370);
+    for (name, row) in &stock {
+        if let Err(error) = syntax::parse(row.syntax) {
+            panic!("{name}: {error}");
+        }
+    }
+}
+
+/// The page: what of Redis 7.2 there is, by group.
+fn page() -> String {
+    let (stock, table) = (stock(), table());
+    let known = |name: &str| table.all().iter().find(|command| command.full_name == name);
+    let mut text = String::from(
+        "# Compatibility\n\n\
+         <!-- Made from the command rows. Do not edit: BLESS=1 cargo test -p braid-commands compatibility -->\n\n\
+         Braid follows Redis 7.2: names, arguments, replies, errors and what COMMAND says of each command. The tables list every\n\
+         command and subcommand of Redis 7.2, and the commands that came later elsewhere and are here too.\n\n",
+    );
+    let here = stock.keys().filter(|name| known(name).is_some()).count();
+    let _ = writeln!(text, "Present: {here} of {}.\n", stock.len());
+    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, row) in &stock {
+        groups.entry(row.group).or_default().push(name);
+    }
+    for (group, names) in &groups {
+        let _ = writeln!(text, "## {group}\n\n| command | since | state |\n|---|---|---|");
+        for name in names {
+            let state = match known(name) {
+                Some(_) if EXTENDED.contains(name) => "yes, with more options",
+                Some(_) => "yes",
+                None => "not yet",
+            };
+            let _ = writeln!(text, "| {} | {} | {state} |", written(name), stock[name].since);
+        }
+        text.push('\n');
+    }
+    let newer: Vec<&Command> =
+        table.all().iter().filter(|command| !stock.contains_key(&*command.full_name)).collect();
+    if !newer.is_empty() {
+        let _ = writeln!(text, "## Beyond Redis 7.2\n\n| command | since | what it does |\n|---|---|---|");
+        for command in newer {
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} |",
+                written(&command.full_name),
+                command.spec.since,
+                command.spec.summary
+            );
+        }
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len() + 1);
+    text
+}
+
+fn written(name: &str) -> String {
+    name.replace('|', " ").to_ascii_uppercase()
+}
+
+#[test]
+fn compatibility_page_is_up_to_date() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/compatibility.md");
+    let page = page();
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path, &page).expect("the page can be written");
+    }
+    let present = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        present == page,
+        "docs/compatibility.md differs from the rows; renew it: BLESS=1 cargo test -p braid-commands compatibility"
+    );
+}

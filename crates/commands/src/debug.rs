@@ -1,3 +1,0 @@
-//! Being written.
-use braid_engine::Spec;
-pub const COMMANDS: &[Spec] = &[];

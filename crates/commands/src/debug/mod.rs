@@ -1,0 +1,400 @@
+//! DEBUG: switches and looks inside, for tests and for finding faults. Off by default
+//! (`enable-debug-command`).
+//!
+//! The whole command runs with the world stopped: DEBUG SLEEP holds up every client, as tests of other
+//! servers expect of it, and everything that looks at keys sees one moment.
+
+mod digest;
+mod populate;
+mod protocol;
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use braid_base::number;
+use braid_config::{ExtraLines, Origin, ProtectedAction};
+use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Scope, Spec};
+use braid_keyspace::{Entry, ValueRef, eviction};
+
+use crate::server::{Tuned, mallctl_integer, mallctl_text, origin};
+use digest::DataDigest;
+
+/// The family.
+pub const COMMANDS: &[Spec] = &[Spec::new("debug", Group::Server, debug)
+    .at_least(2)
+    .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE).and(Flags::PROTECTED))
+    .scope(Scope::World)
+    .docs("1.0.0", "Groups the commands for tests and for finding faults.", "Depends on subcommand.")];
+
+fn debug(call: &mut Call) -> CommandResult {
+    let allowed = match call.engine.config.enable_debug_command() {
+        ProtectedAction::Yes => true,
+        ProtectedAction::Local => origin(call) == Origin::Local,
+        ProtectedAction::No => false,
+    };
+    if !allowed {
+        return Err(CommandError::text(
+            "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
+             local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+        ));
+    }
+    let name = call.args[1].to_ascii_lowercase();
+    match (name.as_slice(), call.args.len()) {
+        (b"help", 2) => help(call),
+        (b"sleep", 3) => sleep(call),
+        (b"set-active-expire", 3) => switch(call, |engine, value| {
+            engine.keyspace.settings.active_expire_off.store(u8::from(value == 0), Relaxed);
+        }),
+        (b"pause-cron", 3) => {
+            switch(call, |engine, value| engine.debug.cron_paused.store(value != 0, Relaxed))
+        }
+        // Tables grow segment by segment: there is no resizing that could be held back.
+        (b"dict-resizing", 3) => switch(call, |_, _| {}),
+        (b"replybuffer", 4) => reply_buffer(call),
+        (b"object", 3) => object(call),
+        (b"sdslen", 3) => string_lengths(call),
+        (b"digest", 2) => digest_all(call),
+        (b"digest-value", _) => digest_values(call),
+        (b"populate", 3..=5) => populate::populate(call),
+        (b"protocol", 3) => protocol::protocol(call),
+        (b"error", 3) => {
+            call.reply.error_bytes(call.args[2]);
+            Ok(())
+        }
+        (b"log", 3) => {
+            log::warn!("DEBUG LOG: {}", String::from_utf8_lossy(call.args[2]));
+            done(call)
+        }
+        (b"htstats", 3..) => table_statistics(call),
+        (b"htstats-key", 3..) => key_table_statistics(call),
+        (b"mallctl", 3 | 4) => tune_integer(call),
+        (b"mallctl-str", 3 | 4) => tune_text(call),
+        (b"config-rewrite-force-all", 2) => rewrite_everything(call),
+        (b"stringmatch-test", 2) => match_test(call),
+        (b"segfault", 2) => {
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::SEGV);
+            // A handler may have come back.
+            std::process::abort()
+        }
+        (b"panic" | b"assert", 2) => {
+            log::error!("DEBUG {} called", String::from_utf8_lossy(&name).to_ascii_uppercase());
+            std::process::abort()
+        }
+        _ => Err(call.unknown_subcommand()),
+    }
+}
+
+fn done(call: &mut Call) -> CommandResult {
+    call.reply.ok();
+    Ok(())
+}
+
+/// The digits that a text begins with, as C's `atoi` reads switches.
+fn leading_integer(text: &[u8]) -> i64 {
+    let text = text.trim_ascii_start();
+    let (negative, digits) = match text.split_first() {
+        Some((b'-', rest)) => (true, rest),
+        Some((b'+', rest)) => (false, rest),
+        _ => (false, text),
+    };
+    let value = digits
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .fold(0i64, |value, byte| value.saturating_mul(10).saturating_add(i64::from(byte - b'0')));
+    if negative { -value } else { value }
+}
+
+fn switch(call: &mut Call, set: impl Fn(&braid_engine::Engine, i64)) -> CommandResult {
+    set(call.engine, leading_integer(call.args[2]));
+    done(call)
+}
+
+/// Longest sleep: a day.
+const SLEEP_SECONDS_MAX: f64 = 86_400.0;
+
+fn sleep(call: &mut Call) -> CommandResult {
+    let seconds = number::parse_f64(call.args[2]).filter(|seconds| *seconds > 0.0).unwrap_or(0.0);
+    std::thread::sleep(Duration::from_secs_f64(seconds.min(SLEEP_SECONDS_MAX)));
+    done(call)
+}
+
+/// The interval at which the peak of a reply buffer is forgotten, when nothing else is set; the loops'
+/// default.
+const PEAK_RESET_DEFAULT: i64 = 0;
+
+fn reply_buffer(call: &mut Call) -> CommandResult {
+    let settings = &call.engine.debug;
+    if call.arg_is(2, "peak-reset-time") {
+        let millis = if call.arg_is(3, "never") {
+            -1
+        } else if call.arg_is(3, "reset") {
+            PEAK_RESET_DEFAULT
+        } else {
+            call.integer_arg(3)?
+        };
+        settings.reply_buffer_peak_reset_ms.store(millis, Relaxed);
+    } else if call.arg_is(2, "resizing") {
+        settings.reply_buffer_fixed.store(leading_integer(call.args[3]) == 0, Relaxed);
+    } else {
+        return Err(call.unknown_subcommand());
+    }
+    done(call)
+}
+
+/// The entry of a key, expired or not.
+fn find<'t>(call: &'t Call<'_, '_>, key: &[u8]) -> Option<Entry<'t>> {
+    call.keyspace.peek(key).or_else(|| call.keyspace.peek_expired(key))
+}
+
+/// Bytes of a length in a dump file.
+fn length_bytes(len: usize) -> usize {
+    match len {
+        0..=63 => 1,
+        64..=16_383 => 2,
+        _ if u32::try_from(len).is_ok() => 5,
+        _ => 9,
+    }
+}
+
+/// Bytes that a value takes in a dump file.
+fn serialized_bytes(entry: Entry<'_>, compress: bool) -> usize {
+    let mut digits = [0; number::INTEGER_LEN_MAX];
+    let text = match entry.value() {
+        ValueRef::Bytes(bytes) => bytes,
+        ValueRef::Blob(blob) => blob,
+        ValueRef::Integer(value) => number::write_i64(&mut digits, value),
+        // Until dumps exist the size in memory stands in for it.
+        ValueRef::Object(object) => return object.memory_bytes(),
+    };
+    if text.len() <= 11
+        && let Some(value) = number::parse_i64(text)
+    {
+        match value {
+            -128..=127 => return 2,
+            -32_768..=32_767 => return 3,
+            _ if i32::try_from(value).is_ok() => return 5,
+            _ => {}
+        }
+    }
+    if compress && text.len() > 20 {
+        let packed = braid_containers::lzf::compress(text, text.len() - 4);
+        if let Some(packed) = packed {
+            return 1 + length_bytes(packed.len()) + length_bytes(text.len()) + packed.len();
+        }
+    }
+    length_bytes(text.len()) + text.len()
+}
+
+fn object(call: &mut Call) -> CommandResult {
+    let entry = find(call, call.args[2]).ok_or(CommandError::NoSuchKey)?;
+    let text = format!(
+        "Value at:0x{:x} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
+        entry.address(),
+        entry.encoding_name(),
+        serialized_bytes(entry, call.engine.config.rdbcompression()),
+        entry.clock(),
+        eviction::idle_seconds(&call.engine.keyspace, entry.clock()),
+    );
+    call.reply.simple(&text);
+    Ok(())
+}
+
+fn string_lengths(call: &mut Call) -> CommandResult {
+    let entry = find(call, call.args[2]).ok_or(CommandError::NoSuchKey)?;
+    let class = braid_base::alloc::size_class;
+    let own = class(entry.allocation_bytes());
+    let (len, spare, allocated) = match entry.value() {
+        ValueRef::Bytes(bytes) => (bytes.len(), 0, own),
+        ValueRef::Blob(blob) => (blob.len(), blob.capacity() - blob.len(), class(blob.allocation_bytes())),
+        _ => return Err(CommandError::text("ERR Not an sds encoded string.")),
+    };
+    // Key and short value share an allocation, which both report.
+    let text = format!(
+        "key_sds_len:{}, key_sds_avail:0, key_zmalloc: {own}, val_sds_len:{len}, val_sds_avail:{spare}, val_zmalloc: {allocated}",
+        entry.key().len()
+    );
+    call.reply.simple(&text);
+    Ok(())
+}
+
+fn digest_all(call: &mut Call) -> CommandResult {
+    let mut digest = DataDigest::default();
+    let selected = call.keyspace.db();
+    for db in 0..call.engine.keyspace.databases() {
+        if call.engine.keyspace.len(db).0 == 0 {
+            continue;
+        }
+        digest.mix(&db.to_be_bytes());
+        call.keyspace.set_db(db);
+        call.keyspace.for_each(|entry| digest.entry(entry));
+    }
+    call.keyspace.set_db(selected);
+    call.reply.simple(&digest.hex());
+    Ok(())
+}
+
+fn digest_values(call: &mut Call) -> CommandResult {
+    let digests: Vec<String> = call.args[2..]
+        .iter()
+        .map(|key| {
+            let mut digest = DataDigest::default();
+            if let Some(entry) = find(call, key) {
+                digest.value(entry);
+            }
+            digest.hex()
+        })
+        .collect();
+    call.reply.array(digests.len());
+    for digest in digests {
+        call.reply.simple(&digest);
+    }
+    Ok(())
+}
+
+/// Describes tables in the frame that other servers use, as far as it fits: there is one table per shard, of
+/// segments.
+fn table_statistics(call: &mut Call) -> CommandResult {
+    let keyspace = &call.engine.keyspace;
+    let db = call.integer_arg(2)?;
+    let db = u32::try_from(db)
+        .ok()
+        .filter(|db| *db < keyspace.databases())
+        .ok_or(CommandError::text("ERR Out of range database"))?;
+    let (keys, expires) = keyspace.len(db);
+    let mut text = String::from("[Dictionary HT]\n");
+    if keys == 0 {
+        text.push_str("No stats available for empty dictionaries\n");
+    } else {
+        let (segments, slots) = keyspace.shards().iter().fold((0, 0), |(segments, slots), shard| {
+            let (more_segments, more_slots) = shard.table(db).shape();
+            (segments + more_segments, slots + more_slots)
+        });
+        text.push_str(&format!(
+            "Hash table 0 stats (main hash table):\n table size: {slots}\n number of elements: {keys}\n segments: {segments}\n \
+             shards: {}\n",
+            keyspace.shard_count()
+        ));
+    }
+    text.push_str("[Expires HT]\n");
+    if expires == 0 {
+        text.push_str("No stats available for empty dictionaries\n");
+    } else {
+        text.push_str(&format!("Kept in the entries themselves:\n number of elements: {expires}\n"));
+    }
+    call.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn key_table_statistics(call: &mut Call) -> CommandResult {
+    find(call, call.args[2]).ok_or(CommandError::NoSuchKey)?;
+    Err(CommandError::text(
+        "ERR The value stored at the specified key is not represented using an hash table",
+    ))
+}
+
+fn system_error(number: i32) -> CommandError {
+    let error = std::io::Error::from_raw_os_error(number).to_string();
+    let text = error.rfind(" (os error ").map_or(error.as_str(), |end| &error[..end]);
+    CommandError::text(format!("ERR {text}"))
+}
+
+fn tune_integer(call: &mut Call) -> CommandResult {
+    let new = if call.args.len() == 4 { Some(call.integer_arg(3)?) } else { None };
+    match mallctl_integer(call.args[2], new) {
+        Tuned::Was(value) => call.reply.integer(value),
+        Tuned::Set => call.reply.ok(),
+        Tuned::Error(number) => return Err(system_error(number)),
+    }
+    Ok(())
+}
+
+fn tune_text(call: &mut Call) -> CommandResult {
+    if call.args.len() == 4 {
+        return Err(system_error(libc::EPERM));
+    }
+    match mallctl_text(call.args[2]) {
+        Tuned::Was(text) => call.reply.bulk(text.as_bytes()),
+        Tuned::Set => call.reply.ok(),
+        Tuned::Error(number) => return Err(system_error(number)),
+    }
+    Ok(())
+}
+
+fn rewrite_everything(call: &mut Call) -> CommandResult {
+    let failed = |reason: &str| CommandError::text(format!("ERR CONFIG-REWRITE-FORCE-ALL failed: {reason}"));
+    let Some(path) = &call.engine.config_file else { return Err(failed("No such file or directory")) };
+    let lines = ExtraLines { everything: true, ..ExtraLines::default() };
+    call.engine.config.rewrite_with(path, &lines).map_err(|reason| failed(&reason))?;
+    done(call)
+}
+
+/// Random patterns against random texts: matching must end, and an escaped text must match itself.
+fn match_test(call: &mut Call) -> CommandResult {
+    let mut random = fastrand::Rng::new();
+    let mut text = |len: usize, alphabet: &[u8]| -> Vec<u8> {
+        (0..len).map(|_| alphabet[random.usize(0..alphabet.len())]).collect()
+    };
+    for round in 0..10_000 {
+        let (pattern, subject) = (text(round % 16, b"*?[]^-\\abc"), text(round % 64, b"abc"));
+        braid_base::glob::matches(&pattern, &subject, round % 2 == 0);
+        let escaped: Vec<u8> = subject.iter().flat_map(|&byte| [b'\\', byte]).collect();
+        if !braid_base::glob::matches(&escaped, &subject, false) {
+            return Err(CommandError::text("ERR a text does not match itself"));
+        }
+    }
+    call.reply.simple("Apparently Redis did not crash: test passed");
+    Ok(())
+}
+
+fn help(call: &mut Call) -> CommandResult {
+    call.help(&[
+        "CONFIG-REWRITE-FORCE-ALL",
+        "    Like CONFIG REWRITE, but with every directive there is.",
+        "DICT-RESIZING <0|1>",
+        "    Accepted; tables are never resized as a whole.",
+        "DIGEST",
+        "    A number that is the same for the same data.",
+        "DIGEST-VALUE <key> [<key> ...]",
+        "    The same for the value of each <key>.",
+        "ERROR <string>",
+        "    Reply with the error <string>.",
+        "HTSTATS <dbid> [full]",
+        "    Figures about the tables of a database.",
+        "HTSTATS-KEY <key> [full]",
+        "    The same for the table that is the value of <key>.",
+        "LOG <message>",
+        "    Write <message> into the log.",
+        "MALLCTL <key> [<val>]",
+        "    Read or set a number of the allocator.",
+        "MALLCTL-STR <key>",
+        "    Read a text of the allocator.",
+        "OBJECT <key>",
+        "    How the value of <key> is kept.",
+        "PANIC",
+        "    End the process at once.",
+        "PAUSE-CRON <0|1>",
+        "    Hold periodic work.",
+        "POPULATE <count> [<prefix>] [<size>]",
+        "    Make <count> strings named <prefix>:<number> (key:<number>).",
+        "PROTOCOL <type>",
+        "    Reply with a sample of <type>: string, integer, double, bignum, null, array, set, map,",
+        "    attrib, push, verbatim, true, false.",
+        "REPLYBUFFER PEAK-RESET-TIME <NEVER|RESET|time>",
+        "    How long (ms) the peak of a reply buffer is remembered.",
+        "REPLYBUFFER RESIZING <0|1>",
+        "    Whether reply buffers adapt their size.",
+        "SDSLEN <key>",
+        "    Lengths of <key> and of the string it holds.",
+        "SEGFAULT",
+        "    End the process by an access violation.",
+        "SET-ACTIVE-EXPIRE <0|1>",
+        "    Whether expired keys are removed before somebody asks for them.",
+        "SLEEP <seconds>",
+        "    Stop the server for a while. Decimals are allowed.",
+        "STRINGMATCH-TEST",
+        "    Try random patterns.",
+    ])
+}
+
+#[cfg(test)]
+mod tests;

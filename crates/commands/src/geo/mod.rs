@@ -1,0 +1,70 @@
+//! Commands on places: sorted sets whose scores are positions (`braid_containers::geohash`).
+//!
+//! Flow: a search reads its request (`search.rs`, `radius.rs`: the older forms), gathers the places in the shape from
+//! the few ranges of scores that hold it, sorts them and replies with them or stores them (`found.rs`).
+
+mod found;
+mod place;
+mod radius;
+mod rows;
+mod search;
+#[cfg(test)]
+mod tests;
+
+use braid_base::long_double::LongDouble;
+use braid_base::number;
+use braid_containers::geohash::{Position, metres_per_unit, write_distance};
+use braid_engine::CommandError;
+use braid_resp::reply::{Protocol, ReplyBuffer};
+
+pub use rows::COMMANDS;
+
+/// A position given as two arguments.
+fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, CommandError> {
+    let float = |text: &[u8]| number::parse_f64(text).ok_or(CommandError::NotAFloat);
+    let (longitude, latitude) = (float(longitude)?, float(latitude)?);
+    Position::new(longitude, latitude).ok_or_else(|| {
+        CommandError::text(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}"))
+    })
+}
+
+/// A unit: how many metres it has.
+fn unit(text: &[u8]) -> Result<f64, CommandError> {
+    metres_per_unit(text)
+        .ok_or(CommandError::text("ERR unsupported unit provided. please use M, KM, FT, MI"))
+}
+
+/// A radius and its unit.
+fn radius_and_unit(radius: &[u8], unit_name: &[u8]) -> Result<(f64, f64), CommandError> {
+    let radius = number::parse_f64(radius).ok_or(CommandError::text("ERR need numeric radius"))?;
+    if radius < 0.0 {
+        return Err(CommandError::text("ERR radius cannot be negative"));
+    }
+    Ok((radius, unit(unit_name)?))
+}
+
+/// A distance, with four decimal places.
+fn reply_distance(reply: &mut ReplyBuffer, distance: f64) {
+    let mut text = Vec::with_capacity(24);
+    write_distance(&mut text, distance);
+    reply.bulk(&text);
+}
+
+/// Longitude and latitude, with all decimal places that they have.
+fn reply_position(reply: &mut ReplyBuffer, position: Position) {
+    reply.array(2);
+    for degrees in [position.longitude, position.latitude] {
+        let mut text = Vec::with_capacity(24);
+        let is_resp3 = reply.protocol == Protocol::Resp3;
+        if is_resp3 {
+            text.push(b',');
+        }
+        LongDouble::from_f64(degrees).write_human(&mut text);
+        if is_resp3 {
+            text.extend_from_slice(b"\r\n");
+            reply.raw(&text);
+        } else {
+            reply.bulk(&text);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Setting and removing fields of hashes.
+
+use braid_base::long_double::LongDouble;
+use braid_base::number;
+use braid_containers::hash::{Expiry, Hash};
+use braid_engine::{Call, CommandError, CommandResult};
+
+use super::{limits, purge};
+
+pub(super) fn hset(call: &mut Call) -> CommandResult {
+    let created = set_pairs(call)?;
+    call.reply.integer(created);
+    Ok(())
+}
+
+pub(super) fn hmset(call: &mut Call) -> CommandResult {
+    set_pairs(call)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// Sets the fields from argument 2 on; how many are new. A field loses its expiry.
+fn set_pairs(call: &mut Call) -> Result<i64, CommandError> {
+    if !call.args.len().is_multiple_of(2) {
+        return Err(call.wrong_arity());
+    }
+    let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));
+    let pairs = &call.args[2..];
+    let hash = call.keyspace.write_or_create(key, Hash::new)?;
+    purge(hash, now);
+    if pairs.len() > 2 {
+        hash.expect(pairs.iter().copied(), &limits);
+    }
+    let mut created = 0;
+    for pair in pairs.chunks_exact(2) {
+        created += i64::from(hash.set(pair[0], pair[1], Expiry::Clear, now, &limits));
+    }
+    call.keyspace.settle(key, pairs.len() as u64 / 2, false);
+    Ok(created)
+}
+
+pub(super) fn hsetnx(call: &mut Call) -> CommandResult {
+    let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));
+    let hash = call.keyspace.write_or_create(key, Hash::new)?;
+    let expired = purge(hash, now);
+    let absent = !hash.contains(call.args[2], now);
+    if absent {
+        hash.set(call.args[2], call.args[3], Expiry::Clear, now, &limits);
+    }
+    if absent || expired > 0 {
+        call.keyspace.settle(key, u64::from(absent), false);
+    }
+    call.reply.integer(i64::from(absent));
+    Ok(())
+}
+
+pub(super) fn hdel(call: &mut Call) -> CommandResult {
+    let (key, now) = (call.args[1], call.now());
+    let mut removed = 0;
+    if let Some(hash) = call.keyspace.write_as::<Hash>(key)? {
+        let expired = purge(hash, now);
+        for field in &call.args[2..] {
+            removed += u64::from(hash.remove(field, now));
+            if hash.is_empty() {
+                break;
+            }
+        }
+        let empty = hash.is_empty();
+        if removed > 0 || expired > 0 {
+            call.keyspace.settle(key, removed, empty);
+        }
+    }
+    call.reply.integer(removed as i64);
+    Ok(())
+}
+
+pub(super) fn hincrby(call: &mut Call) -> CommandResult {
+    let (key, field, now, limits) = (call.args[1], call.args[2], call.now(), limits(call.engine));
+    let increment = call.integer_arg(3)?;
+    let hash = call.keyspace.write_or_create(key, Hash::new)?;
+    purge(hash, now);
+    let sum = match hash.get(field, now) {
+        None => Ok(increment),
+        Some(value) => match value.as_i64() {
+            None => Err("ERR hash value is not an integer"),
+            Some(number) => number.checked_add(increment).ok_or("ERR increment or decrement would overflow"),
+        },
+    };
+    let sum = sum.map_err(CommandError::text)?;
+    hash.set(field, itoa::Buffer::new().format(sum).as_bytes(), Expiry::Keep, now, &limits);
+    call.keyspace.changed(key);
+    call.reply.integer(sum);
+    Ok(())
+}
+
+pub(super) fn hincrbyfloat(call: &mut Call) -> CommandResult {
+    let (key, field, now, limits) = (call.args[1], call.args[2], call.now(), limits(call.engine));
+    let increment = LongDouble::parse(call.args[3]).ok_or(CommandError::NotAFloat)?;
+    if !increment.is_finite() {
+        return Err(CommandError::text("ERR value is NaN or Infinity"));
+    }
+    let hash = call.keyspace.write_or_create(key, Hash::new)?;
+    purge(hash, now);
+    let old = match hash.get(field, now) {
+        None => LongDouble::from_i64(0),
+        Some(value) => LongDouble::parse(value.text(&mut itoa::Buffer::new()))
+            .ok_or(CommandError::text("ERR hash value is not a float"))?,
+    };
+    let sum = old.add(increment);
+    if !sum.is_finite() {
+        return Err(CommandError::text("ERR increment would produce NaN or Infinity"));
+    }
+    let mut text = Vec::with_capacity(number::INTEGER_LEN_MAX * 2);
+    sum.write_human(&mut text);
+    hash.set(field, &text, Expiry::Keep, now, &limits);
+    call.keyspace.changed(key);
+    call.reply.bulk(&text);
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! Reading and setting fields together with their expiry: HGETEX, HSETEX, HGETDEL, as Valkey 9 has them.
+
+use braid_containers::hash::{Expiry, Hash};
+use braid_engine::{Call, CommandError, CommandResult};
+
+use super::expiry::{Arguments, NUMFIELDS, deadline, fixed_fields};
+use super::{limits, purge, reply_field};
+
+/// How a time was given.
+#[derive(Clone, Copy, PartialEq)]
+enum Unit {
+    Seconds,
+    Milliseconds,
+    UnixSeconds,
+    UnixMilliseconds,
+}
+
+/// What is to become of the fields' expiry.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Lifetime<'a> {
+    #[default]
+    Unsaid,
+    Keep,
+    Persist,
+    Until(Unit, &'a [u8]),
+}
+
+/// Whether something has to be there or not.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Presence {
+    #[default]
+    Any,
+    Absent,
+    Present,
+}
+
+impl Presence {
+    fn allows(self, there: bool) -> bool {
+        match self {
+            Presence::Any => true,
+            Presence::Absent => !there,
+            Presence::Present => there,
+        }
+    }
+
+    /// Takes an option; false if it contradicts one before it.
+    fn set(&mut self, wanted: Presence) -> bool {
+        let agrees = *self == Presence::Any || *self == wanted;
+        *self = wanted;
+        agrees
+    }
+}
+
+/// Options; they may be repeated, but not go with one that contradicts them.
+#[derive(Default)]
+struct Options<'a> {
+    lifetime: Lifetime<'a>,
+    key: Presence,
+    fields: Presence,
+}
+
+impl<'a> Options<'a> {
+    /// Reads the options of HSETEX (`sets`) or HGETEX.
+    fn parse(options: &[&'a [u8]], sets: bool) -> Result<Options<'a>, CommandError> {
+        let mut parsed = Options::default();
+        let mut rest = options;
+        while let [word, after @ ..] = rest {
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            let units = [
+                ("ex", Unit::Seconds),
+                ("px", Unit::Milliseconds),
+                ("exat", Unit::UnixSeconds),
+                ("pxat", Unit::UnixMilliseconds),
+            ];
+            rest = after;
+            let agrees = if sets && is("nx") {
+                parsed.key.set(Presence::Absent)
+            } else if sets && is("xx") {
+                parsed.key.set(Presence::Present)
+            } else if sets && is("fnx") {
+                parsed.fields.set(Presence::Absent)
+            } else if sets && is("fxx") {
+                parsed.fields.set(Presence::Present)
+            } else if sets && is("keepttl") {
+                parsed.set_lifetime(Lifetime::Keep)
+            } else if !sets && is("persist") {
+                parsed.set_lifetime(Lifetime::Persist)
+            } else if let Some((_, unit)) = units.iter().find(|(name, _)| is(name))
+                && let [time, after @ ..] = after
+            {
+                rest = after;
+                parsed.set_lifetime(Lifetime::Until(*unit, time))
+            } else {
+                false
+            };
+            if !agrees {
+                return Err(CommandError::Syntax);
+            }
+        }
+        Ok(parsed)
+    }
+
+    fn set_lifetime(&mut self, wanted: Lifetime<'a>) -> bool {
+        let agrees = match (self.lifetime, wanted) {
+            (Lifetime::Unsaid, _) => true,
+            (Lifetime::Until(before, _), Lifetime::Until(unit, _)) => before == unit,
+            (before, wanted) => before == wanted,
+        };
+        self.lifetime = wanted;
+        agrees
+    }
+
+    /// The time given, if one is, in ms since the Unix epoch.
+    fn deadline(&self, call: &Call) -> Result<Option<i64>, CommandError> {
+        let Lifetime::Until(unit, text) = self.lifetime else { return Ok(None) };
+        let scale = if matches!(unit, Unit::Seconds | Unit::UnixSeconds) { 1000 } else { 1 };
+        let base = if matches!(unit, Unit::Seconds | Unit::Milliseconds) { call.now() } else { 0 };
+        deadline(call, text, base, scale).map(Some)
+    }
+}
+
+pub(super) fn hgetex(call: &mut Call) -> CommandResult {
+    let (key, now) = (call.args[1], call.now());
+    let arguments = Arguments::parse(call.args, 2)?;
+    let options = Options::parse(arguments.options, false)?;
+    arguments.check_count(1)?;
+    call.keyspace.write_as::<Hash>(key)?;
+    let at = options.deadline(call)?;
+    call.reply.array(arguments.fields.len());
+    let Some(hash) = call.keyspace.write_as::<Hash>(key)? else {
+        arguments.fields.iter().for_each(|_| call.reply.null());
+        return Ok(());
+    };
+    let expired = purge(hash, now);
+    let mut changes = 0;
+    for field in arguments.fields {
+        reply_field(call.reply, Some(hash), field, now);
+        let Some(present) = hash.expiry(field, now) else { continue };
+        match at {
+            Some(at) if at <= now => {
+                hash.remove(field, now);
+                changes += 1;
+            }
+            Some(at) => {
+                hash.set_expiry(field, Some(at), now);
+                changes += 1;
+            }
+            None if options.lifetime == Lifetime::Persist && present.is_some() => {
+                hash.set_expiry(field, None, now);
+                changes += 1;
+            }
+            None => {}
+        }
+    }
+    let empty = hash.is_empty();
+    if changes > 0 || expired > 0 {
+        call.keyspace.settle(key, changes, empty);
+    }
+    Ok(())
+}
+
+pub(super) fn hsetex(call: &mut Call) -> CommandResult {
+    let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));
+    let arguments = Arguments::parse(call.args, 2)?;
+    let options = Options::parse(arguments.options, true)?;
+    arguments.check_count(2)?;
+    let there = call.keyspace.write_as::<Hash>(key)?.is_some();
+    let at = options.deadline(call)?;
+    let pairs = || arguments.fields.chunks_exact(2);
+    let allowed = {
+        let hash = call.keyspace.write_as::<Hash>(key)?;
+        let has = |field: &[u8]| hash.as_ref().is_some_and(|hash| hash.contains(field, now));
+        options.key.allows(there) && pairs().all(|pair| options.fields.allows(has(pair[0])))
+    };
+    call.reply.integer(i64::from(allowed));
+    if !allowed {
+        return Ok(());
+    }
+    if at.is_some_and(|at| at <= now) {
+        // Set and expired at once: what remains is the removal of what was there.
+        if let Some(hash) = call.keyspace.write_as::<Hash>(key)? {
+            let expired = purge(hash, now);
+            let removed = pairs().filter(|pair| hash.remove(pair[0], now)).count();
+            let empty = hash.is_empty();
+            if removed > 0 || expired > 0 {
+                call.keyspace.settle(key, removed as u64, empty);
+            }
+        }
+        return Ok(());
+    }
+    let expiry = match (options.lifetime, at) {
+        (_, Some(at)) => Expiry::At(at),
+        (Lifetime::Keep, None) => Expiry::Keep,
+        _ => Expiry::Clear,
+    };
+    let hash = call.keyspace.write_or_create(key, Hash::new)?;
+    purge(hash, now);
+    hash.expect(arguments.fields.iter().copied(), &limits);
+    for pair in pairs() {
+        hash.set(pair[0], pair[1], expiry, now, &limits);
+    }
+    call.keyspace.settle(key, arguments.fields.len() as u64 / 2, false);
+    Ok(())
+}
+
+pub(super) fn hgetdel(call: &mut Call) -> CommandResult {
+    let (key, now) = (call.args[1], call.now());
+    let fields = fixed_fields(call, CommandError::text(NUMFIELDS))?;
+    call.reply.array(fields.len());
+    let Some(hash) = call.keyspace.write_as::<Hash>(key)? else {
+        fields.iter().for_each(|_| call.reply.null());
+        return Ok(());
+    };
+    let expired = purge(hash, now);
+    let mut removed = 0;
+    for field in fields {
+        reply_field(call.reply, Some(hash), field, now);
+        removed += u64::from(hash.remove(field, now));
+    }
+    let empty = hash.is_empty();
+    if removed > 0 || expired > 0 {
+        call.keyspace.settle(key, removed, empty);
+    }
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! Unions, intersections and differences of sorted sets and plain sets.
+
+use std::cmp::Ordering::Equal;
+
+use braid_base::number;
+use braid_containers::listpack::Element;
+use braid_containers::set::Set;
+use braid_containers::sorted_set::{
+    AddRule, Aggregate, Input, MemberSource, SortedSet, View, difference, intersection, intersection_count,
+    union,
+};
+use braid_engine::{Call, CommandError, CommandResult};
+use braid_keyspace::Txn;
+use braid_keyspace::entry::ValueRef;
+use braid_keyspace::object::ObjectRef;
+use smallvec::SmallVec;
+
+use super::{Layout, limits, store};
+
+/// What is done with the inputs.
+#[derive(Clone, Copy, PartialEq)]
+enum Operation {
+    Union,
+    Intersection,
+    Difference,
+}
+
+/// What stands at an input key.
+enum Source<'a> {
+    Missing,
+    Ranked(View<'a>),
+    Plain { set: &'a Set, now: i64 },
+}
+
+impl MemberSource for Source<'_> {
+    fn member_count(&self) -> usize {
+        match self {
+            Source::Missing => 0,
+            Source::Ranked(view) => view.member_count(),
+            Source::Plain { set, .. } => set.len(),
+        }
+    }
+
+    fn score_of(&self, member: &[u8]) -> Option<f64> {
+        match self {
+            Source::Missing => None,
+            Source::Ranked(view) => view.score_of(member),
+            Source::Plain { set, now } => set.contains(member, *now).then_some(1.0),
+        }
+    }
+
+    fn walk(&self, each: &mut dyn FnMut(&[u8], f64) -> bool) {
+        match self {
+            Source::Missing => {}
+            Source::Ranked(view) => view.walk(each),
+            Source::Plain { set, now } => {
+                let mut buffer = itoa::Buffer::new();
+                for member in set.iter(*now) {
+                    if !each(member.text(&mut buffer), 1.0) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+type Sources<'a> = SmallVec<[Source<'a>; 4]>;
+
+/// Reads the number of keys at `args[0]` and splits what follows into keys and options.
+fn split_keys<'s, 'a>(
+    call: &Call,
+    args: &'s [&'a [u8]],
+) -> Result<(&'s [&'a [u8]], &'s [&'a [u8]]), CommandError> {
+    let count = number::parse_i64(args[0]).ok_or(CommandError::NotAnInteger)?;
+    if count < 1 {
+        return Err(CommandError::text(format!(
+            "ERR at least 1 input key is needed for '{}' command",
+            call.command.full_name
+        )));
+    }
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    args[1..].split_at_checked(count).ok_or(CommandError::Syntax)
+}
+
+fn find_sources<'s>(keyspace: &'s Txn<'_>, keys: &[&[u8]]) -> Result<Sources<'s>, CommandError> {
+    let now = keyspace.now();
+    let find = |key: &&[u8]| match keyspace.read(key).map(|entry| entry.value()) {
+        None => Ok(Source::Missing),
+        Some(ValueRef::Object(ObjectRef::SortedSet(set))) => Ok(Source::Ranked(set.view(now))),
+        Some(ValueRef::Object(ObjectRef::Set(set))) => Ok(Source::Plain { set, now }),
+        Some(_) => Err(CommandError::WrongType),
+    };
+    keys.iter().map(find).collect()
+}
+
+/// The options behind the keys.
+struct Options {
+    weights: SmallVec<[f64; 4]>,
+    aggregate: Aggregate,
+    with_scores: bool,
+}
+
+impl Options {
+    fn parse(
+        options: &[&[u8]],
+        key_count: usize,
+        operation: Operation,
+        stores: bool,
+    ) -> Result<Options, CommandError> {
+        let mut parsed = Options {
+            weights: SmallVec::from_elem(1.0, key_count),
+            aggregate: Aggregate::Sum,
+            with_scores: false,
+        };
+        let mut rest = options;
+        while let [option, after @ ..] = rest {
+            let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
+            rest = after;
+            if operation != Operation::Difference && is("WEIGHTS") && after.len() >= key_count {
+                let (weights, after) = after.split_at(key_count);
+                for (place, weight) in parsed.weights.iter_mut().zip(weights) {
+                    *place = number::parse_f64(weight)
+                        .ok_or(CommandError::text("ERR weight value is not a float"))?;
+                }
+                rest = after;
+            } else if operation != Operation::Difference
+                && is("AGGREGATE")
+                && let [how, after @ ..] = after
+            {
+                parsed.aggregate = match how.to_ascii_uppercase().as_slice() {
+                    b"SUM" => Aggregate::Sum,
+                    b"MIN" => Aggregate::Min,
+                    b"MAX" => Aggregate::Max,
+                    _ => return Err(CommandError::Syntax),
+                };
+                rest = after;
+            } else if !stores && is("WITHSCORES") {
+                parsed.with_scores = true;
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+        Ok(parsed)
+    }
+}
+
+fn inputs<'s>(sources: &'s Sources<'_>, weights: &[f64]) -> SmallVec<[Input<'s>; 4]> {
+    let input = |(source, weight): (&'s Source<'_>, &f64)| Input { source, weight: *weight };
+    sources.iter().zip(weights).map(input).collect()
+}
+
+/// The result, in no order.
+fn compute(operation: Operation, inputs: &[Input<'_>], aggregate: Aggregate) -> Vec<(Box<[u8]>, f64)> {
+    match operation {
+        Operation::Union => union(inputs, aggregate),
+        Operation::Intersection => intersection(inputs, aggregate),
+        Operation::Difference => difference(inputs),
+    }
+}
+
+fn reply_with(call: &mut Call, operation: Operation) -> CommandResult {
+    let (keys, options) = split_keys(call, &call.args[1..])?;
+    let sources = find_sources(call.keyspace, keys)?;
+    let options = Options::parse(options, keys.len(), operation, false)?;
+    let mut result = compute(operation, &inputs(&sources, &options.weights), options.aggregate);
+    result.sort_unstable_by(|one, other| {
+        one.1.partial_cmp(&other.1).unwrap_or(Equal).then_with(|| one.0.cmp(&other.0))
+    });
+    let layout = Layout::with_scores(options.with_scores, call.reply);
+    layout.header(call.reply, result.len());
+    for (member, score) in &result {
+        layout.entry(call.reply, Element::Bytes(member), *score);
+    }
+    Ok(())
+}
+
+fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
+    let (keys, options) = split_keys(call, &call.args[2..])?;
+    let sources = find_sources(call.keyspace, keys)?;
+    let options = Options::parse(options, keys.len(), operation, true)?;
+    let result = compute(operation, &inputs(&sources, &options.weights), options.aggregate);
+    drop(sources);
+    let limits = limits(call.engine);
+    let longest = result.iter().map(|(member, _)| member.len()).max().unwrap_or(0);
+    let mut set = SortedSet::with_hints(result.len(), longest, &limits);
+    for (member, score) in &result {
+        set.add(member, *score, AddRule::default(), &limits);
+    }
+    let len = store(call.keyspace, call.args[1], set);
+    call.reply.integer(len as i64);
+    Ok(())
+}
+
+pub fn zunion(call: &mut Call) -> CommandResult {
+    reply_with(call, Operation::Union)
+}
+
+pub fn zinter(call: &mut Call) -> CommandResult {
+    reply_with(call, Operation::Intersection)
+}
+
+pub fn zdiff(call: &mut Call) -> CommandResult {
+    reply_with(call, Operation::Difference)
+}
+
+pub fn zunionstore(call: &mut Call) -> CommandResult {
+    store_result(call, Operation::Union)
+}
+
+pub fn zinterstore(call: &mut Call) -> CommandResult {
+    store_result(call, Operation::Intersection)
+}
+
+pub fn zdiffstore(call: &mut Call) -> CommandResult {
+    store_result(call, Operation::Difference)
+}
+
+pub fn zintercard(call: &mut Call) -> CommandResult {
+    let (keys, options) = split_keys(call, &call.args[1..])?;
+    let sources = find_sources(call.keyspace, keys)?;
+    let mut limit = 0;
+    let mut rest = options;
+    while let [option, value, after @ ..] = rest
+        && option.eq_ignore_ascii_case(b"LIMIT")
+    {
+        limit = number::parse_i64(value)
+            .and_then(|limit| usize::try_from(limit).ok())
+            .ok_or(CommandError::text("ERR LIMIT can't be negative"))?;
+        rest = after;
+    }
+    if !rest.is_empty() {
+        return Err(CommandError::Syntax);
+    }
+    let weights: SmallVec<[f64; 4]> = SmallVec::from_elem(1.0, sources.len());
+    let count = intersection_count(&inputs(&sources, &weights), limit);
+    call.reply.integer(count as i64);
+    Ok(())
+}

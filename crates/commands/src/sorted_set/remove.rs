@@ -1,0 +1,141 @@
+//! Commands that remove members: ZREM, ZREMRANGEBY..., ZPOPMIN, ZPOPMAX, ZMPOP.
+
+use braid_base::number;
+use braid_containers::sorted_set::SortedSet;
+use braid_engine::{Call, CommandError, CommandResult};
+use braid_resp::reply::{Protocol, ReplyBuffer};
+
+use super::range::Selector;
+use super::{Layout, change};
+
+pub fn zrem(call: &mut Call) -> CommandResult {
+    let args = call.args;
+    let removed = change(call.keyspace, args[1], |set| {
+        let removed = args[2..].iter().filter(|member| set.remove(member).is_some()).count();
+        (removed, removed > 0)
+    })?;
+    call.reply.integer(removed.unwrap_or(0) as i64);
+    Ok(())
+}
+
+pub fn zremrangebyrank(call: &mut Call) -> CommandResult {
+    let selector = Selector::between(call.args[2], call.args[3])?;
+    remove_range(call, &selector)
+}
+
+pub fn zremrangebyscore(call: &mut Call) -> CommandResult {
+    let selector = Selector::scores(call.args[2], call.args[3])?;
+    remove_range(call, &selector)
+}
+
+pub fn zremrangebylex(call: &mut Call) -> CommandResult {
+    let selector = Selector::members(call.args[2], call.args[3])?;
+    remove_range(call, &selector)
+}
+
+fn remove_range(call: &mut Call, selector: &Selector<'_>) -> CommandResult {
+    let now = call.now();
+    let removed = change(call.keyspace, call.args[1], |set| {
+        let ranks = selector.ranks(&set.view(now), false);
+        let removed = set.remove_ranks(ranks, |_, _| ());
+        (removed, removed > 0)
+    })?;
+    call.reply.integer(removed.unwrap_or(0) as i64);
+    Ok(())
+}
+
+/// The end of a sorted set to take from.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Lowest,
+    Highest,
+}
+
+/// Removes up to `count` members and replies with them, header included; how many there were.
+fn pop(reply: &mut ReplyBuffer, set: &mut SortedSet, end: End, count: usize, layout: Layout) -> usize {
+    let count = count.min(set.len());
+    layout.header(reply, count);
+    match end {
+        End::Lowest => set.pop_min(count, |member, score| layout.entry(reply, member, score)),
+        End::Highest => set.pop_max(count, |member, score| layout.entry(reply, member, score)),
+    }
+}
+
+pub fn zpopmin(call: &mut Call) -> CommandResult {
+    pop_from_one(call, End::Lowest)
+}
+
+pub fn zpopmax(call: &mut Call) -> CommandResult {
+    pop_from_one(call, End::Highest)
+}
+
+fn pop_from_one(call: &mut Call, end: End) -> CommandResult {
+    let args = call.args;
+    let count = match args {
+        [_, _] => 1,
+        [_, _, count] => number::parse_i64(count)
+            .and_then(|count| usize::try_from(count).ok())
+            .ok_or(CommandError::text("ERR value is out of range, must be positive"))?,
+        _ => return Err(CommandError::Syntax),
+    };
+    let layout = match call.reply.protocol {
+        Protocol::Resp3 if args.len() == 3 => Layout::Pairs,
+        _ => Layout::Flat,
+    };
+    let reply = &mut *call.reply;
+    let found = change(call.keyspace, args[1], |set| {
+        let removed = pop(reply, set, end, count, layout);
+        ((), removed > 0)
+    })?;
+    if found.is_none() {
+        call.reply.array(0);
+    }
+    Ok(())
+}
+
+pub fn zmpop(call: &mut Call) -> CommandResult {
+    let args = call.args;
+    let positive = |text: &[u8], what: &str| {
+        let number = number::parse_i64(text).and_then(|number| usize::try_from(number).ok());
+        number
+            .filter(|&number| number > 0)
+            .ok_or_else(|| CommandError::text(format!("ERR {what} should be greater than 0")))
+    };
+    let key_count = positive(args[1], "numkeys")?;
+    let given = args.get(2..).unwrap_or_default();
+    if key_count >= given.len() {
+        return Err(CommandError::Syntax);
+    }
+    let (keys, options) = given.split_at(key_count);
+    let end = match options[0].to_ascii_uppercase().as_slice() {
+        b"MIN" => End::Lowest,
+        b"MAX" => End::Highest,
+        _ => return Err(CommandError::Syntax),
+    };
+    let count = match &options[1..] {
+        [] => 1,
+        [name, count] if name.eq_ignore_ascii_case(b"COUNT") => positive(count, "count")?,
+        [name, count, ..] if name.eq_ignore_ascii_case(b"COUNT") => {
+            positive(count, "count")?;
+            return Err(CommandError::Syntax);
+        }
+        _ => return Err(CommandError::Syntax),
+    };
+    for key in keys {
+        let reply = &mut *call.reply;
+        let removed = change(call.keyspace, key, |set| {
+            if set.is_empty() {
+                return (0, false);
+            }
+            reply.array(2);
+            reply.bulk(key);
+            let removed = pop(reply, set, end, count, Layout::Pairs);
+            (removed, true)
+        })?;
+        if removed.is_some_and(|removed| removed > 0) {
+            return Ok(());
+        }
+    }
+    call.reply.null_array();
+    Ok(())
+}

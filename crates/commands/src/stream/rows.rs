@@ -1,0 +1,287 @@
+//! The rows of the stream commands.
+
+use braid_engine::{Begin, Find, Flags, Group, KeyFlags, KeySpec, Spec};
+
+use super::{add, group, info, pending, range, read};
+
+/// The family.
+pub const COMMANDS: &[Spec] = &[
+    Spec::new("xack", Group::Stream, group::xack)
+        .at_least(4)
+        .flags(Flags::WRITE.and(Flags::FAST))
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .docs(
+            "5.0.0",
+            "Acknowledges entries that a consumer group had pending; returns how many there were.",
+            "O(1) for each message ID processed.",
+        )
+        .syntax("key:key#0 group:string ID:string..."),
+    Spec::new("xadd", Group::Stream, add::xadd)
+        .at_least(5)
+        .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST))
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .docs(
+            "5.0.0",
+            "Appends an entry to a stream; makes the key if there is none.",
+            "O(1) when adding a new entry, O(N) when trimming where N being the number of entries \
+             evicted.",
+        )
+        .syntax(
+            "key:key#0 [NOMKSTREAM@6.2.0] [trim:{strategy:(MAXLEN|MINID@6.2.0) \
+             [operator:(equal==|approximately=~)] threshold:string [LIMIT count:integer@6.2.0]}] \
+             id-selector:(auto-id=*|id:string) data:{field:string value:string}...",
+        )
+        .history(&[
+            ("6.2.0", "New options `NOMKSTREAM`, `MINID` and `LIMIT`."),
+            ("7.0.0", "IDs of the form `<ms>-*`."),
+        ])
+        .tips(&["nondeterministic_output"]),
+    Spec::new("xautoclaim", Group::Stream, pending::xautoclaim)
+        .at_least(6)
+        .flags(Flags::WRITE.and(Flags::FAST))
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
+        .docs(
+            "6.2.0",
+            "Gives pending entries that have been idle for long to a consumer, walking through them.",
+            "O(1) if COUNT is small.",
+        )
+        .syntax(
+            "key:key#0 group:string consumer:string min-idle-time:string start:string [COUNT \
+             count:integer] [JUSTID]",
+        )
+        .history(&[("7.0.0", "The reply lists pending entries that no longer exist.")])
+        .tips(&["nondeterministic_output"]),
+    Spec::new("xclaim", Group::Stream, pending::xclaim)
+        .at_least(6)
+        .flags(Flags::WRITE.and(Flags::FAST))
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .docs(
+            "5.0.0",
+            "Gives pending entries to a consumer, as if they had been delivered to it.",
+            "O(log N) with N being the number of messages in the PEL of the consumer group.",
+        )
+        .syntax(
+            "key:key#0 group:string consumer:string min-idle-time:string ID:string... [IDLE ms:integer] \
+             [TIME unix-time-milliseconds:unix-time] [RETRYCOUNT count:integer] [FORCE] [JUSTID] [LASTID \
+             lastid:string]",
+        )
+        .tips(&["nondeterministic_output"]),
+    Spec::new("xdel", Group::Stream, add::xdel)
+        .at_least(3)
+        .flags(Flags::WRITE.and(Flags::FAST))
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
+        .docs(
+            "5.0.0",
+            "Deletes entries of a stream by their IDs; returns how many there were.",
+            "O(1) for each single item to delete in the stream, regardless of the stream size.",
+        )
+        .syntax("key:key#0 ID:string..."),
+    Spec::container(
+        "xgroup",
+        Group::Stream,
+        &[
+            Spec::new("create", Group::Stream, group::create)
+                .at_least(5)
+                .flags(Flags::WRITE.and(Flags::DENYOOM))
+                .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::INSERT))])
+                .docs("5.0.0", "Makes a consumer group.", "O(1)")
+                .syntax(
+                    "key:key#0 group:string id-selector:(id:string|new-id=$) [MKSTREAM] [ENTRIESREAD \
+                 entries-read:integer]",
+                )
+                .history(&[("7.0.0", "New option `ENTRIESREAD`.")]),
+            Spec::new("createconsumer", Group::Stream, group::create_consumer)
+                .exactly(5)
+                .flags(Flags::WRITE.and(Flags::DENYOOM))
+                .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::INSERT))])
+                .docs("6.2.0", "Makes a consumer in a consumer group.", "O(1)")
+                .syntax("key:key#0 group:string consumer:string"),
+            Spec::new("delconsumer", Group::Stream, group::delete_consumer)
+                .exactly(5)
+                .flags(Flags::WRITE)
+                .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::DELETE))])
+                .docs("5.0.0", "Deletes a consumer from a consumer group, with all it had pending.", "O(1)")
+                .syntax("key:key#0 group:string consumer:string"),
+            Spec::new("destroy", Group::Stream, group::destroy)
+                .exactly(4)
+                .flags(Flags::WRITE)
+                .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::DELETE))])
+                .docs(
+                    "5.0.0",
+                    "Deletes a consumer group.",
+                    "O(N) where N is the number of entries in the group's pending entries list (PEL).",
+                )
+                .syntax("key:key#0 group:string"),
+            Spec::new("help", Group::Stream, group::help)
+                .exactly(2)
+                .flags(Flags::LOADING.and(Flags::STALE))
+                .docs("5.0.0", "Returns help on the subcommands.", "O(1)"),
+            Spec::new("setid", Group::Stream, group::set_id)
+                .at_least(5)
+                .flags(Flags::WRITE)
+                .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::UPDATE))])
+                .docs("5.0.0", "Sets the last ID that a consumer group has been given.", "O(1)")
+                .syntax(
+                    "key:key#0 group:string id-selector:(id:string|new-id=$) [ENTRIESREAD \
+                 entriesread:integer/entries-read]",
+                )
+                .history(&[("7.0.0", "New option `ENTRIESREAD`.")]),
+        ],
+    )
+    .docs("5.0.0", "Commands on the consumer groups of a stream.", "Depends on subcommand."),
+    Spec::container(
+        "xinfo",
+        Group::Stream,
+        &[
+            Spec::new("consumers", Group::Stream, info::consumers)
+                .exactly(4)
+                .flags(Flags::READONLY)
+                .keys(&[KeySpec::at(2, KeyFlags::RO.and(KeyFlags::ACCESS))])
+                .docs("5.0.0", "Lists the consumers of a consumer group.", "O(1)")
+                .syntax("key:key#0 group:string")
+                .history(&[("7.2.0", "New field `inactive`.")])
+                .tips(&["nondeterministic_output"]),
+            Spec::new("groups", Group::Stream, info::groups)
+                .exactly(3)
+                .flags(Flags::READONLY)
+                .keys(&[KeySpec::at(2, KeyFlags::RO.and(KeyFlags::ACCESS))])
+                .docs("5.0.0", "Lists the consumer groups of a stream.", "O(1)")
+                .syntax("key:key#0")
+                .history(&[("7.0.0", "New fields `entries-read` and `lag`.")]),
+            Spec::new("help", Group::Stream, info::help)
+                .exactly(2)
+                .flags(Flags::LOADING.and(Flags::STALE))
+                .docs("5.0.0", "Returns help on the subcommands.", "O(1)"),
+            Spec::new("stream", Group::Stream, info::stream)
+                .at_least(3)
+                .flags(Flags::READONLY)
+                .keys(&[KeySpec::at(2, KeyFlags::RO.and(KeyFlags::ACCESS))])
+                .docs("5.0.0", "Describes a stream.", "O(1)")
+                .syntax("key:key#0 [full-block:{FULL [COUNT count:integer]}]")
+                .history(&[
+                    ("6.0.0", "New option `FULL`."),
+                    (
+                        "7.0.0",
+                        "New fields `max-deleted-entry-id`, `entries-added`, `recorded-first-entry-id`, \
+                 `entries-read` and `lag`.",
+                    ),
+                    ("7.2.0", "New field `active-time`; `seen-time` means any attempt."),
+                ]),
+        ],
+    )
+    .docs("5.0.0", "Commands that describe streams.", "Depends on subcommand."),
+    Spec::new("xlen", Group::Stream, range::xlen)
+        .exactly(2)
+        .flags(Flags::READONLY.and(Flags::FAST))
+        .keys(&[KeySpec::at(1, KeyFlags::RO)])
+        .docs("5.0.0", "Returns how many entries a stream has.", "O(1)")
+        .syntax("key:key#0"),
+    Spec::new("xpending", Group::Stream, pending::xpending)
+        .at_least(3)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .docs(
+            "5.0.0",
+            "Lists the entries that a consumer group has pending, or sums them up.",
+            "O(N) with N being the number of elements returned, so asking for a small fixed number of \
+             entries per call is O(1). O(M), where M is the total number of entries scanned when used \
+             with the IDLE filter. When the command returns just the summary and the list of consumers \
+             is small, it runs in O(1) time; otherwise, an additional O(N) time for iterating every \
+             consumer.",
+        )
+        .syntax(
+            "key:key#0 group:string [filters:{[IDLE min-idle-time:integer@6.2.0] start:string end:string \
+             count:integer [consumer:string]}]",
+        )
+        .history(&[("6.2.0", "New option `IDLE`; ranges may exclude their ends.")])
+        .tips(&["nondeterministic_output"]),
+    Spec::new("xrange", Group::Stream, range::xrange)
+        .at_least(4)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .docs(
+            "5.0.0",
+            "Returns the entries of a stream in a range of IDs.",
+            "O(N) with N being the number of elements being returned. If N is constant (e.g. always \
+             asking for the first 10 elements with COUNT), you can consider it O(1).",
+        )
+        .syntax("key:key#0 start:string end:string [COUNT count:integer]")
+        .history(&[("6.2.0", "Ranges may exclude their ends.")]),
+    Spec::new("xread", Group::Stream, read::xread)
+        .at_least(4)
+        .flags(Flags::READONLY.and(Flags::BLOCKING).and(Flags::MOVABLE_KEYS))
+        .keys(&[KeySpec {
+            flags: KeyFlags::RO.and(KeyFlags::ACCESS),
+            begin: Begin::Keyword { word: "STREAMS", from: 1 },
+            find: Find::Range { last: -1, step: 1, limit: 2 },
+            notes: "",
+        }])
+        .find_keys(read::xread_keys)
+        .docs("5.0.0", "Returns the entries of streams behind given IDs; waits for some if wanted.", "")
+        .syntax(
+            "[COUNT count:integer] [BLOCK milliseconds:integer] STREAMS streams:{key:key#0... \
+             ID:string...}",
+        ),
+    Spec::new("xreadgroup", Group::Stream, read::xreadgroup)
+        .at_least(7)
+        .flags(Flags::WRITE.and(Flags::BLOCKING).and(Flags::MOVABLE_KEYS))
+        .keys(&[KeySpec {
+            flags: KeyFlags::RO.and(KeyFlags::ACCESS),
+            begin: Begin::Keyword { word: "STREAMS", from: 4 },
+            find: Find::Range { last: -1, step: 1, limit: 2 },
+            notes: "",
+        }])
+        .find_keys(read::xreadgroup_keys)
+        .docs(
+            "5.0.0",
+            "Returns entries of streams to a consumer of a group, new ones or those it has pending; \
+             waits for some if wanted.",
+            "For each stream mentioned: O(M) with M being the number of elements returned. If M is \
+             constant (e.g. always asking for the first 10 elements with COUNT), you can consider it \
+             O(1). On the other side when XREADGROUP blocks, XADD will pay the O(N) time in order to \
+             serve the N clients blocked on the stream getting new data.",
+        )
+        .syntax(
+            "GROUP group-block:{group:string consumer:string} [COUNT count:integer] [BLOCK \
+             milliseconds:integer] [NOACK] STREAMS streams:{key:key#0... ID:string...}",
+        ),
+    Spec::new("xrevrange", Group::Stream, range::xrevrange)
+        .at_least(4)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .docs(
+            "5.0.0",
+            "Returns the entries of a stream in a range of IDs, the greatest ID first.",
+            "O(N) with N being the number of elements returned. If N is constant (e.g. always asking for \
+             the first 10 elements with COUNT), you can consider it O(1).",
+        )
+        .syntax("key:key#0 end:string start:string [COUNT count:integer]")
+        .history(&[("6.2.0", "Ranges may exclude their ends.")]),
+    Spec::new("xsetid", Group::Stream, add::xsetid)
+        .at_least(3)
+        .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST))
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .docs("5.0.0", "Sets the last ID of a stream, and its counters.", "O(1)")
+        .syntax(
+            "key:key#0 last-id:string [ENTRIESADDED entries-added:integer@7.0.0] [MAXDELETEDID \
+             max-deleted-id:string@7.0.0]",
+        )
+        .history(&[("7.0.0", "New options `ENTRIESADDED` and `MAXDELETEDID`.")]),
+    Spec::new("xtrim", Group::Stream, add::xtrim)
+        .at_least(4)
+        .flags(Flags::WRITE)
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
+        .docs(
+            "5.0.0",
+            "Removes entries from the front of a stream.",
+            "O(N), with N being the number of evicted entries. Constant times are very small however, \
+             since entries are organized in macro nodes containing multiple entries that can be released \
+             with a single deallocation.",
+        )
+        .syntax(
+            "key:key#0 trim:{strategy:(MAXLEN|MINID@6.2.0) [operator:(equal==|approximately=~)] \
+             threshold:string [LIMIT count:integer@6.2.0]}",
+        )
+        .history(&[("6.2.0", "New options `MINID` and `LIMIT`.")])
+        .tips(&["nondeterministic_output"]),
+];
