@@ -13,6 +13,7 @@ pub mod connection;
 pub mod debug;
 pub mod expire;
 pub mod hash;
+pub mod geo;
 pub mod hyperloglog;
 pub mod keys;
 pub mod list;
@@ -35,6 +36,7 @@ pub const FAMILIES: &[&[Spec]] = &[
     debug::COMMANDS,
     expire::COMMANDS,
     hash::COMMANDS,
+    geo::COMMANDS,
     hyperloglog::COMMANDS,
     keys::COMMANDS,
     list::COMMANDS,

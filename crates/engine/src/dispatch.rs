@@ -5,7 +5,6 @@
 //! [`prepare`] finds the command and hashes its first key, so that the loop can fetch what a whole batch will touch into the
 //! cache before the first body runs. [`execute`] checks, takes the locks, runs the body and counts.
 
-use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::blob::Blob;
@@ -177,24 +176,27 @@ fn finish_reply(session: &mut Session, reply: &mut ReplyBuffer, mark: braid_resp
     }
 }
 
-fn printable(bytes: &[u8], max: usize) -> Cow<'_, str> {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(max)])
+/// What of an argument is shown in an error: at most `max` bytes, up to a NUL.
+fn printable(bytes: &[u8], max: usize) -> &[u8] {
+    let bytes = &bytes[..bytes.len().min(max)];
+    &bytes[..bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len())]
 }
 
 /// The command of a request with the right number of arguments, or the error.
 fn resolve<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Result<&'e Command, CommandError> {
     if prepared.command == Prepared::UNKNOWN {
-        let mut given = String::new();
+        const SHOWN: usize = 128;
+        let mut given = Vec::new();
         for arg in args.iter().skip(1) {
-            if given.len() >= 128 {
+            if given.len() >= SHOWN {
                 break;
             }
-            given += &format!("'{}' ", printable(arg, 128 - given.len()));
+            let shown = printable(arg, SHOWN - given.len());
+            given.extend_from_slice(&[b"'", shown, b"' "].concat());
         }
-        return Err(CommandError::text(format!(
-            "ERR unknown command '{}', with args beginning with: {given}",
-            printable(args[0], 128)
-        )));
+        let name = printable(args[0], SHOWN);
+        let line = [b"ERR unknown command '", name, b"', with args beginning with: ", &given].concat();
+        return Err(CommandError::Bytes(line));
     }
     let mut command = engine.commands.get(prepared.command);
     if !command.subcommands.is_empty()
@@ -204,10 +206,8 @@ fn resolve<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Result
             Some(sub) => command = sub,
             None => {
                 let container = command.spec.name.to_ascii_uppercase();
-                return Err(CommandError::text(format!(
-                    "ERR unknown subcommand '{}'. Try {container} HELP.",
-                    printable(name, 128)
-                )));
+                let after = format!("'. Try {container} HELP.");
+                return Err(CommandError::quoting("ERR unknown subcommand '", printable(name, 128), &after));
             }
         }
     }
@@ -307,22 +307,23 @@ fn refuse(
     command: Option<&Command>,
     error: &CommandError,
 ) {
-    let text = error.to_string();
+    let line = error.line();
     let slot = worker.context.slot;
     if let Some(command) = command {
         engine.command_stats(slot, command.id).rejected.add(1);
     }
-    engine.threads[slot].count_error(&text);
+    engine.threads[slot].count_error(&line);
     if let Some(queue) = &mut session.queue {
         queue.broken = true;
     }
     // EXEC itself refused ends the transaction.
     if command.is_some_and(|command| command.spec.name == "exec") {
-        reply.error(&format!("EXECABORT Transaction discarded because of: {}", text.trim_start_matches("ERR ")));
+        let reason = line.strip_prefix(b"ERR ").unwrap_or(&line);
+        reply.error_bytes(&[b"EXECABORT Transaction discarded because of: ", reason].concat());
         discard(engine, &mut worker.context, session);
         return;
     }
-    reply.error(&text);
+    reply.error_bytes(&line);
 }
 
 /// Runs a command that has passed all checks.
@@ -448,9 +449,9 @@ fn body(
     if let Err(error) = result {
         // Whatever a body had written before it found the error is void.
         call.reply.truncate(mark);
-        let text = error.to_string();
-        call.reply.error(&text);
-        engine.threads[slot].count_error(&text);
+        let line = error.line();
+        call.reply.error_bytes(&line);
+        engine.threads[slot].count_error(&line);
         return true;
     }
     false
@@ -505,7 +506,7 @@ fn exec(engine: &Engine, worker: &mut Worker, session: &mut Session, reply: &mut
     let slot = worker.context.slot;
     let Some(queue) = session.queue.take() else {
         reply.error("ERR EXEC without MULTI");
-        engine.threads[slot].count_error("ERR");
+        engine.threads[slot].count_error(b"ERR");
         return true;
     };
     if queue.broken {
@@ -513,7 +514,7 @@ fn exec(engine: &Engine, worker: &mut Worker, session: &mut Session, reply: &mut
         unwatch_all(engine, &mut worker.context, session);
         let text = "EXECABORT Transaction discarded because of previous errors.";
         reply.error(text);
-        engine.threads[slot].count_error(text);
+        engine.threads[slot].count_error(text.as_bytes());
         return true;
     }
     let now = worker.now_ms;

@@ -35,6 +35,9 @@ pub enum CommandError {
     /// Any other text, code included.
     #[error("{0}")]
     Text(Cow<'static, str>),
+    /// A text that quotes a client's bytes, which need not be UTF-8; code included.
+    #[error("{}", String::from_utf8_lossy(.0))]
+    Bytes(Vec<u8>),
 }
 
 impl CommandError {
@@ -43,9 +46,18 @@ impl CommandError {
         CommandError::Text(text.into())
     }
 
-    /// An error whose text quotes bytes from the client; what is not UTF-8 is replaced.
+    /// An error whose text quotes bytes from the client, as they are.
     pub fn quoting(before: &str, bytes: &[u8], after: &str) -> CommandError {
-        CommandError::Text(Cow::Owned(format!("{before}{}{after}", String::from_utf8_lossy(bytes))))
+        CommandError::Bytes([before.as_bytes(), bytes, after.as_bytes()].concat())
+    }
+
+    /// The error line, without the leading `-` and the line end.
+    pub fn line(&self) -> Cow<'_, [u8]> {
+        match self {
+            CommandError::Bytes(bytes) => Cow::Borrowed(bytes),
+            CommandError::Text(text) => Cow::Borrowed(text.as_bytes()),
+            other => Cow::Owned(other.to_string().into_bytes()),
+        }
     }
 }
 

@@ -91,13 +91,13 @@ thread_counters! {
 impl ThreadStats {
     /// Counts an error reply by its first word.
     #[cold]
-    pub fn count_error(&self, text: &str) {
+    pub fn count_error(&self, line: &[u8]) {
         const KINDS_MAX: usize = 128;
         self.error_replies.add(1);
-        let code = text.split(' ').next().unwrap_or_default();
+        let code = String::from_utf8_lossy(line.split(|&byte| byte == b' ').next().unwrap_or_default());
         let mut errors = self.errors.lock();
-        if errors.len() < KINDS_MAX || errors.contains_key(code) {
-            *errors.entry(code.to_owned()).or_default() += 1;
+        if errors.len() < KINDS_MAX || errors.contains_key(&*code) {
+            *errors.entry(code.into_owned()).or_default() += 1;
         }
     }
 }

@@ -828,11 +828,9 @@ impl Table {
     /// # Safety
     /// The caller holds both exclusively.
     pub unsafe fn swap(&self, other: &Table) {
-        for (mine, theirs) in [(&self.root, &other.root)] {
-            let word = mine.load(Relaxed);
-            mine.store(theirs.load(Relaxed), Release);
-            theirs.store(word, Release);
-        }
+        let word = self.root.load(Relaxed);
+        self.root.store(other.root.load(Relaxed), Release);
+        other.root.store(word, Release);
         for (mine, theirs) in [(&self.len, &other.len), (&self.expires, &other.expires)] {
             let number = mine.load(Relaxed);
             mine.store(theirs.load(Relaxed), Relaxed);

@@ -106,7 +106,7 @@ impl Worker<'_> {
             500..650 => drop(txn.delete(one)),
             650..800 => drop(txn.rename(one, 0, other)),
             800..850 => drop(txn.copy(one, 0, other)),
-            850..900 => drop(txn.set_expiry(one, (choice % 2 == 0).then_some(NOW + 50))),
+            850..900 => drop(txn.set_expiry(one, choice.is_multiple_of(2).then_some(NOW + 50))),
             _ => {
                 // APPEND: the whole text has to be made anew to stay whole.
                 let grown = txn.edit_string(one, len, |bytes, _| {
@@ -143,12 +143,11 @@ impl Worker<'_> {
         }
         match self.random.u32(0..200) {
             0 => {
-                let cursor = scan::scan(keyspace, 0, 0, 20, |entry| assert_entry_whole(entry));
-                scan::scan(keyspace, 0, cursor, 20, |entry| assert_entry_whole(entry));
+                let cursor = scan::scan(keyspace, 0, 0, 20, assert_entry_whole);
+                scan::scan(keyspace, 0, cursor, 20, assert_entry_whole);
             }
             1 => drop(scan::random_key(keyspace, &mut self.context, 0, NOW)),
-            2 => Txn::lock_all_shared(keyspace, &mut self.context, 0, NOW)
-                .for_each(|entry| assert_entry_whole(entry)),
+            2 => Txn::lock_all_shared(keyspace, &mut self.context, 0, NOW).for_each(assert_entry_whole),
             _ => {}
         }
         outcome == Optimistic::Copied

@@ -508,7 +508,7 @@ impl Station {
             log::debug!("Protocol error ({text}) from client: id={} addr={}", record.id, record.address);
             client.reply.protocol_error(&error);
             let thread = record.io_thread.load(Relaxed) as usize;
-            engine.threads[thread].count_error("ERR");
+            engine.threads[thread].count_error(b"ERR");
             client.session.close();
             if !client.in_write_list {
                 client.in_write_list = true;

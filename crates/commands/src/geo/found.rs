@@ -4,6 +4,7 @@ use braid_containers::geohash::{Position, Search};
 use braid_containers::listpack::Element;
 use braid_containers::sorted_set::{AddRule, ScoreBound, ScoreRange, SortedSet, View};
 use braid_engine::{Call, CommandError, CommandResult};
+use braid_resp::reply::ReplyBuffer;
 
 use super::{reply_distance, reply_position};
 use crate::sorted_set::{self, limits, reply_member};
@@ -125,7 +126,7 @@ pub fn answer(call: &mut Call, key: &[u8], search: Option<&Search>, wishes: &Wis
         places.truncate(wishes.count);
     }
     let Some(target) = wishes.store else {
-        reply(call, &places, wishes);
+        reply(call.reply, &places, wishes);
         return Ok(());
     };
     let limits = limits(call.engine);
@@ -141,23 +142,23 @@ pub fn answer(call: &mut Call, key: &[u8], search: Option<&Search>, wishes: &Wis
     Ok(())
 }
 
-fn reply(call: &mut Call, places: &[Place<'_>], wishes: &Wishes<'_>) {
+fn reply(reply: &mut ReplyBuffer, places: &[Place<'_>], wishes: &Wishes<'_>) {
     let details = [wishes.with_distance, wishes.with_hash, wishes.with_position];
     let details = details.into_iter().filter(|wanted| *wanted).count();
-    call.reply.array(places.len());
+    reply.array(places.len());
     for place in places {
         if details > 0 {
-            call.reply.array(details + 1);
+            reply.array(details + 1);
         }
-        reply_member(call.reply, place.member);
+        reply_member(reply, place.member);
         if wishes.with_distance {
-            reply_distance(call.reply, place.distance);
+            reply_distance(reply, place.distance);
         }
         if wishes.with_hash {
-            call.reply.integer(place.score as i64);
+            reply.integer(place.score as i64);
         }
         if wishes.with_position {
-            reply_position(call.reply, place.position);
+            reply_position(reply, place.position);
         }
     }
 }

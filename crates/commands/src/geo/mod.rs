@@ -30,8 +30,7 @@ fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, CommandError>
 
 /// A unit: how many metres it has.
 fn unit(text: &[u8]) -> Result<f64, CommandError> {
-    metres_per_unit(text)
-        .ok_or(CommandError::text("ERR unsupported unit provided. please use M, KM, FT, MI"))
+    metres_per_unit(text).ok_or(CommandError::text("ERR unsupported unit provided. please use M, KM, FT, MI"))
 }
 
 /// A radius and its unit.

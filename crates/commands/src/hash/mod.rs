@@ -309,14 +309,11 @@ fn hgetall(call: &mut Call) -> CommandResult {
         call.reply.map(0);
         return Ok(());
     };
-    let mut count = 0;
-    let header = call.reply.begin_map();
+    call.reply.map(hash.live_len(now));
     for (field, value) in hash.iter(now) {
         reply_element(call.reply, field);
         reply_element(call.reply, value);
-        count += 1;
     }
-    call.reply.end_map(header, count);
     Ok(())
 }
 
@@ -331,13 +328,10 @@ fn hvals(call: &mut Call) -> CommandResult {
 fn reply_halves(call: &mut Call, fields: bool) -> CommandResult {
     let now = call.now();
     let hash = call.keyspace.read_as::<Hash>(call.args[1])?;
-    let mut count = 0;
-    let header = call.reply.begin_array();
+    call.reply.array(hash.map_or(0, |hash| hash.live_len(now)));
     for (field, value) in hash.into_iter().flat_map(|hash| hash.iter(now)) {
         reply_element(call.reply, if fields { field } else { value });
-        count += 1;
     }
-    call.reply.end_array(header, count);
     Ok(())
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn store(keyspace: &mut Txn<'_>, key: &[u8], set: SortedSet) -> usize
 
 /// A member as a string.
 #[inline]
-fn reply_member(reply: &mut ReplyBuffer, member: Element<'_>) {
+pub(crate) fn reply_member(reply: &mut ReplyBuffer, member: Element<'_>) {
     match member {
         Element::Bytes(bytes) => reply.bulk(bytes),
         Element::Int(number) => reply.bulk_integer(number),

@@ -120,6 +120,7 @@ pub fn xadd(call: &mut Call) -> CommandResult {
         return Err(CommandError::text("ERR The ID specified in XADD must be greater than 0-0"));
     }
     let (limits, now) = (block_limits(call.engine), call.now().max(0) as u64);
+    let mut is_new = false;
     let stream = if options.no_stream {
         match call.keyspace.write_as::<Stream>(args[1])? {
             Some(stream) => stream,
@@ -129,11 +130,11 @@ pub fn xadd(call: &mut Call) -> CommandResult {
             }
         }
     } else {
-        call.keyspace.write_or_create(args[1], Stream::new)?
+        call.keyspace.write_or_create(args[1], || {
+            is_new = true;
+            Stream::new()
+        })?
     };
-    let is_new = stream.log().last_id() == StreamId::MIN
-        && stream.log().entries_added() == 0
-        && stream.groups().is_empty();
     let pairs: SmallVec<[(&[u8], &[u8]); 8]> =
         fields.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     match append(stream, request, now, &pairs, &limits) {

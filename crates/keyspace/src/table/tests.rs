@@ -35,7 +35,7 @@ impl Hashing {
             Hashing::Good => hash,
             Hashing::OneHome => hash | 0xff_ff00,
             Hashing::OneTag => hash & !0xff | 0x42,
-            Hashing::FewPrefixes => hash & !(0x3fff_ffff_ffu64 << 24) | (hash >> 62 << 50),
+            Hashing::FewPrefixes => hash & !(0xff_ffff_ffffu64 << 24) | (hash >> 62 << 50),
             Hashing::Lopsided if hash.is_multiple_of(16) => hash,
             Hashing::Lopsided => hash & 0xffff_ffff_ffff | (hash >> 56 & 7) << 48,
         }

@@ -1,0 +1,75 @@
+//! Adding, removing and moving members.
+
+use braid_containers::set::Set;
+use braid_engine::{Call, CommandError, CommandResult};
+use braid_keyspace::Type;
+
+use super::limits;
+
+pub(super) fn sadd(call: &mut Call) -> CommandResult {
+    let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));
+    let members = &call.args[2..];
+    let set = call.keyspace.write_or_create(key, || Set::for_member(members[0], members.len(), &limits))?;
+    if members.len() > 1 {
+        set.expect(members.len(), &limits);
+    }
+    let mut added = 0;
+    for member in members {
+        added += u64::from(set.add(member, now, &limits));
+    }
+    if added > 0 {
+        call.keyspace.settle(key, added, false);
+    }
+    call.reply.integer(added as i64);
+    Ok(())
+}
+
+pub(super) fn srem(call: &mut Call) -> CommandResult {
+    let (key, now) = (call.args[1], call.now());
+    let mut removed = 0;
+    if let Some(set) = call.keyspace.write_as::<Set>(key)? {
+        for member in &call.args[2..] {
+            removed += u64::from(set.remove(member, now));
+            if set.is_empty() {
+                break;
+            }
+        }
+        let empty = set.is_empty();
+        if removed > 0 {
+            call.keyspace.settle(key, removed, empty);
+        }
+    }
+    call.reply.integer(removed as i64);
+    Ok(())
+}
+
+pub(super) fn smove(call: &mut Call) -> CommandResult {
+    let (source, destination, member) = (call.args[1], call.args[2], call.args[3]);
+    let (now, limits) = (call.now(), limits(call.engine));
+    let type_of = |key: &[u8]| Type::of(call.keyspace, key);
+    match (type_of(source), type_of(destination)) {
+        (None, _) => {
+            call.reply.integer(0);
+            return Ok(());
+        }
+        (Some(Type::Set), None | Some(Type::Set)) => {}
+        _ => return Err(CommandError::WrongType),
+    }
+    let Some(set) = call.keyspace.write_as::<Set>(source)? else { return Err(CommandError::WrongType) };
+    if source == destination {
+        call.reply.integer(i64::from(set.contains(member, now)));
+        return Ok(());
+    }
+    let removed = set.remove(member, now);
+    let empty = set.is_empty();
+    call.reply.integer(i64::from(removed));
+    if !removed {
+        return Ok(());
+    }
+    call.keyspace.settle(source, 1, empty);
+    let set = call.keyspace.write_or_create(destination, || Set::for_member(member, 1, &limits))?;
+    if set.add(member, now, &limits) {
+        call.keyspace.settle(destination, 1, false);
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! SPOP and SRANDMEMBER.
+
+use braid_containers::listpack::Listpack;
+use braid_containers::set::{Set, SetLimits};
+use braid_engine::{Call, CommandError, CommandResult};
+use braid_resp::reply::ReplyBuffer;
+
+use super::{limits, reply_members};
+use crate::collection::{pop_count_arg, reply_element, symmetric_arg};
+
+pub(super) fn spop(call: &mut Call) -> CommandResult {
+    let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));
+    let count = match call.args.len() {
+        2 => None,
+        3 => Some(pop_count_arg(call, 2)?),
+        _ => return Err(CommandError::Syntax),
+    };
+    let mut random = call.keyspace.context.random.fork();
+    let Some(set) = call.keyspace.write_as::<Set>(key)? else {
+        match count {
+            Some(_) => call.reply.set(0),
+            None => call.reply.null(),
+        }
+        return Ok(());
+    };
+    let Some(count) = count else {
+        set.pop_random(&mut random, |member| reply_element(call.reply, member));
+        let empty = set.is_empty();
+        call.keyspace.settle(key, 1, empty);
+        return Ok(());
+    };
+    let count = count.min(set.len());
+    if count == 0 {
+        call.reply.set(0);
+        return Ok(());
+    }
+    let left = set.len() - count;
+    if left == 0 {
+        reply_members(call.reply, set, now);
+    } else {
+        call.reply.set(count);
+        if left.saturating_mul(5) <= count && set.encoding() == "hashtable" {
+            keep_few(set, left, &mut random, call.reply, now, &limits);
+        } else {
+            for _ in 0..count {
+                set.pop_random(&mut random, |member| reply_element(call.reply, member));
+            }
+        }
+    }
+    call.keyspace.settle(key, count as u64, left == 0);
+    Ok(())
+}
+
+/// Replies with all members but `left` of them, which become the set. That is less work than taking most of a large set out one
+/// by one, and gives the set a small form again, as in Redis.
+fn keep_few(
+    set: &mut Set,
+    left: usize,
+    random: &mut fastrand::Rng,
+    reply: &mut ReplyBuffer,
+    now: i64,
+    limits: &SetLimits,
+) {
+    let mut kept = Set::from_listpack(Listpack::new(), limits).unwrap_or_default();
+    let mut text = itoa::Buffer::new();
+    set.sample(left, random, |member| {
+        kept.add(member.text(&mut text), now, limits);
+    });
+    for member in set.iter(now).filter(|member| !kept.contains_element(*member, now)) {
+        reply_element(reply, member);
+    }
+    *set = kept;
+}
+
+pub(super) fn srandmember(call: &mut Call) -> CommandResult {
+    let now = call.now();
+    let count = match call.args.len() {
+        2 => None,
+        3 => Some(symmetric_arg(call, 2, i64::MAX)?),
+        _ => return Err(CommandError::Syntax),
+    };
+    let mut random = call.keyspace.context.random.fork();
+    let set = call.keyspace.read_as::<Set>(call.args[1])?;
+    let Some(count) = count else {
+        match set.and_then(|set| set.random(now, &mut random)) {
+            Some(member) => reply_element(call.reply, member),
+            None => call.reply.null(),
+        }
+        return Ok(());
+    };
+    let Some(set) = set else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    if count < 0 {
+        call.reply.array(wanted);
+        for _ in 0..wanted {
+            let Some(member) = set.random(now, &mut random) else { break };
+            reply_element(call.reply, member);
+        }
+    } else {
+        call.reply.array(wanted.min(set.len()));
+        set.sample(wanted, &mut random, |member| reply_element(call.reply, member));
+    }
+    Ok(())
+}

@@ -1,0 +1,285 @@
+//! SORT and SORT_RO.
+//!
+//! Flow: the elements of a list, set or sorted set are copied out, given what they are sorted by (themselves, or the values of keys
+//! that a pattern makes of them), sorted, cut, and replied or stored as a list. Patterns reach keys that nobody can tell before
+//! the elements are read; therefore SORT_RO holds all keys, and SORT, which may write, stops the world.
+
+mod options;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+
+use braid_base::number::{parse_f64, parse_f64_bound};
+use braid_containers::hash::Hash;
+use braid_containers::list::{End, List};
+use braid_engine::{
+    Begin, Call, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec, Scope, Spec,
+};
+use braid_keyspace::object::ObjectRef;
+use braid_keyspace::{Expiry, Txn, ValueRef};
+
+use crate::list::limits;
+use options::{Options, Pattern};
+
+const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
+const SOURCE: KeySpec = KeySpec::at(1, READ);
+const PATTERNS: KeySpec = unknown(
+    READ,
+    "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key \
+     we sort",
+);
+const DESTINATION: KeySpec = unknown(
+    KeyFlags::OW.and(KeyFlags::UPDATE),
+    "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument \
+     array",
+);
+const COST: &str = "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of \
+                    returned elements. When the elements are not sorted, complexity is O(N).";
+
+const CATEGORIES: Category =
+    Category::SET.and(Category::SORTEDSET).and(Category::LIST).and(Category::DANGEROUS);
+
+/// The family.
+pub const COMMANDS: &[Spec] = &[
+    Spec::new("sort", Group::Generic, sort)
+        .at_least(2)
+        .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS))
+        .categories(CATEGORIES)
+        .keys(&[SOURCE, PATTERNS, DESTINATION])
+        .find_keys(find_keys)
+        .scope(Scope::World)
+        .docs("1.0.0", "Sorts a list, a set or a sorted set, and stores the result if wanted.", COST)
+        .syntax(
+            "key:key#0 [BY by-pattern:pattern#1/pattern] [LIMIT limit:{offset:integer count:integer}] \
+             [GET get-pattern:pattern#1/pattern...TOKEN] [order:(ASC|DESC)] [sorting=ALPHA] \
+             [STORE destination:key#2]",
+        ),
+    Spec::new("sort_ro", Group::Generic, sort_ro)
+        .at_least(2)
+        .flags(Flags::READONLY.and(Flags::MOVABLE_KEYS))
+        .categories(CATEGORIES)
+        .keys(&[SOURCE, PATTERNS])
+        .find_keys(find_source)
+        .scope(Scope::AllKeys)
+        .docs("7.0.0", "Returns the sorted elements of a list, a set or a sorted set.", COST)
+        .syntax(
+            "key:key#0 [BY by-pattern:pattern#1/pattern] [LIMIT limit:{offset:integer count:integer}] \
+             [GET get-pattern:pattern#1/pattern...TOKEN] [order:(ASC|DESC)] [sorting=ALPHA]",
+        ),
+];
+
+const fn unknown(flags: KeyFlags, notes: &'static str) -> KeySpec {
+    KeySpec { flags, begin: Begin::Unknown, find: Find::Unknown, notes }
+}
+
+/// The key that is sorted.
+fn find_source(_args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
+    Some(vec![(1, READ)])
+}
+
+/// The key that is sorted, and that of STORE.
+fn find_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
+    let mut found = vec![(1, READ)];
+    let mut index = 2;
+    while index < args.len() {
+        let is = |word: &str| args[index].eq_ignore_ascii_case(word.as_bytes());
+        if is("store") && index + 1 < args.len() {
+            found.truncate(1);
+            found.push((index + 1, DESTINATION.flags));
+            index += 1;
+        } else if is("limit") {
+            index += 2;
+        } else if is("by") || is("get") {
+            index += 1;
+        }
+        index += 1;
+    }
+    Some(found)
+}
+
+fn sort(call: &mut Call) -> CommandResult {
+    run(call, true)
+}
+
+fn sort_ro(call: &mut Call) -> CommandResult {
+    run(call, false)
+}
+
+/// An element with what it is sorted by.
+struct Item {
+    text: Vec<u8>,
+    score: f64,
+    /// The value that BY led to, when sorting by texts.
+    by: Option<Vec<u8>>,
+}
+
+impl Item {
+    fn new(text: Vec<u8>) -> Item {
+        Item { text, score: 0.0, by: None }
+    }
+}
+
+fn run(call: &mut Call, may_store: bool) -> CommandResult {
+    let mut options = Options::parse(call, may_store)?;
+    let mut items = load(call.keyspace, call.args[1], &mut options)?;
+    let range = options.range(items.len());
+    if !options.unsorted {
+        prepare(call.keyspace, &mut items, &options)?;
+        items.sort_unstable_by(|one, other| options.direct(compare(one, other, &options)));
+    }
+    let items = items.get(range).unwrap_or_default();
+    let columns = options.get.len().max(1);
+    match options.store {
+        None => {
+            call.reply.array(items.len() * columns);
+            for item in items {
+                if options.get.is_empty() {
+                    call.reply.bulk(&item.text);
+                }
+                for pattern in &options.get {
+                    let found = lookup(call.keyspace, pattern, &item.text, |value| call.reply.bulk(value));
+                    if found.is_none() {
+                        call.reply.null();
+                    }
+                }
+            }
+        }
+        Some(destination) => {
+            let limits = limits(call.engine);
+            let mut list = List::new();
+            for item in items {
+                if options.get.is_empty() {
+                    list.push(End::Back, &item.text, &limits);
+                }
+                for pattern in &options.get {
+                    let push = |value: &[u8]| list.push(End::Back, value, &limits);
+                    if lookup(call.keyspace, pattern, &item.text, push).is_none() {
+                        list.push(End::Back, b"", &limits);
+                    }
+                }
+            }
+            let count = list.len();
+            if count == 0 {
+                call.keyspace.delete(destination);
+            } else {
+                let list = braid_keyspace::object::Object::List(Box::new(list));
+                call.keyspace.set_object(destination, list, Expiry::Clear);
+            }
+            call.reply.integer(count as i64);
+        }
+    }
+    Ok(())
+}
+
+/// The elements at a key. Those of a list or sorted set that are not to be sorted come in the order wanted.
+fn load(keyspace: &Txn<'_>, key: &[u8], options: &mut Options<'_>) -> Result<Vec<Item>, CommandError> {
+    let Some(entry) = keyspace.read(key) else { return Ok(Vec::new()) };
+    let now = keyspace.now();
+    let ValueRef::Object(object) = entry.value() else { return Err(CommandError::WrongType) };
+    let mut items = Vec::new();
+    match object {
+        ObjectRef::List(list) => {
+            items.reserve(list.len());
+            list.range(0, list.len(), |element| items.push(Item::new(element.to_vec())));
+        }
+        ObjectRef::Set(set) => {
+            items.extend(set.iter(now).map(|member| Item::new(member.to_vec())));
+            if options.unsorted && options.store.is_some() {
+                // A set has no order that could be told again: what is stored is sorted all the same.
+                options.unsorted = false;
+                options.alphabetical = true;
+                options.by = None;
+            }
+            return Ok(items);
+        }
+        ObjectRef::SortedSet(set) => {
+            let view = set.view(now);
+            items.extend(view.iter(0..view.len()).map(|entry| Item::new(entry.member.to_vec())));
+        }
+        _ => return Err(CommandError::WrongType),
+    }
+    if options.unsorted && options.descending {
+        items.reverse();
+    }
+    Ok(items)
+}
+
+/// Gives each element what it is sorted by.
+fn prepare(keyspace: &Txn<'_>, items: &mut [Item], options: &Options<'_>) -> CommandResult {
+    let mut numbers = true;
+    for item in items {
+        match (&options.by, options.alphabetical) {
+            (Some(pattern), true) => {
+                item.by = lookup(keyspace, pattern, &item.text, <[u8]>::to_vec);
+            }
+            (Some(pattern), false) => {
+                if let Some(score) = lookup(keyspace, pattern, &item.text, score_of) {
+                    numbers &= score.is_some();
+                    item.score = score.unwrap_or_default();
+                }
+            }
+            (None, true) => {}
+            (None, false) => {
+                let score = score_of(&item.text);
+                numbers &= score.is_some();
+                item.score = score.unwrap_or_default();
+            }
+        }
+    }
+    if numbers {
+        Ok(())
+    } else {
+        Err(CommandError::text("ERR One or more scores can't be converted into double"))
+    }
+}
+
+/// A text as a number, as C's `strtod` reads it: leading white space and the empty text pass, what is out of range does not.
+fn score_of(text: &[u8]) -> Option<f64> {
+    let score = parse_f64_bound(text)?;
+    let suspect = score.is_infinite() || score == 0.0;
+    if suspect && !text.is_empty() && text[0] != 0 {
+        let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+        return parse_f64(text.trim_ascii_start());
+    }
+    Some(score)
+}
+
+/// Ascending order. Equal scores (which are never NaN) are told apart by their elements, so that the result is always the same.
+fn compare(one: &Item, other: &Item, options: &Options<'_>) -> Ordering {
+    if !options.alphabetical {
+        let by_score = one.score.partial_cmp(&other.score).unwrap_or(Ordering::Equal);
+        return by_score.then_with(|| one.text.cmp(&other.text));
+    }
+    match options.by {
+        // No value comes before any value.
+        Some(_) => one.by.cmp(&other.by),
+        None => one.text.cmp(&other.text),
+    }
+}
+
+/// Passes the value that a pattern leads to for an element to `see`; nothing if there is none.
+fn lookup<R>(
+    keyspace: &Txn<'_>,
+    pattern: &Pattern<'_>,
+    element: &[u8],
+    see: impl FnOnce(&[u8]) -> R,
+) -> Option<R> {
+    let (before, after, field) = match *pattern {
+        Pattern::Element => return Some(see(element)),
+        Pattern::Nothing => return None,
+        Pattern::Key { before, after, field } => (before, after, field),
+    };
+    let key = [before, element, after].concat();
+    match field {
+        None => {
+            let value = keyspace.string(&key).ok()??;
+            Some(see(value.bytes(&mut [0; 20])))
+        }
+        Some(field) => {
+            let hash = keyspace.read_as::<Hash>(&key).ok()??;
+            let value = hash.get(field, keyspace.now())?;
+            Some(see(value.text(&mut itoa::Buffer::new())))
+        }
+    }
+}

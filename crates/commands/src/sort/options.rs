@@ -1,0 +1,129 @@
+//! The options of SORT.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use braid_engine::{Call, CommandError};
+
+/// What leads from an element to a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pattern<'a> {
+    /// `#`: the element itself.
+    Element,
+    /// No place for the element: there never is a value.
+    Nothing,
+    /// A key around the element, or a field of the hash there.
+    Key { before: &'a [u8], after: &'a [u8], field: Option<&'a [u8]> },
+}
+
+impl<'a> Pattern<'a> {
+    pub fn parse(text: &'a [u8]) -> Pattern<'a> {
+        if text == b"#" {
+            return Pattern::Element;
+        }
+        let Some(star) = text.iter().position(|&byte| byte == b'*') else { return Pattern::Nothing };
+        let (before, rest) = (&text[..star], &text[star + 1..]);
+        match rest.windows(2).position(|pair| pair == b"->") {
+            Some(arrow) if arrow + 2 < rest.len() => {
+                Pattern::Key { before, after: &rest[..arrow], field: Some(&rest[arrow + 2..]) }
+            }
+            _ => Pattern::Key { before, after: rest, field: None },
+        }
+    }
+}
+
+/// What SORT is to do.
+#[derive(Default)]
+pub(super) struct Options<'a> {
+    pub descending: bool,
+    pub alphabetical: bool,
+    /// BY was given a pattern without a place for the element.
+    pub unsorted: bool,
+    pub by: Option<Pattern<'a>>,
+    pub get: Vec<Pattern<'a>>,
+    pub store: Option<&'a [u8]>,
+    limit: Option<(i64, i64)>,
+}
+
+impl<'a> Options<'a> {
+    pub fn parse(call: &Call<'a, '_>, may_store: bool) -> Result<Options<'a>, CommandError> {
+        let mut options = Options::default();
+        let mut index = 2;
+        while index < call.args.len() {
+            let left = call.args.len() - index - 1;
+            let is = |word: &str| call.arg_is(index, word);
+            if is("asc") {
+                options.descending = false;
+            } else if is("desc") {
+                options.descending = true;
+            } else if is("alpha") {
+                options.alphabetical = true;
+            } else if is("limit") && left >= 2 {
+                options.limit = Some((call.integer_arg(index + 1)?, call.integer_arg(index + 2)?));
+                index += 2;
+            } else if may_store && is("store") && left >= 1 {
+                options.store = Some(call.args[index + 1]);
+                index += 1;
+            } else if is("by") && left >= 1 {
+                let text = call.args[index + 1];
+                // Once such a pattern was given, a later one with a place for the element does not change it.
+                options.unsorted |= !text.contains(&b'*');
+                options.by = Some(Pattern::parse(text));
+                index += 1;
+            } else if is("get") && left >= 1 {
+                options.get.push(Pattern::parse(call.args[index + 1]));
+                index += 1;
+            } else {
+                return Err(CommandError::Syntax);
+            }
+            index += 1;
+        }
+        Ok(options)
+    }
+
+    /// Which of `len` sorted elements are wanted.
+    pub fn range(&self, len: usize) -> Range<usize> {
+        let (start, count) = self.limit.unwrap_or((0, -1));
+        let start = usize::try_from(start.max(0)).unwrap_or(usize::MAX).min(len);
+        let end = match usize::try_from(count) {
+            Ok(count) => start.saturating_add(count).min(len),
+            Err(_) => len,
+        };
+        start..end
+    }
+
+    /// An ascending order, or the other way round.
+    pub fn direct(&self, order: Ordering) -> Ordering {
+        if self.descending { order.reverse() } else { order }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        let key = |before, after, field| Pattern::Key { before, after, field };
+        assert_eq!(Pattern::parse(b"#"), Pattern::Element);
+        assert_eq!(Pattern::parse(b"plain"), Pattern::Nothing);
+        assert_eq!(Pattern::parse(b"w_*"), key(b"w_", b"", None));
+        assert_eq!(Pattern::parse(b"w_*_x->f"), key(b"w_", b"_x", Some(b"f")));
+        assert_eq!(Pattern::parse(b"w*->"), key(b"w", b"->", None));
+        assert_eq!(Pattern::parse(b"a->b*"), key(b"a->b", b"", None));
+        assert_eq!(Pattern::parse(b"##*"), key(b"##", b"", None));
+    }
+
+    #[test]
+    fn limits() {
+        let range =
+            |start, count, len| Options { limit: Some((start, count)), ..Options::default() }.range(len);
+        assert_eq!(range(0, -1, 3), 0..3);
+        assert_eq!(range(1, 1, 3), 1..2);
+        assert_eq!(range(-5, 2, 3), 0..2);
+        assert_eq!(range(5, 2, 3), 3..3);
+        assert_eq!(range(2, i64::MAX, 3), 2..3);
+        assert_eq!(range(2, i64::MIN, 3), 2..3);
+        assert_eq!(Options::default().range(0), 0..0);
+    }
+}
