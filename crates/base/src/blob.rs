@@ -39,7 +39,9 @@ impl Blob {
     pub fn with_capacity(capacity: usize) -> Blob {
         let layout = layout(capacity);
         // SAFETY: the layout is not empty, it holds at least the header.
-        let Some(raw) = NonNull::new(unsafe { alloc(layout) }.cast::<Header>()) else { handle_alloc_error(layout) };
+        let Some(raw) = NonNull::new(unsafe { alloc(layout) }.cast::<Header>()) else {
+            handle_alloc_error(layout)
+        };
         // SAFETY: freshly allocated, large and aligned enough for a header.
         unsafe { raw.write(Header { count: AtomicUsize::new(1), len: 0, capacity }) };
         Blob(raw)

@@ -40,13 +40,27 @@ fn scale() -> &'static Scale {
             return Scale { nanos_per_tick: 1 << 32, origin, counter: false };
         }
         // Two readings 5 ms apart: an error of 50 ns in either is 10 parts in a million.
-        let (start, first) = (Instant::now(), read_counter());
+        let (start, first) = read_both();
         while start.elapsed() < Duration::from_millis(5) {
             std::hint::spin_loop();
         }
-        let (ticks, nanos) = (read_counter().wrapping_sub(first), start.elapsed().as_nanos());
+        let (end, last) = read_both();
+        let (ticks, nanos) = (last.wrapping_sub(first), end.duration_since(start).as_nanos());
         Scale { nanos_per_tick: ((nanos << 32) / u128::from(ticks.max(1))) as u64, origin, counter: true }
     })
+}
+
+/// Both clocks at one moment: of several tries the one in which the least time passed, so that being interrupted in between
+/// does no harm.
+fn read_both() -> (Instant, u64) {
+    let attempt = || {
+        let before = read_counter();
+        let instant = Instant::now();
+        (read_counter().wrapping_sub(before), instant, before)
+    };
+    let (gap, instant, before) =
+        (0..8).map(|_| attempt()).min_by_key(|(gap, ..)| *gap).expect("eight attempts");
+    (instant, before.wrapping_add(gap / 2))
 }
 
 /// Measures the counter's speed; call once at start so that no request pays for it.
@@ -100,10 +114,16 @@ mod tests {
 
     #[test]
     fn ticks_agree_with_the_monotonic_clock() {
-        let (ticks, instant) = (Ticks::now(), Instant::now());
+        calibrate();
+        let (instant, ticks) = read_both();
         while instant.elapsed() < Duration::from_millis(20) {}
-        let (by_ticks, by_clock) = (Ticks::now().nanos_since(ticks) as f64, instant.elapsed().as_nanos() as f64);
-        assert!((by_ticks / by_clock - 1.0).abs() < 0.05, "{by_ticks} against {by_clock}");
+        let (later_instant, later_ticks) = read_both();
+        let by_clock = later_instant.duration_since(instant).as_nanos() as f64;
+        if scale().counter {
+            let by_ticks = Ticks(later_ticks).nanos_since(Ticks(ticks)) as f64;
+            assert!((by_ticks / by_clock - 1.0).abs() < 0.01, "{by_ticks} against {by_clock}");
+        }
+        let ticks = Ticks::now();
         assert_eq!(ticks.nanos_since(Ticks::now()), 0);
     }
 }

@@ -20,6 +20,8 @@ pub mod list;
 pub mod scan;
 pub mod scripting;
 pub mod server;
+pub mod set;
+pub mod sort;
 pub mod sorted_set;
 pub mod stream;
 pub mod string;
@@ -43,6 +45,8 @@ pub const FAMILIES: &[&[Spec]] = &[
     scan::COMMANDS,
     scripting::COMMANDS,
     server::COMMANDS,
+    set::COMMANDS,
+    sort::COMMANDS,
     sorted_set::COMMANDS,
     stream::COMMANDS,
     string::COMMANDS,

@@ -19,7 +19,8 @@ pub const COMMANDS: &[Spec] = &[Spec::container("function", Group::Scripting, SU
 )];
 
 fn flush(call: &mut Call) -> CommandResult {
-    let known = call.args.len() == 2 || (call.args.len() == 3 && (call.arg_is(2, "sync") || call.arg_is(2, "async")));
+    let known =
+        call.args.len() == 2 || (call.args.len() == 3 && (call.arg_is(2, "sync") || call.arg_is(2, "async")));
     if !known {
         return Err(CommandError::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }

@@ -92,6 +92,8 @@ impl<'a> Call<'a, '_> {
     pub fn unknown_subcommand(&self) -> CommandError {
         let name = String::from_utf8_lossy(self.args[0]).to_ascii_uppercase();
         let given = String::from_utf8_lossy(&self.args[1][..self.args[1].len().min(128)]);
-        CommandError::text(format!("ERR unknown subcommand or wrong number of arguments for '{given}'. Try {name} HELP."))
+        CommandError::text(format!(
+            "ERR unknown subcommand or wrong number of arguments for '{given}'. Try {name} HELP."
+        ))
     }
 }

@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
 
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
@@ -119,7 +121,13 @@ pub struct ClientRecord {
 
 impl ClientRecord {
     /// The record of a connection that was just accepted.
-    pub fn new(id: u64, descriptor: i32, address: Address, local_address: Address, now_ms: i64) -> ClientRecord {
+    pub fn new(
+        id: u64,
+        descriptor: i32,
+        address: Address,
+        local_address: Address,
+        now_ms: i64,
+    ) -> ClientRecord {
         let unix = matches!(local_address, Address::Unix(_));
         ClientRecord {
             id,

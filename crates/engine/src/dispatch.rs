@@ -247,7 +247,9 @@ fn is_held_back(
         None => false,
         Some((PauseMode::All, _)) => {
             // A client must be able to end the pause that it is under.
-            !(args[0].eq_ignore_ascii_case(b"client") && session.authenticated && command.spec.name == "unpause")
+            !(args[0].eq_ignore_ascii_case(b"client")
+                && session.authenticated
+                && command.spec.name == "unpause")
         }
         Some((PauseMode::Write, _)) => {
             let queued_writes = || {
@@ -255,7 +257,11 @@ fn is_held_back(
                     queue.commands.iter().any(|queued| writes(engine.commands.get(queued.command)))
                 })
             };
-            if command.spec.name == "exec" { queued_writes() } else { writes(command) && session.queue.is_none() }
+            if command.spec.name == "exec" {
+                queued_writes()
+            } else {
+                writes(command) && session.queue.is_none()
+            }
         }
     }
 }
@@ -285,7 +291,8 @@ fn check(
         // Every command gives eviction a slice, so that reads help to get below the limit too.
         let room = make_room(engine, worker, worker.now_ms);
         let needs = flags.has(Flags::DENYOOM)
-            || (command.spec.name == "exec" && session.queue.as_ref().is_some_and(|queue| needs_memory(engine, queue)));
+            || (command.spec.name == "exec"
+                && session.queue.as_ref().is_some_and(|queue| needs_memory(engine, queue)));
         if room == Room::None && needs {
             return Err(CommandError::text("OOM command not allowed when used memory > 'maxmemory'."));
         }

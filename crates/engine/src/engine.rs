@@ -107,7 +107,9 @@ impl Rates {
 
     /// The rates now.
     pub fn current(&self) -> Rate {
-        let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else { return Rate::default() };
+        let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
+            return Rate::default();
+        };
         let elapsed = u64::try_from(last.time_us - first.time_us).unwrap_or(0);
         if elapsed == 0 {
             return Rate::default();
@@ -119,7 +121,8 @@ impl Rates {
             net_in: per_second(first.net_in, last.net_in),
             net_out: per_second(first.net_out, last.net_out),
             cycles: per_second(first.cycles, last.cycles),
-            cycle_micros: last.cycle_nanos.saturating_sub(first.cycle_nanos).checked_div(cycles).unwrap_or(0) / 1000,
+            cycle_micros: last.cycle_nanos.saturating_sub(first.cycle_nanos).checked_div(cycles).unwrap_or(0)
+                / 1000,
         }
     }
 
@@ -138,14 +141,19 @@ pub struct Start {
 
 impl Engine {
     /// An engine with the given command families, as configured.
-    pub fn new(config: Arc<Config>, families: &[&'static [Spec]], start: Start) -> std::io::Result<Arc<Engine>> {
+    pub fn new(
+        config: Arc<Config>,
+        families: &[&'static [Spec]],
+        start: Start,
+    ) -> std::io::Result<Arc<Engine>> {
         let threads = config.io_threads();
         let shape = Shape { shards: config.shards(), databases: config.databases(), threads };
         let keyspace = Keyspace::new(shape, KeyHasher::random());
         let commands = CommandTable::new(families);
         let mut run_id = [0u8; 20];
         fastrand::Rng::new().fill(&mut run_id);
-        let mailboxes = (0..threads).map(|_| Mailbox::new().map(Arc::new)).collect::<std::io::Result<Vec<_>>>()?;
+        let mailboxes =
+            (0..threads).map(|_| Mailbox::new().map(Arc::new)).collect::<std::io::Result<Vec<_>>>()?;
         let engine = Arc::new(Engine {
             keyspace,
             threads: (0..threads).map(|_| Padded::new(ThreadStats::new(commands.all().len()))).collect(),
@@ -173,7 +181,8 @@ impl Engine {
         });
         engine.apply_settings();
         let weak = Arc::downgrade(&engine);
-        let names = ["maxmemory", "maxmemory-policy", "maxmemory-samples", "lfu-log-factor", "lfu-decay-time"];
+        let names =
+            ["maxmemory", "maxmemory-policy", "maxmemory-samples", "lfu-log-factor", "lfu-decay-time"];
         engine.config.on_change(&names, move |_| {
             if let Some(engine) = weak.upgrade() {
                 engine.apply_settings();

@@ -111,7 +111,11 @@ mod tests {
         for nanos in (0..100_000u64).chain((17..38).map(|bits| 1 << bits)) {
             let cell = cell_of(nanos);
             assert!(cell >= last && upper_bound(cell) >= nanos);
-            assert!(upper_bound(cell) - nanos <= nanos / 16 + 1, "{nanos} in a cell up to {}", upper_bound(cell));
+            assert!(
+                upper_bound(cell) - nanos <= nanos / 16 + 1,
+                "{nanos} in a cell up to {}",
+                upper_bound(cell)
+            );
             last = cell;
         }
         assert!(cell_of(u64::MAX) < CELLS);

@@ -22,9 +22,11 @@ impl SimpleKeys {
         let none = SimpleKeys { first: 0, last: 0, step: 0, writes: false, complete: false };
         match spec.keys {
             [] => SimpleKeys { complete: spec.key_finder.is_none(), ..none },
-            [KeySpec { begin: Begin::Index(first), find: Find::Range { last, step, limit: 0 }, flags, .. }]
-                if !flags.has(KeyFlags::NOT_KEY) =>
-            {
+            [
+                KeySpec {
+                    begin: Begin::Index(first), find: Find::Range { last, step, limit: 0 }, flags, ..
+                },
+            ] if !flags.has(KeyFlags::NOT_KEY) => {
                 let last = if *last < 0 { *last } else { first + last };
                 let complete = spec.key_finder.is_none() && !flags.has(KeyFlags::INCOMPLETE);
                 SimpleKeys { first: *first, last, step: *step, writes: spec.keys[0].writes(), complete }

@@ -43,18 +43,45 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
     let slice = slice_nanos(engine.config.maxmemory_eviction_tenacity());
     let start = Ticks::now();
     let mut evicted = 0u32;
+    // What was evicted by this call but is not given back yet, because another thread may still look at it.
+    let mut on_its_way = 0;
     loop {
-        if eviction::evict_one(&engine.keyspace, &mut worker.context, now_ms).is_none() {
+        let Some(victim) = eviction::evict_one(&engine.keyspace, &mut worker.context, now_ms) else {
             // What waits to be freed counts too: it will be gone soon.
-            return if evicted > 0 || engine.keyspace.lazy_free.pending() > 0 { Room::Coming } else { Room::None };
-        }
+            return if evicted > 0 || engine.keyspace.lazy_free.pending() > 0 {
+                Room::Coming
+            } else {
+                Room::None
+            };
+        };
         evicted += 1;
-        worker.context.limbo.reclaim_now();
-        if counted_bytes(engine) <= limit {
+        on_its_way += victim.bytes;
+        if evicted.is_multiple_of(16) {
+            give_back(engine, worker);
+            on_its_way = 0;
+        }
+        if counted_bytes(engine).saturating_sub(on_its_way) <= limit {
+            give_back(engine, worker);
             return Room::Enough;
         }
         if evicted.is_multiple_of(16) && Ticks::now().nanos_since(start) > slice {
             return Room::Coming;
         }
+    }
+}
+
+/// Frees what was evicted, as far as no other thread can still see it. Steps outside the gate for that, which is allowed
+/// between two commands: nothing found before is used afterwards.
+fn give_back(engine: &Engine, worker: &mut Worker) {
+    let (gate, slot) = (&engine.keyspace.gate, worker.context.slot);
+    let inside = gate.is_inside(slot);
+    if inside {
+        gate.leave(slot);
+    }
+    for _ in 0..=braid_base::gate::EPOCHS {
+        worker.context.limbo.reclaim_now();
+    }
+    if inside {
+        gate.enter(slot);
     }
 }

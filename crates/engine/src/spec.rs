@@ -372,7 +372,12 @@ impl Spec {
     }
 
     /// Documentation: first version, one sentence, complexity.
-    pub const fn docs(mut self, since: &'static str, summary: &'static str, complexity: &'static str) -> Spec {
+    pub const fn docs(
+        mut self,
+        since: &'static str,
+        summary: &'static str,
+        complexity: &'static str,
+    ) -> Spec {
         self.since = since;
         self.summary = summary;
         self.complexity = complexity;

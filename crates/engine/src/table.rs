@@ -59,7 +59,8 @@ fn mix(name: &Name, len: usize, seed: u64) -> usize {
 impl CommandTable {
     /// A table of the given families.
     pub fn new(families: &[&'static [Spec]]) -> CommandTable {
-        let mut table = CommandTable { commands: Vec::new(), slots: Vec::new(), seed: 0, top_level: Vec::new() };
+        let mut table =
+            CommandTable { commands: Vec::new(), slots: Vec::new(), seed: 0, top_level: Vec::new() };
         let mut all: Vec<&'static Spec> = families.iter().flat_map(|family| family.iter()).collect();
         all.sort_by_key(|spec| spec.name);
         for spec in all {

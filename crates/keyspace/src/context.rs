@@ -82,7 +82,11 @@ impl Context {
     pub fn new(keyspace: &Keyspace, slot: usize) -> Context {
         Context {
             slot,
-            limbo: Limbo::new(Arc::clone(&keyspace.gate), Arc::clone(&keyspace.lazy_free), keyspace.is_solo()),
+            limbo: Limbo::new(
+                Arc::clone(&keyspace.gate),
+                Arc::clone(&keyspace.lazy_free),
+                keyspace.is_solo(),
+            ),
             counters: Arc::clone(&keyspace.counters[slot]),
             stale: RefCell::default(),
             random: fastrand::Rng::new(),

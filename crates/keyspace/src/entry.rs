@@ -102,7 +102,11 @@ impl<'a> Value<'a> {
 
     /// A string that stays text; `raw` as in [`Value::Bytes`].
     pub fn plain(bytes: &'a [u8], raw: bool) -> Value<'a> {
-        if bytes.len() <= EMBEDDED_MAX { Value::Bytes { bytes, raw } } else { Value::Blob(Blob::from_slice(bytes)) }
+        if bytes.len() <= EMBEDDED_MAX {
+            Value::Bytes { bytes, raw }
+        } else {
+            Value::Blob(Blob::from_slice(bytes))
+        }
     }
 }
 
@@ -128,7 +132,8 @@ fn offsets(kind: u8, key_len: usize, value_len: usize) -> (usize, usize, Layout)
     let embedded = kind & TYPE == 0 && (encoding == EMBEDDED || encoding == EMBEDDED_RAW);
     let after = payload + if embedded { value_len } else { 8 };
     let key = after + if kind & LONG_KEY != 0 { 4 } else { 0 };
-    let layout = Layout::from_size_align(key + key_len, 8).expect("an entry is smaller than the address space");
+    let layout =
+        Layout::from_size_align(key + key_len, 8).expect("an entry is smaller than the address space");
     (payload, key, layout)
 }
 
@@ -187,7 +192,10 @@ impl<'a> Entry<'a> {
     #[inline]
     pub unsafe fn from_address(address: u64) -> Entry<'a> {
         // SAFETY: an entry's address is not null.
-        Entry { header: unsafe { NonNull::new_unchecked(address as usize as *mut Header) }, life: PhantomData }
+        Entry {
+            header: unsafe { NonNull::new_unchecked(address as usize as *mut Header) },
+            life: PhantomData,
+        }
     }
 
     /// The entry's address; the low three bits are zero.
@@ -215,10 +223,12 @@ impl<'a> Entry<'a> {
     /// As for `release`; at most once.
     unsafe fn take_owned(self) -> Option<Value<'static>> {
         let kind = self.kind();
-        let raw = || NonNull::new(self.payload().cast::<*mut u8>()).map(|at| {
-            // SAFETY: blob and object payloads are pointers written by `allocate`, never null.
-            unsafe { NonNull::new_unchecked(at.as_ptr().read()) }
-        });
+        let raw = || {
+            NonNull::new(self.payload().cast::<*mut u8>()).map(|at| {
+                // SAFETY: blob and object payloads are pointers written by `allocate`, never null.
+                unsafe { NonNull::new_unchecked(at.as_ptr().read()) }
+            })
+        };
         if kind & TYPE != 0 {
             // SAFETY: the pointer came from Object::into_raw with this type.
             raw().map(|raw| Value::Object(unsafe { Object::from_raw(self.value_type(), raw) }))
@@ -348,7 +358,9 @@ impl<'a> Entry<'a> {
             match kind & ENCODING {
                 INTEGER => ValueRef::Integer((*payload.cast::<AtomicI64>()).load(Relaxed)),
                 BLOB => ValueRef::Blob(&*payload.cast::<Blob>()),
-                _ => ValueRef::Bytes(std::slice::from_raw_parts(payload, usize::from(self.header().value_len))),
+                _ => {
+                    ValueRef::Bytes(std::slice::from_raw_parts(payload, usize::from(self.header().value_len)))
+                }
             }
         }
     }
@@ -423,7 +435,8 @@ impl<'a> Entry<'a> {
                 unsafe { (*payload.cast::<AtomicI64>()).store(*number, Relaxed) };
                 true
             }
-            (Value::Bytes { bytes, raw: false }, EMBEDDED) | (Value::Bytes { bytes, raw: true }, EMBEDDED_RAW)
+            (Value::Bytes { bytes, raw: false }, EMBEDDED)
+            | (Value::Bytes { bytes, raw: true }, EMBEDDED_RAW)
                 if bytes.len() == usize::from(self.header().value_len) =>
             {
                 let mut words = bytes.chunks_exact(8);

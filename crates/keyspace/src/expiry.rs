@@ -81,7 +81,9 @@ fn expire_table(
 pub fn next_due(keyspace: &Keyspace, (first, step): (u32, u32)) -> Option<i64> {
     (first..keyspace.shard_count() as u32)
         .step_by(step as usize)
-        .flat_map(|shard| (0..keyspace.databases()).filter_map(move |db| keyspace.shard(shard).table(db).next_expiry()))
+        .flat_map(|shard| {
+            (0..keyspace.databases()).filter_map(move |db| keyspace.shard(shard).table(db).next_expiry())
+        })
         .min()
 }
 

@@ -98,7 +98,12 @@ pub struct Shape {
 impl Keyspace {
     /// An empty keyspace.
     pub fn new(shape: Shape, hasher: KeyHasher) -> Keyspace {
-        assert!(shape.shards.is_power_of_two() && shape.shards <= 65536 && shape.databases > 0 && shape.threads > 0);
+        assert!(
+            shape.shards.is_power_of_two()
+                && shape.shards <= 65536
+                && shape.databases > 0
+                && shape.threads > 0
+        );
         let shard = |_| Shard {
             lock: ShardLock::default(),
             first: Table::default(),

@@ -364,7 +364,9 @@ impl Table {
     fn directory<'a>(root: u64) -> &'a [AtomicU64] {
         debug_assert!(root & DIRECTORY != 0);
         // SAFETY: a root word with the directory bit points to 2^depth words, linked or retired.
-        unsafe { std::slice::from_raw_parts((root & ADDRESS) as usize as *const AtomicU64, 1 << (root >> 48)) }
+        unsafe {
+            std::slice::from_raw_parts((root & ADDRESS) as usize as *const AtomicU64, 1 << (root >> 48))
+        }
     }
 
     /// Fetches the first line that a look-up of this hash reads into the cache, if that can be known without waiting.
@@ -411,7 +413,8 @@ impl Table {
 
     fn place_of(&self, hash: u64, shard_bits: u32, address: u64) -> (Segment, Place) {
         let segment = self.segment(hash, shard_bits);
-        let (place, _) = segment.probe(hash, |word| word & ADDRESS == address).expect("the entry is in the table");
+        let (place, _) =
+            segment.probe(hash, |word| word & ADDRESS == address).expect("the entry is in the table");
         (segment, place)
     }
 
@@ -483,13 +486,7 @@ impl Table {
     ///
     /// # Safety
     /// The caller holds the shard exclusively; the entry is in the table.
-    pub unsafe fn remove(
-        &self,
-        hash: u64,
-        shard_bits: u32,
-        entry: Entry<'_>,
-        limbo: &mut Limbo,
-    ) {
+    pub unsafe fn remove(&self, hash: u64, shard_bits: u32, entry: Entry<'_>, limbo: &mut Limbo) {
         let (segment, place) = self.place_of(hash, shard_bits, entry.address());
         let had = place.word() & EXPIRES;
         segment.clear(place);
@@ -630,7 +627,8 @@ impl Table {
             retire_segment(last, limbo);
         } else if last == segment && segment.buckets() > 1 {
             let want = len + len / 4;
-            let class = if want < limit(BUCKETS_MAX) { class_for(want) } else { halved_class(segment.buckets()) };
+            let class =
+                if want < limit(BUCKETS_MAX) { class_for(want) } else { halved_class(segment.buckets()) };
             let smaller = Segment::allocate(class, segment.header().depth.load(Relaxed));
             segment.copy_into(smaller);
             self.relink(segment, smaller, below, limbo);
@@ -850,7 +848,8 @@ impl Table {
 
     /// Number of segments and of slots in them (DEBUG HTSTATS).
     pub fn shape(&self) -> (usize, usize) {
-        self.segments().fold((0, 0), |(segments, slots), segment| (segments + 1, slots + segment.buckets() * SLOTS))
+        self.segments()
+            .fold((0, 0), |(segments, slots), segment| (segments + 1, slots + segment.buckets() * SLOTS))
     }
 }
 

@@ -128,7 +128,13 @@ pub struct Txn<'a> {
 impl<'a> Txn<'a> {
     /// Takes the locks of all shards in which `keys` live.
     #[inline]
-    pub fn lock(keyspace: &'a Keyspace, context: &'a mut Context, db: u32, now: i64, keys: &'a [KeyRef<'a>]) -> Self {
+    pub fn lock(
+        keyspace: &'a Keyspace,
+        context: &'a mut Context,
+        db: u32,
+        now: i64,
+        keys: &'a [KeyRef<'a>],
+    ) -> Self {
         let held = match keys {
             [] => Held::Nothing,
             [only] => Held::One(keyspace.shard_of(only.hash), only.write),
@@ -155,7 +161,16 @@ impl<'a> Txn<'a> {
         now: i64,
     ) -> Self {
         lock_shard(keyspace, context, shard, true);
-        Txn { keyspace, context, keys: &[], held: Held::One(shard, true), hint: Cell::new(0), db, now, touches: true }
+        Txn {
+            keyspace,
+            context,
+            keys: &[],
+            held: Held::One(shard, true),
+            hint: Cell::new(0),
+            db,
+            now,
+            touches: true,
+        }
     }
 
     /// Removes an entry that is past its expiry.
@@ -169,12 +184,36 @@ impl<'a> Txn<'a> {
         for shard in 0..keyspace.shard_count() as u32 {
             lock_shard(keyspace, context, shard, false);
         }
-        Txn { keyspace, context, keys: &[], held: Held::AllShared, hint: Cell::new(0), db, now, touches: true }
+        Txn {
+            keyspace,
+            context,
+            keys: &[],
+            held: Held::AllShared,
+            hint: Cell::new(0),
+            db,
+            now,
+            touches: true,
+        }
     }
 
     /// Works on everything, with the world stopped.
-    pub fn world(keyspace: &'a Keyspace, context: &'a mut Context, world: World<'a>, db: u32, now: i64) -> Self {
-        Txn { keyspace, context, keys: &[], held: Held::World(world), hint: Cell::new(0), db, now, touches: true }
+    pub fn world(
+        keyspace: &'a Keyspace,
+        context: &'a mut Context,
+        world: World<'a>,
+        db: u32,
+        now: i64,
+    ) -> Self {
+        Txn {
+            keyspace,
+            context,
+            keys: &[],
+            held: Held::World(world),
+            hint: Cell::new(0),
+            db,
+            now,
+            touches: true,
+        }
     }
 
     /// The keyspace.
@@ -223,7 +262,9 @@ impl<'a> Txn<'a> {
     /// The hash of a key of the lock set (found again by its place in memory, else computed).
     #[inline]
     fn hash(&self, key: &[u8]) -> u64 {
-        let same = |known: &KeyRef<'_>| std::ptr::eq(known.key.as_ptr(), key.as_ptr()) && known.key.len() == key.len();
+        let same = |known: &KeyRef<'_>| {
+            std::ptr::eq(known.key.as_ptr(), key.as_ptr()) && known.key.len() == key.len()
+        };
         let hint = self.hint.get();
         if let Some(known) = self.keys.get(hint).filter(|known| same(known)) {
             return known.hash;

@@ -24,18 +24,25 @@ pub struct Cron {
     loops: usize,
     next_ms: i64,
     next_client: usize,
-    rounds: u64,
+    /// Something has happened on this loop since the last turn of the cron.
+    busy: bool,
 }
 
 impl Cron {
     /// The cron of loop `slot` of `loops`.
     pub fn new(slot: usize, loops: usize) -> Cron {
-        Cron { slot, loops, next_ms: 0, next_client: 0, rounds: 0 }
+        Cron { slot, loops, next_ms: 0, next_client: 0, busy: true }
     }
 
     /// Milliseconds until the next turn is due.
     pub fn wait_ms(&self, now_ms: i64) -> i64 {
         (self.next_ms - now_ms).clamp(0, 1000)
+    }
+
+    /// Notes that there was something to do: the next turn comes at its usual time.
+    #[inline]
+    pub fn note_activity(&mut self) {
+        self.busy = true;
     }
 
     /// Does what is due. Called outside the gate.
@@ -51,7 +58,6 @@ impl Cron {
         if engine.debug.cron_paused.load(Relaxed) {
             return;
         }
-        self.rounds += 1;
         if self.slot == 0 {
             engine.keyspace.tick(now_ms);
             engine.sample_rates(clock::unix_us());
@@ -68,6 +74,20 @@ impl Cron {
         engine.keyspace.gate.leave(self.slot);
         worker.context.limbo.reclaim_now();
         self.visit_clients(engine, station, now_ms, period);
+        let timeouts = engine.config.timeout_seconds() > 0 && !station.clients.is_empty();
+        let quiet = !std::mem::take(&mut self.busy) && engine.attention.get() == 0;
+        if quiet && !timeouts && station.lingering.is_empty() && self.next_ms == now_ms + period {
+            self.rest(engine, now_ms);
+        }
+    }
+
+    /// Puts the next turn off: nothing happens, so waking up ten times a second would be a waste. The first loop sleeps less, as it
+    /// keeps time and statistics for all.
+    fn rest(&mut self, engine: &Engine, now_ms: i64) {
+        let rest_ms = if self.slot == 0 { 200 } else { 500 };
+        let due =
+            expiry::next_due(&engine.keyspace, (self.slot as u32, self.loops as u32)).unwrap_or(i64::MAX);
+        self.next_ms = due.min(now_ms.saturating_add(rest_ms)).max(self.next_ms);
     }
 
     fn expire(&mut self, engine: &Engine, worker: &mut Worker, now_ms: i64) {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use braid_base::clock::{self, Ticks};
+use braid_config::ClientClass;
 use braid_engine::attention::PAUSED;
 use braid_engine::client::{Accepted, Message, client_flags};
 use braid_engine::stats::ThreadStats;
@@ -101,6 +102,9 @@ impl EventLoop {
         if self.engine.config.version() != self.config_version {
             self.config_version = self.engine.config.version();
             self.station.settings = settings(&self.engine);
+        }
+        if events > 0 {
+            self.cron.note_activity();
         }
         let mut mail = false;
         for index in 0..events {
@@ -318,5 +322,6 @@ fn settings(engine: &Engine) -> Settings {
     Settings {
         bulk_len_max: engine.config.proto_max_bulk_len(),
         query_bytes_max: usize::try_from(engine.config.client_query_buffer_limit()).unwrap_or(usize::MAX),
+        output_limit: engine.config.client_output_buffer_limit(ClientClass::Normal),
     }
 }

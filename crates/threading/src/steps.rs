@@ -9,7 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use braid_base::blob::Blob;
-use braid_config::ClientClass;
+use braid_config::OutputLimit;
 use braid_engine::client::client_flags;
 use braid_engine::{Engine, Outcome, Prepared, Worker, dispatch};
 use braid_resp::parse::{Limits, Span, Step};
@@ -33,6 +33,8 @@ const PREFETCH_GROUP: usize = 32;
 const BIG_ARGUMENT: usize = 32 * 1024;
 /// First allocation for a big argument; it doubles as bytes arrive, so that an announcement alone costs little.
 const BIG_FIRST: usize = 1024 * 1024;
+/// Bytes of replies that do not count towards `client-output-buffer-limit`.
+const UNCOUNTED_REPLY: usize = 16 * 1024;
 /// Reply buffers kept for reuse, and the largest one kept.
 const POOL: usize = 256;
 const POOLED_BYTES: usize = 64 * 1024;
@@ -95,6 +97,11 @@ impl Clients {
         self.some_from(0, self.places.len()).0
     }
 
+    /// True without any client.
+    pub fn is_empty(&self) -> bool {
+        self.places.len() == self.free.len() + self.leaving.len()
+    }
+
     /// Number of places, used or not.
     pub fn places(&self) -> usize {
         self.places.len()
@@ -106,6 +113,7 @@ impl Clients {
 pub struct Settings {
     pub bulk_len_max: u64,
     pub query_bytes_max: usize,
+    pub output_limit: OutputLimit,
 }
 
 /// What the steps work on.
@@ -468,9 +476,13 @@ impl Station {
             client.session.record.set_flag(client_flags::BLOCKED | client_flags::POSTPONED, true);
             self.postponed.push(request.client);
         }
+        let has_much = client.reply.len() > UNCOUNTED_REPLY;
         if !client.in_write_list && (!client.reply.is_empty() || client.session.close_after_reply) {
             client.in_write_list = true;
             self.to_write.push(request.client);
+        }
+        if has_much {
+            self.check_output_limit(engine, request.client, worker.now_ms());
         }
     }
 
@@ -577,18 +589,20 @@ impl Station {
         sent
     }
 
-    /// Marks a client for dropping if it reads its replies too slowly. Returns true if so.
+    /// Marks a client for dropping if more waits to be sent to it than may. Returns true if so.
+    ///
+    /// As in Redis, what exceeds the first [`UNCOUNTED_REPLY`] bytes counts, whether or not the client would read it.
     pub fn check_output_limit(&mut self, engine: &Engine, place: u32, now_ms: i64) -> bool {
-        let Some(client) = self.clients.get(place).filter(|client| !client.broken) else { return false };
-        let bytes = client.reply.len() as u64;
-        let limit = engine.config.client_output_buffer_limit(ClientClass::Normal);
+        let limit = self.settings.output_limit;
         if limit.hard_bytes == 0 && limit.soft_bytes == 0 {
             return false;
         }
+        let Some(client) = self.clients.get(place).filter(|client| !client.broken) else { return false };
+        let bytes = client.reply.len().saturating_sub(UNCOUNTED_REPLY) as u64;
         let hard = limit.hard_bytes > 0 && bytes > limit.hard_bytes;
         let soft = if limit.soft_bytes > 0 && bytes > limit.soft_bytes {
             let since = *client.over_soft_limit_since.get_or_insert(now_ms);
-            now_ms - since > limit.soft_seconds as i64 * 1000
+            now_ms - since > i64::from(limit.soft_seconds) * 1000
         } else {
             client.over_soft_limit_since = None;
             false

@@ -119,6 +119,7 @@ pub(super) fn sinterstore(call: &mut Call) -> CommandResult {
         true
     });
     result.try_make_ints(&limits);
+    drop(sets);
     store(call, result)
 }
 
@@ -130,6 +131,7 @@ pub(super) fn sunionstore(call: &mut Call) -> CommandResult {
     for member in sets.iter().flat_map(|set| set.iter(now)) {
         result.add(member.text(&mut text), now, &limits);
     }
+    drop(sets);
     store(call, result)
 }
 
@@ -137,6 +139,7 @@ pub(super) fn sdiffstore(call: &mut Call) -> CommandResult {
     let (now, limits) = (call.now(), limits(call.engine));
     let sets = first_and_others(&sets_at(call.keyspace, &call.args[2..])?);
     let result = difference(&sets, now, &limits);
+    drop(sets);
     store(call, result)
 }
 

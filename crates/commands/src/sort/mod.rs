@@ -195,7 +195,7 @@ fn load(keyspace: &Txn<'_>, key: &[u8], options: &mut Options<'_>) -> Result<Vec
         }
         ObjectRef::SortedSet(set) => {
             let view = set.view(now);
-            items.extend(view.iter(0..view.len()).map(|entry| Item::new(entry.member.to_vec())));
+            items.extend(view.iter(0..view.len()).map(|(member, _)| Item::new(member.to_vec())));
         }
         _ => return Err(CommandError::WrongType),
     }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use braid_base::number;
 use braid_containers::sorted_set::{AddRule, LexBound, LexRange, ScoreBound, ScoreRange, SortedSet, View};
 use braid_engine::{Call, CommandError, CommandResult};
+use smallvec::SmallVec;
 
 use super::{Layout, find, limits, store};
 
@@ -50,11 +51,17 @@ impl<'a> Selector<'a> {
         }
     }
 
-    /// The ranks that are meant, in ascending order also if ranks are `reverse`, counted from the highest score.
+    /// The ranks that are meant, in ascending order also if the range is `reverse` (then ranks are counted from the
+    /// highest score).
     pub fn ranks(&self, view: &View<'_>, reverse: bool) -> Range<usize> {
         match self {
             Selector::Scores(range) => view.ranks_by_score(range),
-            Selector::Members(range) => view.ranks_by_member(range),
+            Selector::Members(range) => match (view.get(0), view.get(view.len().saturating_sub(1))) {
+                (Some((_, first)), Some((_, last))) if first != last && view.len() <= WALKED_MAX => {
+                    walk(view, range, reverse)
+                }
+                _ => view.ranks_by_member(range),
+            },
             Selector::Ranks(start, stop) => {
                 let len = view.len() as i64;
                 let from_start = |rank: i64| if rank < 0 { rank.saturating_add(len) } else { rank };
@@ -67,6 +74,54 @@ impl<'a> Selector<'a> {
                 if reverse { view.len() - end..view.len() - start } else { start..end }
             }
         }
+    }
+}
+
+/// Longer sets of different scores are not walked.
+const WALKED_MAX: usize = 128;
+
+/// A range of members in a set whose scores differ means nothing; this is what stock servers make of it in a packed
+/// list, from which end they begin deciding.
+fn walk(view: &View<'_>, range: &LexRange<'_>, reverse: bool) -> Range<usize> {
+    let mut buffer = itoa::Buffer::new();
+    // Whether each member lies above the lower and below the upper end.
+    let sides: SmallVec<[(bool, bool); 64]> = view
+        .iter(0..view.len())
+        .map(|(member, _)| {
+            let member = member.text(&mut buffer);
+            (is_above(member, range.min), is_below(member, range.max))
+        })
+        .collect();
+    let (Some((last_above, _)), Some((_, first_below))) = (sides.last(), sides.first()) else { return 0..0 };
+    if !last_above || !first_below {
+        return 0..0;
+    }
+    if reverse {
+        let end = sides.iter().rposition(|(_, below)| *below).map_or(0, |last| last + 1);
+        let run = sides[..end].iter().rev().take_while(|(above, _)| *above).count();
+        end - run..end
+    } else {
+        let start = sides.iter().position(|(above, _)| *above).unwrap_or(sides.len());
+        let run = sides[start..].iter().take_while(|(_, below)| *below).count();
+        start..start + run
+    }
+}
+
+fn is_above(member: &[u8], min: LexBound<'_>) -> bool {
+    match min {
+        LexBound::Minimum => true,
+        LexBound::Maximum => false,
+        LexBound::Inclusive(bound) => member >= bound,
+        LexBound::Exclusive(bound) => member > bound,
+    }
+}
+
+fn is_below(member: &[u8], max: LexBound<'_>) -> bool {
+    match max {
+        LexBound::Minimum => false,
+        LexBound::Maximum => true,
+        LexBound::Inclusive(bound) => member <= bound,
+        LexBound::Exclusive(bound) => member < bound,
     }
 }
 
@@ -121,11 +176,11 @@ impl<'a> Query<'a> {
                 offset = number::parse_i64(first).ok_or(CommandError::NotAnInteger)?;
                 limit = number::parse_i64(second).ok_or(CommandError::NotAnInteger)?;
                 rest = after;
-            } else if reverse.is_none() && is("REV") {
+            } else if reverse.is_none() && !given_reverse && is("REV") {
                 given_reverse = true;
-            } else if kind.is_none() && is("BYLEX") {
+            } else if kind.is_none() && given_kind.is_none() && is("BYLEX") {
                 given_kind = Some(Kind::Members);
-            } else if kind.is_none() && is("BYSCORE") {
+            } else if kind.is_none() && given_kind.is_none() && is("BYSCORE") {
                 given_kind = Some(Kind::Scores);
             } else {
                 return Err(CommandError::Syntax);

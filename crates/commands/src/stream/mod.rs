@@ -14,6 +14,8 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use braid_base::number::{INTEGER_LEN_MAX, write_u64};
 use braid_containers::listpack::Element;
 use braid_containers::stream::{Fields, LogEntry, StreamId};
@@ -99,12 +101,17 @@ fn reply_fields(reply: &mut ReplyBuffer, fields: Fields<'_>) {
     }
 }
 
+/// A client's bytes as errors quote them: up to the first NUL byte.
+fn quoted(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
+}
+
 /// The refusal of a command whose key or group is not there.
 fn no_group(key: &[u8], group: &[u8], end: &str) -> CommandError {
     CommandError::text(format!(
         "NOGROUP No such key '{}' or consumer group '{}'{end}",
-        String::from_utf8_lossy(key),
-        String::from_utf8_lossy(group)
+        quoted(key),
+        quoted(group)
     ))
 }
 
@@ -112,7 +119,7 @@ fn no_group(key: &[u8], group: &[u8], end: &str) -> CommandError {
 fn no_group_in(key: &[u8], group: &[u8]) -> CommandError {
     CommandError::text(format!(
         "NOGROUP No such consumer group '{}' for key name '{}'",
-        String::from_utf8_lossy(group),
-        String::from_utf8_lossy(key)
+        quoted(group),
+        quoted(key)
     ))
 }

@@ -8,7 +8,7 @@ use braid_engine::{Call, CommandError, CommandResult};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
-use super::{no_group, range_end, range_start, reply_entry, reply_id, strict_id};
+use super::{no_group, quoted, range_end, range_start, reply_entry, reply_id, strict_id};
 
 /// What XPENDING's longer form asks for.
 struct Filter<'a> {
@@ -176,7 +176,12 @@ impl ClaimOptions {
                     last_id = strict_id(value, 0)?;
                     after
                 }
-                _ => return Err(CommandError::quoting("ERR Unrecognized XCLAIM option '", option, "'")),
+                _ => {
+                    return Err(CommandError::text(format!(
+                        "ERR Unrecognized XCLAIM option '{}'",
+                        quoted(option)
+                    )));
+                }
             };
         }
         // Clients' clocks may be ahead: what makes no sense is now.
