@@ -470,6 +470,7 @@ impl Station {
             reply.replace_vec(pooled);
         }
         let outcome = dispatch::execute(engine, worker, session, reply, request.prepared, &args, blobs);
+        drop(args);
         if outcome == Outcome::Postponed {
             client.keep_from = Some(request.start);
             client.postponed = true;

@@ -1,0 +1,183 @@
+//! The whole request path in process, without sockets: parse, prepare, prefetch, execute, encode the reply; on one thread and on two.
+//!
+//! `cargo bench -p braid-threading`. Each line: what, threads, nanoseconds per command and thread, million commands per second of all
+//! threads together, and the ratio to one thread. Batches of 64 requests, 16-byte keys, 32-byte values, 300,000 keys. The
+//! figure is the best of several rounds: on a machine with other work, that is the one least disturbed.
+
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use braid_config::Config;
+use braid_engine::client::{Address, ClientRecord};
+use braid_engine::engine::Start;
+use braid_engine::{Engine, Prepared, Session, Worker, dispatch};
+use braid_resp::parse::{Limits, RequestParser, Span, Step};
+use braid_resp::reply::ReplyBuffer;
+use smallvec::SmallVec;
+
+#[global_allocator]
+static ALLOCATOR: braid_base::alloc::CountingAllocator = braid_base::alloc::CountingAllocator;
+
+const KEYS: u64 = 300_000;
+const BATCH: usize = 64;
+const ROUND: Duration = Duration::from_millis(400);
+const ROUNDS: usize = 5;
+
+#[derive(Clone, Copy)]
+enum Work {
+    GetRandom,
+    SetRandom,
+    Mixed,
+    GetHot,
+}
+
+fn key(number: u64) -> String {
+    format!("key:{number:012}")
+}
+
+/// Pipelines of 64 requests; enough different ones that the keys do not repeat soon.
+fn pipelines(work: Work, seed: u64) -> Vec<Vec<u8>> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let get = |number| format!("*2\r\n$3\r\nGET\r\n$16\r\n{}\r\n", key(number));
+    let set = |number| format!("*3\r\n$3\r\nSET\r\n$16\r\n{}\r\n$32\r\n{:032}\r\n", key(number), number);
+    let mut request = |index: usize| match work {
+        Work::GetRandom => get(random.u64(0..KEYS)),
+        Work::SetRandom => set(random.u64(0..KEYS)),
+        Work::Mixed if index.is_multiple_of(10) => set(random.u64(0..KEYS)),
+        Work::Mixed => get(random.u64(0..KEYS)),
+        Work::GetHot => get(7),
+    };
+    (0..2000).map(|_| (0..BATCH).map(&mut request).collect::<String>().into_bytes()).collect()
+}
+
+/// One thread's connection to the engine.
+struct Runner {
+    engine: Arc<Engine>,
+    worker: Worker,
+    session: Session,
+    reply: ReplyBuffer,
+    parser: RequestParser,
+    spans: Vec<Span>,
+}
+
+impl Runner {
+    fn new(engine: &Arc<Engine>, slot: usize) -> Runner {
+        let record = ClientRecord::new(slot as u64, 0, Address::Unknown, Address::Unknown, 0);
+        Runner {
+            worker: engine.worker(slot),
+            engine: Arc::clone(engine),
+            session: Session::new(Arc::new(record), true),
+            reply: ReplyBuffer::default(),
+            parser: RequestParser::default(),
+            spans: Vec::new(),
+        }
+    }
+
+    fn run(&mut self, pipeline: &[u8]) {
+        let engine = &*self.engine;
+        let limits = Limits { authenticated: true, ..Limits::default() };
+        let mut requests: Vec<(SmallVec<[&[u8]; 4]>, Prepared)> = Vec::with_capacity(BATCH);
+        let mut at = 0;
+        while at < pipeline.len() {
+            self.spans.clear();
+            let Step::Request { consumed } = self.parser.next(&pipeline[at..], &limits, &mut self.spans)
+            else {
+                panic!("a whole request");
+            };
+            let args: SmallVec<[&[u8]; 4]> =
+                self.spans.iter().map(|span| &pipeline[at..][span.range()]).collect();
+            let prepared = dispatch::prepare(engine, &args);
+            requests.push((args, prepared));
+            at += consumed;
+        }
+        engine.keyspace.gate.enter(self.worker.context.slot);
+        self.worker.begin_batch();
+        for group in requests.chunks(32) {
+            group.iter().for_each(|(_, prepared)| engine.keyspace.prefetch_bucket(0, prepared.hash));
+            group.iter().for_each(|(_, prepared)| engine.keyspace.prefetch_entry(0, prepared.hash));
+            for (args, prepared) in group {
+                dispatch::execute(
+                    engine,
+                    &mut self.worker,
+                    &mut self.session,
+                    &mut self.reply,
+                    *prepared,
+                    args,
+                    &[],
+                );
+            }
+        }
+        engine.keyspace.gate.leave(self.worker.context.slot);
+        self.worker.context.limbo.reclaim();
+        assert!(self.reply.len() >= BATCH * 5, "a reply per request");
+        self.reply.clear();
+    }
+}
+
+/// Commands per second of `threads` threads together, best round.
+fn measure(threads: usize, work: Work) -> f64 {
+    let config = Config::new();
+    config.assign("io-threads", &[&threads.to_string()]).expect("a number of threads");
+    let engine =
+        Engine::new(Arc::new(config), braid_commands::FAMILIES, Start::default()).expect("an engine");
+    {
+        let mut filler = Runner::new(&engine, 0);
+        let numbers: Vec<u64> = (0..KEYS).collect();
+        for chunk in numbers.chunks(BATCH) {
+            let set = |&number: &u64| {
+                format!("*3\r\n$3\r\nSET\r\n$16\r\n{}\r\n$32\r\n{number:032}\r\n", key(number))
+            };
+            filler.run(chunk.iter().chain(chunk).take(BATCH).map(set).collect::<String>().as_bytes());
+        }
+    }
+    let barrier = Barrier::new(threads);
+    let rounds: Vec<Vec<f64>> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads)
+            .map(|slot| {
+                let (engine, barrier) = (&engine, &barrier);
+                scope.spawn(move || {
+                    braid_base::alloc::register_thread(slot + 1);
+                    let mut runner = Runner::new(engine, slot);
+                    let pipelines = pipelines(work, slot as u64);
+                    let mut rates = Vec::new();
+                    for _ in 0..ROUNDS {
+                        barrier.wait();
+                        let (start, mut commands) = (Instant::now(), 0);
+                        while start.elapsed() < ROUND {
+                            for pipeline in pipelines.iter().skip(commands / BATCH % 1900).take(50) {
+                                runner.run(pipeline);
+                                commands += BATCH;
+                            }
+                        }
+                        rates.push(commands as f64 / start.elapsed().as_secs_f64());
+                    }
+                    rates
+                })
+            })
+            .collect();
+        handles.into_iter().map(|handle| handle.join().expect("a thread that ends well")).collect()
+    });
+    (0..ROUNDS).map(|round| rounds.iter().map(|rates| rates[round]).sum::<f64>()).fold(0.0, f64::max)
+}
+
+fn main() {
+    // `cargo test` runs benches too, with this argument missing; then there is nothing to measure.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    println!("{:<24}{:>8}{:>16}{:>14}{:>8}", "work", "threads", "ns per command", "M commands/s", "ratio");
+    let works = [
+        ("GET random keys", Work::GetRandom),
+        ("SET random keys", Work::SetRandom),
+        ("90% GET, 10% SET", Work::Mixed),
+        ("GET one key", Work::GetHot),
+    ];
+    for (name, work) in works {
+        let one = measure(1, work);
+        for threads in [1, 2] {
+            let rate = if threads == 1 { one } else { measure(threads, work) };
+            let nanos = 1e9 * threads as f64 / rate;
+            println!("{name:<24}{threads:>8}{nanos:>16.1}{:>14.2}{:>8.2}", rate / 1e6, rate / one);
+        }
+    }
+}
