@@ -262,3 +262,35 @@ fn a_query_buffer_beyond_its_limit_closes_the_connection() {
 fn words_of(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
+
+#[test]
+fn idle_connections_cost_little_memory_and_no_time() {
+    const COUNT: u64 = 400;
+    let server = TestServer::start(&[]);
+    if !server.is_braid() {
+        println!("skipped: what an idle connection costs is each server's own affair");
+        return;
+    }
+    let process = server.process_id();
+    let mut first: Vec<RawClient> = (0..50).map(|_| server.connect()).collect();
+    first.iter_mut().for_each(|client| assert_eq!(client.call("PING").text(), "PONG"));
+    let before = braid_tests::process::resident_bytes(process);
+    let mut clients: Vec<RawClient> = (0..COUNT).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.call("PING").text(), "PONG"));
+    let each = braid_tests::process::resident_bytes(process).saturating_sub(before) / COUNT;
+    assert!(each <= 4096, "{each} bytes for each idle connection");
+    let used = braid_tests::process::processor_time(process);
+    std::thread::sleep(Duration::from_secs(1));
+    let spent = braid_tests::process::processor_time(process) - used;
+    assert!(spent <= Duration::from_millis(40), "{spent:?} of processor time in an idle second");
+}
+
+#[test]
+fn a_reply_beyond_the_output_limit_is_not_sent() {
+    let server = TestServer::start(&["--client-output-buffer-limit", "normal 100000 0 0"]);
+    let (mut client, mut other) = (server.connect(), server.connect());
+    assert_eq!(client.call_arguments(&[b"SET", &b"big"[..], &vec![b'v'; 200_000]]), Value::ok());
+    client.send(&words::encode(&["GET", "big"]));
+    assert_eq!(client.read_to_close().expect("the connection ends"), b"");
+    assert_eq!(other.call("STRLEN big"), Value::Integer(200_000));
+}

@@ -114,3 +114,24 @@ fn protected_mode_lets_in_only_this_machine() {
     let asked = pings(SocketAddr::from((outer, server.port()))).expect("an answer");
     assert!(asked.starts_with("NOAUTH"), "{asked}");
 }
+
+#[test]
+fn port_and_addresses_change_while_the_server_runs() {
+    let server = TestServer::start(&[]);
+    let mut client = server.connect();
+    let port = braid_tests::server::free_port();
+    let at = |last: u8, port: u16| pings(SocketAddr::from((Ipv4Addr::new(127, 0, 0, last), port)));
+    client.ok(&format!("CONFIG SET port {port}"));
+    wait_for("the new port to be served", || at(1, port).as_deref() == Some("PONG"));
+    assert_eq!(at(1, server.port()), None, "the old port is closed");
+    client.ok("CONFIG SET bind \"127.0.0.1 127.0.0.2\"");
+    wait_for("the second address to be served", || at(2, port).as_deref() == Some("PONG"));
+    assert_eq!(at(1, port).as_deref(), Some("PONG"));
+    // What cannot be listened on changes nothing.
+    let taken = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let taken_port = taken.local_addr().expect("an address").port();
+    assert!(client.call(&format!("CONFIG SET port {taken_port}")).is_error());
+    assert_eq!(client.call("CONFIG GET port").elements().expect("a pair")[1], Value::bulk(port.to_string()));
+    wait_for("the port to be served again", || at(1, port).as_deref() == Some("PONG"));
+    assert_eq!(client.call("PING").text(), "PONG", "connections stay");
+}

@@ -168,3 +168,48 @@ fn the_largest_argument_is_stored_and_returned() {
     }
     assert_eq!(client.read_bytes(2), b"\r\n");
 }
+
+#[test]
+fn arguments_around_a_big_one_may_come_late() {
+    let server = TestServer::start(&[]);
+    let mut client = server.connect();
+    let value = vec![b'v'; 50_000];
+    let mut request = encode(&[b"SET", &b"k"[..], &value, b"EX", b"1000"]);
+    request.extend(encode(&[b"MSET", &b"a"[..], &value, b"b", &value[..40_000], b"c", b"small"]));
+    request.extend(encode(&["STRLEN", "b"]));
+    // Cut behind each argument, and within line ends, so that the server has a big argument and waits for the rest.
+    let mut at = 0;
+    for (place, _) in request.iter().enumerate().filter(|(_, byte)| **byte == b'\r') {
+        client.send(&request[at..place + 1]);
+        at = place + 1;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    client.send(&request[at..]);
+    assert_eq!(client.read(), Value::ok());
+    assert_eq!(client.read(), Value::ok());
+    assert_eq!(client.read(), Value::Integer(40_000));
+    assert_eq!(client.call("TTL k"), Value::Integer(1000));
+    assert_eq!(client.call("GET c"), Value::bulk("small"));
+}
+
+#[test]
+fn a_pause_keeps_what_was_sent_meanwhile_big_arguments_too() {
+    let server = TestServer::start(&[]);
+    let (mut client, mut other) = (server.connect(), server.connect());
+    other.ok("CLIENT PAUSE 60000 WRITE");
+    let mut request = encode(&["GET", "k"]);
+    for len in [60_000, 3, 60_001] {
+        request.extend(encode(&[b"SET", &b"k"[..], &vec![b'x'; len]]));
+        request.extend(encode(&["STRLEN", "k"]));
+    }
+    client.send(&request);
+    assert_eq!(client.read(), Value::NullBulk, "a read passes");
+    client.send(&encode(&["PING"]));
+    assert_eq!(other.call("EXISTS k"), Value::Integer(0));
+    other.ok("CLIENT UNPAUSE");
+    for len in [60_000, 3, 60_001] {
+        assert_eq!(client.read(), Value::ok());
+        assert_eq!(client.read(), Value::Integer(len));
+    }
+    assert_eq!(client.read().text(), "PONG");
+}

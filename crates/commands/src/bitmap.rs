@@ -22,7 +22,7 @@ pub const COMMANDS: &[Spec] = &[
         .flags(Flags::READONLY)
         .keys(READ_ONE)
         .docs("2.6.0", "Counts the bits that are set in a string or a part of it.", "O(N)")
-        .syntax("key:key#0 [range:{start:integer end:integer [unit:(BYTE|BIT)]}]")
+        .syntax("key:key#0 [range:{start:integer end:integer [unit:(BYTE|BIT)@7.0.0]}]")
         .history(&[("7.0.0", "Option `BYTE|BIT`.")]),
     Spec::new("bitfield", Group::Bitmap, bitfield)
         .at_least(2)
@@ -60,7 +60,7 @@ pub const COMMANDS: &[Spec] = &[
         .docs("2.8.7", "Finds the first bit that is set, or clear, in a string or a part of it.", "O(N)")
         .syntax(
             "key:key#0 bit:integer \
-             [range:{start:integer [end-unit-block:{end:integer [unit:(BYTE|BIT)]}]}]",
+             [range:{start:integer [end-unit-block:{end:integer [unit:(BYTE|BIT)@7.0.0]}]}]",
         )
         .history(&[("7.0.0", "Option `BYTE|BIT`.")]),
     Spec::new("getbit", Group::Bitmap, getbit)

@@ -35,8 +35,8 @@ pub fn symmetric_arg(call: &Call, index: usize, most: i64) -> Result<i64, Comman
     Ok(value)
 }
 
-/// Position of the first and number of the elements between two indexes, both inclusive; negative ones count from the
-/// end. Indexes outside of the elements are moved to their ends.
+/// Position of the first and number of the elements between two indexes, both inclusive; negative ones
+/// count from the end. Indexes outside of the elements are moved to their ends.
 pub fn index_range(start: i64, end: i64, len: usize) -> (usize, usize) {
     let len = i64::try_from(len).unwrap_or(i64::MAX);
     let from_front = |index: i64| if index < 0 { index.saturating_add(len) } else { index };

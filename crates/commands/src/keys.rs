@@ -43,7 +43,7 @@ pub const COMMANDS: &[Spec] = &[
         .exactly(1)
         .flags(Flags::READONLY.and(Flags::FAST))
         .categories(Category::KEYSPACE)
-        .scope(Scope::Walk)
+        .scope(Scope::AllKeys)
         .docs("1.0.0", "Counts the keys of the selected database.", "O(1)")
         .tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
     Spec::new("del", Group::Generic, delete)

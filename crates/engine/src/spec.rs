@@ -297,6 +297,8 @@ pub struct Spec {
     pub subcommands: &'static [Spec],
     /// May run without its lock first (only GET's body knows how).
     pub optimistic: bool,
+    /// Not in the ACL category of its group (SORT works on three types and is in the categories of those).
+    pub ungrouped: bool,
 }
 
 impl Spec {
@@ -321,6 +323,7 @@ impl Spec {
             deprecated: None,
             subcommands: &[],
             optimistic: false,
+            ungrouped: false,
         }
     }
 
@@ -417,6 +420,12 @@ impl Spec {
         self
     }
 
+    /// See [`Spec::ungrouped`].
+    pub const fn ungrouped(mut self) -> Spec {
+        self.ungrouped = true;
+        self
+    }
+
     /// All ACL categories: those that follow from flags and group, and the extra ones.
     pub fn categories_all(&self) -> Category {
         let mut all = self.extra_categories;
@@ -445,7 +454,7 @@ impl Spec {
         }
         let by_group = match self.group {
             // A container without a body belongs to no group: its subcommands do.
-            _ if self.handler.is_none() => Category::NONE,
+            _ if self.handler.is_none() || self.ungrouped => Category::NONE,
             Group::Bitmap => Category::BITMAP,
             Group::Connection => Category::CONNECTION,
             Group::Generic => Category::KEYSPACE,

@@ -191,8 +191,8 @@ impl<'a> Entry<'a> {
     /// The entry has not been released and is not while the result lives.
     #[inline]
     pub unsafe fn from_address(address: u64) -> Entry<'a> {
-        // SAFETY: an entry's address is not null.
         Entry {
+            // SAFETY: an entry's address is not null.
             header: unsafe { NonNull::new_unchecked(address as usize as *mut Header) },
             life: PhantomData,
         }

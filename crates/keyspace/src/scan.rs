@@ -44,23 +44,6 @@ pub fn scan(
     0
 }
 
-/// Number of keys of a database that are not past their expiry. Locks only shards where something may be past it, one at a time.
-pub fn count_live(keyspace: &Keyspace, db: u32, now: i64) -> usize {
-    let mut count = 0;
-    for shard in keyspace.shards() {
-        let table = shard.table(db);
-        if table.next_expiry().is_none_or(|at| at >= now) {
-            count += table.len();
-            continue;
-        }
-        shard.lock.lock_shared();
-        // SAFETY: the shard is held.
-        count += table.len().saturating_sub(unsafe { table.count_expired(now) });
-        shard.lock.unlock_shared();
-    }
-    count
-}
-
 /// A random key of a database that is not expired; each about as likely as any other.
 pub fn random_key(keyspace: &Keyspace, context: &mut Context, db: u32, now: i64) -> Option<Vec<u8>> {
     let shards = keyspace.shard_count() as u32;

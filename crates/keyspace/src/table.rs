@@ -768,22 +768,6 @@ impl Table {
         }
     }
 
-    /// Counts entries past their expiry that are still there; looks only into segments that may have some.
-    ///
-    /// # Safety
-    /// The caller holds the shard.
-    pub unsafe fn count_expired(&self, now: i64) -> usize {
-        let mut count = 0;
-        for segment in self.segments() {
-            if segment.header().next_expiry.load(Relaxed) < now {
-                segment.for_each_slot(|_, _, word| {
-                    count += usize::from(word & EXPIRES != 0 && entry_of(word).is_expired(now));
-                });
-            }
-        }
-        count
-    }
-
     /// Collects entries past their expiry from one or more segments that may have some, stopping after about `budget` entries were
     /// looked at. Bounds of the segments walked become exact. Returns how many entries were looked at (8 buckets walked
     /// count as one more), and false if more is due.

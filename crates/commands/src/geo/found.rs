@@ -104,8 +104,8 @@ fn gather<'v>(view: &'v View<'_>, search: &Search, most: usize) -> Vec<Place<'v>
     places
 }
 
-/// Searches the places of a key, and replies with what was found or stores it. Without a search (the key or the member
-/// to start from is not there) nothing is found.
+/// Searches the places of a key, and replies with what was found or stores it. Without a search (the key or
+/// the member to start from is not there) nothing is found.
 pub fn answer(call: &mut Call, key: &[u8], search: Option<&Search>, wishes: &Wishes<'_>) -> CommandResult {
     let view = sorted_set::find(call.keyspace, key)?;
     let mut places = match (&view, search) {

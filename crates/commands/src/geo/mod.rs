@@ -1,7 +1,8 @@
 //! Commands on places: sorted sets whose scores are positions (`braid_containers::geohash`).
 //!
-//! Flow: a search reads its request (`search.rs`, `radius.rs`: the older forms), gathers the places in the shape from
-//! the few ranges of scores that hold it, sorts them and replies with them or stores them (`found.rs`).
+//! Flow: a search reads its request (`search.rs`, `radius.rs`: the older forms), gathers the places in the
+//! shape from the few ranges of scores that hold it, sorts them and replies with them or stores them
+//! (`found.rs`).
 
 mod found;
 mod place;

@@ -51,7 +51,8 @@ fn circles_and_boxes() {
         ),
         (
             "GEOSEARCH s FROMMEMBER Catania BYBOX 10 10 m WITHDIST WITHCOORD",
-            "*1\r\n*3\r\n$7\r\nCatania\r\n$6\r\n0.0000\r\n*2\r\n$20\r\n15.08726745843887329\r\n$20\r\n37.50266842333162032\r\n",
+            "*1\r\n*3\r\n$7\r\nCatania\r\n$6\r\n0.0000\r\n*2\r\n$20\r\n15.08726745843887329\r\n$20\r\n\
+             37.50266842333162032\r\n",
         ),
         ("GEOSEARCH s FROMLONLAT 15 37 BYBOX 400 400 km ASC COUNT 1 ANY", "*1\r\n$7\r\nPalermo\r\n"),
         (

@@ -1,6 +1,7 @@
 //! The expiry of single fields: HEXPIRE and its relatives, with the replies of Valkey 9.
 //!
-//! Redis 8 knows the same commands and replies alike, but words its refusals differently and takes one condition only.
+//! Redis 8 knows the same commands and replies alike, but words its refusals differently and takes one
+//! condition only.
 
 use braid_base::number;
 use braid_containers::hash::Hash;

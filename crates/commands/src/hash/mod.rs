@@ -1,10 +1,10 @@
 //! Commands on hashes: the rows of all of them, and the bodies that only read.
 //!
-//! Flow: the dispatcher holds the lock of the key's shard. What changes values is in `change.rs`, what has to do with the expiry
-//! of fields in `expiry.rs` and `get_set.rs`, random fields in `random.rs`.
+//! Flow: the dispatcher holds the lock of the key's shard. What changes values is in `change.rs`, what has
+//! to do with the expiry of fields in `expiry.rs` and `get_set.rs`, random fields in `random.rs`.
 //!
-//! Fields past their expiry are hidden from every read but HLEN and are removed by whatever writes next. A hash that
-//! becomes empty takes its key with it.
+//! Fields past their expiry are hidden from every read but HLEN and are removed by whatever writes next. A
+//! hash that becomes empty takes its key with it.
 
 mod change;
 mod expiry;
@@ -50,12 +50,14 @@ pub const COMMANDS: &[Spec] = &[
         .docs("2.0.0", "Tells whether a hash has a field.", "O(1)")
         .syntax("key:key#0 field:string"),
     expirer("hexpire", expiry::hexpire, "Lets fields of a hash expire after some seconds.").syntax(
-        "key:key#0 seconds:integer [condition:(NX|XX|GT|LT)] FIELDS fields:{numfields:integer field:string...}",
+        "key:key#0 seconds:integer [condition:(NX|XX|GT|LT)] FIELDS fields:{numfields:integer \
+         field:string...}",
     ),
-    expirer("hexpireat", expiry::hexpireat, "Lets fields of a hash expire at a Unix time in seconds.").syntax(
-        "key:key#0 unix-time-seconds:unix-time [condition:(NX|XX|GT|LT)] \
+    expirer("hexpireat", expiry::hexpireat, "Lets fields of a hash expire at a Unix time in seconds.")
+        .syntax(
+            "key:key#0 unix-time-seconds:unix-time [condition:(NX|XX|GT|LT)] \
          FIELDS fields:{numfields:integer field:string...}",
-    ),
+        ),
     expiry_reader(
         "hexpiretime",
         expiry::hexpiretime,
@@ -89,7 +91,12 @@ pub const COMMANDS: &[Spec] = &[
         .exactly(4)
         .flags(GROWS_FAST)
         .keys(CHANGE_ONE)
-        .docs("2.0.0", "Adds a number to the integer in a field of a hash; a missing field counts as 0.", "O(1)")
+        .docs(
+            "2.0.0",
+            "Adds a number to the integer in a field of a hash; a missing field counts as \
+               0.",
+            "O(1)",
+        )
         .syntax("key:key#0 field:string increment:integer"),
     Spec::new("hincrbyfloat", Group::Hash, change::hincrbyfloat)
         .exactly(4)
@@ -162,8 +169,8 @@ pub const COMMANDS: &[Spec] = &[
         .docs(
             "2.8.0",
             "Walks the fields and values of a hash, some at each call.",
-            "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor \
-             to return back to 0. N is the number of elements inside the collection.",
+            "O(1) for every call. O(N) for a complete iteration, including enough command calls for the \
+             cursor to return back to 0. N is the number of elements inside the collection.",
         )
         .syntax("key:key#0 cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [NOVALUES]")
         .tips(&["nondeterministic_output"]),
@@ -174,8 +181,8 @@ pub const COMMANDS: &[Spec] = &[
         .docs(
             "2.0.0",
             "Sets fields of a hash, which is created if there is none.",
-            "O(1) for each field/value pair added, so O(N) to add N field/value pairs when the command is called \
-             with multiple field/value pairs.",
+            "O(1) for each field/value pair added, so O(N) to add N field/value pairs when the command is \
+             called with multiple field/value pairs.",
         )
         .syntax(PAIRS)
         .history(&[("4.0.0", "Takes several `field` and `value` arguments.")]),

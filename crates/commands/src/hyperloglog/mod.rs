@@ -1,7 +1,8 @@
 //! Commands on HyperLogLogs, which are strings of a certain form (`braid_containers::hyperloglog`).
 //!
-//! Flow: a value is taken out of the keyspace, changed and put back, so that a refused change leaves no trace. Clients
-//! may have written anything into the string: every body takes what `hyperloglog::check` and its like say of it.
+//! Flow: a value is taken out of the keyspace, changed and put back, so that a refused change leaves no
+//! trace. Clients may have written anything into the string: every body takes what `hyperloglog::check` and
+//! its like say of it.
 
 #[cfg(test)]
 mod tests;

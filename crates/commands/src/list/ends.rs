@@ -1,7 +1,7 @@
 //! Adding and taking at the ends of lists.
 //!
-//! [`first_filled`] and [`take`] are what a client that waits for elements needs as well: they find the first key with a list
-//! and take from it under whatever locks the transaction holds.
+//! [`first_filled`] and [`take`] are what a client that waits for elements needs as well: they find the
+//! first key with a list and take from it under whatever locks the transaction holds.
 
 use braid_containers::list::{End, List, ListLimits};
 use braid_engine::{Call, CommandError, CommandResult};
@@ -96,8 +96,8 @@ fn pop(call: &mut Call, end: End) -> CommandResult {
     Ok(())
 }
 
-/// Takes up to `count` elements from an end of the list at a key and replies with an array of them. False, without a
-/// reply, if there is no list.
+/// Takes up to `count` elements from an end of the list at a key and replies with an array of them. False,
+/// without a reply, if there is no list.
 pub fn take(
     keyspace: &mut Txn<'_>,
     reply: &mut ReplyBuffer,
@@ -127,7 +127,8 @@ pub fn take(
     Ok(true)
 }
 
-/// The first of some keys that holds a list (which then has elements); an error if one before it holds something else.
+/// The first of some keys that holds a list (which then has elements); an error if one before it holds
+/// something else.
 pub fn first_filled(keyspace: &Txn<'_>, keys: &[&[u8]]) -> Result<Option<usize>, WrongType> {
     for (index, key) in keys.iter().enumerate() {
         match keyspace.peek(key).map(|entry| entry.value_type()) {
@@ -216,8 +217,8 @@ fn reply_moved(call: &mut Call, from: End, to: End) -> CommandResult {
     Ok(())
 }
 
-/// Takes an element from an end of one list and adds it at an end of another, which may be the same or not be there yet.
-/// Nothing if the first is not there.
+/// Takes an element from an end of one list and adds it at an end of another, which may be the same or not
+/// be there yet. Nothing if the first is not there.
 pub fn move_element(
     keyspace: &mut Txn<'_>,
     (source, from): (&[u8], End),

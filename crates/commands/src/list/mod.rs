@@ -1,7 +1,8 @@
 //! Commands on lists: the rows of all of them, and the bodies that only read.
 //!
-//! Flow: the dispatcher holds the locks of the keys that the rows name. What adds and takes at the ends is in `ends.rs`, what
-//! changes a list elsewhere in `edit.rs`. A list that becomes empty takes its key with it.
+//! Flow: the dispatcher holds the locks of the keys that the rows name. What adds and takes at the ends is
+//! in `ends.rs`, what changes a list elsewhere in `edit.rs`. A list that becomes empty takes its key with
+//! it.
 //!
 //! HOT PATH: pushing and popping one element allocates nothing but the list's own memory.
 
@@ -50,9 +51,9 @@ pub const COMMANDS: &[Spec] = &[
         .docs(
             "2.2.0",
             "Inserts an element in front of or behind another one of a list.",
-            "O(N) where N is the number of elements to traverse before seeing the value pivot. This means that \
-             inserting somewhere on the left end on the list (head) can be considered O(1) and inserting \
-             somewhere on the right end (tail) is O(N).",
+            "O(N) where N is the number of elements to traverse before seeing the value pivot. This means \
+             that inserting somewhere on the left end on the list (head) can be considered O(1) and \
+             inserting somewhere on the right end (tail) is O(N).",
         )
         .syntax("key:key#0 where:(BEFORE|AFTER) pivot:string element:string"),
     Spec::new("llen", Group::List, llen)
@@ -89,9 +90,18 @@ pub const COMMANDS: &[Spec] = &[
              elements near the head or the tail of the list, or when the MAXLEN option is provided, the \
              command may run in constant time.",
         )
-        .syntax("key:key#0 element:string [RANK rank:integer] [COUNT num-matches:integer] [MAXLEN len:integer]"),
-    pusher("lpush", ends::lpush, "1.0.0", "Adds elements at the head of a list, which is created if there is none.")
-        .history(&[("2.4.0", "Takes several `element` arguments.")]),
+        .syntax(
+            "key:key#0 element:string [RANK rank:integer] [COUNT num-matches:integer] [MAXLEN \
+                 len:integer]",
+        ),
+    pusher(
+        "lpush",
+        ends::lpush,
+        "1.0.0",
+        "Adds elements at the head of a list, which is created if \
+            there is none.",
+    )
+    .history(&[("2.4.0", "Takes several `element` arguments.")]),
     pusher("lpushx", ends::lpushx, "2.2.0", "Adds elements at the head of a list if there is one.")
         .history(&[("4.0.0", "Takes several `element` arguments.")]),
     Spec::new("lrange", Group::List, lrange)
@@ -101,8 +111,8 @@ pub const COMMANDS: &[Spec] = &[
         .docs(
             "1.0.0",
             "Returns the elements of a list between two indexes.",
-            "O(S+N) where S is the distance of start offset from HEAD for small lists, from nearest end (HEAD or \
-             TAIL) for large lists; and N is the number of elements in the specified range.",
+            "O(S+N) where S is the distance of start offset from HEAD for small lists, from nearest end \
+             (HEAD or TAIL) for large lists; and N is the number of elements in the specified range.",
         )
         .syntax(RANGE),
     Spec::new("lrem", Group::List, edit::lrem)
@@ -122,8 +132,8 @@ pub const COMMANDS: &[Spec] = &[
         .docs(
             "1.0.0",
             "Sets the element of a list at an index.",
-            "O(N) where N is the length of the list. Setting either the first or the last element of the list is \
-             O(1).",
+            "O(N) where N is the length of the list. Setting either the first or the last element of the \
+             list is O(1).",
         )
         .syntax("key:key#0 index:integer element:string"),
     Spec::new("ltrim", Group::List, edit::ltrim)
@@ -144,8 +154,14 @@ pub const COMMANDS: &[Spec] = &[
         .docs("1.2.0", "Takes the last element of one list and adds it at the head of another.", "O(1)")
         .syntax("source:key#0 destination:key#1")
         .deprecated("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments"),
-    pusher("rpush", ends::rpush, "1.0.0", "Adds elements at the tail of a list, which is created if there is none.")
-        .history(&[("2.4.0", "Takes several `element` arguments.")]),
+    pusher(
+        "rpush",
+        ends::rpush,
+        "1.0.0",
+        "Adds elements at the tail of a list, which is created if \
+            there is none.",
+    )
+    .history(&[("2.4.0", "Takes several `element` arguments.")]),
     pusher("rpushx", ends::rpushx, "2.2.0", "Adds elements at the tail of a list if there is one.")
         .history(&[("4.0.0", "Takes several `element` arguments.")]),
 ];
@@ -247,8 +263,8 @@ impl Search {
                 let rank = symmetric_arg(call, index + 1, i64::MAX)?;
                 if rank == 0 {
                     return Err(CommandError::text(
-                        "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or \
-                         use negative to start from the end of the list",
+                        "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second \
+                         ... or use negative to start from the end of the list",
                     ));
                 }
                 (search.rank, search.backwards) = (rank.unsigned_abs(), rank < 0);

@@ -1,6 +1,7 @@
 //! Intersection, union and difference of several sets, as replies or stored under a key.
 //!
-//! A stored result takes the form it takes in Redis, which follows from the order in which members come together.
+//! A stored result takes the form it takes in Redis, which follows from the order in which members come
+//! together.
 
 use braid_containers::listpack::Listpack;
 use braid_containers::set::{self, Set, SetLimits};
@@ -147,8 +148,8 @@ fn difference(sets: &[&Set], now: i64, limits: &SetLimits) -> Set {
     let mut result = Set::default();
     let Some((first, others)) = sets.split_first() else { return result };
     let mut text = itoa::Buffer::new();
-    // Asking every set for every member, or taking every other set's members away: Redis reckons like this, and the form of the
-    // result shows which way it went.
+    // Asking every set for every member, or taking every other set's members away: Redis reckons like this,
+    // and the form of the result shows which way it went.
     let asking = first.len().saturating_mul(sets.len()) / 2;
     let taking: usize = sets.iter().map(|set| set.len()).sum();
     if asking <= taking || others.iter().any(|other| std::ptr::eq(*other, *first)) {

@@ -1,7 +1,8 @@
 //! Commands on sets: the rows of all of them, and the bodies that read one set.
 //!
-//! Flow: the dispatcher holds the locks of the keys that the rows name. What changes a set is in `change.rs`, random members in
-//! `random.rs`, the algebra of several sets in `combine.rs`. A set that becomes empty takes its key with it.
+//! Flow: the dispatcher holds the locks of the keys that the rows name. What changes a set is in
+//! `change.rs`, random members in `random.rs`, the algebra of several sets in `combine.rs`. A set that
+//! becomes empty takes its key with it.
 
 mod change;
 mod combine;
@@ -60,7 +61,12 @@ pub const COMMANDS: &[Spec] = &[
         .docs("1.0.0", "Returns the number of members of a set.", "O(1)")
         .syntax("key:key#0"),
     combiner("sdiff", combine::sdiff, "Returns the members of a set that others do not have.", TOTAL_COST),
-    storer("sdiffstore", combine::sdiffstore, "Stores the members of a set that others do not have.", TOTAL_COST),
+    storer(
+        "sdiffstore",
+        combine::sdiffstore,
+        "Stores the members of a set that others do not have.",
+        TOTAL_COST,
+    ),
     combiner("sinter", combine::sinter, "Returns the members that several sets have all.", INTERSECTION_COST),
     Spec::new("sintercard", Group::Set, combine::sintercard)
         .at_least(3)
@@ -123,7 +129,8 @@ pub const COMMANDS: &[Spec] = &[
         .docs(
             "1.0.0",
             "Returns members of a set chosen at random.",
-            "Without the count argument O(1), otherwise O(N) where N is the absolute value of the passed count.",
+            "Without the count argument O(1), otherwise O(N) where N is the absolute value of the \
+             passed count.",
         )
         .syntax("key:key#0 [count:integer@2.6.0]")
         .history(&[("2.6.0", "New argument `count`.")])
@@ -142,13 +149,18 @@ pub const COMMANDS: &[Spec] = &[
         .docs(
             "2.8.0",
             "Walks the members of a set, some at each call.",
-            "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor \
-             to return back to 0. N is the number of elements inside the collection.",
+            "O(1) for every call. O(N) for a complete iteration, including enough command calls for the \
+             cursor to return back to 0. N is the number of elements inside the collection.",
         )
         .syntax("key:key#0 cursor:integer [MATCH pattern:pattern] [COUNT count:integer]")
         .tips(RANDOM),
     combiner("sunion", combine::sunion, "Returns the members that any of several sets has.", TOTAL_COST),
-    storer("sunionstore", combine::sunionstore, "Stores the members that any of several sets has.", TOTAL_COST),
+    storer(
+        "sunionstore",
+        combine::sunionstore,
+        "Stores the members that any of several sets has.",
+        TOTAL_COST,
+    ),
 ];
 
 const fn combiner(name: &'static str, handler: Handler, summary: &'static str, cost: &'static str) -> Spec {

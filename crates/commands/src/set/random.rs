@@ -51,8 +51,8 @@ pub(super) fn spop(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Replies with all members but `left` of them, which become the set. That is less work than taking most of a large set out one
-/// by one, and gives the set a small form again, as in Redis.
+/// Replies with all members but `left` of them, which become the set. That is less work than taking most of
+/// a large set out one by one, and gives the set a small form again, as in Redis.
 fn keep_few(
     set: &mut Set,
     left: usize,

@@ -1,8 +1,9 @@
 //! SORT and SORT_RO.
 //!
-//! Flow: the elements of a list, set or sorted set are copied out, given what they are sorted by (themselves, or the values of keys
-//! that a pattern makes of them), sorted, cut, and replied or stored as a list. Patterns reach keys that nobody can tell before
-//! the elements are read; therefore SORT_RO holds all keys, and SORT, which may write, stops the world.
+//! Flow: the elements of a list, set or sorted set are copied out, given what they are sorted by
+//! (themselves, or the values of keys that a pattern makes of them), sorted, cut, and replied or stored as
+//! a list. Patterns reach keys that nobody can tell before the elements are read; therefore SORT_RO holds
+//! all keys, and SORT, which may write, stops the world.
 
 mod options;
 #[cfg(test)]
@@ -26,16 +27,16 @@ const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const SOURCE: KeySpec = KeySpec::at(1, READ);
 const PATTERNS: KeySpec = unknown(
     READ,
-    "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key \
-     we sort",
+    "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content \
+     of the key we sort",
 );
 const DESTINATION: KeySpec = unknown(
     KeyFlags::OW.and(KeyFlags::UPDATE),
-    "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument \
-     array",
+    "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the \
+     argument array",
 );
-const COST: &str = "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of \
-                    returned elements. When the elements are not sorted, complexity is O(N).";
+const COST: &str = "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the \
+                    number of returned elements. When the elements are not sorted, complexity is O(N).";
 
 const CATEGORIES: Category =
     Category::SET.and(Category::SORTEDSET).and(Category::LIST).and(Category::DANGEROUS);
@@ -46,6 +47,7 @@ pub const COMMANDS: &[Spec] = &[
         .at_least(2)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS))
         .categories(CATEGORIES)
+        .ungrouped()
         .keys(&[SOURCE, PATTERNS, DESTINATION])
         .find_keys(find_keys)
         .scope(Scope::World)
@@ -59,6 +61,7 @@ pub const COMMANDS: &[Spec] = &[
         .at_least(2)
         .flags(Flags::READONLY.and(Flags::MOVABLE_KEYS))
         .categories(CATEGORIES)
+        .ungrouped()
         .keys(&[SOURCE, PATTERNS])
         .find_keys(find_source)
         .scope(Scope::AllKeys)
@@ -126,7 +129,8 @@ fn run(call: &mut Call, may_store: bool) -> CommandResult {
     let range = options.range(items.len());
     if !options.unsorted {
         prepare(call.keyspace, &mut items, &options)?;
-        items.sort_unstable_by(|one, other| options.direct(compare(one, other, &options)));
+        // Stable, as what BY leads to may be the same for several.
+        items.sort_by(|one, other| options.direct(compare(one, other, &options)));
     }
     let items = items.get(range).unwrap_or_default();
     let columns = options.get.len().max(1);
@@ -234,7 +238,8 @@ fn prepare(keyspace: &Txn<'_>, items: &mut [Item], options: &Options<'_>) -> Com
     }
 }
 
-/// A text as a number, as C's `strtod` reads it: leading white space and the empty text pass, what is out of range does not.
+/// A text as a number, as C's `strtod` reads it: leading white space and the empty text pass, what is out
+/// of range does not.
 fn score_of(text: &[u8]) -> Option<f64> {
     let score = parse_f64_bound(text)?;
     let suspect = score.is_infinite() || score == 0.0;
@@ -245,7 +250,8 @@ fn score_of(text: &[u8]) -> Option<f64> {
     Some(score)
 }
 
-/// Ascending order. Equal scores (which are never NaN) are told apart by their elements, so that the result is always the same.
+/// Ascending order. Equal scores (which are never NaN) are told apart by their elements, so that the result
+/// is always the same.
 fn compare(one: &Item, other: &Item, options: &Options<'_>) -> Ordering {
     if !options.alphabetical {
         let by_score = one.score.partial_cmp(&other.score).unwrap_or(Ordering::Equal);
@@ -253,8 +259,20 @@ fn compare(one: &Item, other: &Item, options: &Options<'_>) -> Ordering {
     }
     match options.by {
         // No value comes before any value.
-        Some(_) => one.by.cmp(&other.by),
-        None => one.text.cmp(&other.text),
+        Some(_) => match (&one.by, &other.by) {
+            (Some(one), Some(other)) => text_to_compare(one, options).cmp(text_to_compare(other, options)),
+            (one, other) => one.is_some().cmp(&other.is_some()),
+        },
+        None => text_to_compare(&one.text, options).cmp(text_to_compare(&other.text, options)),
+    }
+}
+
+/// What of a text counts: stock servers compare whole texts when the result is stored, else as C strings,
+/// which end at the first NUL.
+fn text_to_compare<'a>(text: &'a [u8], options: &Options<'_>) -> &'a [u8] {
+    match options.store {
+        Some(_) => text,
+        None => text.split(|&byte| byte == 0).next().unwrap_or_default(),
     }
 }
 

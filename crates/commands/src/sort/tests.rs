@@ -59,6 +59,20 @@ fn by_and_get() {
     ]);
 }
 
+/// Of elements that compare equal the first stays first, and texts end at the first NUL unless they are
+/// stored.
+#[test]
+fn what_counts_of_texts() {
+    check(&[
+        ("RPUSH l \"a\\x00z\" b a \"a\\x00c\"", ":4\r\n"),
+        ("SORT l ALPHA", &array(&["a\0z", "a", "a\0c", "b"])),
+        ("SORT l ALPHA DESC", &array(&["b", "a\0z", "a", "a\0c"])),
+        ("SORT l ALPHA STORE d", ":4\r\n"),
+        ("LRANGE d 0 -1", &array(&["a", "a\0c", "a\0z", "b"])),
+        ("SORT l BY none* ALPHA DESC", &array(&["a\0z", "b", "a", "a\0c"])),
+    ]);
+}
+
 #[test]
 fn other_types_and_storing() {
     let mut tester = Tester::new();

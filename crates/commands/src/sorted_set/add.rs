@@ -20,7 +20,8 @@ pub(crate) struct Put {
 
 const NOT_A_NUMBER: &str = "ERR resulting score is not a number (NaN)";
 
-/// Stores members in the sorted set at a key, which is created unless the rule is to change existing members only.
+/// Stores members in the sorted set at a key, which is created unless the rule is to change existing members
+/// only.
 pub(crate) fn put(
     call: &mut Call,
     key: &[u8],

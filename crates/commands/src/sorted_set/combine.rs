@@ -67,11 +67,14 @@ impl MemberSource for Source<'_> {
 
 type Sources<'a> = SmallVec<[Source<'a>; 4]>;
 
+/// Arguments.
+type Words<'s, 'a> = &'s [&'a [u8]];
+
 /// Reads the number of keys at `args[0]` and splits what follows into keys and options.
 fn split_keys<'s, 'a>(
     call: &Call,
     args: &'s [&'a [u8]],
-) -> Result<(&'s [&'a [u8]], &'s [&'a [u8]]), CommandError> {
+) -> Result<(Words<'s, 'a>, Words<'s, 'a>), CommandError> {
     let count = number::parse_i64(args[0]).ok_or(CommandError::NotAnInteger)?;
     if count < 1 {
         return Err(CommandError::text(format!(

@@ -1,8 +1,8 @@
 //! Commands on sorted sets.
 //!
-//! Flow: the dispatcher holds the locks of the keys. Reads go through [`find`], whose view hides members that have
-//! expired; changes go through [`change`] (or `add.rs`), which removes those first, deletes the key when nothing is
-//! left and tells watchers. Ranges of any kind become ranges of ranks (`range.rs`).
+//! Flow: the dispatcher holds the locks of the keys. Reads go through [`find`], whose view hides members that
+//! have expired; changes go through [`change`] (or `add.rs`), which removes those first, deletes the key when
+//! nothing is left and tells watchers. Ranges of any kind become ranges of ranks (`range.rs`).
 //!
 //! What must never happen: a key that holds an empty sorted set.
 
@@ -40,8 +40,9 @@ pub(crate) fn find<'s>(keyspace: &'s Txn<'_>, key: &[u8]) -> Result<Option<View<
     Ok(set.map(|set| set.view(keyspace.now())).filter(|view| !view.is_empty()))
 }
 
-/// Changes the sorted set at a key, if there is one. `work` is given it without expired members (perhaps empty) and
-/// says, beside its result, whether it changed anything. The key is deleted when no member is left.
+/// Changes the sorted set at a key, if there is one. `work` is given it without expired members (perhaps
+/// empty) and says, beside its result, whether it changed anything. The key is deleted when no member is
+/// left.
 fn change<R>(
     keyspace: &mut Txn<'_>,
     key: &[u8],
@@ -59,7 +60,8 @@ fn change<R>(
     Ok(Some(result))
 }
 
-/// Puts a sorted set made by a command at a key, or deletes the key if the set is empty; the number of members.
+/// Puts a sorted set made by a command at a key, or deletes the key if the set is empty; the number of
+/// members.
 pub(crate) fn store(keyspace: &mut Txn<'_>, key: &[u8], set: SortedSet) -> usize {
     let len = set.len();
     if len == 0 {

@@ -51,8 +51,8 @@ impl<'a> Selector<'a> {
         }
     }
 
-    /// The ranks that are meant, in ascending order also if the range is `reverse` (then ranks are counted from the
-    /// highest score).
+    /// The ranks that are meant, in ascending order also if the range is `reverse` (then ranks are counted
+    /// from the highest score).
     pub fn ranks(&self, view: &View<'_>, reverse: bool) -> Range<usize> {
         match self {
             Selector::Scores(range) => view.ranks_by_score(range),
@@ -80,8 +80,8 @@ impl<'a> Selector<'a> {
 /// Longer sets of different scores are not walked.
 const WALKED_MAX: usize = 128;
 
-/// A range of members in a set whose scores differ means nothing; this is what stock servers make of it in a packed
-/// list, from which end they begin deciding.
+/// A range of members in a set whose scores differ means nothing; this is what stock servers make of it in a
+/// packed list, from which end they begin deciding.
 fn walk(view: &View<'_>, range: &LexRange<'_>, reverse: bool) -> Range<usize> {
     let mut buffer = itoa::Buffer::new();
     // Whether each member lies above the lower and below the upper end.
@@ -153,8 +153,8 @@ struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// Reads what stands behind the key: two ends, then options. What `kind` and `reverse` already say cannot be said
-    /// again.
+    /// Reads what stands behind the key: two ends, then options. What `kind` and `reverse` already say cannot
+    /// be said again.
     fn parse(
         args: &[&'a [u8]],
         kind: Option<Kind>,

@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 use super::{any_id, no_group_in, strict_id};
 
 /// The refusal of subcommands for a key that is not there.
-const NO_KEY: &str = "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the \
+const NO_KEY: &str = "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may \
+ want to use the \
                       MKSTREAM option to create an empty stream automatically.";
 
 /// The options of CREATE and SETID: MKSTREAM, and how many entries the group has read, if that was given.

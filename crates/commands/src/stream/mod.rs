@@ -1,8 +1,8 @@
 //! Commands on streams and their consumer groups.
 //!
-//! Flow: the dispatcher holds the locks of the keys. A stream is its entries (the log) and its groups; what a body
-//! changes it changes in place and then tells watchers with `Txn::changed`. Unlike other collections an empty stream
-//! stays: its last ID and its groups matter.
+//! Flow: the dispatcher holds the locks of the keys. A stream is its entries (the log) and its groups; what a
+//! body changes it changes in place and then tells watchers with `Txn::changed`. Unlike other collections an
+//! empty stream stays: its last ID and its groups matter.
 
 mod add;
 mod group;

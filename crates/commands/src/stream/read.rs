@@ -77,7 +77,8 @@ impl<'a> Options<'a> {
                     if !after.len().is_multiple_of(2) {
                         let symbol = if is_group { '>' } else { '$' };
                         return Err(CommandError::text(format!(
-                            "ERR Unbalanced '{}' list of streams: for each stream key an ID or '{symbol}' must be \
+                            "ERR Unbalanced '{}' list of streams: for each stream key an ID or '{symbol}' \
+                             must be \
                              specified.",
                             call.command.full_name
                         )));
@@ -158,7 +159,8 @@ pub fn xread(call: &mut Call) -> CommandResult {
             b"$" => stream.map_or(StreamId::MIN, |stream| stream.log().last_id()),
             b">" => {
                 return Err(CommandError::text(
-                    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> \
+                    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> \
+                     <consumer> \
                      option.",
                 ));
             }
@@ -207,9 +209,9 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
         wanted.push(match *id {
             b"$" => {
                 return Err(CommandError::text(
-                    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this \
-                     consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just \
-                     return an empty result set.",
+                    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the \
+                     history of this consumer by specifying a proper ID, or use the > ID to get new \
+                     messages. The $ ID would just return an empty result set.",
                 ));
             }
             b">" => Wanted::New,

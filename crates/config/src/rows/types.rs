@@ -23,7 +23,7 @@ super::directives! {
             .aliases(&["list-max-ziplist-size"]);
 
     /// Blocks at each end of a list that stay uncompressed; 0 compresses none.
-    list_compress_depth: u32 => integer("list-compress-depth", || 0, 0, INT_MAX, Unit::Plain).no_effect_yet();
+    list_compress_depth: u32 => integer("list-compress-depth", || 0, 0, INT_MAX, Unit::Plain);
 
     /// Most members of a set of integers in compact form.
     set_max_intset_entries: usize => integer("set-max-intset-entries", || 512, 0, LONG_MAX, Unit::Plain);
