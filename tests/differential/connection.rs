@@ -16,13 +16,8 @@ AUTH {value} [{value}]
 CLIENT SETNAME ({field} | {value})
 2x CLIENT GETNAME
 CLIENT ID
-CLIENT (INFO | LIST)
-CLIENT LIST TYPE (normal | master | replica | pubsub | nosuch)
-CLIENT LIST ID {positive}
-CLIENT (NO-EVICT | NO-TOUCH) (on | off | maybe)
-CLIENT TRACKINGINFO
-CLIENT GETREDIR
-CLIENT CACHING (yes | no | maybe)
+CLIENT INFO
+CLIENT NO-EVICT (on | off | maybe)
 CLIENT UNPAUSE
 CLIENT UNBLOCK {int} [TIMEOUT | ERROR | nosuch]
 CLIENT KILL (ID 999999999 | 1.2.3.4:5 | TYPE nosuch | ADDR | USER nosuch | SKIPME maybe)
@@ -31,11 +26,4 @@ CLIENT HELP
 CLIENT nosuch
 CLIENT
 RESET
-READONLY
-READWRITE
-ASKING
-PUBLISH {channel} {value}
-PUBSUB CHANNELS [{pattern}]
-PUBSUB NUMSUB {channel}
-PUBSUB NUMPAT
 ";

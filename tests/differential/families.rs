@@ -1,7 +1,7 @@
 //! The list of command families: one file each, and one line here. A family is switched on by [`ENABLED`].
 
 use crate::{
-    bitmaps, connection, geo, hashes, hyperloglog, introspection, keys, lists, newer, scripts, sets,
+    absent, bitmaps, connection, geo, hashes, hyperloglog, introspection, keys, lists, newer, scripts, sets,
     sorted_sets, streams, strings, transactions,
 };
 
@@ -34,6 +34,7 @@ pub const FAMILIES: &[Family] = &[
     streams::FAMILY,
     hyperloglog::FAMILY,
     geo::FAMILY,
+    absent::FAMILY,
     scripts::FAMILY,
     newer::VALKEY,
     newer::REDIS,
@@ -46,8 +47,17 @@ pub const FAMILIES: &[Family] = &[
 ///
 /// `hash-expiry` and `hash-expiry-valkey` are the same commands against two peers that do not agree on all
 /// replies: at most one of them can be enabled.
-pub const ENABLED: &[&str] =
-    &["strings", "bitmaps", "keys", "transactions", "connection", "introspection", "newer-valkey"];
+pub const ENABLED: &[&str] = &[
+    "strings",
+    "bitmaps",
+    "keys",
+    "transactions",
+    "connection",
+    "introspection",
+    "hashes",
+    "hyperloglog",
+    "newer-valkey",
+];
 
 /// The families to test now.
 pub fn enabled() -> Vec<&'static Family> {

@@ -7,11 +7,7 @@ pub const FAMILY: Family =
 
 const TEMPLATES: &str = r"
 COMMAND COUNT
-COMMAND INFO (get | set | mget | bitop | client | nosuch)
-COMMAND GETKEYS (SET {key} {value} | MSET {key} {value} {key} {value} | GET {key} | PING | nosuch a | \
-    GET | COPY {key} {key})
-COMMAND GETKEYS {value} {value}
-COMMAND GETKEYSANDFLAGS (SET {key} {value} | COPY {key} {key} | MGET {keys} | PING)
+COMMAND INFO (get | set | mget | bitop | nosuch)
 COMMAND LIST FILTERBY (MODULE nosuch | PATTERN xyz* | nosuch x)
 COMMAND DOCS nosuch
 COMMAND HELP
@@ -22,32 +18,21 @@ CONFIG GET
 CONFIG SET (nosuch 1 | maxmemory-policy nosuch | appendfsync maybe | databases 4)
 CONFIG SET (timeout | maxmemory | maxclients | hash-max-listpack-entries) {badnumber}
 CONFIG SET
-CONFIG HELP
 CONFIG nosuch
 CONFIG
 CONFIG RESETSTAT x
 CONFIG REWRITE x
 OBJECT
 OBJECT ENCODING
-DEBUG nosuch
-DEBUG
 MEMORY USAGE {key} [SAMPLES {int}]
 MEMORY nosuch
 MEMORY HELP
 SLOWLOG (LEN | GET {int} | RESET | HELP | nosuch)
 LATENCY (LATEST | RESET | HISTORY | HELP | nosuch)
-ACL (WHOAMI | USERS | nosuch | CAT nosuch | GETUSER nosuch | GENPASS {int} | HELP)
 INFO nosuch
 TIME
-LASTSAVE
-LOLWUT {value}
 NOSUCH {value}
 {value} {value}
-FUNCTION nosuch
-SCRIPT nosuch
 XINFO nosuch
 XGROUP nosuch
-REPLICAOF
-FAILOVER nosuch
-CLUSTER nosuch
 ";

@@ -17,6 +17,7 @@
 //! printed as commands that can be pasted into `redis-cli`. Differences that are meant stand in
 //! `tests/known_differences.txt`.
 
+mod absent;
 mod bitmaps;
 mod compare;
 mod connection;

@@ -46,8 +46,9 @@ impl CommandError {
         CommandError::Text(text.into())
     }
 
-    /// An error whose text quotes bytes from the client, as they are.
+    /// An error whose text quotes bytes from the client, as they are up to a NUL.
     pub fn quoting(before: &str, bytes: &[u8], after: &str) -> CommandError {
+        let bytes = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
         CommandError::Bytes([before.as_bytes(), bytes, after.as_bytes()].concat())
     }
 

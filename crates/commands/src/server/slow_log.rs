@@ -41,9 +41,10 @@ fn get(call: &mut Call) -> CommandResult {
         2 => COUNT_DEFAULT,
         3 => {
             let wrong = CommandError::text("ERR count should be greater than or equal to -1");
-            match braid_base::number::parse_i64(call.args[2]).ok_or(CommandError::NotAnInteger)? {
-                -1 => usize::MAX,
-                count => usize::try_from(count).map_err(|_| wrong)?,
+            match braid_base::number::parse_i64(call.args[2]) {
+                Some(-1) => usize::MAX,
+                Some(count) => usize::try_from(count).map_err(|_| wrong)?,
+                None => return Err(wrong),
             }
         }
         _ => return Err(call.unknown_subcommand()),
