@@ -15,7 +15,7 @@ super::directives! {
     daemonize: bool => switch("daemonize", false).immutable();
 
     /// Tell a supervisor that the server is ready: systemd, upstart, auto (look at the environment) or no.
-    supervised: Supervised => choice("supervised", Supervised::No.raw(), Supervised::WORDS).immutable();
+    supervised: Supervised => choice("supervised", Supervised::No.raw(), Supervised::WORDS).immutable().no_effect_yet();
 
     /// File that holds the process number while the server runs.
     pidfile: text => optional_text("pidfile").immutable();
@@ -85,10 +85,10 @@ super::directives! {
     dynamic_hz: bool => switch("dynamic-hz", true).no_effect_yet();
 
     /// What SIGINT does: default, or any of save, nosave, now, force.
-    shutdown_on_sigint: ShutdownFlags => flags("shutdown-on-sigint", 0, ShutdownFlags::WORDS);
+    shutdown_on_sigint: ShutdownFlags => flags("shutdown-on-sigint", 0, ShutdownFlags::WORDS).no_effect_yet();
 
     /// What SIGTERM does: default, or any of save, nosave, now, force.
-    shutdown_on_sigterm: ShutdownFlags => flags("shutdown-on-sigterm", 0, ShutdownFlags::WORDS);
+    shutdown_on_sigterm: ShutdownFlags => flags("shutdown-on-sigterm", 0, ShutdownFlags::WORDS).no_effect_yet();
 
     /// Seconds that a shutdown waits for replicas to catch up.
     shutdown_timeout_seconds: u32 =>

@@ -25,7 +25,7 @@ super::directives! {
     /// Milliseconds after which a running script is reported as busy and can be killed; 0 never reports it.
     busy_reply_threshold_milliseconds: u64 =>
         integer("busy-reply-threshold", || 5000, 0, LONG_MAX, Unit::Milliseconds)
-            .aliases(&["lua-time-limit"]);
+            .aliases(&["lua-time-limit"]).no_effect_yet();
 
     /// Keys that clients with tracking may have remembered in all; 0 means no limit.
     tracking_table_max_keys: usize =>

@@ -45,16 +45,16 @@ super::directives! {
     activerehashing: bool => switch("activerehashing", true).no_effect_yet();
 
     /// Free evicted values in the background.
-    lazyfree_lazy_eviction: bool => switch("lazyfree-lazy-eviction", false);
+    lazyfree_lazy_eviction: bool => switch("lazyfree-lazy-eviction", false).no_effect_yet();
 
     /// Free expired values in the background.
-    lazyfree_lazy_expire: bool => switch("lazyfree-lazy-expire", false);
+    lazyfree_lazy_expire: bool => switch("lazyfree-lazy-expire", false).no_effect_yet();
 
     /// Free overwritten values in the background.
-    lazyfree_lazy_server_del: bool => switch("lazyfree-lazy-server-del", false);
+    lazyfree_lazy_server_del: bool => switch("lazyfree-lazy-server-del", false).no_effect_yet();
 
     /// Let DEL free in the background, as UNLINK does.
-    lazyfree_lazy_user_del: bool => switch("lazyfree-lazy-user-del", false);
+    lazyfree_lazy_user_del: bool => switch("lazyfree-lazy-user-del", false).no_effect_yet();
 
     /// Let FLUSHDB, FLUSHALL and SCRIPT FLUSH free in the background unless they say otherwise.
     lazyfree_lazy_user_flush: bool => switch("lazyfree-lazy-user-flush", false);

@@ -46,7 +46,7 @@ super::directives! {
 
     /// Connections accepted in one turn of an event loop.
     max_new_connections_per_cycle: u32 =>
-        integer("max-new-connections-per-cycle", || 10, 1, 1000, Unit::Plain);
+        integer("max-new-connections-per-cycle", || 10, 1, 1000, Unit::Plain).no_effect_yet();
 
     /// TLS connections accepted in one turn of an event loop; their handshakes are costly.
     max_new_tls_connections_per_cycle: u32 =>

@@ -45,7 +45,7 @@ super::directives! {
     /// Events that are published, by letters: K and E for the two kinds of channel, then classes: g generic,
     /// $ strings, l lists, s sets, h hashes, z sorted sets, x expired, e evicted, t streams, d modules, m
     /// missed keys, n new keys, A for all but m and n. Empty publishes nothing.
-    notify_keyspace_events: special => special("notify-keyspace-events", Special::NotifyKeyspaceEvents);
+    notify_keyspace_events: special => special("notify-keyspace-events", Special::NotifyKeyspaceEvents).no_effect_yet();
 }
 
 /// Position of `notify-keyspace-events`.

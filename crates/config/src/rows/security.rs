@@ -31,7 +31,7 @@ super::directives! {
 
     /// Who may use MODULE: no, yes, or local connections only.
     enable_module_command: ProtectedAction =>
-        choice("enable-module-command", ProtectedAction::No.raw(), ProtectedAction::WORDS).immutable();
+        choice("enable-module-command", ProtectedAction::No.raw(), ProtectedAction::WORDS).immutable().no_effect_yet();
 
     /// Check dumped values deeply before they are taken: no, yes, or only those that clients send.
     sanitize_dump_payload: SanitizeDumpPayload =>

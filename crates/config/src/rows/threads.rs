@@ -21,7 +21,7 @@ super::directives! {
         choice("threading-model", ThreadingModel::Parallel.raw(), ThreadingModel::WORDS).immutable();
 
     /// In the model `fanout`: read and parse on the threads too, not only write.
-    io_threads_do_reads: bool => switch("io-threads-do-reads", false).immutable();
+    io_threads_do_reads: bool => switch("io-threads-do-reads", false).immutable().no_effect_yet();
 
     /// Number of parts of the keyspace, each with a lock of its own; a power of two.
     shards: usize =>
@@ -29,11 +29,11 @@ super::directives! {
 
     /// Let scripts reach keys that they did not declare, as stock servers do. Such a script stops all other
     /// threads while it runs; with `no`, scripts lock their declared keys and run in parallel.
-    script_undeclared_keys: bool => switch("script-undeclared-keys", true);
+    script_undeclared_keys: bool => switch("script-undeclared-keys", true).no_effect_yet();
 
     /// Keys of a batch of commands that are fetched into the processor's cache together; 0 fetches none
     /// ahead.
-    prefetch_batch_max_size: usize => integer("prefetch-batch-max-size", || 16, 0, 128, Unit::Plain);
+    prefetch_batch_max_size: usize => integer("prefetch-batch-max-size", || 16, 0, 128, Unit::Plain).no_effect_yet();
 
     /// Events for each thread before it is used at all.
     events_per_io_thread: u32 =>
