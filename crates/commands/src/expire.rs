@@ -69,7 +69,7 @@ const fn getter(name: &'static str, handler: braid_engine::spec::Handler) -> Spe
 
 /// When a new expiry takes effect, by what the present one is.
 #[derive(Default)]
-struct Condition {
+pub(crate) struct Condition {
     none_yet: bool,
     some_yet: bool,
     later: bool,
@@ -77,7 +77,8 @@ struct Condition {
 }
 
 impl Condition {
-    fn parse(options: &[&[u8]]) -> Result<Condition, CommandError> {
+    /// Reads the options; whether they go together is another question.
+    pub(crate) fn parse(options: &[&[u8]]) -> Result<Condition, CommandError> {
         let mut condition = Condition::default();
         for option in options {
             let flag = match option.to_ascii_lowercase().as_slice() {
@@ -89,18 +90,24 @@ impl Condition {
             };
             *flag = true;
         }
-        let text = if condition.none_yet && (condition.some_yet || condition.later || condition.earlier) {
-            "ERR NX and XX, GT or LT options at the same time are not compatible"
-        } else if condition.later && condition.earlier {
-            "ERR GT and LT options at the same time are not compatible"
-        } else {
-            return Ok(condition);
-        };
-        Err(CommandError::text(text))
+        Ok(condition)
+    }
+
+    /// Refuses options that exclude each other.
+    pub(crate) fn check(&self) -> CommandResult {
+        if self.none_yet && (self.some_yet || self.later || self.earlier) {
+            return Err(CommandError::text(
+                "ERR NX and XX, GT or LT options at the same time are not compatible",
+            ));
+        }
+        if self.later && self.earlier {
+            return Err(CommandError::text("ERR GT and LT options at the same time are not compatible"));
+        }
+        Ok(())
     }
 
     /// No expiry counts as one in the infinite future.
-    fn allows(&self, present: Option<i64>, new: i64) -> bool {
+    pub(crate) fn allows(&self, present: Option<i64>, new: i64) -> bool {
         match present {
             None => !self.some_yet && !self.later,
             Some(present) => {
@@ -132,6 +139,7 @@ fn pexpireat(call: &mut Call) -> CommandResult {
 fn set_expiry(call: &mut Call, base: i64, unit_ms: i64) -> CommandResult {
     let key = call.args[1];
     let condition = Condition::parse(&call.args[3..])?;
+    condition.check()?;
     let given = call.integer_arg(2)?;
     let at = given
         .checked_mul(unit_ms)

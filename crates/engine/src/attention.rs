@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub const PAUSED: u32 = 1;
 /// There is a memory limit.
 pub const MEMORY_LIMIT: u32 = 2;
-/// The server is shutting down.
-pub const SHUTTING_DOWN: u32 = 4;
 
 /// The word.
 #[derive(Default)]

@@ -23,8 +23,6 @@ pub struct Call<'a, 't> {
     /// The keys, under their locks.
     pub keyspace: &'a mut Txn<'t>,
     pub reply: &'a mut ReplyBuffer,
-    /// Set by a body that has not replied because its client is to wait.
-    pub postponed: bool,
 }
 
 impl<'a> Call<'a, '_> {

@@ -451,7 +451,7 @@ fn body(
     }
     let mark = reply.mark();
     let handler = command.spec.handler.expect("containers are resolved to their subcommands");
-    let mut call = Call { engine, command, session, args, blobs, keyspace, reply, postponed: false };
+    let mut call = Call { engine, command, session, args, blobs, keyspace, reply };
     let result = handler(&mut call);
     if let Err(error) = result {
         // Whatever a body had written before it found the error is void.

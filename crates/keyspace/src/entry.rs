@@ -385,14 +385,6 @@ impl<'a> Entry<'a> {
         is_blob.then(|| unsafe { &mut *self.payload().cast::<Blob>() })
     }
 
-    /// Swaps a blob or object out of the entry for another of the same kind.
-    ///
-    /// # Safety
-    /// The caller holds the shard exclusively.
-    pub unsafe fn payload_word(self) -> *mut *mut u8 {
-        self.payload().cast()
-    }
-
     /// The embedded string, short form of [`Entry::value`] for hot paths: payload pointer words, length.
     #[inline]
     pub fn embedded_len(self) -> Option<usize> {
@@ -512,14 +504,6 @@ impl<'a> Entry<'a> {
     pub unsafe fn release_shell(self) {
         // SAFETY: the caller's.
         unsafe { dealloc(self.header.as_ptr().cast(), self.layout()) };
-    }
-
-    /// How much work releasing the value is, in allocations (roughly).
-    pub fn release_effort(self) -> usize {
-        match self.value() {
-            ValueRef::Object(object) => object.release_effort(),
-            _ => 1,
-        }
     }
 
     /// Bytes that the key and value take, all allocations included.

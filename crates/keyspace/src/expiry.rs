@@ -55,7 +55,6 @@ pub fn expire_due(
             pass.complete &= complete;
         }
     }
-    keyspace.swept_at.store(now, Relaxed);
     pass
 }
 

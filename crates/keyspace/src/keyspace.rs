@@ -1,7 +1,7 @@
 //! The keyspace itself: shards with their locks and tables, and the operations that need all of them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use braid_base::Padded;
 use braid_base::gate::{Gate, World};
@@ -80,8 +80,6 @@ pub struct Keyspace {
     pub dirty_baseline: AtomicU64,
     /// Moves with every eviction or expiry pass, so that each starts elsewhere.
     pub(crate) sweep: AtomicU64,
-    /// Time of the last completed expiry pass over everything (ms).
-    pub(crate) swept_at: AtomicI64,
 }
 
 /// Shape of a keyspace.
@@ -122,7 +120,6 @@ impl Keyspace {
             clock: Padded::new(AtomicU32::new(0)),
             dirty_baseline: AtomicU64::new(0),
             sweep: AtomicU64::new(0),
-            swept_at: AtomicI64::new(0),
         };
         keyspace.settings.lfu_log_factor.store(10, Relaxed);
         keyspace.settings.lfu_decay_minutes.store(1, Relaxed);

@@ -3,6 +3,7 @@
 //! Redis 8 knows the same commands and replies alike, but words its refusals differently and takes one
 //! condition only.
 
+use crate::expire::Condition;
 use braid_base::number;
 use braid_containers::hash::Hash;
 use braid_engine::{Call, CommandError, CommandResult};
@@ -72,54 +73,6 @@ pub(super) fn deadline(call: &Call, text: &[u8], base: i64, unit_ms: i64) -> Res
         .and_then(|time| time.checked_add(base))
         .filter(|_| given >= 0)
         .ok_or_else(|| call.invalid_expire())
-}
-
-/// When a new expiry takes effect, by what the present one is.
-#[derive(Default)]
-struct Condition {
-    none_yet: bool,
-    some_yet: bool,
-    later: bool,
-    earlier: bool,
-}
-
-impl Condition {
-    fn parse(options: &[&[u8]]) -> Result<Condition, CommandError> {
-        let mut condition = Condition::default();
-        for option in options {
-            let flag = match option.to_ascii_lowercase().as_slice() {
-                b"nx" => &mut condition.none_yet,
-                b"xx" => &mut condition.some_yet,
-                b"gt" => &mut condition.later,
-                b"lt" => &mut condition.earlier,
-                _ => return Err(CommandError::quoting("ERR Unsupported option ", option, "")),
-            };
-            *flag = true;
-        }
-        Ok(condition)
-    }
-
-    fn check(&self) -> CommandResult {
-        if self.none_yet && (self.some_yet || self.later || self.earlier) {
-            return Err(CommandError::text(
-                "ERR NX and XX, GT or LT options at the same time are not compatible",
-            ));
-        }
-        if self.later && self.earlier {
-            return Err(CommandError::text("ERR GT and LT options at the same time are not compatible"));
-        }
-        Ok(())
-    }
-
-    /// No expiry counts as one in the infinite future.
-    fn allows(&self, present: Option<i64>, new: i64) -> bool {
-        match present {
-            None => !self.some_yet && !self.later,
-            Some(present) => {
-                !self.none_yet && (!self.later || new > present) && (!self.earlier || new < present)
-            }
-        }
-    }
 }
 
 pub(super) fn hexpire(call: &mut Call) -> CommandResult {
