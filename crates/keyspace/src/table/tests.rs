@@ -7,6 +7,7 @@ use braid_base::gate::Gate;
 use braid_base::hash::KeyHasher;
 use proptest::prelude::*;
 
+use super::segment::{BUCKETS_MAX, NO_EXPIRY};
 use super::*;
 use crate::entry::{Value, ValueRef};
 use crate::lazy_free::LazyFree;
@@ -117,10 +118,12 @@ impl Rig {
         };
         let global = words.len().ilog2();
         let (mut index, mut len, mut expires, mut earliest) = (0, 0, 0, NO_EXPIRY);
+        let mut deepest = 0;
         while index < words.len() {
             let segment = Segment(words[index]);
             assert!(!segment.is_null(), "directories have no empty words");
             let depth = segment.header().depth.load(Relaxed);
+            deepest = deepest.max(depth);
             let span = 1 << (global - depth);
             assert!(index % span == 0 && words[index..index + span].iter().all(|&word| word == segment.0));
             let prefix = (index / span) as u64;
@@ -130,6 +133,7 @@ impl Rig {
             earliest = earliest.min(found.2);
             index += span;
         }
+        assert_eq!(deepest, global, "the directory is as deep as its deepest segment, after removals too");
         assert_eq!((self.table.len(), self.table.expires()), (len, expires));
         match self.table.next_expiry() {
             None => assert_eq!(expires, 0),

@@ -1,0 +1,286 @@
+//! A segment of a table: a header line and 1 to 63 buckets of one cache line, probed, filled, emptied and copied.
+//!
+//! HOT PATH: no allocation except of a segment, no lock, no logging, no system call. What a segment never does is know of directories
+//! or of other segments: `resize.rs` links and unlinks them. The layout is drawn in `table.rs`.
+
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+
+use crate::entry::Entry;
+use crate::limbo::Limbo;
+
+/// Slots of a bucket.
+pub(crate) const SLOTS: usize = 7;
+/// Cache lines of a segment, header included: jemalloc's size classes from 128 bytes to 4 KiB.
+pub(super) const CLASSES: [u16; 19] = [2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64];
+pub(super) const BUCKETS_MAX: usize = 63;
+
+/// The has-expiry bit of a slot.
+pub(super) const EXPIRES: u64 = 1;
+/// The address bits of a slot, segment or directory word.
+pub(super) const ADDRESS: u64 = (1 << 48) - 8;
+pub(super) const NO_EXPIRY: i64 = i64::MAX;
+
+#[repr(C, align(64))]
+pub(super) struct Bucket {
+    /// Bytes 0..7: tags of the slots (0 = empty); byte 7: how many entries passed this bucket for want of room (255: many).
+    pub(super) tags: AtomicU64,
+    pub(super) slots: [AtomicU64; SLOTS],
+}
+
+#[repr(C, align(64))]
+pub(super) struct SegmentHeader {
+    pub(super) len: AtomicU32,
+    pub(super) depth: AtomicU32,
+    /// No entry in here expires before this time (ms); a lower bound, made exact when expiry walks the segment.
+    pub(super) next_expiry: AtomicI64,
+}
+
+/// Entries a segment of `buckets` buckets holds before it grows.
+pub(super) const fn limit(buckets: usize) -> usize {
+    buckets * SLOTS * 7 / 8
+}
+
+#[inline]
+pub(super) fn tag_of(hash: u64) -> u8 {
+    let tag = hash as u8;
+    tag + u8::from(tag == 0)
+}
+
+#[inline]
+pub(super) fn position_of(hash: u64) -> u64 {
+    hash >> 8 & 0xffff
+}
+
+#[inline]
+pub(super) fn home_of(position: u64, buckets: usize) -> usize {
+    (position as usize * buckets) >> 16
+}
+
+/// Bytes of `word` that are zero, as their high bits. Exact up to the lowest one; above it there may be false ones.
+#[inline]
+fn zero_bytes(word: u64) -> u64 {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    word.wrapping_sub(LOW) & !word & (LOW << 7)
+}
+
+const TAG_BYTES: u64 = 0x00ff_ffff_ffff_ffff;
+
+/// Where a slot is: its bucket and its index there.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) bucket: NonNull<Bucket>,
+    pub(super) slot: usize,
+}
+
+impl Place {
+    #[inline]
+    pub(super) fn word(self) -> u64 {
+        // SAFETY: places are made from buckets of living segments and used under the same lock.
+        unsafe { self.bucket.as_ref() }.slots[self.slot].load(Relaxed)
+    }
+}
+
+/// A segment: pointer and number of buckets in one word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Segment(pub(super) u64);
+
+impl Segment {
+    pub(super) fn allocate(class: u16, depth: u32) -> Segment {
+        let layout = Segment::layout_of(usize::from(class) - 1);
+        // SAFETY: the layout is not empty. Zeroed memory is a valid empty segment.
+        let Some(block) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
+        let segment = Segment(block.as_ptr() as usize as u64 | u64::from(class - 1) << 48);
+        let header = segment.header();
+        header.depth.store(depth, Relaxed);
+        header.next_expiry.store(NO_EXPIRY, Relaxed);
+        segment
+    }
+
+    pub(super) fn layout_of(buckets: usize) -> Layout {
+        Layout::from_size_align((buckets + 1) * 64, 64).expect("a few KiB")
+    }
+
+    #[inline]
+    pub(super) fn is_null(self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline]
+    pub(super) fn buckets(self) -> usize {
+        (self.0 >> 48) as usize
+    }
+
+    #[inline]
+    pub(super) fn base(self) -> *mut u8 {
+        (self.0 & ADDRESS) as usize as *mut u8
+    }
+
+    #[inline]
+    pub(super) fn header(&self) -> &SegmentHeader {
+        // SAFETY: a non-null segment's memory begins with its header and lives as long as it is linked or retired.
+        unsafe { &*self.base().cast::<SegmentHeader>() }
+    }
+
+    #[inline]
+    pub(super) fn bucket(&self, index: usize) -> &Bucket {
+        debug_assert!(index < self.buckets());
+        // SAFETY: the index is below the number of buckets behind the header.
+        unsafe { &*self.base().add(64 * (index + 1)).cast::<Bucket>() }
+    }
+
+    #[inline]
+    pub(super) fn len(self) -> usize {
+        self.header().len.load(Relaxed) as usize
+    }
+
+    /// Walks the buckets that may hold an entry of this hash; `found` is called with each slot whose bits match.
+    #[inline]
+    pub(super) fn probe(self, hash: u64, mut found: impl FnMut(u64) -> bool) -> Option<(Place, u64)> {
+        let (buckets, position) = (self.buckets(), position_of(hash));
+        let pattern = u64::from(tag_of(hash)) * 0x0001_0101_0101_0101;
+        let mut index = home_of(position, buckets);
+        for _ in 0..buckets {
+            let bucket = self.bucket(index);
+            let tags = bucket.tags.load(Relaxed);
+            let mut matches = zero_bytes((tags ^ pattern) | !TAG_BYTES);
+            while matches != 0 {
+                let slot = matches.trailing_zeros() as usize / 8;
+                let word = bucket.slots[slot].load(Acquire);
+                if word != 0 && word >> 48 == position && found(word) {
+                    // The word as it was compared: without the lock the slot may hold another entry by now.
+                    return Some((Place { bucket: NonNull::from(bucket), slot }, word));
+                }
+                matches &= matches - 1;
+            }
+            if tags >> 56 == 0 {
+                return None;
+            }
+            index = if index + 1 == buckets { 0 } else { index + 1 };
+        }
+        None
+    }
+
+    /// Puts a slot word into the first bucket with room. The segment must not be full.
+    pub(super) fn place(self, tag: u8, word: u64) {
+        let buckets = self.buckets();
+        let mut index = home_of(word >> 48, buckets);
+        loop {
+            let bucket = self.bucket(index);
+            let tags = bucket.tags.load(Relaxed);
+            let empty = zero_bytes(tags | !TAG_BYTES);
+            if empty != 0 {
+                let slot = empty.trailing_zeros() as usize / 8;
+                bucket.slots[slot].store(word, Release);
+                bucket.tags.store(tags | u64::from(tag) << (8 * slot), Release);
+                return;
+            }
+            if tags >> 56 != 255 {
+                bucket.tags.store(tags + (1 << 56), Relaxed);
+            }
+            index = if index + 1 == buckets { 0 } else { index + 1 };
+        }
+    }
+
+    /// Empties a slot and takes back what its entry added to the overflow counts on its way there.
+    pub(super) fn clear(self, place: Place) {
+        let buckets = self.buckets();
+        let mut index = home_of(place.word() >> 48, buckets);
+        // SAFETY: the place lies in this segment.
+        let bucket = unsafe { place.bucket.as_ref() };
+        bucket.tags.store(bucket.tags.load(Relaxed) & !(0xff << (8 * place.slot)), Relaxed);
+        bucket.slots[place.slot].store(0, Relaxed);
+        while !std::ptr::eq(self.bucket(index), bucket) {
+            let passed = &self.bucket(index).tags;
+            let tags = passed.load(Relaxed);
+            if tags >> 56 != 255 {
+                passed.store(tags - (1 << 56), Relaxed);
+            }
+            index = if index + 1 == buckets { 0 } else { index + 1 };
+        }
+    }
+
+    pub(super) fn for_each_slot(self, mut visit: impl FnMut(Place, u8, u64)) {
+        for index in 0..self.buckets() {
+            let bucket = self.bucket(index);
+            let tags = bucket.tags.load(Relaxed);
+            for slot in 0..SLOTS {
+                let word = bucket.slots[slot].load(Relaxed);
+                if word != 0 {
+                    visit(Place { bucket: NonNull::from(bucket), slot }, (tags >> (8 * slot)) as u8, word);
+                }
+            }
+        }
+    }
+
+    /// Copies all slots into `target`, whose size differs; needs no entry, only the bits in the slots.
+    pub(super) fn copy_into(self, target: Segment) {
+        self.for_each_slot(|_, tag, word| target.place(tag, word));
+        let header = target.header();
+        header.len.store(header.len.load(Relaxed) + self.header().len.load(Relaxed), Relaxed);
+        let earliest = header.next_expiry.load(Relaxed).min(self.header().next_expiry.load(Relaxed));
+        header.next_expiry.store(earliest, Relaxed);
+    }
+}
+
+/// The smallest class in which `len` entries leave room for more.
+pub(super) fn class_for(len: usize) -> u16 {
+    *CLASSES.iter().find(|&&class| limit(usize::from(class) - 1) > len).unwrap_or(&CLASSES[CLASSES.len() - 1])
+}
+
+/// For the oversized segments at the greatest depth: half the buckets.
+pub(super) fn halved_class(buckets: usize) -> u16 {
+    u16::try_from(buckets / 2 + 1).expect("half of a number of buckets")
+}
+
+#[inline]
+pub(super) fn entry_of<'a>(word: u64) -> Entry<'a> {
+    // SAFETY: slot words hold addresses of entries that are linked or retired.
+    unsafe { Entry::from_address(word & ADDRESS) }
+}
+
+#[inline]
+pub(super) fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: prefetching has no effect on memory and may be given any address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// Visits the entries whose home is bucket `home` and whose position is at least `from`. Returns how many.
+pub(super) fn scan_home<'a>(
+    segment: Segment,
+    home: usize,
+    from: u64,
+    visit: &mut impl FnMut(Entry<'a>),
+) -> usize {
+    let buckets = segment.buckets();
+    let (mut index, mut visited) = (home, 0);
+    for _ in 0..buckets {
+        let bucket = segment.bucket(index);
+        for slot in &bucket.slots {
+            let word = slot.load(Relaxed);
+            if word != 0 && home_of(word >> 48, buckets) == home && word >> 48 >= from {
+                visit(entry_of(word));
+                visited += 1;
+            }
+        }
+        if bucket.tags.load(Relaxed) >> 56 == 0 {
+            break;
+        }
+        index = if index + 1 == buckets { 0 } else { index + 1 };
+    }
+    visited
+}
+
+pub(super) fn retire_segment(segment: Segment, limbo: &mut Limbo) {
+    if let Some(block) = NonNull::new(segment.base()) {
+        // SAFETY: just unlinked, allocated with this layout.
+        unsafe { limbo.retire_block(block, Segment::layout_of(segment.buckets())) };
+    }
+}

@@ -1,0 +1,189 @@
+//! Walking a table: SCAN's cursor and order, samples for eviction, and what is past its expiry.
+//!
+//! Buckets in order are hash order, so a place in hash order means the same however segments have grown, split or merged since.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::segment::{EXPIRES, NO_EXPIRY, Segment, entry_of, home_of, scan_home};
+use super::{DEPTH_MAX, DIRECTORY, Table};
+use crate::entry::Entry;
+
+/// Where a SCAN stands within a table: before all of it, or at a position in the segment of a directory prefix.
+///
+/// As a number: the prefix left-aligned, a 1 behind its last bit to tell its length, zeros up to 25 bits, 16 bits of position. Short
+/// enough for clients that keep cursors in floating-point numbers (53 bits) with up to 4096 shards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TableCursor(u64);
+
+impl TableCursor {
+    /// Bits that a cursor takes.
+    pub const BITS: u32 = DEPTH_MAX + 1 + 16;
+
+    /// From its number.
+    pub fn from_bits(bits: u64) -> TableCursor {
+        TableCursor(bits & ((1 << TableCursor::BITS) - 1))
+    }
+
+    /// As a number below `2^BITS`.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// `prefix`: left-aligned in [`DEPTH_MAX`] bits, of which `depth` count.
+    pub(super) fn new(prefix: u64, depth: u32, position: u64) -> TableCursor {
+        TableCursor((prefix << 1 | 1 << (DEPTH_MAX - depth)) << 16 | position)
+    }
+
+    /// Prefix, depth and position.
+    pub(super) fn parts(self) -> (u64, u32, u64) {
+        let (marked, position) = (self.0 >> 16, self.0 & 0xffff);
+        if marked == 0 {
+            return (0, 0, 0);
+        }
+        ((marked & (marked - 1)) >> 1, DEPTH_MAX - marked.trailing_zeros(), position)
+    }
+}
+
+impl Table {
+    /// Each segment once, with the first hash prefix (below the shard's bits) it serves.
+    pub(super) fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
+        let root = self.root.load(Relaxed);
+        let mut index = 0;
+        std::iter::from_fn(move || {
+            if root & DIRECTORY == 0 {
+                index += 1;
+                return (index == 1 && root != 0).then_some(Segment(root));
+            }
+            let words = Table::directory(root);
+            let segment = Segment(words.get(index)?.load(Relaxed));
+            index += words.len() >> segment.header().depth.load(Relaxed);
+            Some(segment)
+        })
+    }
+
+    /// Calls `visit` with every entry, expired ones included.
+    ///
+    /// # Safety
+    /// The caller holds the shard.
+    pub unsafe fn for_each<'a>(&self, mut visit: impl FnMut(Entry<'a>)) {
+        for segment in self.segments() {
+            segment.for_each_slot(|_, _, word| visit(entry_of(word)));
+        }
+    }
+
+    /// Visits the entries from `cursor` on, at least `count` of them (all that share a home bucket are visited together), or to the
+    /// end. Returns where to go on, or nothing at the end. Entries that stay in the table throughout a series of
+    /// calls are visited at least once, whatever happens to the segments in between.
+    ///
+    /// # Safety
+    /// The caller holds the shard.
+    pub unsafe fn scan<'a>(
+        &self,
+        cursor: TableCursor,
+        count: usize,
+        mut visit: impl FnMut(Entry<'a>),
+    ) -> Option<TableCursor> {
+        let root = self.root.load(Relaxed);
+        if root == 0 {
+            return None;
+        }
+        let (mut prefix, cursor_depth, mut position) = cursor.parts();
+        let mut visited = 0;
+        loop {
+            let segment = if root & DIRECTORY == 0 {
+                Segment(root)
+            } else {
+                let depth = (root >> 48) as u32;
+                Segment(Table::directory(root)[(prefix >> (DEPTH_MAX - depth)) as usize].load(Relaxed))
+            };
+            let (buckets, depth) = (segment.buckets(), segment.header().depth.load(Relaxed));
+            let span = 1u64 << (DEPTH_MAX - depth);
+            // The segment that the cursor stood in was merged with its neighbour: what the position says holds for a part of the segment
+            // only. It is visited as a whole, in one go, so that cursors never move back.
+            let merged = prefix & (span - 1) != 0 || (position > 0 && cursor_depth > depth);
+            if merged {
+                prefix &= !(span - 1);
+                position = 0;
+            }
+            let mut home = home_of(position, buckets);
+            while home < buckets {
+                visited += scan_home(segment, home, position, &mut visit);
+                home += 1;
+                // The first position whose home is the next bucket.
+                position = ((home << 16).div_ceil(buckets)) as u64;
+                if visited >= count && home < buckets && !merged {
+                    return Some(TableCursor::new(prefix, depth, position));
+                }
+            }
+            position = 0;
+            prefix += span;
+            if prefix >> DEPTH_MAX != 0 {
+                return None;
+            }
+            if visited >= count {
+                return Some(TableCursor::new(prefix, depth, 0));
+            }
+        }
+    }
+
+    /// The entries of one bucket somewhere in the table, chosen by `random` bits: up to 7, perhaps none.
+    ///
+    /// # Safety
+    /// The caller holds the shard.
+    pub unsafe fn sample<'a>(&self, random: u64, mut visit: impl FnMut(Entry<'a>)) {
+        let root = self.root.load(Relaxed);
+        if root == 0 {
+            return;
+        }
+        let segment = if root & DIRECTORY == 0 {
+            Segment(root)
+        } else {
+            let words = Table::directory(root);
+            Segment(words[(random >> 32) as usize & (words.len() - 1)].load(Relaxed))
+        };
+        let bucket = segment.bucket(home_of(random & 0xffff, segment.buckets()));
+        for slot in &bucket.slots {
+            match slot.load(Relaxed) {
+                0 => {}
+                word => visit(entry_of(word)),
+            }
+        }
+    }
+
+    /// Collects entries past their expiry from one or more segments that may have some, stopping after about `budget` entries were
+    /// looked at. Bounds of the segments walked become exact. Returns how many entries were looked at (8 buckets walked
+    /// count as one more), and false if more is due.
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively.
+    pub unsafe fn expired<'a>(&self, now: i64, budget: usize, due: &mut Vec<Entry<'a>>) -> (usize, bool) {
+        let (mut looked, mut earliest, mut complete) = (0, NO_EXPIRY, true);
+        for segment in self.segments() {
+            let header = segment.header();
+            let bound = header.next_expiry.load(Relaxed);
+            if bound >= now || looked >= budget {
+                complete &= bound >= now;
+                earliest = earliest.min(bound);
+                continue;
+            }
+            let mut next = NO_EXPIRY;
+            // Walking costs something even where nothing carries an expiry any more.
+            looked += segment.buckets().div_ceil(8);
+            segment.for_each_slot(|_, _, word| {
+                if word & EXPIRES != 0 {
+                    looked += 1;
+                    let entry = entry_of(word);
+                    if entry.is_expired(now) {
+                        due.push(entry);
+                    } else {
+                        next = next.min(entry.expiry().unwrap_or(NO_EXPIRY));
+                    }
+                }
+            });
+            header.next_expiry.store(next, Relaxed);
+            earliest = earliest.min(next);
+        }
+        self.next_expiry.store(if earliest == NO_EXPIRY { 0 } else { earliest.max(1) }, Relaxed);
+        (looked, complete)
+    }
+}
