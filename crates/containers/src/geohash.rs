@@ -227,6 +227,63 @@ pub struct Search {
     centre: Position,
     shape: Shape,
     metres_per_unit: f64,
+    screen: Option<Screen>,
+}
+
+/// Judges positions by polynomials in place of sines, where the answer is beyond doubt: most of a circle's
+/// neighbourhood, at a fraction of the cost of a distance.
+#[derive(Clone, Copy, Debug)]
+struct Screen {
+    longitude: f64,
+    latitude: f64,
+    sin_latitude: f64,
+    cos_latitude: f64,
+    /// Square of the sine of half the angle of the radius, as seen from the earth's centre.
+    limit: f64,
+}
+
+impl Screen {
+    /// Half angles up to this are within the reach of the polynomial (2.5e-11 relative error).
+    const HALF_ANGLE_MAX: f64 = 0.3;
+    /// Closer to the limit than this, relatively, only the exact formula decides.
+    const DOUBT: f64 = 1e-9;
+
+    /// For radii between those where rounding or the polynomial could come near [`Screen::DOUBT`].
+    fn new(centre: Position, radius_metres: f64) -> Option<Screen> {
+        let (longitude, latitude) = (radians(centre.longitude), radians(centre.latitude));
+        let half = radius_metres / EARTH_RADIUS / 2.0;
+        (radius_metres >= 100.0 && half < Screen::HALF_ANGLE_MAX).then(|| Screen {
+            longitude,
+            latitude,
+            sin_latitude: latitude.sin(),
+            cos_latitude: latitude.cos(),
+            limit: half.sin().powi(2),
+        })
+    }
+
+    /// Whether the position is inside, unless it is too near to the edge or too far away to say.
+    #[inline]
+    fn is_inside(&self, position: Position) -> Option<bool> {
+        let east = (radians(position.longitude) - self.longitude) / 2.0;
+        let north = (radians(position.latitude) - self.latitude) / 2.0;
+        if east.abs() > Screen::HALF_ANGLE_MAX || north.abs() > Screen::HALF_ANGLE_MAX {
+            return None;
+        }
+        let (east, north_square) = (sine_square(east), sine_square(north));
+        // The cosine of the position's latitude, which is the centre's and twice `north`.
+        let sine = 2.0 * (north_square * (1.0 - north_square)).sqrt().copysign(north);
+        let cosine = self.cos_latitude * (1.0 - 2.0 * north_square) - self.sin_latitude * sine;
+        let square = north_square + self.cos_latitude * cosine * east;
+        let doubt = self.limit * Screen::DOUBT;
+        ((square - self.limit).abs() > doubt).then_some(square < self.limit)
+    }
+}
+
+/// The square of the sine of a small angle, by its Taylor series.
+#[inline]
+fn sine_square(angle: f64) -> f64 {
+    let x = angle * angle;
+    x * (1.0 - x * (1.0 / 3.0 - x * (2.0 / 45.0 - x * (1.0 / 315.0 - x * (2.0 / 14175.0)))))
 }
 
 /// West, south, east, north, in degrees; may reach beyond the globe.
@@ -240,7 +297,11 @@ struct Bounds {
 impl Search {
     /// A circle or rectangle around `centre`. For a polygon use [`Search::polygon`].
     pub fn new(centre: Position, shape: Shape, metres_per_unit: f64) -> Search {
-        Search { centre, shape, metres_per_unit }
+        let screen = match shape {
+            Shape::Circle { radius } => Screen::new(centre, radius * metres_per_unit),
+            _ => None,
+        };
+        Search { centre, shape, metres_per_unit, screen }
     }
 
     /// A polygon; distances are measured from its centre, the mean of its vertices as points of the sphere.
@@ -260,15 +321,30 @@ impl Search {
         let (x, y, z) = (x / number, y / number, z / number);
         let centre =
             Position { longitude: degrees(y.atan2(x)), latitude: degrees(z.atan2((x * x + y * y).sqrt())) };
-        Some(Search { centre, shape: Shape::Polygon { vertices }, metres_per_unit })
+        Some(Search { centre, shape: Shape::Polygon { vertices }, metres_per_unit, screen: None })
     }
 
     pub fn centre(&self) -> Position {
         self.centre
     }
 
+    /// True when `position` is inside the shape. The same answer as that of [`Search::distance_if_inside`], cheaper.
+    #[inline]
+    pub fn contains(&self, position: Position) -> bool {
+        let screened = self.screen.and_then(|screen| screen.is_inside(position));
+        screened.unwrap_or_else(|| self.exact_distance_if_inside(position).is_some())
+    }
+
     /// Distance from the centre in the unit of the command when `position` is inside the shape.
+    #[inline]
     pub fn distance_if_inside(&self, position: Position) -> Option<f64> {
+        if self.screen.and_then(|screen| screen.is_inside(position)) == Some(false) {
+            return None;
+        }
+        self.exact_distance_if_inside(position)
+    }
+
+    fn exact_distance_if_inside(&self, position: Position) -> Option<f64> {
         let metres = match &self.shape {
             Shape::Circle { radius } => {
                 let metres = self.centre.distance(position);
@@ -548,6 +624,29 @@ mod tests {
             let score = candidate.score();
             let inside = search.distance_if_inside(Position::from_score(score)).is_some();
             prop_assert!(!inside || search.ranges().iter().any(|range| range.contains(&score)));
+        }
+
+        #[test]
+        fn the_screen_never_disagrees(
+            centre in position(),
+            exponent in 0.0..6.6f64,
+            east in -1.2..1.2f64,
+            north in -1.2..1.2f64,
+            edge in 3.0..14.0f64,
+        ) {
+            let radius = 10f64.powf(exponent);
+            let search = Search::new(centre, Shape::Circle { radius }, 1.0);
+            let extent = degrees(radius / EARTH_RADIUS);
+            let near = |east: f64, north: f64| Position {
+                longitude: centre.longitude + east * extent,
+                latitude: centre.latitude + north * extent,
+            };
+            let edge = 10f64.powf(-edge);
+            for candidate in [near(east, north), near(0.0, 1.0 + edge), near(0.0, edge - 1.0), near(edge, 1.0)] {
+                let exact = search.exact_distance_if_inside(candidate);
+                prop_assert_eq!(search.contains(candidate), exact.is_some());
+                prop_assert_eq!(search.distance_if_inside(candidate), exact);
+            }
         }
 
         #[test]

@@ -62,6 +62,18 @@ impl Pending {
         taken.bytes
     }
 
+    /// Gives the buffer away as it is, with the stale bytes that need no zeros again, leaving this without memory.
+    pub fn take_spare(&mut self) -> Vec<u8> {
+        self.clear();
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Drops everything pending and writes into `spare`, over whatever it holds.
+    pub fn reuse(&mut self, spare: Vec<u8>) {
+        self.clear();
+        self.bytes = spare;
+    }
+
     /// The next `len` bytes of the buffer, to be overwritten. They count only after [`Pending::advance`].
     #[inline(always)]
     pub fn room(&mut self, len: usize) -> &mut [u8] {

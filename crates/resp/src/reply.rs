@@ -39,6 +39,17 @@ pub struct Deferred {
     mark: Mark,
 }
 
+/// The memory of a reply buffer without content, kept for reuse. See [`ReplyBuffer::take_spare`].
+#[derive(Debug, Default)]
+pub struct SpareBuffer(Vec<u8>);
+
+impl SpareBuffer {
+    /// Bytes of memory.
+    pub fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+}
+
 /// Replies on their way to a client.
 #[derive(Debug, Default)]
 pub struct ReplyBuffer {
@@ -342,10 +353,16 @@ impl ReplyBuffer {
         self.pending.take_vec()
     }
 
-    /// Exchanges the memory of an empty buffer. Anything pending is dropped.
-    pub fn replace_vec(&mut self, bytes: Vec<u8>) -> Vec<u8> {
-        self.pending.clear();
-        std::mem::replace(&mut self.pending, Pending::from_vec(bytes)).take_vec()
+    /// Gives the memory away for another client to use, leaving this without any. What is pending is dropped.
+    #[inline]
+    pub fn take_spare(&mut self) -> SpareBuffer {
+        SpareBuffer(self.pending.take_spare())
+    }
+
+    /// Writes into `spare` from now on. What is pending is dropped.
+    #[inline]
+    pub fn reuse(&mut self, spare: SpareBuffer) {
+        self.pending.reuse(spare.0);
     }
 
     /// The present end, to return to with [`ReplyBuffer::truncate`]. Holds until the next `consume`.

@@ -185,12 +185,7 @@ impl EventLoop {
         let now = self.worker.now_ms();
         let mut list = std::mem::take(&mut self.station.to_write);
         for place in list.drain(..) {
-            let sent = self.station.write(place);
-            if sent > 0 {
-                let stats = self.stats();
-                stats.writes.add(1);
-                stats.net_out.add(sent as u64);
-            }
+            self.station.write(&self.engine.threads[self.slot], place);
             self.update_interest(place, now);
         }
         self.station.to_write = list;

@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use braid_base::blob::Blob;
 use braid_config::OutputLimit;
 use braid_engine::client::client_flags;
+use braid_engine::stats::ThreadStats;
 use braid_engine::{Engine, Outcome, Prepared, Worker, dispatch};
 use braid_resp::parse::{Limits, Span, Step};
+use braid_resp::reply::SpareBuffer;
 use rustix::net::{RecvFlags, SendFlags};
 use smallvec::SmallVec;
 
@@ -35,9 +37,12 @@ const BIG_ARGUMENT: usize = 32 * 1024;
 const BIG_FIRST: usize = 1024 * 1024;
 /// Bytes of replies that do not count towards `client-output-buffer-limit`.
 const UNCOUNTED_REPLY: usize = 16 * 1024;
-/// Reply buffers kept for reuse, and the largest one kept.
-const POOL: usize = 256;
-const POOLED_BYTES: usize = 64 * 1024;
+/// Replies that a client has waiting are sent before its next request is executed from this many bytes on: what
+/// stays in the cache is cheaper than what grows.
+const SEND_EARLY: usize = 64 * 1024;
+/// Memory kept in reply buffers for reuse, together and in the largest one.
+const POOL_BYTES: usize = 4 * 1024 * 1024;
+const POOLED_BYTES: usize = 512 * 1024;
 
 /// The clients of one thread; places are reused.
 #[derive(Default)]
@@ -116,6 +121,31 @@ pub struct Settings {
     pub output_limit: OutputLimit,
 }
 
+/// Buffers without content for clients that have something to say; an idle client owns none.
+#[derive(Default)]
+struct ReplyPool {
+    buffers: Vec<SpareBuffer>,
+    bytes: usize,
+}
+
+impl ReplyPool {
+    #[inline]
+    fn take(&mut self) -> Option<SpareBuffer> {
+        let buffer = self.buffers.pop()?;
+        self.bytes -= buffer.capacity();
+        Some(buffer)
+    }
+
+    #[inline]
+    fn give(&mut self, buffer: SpareBuffer) {
+        let bytes = buffer.capacity();
+        if bytes > 0 && bytes <= POOLED_BYTES && self.bytes + bytes <= POOL_BYTES {
+            self.bytes += bytes;
+            self.buffers.push(buffer);
+        }
+    }
+}
+
 /// What the steps work on.
 pub struct Station {
     pub clients: Clients,
@@ -132,7 +162,7 @@ pub struct Station {
     pub postponed: Vec<u32>,
     /// Clients that hold memory or have unsent replies.
     pub lingering: Vec<u32>,
-    pool: Vec<Vec<u8>>,
+    pool: ReplyPool,
     pub settings: Settings,
 }
 
@@ -149,7 +179,7 @@ impl Station {
             to_drop: Vec::new(),
             postponed: Vec::new(),
             lingering: Vec::new(),
-            pool: Vec::new(),
+            pool: ReplyPool::default(),
             settings,
         }
     }
@@ -465,9 +495,9 @@ impl Station {
             return;
         }
         if reply.is_empty()
-            && let Some(pooled) = self.pool.pop()
+            && let Some(spare) = self.pool.take()
         {
-            reply.replace_vec(pooled);
+            reply.reuse(spare);
         }
         let outcome = dispatch::execute(engine, worker, session, reply, request.prepared, &args, blobs);
         drop(args);
@@ -477,13 +507,17 @@ impl Station {
             client.session.record.set_flag(client_flags::BLOCKED | client_flags::POSTPONED, true);
             self.postponed.push(request.client);
         }
-        let has_much = client.reply.len() > UNCOUNTED_REPLY;
+        let waiting = client.reply.len();
+        let early = waiting >= SEND_EARLY && !client.wants_write && !client.session.close_after_reply;
         if !client.in_write_list && (!client.reply.is_empty() || client.session.close_after_reply) {
             client.in_write_list = true;
             self.to_write.push(request.client);
         }
-        if has_much {
-            self.check_output_limit(engine, request.client, worker.now_ms());
+        if waiting > UNCOUNTED_REPLY {
+            let dropped = self.check_output_limit(engine, request.client, worker.now_ms());
+            if early && !dropped {
+                self.send_early(&engine.threads[worker.context.slot], request.client);
+            }
         }
     }
 
@@ -538,48 +572,16 @@ impl Station {
         }
     }
 
-    /// Step three: sends a client's replies, as much as its socket takes. Returns the bytes sent.
-    pub fn write(&mut self, place: u32) -> usize {
-        let Some(client) = self.clients.get(place) else { return 0 };
+    /// Step three: sends a client's replies, as much as its socket takes.
+    pub fn write(&mut self, stats: &ThreadStats, place: u32) {
+        let Some(client) = self.clients.get(place) else { return };
         client.in_write_list = false;
         if client.broken {
-            return 0;
+            return;
         }
-        let mut sent = 0;
-        while !client.reply.is_empty() {
-            let result = match client.reply.as_contiguous() {
-                Some(bytes) => rustix::net::send(&client.socket, bytes, SendFlags::NOSIGNAL),
-                None => {
-                    let mut slices = Vec::new();
-                    client.reply.io_slices(&mut slices, 64);
-                    rustix::io::writev(&client.socket, &slices)
-                }
-            };
-            match result {
-                Ok(count) => {
-                    client.reply.consume(count);
-                    sent += count;
-                    if sent >= 1 << 20 {
-                        // Enough for one turn: others are waiting.
-                        break;
-                    }
-                }
-                Err(WOULD_BLOCK) => break,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(_) => {
-                    client.broken = true;
-                    break;
-                }
-            }
-        }
-        add(&client.session.record.net_out, sent as u64);
+        send(client, stats);
         if client.reply.is_empty() {
-            let vec = client.reply.take_vec();
-            if self.pool.len() < POOL && (1..=POOLED_BYTES).contains(&vec.capacity()) {
-                let mut vec = vec;
-                vec.clear();
-                self.pool.push(vec);
-            }
+            self.pool.give(client.reply.take_spare());
         }
         if client.is_finished() {
             self.to_drop.push(place);
@@ -587,7 +589,16 @@ impl Station {
             client.publish_sizes();
             linger(client, &mut self.lingering, place);
         }
-        sent
+    }
+
+    /// Sends what a client in the middle of its batch has waiting; the loop's list still holds it for the rest.
+    #[cold]
+    fn send_early(&mut self, stats: &ThreadStats, place: u32) {
+        let Some(client) = self.clients.get(place) else { return };
+        send(client, stats);
+        if client.broken {
+            self.to_drop.push(place);
+        }
     }
 
     /// Marks a client for dropping if more waits to be sent to it than may. Returns true if so.
@@ -629,6 +640,42 @@ fn linger(client: &mut Client, lingering: &mut Vec<u32>, place: u32) {
     if !client.lingers {
         client.lingers = true;
         lingering.push(place);
+    }
+}
+
+/// Sends a client's replies, as much as its socket takes and a turn allows.
+fn send(client: &mut Client, stats: &ThreadStats) {
+    let mut sent = 0;
+    while !client.reply.is_empty() {
+        let result = match client.reply.as_contiguous() {
+            Some(bytes) => rustix::net::send(&client.socket, bytes, SendFlags::NOSIGNAL),
+            None => {
+                let mut slices = Vec::new();
+                client.reply.io_slices(&mut slices, 64);
+                rustix::io::writev(&client.socket, &slices)
+            }
+        };
+        match result {
+            Ok(count) => {
+                client.reply.consume(count);
+                sent += count;
+                if sent >= 1 << 20 {
+                    // Enough for one turn: others are waiting.
+                    break;
+                }
+            }
+            Err(WOULD_BLOCK) => break,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => {
+                client.broken = true;
+                break;
+            }
+        }
+    }
+    if sent > 0 {
+        add(&client.session.record.net_out, sent as u64);
+        stats.writes.add(1);
+        stats.net_out.add(sent as u64);
     }
 }
 

@@ -80,20 +80,26 @@ impl Wishes<'_> {
 struct Place<'v> {
     member: Element<'v>,
     position: Position,
-    /// In the unit of the command.
+    /// In the unit of the command; 0 when nobody asks for it.
     distance: f64,
     score: f64,
 }
 
-/// The places inside of the shape, at most `most` if that is not 0, in the order of the ranges.
-fn gather<'v>(view: &'v View<'_>, search: &Search, most: usize) -> Vec<Place<'v>> {
+/// The places inside of the shape, at most `most` if that is not 0, in the order of the ranges, with their distances if
+/// those are `wanted`.
+fn gather<'v>(view: &'v View<'_>, search: &Search, most: usize, wanted: bool) -> Vec<Place<'v>> {
     let mut places = Vec::new();
     for range in search.ranges() {
         let scores =
             ScoreRange { min: ScoreBound::Inclusive(range.start), max: ScoreBound::Exclusive(range.end) };
         for (member, score) in view.iter(view.ranks_by_score(&scores)) {
             let position = Position::from_score(score);
-            if let Some(distance) = search.distance_if_inside(position) {
+            let found = if wanted {
+                search.distance_if_inside(position)
+            } else {
+                search.contains(position).then_some(0.0)
+            };
+            if let Some(distance) = found {
                 places.push(Place { member, position, distance, score });
                 if places.len() == most {
                     return places;
@@ -108,13 +114,16 @@ fn gather<'v>(view: &'v View<'_>, search: &Search, most: usize) -> Vec<Place<'v>
 /// the member to start from is not there) nothing is found.
 pub fn answer(call: &mut Call, key: &[u8], search: Option<&Search>, wishes: &Wishes<'_>) -> CommandResult {
     let view = sorted_set::find(call.keyspace, key)?;
-    let mut places = match (&view, search) {
-        (Some(view), Some(search)) => gather(view, search, if wishes.any { wishes.count } else { 0 }),
-        _ => Vec::new(),
-    };
     let order = match wishes.order {
         None if wishes.count > 0 && !wishes.any => Some(Order::Ascending),
         order => order,
+    };
+    let distances = wishes.with_distance || wishes.store_distance || order.is_some();
+    let mut places = match (&view, search) {
+        (Some(view), Some(search)) => {
+            gather(view, search, if wishes.any { wishes.count } else { 0 }, distances)
+        }
+        _ => Vec::new(),
     };
     if let Some(order) = order {
         places.sort_by(|one, other| {

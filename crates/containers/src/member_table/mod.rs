@@ -78,6 +78,14 @@ struct Extra {
     expiring: BTreeSet<(i64, u64)>,
 }
 
+/// The highest bit of every byte of `word` that is zero, and perhaps of some byte above such a one.
+#[inline]
+fn zero_bytes(word: u64) -> u64 {
+    const LOW: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    word.wrapping_sub(LOW) & !word & HIGH
+}
+
 /// A table of members with (`VALUES`) or without values.
 #[derive(Clone)]
 pub struct Table<const VALUES: bool> {
@@ -168,18 +176,49 @@ impl<const VALUES: bool> Table<VALUES> {
         Some(self.member(&record))
     }
 
+    /// Slot of a key in its segment.
+    #[inline]
+    fn slot_of(&self, segment: &Segment, hash: u64, key: &[u8]) -> Option<usize> {
+        let tags = segment.tags();
+        let same = u64::from_ne_bytes([Self::tag(hash); 8]);
+        let mut first = 0;
+        // Eight tags at a time. A byte that differs may be taken for the same, never the other way round; the
+        // key decides.
+        let (chunks, rest) = tags.as_chunks::<8>();
+        for chunk in chunks {
+            let differing = u64::from_le_bytes(*chunk) ^ same;
+            let mut found = zero_bytes(differing);
+            while found != 0 {
+                let slot = first + found.trailing_zeros() as usize / 8;
+                if self.has_key(segment, slot, key) {
+                    return Some(slot);
+                }
+                found &= found - 1;
+            }
+            first += 8;
+        }
+        let tag = Self::tag(hash);
+        rest.iter()
+            .enumerate()
+            .filter(|(_, other)| **other == tag)
+            .map(|(index, _)| first + index)
+            .find(|&slot| self.has_key(segment, slot, key))
+    }
+
+    #[inline]
+    fn has_key(&self, segment: &Segment, slot: usize, key: &[u8]) -> bool {
+        segment.has_short_key(slot, key).unwrap_or_else(|| {
+            let record = segment.record::<VALUES>(slot);
+            record.is_some_and(|(record, _)| Self::content(&self.extra, &record).0 == key)
+        })
+    }
+
     /// Slot of a key in its segment, and what is there.
     #[inline]
     fn locate(&self, segment: usize, hash: u64, key: &[u8]) -> Option<(usize, Record<'_, VALUES>)> {
         let segment = self.segments.get(segment)?;
-        for slot in memchr::memchr_iter(Self::tag(hash), segment.tags()) {
-            if let Some((record, _)) = segment.record::<VALUES>(slot)
-                && Self::content(&self.extra, &record).0 == key
-            {
-                return Some((slot, record));
-            }
-        }
-        None
+        let slot = self.slot_of(segment, hash, key)?;
+        segment.record::<VALUES>(slot).map(|(record, _)| (slot, record))
     }
 
     /// The member with this key, expired or not.
@@ -193,7 +232,9 @@ impl<const VALUES: bool> Table<VALUES> {
     #[inline]
     pub fn contains(&self, key: &[u8]) -> bool {
         let hash = self.hash(key);
-        self.locate(self.segment_of(hash), hash, key).is_some()
+        self.segments
+            .get(self.segment_of(hash))
+            .is_some_and(|segment| self.slot_of(segment, hash, key).is_some())
     }
 
     /// Adds a member without value and expiry. False when it was there (and is unchanged).

@@ -33,14 +33,21 @@ pub struct Record<'a, const VALUES: bool> {
     pub content: Content<'a>,
 }
 
+/// Length of the key that begins right behind this head byte, if it does: the key is short and inside, and does not
+/// expire.
+#[inline]
+pub fn short_key_len(head: u8) -> Option<usize> {
+    (head < LONG).then_some(usize::from(head))
+}
+
 impl<'a, const VALUES: bool> Record<'a, VALUES> {
     /// Reads the record at the start of `bytes`; also gives its size.
     #[inline]
     pub fn read(bytes: &'a [u8]) -> Option<(Record<'a, VALUES>, usize)> {
         let (&head, rest) = bytes.split_first()?;
-        if head < LONG {
-            // The common case: a short key inside, no expiry.
-            let (key, rest) = rest.split_at_checked(usize::from(head))?;
+        if let Some(key_len) = short_key_len(head) {
+            // The common case.
+            let (key, rest) = rest.split_at_checked(key_len)?;
             let (value, _) = read_value::<VALUES>(rest)?;
             let size = 1 + key.len() + usize::from(VALUES) + value.len();
             return Some((Record { expire_at: None, content: Content::Inline(key, value) }, size));

@@ -8,7 +8,7 @@
 //! then at about one record. Removing only marks bytes dead; they are squeezed out when room is needed or
 //! when they are too many.
 
-use super::record::Record;
+use super::record::{Record, short_key_len};
 use smallvec::SmallVec;
 
 use crate::thin_block::{ThinBlock, round_capacity};
@@ -122,6 +122,15 @@ impl Segment {
     #[inline]
     pub fn record<const VALUES: bool>(&self, slot: usize) -> Option<(Record<'_, VALUES>, usize)> {
         Record::read(self.0.bytes().get(self.base() + self.offset(slot)..)?)
+    }
+
+    /// Whether the record in a slot has `key`, where that is seen at its first bytes: a short key that lies in the
+    /// record and does not expire.
+    #[inline]
+    pub fn has_short_key(&self, slot: usize, key: &[u8]) -> Option<bool> {
+        let (&head, rest) = self.0.bytes().get(self.base() + self.offset(slot)..)?.split_first()?;
+        let there = short_key_len(head)?;
+        Some(there == key.len() && rest.get(..there)? == key)
     }
 
     /// Adds a record. False when the segment cannot hold that much.

@@ -149,6 +149,7 @@ impl Set {
         match &self.0 {
             Form::Ints(ints) => parse_i64(member).is_some_and(|number| ints.contains(number)),
             Form::Packed(list) => list.find(member, 0, 0).is_some(),
+            Form::Table(table) if table.expiring_len() == 0 => table.contains(member),
             Form::Table(table) => table.get(member).is_some_and(|member| !member.is_expired(now_ms)),
         }
     }

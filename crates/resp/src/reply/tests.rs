@@ -174,9 +174,15 @@ fn buffers_can_be_pooled() {
     assert_eq!(wire(&reply), b"_\r\n+OK\r\n");
     reply.consume(2);
     assert_eq!(reply.take_vec(), b"\n+OK\r\n");
-    reply.raw(&[0; 5000]);
-    let old = reply.replace_vec(Vec::new());
-    assert!(old.is_empty() && old.capacity() >= 5000 && reply.is_empty());
+    reply.raw(&[1; 5000]);
+    let spare = reply.take_spare();
+    assert!(spare.capacity() >= 5000 && reply.is_empty() && reply.memory_bytes() == 0);
+    reply.raw(b"dropped");
+    reply.reuse(spare);
+    assert!(reply.is_empty() && reply.memory_bytes() >= 5000);
+    reply.ok();
+    assert_eq!(wire(&reply), b"+OK\r\n", "what another client was told does not come back");
+    reply.consume(5);
     reply.raw(&[0; 5000]);
     let mark = reply.mark();
     reply.consume(4000);
