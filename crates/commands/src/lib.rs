@@ -11,6 +11,7 @@ mod collection;
 pub mod command;
 pub mod connection;
 pub mod debug;
+pub mod dump;
 pub mod expire;
 pub mod geo;
 pub mod hash;
@@ -36,6 +37,7 @@ pub const FAMILIES: &[&[Spec]] = &[
     command::COMMANDS,
     connection::COMMANDS,
     debug::COMMANDS,
+    dump::COMMANDS,
     expire::COMMANDS,
     hash::COMMANDS,
     geo::COMMANDS,

@@ -13,44 +13,76 @@ const TABLE_BITS: u32 = 12;
 /// Compresses `input`; `None` when the result would not be shorter than `most` bytes (or the input too short
 /// or long to try).
 pub fn compress(input: &[u8], most: usize) -> Option<Vec<u8>> {
-    if input.len() < 4 || u32::try_from(input.len()).is_err() {
-        return None;
+    Compressor::new().compress(input, most)
+}
+
+/// Compresses one input after the other, without making a new table for each.
+pub struct Compressor {
+    /// Where three bytes with a given hash were seen last: place, plus `base` of that input, plus one.
+    seen: Box<[u32]>,
+    /// Places at and below this number are of inputs before.
+    base: u32,
+}
+
+impl Default for Compressor {
+    fn default() -> Compressor {
+        Compressor::new()
     }
-    let mut out: Vec<u8> = Vec::with_capacity(most.min(input.len()));
-    // Where three bytes with a given hash were seen last, plus one.
-    let mut seen = vec![0u32; 1 << TABLE_BITS];
-    let (mut at, mut literals_from) = (0, 0);
-    while let Some(next) = input.get(at..at + 3) {
-        let three = u32::from(next[0]) << 16 | u32::from(next[1]) << 8 | u32::from(next[2]);
-        let place = &mut seen[(three.wrapping_mul(0x9E37_79B1) >> (32 - TABLE_BITS)) as usize];
-        let before = std::mem::replace(place, at as u32 + 1) as usize;
-        let reference = before.wrapping_sub(1);
-        let is_match =
-            before > 0 && at - reference <= DISTANCE_MAX && input[reference..reference + 3] == *next;
-        if !is_match {
-            at += 1;
-            continue;
-        }
-        let limit = COPY_MAX.min(input.len() - at);
-        let same =
-            input[at..at + limit].iter().zip(&input[reference..]).take_while(|(one, two)| one == two).count();
-        write_literals(&mut out, &input[literals_from..at]);
-        let (distance, length) = (at - reference - 1, same - 2);
-        let high = (distance >> 8) as u8;
-        if length < 7 {
-            out.push((length as u8) << 5 | high);
-        } else {
-            out.extend_from_slice(&[7 << 5 | high, (length - 7) as u8]);
-        }
-        out.push(distance as u8);
-        if out.len() >= most {
-            return None;
-        }
-        at += same;
-        literals_from = at;
+}
+
+impl Compressor {
+    pub fn new() -> Compressor {
+        Compressor { seen: vec![0; 1 << TABLE_BITS].into_boxed_slice(), base: 0 }
     }
-    write_literals(&mut out, &input[literals_from..]);
-    (out.len() < most).then_some(out)
+
+    /// See [`compress`].
+    pub fn compress(&mut self, input: &[u8], most: usize) -> Option<Vec<u8>> {
+        let input_len = u32::try_from(input.len()).ok().filter(|&length| length >= 4)?;
+        if self.base.checked_add(input_len).is_none_or(|last| last == u32::MAX) {
+            self.seen.fill(0);
+            self.base = 0;
+            // An input so long that its places do not fit.
+            input_len.checked_add(1)?;
+        }
+        let base = self.base;
+        self.base += input_len;
+        let mut out: Vec<u8> = Vec::with_capacity(most.min(input.len()));
+        let (mut at, mut literals_from) = (0, 0);
+        while let Some(next) = input.get(at..at + 3) {
+            let three = u32::from(next[0]) << 16 | u32::from(next[1]) << 8 | u32::from(next[2]);
+            let place = &mut self.seen[(three.wrapping_mul(0x9E37_79B1) >> (32 - TABLE_BITS)) as usize];
+            let before = std::mem::replace(place, base + at as u32 + 1);
+            let reference = before.wrapping_sub(base + 1) as usize;
+            let is_match =
+                before > base && at - reference <= DISTANCE_MAX && input[reference..reference + 3] == *next;
+            if !is_match {
+                at += 1;
+                continue;
+            }
+            let limit = COPY_MAX.min(input.len() - at);
+            let same = input[at..at + limit]
+                .iter()
+                .zip(&input[reference..])
+                .take_while(|(one, two)| one == two)
+                .count();
+            write_literals(&mut out, &input[literals_from..at]);
+            let (distance, length) = (at - reference - 1, same - 2);
+            let high = (distance >> 8) as u8;
+            if length < 7 {
+                out.push((length as u8) << 5 | high);
+            } else {
+                out.extend_from_slice(&[7 << 5 | high, (length - 7) as u8]);
+            }
+            out.push(distance as u8);
+            if out.len() >= most {
+                return None;
+            }
+            at += same;
+            literals_from = at;
+        }
+        write_literals(&mut out, &input[literals_from..]);
+        (out.len() < most).then_some(out)
+    }
 }
 
 fn write_literals(out: &mut Vec<u8>, literals: &[u8]) {
@@ -157,6 +189,18 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(1);
         let noise: Vec<u8> = (0..1000).map(|_| random.u8(..)).collect();
         assert_eq!(compress(&noise, noise.len()), None);
+    }
+
+    #[test]
+    fn a_compressor_forgets_the_inputs_before() {
+        let mut compressor = Compressor::new();
+        let text = b"abcabcabcabcabcabcabc".repeat(3);
+        let alone = compress(&text, text.len()).unwrap();
+        for base in [0, 100, u32::MAX - 64, u32::MAX - 63, u32::MAX - 1] {
+            compressor.base = base;
+            assert_eq!(compressor.compress(&text, text.len()).unwrap(), alone, "{base}");
+            assert_eq!(compressor.compress(&text, text.len()).unwrap(), alone, "{base}");
+        }
     }
 
     proptest! {

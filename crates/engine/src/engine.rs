@@ -71,6 +71,8 @@ pub struct DebugSettings {
     pub cron_paused: AtomicBool,
     /// Fixed peak-reset interval of reply buffers (DEBUG REPLYBUFFER).
     pub reply_buffer_peak_reset_ms: AtomicI64,
+    /// RESTORE takes payloads with any checksum (DEBUG SET-SKIP-CHECKSUM-VALIDATION).
+    pub skip_checksums: AtomicBool,
     /// Reply buffers are not resized (DEBUG REPLYBUFFER RESIZING 0).
     pub reply_buffer_fixed: AtomicBool,
 }

@@ -84,6 +84,8 @@ thread_counters! {
     command_nanos,
     /// Clients dropped for reading too slowly.
     output_limit_disconnections,
+    /// Packed forms within RESTORE's payloads that were checked entry by entry.
+    payload_checks,
     /// Clients dropped for sending more than the query buffer may hold.
     query_limit_disconnections,
 }

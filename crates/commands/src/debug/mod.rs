@@ -48,6 +48,9 @@ fn debug(call: &mut Call) -> CommandResult {
         (b"pause-cron", 3) => {
             switch(call, |engine, value| engine.debug.cron_paused.store(value != 0, Relaxed))
         }
+        (b"set-skip-checksum-validation", 3) => {
+            switch(call, |engine, value| engine.debug.skip_checksums.store(value != 0, Relaxed))
+        }
         // Tables grow segment by segment: there is no resizing that could be held back.
         (b"dict-resizing", 3) => switch(call, |_, _| {}),
         (b"replybuffer", 4) => reply_buffer(call),
@@ -146,43 +149,13 @@ fn find<'t>(call: &'t Call<'_, '_>, key: &[u8]) -> Option<Entry<'t>> {
     call.keyspace.peek(key).or_else(|| call.keyspace.peek_expired(key))
 }
 
-/// Bytes of a length in a dump file.
-fn length_bytes(len: usize) -> usize {
-    match len {
-        0..=63 => 1,
-        64..=16_383 => 2,
-        _ if u32::try_from(len).is_ok() => 5,
-        _ => 9,
-    }
-}
-
 /// Bytes that a value takes in a dump file.
 fn serialized_bytes(entry: Entry<'_>, compress: bool) -> usize {
-    let mut digits = [0; number::INTEGER_LEN_MAX];
-    let text = match entry.value() {
-        ValueRef::Bytes(bytes) => bytes,
-        ValueRef::Blob(blob) => blob,
-        ValueRef::Integer(value) => number::write_i64(&mut digits, value),
-        // Until dumps exist the size in memory stands in for it.
-        ValueRef::Object(object) => return object.memory_bytes(),
-    };
-    if text.len() <= 11
-        && let Some(value) = number::parse_i64(text)
-    {
-        match value {
-            -128..=127 => return 2,
-            -32_768..=32_767 => return 3,
-            _ if i32::try_from(value).is_ok() => return 5,
-            _ => {}
-        }
+    let mut encoder = braid_rdb::Encoder::new(Vec::new(), compress);
+    match encoder.value(braid_persistence::to_rdb(entry)) {
+        Ok(()) => encoder.into_inner().len(),
+        Err(_) => 0,
     }
-    if compress && text.len() > 20 {
-        let packed = braid_containers::lzf::compress(text, text.len() - 4);
-        if let Some(packed) = packed {
-            return 1 + length_bytes(packed.len()) + length_bytes(text.len()) + packed.len();
-        }
-    }
-    length_bytes(text.len()) + text.len()
 }
 
 fn object(call: &mut Call) -> CommandResult {
@@ -389,6 +362,8 @@ fn help(call: &mut Call) -> CommandResult {
         "    End the process by an access violation.",
         "SET-ACTIVE-EXPIRE <0|1>",
         "    Whether expired keys are removed before somebody asks for them.",
+        "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
+        "    Whether RESTORE takes payloads with a wrong checksum.",
         "SLEEP <seconds>",
         "    Stop the server for a while. Decimals are allowed.",
         "STRINGMATCH-TEST",

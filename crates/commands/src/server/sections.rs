@@ -323,7 +323,7 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.same(0, &["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
     fields.field("unexpected_error_replies", fields.total(|thread| thread.unexpected_errors.get()));
     fields.field("total_error_replies", fields.total(|thread| thread.error_replies.get()));
-    fields.field("dump_payload_sanitizations", 0);
+    fields.field("dump_payload_sanitizations", fields.total(|thread| thread.payload_checks.get()));
     fields.field("total_reads_processed", fields.total(|thread| thread.reads.get()));
     fields.field("total_writes_processed", fields.total(|thread| thread.writes.get()));
     fields.field("io_threaded_reads_processed", beyond_first(engine, |thread| thread.reads.get()));

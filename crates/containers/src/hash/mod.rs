@@ -57,24 +57,18 @@ impl Hash {
     }
 
     /// A hash loaded as a packed list of fields and values; `None` when a field has no value or comes twice.
-    /// Becomes a table when the limits want one.
+    /// Becomes a table when there are more fields than the limits allow (as in Redis their lengths do not
+    /// matter here).
     pub fn from_listpack(list: Listpack, limits: &HashLimits) -> Option<Hash> {
-        let mut table = Table::<true>::new();
-        let (mut field_text, mut value_text) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let (mut entries, mut longest) = (0, 0);
-        for (field, value) in list.pairs() {
-            let (field, value) = (field.text(&mut field_text), value.text(&mut value_text));
-            if !table.set(field, value, Expiry::Keep) {
-                return None;
-            }
-            longest = longest.max(field.len()).max(value.len());
-            entries += 2;
-        }
-        if entries != list.len() {
+        let entries = list.len();
+        if !entries.is_multiple_of(2) || list.has_doubles(1) {
             return None;
         }
-        let packed = entries / 2 <= limits.max_listpack_entries && longest <= limits.max_listpack_value;
-        Some(Hash(if packed { Form::Packed(list) } else { Form::Table(Box::new(table)) }))
+        let mut hash = Hash(Form::Packed(list));
+        if entries / 2 > limits.max_listpack_entries {
+            hash.make_table();
+        }
+        Some(hash)
     }
 
     /// The form's name in `OBJECT ENCODING`.

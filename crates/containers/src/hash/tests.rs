@@ -54,7 +54,10 @@ fn loaded_lists_are_checked() {
     assert!(Hash::from_listpack(list(&["a", "1", "b"]), &limits).is_none());
     assert!(Hash::from_listpack(list(&["a", "1", "a", "2"]), &limits).is_none());
     let long = "x".repeat(65);
-    assert_eq!(Hash::from_listpack(list(&["a", &long]), &limits).unwrap().encoding(), "hashtable");
+    assert_eq!(Hash::from_listpack(list(&["a", &long]), &limits).unwrap().encoding(), "listpack");
+    let limits = HashLimits { max_listpack_entries: 1, ..limits };
+    let hash = Hash::from_listpack(list(&["a", &long, "b", "7"]), &limits).unwrap();
+    assert_eq!((hash.encoding(), hash.get(b"b", NOW)), ("hashtable", Some(Element::Bytes(b"7"))));
 }
 
 #[test]

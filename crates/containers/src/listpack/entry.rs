@@ -19,7 +19,7 @@ const INT_32: u8 = 0xF3;
 const INT_64: u8 = 0xF4;
 
 /// A value read from a packed list. Integers are stored in binary when their text is the canonical one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Element<'a> {
     /// A number; its text is the value.
     Int(i64),

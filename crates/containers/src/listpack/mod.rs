@@ -17,6 +17,8 @@ mod iter;
 pub use entry::{Element, Encoded, decimal_len};
 pub use iter::{Entries, Iter};
 
+use smallvec::SmallVec;
+
 use crate::thin_block::{ThinBlock, round_capacity};
 
 const HEADER: usize = 6;
@@ -611,6 +613,14 @@ impl Listpack {
     /// Places and values in order.
     pub fn entries(&self) -> Entries<'_> {
         Entries(self.iter())
+    }
+
+    /// True when two of the entries are equal, looking only at every `skip + 1`th.
+    pub fn has_doubles(&self, skip: usize) -> bool {
+        // Equal values are equal elements, since each has only one encoding.
+        let mut values: SmallVec<[Element<'_>; 64]> = self.iter().step_by(skip + 1).collect();
+        values.sort_unstable();
+        values.windows(2).any(|pair| pair[0] == pair[1])
     }
 
     /// Field and value pairs of a list that holds them alternately.

@@ -81,22 +81,18 @@ impl Set {
         set
     }
 
-    /// A set loaded as a packed list; `None` when a member comes twice. Becomes a table when the limits want
-    /// one.
+    /// A set loaded as a packed list; `None` when a member comes twice. Becomes a table when there are more
+    /// members than the limits allow (as in Redis their lengths do not matter here).
     pub fn from_listpack(list: Listpack, limits: &SetLimits) -> Option<Set> {
-        let mut table = Table::new();
-        let mut buffer = itoa::Buffer::new();
-        let (mut count, mut longest) = (0, 0);
-        for element in &list {
-            let text = element.text(&mut buffer);
-            if !table.add(text) {
-                return None;
-            }
-            longest = longest.max(text.len());
-            count += 1;
+        if list.has_doubles(0) {
+            return None;
         }
-        let packed = count <= limits.max_listpack_entries && longest <= limits.max_listpack_value;
-        Some(Set(if packed { Form::Packed(list) } else { Form::Table(Box::new(table)) }))
+        let count = list.len();
+        let mut set = Set(Form::Packed(list));
+        if count > limits.max_listpack_entries {
+            set.make_table();
+        }
+        Some(set)
     }
 
     /// The form's name in `OBJECT ENCODING`.

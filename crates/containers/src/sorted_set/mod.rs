@@ -143,9 +143,14 @@ impl SortedSet {
     }
 
     /// A set from a packed list of member and score pairs (RDB, DUMP). `None` when it is not one: odd length,
-    /// a score that is no number, or a member that stands there twice.
-    pub fn from_listpack(list: Listpack) -> Option<SortedSet> {
-        Some(SortedSet { form: Form::Packed(Packed::from_list(list)?) })
+    /// a score that is no number, or a member that stands there twice. Becomes a big one when there are more
+    /// members than the limits allow (as in Redis their lengths do not matter here).
+    pub fn from_listpack(list: Listpack, limits: &PackedLimits) -> Option<SortedSet> {
+        let mut set = SortedSet { form: Form::Packed(Packed::from_list(list)?) };
+        if set.len() > limits.entries_max {
+            set.make_big();
+        }
+        Some(set)
     }
 
     /// A set of members with scores in any order; a later pair overrides an earlier one, and NaN is skipped.

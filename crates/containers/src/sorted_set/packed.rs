@@ -84,30 +84,34 @@ impl<'a> Iterator for PairsBack<'a> {
 impl Packed {
     /// A list from outside, when it is a sorted set; one that is out of order is put in order.
     pub fn from_list(list: Listpack) -> Option<Packed> {
+        if list.has_doubles(1) {
+            return None;
+        }
         let mut pairs = Vec::new();
         let mut elements = list.iter();
         while let Some(member) = elements.next() {
-            let score = read_score(elements.next()?)?;
-            pairs.push((score, member.to_vec()));
+            pairs.push((read_score(elements.next()?)?, member));
         }
-        let mut members: Vec<&[u8]> = pairs.iter().map(|(_, member)| &member[..]).collect();
-        members.sort_unstable();
-        if members.windows(2).any(|pair| pair[0] == pair[1]) {
-            return None;
-        }
-        if pairs
-            .windows(2)
-            .all(|pair| Edge::BeforeEntry(pair[1].0, &pair[1].1).is_after(pair[0].0, &pair[0].1))
-        {
+        // Texts are only made for members whose scores are equal.
+        let order = |one: &(f64, Element<'_>), other: &(f64, Element<'_>)| {
+            let by_member = || with_text(one.1, |one| with_text(other.1, |other| one.cmp(other)));
+            one.0.total_cmp(&other.0).then_with(by_member)
+        };
+        let in_order = |pair: &[(f64, Element<'_>)]| match pair[0].0.partial_cmp(&pair[1].0) {
+            Some(std::cmp::Ordering::Equal) => order(&(0.0, pair[0].1), &(0.0, pair[1].1)).is_lt(),
+            compared => compared == Some(std::cmp::Ordering::Less),
+        };
+        if pairs.windows(2).all(in_order) {
             return Some(Packed { list });
         }
+        // One zero only: 0 and -0 are equal, and are kept as 0.
+        pairs.iter_mut().for_each(|(score, _)| *score += 0.0);
+        pairs.sort_unstable_by(order);
         let mut sorted = Packed::default();
-        for (score, member) in &pairs {
-            if !sorted.insert(member, *score) {
-                return None;
-            }
-        }
-        Some(sorted)
+        pairs
+            .iter()
+            .all(|(score, member)| with_text(*member, |text| sorted.push(text, *score)))
+            .then_some(sorted)
     }
 
     pub fn list(&self) -> &Listpack {

@@ -276,7 +276,7 @@ proptest! {
     ], 0..12)) {
         let mut list = Listpack::new();
         texts.iter().for_each(|text| assert!(list.push_back(text)));
-        if let Some(set) = SortedSet::from_listpack(list) {
+        if let Some(set) = SortedSet::from_listpack(list, &BIG) {
             let model: Model = texts.chunks(2).map(|pair| {
                 (pair[0].clone(), braid_base::number::parse_f64(&pair[1]).unwrap())
             }).collect();

@@ -131,8 +131,9 @@ impl Group {
         }
         let consumer =
             Consumer { name: name.into(), seen_time: now, active_time: -1, pending: BTreeSet::new() };
-        // Groups have few consumers, and few are ever deleted.
-        let free = self.consumers.iter().position(Option::is_none);
+        // Places are only free when consumers were deleted, which is rare.
+        let some_free = self.by_name.len() < self.consumers.len();
+        let free = if some_free { self.consumers.iter().position(Option::is_none) } else { None };
         let index = free.unwrap_or(self.consumers.len());
         let id = ConsumerId(u32::try_from(index).ok().filter(|index| *index != UNOWNED.0)?);
         match self.consumers.get_mut(index) {

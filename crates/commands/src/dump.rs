@@ -1,0 +1,182 @@
+//! DUMP and RESTORE: values as payloads that other servers read, too.
+//!
+//! Flow: DUMP writes the value in its present form (crate `rdb`); RESTORE checks all of a payload, makes the value in the form that
+//! the configured thresholds want, and only then touches the key. What a payload says is never believed, whatever
+//! `sanitize-dump-payload` says: checking is part of reading here.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_config::SanitizeDumpPayload;
+use braid_engine::{
+    Call, Category, CommandError, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Spec,
+};
+use braid_keyspace::{Expiry, Value, eviction};
+use braid_rdb::Limits;
+
+const OVERWRITE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::OW.and(KeyFlags::UPDATE))];
+const COST: &str = "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number \
+     of Redis objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) \
+     where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into \
+     sorted sets is O(log(N)).";
+const SYNTAX: &str = "key:key#0 ttl:integer serialized-value:string [REPLACE@3.0.0] [ABSTTL@5.0.0] \
+     [IDLETIME seconds:integer@5.0.0] [FREQ frequency:integer@5.0.0]";
+
+/// What an access clock can tell, in seconds.
+const IDLE_MAX: u32 = 0x00ff_ffff;
+
+/// The family.
+pub const COMMANDS: &[Spec] = &[
+    Spec::new("dump", Group::Generic, dump)
+        .exactly(2)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+        .docs(
+            "2.6.0",
+            "Returns a value as a payload that RESTORE takes.",
+            "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis objects composing the value \
+             and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply \
+             O(1).",
+        )
+        .syntax("key:key#0")
+        .tips(&["nondeterministic_output"]),
+    restore_spec("restore", Group::Generic, Flags::NONE)
+        .docs("2.6.0", "Creates a key from a payload that DUMP made.", COST),
+    restore_spec("restore-asking", Group::Server, Flags::ASKING).docs(
+        "3.0.0",
+        "RESTORE for moving keys within a cluster; for servers only.",
+        COST,
+    ),
+];
+
+const fn restore_spec(name: &'static str, group: Group, flags: Flags) -> Spec {
+    Spec::new(name, group, restore)
+        .at_least(4)
+        .flags(Flags::WRITE.and(Flags::DENYOOM).and(flags))
+        .categories(Category::KEYSPACE.and(Category::DANGEROUS))
+        .keys(OVERWRITE)
+        .syntax(SYNTAX)
+        .history(&[
+            ("3.0.0", "New modifier `REPLACE`."),
+            ("5.0.0", "New modifier `ABSTTL`."),
+            ("5.0.0", "New options `IDLETIME` and `FREQ`."),
+        ])
+}
+
+/// The thresholds between the forms of all types, as configured now.
+pub fn limits(engine: &Engine) -> Limits {
+    Limits {
+        hash: crate::hash::limits(engine),
+        list: crate::list::limits(engine),
+        set: crate::set::limits(engine),
+        sorted_set: crate::sorted_set::limits(engine),
+    }
+}
+
+fn dump(call: &mut Call) -> CommandResult {
+    let Some(entry) = call.keyspace.read(call.args[1]) else {
+        call.reply.null();
+        return Ok(());
+    };
+    let payload = braid_rdb::dump(braid_persistence::to_rdb(entry), call.engine.config.rdbcompression());
+    call.reply.bulk(&payload);
+    Ok(())
+}
+
+#[derive(Default)]
+struct Options {
+    replace: bool,
+    /// The TTL is a time, not a duration.
+    absolute: bool,
+    idle_seconds: Option<i64>,
+    frequency: Option<u8>,
+}
+
+fn options(call: &Call) -> Result<Options, CommandError> {
+    let mut options = Options::default();
+    let mut at = 4;
+    while at < call.args.len() {
+        let has_more = at + 1 < call.args.len();
+        if call.arg_is(at, "replace") {
+            options.replace = true;
+        } else if call.arg_is(at, "absttl") {
+            options.absolute = true;
+        } else if call.arg_is(at, "idletime") && has_more && options.frequency.is_none() {
+            at += 1;
+            let seconds = call.integer_arg(at)?;
+            if seconds < 0 {
+                return Err(CommandError::text("ERR Invalid IDLETIME value, must be >= 0"));
+            }
+            options.idle_seconds = Some(seconds);
+        } else if call.arg_is(at, "freq") && has_more && options.idle_seconds.is_none() {
+            at += 1;
+            let frequency = u8::try_from(call.integer_arg(at)?)
+                .map_err(|_| CommandError::text("ERR Invalid FREQ value, must be >= 0 and <= 255"))?;
+            options.frequency = Some(frequency);
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        at += 1;
+    }
+    Ok(options)
+}
+
+fn restore(call: &mut Call) -> CommandResult {
+    let options = options(call)?;
+    let (key, payload) = (call.args[1], call.args[3]);
+    if !options.replace && call.keyspace.peek(key).is_some() {
+        return Err(CommandError::text("BUSYKEY Target key name already exists."));
+    }
+    let ttl = call.integer_arg(2)?;
+    if ttl < 0 {
+        return Err(CommandError::text("ERR Invalid TTL value, must be >= 0"));
+    }
+    let checks = !call.engine.debug.skip_checksums.load(Relaxed);
+    let mut decoder = braid_rdb::open(payload, checks)
+        .map_err(|_| CommandError::text("ERR DUMP payload version or checksum are wrong"))?;
+    let value = read_value(call, &mut decoder).map_err(|error| {
+        log::warn!("RESTORE refused a payload: {error}");
+        CommandError::text("ERR Bad data format")
+    })?;
+    let expire_at = match ttl {
+        0 => None,
+        _ if options.absolute => Some(ttl),
+        _ => Some(ttl.saturating_add(call.now())),
+    };
+    if expire_at.is_some_and(|at| at <= call.now()) {
+        // Born expired: all that is left of it is that the old value goes.
+        call.keyspace.delete(key);
+        call.reply.ok();
+        return Ok(());
+    }
+    call.keyspace.set(key, value, expire_at.map_or(Expiry::Clear, Expiry::At));
+    let keyspace = call.keyspace.keyspace();
+    let by_frequency = keyspace.settings.policy().is_lfu();
+    let clock = match (options.idle_seconds, options.frequency) {
+        (Some(seconds), _) if !by_frequency => {
+            Some(eviction::clock_for_idle(keyspace, u32::try_from(seconds).unwrap_or(u32::MAX).min(IDLE_MAX)))
+        }
+        (_, Some(frequency)) if by_frequency => Some(eviction::clock_for_frequency(keyspace, frequency)),
+        _ => None,
+    };
+    if let Some(clock) = clock {
+        call.keyspace.set_clock(key, clock);
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// Reads the whole value. Fields of hashes that expired meanwhile stay until somebody removes them, as in a live hash.
+fn read_value<'d>(
+    call: &Call,
+    decoder: &'d mut braid_rdb::Decoder<braid_rdb::Bytes<'_>>,
+) -> Result<Value<'d>, braid_rdb::Error> {
+    let kind = decoder.kind()?;
+    if kind.is_packed() && call.engine.config.sanitize_dump_payload() != SanitizeDumpPayload::No {
+        call.engine.threads[call.keyspace.context.slot].payload_checks.add(1);
+    }
+    let value = decoder.value(kind, &limits(call.engine), i64::MIN)?;
+    Ok(braid_persistence::from_rdb(value))
+}
+
+#[cfg(test)]
+mod tests;

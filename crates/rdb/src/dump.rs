@@ -1,0 +1,55 @@
+//! Payloads of DUMP and RESTORE: a value with its type in front, version and checksum behind.
+
+use braid_base::crc::crc64;
+
+use crate::decode::Decoder;
+use crate::encode::Encoder;
+use crate::source::Bytes;
+use crate::write::ValueRef;
+
+/// Version (2 bytes) and checksum (8 bytes).
+const FOOTER: usize = 10;
+
+/// Why a payload is not even opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PayloadError {
+    #[error("the payload is too short")]
+    Short,
+    #[error("the payload has version {0}, which is not known")]
+    Version(u16),
+    #[error("the payload's checksum is wrong")]
+    Checksum,
+}
+
+/// The payload of a value.
+pub fn dump(value: ValueRef<'_>, compress: bool) -> Vec<u8> {
+    let mut encoder = Encoder::new(Vec::new(), compress);
+    let written = encoder.kind(value.kind()).and_then(|()| encoder.value(value));
+    debug_assert!(written.is_ok(), "memory takes everything");
+    let mut payload = encoder.into_inner();
+    seal(&mut payload, value.version());
+    payload
+}
+
+/// Appends version and checksum to a type and a body.
+pub fn seal(payload: &mut Vec<u8>, version: u16) {
+    payload.extend_from_slice(&version.to_le_bytes());
+    payload.extend_from_slice(&crc64(0, payload).to_le_bytes());
+}
+
+/// Checks version and checksum of a payload; a decoder of what they seal. Without `check` the checksum may be any.
+pub fn open(payload: &[u8], check: bool) -> Result<Decoder<Bytes<'_>>, PayloadError> {
+    let (body, footer) = payload
+        .len()
+        .checked_sub(FOOTER)
+        .and_then(|body| payload.split_at_checked(body))
+        .ok_or(PayloadError::Short)?;
+    let version = u16::from_le_bytes([footer[0], footer[1]]);
+    if !crate::is_known_version(version) {
+        return Err(PayloadError::Version(version));
+    }
+    if check && crc64(0, &payload[..payload.len() - 8]).to_le_bytes() != footer[2..] {
+        return Err(PayloadError::Checksum);
+    }
+    Ok(Decoder::new(Bytes::new(body), version))
+}

@@ -1,0 +1,114 @@
+//! Writing the elements of the format; `decode.rs` shows them.
+
+use std::io::{self, Write};
+
+use braid_base::number;
+use braid_containers::lzf::Compressor;
+
+/// Strings longer than this may be compressed, if that saves at least 4 bytes.
+const COMPRESS_ABOVE: usize = 20;
+const GAIN_MIN: usize = 4;
+/// The longest string that may be an integer of 4 bytes.
+const INTEGER_TEXT_MAX: usize = 11;
+
+/// Writes values into a sink.
+pub struct Encoder<W> {
+    out: W,
+    compressor: Option<Compressor>,
+}
+
+impl<W: Write> Encoder<W> {
+    /// An encoder that compresses strings or not (`rdbcompression`).
+    pub fn new(out: W, compress: bool) -> Encoder<W> {
+        Encoder { out, compressor: compress.then(Compressor::new) }
+    }
+
+    /// The sink, back.
+    pub fn into_inner(self) -> W {
+        self.out
+    }
+
+    /// The sink.
+    pub fn sink(&mut self) -> &mut W {
+        &mut self.out
+    }
+
+    /// Bytes as they are.
+    #[inline]
+    pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)
+    }
+
+    /// One byte.
+    #[inline]
+    pub fn byte(&mut self, byte: u8) -> io::Result<()> {
+        self.bytes(&[byte])
+    }
+
+    /// A length, in its shortest form.
+    #[inline]
+    pub fn length(&mut self, length: u64) -> io::Result<()> {
+        match length {
+            0..=0x3f => self.byte(length as u8),
+            0x40..=0x3fff => self.bytes(&[0x40 | (length >> 8) as u8, length as u8]),
+            0x4000..=0xffff_ffff => {
+                let [a, b, c, d] = (length as u32).to_be_bytes();
+                self.bytes(&[0x80, a, b, c, d])
+            }
+            _ => {
+                self.byte(0x81)?;
+                self.bytes(&length.to_be_bytes())
+            }
+        }
+    }
+
+    /// An integer as a string value has it: in 1, 2 or 4 bytes if it fits, else its text.
+    pub fn integer(&mut self, value: i64) -> io::Result<()> {
+        if let Ok(value) = i8::try_from(value) {
+            self.bytes(&[0xc0, value as u8])
+        } else if let Ok(value) = i16::try_from(value) {
+            let [low, high] = value.to_le_bytes();
+            self.bytes(&[0xc1, low, high])
+        } else if let Ok(value) = i32::try_from(value) {
+            let [a, b, c, d] = value.to_le_bytes();
+            self.bytes(&[0xc2, a, b, c, d])
+        } else {
+            let mut digits = [0; number::INTEGER_LEN_MAX];
+            let text = number::write_i64(&mut digits, value);
+            self.length(text.len() as u64)?;
+            self.bytes(text)
+        }
+    }
+
+    /// A string, in its shortest form.
+    #[inline]
+    pub fn string(&mut self, text: &[u8]) -> io::Result<()> {
+        if text.len() <= INTEGER_TEXT_MAX
+            && let Some(value) = number::parse_i64(text)
+            && i32::try_from(value).is_ok()
+        {
+            return self.integer(value);
+        }
+        if text.len() > COMPRESS_ABOVE
+            && let Some(compressor) = &mut self.compressor
+            && let Some(packed) = compressor.compress(text, text.len() - GAIN_MIN + 1)
+        {
+            self.byte(0xc3)?;
+            self.length(packed.len() as u64)?;
+            self.length(text.len() as u64)?;
+            return self.bytes(&packed);
+        }
+        self.length(text.len() as u64)?;
+        self.bytes(text)
+    }
+
+    /// A time in milliseconds.
+    pub fn time_ms(&mut self, time: i64) -> io::Result<()> {
+        self.bytes(&time.to_le_bytes())
+    }
+
+    /// A floating-point number.
+    pub fn double(&mut self, value: f64) -> io::Result<()> {
+        self.bytes(&value.to_le_bytes())
+    }
+}

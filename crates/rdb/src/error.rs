@@ -1,0 +1,33 @@
+//! What can be wrong with bytes that should be values.
+
+/// What is wrong, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("{fault} (at byte {position})")]
+pub struct Error {
+    /// Bytes read before the fault was found.
+    pub position: u64,
+    pub fault: Fault,
+}
+
+/// What is wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The data end within a value.
+    #[error("unexpected end of data")]
+    Short,
+    /// They could not be read.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// They cannot be what they should be.
+    #[error("{0}")]
+    Corrupt(&'static str),
+    /// A collection without members. (Dump files of some old servers have such keys: they are to be skipped.)
+    #[error("a key without a value")]
+    Empty,
+    /// A type of value that is not known.
+    #[error("unknown type of value {0}")]
+    UnknownType(u8),
+    /// A value that a module of this name made.
+    #[error("a value of the module type '{0}', for which there is no module")]
+    Module(String),
+}

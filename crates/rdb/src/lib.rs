@@ -1,0 +1,53 @@
+//! Redis's own format for values: what DUMP answers, RESTORE takes, and dump files are made of.
+//!
+//! ```text
+//! payload:  type, body, version of the format (2 bytes), CRC-64 of all before it (8 bytes)
+//! ```
+//! A value is written in the form that it has in memory, with the types of Redis 7.2 ([`VERSION`]), so that stock servers
+//! of that version and later read it. The one exception is a hash with fields that expire, which Redis 7.2 does not
+//! know: it is written as Valkey 9 does ([`VERSION_FIELD_EXPIRY`]). What is read: every type of every version that Redis 7.2 reads, back to
+//! version 1, and those of Valkey 9 and Redis 8.
+//!
+//! Bytes from outside are never believed: lengths are checked against what is left before anything is allocated, packed forms
+//! are checked entry by entry, members that come twice and collections without any are refused. (Stock servers can be told
+//! to leave such checks out, by `sanitize-dump-payload`; here that would save little, since loading looks at everything anyway.)
+//!
+//! This crate knows values, but neither keys nor databases, and no clock.
+
+mod decode;
+mod dump;
+mod encode;
+mod error;
+mod kind;
+mod limits;
+mod read;
+mod source;
+mod stream;
+mod write;
+mod ziplist;
+mod zipmap;
+
+#[cfg(test)]
+mod tests;
+
+pub use decode::{Decoder, Length, Text};
+pub use dump::{PayloadError, dump, open, seal};
+pub use encode::Encoder;
+pub use error::{Error, Fault};
+pub use kind::Kind;
+pub use limits::Limits;
+pub use read::Value;
+pub use source::{Bytes, Source, Stream};
+pub use write::ValueRef;
+
+/// The version of the format that is written: that of Redis 7.2.
+pub const VERSION: u16 = 11;
+/// The version written with a hash whose fields expire: that of Valkey 9.
+pub const VERSION_FIELD_EXPIRY: u16 = 80;
+/// The latest version of Redis that is read: that of Redis 8.
+pub const VERSION_REDIS_MAX: u16 = 12;
+
+/// True for the versions whose values are read. Those between Redis's and Valkey's belong to nobody that is known.
+pub const fn is_known_version(version: u16) -> bool {
+    version <= VERSION_REDIS_MAX || version == VERSION_FIELD_EXPIRY
+}

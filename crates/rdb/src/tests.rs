@@ -1,0 +1,296 @@
+//! Payloads of stock servers, and values made at random.
+
+use braid_containers::hash::{Expiry, Hash, HashLimits};
+use braid_containers::list::{End, List};
+use braid_containers::set::{Set, SetLimits};
+use braid_containers::sorted_set::{AddRule, SortedSet};
+use braid_containers::stream::{BlockLimits, Group, Stream, StreamId};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::{Bytes, Decoder, Encoder, Fault, Kind, Limits, PayloadError, Value, ValueRef};
+
+/// What a value holds, as text that can be compared. Forms do not matter.
+fn content(value: &Value<'_>) -> String {
+    let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+    let mut lines = Vec::new();
+    match value {
+        Value::Text(bytes) => return text(bytes),
+        Value::Integer(number) => return number.to_string(),
+        Value::Blob(blob) => return text(blob),
+        Value::List(list) => {
+            list.range(0, usize::MAX, |element| lines.push(text(&element.to_vec())));
+            return lines.join(" ");
+        }
+        Value::Set(set) => lines.extend(set.iter(i64::MIN).map(|member| text(&member.to_vec()))),
+        Value::SortedSet(set) => lines.extend(
+            set.view(0)
+                .iter(0..set.len())
+                .map(|(member, score)| format!("{}={score}", text(&member.to_vec()))),
+        ),
+        Value::Hash(hash) => lines.extend(hash.iter_with_expiry().map(|(field, value, expire_at)| {
+            format!("{}={}@{expire_at:?}", text(&field.to_vec()), text(&value.to_vec()))
+        })),
+        Value::Stream(stream) => return stream_content(stream),
+    }
+    lines.sort();
+    lines.join(" ")
+}
+
+fn stream_content(stream: &Stream) -> String {
+    let log = stream.log();
+    let mut lines = vec![format!(
+        "{} last {} first {} deleted {} added {}",
+        log.len(),
+        log.last_id(),
+        log.first_id(),
+        log.max_deleted_id(),
+        log.entries_added()
+    )];
+    for entry in log.range(StreamId::MIN, StreamId::MAX) {
+        let fields: Vec<_> = entry.fields.map(|(field, value)| (field.to_vec(), value.to_vec())).collect();
+        lines.push(format!("{} {fields:?}", entry.id));
+    }
+    for (name, group) in stream.groups().iter() {
+        lines.push(format!("group {name:?} {} {:?}", group.last_id, group.entries_read));
+        for (id, pending) in group.pending_range(StreamId::MIN..=StreamId::MAX) {
+            let owner = group.consumer(pending.consumer).map(|consumer| consumer.name().to_vec());
+            lines.push(format!("{id} {} {} {owner:?}", pending.delivery_time, pending.delivery_count));
+        }
+        for (_, consumer) in group.consumers() {
+            let pending: Vec<_> = consumer.pending_from(StreamId::MIN).collect();
+            let times = (consumer.seen_time, consumer.active_time);
+            lines.push(format!("consumer {:?} {times:?} {pending:?}", consumer.name()));
+        }
+    }
+    lines.join("\n")
+}
+
+fn read(body: &[u8], version: u16) -> Result<String, crate::Error> {
+    let mut decoder = Decoder::new(Bytes::new(body), version);
+    let kind = decoder.kind()?;
+    decoder.value(kind, &Limits::default(), i64::MIN).map(|value| content(&value))
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    text.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
+}
+
+#[track_caller]
+fn check(payload: &str, expected: &str) {
+    let payload = hex(payload);
+    let decoder = crate::open(&payload, true).unwrap();
+    assert_eq!(read(&payload[..payload.len() - 10], decoder.version).unwrap(), expected);
+}
+
+#[test]
+fn hashes_with_times_of_valkey_9_and_redis_8() {
+    check(
+        "16 02 01 61 c0 01 4f 29 4a 03 a2 01 00 00 01 62 c0 02 ff ff ff ff ff ff ff ff 50 00 ec 80 54 3c 91 50 20 67",
+        "a=1@Some(1795351521615) b=2@None",
+    );
+    check(
+        "18 00 40 94 52 a3 03 00 00 04 00 01 64 c0 04 00 01 62 c0 02 41 f5 01 63 c0 03 01 01 61 c0 01 0c 00 6d 76 da 07 2b \
+         ce 51 44",
+        "a=1@Some(4000000000000) b=2@None c=3@Some(4000000000500) d=4@None",
+    );
+    check(
+        "19 84 27 4a 03 a2 01 00 00 1d 1d 00 00 00 06 00 81 61 02 01 01 f4 84 27 4a 03 a2 01 00 00 09 81 62 02 02 01 00 01 \
+         ff 0c 00 08 32 4a 70 48 e7 b9 69",
+        "a=1@Some(1795351521156) b=2@None",
+    );
+}
+
+#[test]
+fn a_stream_of_redis_8() {
+    check(
+        "15 01 10 00 00 00 00 00 00 00 01 00 00 00 00 00 00 00 01 1d 1d 00 00 00 0a 00 01 01 00 01 01 01 81 61 02 00 01 02 01 \
+         00 01 00 01 81 62 02 04 01 ff 01 01 01 01 01 00 00 01 01 01 67 01 01 01 01 00 00 00 00 00 00 00 01 00 00 00 00 00 00 \
+         00 01 5f 47 54 fd a1 01 00 00 01 01 01 63 5f 47 54 fd a1 01 00 00 5f 47 54 fd a1 01 00 00 01 00 00 00 00 00 00 00 01 \
+         00 00 00 00 00 00 00 01 0c 00 f5 27 14 4b 96 db f0 f7",
+        "1 last 1-1 first 1-1 deleted 0-0 added 1\n\
+         1-1 [([97], [98])]\n\
+         group [103] 1-1 Some(1)\n\
+         1-1 1795251521375 1 Some([99])\n\
+         consumer [99] (1795251521375, 1795251521375) [StreamId { ms: 1, seq: 1 }]",
+    );
+}
+
+#[test]
+fn old_types_are_read() {
+    // Elements one by one, scores as text.
+    assert_eq!(read(b"\x01\x02\x01b\xc0\x07", 1).unwrap(), "b 7");
+    assert_eq!(read(b"\x02\x02\x01b\xc1\x00\x01", 1).unwrap(), "256 b");
+    assert_eq!(read(b"\x03\x03\x01a\x031.5\x01b\xff\x01c\xfe", 1).unwrap(), "a=1.5 b=-inf c=inf");
+    assert_eq!(read(b"\x04\x01\x01f\xc2\xff\xff\xff\xff", 1).unwrap(), "f=-1@None");
+    // Packed forms.
+    assert_eq!(read(b"\x09\x0d\x01\x03foo\x03\x00bar\xff", 2).unwrap_err().position, 2, "cut off");
+    assert_eq!(read(b"\x09\x0b\x01\x03foo\x03\x00bar\xff", 2).unwrap(), "foo=bar@None");
+    let ziplist = b"\x0f\x00\x00\x00\x0c\x00\x00\x00\x02\x00\x00\xf3\x02\xf6\xff";
+    let with = |kind: &[u8]| [kind, b"\x0f", ziplist].concat();
+    assert_eq!(read(&with(b"\x0a"), 6).unwrap(), "2 5");
+    assert_eq!(read(&with(b"\x0c"), 6).unwrap(), "2=5");
+    assert_eq!(read(&with(b"\x0d"), 6).unwrap(), "2=5@None");
+    assert_eq!(read(&with(b"\x0e\x01"), 7).unwrap(), "2 5");
+    assert_eq!(read(b"\x0b\x0c\x02\0\0\0\x02\0\0\0\xff\xff\x05\0", 6).unwrap(), "-1 5");
+    // A compressed string.
+    let mut encoder = Encoder::new(Vec::new(), true);
+    encoder.string(&b"abc".repeat(100)).unwrap();
+    let packed = encoder.into_inner();
+    assert!(packed[0] == 0xc3 && packed.len() < 40);
+    assert_eq!(read(&[b"\0", &packed[..]].concat(), 1).unwrap(), "abc".repeat(100));
+}
+
+#[test]
+fn what_is_refused() {
+    let fault = |body: &[u8], version| read(body, version).unwrap_err().fault;
+    for body in [&b"\x01\0"[..], b"\x02\0", b"\x03\0", b"\x04\0", b"\x05\0", b"\x0e\0", b"\x12\0"] {
+        assert!(matches!(fault(body, 11), Fault::Empty), "{body:?}");
+    }
+    for twice in [
+        &b"\x02\x02\x01a\x01a"[..],
+        b"\x04\x02\x01a\x01b\x01a\x01b",
+        b"\x03\x02\x01a\x011\x01a\x012",
+        b"\x16\x02\x01a\x01b\xff\xff\xff\xff\xff\xff\xff\xff\x01a\x01b\xff\xff\xff\xff\xff\xff\xff\xff",
+    ] {
+        assert!(matches!(fault(twice, 80), Fault::Corrupt(_)), "{twice:?}");
+    }
+    // Far more members, or a far longer string, than there are bytes for.
+    for body in [
+        &b"\x02\x81\x7f\xff\xff\xff\xff\xff\xff\xff\x01a"[..],
+        b"\x04\x80\xff\xff\xff\xff\x01a\x01b",
+        b"\x00\x81\x7f\xff\xff\xff\xff\xff\xff\xffabc",
+        b"\x00\x80\x00\x10\x00\x00abc",
+    ] {
+        assert!(matches!(fault(body, 11), Fault::Short), "{body:?}");
+    }
+    // A compressed string that says it unpacks to 2^40 bytes.
+    let bomb = b"\x00\xc3\x02\x81\0\0\x01\0\0\0\0\0\x00a";
+    assert!(matches!(fault(bomb, 11), Fault::Corrupt(_)));
+    assert!(matches!(fault(b"\x16\x01\x01a\x01b\0\0\0\0\0\0\0\0", 12), Fault::UnknownType(22)));
+    assert!(matches!(fault(b"\x17", 11), Fault::UnknownType(23)));
+    let module = fault(b"\x07\x81\x7c\x11\x2d\x1b\x08\xa5\x7c\x01", 11);
+    assert!(matches!(&module, Fault::Module(name) if name.len() == 9), "{module}");
+    assert_eq!(crate::open(b"short", true).err(), Some(PayloadError::Short));
+    assert_eq!(crate::open(b"\x00\x01v\x0d\0________", true).err(), Some(PayloadError::Version(13)));
+    assert_eq!(crate::open(b"\x00\x01v\x0b\0________", true).err(), Some(PayloadError::Checksum));
+}
+
+/// Dumps, opens and reads again; the content and the form must be what they were.
+fn round_trip(value: ValueRef<'_>) -> String {
+    let mut found = Vec::new();
+    for compress in [false, true] {
+        let payload = crate::dump(value, compress);
+        let mut decoder = crate::open(&payload, true).unwrap();
+        let kind = decoder.kind().unwrap();
+        assert_eq!(kind, value.kind());
+        let value = decoder.value(kind, &Limits::default(), i64::MIN).unwrap();
+        found.push(content(&value));
+        // Through a stream of unknown length, too.
+        let stream = crate::Stream::new(&payload[1..], None, true);
+        let mut decoder = Decoder::new(stream, decoder.version);
+        let value = decoder.value(kind, &Limits::default(), i64::MIN).unwrap();
+        found.push(content(&value));
+    }
+    assert!(found.windows(2).all(|pair| pair[0] == pair[1]));
+    found.swap_remove(0)
+}
+
+fn text() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => vec(any::<u8>(), 0..12),
+        3 => any::<i64>().prop_map(|number| number.to_string().into_bytes()),
+        3 => (-200i64..200).prop_map(|number| number.to_string().into_bytes()),
+        1 => (vec(any::<u8>(), 1..4), 1usize..400).prop_map(|(unit, times)| unit.repeat(times)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
+
+    #[test]
+    fn strings_round_trip(bytes in text(), long in 0usize..200_000, number: i64) {
+        prop_assert_eq!(round_trip(ValueRef::Integer(number)), number.to_string());
+        let bytes = bytes.repeat(long / bytes.len().max(1) % 40 + 1);
+        prop_assert_eq!(round_trip(ValueRef::Text(&bytes)), bytes.escape_ascii().to_string());
+    }
+
+    #[test]
+    fn collections_round_trip(texts in vec((text(), text(), any::<f64>(), any::<Option<u32>>()), 1..300)) {
+        let limits = Limits::default();
+        let (mut list, mut sorted, mut hash) = (List::new(), SortedSet::new(), Hash::new());
+        let mut expiring = Hash::new();
+        let mut set = Set::for_member(&texts[0].0, 1, &SetLimits::default());
+        for (one, two, score, time) in &texts {
+            list.push(End::Back, one, &limits.list);
+            set.add(one, 0, &limits.set);
+            // One zero: -0 is 0 in the packed form.
+            sorted.add(one, if score.is_nan() { 0.0 } else { *score + 0.0 }, AddRule::default(), &limits.sorted_set);
+            hash.set(one, two, Expiry::Keep, 0, &HashLimits::default());
+            let expiry = time.map_or(Expiry::Clear, |time| Expiry::At(i64::from(time)));
+            expiring.set(one, two, expiry, i64::MIN, &HashLimits::default());
+        }
+        prop_assert_eq!(round_trip(ValueRef::List(&list)), content(&Value::List(list.clone())));
+        prop_assert_eq!(round_trip(ValueRef::Set(&set)), content(&Value::Set(set.clone())));
+        prop_assert_eq!(round_trip(ValueRef::SortedSet(&sorted)), content(&Value::SortedSet(sorted.clone())));
+        prop_assert_eq!(round_trip(ValueRef::Hash(&hash)), content(&Value::Hash(hash.clone())));
+        prop_assert_eq!(round_trip(ValueRef::Hash(&expiring)), content(&Value::Hash(expiring.clone())));
+    }
+
+    #[test]
+    fn streams_round_trip(
+        entries in vec((1u64..3, 0u64..3, text(), text(), any::<bool>()), 0..250),
+        groups in vec((text(), 0u64..400, any::<Option<u32>>(), vec((text(), vec(0u64..400, 0..20)), 0..4)), 0..4),
+    ) {
+        let mut stream = Stream::new();
+        let mut id = StreamId::new(1, 0);
+        for (ms, seq, field, value, deleted) in &entries {
+            id = StreamId::new(id.ms + ms - 1, id.seq + seq + 1);
+            stream.log_mut().append(id, &[(field, value)], &BlockLimits::default()).unwrap();
+            if *deleted {
+                stream.log_mut().delete(id);
+            }
+        }
+        for (name, last, read, consumers) in groups {
+            let mut group = Group::new(StreamId::new(last, 1), read.map(u64::from));
+            for (name, pending) in consumers {
+                let Some(consumer) = group.create_consumer(&name, 5) else { continue };
+                group.consumer_mut(consumer).unwrap().active_time = 77;
+                for ms in pending {
+                    if group.pending(StreamId::new(ms, 3)).is_none() && group.load_pending(StreamId::new(ms, 3), ms as i64 + 1, ms % 3) {
+                        group.load_owner(StreamId::new(ms, 3), consumer);
+                    }
+                }
+            }
+            stream.split_mut().1.create(&name, group);
+        }
+        prop_assert_eq!(round_trip(ValueRef::Stream(&stream)), stream_content(&stream));
+    }
+
+    #[test]
+    fn hostile_bytes_are_harmless(
+        number in prop_oneof![(0u8..8), (9u8..26)], body in vec(any::<u8>(), 0..80), version in prop_oneof![Just(11), Just(12)],
+        value in text(), at: usize, flip: u8,
+    ) {
+        let _ = read(&[&[number], &body[..]].concat(), version).is_ok();
+        // A good value with one byte changed.
+        let mut hash = Hash::new();
+        hash.set(&value, b"v", Expiry::Keep, 0, &HashLimits::default());
+        let mut payload = crate::dump(ValueRef::Hash(&hash), true);
+        let len = payload.len() - 10;
+        payload[at % len] ^= flip;
+        let mut decoder = crate::open(&payload, false).unwrap();
+        if let Ok(kind) = decoder.kind() {
+            let _ = decoder.value(kind, &Limits::default(), 0).is_ok();
+        }
+    }
+}
+
+#[test]
+fn every_type_has_its_number() {
+    for number in 0..=u8::MAX {
+        if let Some(kind) = Kind::from_number(number, 11) {
+            assert_eq!(kind as u8, number);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Writing values, each in the form that it has. Streams are in `stream.rs`.
+
+use std::io::{self, Write};
+
+use braid_containers::hash::Hash;
+use braid_containers::list::{List, SavedNode};
+use braid_containers::set::Set;
+use braid_containers::sorted_set::SortedSet;
+use braid_containers::stream::Stream;
+
+use crate::encode::Encoder;
+use crate::kind::Kind;
+use crate::read::{PACKED, PLAIN};
+
+/// A value to be written.
+#[derive(Clone, Copy)]
+pub enum ValueRef<'a> {
+    Text(&'a [u8]),
+    Integer(i64),
+    List(&'a List),
+    Set(&'a Set),
+    SortedSet(&'a SortedSet),
+    Hash(&'a Hash),
+    Stream(&'a Stream),
+}
+
+/// What stands for the time of a field without one.
+const NO_TIME: i64 = -1;
+
+impl ValueRef<'_> {
+    /// The type under which it is written.
+    pub fn kind(self) -> Kind {
+        match self {
+            ValueRef::Text(_) | ValueRef::Integer(_) => Kind::String,
+            ValueRef::List(_) => Kind::ListNodes,
+            ValueRef::Set(set) if set.as_ints().is_some() => Kind::SetIntegers,
+            ValueRef::Set(set) if set.as_listpack().is_some() => Kind::SetListpack,
+            ValueRef::Set(_) => Kind::Set,
+            ValueRef::SortedSet(set) if set.as_listpack().is_some() => Kind::SortedSetListpack,
+            ValueRef::SortedSet(_) => Kind::SortedSet,
+            ValueRef::Hash(hash) if hash.as_listpack().is_some() => Kind::HashListpack,
+            ValueRef::Hash(hash) if hash.expiring_len() > 0 => Kind::HashExpiry,
+            ValueRef::Hash(_) => Kind::Hash,
+            ValueRef::Stream(_) => Kind::Stream3,
+        }
+    }
+
+    /// The least version of the format that knows this type.
+    pub fn version(self) -> u16 {
+        if self.kind() == Kind::HashExpiry { crate::VERSION_FIELD_EXPIRY } else { crate::VERSION }
+    }
+}
+
+impl<W: Write> Encoder<W> {
+    /// The type of a value.
+    pub fn kind(&mut self, kind: Kind) -> io::Result<()> {
+        self.byte(kind as u8)
+    }
+
+    /// A value, behind its type.
+    pub fn value(&mut self, value: ValueRef<'_>) -> io::Result<()> {
+        match value {
+            ValueRef::Text(text) => self.string(text),
+            ValueRef::Integer(number) => self.integer(number),
+            ValueRef::List(list) => self.list(list),
+            ValueRef::Set(set) => self.set(set),
+            ValueRef::SortedSet(set) => self.sorted_set(set),
+            ValueRef::Hash(hash) => self.hash(hash),
+            ValueRef::Stream(stream) => self.stream(stream),
+        }
+    }
+
+    fn list(&mut self, list: &List) -> io::Result<()> {
+        self.length(list.node_count() as u64)?;
+        for node in list.nodes() {
+            match node {
+                SavedNode::Packed(block) => {
+                    self.length(PACKED)?;
+                    self.string(block.bytes())?;
+                }
+                SavedNode::Plain(text) => {
+                    self.length(PLAIN)?;
+                    self.string(text)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, set: &Set) -> io::Result<()> {
+        if let Some(integers) = set.as_ints() {
+            let mut bytes = Vec::new();
+            integers.write_to(&mut bytes);
+            return self.string(&bytes);
+        }
+        if let Some(list) = set.as_listpack() {
+            return self.string(list.bytes());
+        }
+        self.length(set.len() as u64)?;
+        let mut digits = itoa::Buffer::new();
+        for (member, _) in set.iter_with_expiry() {
+            self.string(member.text(&mut digits))?;
+        }
+        Ok(())
+    }
+
+    fn sorted_set(&mut self, set: &SortedSet) -> io::Result<()> {
+        if let Some(list) = set.as_listpack() {
+            return self.string(list.bytes());
+        }
+        // From the greatest to the smallest: stock servers insert that fastest.
+        let view = set.view(i64::MIN);
+        self.length(view.len() as u64)?;
+        let mut digits = itoa::Buffer::new();
+        for (member, score) in view.iter_back(0..view.len()) {
+            self.string(member.text(&mut digits))?;
+            self.double(score)?;
+        }
+        Ok(())
+    }
+
+    fn hash(&mut self, hash: &Hash) -> io::Result<()> {
+        if let Some(list) = hash.as_listpack() {
+            return self.string(list.bytes());
+        }
+        let has_times = hash.expiring_len() > 0;
+        self.length(hash.len() as u64)?;
+        let (mut field_digits, mut value_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
+        for (field, value, expire_at) in hash.iter_with_expiry() {
+            self.string(field.text(&mut field_digits))?;
+            self.string(value.text(&mut value_digits))?;
+            if has_times {
+                self.time_ms(expire_at.unwrap_or(NO_TIME))?;
+            }
+        }
+        Ok(())
+    }
+}
