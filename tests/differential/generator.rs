@@ -333,6 +333,14 @@ impl Generator {
             "radius" => (self.pick(&["200", "100", "3000", "0", "-1", "1.5", "99999", "abc"]), Plain),
             "unit" => (self.pick(&["m", "km", "ft", "mi", "KM", "yards"]), Plain),
             "badnumber" => (self.pick(&["-1", "abc", "1x", ""]), Fixed),
+            "payload" => {
+                let mut payload = crate::payloads::payload(self.random.usize(..));
+                if self.random.u32(..6) == 0 {
+                    let at = self.random.usize(..payload.len());
+                    payload[at] ^= self.random.u8(1..);
+                }
+                (payload, Plain)
+            }
             "script" => (self.pick(SCRIPTS), Fixed),
             "library" => (self.pick(LIBRARIES), Fixed),
             "channel" => (self.pick(&["c1", "c2", "news"]), Plain),

@@ -34,6 +34,7 @@ mod known;
 mod lists;
 mod newer;
 mod pair;
+mod payloads;
 mod scripts;
 mod sets;
 mod shrink;

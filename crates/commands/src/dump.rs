@@ -134,7 +134,7 @@ fn restore(call: &mut Call) -> CommandResult {
     let mut decoder = braid_rdb::open(payload, checks)
         .map_err(|_| CommandError::text("ERR DUMP payload version or checksum are wrong"))?;
     let value = read_value(call, &mut decoder).map_err(|error| {
-        log::warn!("RESTORE refused a payload: {error}");
+        log::warn!("Bad data in a payload of RESTORE: {error}");
         CommandError::text("ERR Bad data format")
     })?;
     let expire_at = match ttl {

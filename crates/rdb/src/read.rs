@@ -35,9 +35,8 @@ pub(crate) const PACKED: u64 = 2;
 /// A time before all others: at it nothing has expired.
 const BEFORE_ALL: i64 = i64::MIN;
 
+// What operators find in the log has the words that they know from stock servers.
 const TWICE: &str = "a member that comes twice";
-const BAD_LISTPACK: &str = "a listpack that is none";
-const BAD_ZIPLIST: &str = "a ziplist that is none";
 
 impl<S: Source> Decoder<S> {
     /// The type of a value.
@@ -93,23 +92,16 @@ impl<S: Source> Decoder<S> {
         }
     }
 
-    fn listpack(&mut self) -> Result<Listpack, Error> {
-        let list = Listpack::from_bytes(self.string()?);
-        list.ok_or_else(|| self.corrupt(BAD_LISTPACK))
-    }
-
-    /// A packed list, in today's form or the old one.
-    fn packed(&mut self, is_ziplist: bool) -> Result<Listpack, Error> {
-        if !is_ziplist {
-            return self.listpack();
-        }
-        let list = ziplist::to_listpack(self.string()?);
-        list.ok_or_else(|| self.corrupt(BAD_ZIPLIST))
+    /// A packed list, in today's form or the old one; `what` is said of one that is none.
+    fn packed(&mut self, is_ziplist: bool, what: &'static str) -> Result<Listpack, Error> {
+        let bytes = self.string()?;
+        let list = if is_ziplist { ziplist::to_listpack(bytes) } else { Listpack::from_bytes(bytes) };
+        list.ok_or_else(|| self.corrupt(what))
     }
 
     /// A packed list with members in it.
-    fn packed_members(&mut self, is_ziplist: bool) -> Result<Listpack, Error> {
-        let list = self.packed(is_ziplist)?;
+    fn packed_members(&mut self, is_ziplist: bool, what: &'static str) -> Result<Listpack, Error> {
+        let list = self.packed(is_ziplist, what)?;
         if list.is_empty() { Err(self.error(Fault::Empty)) } else { Ok(list) }
     }
 
@@ -129,16 +121,18 @@ impl<S: Source> Decoder<S> {
             list.push(End::Back, element.text(&mut itoa::Buffer::new()), &limits.list);
             true
         });
-        self.ensure(read.is_some(), BAD_ZIPLIST)?;
+        self.ensure(read.is_some(), "List ziplist integrity check failed")?;
         if list.is_empty() { Err(self.error(Fault::Empty)) } else { Ok(list) }
     }
 
     fn list_nodes(&mut self, limits: &Limits, of_ziplists: bool) -> Result<List, Error> {
         let mut list = List::new();
+        let what =
+            if of_ziplists { "Ziplist integrity check failed" } else { "Listpack integrity check failed" };
         for _ in 0..self.members(1)? {
             match if of_ziplists { PACKED } else { self.length()? } {
                 PACKED => {
-                    let node = self.packed(of_ziplists)?;
+                    let node = self.packed(of_ziplists, what)?;
                     list.load_node(SavedNode::Packed(std::borrow::Cow::Owned(node)));
                 }
                 PLAIN => {
@@ -150,7 +144,7 @@ impl<S: Source> Decoder<S> {
                     }
                     list.load_node(SavedNode::Plain(text));
                 }
-                _ => return Err(self.corrupt("a list's node of an unknown form")),
+                _ => return Err(self.corrupt("Quicklist integrity check failed: a node of an unknown form")),
             }
         }
         if list.is_empty() {
@@ -177,12 +171,12 @@ impl<S: Source> Decoder<S> {
 
     fn set_integers(&mut self, limits: &Limits) -> Result<Set, Error> {
         let integers = IntSet::from_bytes(self.string()?);
-        let integers = integers.ok_or_else(|| self.corrupt("a set of integers that is none"))?;
+        let integers = integers.ok_or_else(|| self.corrupt("Intset integrity check failed"))?;
         Ok(Set::from_ints(integers, &limits.set))
     }
 
     fn set_listpack(&mut self, limits: &Limits) -> Result<Set, Error> {
-        let list = self.packed_members(false)?;
+        let list = self.packed_members(false, "Set listpack integrity check failed")?;
         Set::from_listpack(list, &limits.set).ok_or_else(|| self.corrupt(TWICE))
     }
 
@@ -207,9 +201,13 @@ impl<S: Source> Decoder<S> {
     }
 
     fn sorted_set_packed(&mut self, limits: &Limits, is_ziplist: bool) -> Result<SortedSet, Error> {
-        let list = self.packed_members(is_ziplist)?;
-        SortedSet::from_listpack(list, &limits.sorted_set)
-            .ok_or_else(|| self.corrupt("a listpack that is no sorted set"))
+        let what = if is_ziplist {
+            "Zset ziplist integrity check failed"
+        } else {
+            "Zset listpack integrity check failed"
+        };
+        let list = self.packed_members(is_ziplist, what)?;
+        SortedSet::from_listpack(list, &limits.sorted_set).ok_or_else(|| self.corrupt(what))
     }
 
     // Hashes.
@@ -240,10 +238,8 @@ impl<S: Source> Decoder<S> {
     fn hash_zipmap(&mut self, limits: &Limits) -> Result<Hash, Error> {
         let mut bytes = Vec::new();
         self.string_into(&mut bytes)?;
-        let pairs = zipmap::read(&bytes).ok_or_else(|| self.corrupt("a zipmap that is none"))?;
-        if pairs.is_empty() {
-            return Err(self.error(Fault::Empty));
-        }
+        let pairs = zipmap::read(&bytes).ok_or_else(|| self.corrupt("Zipmap integrity check failed"))?;
+        self.ensure(!pairs.is_empty(), "Zipmap integrity check failed: no pairs")?;
         let mut hash = Hash::new();
         for (field, value) in pairs {
             self.add_field(&mut hash, field, value, None, limits)?;
@@ -252,8 +248,16 @@ impl<S: Source> Decoder<S> {
     }
 
     fn hash_packed(&mut self, limits: &Limits, is_ziplist: bool) -> Result<Hash, Error> {
-        let list = self.packed_members(is_ziplist)?;
-        Hash::from_listpack(list, &limits.hash).ok_or_else(|| self.corrupt("a listpack that is no hash"))
+        let what = if is_ziplist {
+            "Hash ziplist integrity check failed"
+        } else {
+            "Hash listpack integrity check failed"
+        };
+        let list = self.packed_members(is_ziplist, what)?;
+        let is_uneven = !list.len().is_multiple_of(2);
+        self.ensure(!is_uneven, what)?;
+        Hash::from_listpack(list, &limits.hash)
+            .ok_or_else(|| self.corrupt("Hash ziplist or listpack with dup elements: integrity check failed"))
     }
 
     fn hash_expiry(&mut self, limits: &Limits, now_ms: i64) -> Result<Hash, Error> {
@@ -292,13 +296,13 @@ impl<S: Source> Decoder<S> {
     fn hash_expiry_listpack(&mut self, limits: &Limits, now_ms: i64) -> Result<Hash, Error> {
         // The earliest time; every field's is in the list.
         self.time_ms()?;
-        let list = self.packed_members(false)?;
+        let list = self.packed_members(false, "Hash listpack integrity check failed")?;
         let mut hash = Hash::new();
         let (mut field_text, mut value_text) = (itoa::Buffer::new(), itoa::Buffer::new());
         let mut elements = list.iter();
         while let Some(field) = elements.next() {
             let (Some(value), Some(Element::Int(time))) = (elements.next(), elements.next()) else {
-                return Err(self.corrupt("a listpack that is no hash with times"));
+                return Err(self.corrupt("Hash listpack integrity check failed: no times"));
             };
             let expire_at = (time != 0).then_some(time);
             let (field, value) = (field.text(&mut field_text), value.text(&mut value_text));

@@ -43,7 +43,7 @@ impl<S: Source> Decoder<S> {
             let first = id_of(self.string()?);
             let first = first.ok_or_else(|| self.corrupt("a stream's block without an id"))?;
             let pushed = stream.log_mut().push_block(first, self.string()?);
-            self.ensure(pushed.is_ok(), "a stream's block that is none")?;
+            self.ensure(pushed.is_ok(), "Stream listpack integrity check failed")?;
         }
         let length = self.length()?;
         self.ensure(length == stream.log().len(), "a stream with a wrong length")?;
@@ -93,7 +93,7 @@ impl<S: Source> Decoder<S> {
 
     fn consumer(&mut self, group: &mut Group, kind: Kind) -> Result<(), Error> {
         let created = group.create_consumer(self.string()?, 0);
-        let consumer = created.ok_or_else(|| self.corrupt("a consumer that comes twice"))?;
+        let consumer = created.ok_or_else(|| self.corrupt("Duplicate stream consumer detected"))?;
         let seen_time = self.time_ms()?;
         // Before version 3 the time at which it was seen is the best guess.
         let active_time = if kind == Kind::Stream3 { self.time_ms()? } else { seen_time };
