@@ -74,7 +74,7 @@ pub fn read(bytes: &[u8], mut see: impl FnMut(Element<'_>) -> bool) -> Option<()
         (previous, before, at) = (at, next - at, next);
         entries += 1;
     }
-    let tail_is_right = last == previous || (entries == 0 && last <= size - 1);
+    let tail_is_right = last == previous || (entries == 0 && last < size);
     (tail_is_right && (count == COUNT_UNKNOWN || usize::from(count) == entries)).then_some(())
 }
 
