@@ -6,6 +6,7 @@ pub mod clock;
 pub mod gate;
 pub mod hash;
 pub mod lock;
+pub mod prefetch;
 pub mod sync;
 
 // Text and numbers.

@@ -75,6 +75,12 @@ impl ThinBlock {
         unsafe { self.0.as_ref() }
     }
 
+    /// Where the block is, for a prefetch.
+    #[inline]
+    pub fn address(&self) -> *const u8 {
+        self.0.as_ptr().cast_const().cast()
+    }
+
     /// Number of content bytes.
     #[inline]
     pub fn capacity(&self) -> usize {

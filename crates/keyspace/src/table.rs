@@ -27,6 +27,8 @@ use std::alloc::dealloc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize};
 
+use braid_base::prefetch::prefetch;
+
 use crate::entry::Entry;
 use crate::limbo::Limbo;
 
@@ -36,9 +38,7 @@ mod walk;
 
 use resize::directory_layout;
 pub(crate) use segment::SLOTS;
-use segment::{
-    ADDRESS, CLASSES, EXPIRES, Place, Segment, entry_of, home_of, limit, position_of, prefetch, tag_of,
-};
+use segment::{ADDRESS, CLASSES, EXPIRES, Place, Segment, entry_of, home_of, limit, position_of, tag_of};
 pub use walk::TableCursor;
 
 /// Directory bits; with 16 shard bits, 16 of position and 8 of tag they fit the hash.
@@ -120,7 +120,7 @@ impl Table {
         let segment = self.segment(hash, shard_bits);
         if !segment.is_null() {
             let index = home_of(position_of(hash), segment.buckets());
-            prefetch(std::ptr::from_ref(segment.bucket(index)).cast());
+            prefetch(std::ptr::from_ref(segment.bucket(index)));
         }
     }
 

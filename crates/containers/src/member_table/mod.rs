@@ -30,6 +30,7 @@ pub use access::{Iter, random_live};
 use std::collections::BTreeSet;
 use std::hash::Hasher;
 
+use arrayvec::ArrayVec;
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use record::{Content, INLINE_MAX, Outside, Record};
@@ -235,6 +236,37 @@ impl<const VALUES: bool> Table<VALUES> {
         self.segments
             .get(self.segment_of(hash))
             .is_some_and(|segment| self.slot_of(segment, hash, key).is_some())
+    }
+
+    /// Calls `see` for those of `keys` that are members, expired or not, in their order. Cheaper than asking one by
+    /// one, since the memory of several is fetched at the same time.
+    pub fn common<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+        mut see: impl FnMut(&'k [u8], Member<'_>) -> bool,
+    ) {
+        const TOGETHER: usize = 16;
+        let mut group: ArrayVec<(&[u8], u64, &Segment), TOGETHER> = ArrayVec::new();
+        let mut keys = keys.fuse();
+        loop {
+            for key in keys.by_ref().take(TOGETHER) {
+                let hash = self.hash(key);
+                let Some(segment) = self.segments.get(self.segment_of(hash)) else { continue };
+                segment.prefetch();
+                group.push((key, hash, segment));
+            }
+            if group.is_empty() {
+                return;
+            }
+            for (key, hash, segment) in group.drain(..) {
+                let slot = self.slot_of(segment, hash, key);
+                if let Some((record, _)) = slot.and_then(|slot| segment.record::<VALUES>(slot))
+                    && !see(key, self.member(&record))
+                {
+                    return;
+                }
+            }
+        }
     }
 
     /// Adds a member without value and expiry. False when it was there (and is unchanged).

@@ -13,6 +13,13 @@ pub fn intersection<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Eleme
     if smallest.is_empty() {
         return;
     }
+    if let (Form::Table(small), [Set(Form::Table(other))]) = (&smallest.0, others)
+        && !std::ptr::eq(small, other)
+    {
+        let keys = small.iter().filter(|member| !member.is_expired(now_ms)).map(|member| member.key);
+        other.common(keys, |key, there| there.is_expired(now_ms) || see(Element::Bytes(key)));
+        return;
+    }
     for member in smallest.iter(now_ms) {
         if others
             .iter()

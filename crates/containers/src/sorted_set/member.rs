@@ -13,6 +13,7 @@
 //! block's bytes never change; the score changes only through [`Handle::set_score`] (unsafe), whose caller
 //! has the set to itself.
 
+use braid_base::prefetch::prefetch;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
@@ -138,19 +139,6 @@ impl Handle {
         // SAFETY: the address bits are those of a block, hence not null.
         unsafe { NonNull::new_unchecked(self.0.as_ptr().map_addr(|address| address & ADDRESS_MASK)) }
     }
-}
-
-/// Starts fetching the cache line at an address, which may be any.
-#[inline]
-pub(super) fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint without effect on memory, whatever the address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 #[inline]

@@ -18,8 +18,9 @@
 use arrayvec::ArrayVec;
 
 use super::bounds::Edge;
-use super::member::{Handle, prefetch};
+use super::member::Handle;
 use super::tree_iter::{Backward, Forward};
+use braid_base::prefetch::prefetch;
 
 /// Entries of a leaf: two arrays of 63 and their lengths are exactly 1024 bytes.
 pub(super) const LEAF_MAX: usize = 63;

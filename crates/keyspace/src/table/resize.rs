@@ -3,13 +3,14 @@
 //! Every step replaces at most one segment (or two neighbours) by new ones and retires the old: nobody who is still looking at them sees
 //! memory go, and nothing moves more than 4 KiB, the directory's words aside.
 
+use braid_base::prefetch::prefetch;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::segment::{
-    ADDRESS, BUCKETS_MAX, SLOTS, Segment, class_for, entry_of, halved_class, limit, prefetch, retire_segment,
+    ADDRESS, BUCKETS_MAX, SLOTS, Segment, class_for, entry_of, halved_class, limit, retire_segment,
 };
 use super::{DEPTH_MAX, DIRECTORY, Table, below_shard};
 use crate::limbo::Limbo;

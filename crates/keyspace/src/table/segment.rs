@@ -241,17 +241,6 @@ pub(super) fn entry_of<'a>(word: u64) -> Entry<'a> {
     unsafe { Entry::from_address(word & ADDRESS) }
 }
 
-#[inline]
-pub(super) fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: prefetching has no effect on memory and may be given any address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
-
 /// Visits the entries whose home is bucket `home` and whose position is at least `from`. Returns how many.
 pub(super) fn scan_home<'a>(
     segment: Segment,
