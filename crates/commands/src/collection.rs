@@ -3,7 +3,20 @@
 use braid_base::number;
 use braid_containers::listpack::Element;
 use braid_engine::{Call, CommandError};
+use braid_keyspace::object::Expiring;
 use braid_resp::reply::ReplyBuffer;
+
+/// Removes the members past their expiry; every body that writes to a collection begins with this. How many there were.
+#[inline]
+pub fn purge<T: for<'a> Expiring<'a>>(collection: &mut T, now: i64) -> usize {
+    if has_expired(collection, now) { collection.remove_expired(now, usize::MAX) } else { 0 }
+}
+
+/// True if a member is past its expiry though it still takes room.
+#[inline]
+pub fn has_expired<T: for<'a> Expiring<'a>>(collection: &T, now: i64) -> bool {
+    collection.next_expiry().is_some_and(|at| now > at)
+}
 
 /// Replies with an element as a string.
 #[inline]

@@ -7,6 +7,7 @@
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Spec};
 
 use crate::keys::look;
+use crate::lifetime::{Unit, to_seconds};
 
 const CHANGE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))];
 const READ: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
@@ -118,33 +119,26 @@ impl Condition {
 }
 
 fn expire(call: &mut Call) -> CommandResult {
-    let now = call.now();
-    set_expiry(call, now, 1000)
+    set_expiry(call, Unit::Seconds)
 }
 
 fn pexpire(call: &mut Call) -> CommandResult {
-    let now = call.now();
-    set_expiry(call, now, 1)
+    set_expiry(call, Unit::Milliseconds)
 }
 
 fn expireat(call: &mut Call) -> CommandResult {
-    set_expiry(call, 0, 1000)
+    set_expiry(call, Unit::UnixSeconds)
 }
 
 fn pexpireat(call: &mut Call) -> CommandResult {
-    set_expiry(call, 0, 1)
+    set_expiry(call, Unit::UnixMilliseconds)
 }
 
-/// `base`: what the time is counted from, ms since the Unix epoch. `unit_ms`: what it is counted in.
-fn set_expiry(call: &mut Call, base: i64, unit_ms: i64) -> CommandResult {
+fn set_expiry(call: &mut Call, unit: Unit) -> CommandResult {
     let key = call.args[1];
     let condition = Condition::parse(&call.args[3..])?;
     condition.check()?;
-    let given = call.integer_arg(2)?;
-    let at = given
-        .checked_mul(unit_ms)
-        .and_then(|time| time.checked_add(base))
-        .ok_or_else(|| call.invalid_expire())?;
+    let at = unit.deadline(call, call.args[2], i64::MIN)?;
     let Some(entry) = call.keyspace.write(key) else {
         call.reply.integer(0);
         return Ok(());
@@ -180,11 +174,6 @@ fn reply_expiry(call: &mut Call, express: impl FnOnce(i64) -> i64) -> CommandRes
     };
     call.reply.integer(number);
     Ok(())
-}
-
-/// The nearest number of seconds.
-fn to_seconds(ms: i64) -> i64 {
-    ms.saturating_add(500) / 1000
 }
 
 fn ttl(call: &mut Call) -> CommandResult {

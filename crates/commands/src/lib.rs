@@ -17,7 +17,9 @@ pub mod geo;
 pub mod hash;
 pub mod hyperloglog;
 pub mod keys;
+mod lifetime;
 pub mod list;
+pub mod member_expiry;
 pub mod scan;
 pub mod scripting;
 pub mod server;
@@ -44,6 +46,10 @@ pub const FAMILIES: &[&[Spec]] = &[
     hyperloglog::COMMANDS,
     keys::COMMANDS,
     list::COMMANDS,
+    member_expiry::OF_ANY,
+    member_expiry::OF_HASHES,
+    member_expiry::OF_SETS,
+    member_expiry::OF_SORTED_SETS,
     scan::COMMANDS,
     scripting::COMMANDS,
     server::COMMANDS,

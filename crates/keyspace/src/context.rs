@@ -51,6 +51,8 @@ counters! {
     misses,
     /// Keys removed because they were past their expiry.
     expired,
+    /// Members of collections (hash fields among them) removed because they were past their expiry.
+    expired_members,
     /// Keys evicted for memory.
     evicted,
     /// Changes to the dataset.

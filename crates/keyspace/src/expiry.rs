@@ -1,7 +1,8 @@
-//! Active expiry: removing keys that are past their expiry though nobody asks for them.
+//! Active expiry: removing keys, and members of collections, that are past their expiry though nobody asks for them.
 //!
 //! Each table knows a time before which none of its keys expires, and so does each segment; a pass only walks
-//! segments where something is due. Work is bounded by `budget` entries looked at per call, and each shard's lock is held for one
+//! segments where something is due. Collections whose members expire are noted beside the table (`member_due.rs`), in order of
+//! time. Work is bounded by `budget` entries looked at per call, and each shard's lock is held for one
 //! shard's share of it only.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,8 +14,10 @@ use crate::txn::{KeyRef, Txn};
 /// What a pass found.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// Keys removed.
+    /// Keys removed because they were past their expiry.
     pub removed: usize,
+    /// Members of collections removed for that reason.
+    pub members: usize,
     /// True when all that was due was removed.
     pub complete: bool,
 }
@@ -28,7 +31,7 @@ pub fn expire_due(
     now: i64,
     budget: usize,
 ) -> Pass {
-    let mut pass = Pass { removed: 0, complete: true };
+    let mut pass = Pass { complete: true, ..Pass::default() };
     if keyspace.settings.active_expire_off.load(Relaxed) != 0 {
         return pass;
     }
@@ -41,18 +44,28 @@ pub fn expire_due(
     for turn in 0..shards {
         let index = first + (start + turn) % shards * step;
         for db in 0..keyspace.databases() {
-            let due = keyspace.shard(index).table(db).next_expiry().is_some_and(|at| at < now);
-            if !due {
+            let table = keyspace.shard(index).table(db);
+            let keys = table.next_expiry().is_some_and(|at| at < now);
+            let members = table.next_member_expiry().is_some_and(|at| at < now);
+            if !keys && !members {
                 continue;
             }
             if left == 0 {
                 pass.complete = false;
                 return pass;
             }
-            let (looked, removed, complete) = expire_table(keyspace, context, index, db, now, left);
-            left = left.saturating_sub(looked.max(1));
-            pass.removed += removed;
-            pass.complete &= complete;
+            if keys {
+                let (looked, removed, complete) = expire_table(keyspace, context, index, db, now, left);
+                left = left.saturating_sub(looked.max(1));
+                pass.removed += removed;
+                pass.complete &= complete;
+            }
+            if members {
+                let (looked, removed) = expire_members(keyspace, context, index, db, now, left);
+                left = left.saturating_sub(looked);
+                pass.members += removed;
+                pass.complete &= table.next_member_expiry().is_none_or(|at| at >= now);
+            }
         }
     }
     pass
@@ -76,13 +89,35 @@ fn expire_table(
     (looked, due.len(), complete)
 }
 
-/// The earliest time at which a key of these shards may expire.
+/// Members removed from one collection before the next one's turn comes and the lock is given up for a moment.
+const MEMBERS_AT_ONCE: usize = 256;
+
+/// Removes members of one shard's collections; how many collections and members were looked at, and how many members went.
+fn expire_members(
+    keyspace: &Keyspace,
+    context: &mut Context,
+    shard: u32,
+    db: u32,
+    now: i64,
+    budget: usize,
+) -> (usize, usize) {
+    let (mut looked, mut removed) = (0, 0);
+    while looked < budget.max(1) {
+        let mut txn = Txn::lock_shard_exclusive(keyspace, context, shard, db, now);
+        let Some(some) = txn.expire_members(shard, MEMBERS_AT_ONCE) else { break };
+        looked += some + 1;
+        removed += some;
+    }
+    (looked, removed)
+}
+
+/// The earliest time at which a key of these shards, or a member of a collection there, may expire.
 pub fn next_due(keyspace: &Keyspace, (first, step): (u32, u32)) -> Option<i64> {
     (first..keyspace.shard_count() as u32)
         .step_by(step as usize)
-        .flat_map(|shard| {
-            (0..keyspace.databases()).filter_map(move |db| keyspace.shard(shard).table(db).next_expiry())
-        })
+        .flat_map(|shard| (0..keyspace.databases()).map(move |db| keyspace.shard(shard).table(db)))
+        .flat_map(|table| [table.next_expiry(), table.next_member_expiry()])
+        .flatten()
         .min()
 }
 

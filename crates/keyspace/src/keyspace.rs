@@ -277,6 +277,19 @@ impl Keyspace {
         self.counters.iter().map(|counters| counter(counters)).sum()
     }
 
+    /// Collections in a database that have, or lately had, members with an expiry.
+    pub fn expiring_collections(&self, db: u32) -> usize {
+        let some = self.shards.iter().filter(|shard| shard.table(db).next_member_expiry().is_some());
+        some.map(|shard| {
+            shard.lock.lock_shared();
+            // SAFETY: the shard is held.
+            let count = unsafe { shard.table(db).expiring_collections() };
+            shard.lock.unlock_shared();
+            count
+        })
+        .sum()
+    }
+
     /// Bytes of segments and directories in a database.
     pub fn structure_bytes(&self, db: u32) -> usize {
         let bytes_of = |shard: &Shard| {

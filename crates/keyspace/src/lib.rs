@@ -13,6 +13,7 @@ pub mod expiry;
 pub mod keyspace;
 pub mod lazy_free;
 pub mod limbo;
+mod member_due;
 pub mod object;
 pub mod scan;
 pub mod table;

@@ -102,6 +102,47 @@ pub trait Typed<'a>: Sized + 'a {
     fn into_object(self) -> Object;
 }
 
+/// A collection whose members may expire.
+pub trait Expiring<'a>: Typed<'a> {
+    /// When the first of its members expires, ms since the Unix epoch.
+    fn next_expiry(&self) -> Option<i64>;
+    /// Removes up to `most` members past their expiry, earliest first; how many there were.
+    fn remove_expired(&mut self, now: i64, most: usize) -> usize;
+    /// True when no member is left.
+    fn is_empty(&self) -> bool;
+}
+
+macro_rules! expiring {
+    ($($kind:ty, $ignore:expr;)*) => {
+        $(impl<'a> Expiring<'a> for $kind {
+            #[inline]
+            fn next_expiry(&self) -> Option<i64> { <$kind>::next_expiry(self) }
+            fn remove_expired(&mut self, now: i64, most: usize) -> usize {
+                <$kind>::remove_expired(self, now, most, $ignore)
+            }
+            fn is_empty(&self) -> bool { <$kind>::is_empty(self) }
+        })*
+    };
+}
+
+expiring! {
+    Hash, |_| ();
+    Set, |_| ();
+    SortedSet, |_, _| ();
+}
+
+impl ObjectRef<'_> {
+    /// When the first member of the collection expires, ms since the Unix epoch.
+    pub fn next_member_expiry(self) -> Option<i64> {
+        match self {
+            ObjectRef::Hash(hash) => hash.next_expiry(),
+            ObjectRef::Set(set) => set.next_expiry(),
+            ObjectRef::SortedSet(set) => set.next_expiry(),
+            ObjectRef::List(_) | ObjectRef::Stream(_) => None,
+        }
+    }
+}
+
 objects! {
     List: List, encoding List::encoding, effort |list: &List| list.len() / 64;
     Set: Set, encoding Set::encoding, effort |set: &Set| set.len() / 16;

@@ -25,12 +25,13 @@
 
 use std::alloc::dealloc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, AtomicUsize};
 
 use braid_base::prefetch::prefetch;
 
 use crate::entry::Entry;
 use crate::limbo::Limbo;
+use crate::member_due::MemberDue;
 
 mod resize;
 mod segment;
@@ -57,6 +58,10 @@ pub struct Table {
     expires: AtomicUsize,
     /// No entry expires before this time; 0 = none expires.
     next_expiry: AtomicI64,
+    /// The first mention in `members`; 0 = there is none.
+    pub(crate) next_member_expiry: AtomicI64,
+    /// Collections whose members expire (`member_due.rs`); null when there are none. Touched only by whoever holds the shard.
+    pub(crate) members: AtomicPtr<MemberDue>,
 }
 
 /// Bits of the hash below the shard's, left-aligned in 64 bits.
@@ -153,6 +158,24 @@ impl Table {
             return None;
         }
         let (_, word) = segment.probe(hash, |word| entry_of(word).key() == key)?;
+        Some(entry_of(word))
+    }
+
+    /// The entry of the key that has this hash; `rehash` gives keys' hashes.
+    ///
+    /// # Safety
+    /// The caller holds the shard.
+    pub unsafe fn find_hash<'a>(
+        &self,
+        hash: u64,
+        shard_bits: u32,
+        rehash: impl Fn(&[u8]) -> u64,
+    ) -> Option<Entry<'a>> {
+        let segment = self.segment(hash, shard_bits);
+        if segment.is_null() {
+            return None;
+        }
+        let (_, word) = segment.probe(hash, |word| rehash(entry_of(word).key()) == hash)?;
         Some(entry_of(word))
     }
 
@@ -260,9 +283,16 @@ impl Table {
             mine.store(theirs.load(Relaxed), Relaxed);
             theirs.store(number, Relaxed);
         }
-        let at = self.next_expiry.load(Relaxed);
-        self.next_expiry.store(other.next_expiry.load(Relaxed), Relaxed);
-        other.next_expiry.store(at, Relaxed);
+        for (mine, theirs) in
+            [(&self.next_expiry, &other.next_expiry), (&self.next_member_expiry, &other.next_member_expiry)]
+        {
+            let at = mine.load(Relaxed);
+            mine.store(theirs.load(Relaxed), Relaxed);
+            theirs.store(at, Relaxed);
+        }
+        let members = self.members.load(Relaxed);
+        self.members.store(other.members.load(Relaxed), Relaxed);
+        other.members.store(members, Relaxed);
     }
 
     /// Bytes of segments and directory.
@@ -293,6 +323,7 @@ impl Drop for Table {
             // SAFETY: as above.
             unsafe { dealloc((root & ADDRESS) as usize as *mut u8, directory_layout((root >> 48) as u32)) };
         }
+        self.drop_members();
     }
 }
 

@@ -15,13 +15,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use braid_base::blob::Blob;
 use braid_base::gate::World;
+use braid_containers::hash::Hash;
+use braid_containers::set::Set;
+use braid_containers::sorted_set::SortedSet;
 use smallvec::SmallVec;
 
 use crate::context::Context;
 use crate::entry::{EMBEDDED_MAX, Entry, Type, Value, ValueRef};
 use crate::eviction;
 use crate::keyspace::{Keyspace, Shard};
-use crate::object::{Object, Typed};
+use crate::object::{Expiring, Object, Typed};
 
 /// A key that a command names, with its hash; part of the lock set.
 #[derive(Clone, Copy)]
@@ -467,6 +470,83 @@ impl<'a> Txn<'a> {
         self.context.counters.dirty.add(changes);
     }
 
+    /// As [`Txn::settle`] for a collection of which `expired` members past their expiry were removed, too. Without a change
+    /// of either kind nobody is told anything.
+    #[inline]
+    pub fn settle_expiring(&mut self, key: &[u8], changes: u64, expired: usize, empty: bool) {
+        if changes == 0 && expired == 0 {
+            return;
+        }
+        self.context.counters.expired_members.add(expired as u64);
+        self.settle(key, changes, empty);
+    }
+
+    /// Notes when the members of the collection at a key begin to expire; call it after giving one an expiry, so that it
+    /// is removed though nobody asks for it.
+    pub fn note_member_expiry(&mut self, key: &[u8]) {
+        let hash = self.hash(key);
+        let Some(entry) = self.find_live(hash, key) else { return };
+        self.note_members(hash, entry);
+    }
+
+    fn note_members(&self, hash: u64, entry: Entry<'_>) {
+        if let ValueRef::Object(object) = entry.value()
+            && let Some(at) = object.next_member_expiry()
+        {
+            // SAFETY: the shard is held exclusively.
+            unsafe { self.shard(hash, true).table(self.db).note_members(hash, at) };
+        }
+    }
+
+    /// Removes up to `most` members past their expiry from a collection of the held shard where some are due, and the key
+    /// with the last of them. How many there were; nothing when no collection has any.
+    pub(crate) fn expire_members(&mut self, shard: u32, most: usize) -> Option<usize> {
+        let keyspace = self.keyspace;
+        let table = keyspace.shard(shard).table(self.db);
+        let rehash = |key: &[u8]| keyspace.hash(key);
+        // SAFETY: the shard is held exclusively.
+        let hash = unsafe { table.take_due_members(self.now) }?;
+        // SAFETY: as above.
+        let found: Option<Entry<'a>> = unsafe { table.find_hash(hash, keyspace.shard_bits(), rehash) };
+        // A key that is past its own expiry goes as a whole, by the other way.
+        let Some(entry) = found.filter(|entry| !entry.is_expired(self.now)) else { return Some(0) };
+        let (removed, empty) = match entry.value_type() {
+            // SAFETY: the shard is held exclusively, and no other reference to the collection exists.
+            Type::Hash => self.expire_members_of(entry, unsafe { entry.object_mut::<Hash>() }, most),
+            // SAFETY: as above.
+            Type::Set => self.expire_members_of(entry, unsafe { entry.object_mut::<Set>() }, most),
+            // SAFETY: as above.
+            Type::SortedSet => {
+                self.expire_members_of(entry, unsafe { entry.object_mut::<SortedSet>() }, most)
+            }
+            Type::String | Type::List | Type::Stream => (0, false),
+        };
+        if removed > 0 {
+            self.context.counters.expired_members.add(removed as u64);
+            self.changed_hash(hash, entry.key());
+        }
+        if empty {
+            self.unlink(hash, entry);
+        } else {
+            self.note_members(hash, entry);
+        }
+        Some(removed)
+    }
+
+    fn expire_members_of<'c>(
+        &self,
+        entry: Entry<'a>,
+        collection: &mut impl Expiring<'c>,
+        most: usize,
+    ) -> (usize, bool) {
+        if !collection.next_expiry().is_some_and(|at| at < self.now) {
+            return (0, false);
+        }
+        self.before_change(entry);
+        let removed = collection.remove_expired(self.now, most);
+        (removed, collection.is_empty())
+    }
+
     #[inline]
     fn changed_hash(&self, hash: u64, key: &[u8]) {
         let shard = self.shard(hash, true);
@@ -488,6 +568,7 @@ impl<'a> Txn<'a> {
         let table = self.shard(hash, true).table(self.db);
         // SAFETY: the shard is held exclusively; the entry is linked, and retired once.
         unsafe {
+            table.forget_members(hash);
             table.remove(hash, self.keyspace.shard_bits(), entry, &mut self.context.limbo);
             self.context.limbo.retire_entry(entry);
         }
@@ -508,8 +589,12 @@ impl<'a> Txn<'a> {
     fn store(&mut self, hash: u64, old: Option<Entry<'a>>, key: &[u8], value: Value<'_>, expiry: Expiry) {
         let Some(old) = old else {
             let at = if let Expiry::At(at) = expiry { Some(at) } else { None };
+            let is_object = matches!(value, Value::Object(_));
             let entry = Entry::allocate(key, value, at, eviction::new_clock(self.keyspace));
             self.insert_new(hash, entry);
+            if is_object {
+                self.note_members(hash, entry);
+            }
             return;
         };
         self.before_change(old);
@@ -524,12 +609,17 @@ impl<'a> Txn<'a> {
                 self.change_expiry_in_place(hash, old, at);
             }
         } else {
+            let is_object = matches!(value, Value::Object(_));
             let new = Entry::allocate(key, value, at, old.clock());
             let table = self.shard(hash, true).table(self.db);
             // SAFETY: the shard is held exclusively; `old` is linked, replaced and retired once.
             unsafe {
+                table.forget_members(hash);
                 table.replace(hash, self.keyspace.shard_bits(), old, new);
                 self.context.limbo.retire_entry(old);
+            }
+            if is_object {
+                self.note_members(hash, new);
             }
         }
     }
@@ -636,11 +726,13 @@ impl<'a> Txn<'a> {
         // SAFETY: exclusive; the old entry is unlinked below and retired as a shell.
         let moved = unsafe { entry.move_to(to, entry.expiry()) };
         self.insert_new(to_hash, moved);
+        self.note_members(to_hash, moved);
         self.changed_hash(to_hash, to);
         self.db = from_db;
         let table = self.shard(from_hash, true).table(from_db);
         // SAFETY: as above.
         unsafe {
+            table.forget_members(from_hash);
             table.remove(from_hash, self.keyspace.shard_bits(), entry, &mut self.context.limbo);
             self.context.limbo.retire_shell(entry);
         }

@@ -5,7 +5,8 @@ use braid_base::number;
 use braid_containers::hash::{Expiry, Hash};
 use braid_engine::{Call, CommandError, CommandResult};
 
-use super::{limits, purge};
+use super::limits;
+use crate::collection::purge;
 
 pub(super) fn hset(call: &mut Call) -> CommandResult {
     let created = set_pairs(call)?;
@@ -66,9 +67,7 @@ pub(super) fn hdel(call: &mut Call) -> CommandResult {
             }
         }
         let empty = hash.is_empty();
-        if removed > 0 || expired > 0 {
-            call.keyspace.settle(key, removed, empty);
-        }
+        call.keyspace.settle_expiring(key, removed, expired, empty);
     }
     call.reply.integer(removed as i64);
     Ok(())

@@ -3,27 +3,10 @@
 use braid_containers::hash::{Expiry, Hash};
 use braid_engine::{Call, CommandError, CommandResult};
 
-use super::expiry::{Arguments, NUMFIELDS, deadline, fixed_fields};
-use super::{limits, purge, reply_field};
-
-/// How a time was given.
-#[derive(Clone, Copy, PartialEq)]
-enum Unit {
-    Seconds,
-    Milliseconds,
-    UnixSeconds,
-    UnixMilliseconds,
-}
-
-/// What is to become of the fields' expiry.
-#[derive(Clone, Copy, Default, PartialEq)]
-enum Lifetime<'a> {
-    #[default]
-    Unsaid,
-    Keep,
-    Persist,
-    Until(Unit, &'a [u8]),
-}
+use super::{limits, reply_field};
+use crate::collection::purge;
+use crate::lifetime::Lifetime;
+use crate::member_expiry::{Arguments, Members, fixed_members};
 
 /// Whether something has to be there or not.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -66,12 +49,6 @@ impl<'a> Options<'a> {
         let mut rest = options;
         while let [word, after @ ..] = rest {
             let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-            let units = [
-                ("ex", Unit::Seconds),
-                ("px", Unit::Milliseconds),
-                ("exat", Unit::UnixSeconds),
-                ("pxat", Unit::UnixMilliseconds),
-            ];
             rest = after;
             let agrees = if sets && is("nx") {
                 parsed.key.set(Presence::Absent)
@@ -82,16 +59,12 @@ impl<'a> Options<'a> {
             } else if sets && is("fxx") {
                 parsed.fields.set(Presence::Present)
             } else if sets && is("keepttl") {
-                parsed.set_lifetime(Lifetime::Keep)
+                parsed.lifetime.say(Lifetime::Keep)
             } else if !sets && is("persist") {
-                parsed.set_lifetime(Lifetime::Persist)
-            } else if let Some((_, unit)) = units.iter().find(|(name, _)| is(name))
-                && let [time, after @ ..] = after
-            {
-                rest = after;
-                parsed.set_lifetime(Lifetime::Until(*unit, time))
+                parsed.lifetime.say(Lifetime::Persist)
             } else {
-                false
+                rest = after.get(1..).unwrap_or_default();
+                parsed.lifetime.say_time(word, after.first().copied())
             };
             if !agrees {
                 return Err(CommandError::Syntax);
@@ -100,40 +73,28 @@ impl<'a> Options<'a> {
         Ok(parsed)
     }
 
-    fn set_lifetime(&mut self, wanted: Lifetime<'a>) -> bool {
-        let agrees = match (self.lifetime, wanted) {
-            (Lifetime::Unsaid, _) => true,
-            (Lifetime::Until(before, _), Lifetime::Until(unit, _)) => before == unit,
-            (before, wanted) => before == wanted,
-        };
-        self.lifetime = wanted;
-        agrees
-    }
-
     /// The time given, if one is, in ms since the Unix epoch.
     fn deadline(&self, call: &Call) -> Result<Option<i64>, CommandError> {
         let Lifetime::Until(unit, text) = self.lifetime else { return Ok(None) };
-        let scale = if matches!(unit, Unit::Seconds | Unit::UnixSeconds) { 1000 } else { 1 };
-        let base = if matches!(unit, Unit::Seconds | Unit::Milliseconds) { call.now() } else { 0 };
-        deadline(call, text, base, scale).map(Some)
+        unit.deadline(call, text, 0).map(Some)
     }
 }
 
 pub(super) fn hgetex(call: &mut Call) -> CommandResult {
     let (key, now) = (call.args[1], call.now());
-    let arguments = Arguments::parse(call.args, 2)?;
+    let arguments = Arguments::parse::<Hash>(call.args, 2)?;
     let options = Options::parse(arguments.options, false)?;
-    arguments.check_count(1)?;
+    arguments.check_count::<Hash>(1)?;
     call.keyspace.write_as::<Hash>(key)?;
     let at = options.deadline(call)?;
-    call.reply.array(arguments.fields.len());
+    call.reply.array(arguments.members.len());
     let Some(hash) = call.keyspace.write_as::<Hash>(key)? else {
-        arguments.fields.iter().for_each(|_| call.reply.null());
+        arguments.members.iter().for_each(|_| call.reply.null());
         return Ok(());
     };
     let expired = purge(hash, now);
     let mut changes = 0;
-    for field in arguments.fields {
+    for field in arguments.members {
         reply_field(call.reply, Some(hash), field, now);
         let Some(present) = hash.expiry(field, now) else { continue };
         match at {
@@ -153,20 +114,21 @@ pub(super) fn hgetex(call: &mut Call) -> CommandResult {
         }
     }
     let empty = hash.is_empty();
-    if changes > 0 || expired > 0 {
-        call.keyspace.settle(key, changes, empty);
+    call.keyspace.settle_expiring(key, changes, expired, empty);
+    if at.is_some() {
+        call.keyspace.note_member_expiry(key);
     }
     Ok(())
 }
 
 pub(super) fn hsetex(call: &mut Call) -> CommandResult {
     let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));
-    let arguments = Arguments::parse(call.args, 2)?;
+    let arguments = Arguments::parse::<Hash>(call.args, 2)?;
     let options = Options::parse(arguments.options, true)?;
-    arguments.check_count(2)?;
+    arguments.check_count::<Hash>(2)?;
     let there = call.keyspace.write_as::<Hash>(key)?.is_some();
     let at = options.deadline(call)?;
-    let pairs = || arguments.fields.chunks_exact(2);
+    let pairs = || arguments.members.chunks_exact(2);
     let allowed = {
         let hash = call.keyspace.write_as::<Hash>(key)?;
         let has = |field: &[u8]| hash.as_ref().is_some_and(|hash| hash.contains(field, now));
@@ -182,9 +144,7 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
             let expired = purge(hash, now);
             let removed = pairs().filter(|pair| hash.remove(pair[0], now)).count();
             let empty = hash.is_empty();
-            if removed > 0 || expired > 0 {
-                call.keyspace.settle(key, removed as u64, empty);
-            }
+            call.keyspace.settle_expiring(key, removed as u64, expired, empty);
         }
         return Ok(());
     }
@@ -195,17 +155,20 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
     };
     let hash = call.keyspace.write_or_create(key, Hash::new)?;
     purge(hash, now);
-    hash.expect(arguments.fields.iter().copied(), &limits);
+    hash.expect(arguments.members.iter().copied(), &limits);
     for pair in pairs() {
         hash.set(pair[0], pair[1], expiry, now, &limits);
     }
-    call.keyspace.settle(key, arguments.fields.len() as u64 / 2, false);
+    call.keyspace.settle(key, arguments.members.len() as u64 / 2, false);
+    if at.is_some() {
+        call.keyspace.note_member_expiry(key);
+    }
     Ok(())
 }
 
 pub(super) fn hgetdel(call: &mut Call) -> CommandResult {
     let (key, now) = (call.args[1], call.now());
-    let fields = fixed_fields(call, CommandError::text(NUMFIELDS))?;
+    let fields = fixed_members::<Hash>(call, CommandError::text(Hash::COUNT_REFUSED))?;
     call.reply.array(fields.len());
     let Some(hash) = call.keyspace.write_as::<Hash>(key)? else {
         fields.iter().for_each(|_| call.reply.null());
@@ -218,8 +181,6 @@ pub(super) fn hgetdel(call: &mut Call) -> CommandResult {
         removed += u64::from(hash.remove(field, now));
     }
     let empty = hash.is_empty();
-    if removed > 0 || expired > 0 {
-        call.keyspace.settle(key, removed, empty);
-    }
+    call.keyspace.settle_expiring(key, removed, expired, empty);
     Ok(())
 }

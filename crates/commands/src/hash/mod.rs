@@ -1,13 +1,13 @@
 //! Commands on hashes: the rows of all of them, and the bodies that only read.
 //!
 //! Flow: the dispatcher holds the lock of the key's shard. What changes values is in `change.rs`, what has
-//! to do with the expiry of fields in `expiry.rs` and `get_set.rs`, random fields in `random.rs`.
+//! to do with the expiry of fields in `get_set.rs` and, for all types with members, in `member_expiry.rs`, random
+//! fields in `random.rs`.
 //!
 //! Fields past their expiry are hidden from every read but HLEN and are removed by whatever writes next. A
 //! hash that becomes empty takes its key with it.
 
 mod change;
-mod expiry;
 mod get_set;
 mod random;
 #[cfg(test)]
@@ -49,20 +49,6 @@ pub const COMMANDS: &[Spec] = &[
         .keys(LOOK_ONE)
         .docs("2.0.0", "Tells whether a hash has a field.", "O(1)")
         .syntax("key:key#0 field:string"),
-    expirer("hexpire", expiry::hexpire, "Lets fields of a hash expire after some seconds.").syntax(
-        "key:key#0 seconds:integer [condition:(NX|XX|GT|LT)] FIELDS fields:{numfields:integer \
-         field:string...}",
-    ),
-    expirer("hexpireat", expiry::hexpireat, "Lets fields of a hash expire at a Unix time in seconds.")
-        .syntax(
-            "key:key#0 unix-time-seconds:unix-time [condition:(NX|XX|GT|LT)] \
-         FIELDS fields:{numfields:integer field:string...}",
-        ),
-    expiry_reader(
-        "hexpiretime",
-        expiry::hexpiretime,
-        "Returns the Unix times in seconds at which fields of a hash expire.",
-    ),
     reader("hget", hget, 3)
         .docs("2.0.0", "Returns the value of a field of a hash.", "O(1)")
         .syntax("key:key#0 field:string"),
@@ -130,27 +116,6 @@ pub const COMMANDS: &[Spec] = &[
         .docs("2.0.0", "Sets several fields of a hash.", "O(N) where N is the number of fields being set.")
         .syntax(PAIRS)
         .deprecated("4.0.0", "`HSET` with multiple field-value pairs"),
-    Spec::new("hpersist", Group::Hash, expiry::hpersist)
-        .at_least(5)
-        .flags(WRITES_FAST)
-        .keys(UPDATE_ONE)
-        .docs("9.0.0", "Takes the expiry from fields of a hash.", FIELDS_COST)
-        .syntax(FIELDS),
-    expirer("hpexpire", expiry::hpexpire, "Lets fields of a hash expire after some milliseconds.").syntax(
-        "key:key#0 milliseconds:integer [condition:(NX|XX|GT|LT)] \
-         FIELDS fields:{numfields:integer field:string...}",
-    ),
-    expirer("hpexpireat", expiry::hpexpireat, "Lets fields of a hash expire at a Unix time in milliseconds.")
-        .syntax(
-            "key:key#0 unix-time-milliseconds:unix-time [condition:(NX|XX|GT|LT)] \
-             FIELDS fields:{numfields:integer field:string...}",
-        ),
-    expiry_reader(
-        "hpexpiretime",
-        expiry::hpexpiretime,
-        "Returns the Unix times in milliseconds at which fields of a hash expire.",
-    ),
-    expiry_reader("hpttl", expiry::hpttl, "Returns the milliseconds until fields of a hash expire."),
     Spec::new("hrandfield", Group::Hash, random::hrandfield)
         .at_least(2)
         .flags(Flags::READONLY)
@@ -207,7 +172,6 @@ pub const COMMANDS: &[Spec] = &[
         .keys(LOOK_ONE)
         .docs("3.2.0", "Returns the length of the value of a field of a hash.", "O(1)")
         .syntax("key:key#0 field:string"),
-    expiry_reader("httl", expiry::httl, "Returns the seconds until fields of a hash expire."),
     whole("hvals", hvals, "Returns the values of all fields of a hash."),
 ];
 
@@ -225,23 +189,6 @@ const fn whole(name: &'static str, handler: Handler, summary: &'static str) -> S
         .tips(&["nondeterministic_output_order"])
 }
 
-const fn expirer(name: &'static str, handler: Handler, summary: &'static str) -> Spec {
-    Spec::new(name, Group::Hash, handler).at_least(6).flags(WRITES_FAST).keys(UPDATE_ONE).docs(
-        "9.0.0",
-        summary,
-        FIELDS_COST,
-    )
-}
-
-const fn expiry_reader(name: &'static str, handler: Handler, summary: &'static str) -> Spec {
-    Spec::new(name, Group::Hash, handler)
-        .at_least(5)
-        .flags(READS_FAST)
-        .keys(READ_ONE)
-        .docs("9.0.0", summary, FIELDS_COST)
-        .syntax(FIELDS)
-}
-
 /// The limits of hashes, as configured now.
 #[inline]
 pub fn limits(engine: &Engine) -> HashLimits {
@@ -249,18 +196,6 @@ pub fn limits(engine: &Engine) -> HashLimits {
         max_listpack_entries: engine.config.hash_max_listpack_entries(),
         max_listpack_value: engine.config.hash_max_listpack_value(),
     }
-}
-
-/// True if a field is past its expiry though it still takes room.
-#[inline]
-fn has_expired(hash: &Hash, now: i64) -> bool {
-    hash.next_expiry().is_some_and(|at| now > at)
-}
-
-/// Removes the fields past their expiry; every body that writes begins with this. How many there were.
-#[inline]
-fn purge(hash: &mut Hash, now: i64) -> usize {
-    if has_expired(hash, now) { hash.remove_expired(now, usize::MAX, |_| {}) } else { 0 }
 }
 
 /// Replies with the value of a field, or with nothing.

@@ -5,8 +5,7 @@ use braid_containers::listpack::Element;
 use braid_engine::{Call, CommandError, CommandResult};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 
-use super::has_expired;
-use crate::collection::{reply_element, symmetric_arg};
+use crate::collection::{has_expired, reply_element, symmetric_arg};
 
 pub(super) fn hrandfield(call: &mut Call) -> CommandResult {
     let now = call.now();

@@ -304,6 +304,10 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("rejected_connections", engine.clients.rejected.load(Relaxed));
     fields.same(0, &["sync_full", "sync_partial_ok", "sync_partial_err"]);
     fields.field("expired_keys", keyspace.total(|counters| counters.expired.get()));
+    // Valkey's name and Redis 8's.
+    let expired_members = keyspace.total(|counters| counters.expired_members.get());
+    fields.field("expired_fields", expired_members);
+    fields.field("expired_subkeys", expired_members);
     fields.ratio("expired_stale_perc", 0.0);
     fields.same(0, &["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
     fields.field("evicted_keys", keyspace.total(|counters| counters.evicted.get()));
@@ -427,7 +431,13 @@ fn keyspace(fields: &mut Fields<'_>) {
         let (keys, expires) = engine.keyspace.len(db);
         if keys > 0 {
             let ttl = if expires == 0 { 0 } else { average_ttl(engine, db) };
-            fields.field(format_args!("db{db}"), format_args!("keys={keys},expires={expires},avg_ttl={ttl}"));
+            let expiring = engine.keyspace.expiring_collections(db);
+            fields.field(
+                format_args!("db{db}"),
+                format_args!(
+                    "keys={keys},expires={expires},avg_ttl={ttl},keys_with_volatile_items={expiring}"
+                ),
+            );
         }
     }
 }

@@ -5,11 +5,13 @@ use braid_engine::{Call, CommandError, CommandResult};
 use braid_keyspace::Type;
 
 use super::limits;
+use crate::collection::purge;
 
 pub(super) fn sadd(call: &mut Call) -> CommandResult {
     let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));
     let members = &call.args[2..];
     let set = call.keyspace.write_or_create(key, || Set::for_member(members[0], members.len(), &limits))?;
+    let expired = purge(set, now);
     if members.len() > 1 {
         set.expect(members.len(), &limits);
     }
@@ -17,9 +19,7 @@ pub(super) fn sadd(call: &mut Call) -> CommandResult {
     for member in members {
         added += u64::from(set.add(member, now, &limits));
     }
-    if added > 0 {
-        call.keyspace.settle(key, added, false);
-    }
+    call.keyspace.settle_expiring(key, added, expired, false);
     call.reply.integer(added as i64);
     Ok(())
 }
@@ -28,6 +28,7 @@ pub(super) fn srem(call: &mut Call) -> CommandResult {
     let (key, now) = (call.args[1], call.now());
     let mut removed = 0;
     if let Some(set) = call.keyspace.write_as::<Set>(key)? {
+        let expired = purge(set, now);
         for member in &call.args[2..] {
             removed += u64::from(set.remove(member, now));
             if set.is_empty() {
@@ -35,9 +36,7 @@ pub(super) fn srem(call: &mut Call) -> CommandResult {
             }
         }
         let empty = set.is_empty();
-        if removed > 0 {
-            call.keyspace.settle(key, removed, empty);
-        }
+        call.keyspace.settle_expiring(key, removed, expired, empty);
     }
     call.reply.integer(removed as i64);
     Ok(())
@@ -60,16 +59,26 @@ pub(super) fn smove(call: &mut Call) -> CommandResult {
         call.reply.integer(i64::from(set.contains(member, now)));
         return Ok(());
     }
+    let expired = purge(set, now);
+    let expiry = set.expiry(member, now);
     let removed = set.remove(member, now);
     let empty = set.is_empty();
     call.reply.integer(i64::from(removed));
+    call.keyspace.settle_expiring(source, u64::from(removed), expired, empty);
     if !removed {
         return Ok(());
     }
-    call.keyspace.settle(source, 1, empty);
     let set = call.keyspace.write_or_create(destination, || Set::for_member(member, 1, &limits))?;
-    if set.add(member, now, &limits) {
-        call.keyspace.settle(destination, 1, false);
+    let expired = purge(set, now);
+    let added = set.add(member, now, &limits);
+    // The member takes its expiry along, as a renamed key does.
+    let expiry = expiry.flatten().filter(|_| added);
+    if expiry.is_some() {
+        set.set_expiry(member, expiry, now);
+    }
+    call.keyspace.settle_expiring(destination, u64::from(added), expired, false);
+    if expiry.is_some() {
+        call.keyspace.note_member_expiry(destination);
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use braid_engine::{Call, CommandError, CommandResult};
 use braid_resp::reply::ReplyBuffer;
 
 use super::{limits, reply_members};
-use crate::collection::{pop_count_arg, reply_element, symmetric_arg};
+use crate::collection::{has_expired, pop_count_arg, purge, reply_element, symmetric_arg};
 
 pub(super) fn spop(call: &mut Call) -> CommandResult {
     let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));
@@ -23,15 +23,21 @@ pub(super) fn spop(call: &mut Call) -> CommandResult {
         }
         return Ok(());
     };
+    let expired = purge(set, now);
     let Some(count) = count else {
-        set.pop_random(&mut random, |member| reply_element(call.reply, member));
+        let popped = set.pop_random(&mut random, |member| reply_element(call.reply, member)).is_some();
+        if !popped {
+            call.reply.null();
+        }
         let empty = set.is_empty();
-        call.keyspace.settle(key, 1, empty);
+        call.keyspace.settle_expiring(key, u64::from(popped), expired, empty);
         return Ok(());
     };
     let count = count.min(set.len());
     if count == 0 {
         call.reply.set(0);
+        let empty = set.is_empty();
+        call.keyspace.settle_expiring(key, 0, expired, empty);
         return Ok(());
     }
     let left = set.len() - count;
@@ -47,7 +53,7 @@ pub(super) fn spop(call: &mut Call) -> CommandResult {
             }
         }
     }
-    call.keyspace.settle(key, count as u64, left == 0);
+    call.keyspace.settle_expiring(key, count as u64, expired, left == 0);
     Ok(())
 }
 
@@ -64,7 +70,11 @@ fn keep_few(
     let mut kept = Set::from_listpack(Listpack::new(), limits).unwrap_or_default();
     let mut text = itoa::Buffer::new();
     set.sample(left, random, |member| {
-        kept.add(member.text(&mut text), now, limits);
+        let member = member.text(&mut text);
+        kept.add(member, now, limits);
+        if let Some(at) = set.expiry(member, now).flatten() {
+            kept.set_expiry(member, Some(at), now);
+        }
     });
     for member in set.iter(now).filter(|member| !kept.contains_element(*member, now)) {
         reply_element(reply, member);
@@ -94,11 +104,18 @@ pub(super) fn srandmember(call: &mut Call) -> CommandResult {
     };
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     if count < 0 {
+        let wanted = if set.random(now, &mut random).is_some() { wanted } else { 0 };
         call.reply.array(wanted);
         for _ in 0..wanted {
             let Some(member) = set.random(now, &mut random) else { break };
             reply_element(call.reply, member);
         }
+    } else if has_expired(set, now) {
+        // A reader may not remove what has expired: choose among the rest.
+        let live: Vec<_> = set.iter(now).collect();
+        let chosen = random.choose_multiple(live, wanted);
+        call.reply.array(chosen.len());
+        chosen.into_iter().for_each(|member| reply_element(call.reply, member));
     } else {
         call.reply.array(wanted.min(set.len()));
         set.sample(wanted, &mut random, |member| reply_element(call.reply, member));

@@ -5,6 +5,7 @@ use braid_engine::{Call, CommandError, CommandResult};
 use smallvec::SmallVec;
 
 use super::limits;
+use crate::collection::purge;
 
 /// Scores and members to be stored.
 pub(crate) type Pairs<'a> = SmallVec<[(f64, &'a [u8]); 8]>;
@@ -39,7 +40,7 @@ pub(crate) fn put(
         let first_len = pairs.first().map_or(0, |(_, member)| member.len());
         call.keyspace.write_or_create(key, || SortedSet::with_hints(pairs.len(), first_len, &limits))?
     };
-    let expired = set.remove_expired(now, usize::MAX, |_, _| ());
+    let expired = purge(set, now);
     set.expect(pairs.len(), &limits);
     let mut result = Ok(());
     for (score, member) in pairs {
@@ -62,8 +63,8 @@ pub(crate) fn put(
     }
     if set.is_empty() {
         call.keyspace.delete(key);
-    } else if done.added + done.updated + expired > 0 {
-        call.keyspace.changed(key);
+    } else {
+        call.keyspace.settle_expiring(key, (done.added + done.updated) as u64, expired, false);
     }
     result.map(|()| done)
 }

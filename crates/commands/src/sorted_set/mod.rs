@@ -23,6 +23,8 @@ use braid_keyspace::txn::WrongType;
 use braid_keyspace::{Expiry, Txn};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 
+use crate::collection::purge;
+
 pub(crate) use add::{Pairs, put};
 pub use rows::COMMANDS;
 
@@ -50,13 +52,10 @@ fn change<R>(
 ) -> Result<Option<R>, WrongType> {
     let now = keyspace.now();
     let Some(set) = keyspace.write_as::<SortedSet>(key)? else { return Ok(None) };
-    let expired = set.remove_expired(now, usize::MAX, |_, _| ());
+    let expired = purge(set, now);
     let (result, changed) = work(set);
-    if set.is_empty() {
-        keyspace.delete(key);
-    } else if changed || expired > 0 {
-        keyspace.changed(key);
-    }
+    let empty = set.is_empty();
+    keyspace.settle_expiring(key, u64::from(changed), expired, empty);
     Ok(Some(result))
 }
 

@@ -5,6 +5,7 @@ use braid_engine::{Call, CommandError, CommandResult};
 use braid_keyspace::Expiry;
 
 use super::{equals, reply_value};
+use crate::lifetime::{Lifetime, Unit};
 
 /// When a value is set.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -15,25 +16,6 @@ enum Condition<'a> {
     Present,
     /// If it is this string now.
     Equal(&'a [u8]),
-}
-
-/// How a time was given.
-#[derive(Clone, Copy, PartialEq)]
-enum Unit {
-    Seconds,
-    Milliseconds,
-    UnixSeconds,
-    UnixMilliseconds,
-}
-
-/// What is to become of the expiry.
-#[derive(Clone, Copy, Default, PartialEq)]
-enum Lifetime<'a> {
-    #[default]
-    Unsaid,
-    Keep,
-    Persist,
-    Until(Unit, &'a [u8]),
 }
 
 /// Which of the options a command knows, beside the times that all know.
@@ -76,40 +58,22 @@ impl<'a> Options<'a> {
             {
                 options.condition = Condition::Equal(text);
                 index += 1;
-            } else if sets && is("KEEPTTL") && matches!(options.lifetime, Lifetime::Unsaid | Lifetime::Keep) {
-                options.lifetime = Lifetime::Keep;
-            } else if !sets
-                && is("PERSIST")
-                && matches!(options.lifetime, Lifetime::Unsaid | Lifetime::Persist)
-            {
-                options.lifetime = Lifetime::Persist;
             } else {
-                options.set_time(args[index], next)?;
-                index += 1;
+                let agrees = if sets && is("KEEPTTL") {
+                    options.lifetime.say(Lifetime::Keep)
+                } else if !sets && is("PERSIST") {
+                    options.lifetime.say(Lifetime::Persist)
+                } else {
+                    index += 1;
+                    options.lifetime.say_time(args[index - 1], next)
+                };
+                if !agrees {
+                    return Err(CommandError::Syntax);
+                }
             }
             index += 1;
         }
         Ok(options)
-    }
-
-    /// Takes one of the options that name a time.
-    fn set_time(&mut self, word: &[u8], text: Option<&'a [u8]>) -> CommandResult {
-        let units = [
-            ("EX", Unit::Seconds),
-            ("PX", Unit::Milliseconds),
-            ("EXAT", Unit::UnixSeconds),
-            ("PXAT", Unit::UnixMilliseconds),
-        ];
-        let unit =
-            units.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())).map(|(_, unit)| *unit);
-        let (Some(unit), Some(text)) = (unit, text) else { return Err(CommandError::Syntax) };
-        match self.lifetime {
-            Lifetime::Unsaid => {}
-            Lifetime::Until(earlier, _) if earlier == unit => {}
-            _ => return Err(CommandError::Syntax),
-        }
-        self.lifetime = Lifetime::Until(unit, text);
-        Ok(())
     }
 
     /// The expiry of a value that is set with these options.
@@ -117,21 +81,9 @@ impl<'a> Options<'a> {
         match self.lifetime {
             Lifetime::Unsaid | Lifetime::Persist => Ok(Expiry::Clear),
             Lifetime::Keep => Ok(Expiry::Keep),
-            Lifetime::Until(unit, text) => deadline(call, unit, text).map(Expiry::At),
+            Lifetime::Until(unit, text) => unit.deadline(call, text, 1).map(Expiry::At),
         }
     }
-}
-
-/// A time from an argument, in ms since the Unix epoch.
-fn deadline(call: &Call, unit: Unit, text: &[u8]) -> Result<i64, CommandError> {
-    let given = number::parse_i64(text).ok_or(CommandError::NotAnInteger)?;
-    let scale = if matches!(unit, Unit::Seconds | Unit::UnixSeconds) { 1000 } else { 1 };
-    let origin = if matches!(unit, Unit::Seconds | Unit::Milliseconds) { call.now() } else { 0 };
-    given
-        .checked_mul(scale)
-        .and_then(|given| given.checked_add(origin))
-        .filter(|_| given > 0)
-        .ok_or_else(|| call.invalid_expire())
 }
 
 pub(super) fn set(call: &mut Call) -> CommandResult {
@@ -188,7 +140,7 @@ pub(super) fn psetex(call: &mut Call) -> CommandResult {
 }
 
 fn set_for(call: &mut Call, unit: Unit) -> CommandResult {
-    let at = deadline(call, unit, call.args[2])?;
+    let at = unit.deadline(call, call.args[2], 1)?;
     let value = call.value_arg(3);
     call.keyspace.set(call.args[1], value, Expiry::At(at));
     call.reply.ok();
@@ -211,7 +163,7 @@ pub(super) fn getex(call: &mut Call) -> CommandResult {
     match options.lifetime {
         Lifetime::Until(unit, text) => {
             // A wrong time is only noticed for a key that is there; the reply so far is then void.
-            let at = deadline(call, unit, text)?;
+            let at = unit.deadline(call, text, 1)?;
             if at <= call.now() {
                 call.keyspace.delete(key);
             } else {

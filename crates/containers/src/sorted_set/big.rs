@@ -194,10 +194,10 @@ impl BigSet {
         Some(self.expiry.as_ref()?.by_time.first()?.0)
     }
 
-    /// Members that have expired, soonest first.
+    /// Members whose time lies before `now`, soonest first.
     pub fn expired(&self, now: i64) -> impl Iterator<Item = Handle> {
         let times = self.expiry.as_ref().map(|expiry| expiry.by_time.iter());
-        times.into_iter().flatten().take_while(move |(at, _)| *at <= now).map(|(_, handle)| *handle)
+        times.into_iter().flatten().take_while(move |(at, _)| *at < now).map(|(_, handle)| *handle)
     }
 
     /// Removes up to `max` expired members, giving each to `removed`.

@@ -28,7 +28,7 @@ impl<'a> View<'a> {
     #[inline]
     pub(super) fn new(set: &'a SortedSet, now: i64) -> View<'a> {
         let hidden = match &set.form {
-            Form::Big(big) if big.next_expiry().is_some_and(|at| at <= now) => {
+            Form::Big(big) if big.next_expiry().is_some_and(|at| at < now) => {
                 let rank = |handle: super::member::Handle| big.rank(handle.bytes()).map(|(rank, _)| rank);
                 let mut ranks: Vec<usize> = big.expired(now).filter_map(rank).collect();
                 ranks.sort_unstable();
@@ -59,7 +59,7 @@ impl<'a> View<'a> {
             Form::Big(big) if self.hidden.is_empty() => big.score(member),
             Form::Big(big) => {
                 let handle = big.find(member).1?;
-                big.expiry_of(handle).is_none_or(|at| at > self.now).then(|| handle.score())
+                big.expiry_of(handle).is_none_or(|at| at >= self.now).then(|| handle.score())
             }
         }
     }
@@ -170,7 +170,7 @@ impl<'a> View<'a> {
                 0
             }
             Form::Big(big) => big.scan(cursor, count, &mut |handle| {
-                if self.hidden.is_empty() || big.expiry_of(*handle).is_none_or(|at| at > self.now) {
+                if self.hidden.is_empty() || big.expiry_of(*handle).is_none_or(|at| at >= self.now) {
                     seen((Element::Bytes(handle.bytes()), handle.score()));
                 }
             }),

@@ -1,0 +1,508 @@
+//! The expiry of single hash fields, set members and sorted set members: HEXPIRE and its relatives, with the replies of Valkey 9,
+//! and the same for the other two types (SEXPIRE ..., ZEXPIRE ...), which say MEMBERS where hashes say FIELDS. KeyDB's names for
+//! setting them are here, too.
+//!
+//! Members past their expiry are hidden from reads, removed by whatever writes to the collection next, and removed in the
+//! background (`keyspace/expiry.rs`). HLEN and SCARD count them until then, as HLEN does in Redis and Valkey; ZCARD does not,
+//! since ranks have to agree with it.
+//!
+//! Redis 8 knows the commands on hashes, too, and replies alike, but words its refusals differently and takes one condition only.
+
+use braid_base::number;
+use braid_containers::hash::Hash;
+use braid_containers::set::Set;
+use braid_containers::sorted_set::SortedSet;
+use braid_engine::spec::Handler;
+use braid_engine::{Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Spec};
+use braid_keyspace::object::Expiring;
+use braid_keyspace::{Txn, Type};
+
+use crate::collection::purge;
+use crate::expire::Condition;
+use crate::lifetime::{Unit, to_seconds};
+
+const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
+const UPDATE_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))];
+const WRITES_FAST: Flags = Flags::WRITE.and(Flags::FAST);
+
+/// What a member's reply says.
+const NO_MEMBER: i64 = -2;
+const NO_EXPIRY: i64 = -1;
+const NOT_SET: i64 = 0;
+const SET: i64 = 1;
+const DELETED: i64 = 2;
+
+/// What the commands do with a collection.
+pub trait Members: for<'a> Expiring<'a> {
+    /// The word in front of the members' number.
+    const WORD: &'static str;
+    /// The refusal of a number that is not that of the members.
+    const COUNT_REFUSED: &'static str;
+
+    /// A member's expiry, in ms since the Unix epoch; `None` when there is no such member.
+    fn expiry_of(&self, member: &[u8], now: i64) -> Option<Option<i64>>;
+
+    /// Sets or clears the expiry of a member that is there.
+    fn set_expiry_of(&mut self, member: &[u8], at: Option<i64>, now: i64);
+
+    /// Removes a member.
+    fn remove_member(&mut self, member: &[u8], now: i64);
+}
+
+impl Members for Hash {
+    const WORD: &'static str = "FIELDS";
+    const COUNT_REFUSED: &'static str =
+        "ERR numfields should be greater than 0 and match the provided number of fields";
+
+    fn expiry_of(&self, field: &[u8], now: i64) -> Option<Option<i64>> {
+        self.expiry(field, now)
+    }
+
+    fn set_expiry_of(&mut self, field: &[u8], at: Option<i64>, now: i64) {
+        self.set_expiry(field, at, now);
+    }
+
+    fn remove_member(&mut self, field: &[u8], now: i64) {
+        self.remove(field, now);
+    }
+}
+
+const MEMBERS_REFUSED: &str =
+    "ERR nummembers should be greater than 0 and match the provided number of members";
+
+impl Members for Set {
+    const WORD: &'static str = "MEMBERS";
+    const COUNT_REFUSED: &'static str = MEMBERS_REFUSED;
+
+    fn expiry_of(&self, member: &[u8], now: i64) -> Option<Option<i64>> {
+        self.expiry(member, now)
+    }
+
+    fn set_expiry_of(&mut self, member: &[u8], at: Option<i64>, now: i64) {
+        self.set_expiry(member, at, now);
+    }
+
+    fn remove_member(&mut self, member: &[u8], now: i64) {
+        self.remove(member, now);
+    }
+}
+
+impl Members for SortedSet {
+    const WORD: &'static str = "MEMBERS";
+    const COUNT_REFUSED: &'static str = MEMBERS_REFUSED;
+
+    fn expiry_of(&self, member: &[u8], now: i64) -> Option<Option<i64>> {
+        self.view(now).expiry(member)
+    }
+
+    fn set_expiry_of(&mut self, member: &[u8], at: Option<i64>, _now: i64) {
+        self.set_expiry(member, at);
+    }
+
+    fn remove_member(&mut self, member: &[u8], _now: i64) {
+        self.remove(member);
+    }
+}
+
+macro_rules! rows {
+    (
+        $prefix:literal, $kind:ty, $group:expr, $since:literal, $members:literal of $collection:literal, $block:literal,
+        $cost:literal
+    ) => {
+        &[
+            expirer(
+                concat!($prefix, "expire"),
+                $group,
+                expire::<$kind>,
+                concat!("Lets ", $members, " of a ", $collection, " expire after some seconds."),
+                $since,
+                $cost,
+            )
+            .syntax(concat!("key:key#0 seconds:integer [condition:(NX|XX|GT|LT)] ", $block)),
+            expirer(
+                concat!($prefix, "expireat"),
+                $group,
+                expireat::<$kind>,
+                concat!("Lets ", $members, " of a ", $collection, " expire at a Unix time in seconds."),
+                $since,
+                $cost,
+            )
+            .syntax(concat!("key:key#0 unix-time-seconds:unix-time [condition:(NX|XX|GT|LT)] ", $block)),
+            reader(
+                concat!($prefix, "expiretime"),
+                $group,
+                expiretime::<$kind>,
+                concat!(
+                    "Returns the Unix times in seconds at which ",
+                    $members,
+                    " of a ",
+                    $collection,
+                    " expire."
+                ),
+                $since,
+                $cost,
+            )
+            .syntax(concat!("key:key#0 ", $block)),
+            expirer(
+                concat!($prefix, "persist"),
+                $group,
+                persist::<$kind>,
+                concat!("Takes the expiry from ", $members, " of a ", $collection, "."),
+                $since,
+                $cost,
+            )
+            .at_least(5)
+            .syntax(concat!("key:key#0 ", $block)),
+            expirer(
+                concat!($prefix, "pexpire"),
+                $group,
+                pexpire::<$kind>,
+                concat!("Lets ", $members, " of a ", $collection, " expire after some milliseconds."),
+                $since,
+                $cost,
+            )
+            .syntax(concat!("key:key#0 milliseconds:integer [condition:(NX|XX|GT|LT)] ", $block)),
+            expirer(
+                concat!($prefix, "pexpireat"),
+                $group,
+                pexpireat::<$kind>,
+                concat!("Lets ", $members, " of a ", $collection, " expire at a Unix time in milliseconds."),
+                $since,
+                $cost,
+            )
+            .syntax(concat!("key:key#0 unix-time-milliseconds:unix-time [condition:(NX|XX|GT|LT)] ", $block)),
+            reader(
+                concat!($prefix, "pexpiretime"),
+                $group,
+                pexpiretime::<$kind>,
+                concat!(
+                    "Returns the Unix times in milliseconds at which ",
+                    $members,
+                    " of a ",
+                    $collection,
+                    " expire."
+                ),
+                $since,
+                $cost,
+            )
+            .syntax(concat!("key:key#0 ", $block)),
+            reader(
+                concat!($prefix, "pttl"),
+                $group,
+                pttl::<$kind>,
+                concat!("Returns the milliseconds until ", $members, " of a ", $collection, " expire."),
+                $since,
+                $cost,
+            )
+            .syntax(concat!("key:key#0 ", $block)),
+            reader(
+                concat!($prefix, "ttl"),
+                $group,
+                ttl::<$kind>,
+                concat!("Returns the seconds until ", $members, " of a ", $collection, " expire."),
+                $since,
+                $cost,
+            )
+            .syntax(concat!("key:key#0 ", $block)),
+        ]
+    };
+}
+
+/// Those of hashes.
+pub const OF_HASHES: &[Spec] = rows!(
+    "h", Hash, Group::Hash, "9.0.0", "fields" of "hash", "FIELDS fields:{numfields:integer field:string...}",
+    "O(N) where N is the number of specified fields."
+);
+
+/// Those of sets.
+pub const OF_SETS: &[Spec] = rows!(
+    "s", Set, Group::Set, "0.1.0", "members" of "set", "MEMBERS members:{nummembers:integer member:string...}",
+    "O(N) where N is the number of specified members."
+);
+
+/// Those of sorted sets.
+pub const OF_SORTED_SETS: &[Spec] = rows!(
+    "z", SortedSet, Group::SortedSet, "0.1.0", "members" of "sorted set",
+    "MEMBERS members:{nummembers:integer member:string...}",
+    "O(N*log(M)) where N is the number of specified members and M that of all."
+);
+
+/// KeyDB's names, for all three types.
+pub const OF_ANY: &[Spec] = &[
+    any_expirer(
+        "expiremember",
+        expiremember,
+        "Lets a field or member of a collection expire after some time.",
+    )
+    .at_least(4)
+    .syntax("key:key#0 member:string delay:integer [unit:(s|ms)]"),
+    any_expirer(
+        "expirememberat",
+        expirememberat,
+        "Lets a field or member of a collection expire at a Unix time in seconds.",
+    )
+    .exactly(4)
+    .syntax("key:key#0 member:string unix-time-seconds:unix-time"),
+    any_expirer(
+        "pexpirememberat",
+        pexpirememberat,
+        "Lets a field or member of a collection expire at a Unix time in milliseconds.",
+    )
+    .exactly(4)
+    .syntax("key:key#0 member:string unix-time-milliseconds:unix-time"),
+];
+
+const fn expirer(
+    name: &'static str,
+    group: Group,
+    handler: Handler,
+    summary: &'static str,
+    since: &'static str,
+    cost: &'static str,
+) -> Spec {
+    Spec::new(name, group, handler).at_least(6).flags(WRITES_FAST).keys(UPDATE_ONE).docs(since, summary, cost)
+}
+
+const fn reader(
+    name: &'static str,
+    group: Group,
+    handler: Handler,
+    summary: &'static str,
+    since: &'static str,
+    cost: &'static str,
+) -> Spec {
+    Spec::new(name, group, handler)
+        .at_least(5)
+        .flags(Flags::READONLY.and(Flags::FAST))
+        .keys(READ_ONE)
+        .docs(since, summary, cost)
+}
+
+const fn any_expirer(name: &'static str, handler: Handler, summary: &'static str) -> Spec {
+    Spec::new(name, Group::Generic, handler).flags(WRITES_FAST).keys(UPDATE_ONE).docs(
+        "0.1.0",
+        summary,
+        "O(1) for hashes and sets, O(log(N)) for sorted sets.",
+    )
+}
+
+/// The arguments of a command with options in front of the members.
+pub struct Arguments<'a> {
+    pub options: &'a [&'a [u8]],
+    /// How many members there should be.
+    pub count: Option<&'a [u8]>,
+    /// What stands behind that number.
+    pub members: &'a [&'a [u8]],
+}
+
+impl<'a> Arguments<'a> {
+    /// Finds the word in front of the number of members, from argument `from` on.
+    pub fn parse<T: Members>(args: &'a [&'a [u8]], from: usize) -> Result<Arguments<'a>, CommandError> {
+        let at = args[from..].iter().position(|arg| arg.eq_ignore_ascii_case(T::WORD.as_bytes()));
+        let at = from + at.ok_or(CommandError::text(T::COUNT_REFUSED))?;
+        let members = args.get(at + 2..).unwrap_or_default();
+        Ok(Arguments { options: &args[from..at], count: args.get(at + 1).copied(), members })
+    }
+
+    /// Checks that there are as many members, of `width` arguments each, as there should be.
+    pub fn check_count<T: Members>(&self, width: usize) -> CommandResult {
+        let refusal = CommandError::text(T::COUNT_REFUSED);
+        match self.count {
+            Some(count) => check_count(count, self.members.len(), width, refusal),
+            None => Err(refusal),
+        }
+    }
+}
+
+/// Checks a number of members against the arguments that hold them.
+fn check_count(count: &[u8], given: usize, width: usize, refusal: CommandError) -> CommandResult {
+    let count = number::parse_i64(count).ok_or(CommandError::NotAnInteger)?;
+    let matches = usize::try_from(count).ok().and_then(|count| count.checked_mul(width)) == Some(given);
+    if count > 0 && matches { Ok(()) } else { Err(refusal) }
+}
+
+/// The members of a command whose word in front of them has its place at argument 2.
+pub fn fixed_members<'a, T: Members>(
+    call: &Call<'a, '_>,
+    refusal: CommandError,
+) -> Result<&'a [&'a [u8]], CommandError> {
+    if !call.arg_is(2, T::WORD) {
+        return Err(CommandError::Syntax);
+    }
+    check_count(call.args[3], call.args.len() - 4, 1, refusal)?;
+    Ok(&call.args[4..])
+}
+
+/// Gives a member an expiry, or removes it when that is past; what the reply says of it.
+fn set_one<T: Members>(
+    collection: &mut T,
+    member: &[u8],
+    at: i64,
+    now: i64,
+    allows: impl FnOnce(Option<i64>) -> bool,
+) -> i64 {
+    match collection.expiry_of(member, now) {
+        None => NO_MEMBER,
+        Some(present) if !allows(present) => NOT_SET,
+        Some(_) if at <= now => {
+            collection.remove_member(member, now);
+            DELETED
+        }
+        Some(_) => {
+            collection.set_expiry_of(member, Some(at), now);
+            SET
+        }
+    }
+}
+
+fn set_expiry<T: Members>(call: &mut Call, unit: Unit) -> CommandResult {
+    let (key, now) = (call.args[1], call.now());
+    let arguments = Arguments::parse::<T>(call.args, 3)?;
+    let condition = Condition::parse(arguments.options)?;
+    arguments.check_count::<T>(1)?;
+    condition.check()?;
+    let at = unit.deadline(call, call.args[2], 0)?;
+    call.reply.array(arguments.members.len());
+    let Some(collection) = call.keyspace.write_as::<T>(key)? else {
+        arguments.members.iter().for_each(|_| call.reply.integer(NO_MEMBER));
+        return Ok(());
+    };
+    let expired = purge(collection, now);
+    let mut changes = 0;
+    for member in arguments.members {
+        let outcome = set_one(collection, member, at, now, |present| condition.allows(present, at));
+        changes += u64::from(outcome == SET || outcome == DELETED);
+        call.reply.integer(outcome);
+    }
+    let empty = collection.is_empty();
+    call.keyspace.settle_expiring(key, changes, expired, empty);
+    call.keyspace.note_member_expiry(key);
+    Ok(())
+}
+
+fn expire<T: Members>(call: &mut Call) -> CommandResult {
+    set_expiry::<T>(call, Unit::Seconds)
+}
+
+fn pexpire<T: Members>(call: &mut Call) -> CommandResult {
+    set_expiry::<T>(call, Unit::Milliseconds)
+}
+
+fn expireat<T: Members>(call: &mut Call) -> CommandResult {
+    set_expiry::<T>(call, Unit::UnixSeconds)
+}
+
+fn pexpireat<T: Members>(call: &mut Call) -> CommandResult {
+    set_expiry::<T>(call, Unit::UnixMilliseconds)
+}
+
+fn persist<T: Members>(call: &mut Call) -> CommandResult {
+    let (key, now) = (call.args[1], call.now());
+    let members = fixed_members::<T>(call, CommandError::text(T::COUNT_REFUSED))?;
+    call.reply.array(members.len());
+    let Some(collection) = call.keyspace.write_as::<T>(key)? else {
+        members.iter().for_each(|_| call.reply.integer(NO_MEMBER));
+        return Ok(());
+    };
+    let expired = purge(collection, now);
+    let mut changes = 0;
+    for member in members {
+        let outcome = match collection.expiry_of(member, now) {
+            None => NO_MEMBER,
+            Some(None) => NO_EXPIRY,
+            Some(Some(_)) => {
+                collection.set_expiry_of(member, None, now);
+                changes += 1;
+                SET
+            }
+        };
+        call.reply.integer(outcome);
+    }
+    let empty = collection.is_empty();
+    call.keyspace.settle_expiring(key, changes, expired, empty);
+    Ok(())
+}
+
+fn ttl<T: Members>(call: &mut Call) -> CommandResult {
+    let now = call.now();
+    reply_expiry::<T>(call, |at| to_seconds(at.saturating_sub(now).max(0)))
+}
+
+fn pttl<T: Members>(call: &mut Call) -> CommandResult {
+    let now = call.now();
+    reply_expiry::<T>(call, |at| at.saturating_sub(now).max(0))
+}
+
+fn expiretime<T: Members>(call: &mut Call) -> CommandResult {
+    reply_expiry::<T>(call, to_seconds)
+}
+
+fn pexpiretime<T: Members>(call: &mut Call) -> CommandResult {
+    reply_expiry::<T>(call, |at| at)
+}
+
+/// Replies with what `express` makes of each member's expiry.
+fn reply_expiry<T: Members>(call: &mut Call, express: impl Fn(i64) -> i64) -> CommandResult {
+    let now = call.now();
+    let members = fixed_members::<T>(call, CommandError::Syntax)?;
+    let collection = call.keyspace.read_as::<T>(call.args[1])?;
+    call.reply.array(members.len());
+    for member in members {
+        let number = match collection.and_then(|collection| collection.expiry_of(member, now)) {
+            None => NO_MEMBER,
+            Some(None) => NO_EXPIRY,
+            Some(Some(at)) => express(at),
+        };
+        call.reply.integer(number);
+    }
+    Ok(())
+}
+
+fn expiremember(call: &mut Call) -> CommandResult {
+    let unit = match &call.args[4..] {
+        [] => Unit::Seconds,
+        [unit] if unit.eq_ignore_ascii_case(b"s") => Unit::Seconds,
+        [unit] if unit.eq_ignore_ascii_case(b"ms") => Unit::Milliseconds,
+        _ => return Err(CommandError::Syntax),
+    };
+    expire_one_of_any(call, unit)
+}
+
+fn expirememberat(call: &mut Call) -> CommandResult {
+    expire_one_of_any(call, Unit::UnixSeconds)
+}
+
+fn pexpirememberat(call: &mut Call) -> CommandResult {
+    expire_one_of_any(call, Unit::UnixMilliseconds)
+}
+
+/// Replies 1 if there is such a member, whose time is set now, else 0.
+fn expire_one_of_any(call: &mut Call, unit: Unit) -> CommandResult {
+    let (key, member) = (call.args[1], call.args[2]);
+    let at = unit.deadline(call, call.args[3], i64::MIN)?;
+    let found = match Type::of(call.keyspace, key) {
+        None => false,
+        Some(Type::Hash) => expire_one::<Hash>(call.keyspace, key, member, at)?,
+        Some(Type::Set) => expire_one::<Set>(call.keyspace, key, member, at)?,
+        Some(Type::SortedSet) => expire_one::<SortedSet>(call.keyspace, key, member, at)?,
+        Some(_) => return Err(CommandError::WrongType),
+    };
+    call.reply.integer(i64::from(found));
+    Ok(())
+}
+
+fn expire_one<T: Members>(
+    keyspace: &mut Txn<'_>,
+    key: &[u8],
+    member: &[u8],
+    at: i64,
+) -> Result<bool, CommandError> {
+    let now = keyspace.now();
+    let Some(collection) = keyspace.write_as::<T>(key)? else { return Ok(false) };
+    let expired = purge(collection, now);
+    let found = set_one(collection, member, at, now, |_| true) != NO_MEMBER;
+    let empty = collection.is_empty();
+    keyspace.settle_expiring(key, u64::from(found), expired, empty);
+    keyspace.note_member_expiry(key);
+    Ok(found)
+}
