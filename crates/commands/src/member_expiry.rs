@@ -235,7 +235,7 @@ pub const OF_ANY: &[Spec] = &[
         "Lets a field or member of a collection expire after some time.",
     )
     .at_least(4)
-    .syntax("key:key#0 member:string delay:integer [unit:(s|ms)]"),
+    .syntax("key:key#0 member:string delay:integer [unit:(S|MS)]"),
     any_expirer(
         "expirememberat",
         expirememberat,
@@ -506,3 +506,6 @@ fn expire_one<T: Members>(
     keyspace.note_member_expiry(key);
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests;

@@ -112,6 +112,19 @@ pub fn add(value: &mut Vec<u8>, element: &[u8], sparse_len_max: usize) -> Result
     set_register(value, index, count, sparse_len_max)
 }
 
+/// As [`add`], for a dense value, which keeps its length: it can be changed in place. Nothing is changed in another.
+pub fn add_dense(value: &mut [u8], element: &[u8]) -> bool {
+    if value.len() != DENSE_LEN {
+        return false;
+    }
+    let (index, count) = place_of(element);
+    let changed = dense_raise(&mut value[HEADER..], index, count);
+    if changed {
+        invalidate_cache(value);
+    }
+    changed
+}
+
 /// Raises one register, whatever the encoding.
 fn set_register(
     value: &mut Vec<u8>,

@@ -481,7 +481,7 @@ fn run_wide(
     let (db, now) = (session.db, worker.now_ms);
     let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
     let keyspace = &engine.keyspace;
-    let mut txn = match spec.scope {
+    let mut txn = match spec.scope_of(args) {
         Scope::Keys => {
             collect_keys(engine, spec, args, &mut keys);
             if keys.len() > 1 {
@@ -533,7 +533,7 @@ fn exec(engine: &Engine, worker: &mut Worker, session: &mut Session, reply: &mut
     let mut bounds = Vec::with_capacity(requests.len());
     for (command, args) in &requests {
         let start = keys.len();
-        if command.spec.scope == Scope::Keys {
+        if command.spec.scope_of(args) == Scope::Keys {
             collect_keys(engine, command.spec, args, &mut keys);
         }
         bounds.push(start..keys.len());
@@ -541,7 +541,7 @@ fn exec(engine: &Engine, worker: &mut Worker, session: &mut Session, reply: &mut
     for watched in &watched {
         keys.push(KeyRef { key: &watched.key, hash: engine.keyspace.hash(&watched.key), write: true });
     }
-    let wide = requests.iter().any(|(command, _)| command.spec.scope != Scope::Keys);
+    let wide = requests.iter().any(|(command, args)| command.spec.scope_of(args) != Scope::Keys);
     let mut txn = if wide {
         let world = engine.keyspace.gate.close(Some(slot));
         Txn::world(&engine.keyspace, &mut worker.context, world, session.db, now)

@@ -75,6 +75,8 @@ pub struct DebugSettings {
     pub skip_checksums: AtomicBool,
     /// Reply buffers are not resized (DEBUG REPLYBUFFER RESIZING 0).
     pub reply_buffer_fixed: AtomicBool,
+    /// From how many bytes on a list's element has a node of its own; 0 = as usual (DEBUG QUICKLIST-PACKED-THRESHOLD).
+    pub list_packed_threshold: AtomicUsize,
 }
 
 /// Rates over the last 1.6 seconds, from samples taken every 100 ms.

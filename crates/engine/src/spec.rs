@@ -269,6 +269,9 @@ impl Group {
 /// Finds keys where specifications cannot: pairs of argument index and whether it is written.
 pub type KeyFinder = fn(&[&[u8]]) -> Option<Vec<(usize, KeyFlags)>>;
 
+/// Finds what of the keyspace a request needs.
+pub type ScopeFinder = fn(&[&[u8]]) -> Scope;
+
 /// Everything about a command. Built by chaining, in a `const`.
 #[derive(Clone, Copy)]
 pub struct Spec {
@@ -282,6 +285,8 @@ pub struct Spec {
     pub keys: &'static [KeySpec],
     pub key_finder: Option<KeyFinder>,
     pub scope: Scope,
+    /// Tells from the arguments that a request needs less than `scope`.
+    pub scope_finder: Option<ScopeFinder>,
     pub group: Group,
     pub since: &'static str,
     pub summary: &'static str,
@@ -313,6 +318,7 @@ impl Spec {
             keys: &[],
             key_finder: None,
             scope: Scope::Keys,
+            scope_finder: None,
             group,
             since: "1.0.0",
             summary: "",
@@ -372,6 +378,18 @@ impl Spec {
     pub const fn scope(mut self, scope: Scope) -> Spec {
         self.scope = scope;
         self
+    }
+
+    /// A function that finds what a request needs, where not all need the same; [`Spec::scope`] is the most.
+    pub const fn find_scope(mut self, finder: ScopeFinder) -> Spec {
+        self.scope_finder = Some(finder);
+        self
+    }
+
+    /// What of the keyspace a request needs.
+    #[inline]
+    pub fn scope_of(&self, args: &[&[u8]]) -> Scope {
+        self.scope_finder.map_or(self.scope, |finder| finder(args))
     }
 
     /// Documentation: first version, one sentence, complexity.

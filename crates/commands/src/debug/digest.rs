@@ -4,6 +4,9 @@
 //! matter; where it does, the result is hashed again. Stock servers of Redis 7 compute the same for the same
 //! keys, values, databases and presence of expiries.
 
+use braid_base::number;
+use braid_containers::stream::StreamId;
+use braid_keyspace::object::ObjectRef;
 use braid_keyspace::{Entry, Type, ValueRef};
 use sha1::{Digest as _, Sha1};
 
@@ -33,12 +36,66 @@ impl DataDigest {
             ValueRef::Bytes(bytes) => self.mix(bytes),
             ValueRef::Blob(blob) => self.mix(blob),
             ValueRef::Integer(number) => self.mix(number.to_string().as_bytes()),
-            // Collections put their elements in here when they arrive.
-            ValueRef::Object(_) => {}
+            ValueRef::Object(object) => self.collection(object),
         }
         if entry.has_expiry() {
             self.xor(b"!!expire!!");
         }
+    }
+
+    /// Puts the elements of a collection in, however they are kept. Those past their expiry count until they are removed.
+    fn collection(&mut self, object: ObjectRef<'_>) {
+        let mut text = itoa::Buffer::new();
+        match object {
+            ObjectRef::List(list) => {
+                list.range(0, list.len(), |element| self.mix(element.text(&mut text)));
+            }
+            ObjectRef::Set(set) => {
+                for (member, expiry) in set.iter_with_expiry() {
+                    match expiry {
+                        None => self.xor(member.text(&mut text)),
+                        Some(_) => self.part(&[member.text(&mut text)], true),
+                    }
+                }
+            }
+            ObjectRef::SortedSet(set) => {
+                let view = set.view(i64::MIN);
+                let mut score_text = Vec::new();
+                for (member, score) in view.iter(0..view.len()) {
+                    let member = member.text(&mut text);
+                    score_text.clear();
+                    number::format_f64_shortest(&mut score_text, score);
+                    let expires = set.next_expiry().is_some() && view.expiry(member).flatten().is_some();
+                    self.part(&[member, &score_text], expires);
+                }
+            }
+            ObjectRef::Hash(hash) => {
+                let mut value_text = itoa::Buffer::new();
+                for (field, value, expiry) in hash.iter_with_expiry() {
+                    self.part(&[field.text(&mut text), value.text(&mut value_text)], expiry.is_some());
+                }
+            }
+            ObjectRef::Stream(stream) => {
+                let mut value_text = itoa::Buffer::new();
+                for entry in stream.log().range(StreamId::MIN, StreamId::MAX) {
+                    self.mix(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
+                    for (field, value) in entry.fields {
+                        self.mix(field.text(&mut text));
+                        self.mix(value.text(&mut value_text));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts one element of several parts in, which has no particular order with others.
+    fn part(&mut self, texts: &[&[u8]], expires: bool) {
+        let mut own = DataDigest::default();
+        texts.iter().for_each(|text| own.mix(text));
+        if expires {
+            own.xor(b"!!expire!!");
+        }
+        self.xor(&own.0);
     }
 
     /// Puts a key with its value in.

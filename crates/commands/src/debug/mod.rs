@@ -5,6 +5,7 @@
 //! servers expect of it, and everything that looks at keys sees one moment.
 
 mod digest;
+mod inside;
 mod populate;
 mod protocol;
 
@@ -69,7 +70,10 @@ fn debug(call: &mut Call) -> CommandResult {
             done(call)
         }
         (b"htstats", 3..) => table_statistics(call),
-        (b"htstats-key", 3..) => key_table_statistics(call),
+        (b"htstats-key", 3..) => inside::table(call),
+        (b"listpack", 3) => inside::listpack(call),
+        (b"quicklist", 3 | 4) => inside::quicklist(call),
+        (b"quicklist-packed-threshold", 3) => inside::packed_threshold(call),
         (b"mallctl", 3 | 4) => tune_integer(call),
         (b"mallctl-str", 3 | 4) => tune_text(call),
         (b"config-rewrite-force-all", 2) => rewrite_everything(call),
@@ -258,13 +262,6 @@ fn table_statistics(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-fn key_table_statistics(call: &mut Call) -> CommandResult {
-    find(call, call.args[2]).ok_or(CommandError::NoSuchKey)?;
-    Err(CommandError::text(
-        "ERR The value stored at the specified key is not represented using an hash table",
-    ))
-}
-
 fn system_error(number: i32) -> CommandError {
     let error = std::io::Error::from_raw_os_error(number).to_string();
     let text = error.rfind(" (os error ").map_or(error.as_str(), |end| &error[..end]);
@@ -335,6 +332,8 @@ fn help(call: &mut Call) -> CommandResult {
         "    Figures about the tables of a database.",
         "HTSTATS-KEY <key> [full]",
         "    The same for the table that is the value of <key>.",
+        "LISTPACK <key>",
+        "    Write how the packed list of <key> is laid out into the log.",
         "LOG <message>",
         "    Write <message> into the log.",
         "MALLCTL <key> [<val>]",
@@ -352,6 +351,10 @@ fn help(call: &mut Call) -> CommandResult {
         "PROTOCOL <type>",
         "    Reply with a sample of <type>: string, integer, double, bignum, null, array, set, map,",
         "    attrib, push, verbatim, true, false.",
+        "QUICKLIST <key> [<0|1>]",
+        "    Write how the blocks of the long list <key> are laid out into the log.",
+        "QUICKLIST-PACKED-THRESHOLD <size>",
+        "    From how many bytes on an element of a list has a block of its own; 0: as usual.",
         "REPLYBUFFER PEAK-RESET-TIME <NEVER|RESET|time>",
         "    How long (ms) the peak of a reply buffer is remembered.",
         "REPLYBUFFER RESIZING <0|1>",

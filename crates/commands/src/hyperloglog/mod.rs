@@ -87,6 +87,17 @@ fn take(keyspace: &Txn<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError>
 
 fn pfadd(call: &mut Call) -> CommandResult {
     let args = call.args;
+    if let Some(string) = call.keyspace.string_for_change(args[1])?
+        && hll::check(string.bytes(&mut [0; 20])) == Ok(Encoding::Dense)
+    {
+        let changed = call.keyspace.edit_string(args[1], 0, |value, _| {
+            let changed =
+                args[2..].iter().fold(false, |changed, element| hll::add_dense(value, element) | changed);
+            (changed, u64::from(changed))
+        })?;
+        call.reply.integer(i64::from(changed));
+        return Ok(());
+    }
     let sparse_len_max = call.engine.config.hll_sparse_max_bytes();
     let (mut value, mut changed) = match take(call.keyspace, args[1])? {
         Some(value) => (value, false),

@@ -83,3 +83,26 @@ fn refusals() {
         ("PFCOUNT h", "-INVALIDOBJ Corrupted HLL object detected\r\n"),
     ]);
 }
+
+#[test]
+fn dense_values_are_changed_in_place() {
+    let mut tester = Tester::new();
+    tester.run("PFADD h seed");
+    tester.run("PFDEBUG TODENSE h");
+    let mut model = braid_containers::hyperloglog::create();
+    braid_containers::hyperloglog::add(&mut model, b"seed", 3000).expect("valid");
+    braid_containers::hyperloglog::to_dense(&mut model).expect("valid");
+    for n in 0..500 {
+        let element = format!("element:{n}");
+        let changed =
+            braid_containers::hyperloglog::add(&mut model, element.as_bytes(), 3000).expect("valid");
+        assert_eq!(tester.run(&format!("PFADD h {element}")), format!(":{}\r\n", u8::from(changed)));
+    }
+    let stored = tester.run_args(0, &[b"GET", b"h"]);
+    assert_eq!(&stored[8..stored.len() - 2], &model[..]);
+    // A copy does not see what is added to the other.
+    tester.run("COPY h copy");
+    tester.run("PFADD h more1 more2 more3 more4 more5 more6 more7 more8");
+    let copy = tester.run_args(0, &[b"GET", b"copy"]);
+    assert_eq!(&copy[8..copy.len() - 2], &model[..]);
+}

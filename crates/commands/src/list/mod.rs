@@ -11,6 +11,8 @@ pub mod ends;
 #[cfg(test)]
 mod tests;
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use braid_containers::list::{List, ListLimits};
 use braid_engine::{Call, CommandError, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Spec};
 
@@ -199,11 +201,16 @@ const fn popper(name: &'static str, handler: braid_engine::spec::Handler, summar
 #[inline]
 pub fn limits(engine: &Engine) -> ListLimits {
     let config = &engine.config;
-    ListLimits {
+    let mut limits = ListLimits {
         max_listpack_size: config.list_max_listpack_size() as i32,
         compress_depth: config.list_compress_depth() as usize,
         ..ListLimits::default()
+    };
+    let threshold = engine.debug.list_packed_threshold.load(Relaxed);
+    if threshold > 0 {
+        limits.packed_threshold = threshold;
     }
+    limits
 }
 
 fn llen(call: &mut Call) -> CommandResult {

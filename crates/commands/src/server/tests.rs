@@ -72,7 +72,7 @@ fn info_fields_follow_what_happens() {
     assert_eq!(field(info, "total_error_replies"), "2");
     assert_eq!(field(info, "errorstat_ERR"), "count=2");
     assert_eq!(field(info, "rdb_changes_since_last_save"), "2");
-    assert_eq!(field(info, "db0"), "keys=2,expires=0,avg_ttl=0");
+    assert_eq!(field(info, "db0"), "keys=2,expires=0,avg_ttl=0,keys_with_volatile_items=0");
     let get = field(info, "cmdstat_get");
     assert!(get.starts_with("calls=2,usec=") && get.ends_with(",rejected_calls=1,failed_calls=0"), "{get}");
     assert!(field(info, "latency_percentiles_usec_get").starts_with("p50="));

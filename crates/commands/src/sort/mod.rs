@@ -2,8 +2,9 @@
 //!
 //! Flow: the elements of a list, set or sorted set are copied out, given what they are sorted by
 //! (themselves, or the values of keys that a pattern makes of them), sorted, cut, and replied or stored as
-//! a list. Patterns reach keys that nobody can tell before the elements are read; therefore SORT_RO holds
-//! all keys, and SORT, which may write, stops the world.
+//! a list. Patterns reach keys that nobody can tell before the elements are read: with one, all keys are held
+//! for reading, and when the result is to be stored, too, the world is stopped. Without any (or only `#`, the
+//! element itself) the locks of the keys named are enough.
 
 mod options;
 #[cfg(test)]
@@ -51,6 +52,7 @@ pub const COMMANDS: &[Spec] = &[
         .keys(&[SOURCE, PATTERNS, DESTINATION])
         .find_keys(find_keys)
         .scope(Scope::World)
+        .find_scope(find_scope)
         .docs("1.0.0", "Sorts a list, a set or a sorted set, and stores the result if wanted.", COST)
         .syntax(
             "key:key#0 [BY by-pattern:pattern#1/pattern] [LIMIT limit:{offset:integer count:integer}] \
@@ -65,6 +67,7 @@ pub const COMMANDS: &[Spec] = &[
         .keys(&[SOURCE, PATTERNS])
         .find_keys(find_source)
         .scope(Scope::AllKeys)
+        .find_scope(find_scope)
         .docs("7.0.0", "Returns the sorted elements of a list, a set or a sorted set.", COST)
         .syntax(
             "key:key#0 [BY by-pattern:pattern#1/pattern] [LIMIT limit:{offset:integer count:integer}] \
@@ -81,24 +84,49 @@ fn find_source(_args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
     Some(vec![(1, READ)])
 }
 
-/// The key that is sorted, and that of STORE.
-fn find_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
-    let mut found = vec![(1, READ)];
-    let mut index = 2;
-    while index < args.len() {
-        let is = |word: &str| args[index].eq_ignore_ascii_case(word.as_bytes());
-        if is("store") && index + 1 < args.len() {
-            found.truncate(1);
-            found.push((index + 1, DESTINATION.flags));
-            index += 1;
-        } else if is("limit") {
-            index += 2;
-        } else if is("by") || is("get") {
+/// What the options say about keys.
+#[derive(Default)]
+struct KeysMeant {
+    /// Where STORE's key stands.
+    store: Option<usize>,
+    /// A pattern leads to keys.
+    looks_up: bool,
+}
+
+impl KeysMeant {
+    fn of(args: &[&[u8]]) -> KeysMeant {
+        let mut meant = KeysMeant::default();
+        let mut index = 2;
+        while index < args.len() {
+            let is = |word: &str| args[index].eq_ignore_ascii_case(word.as_bytes());
+            if is("store") && index + 1 < args.len() {
+                meant.store = Some(index + 1);
+                index += 1;
+            } else if is("limit") {
+                index += 2;
+            } else if is("by") || is("get") {
+                index += 1;
+                let pattern = args.get(index).map(|text| Pattern::parse(text));
+                meant.looks_up |= matches!(pattern, Some(Pattern::Key { .. }));
+            }
             index += 1;
         }
-        index += 1;
+        meant
     }
-    Some(found)
+}
+
+/// The key that is sorted, and that of STORE.
+fn find_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
+    let store = KeysMeant::of(args).store.map(|index| (index, DESTINATION.flags));
+    Some(std::iter::once((1, READ)).chain(store).collect())
+}
+
+fn find_scope(args: &[&[u8]]) -> Scope {
+    match KeysMeant::of(args) {
+        KeysMeant { looks_up: false, .. } => Scope::Keys,
+        KeysMeant { store: None, .. } => Scope::AllKeys,
+        KeysMeant { store: Some(_), .. } => Scope::World,
+    }
 }
 
 fn sort(call: &mut Call) -> CommandResult {

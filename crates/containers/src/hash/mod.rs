@@ -107,6 +107,11 @@ impl Hash {
         }
     }
 
+    /// Number of members in each segment of the table form.
+    pub fn segment_lens(&self) -> Option<Vec<usize>> {
+        if let Form::Table(table) = &self.0 { Some(table.segment_lens()) } else { None }
+    }
+
     /// Bytes allocated behind the hash itself.
     pub fn memory_bytes(&self) -> usize {
         match &self.0 {

@@ -133,6 +133,11 @@ impl<const VALUES: bool> Table<VALUES> {
         segments + self.segments.capacity() * size_of::<Segment>() + extra
     }
 
+    /// Number of members in each segment.
+    pub fn segment_lens(&self) -> Vec<usize> {
+        self.segments.iter().map(Segment::count).collect()
+    }
+
     #[inline]
     fn hash(&self, key: &[u8]) -> u64 {
         let mut hasher = FoldHasher::with_seed(self.seed, SharedSeed::global_random());

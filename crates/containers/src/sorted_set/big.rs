@@ -162,6 +162,11 @@ impl BigSet {
         self.table.scan(cursor, count, seen)
     }
 
+    /// Number of members in each segment of the table by name.
+    pub fn segment_lens(&self) -> Vec<usize> {
+        self.table.segment_lens()
+    }
+
     // Expiry.
 
     /// Lets a member expire at a time, or never.

@@ -196,6 +196,11 @@ impl SortedSet {
         }
     }
 
+    /// Number of members in each segment of the table by name, in the big form.
+    pub fn segment_lens(&self) -> Option<Vec<usize>> {
+        if let Form::Big(big) = &self.form { Some(big.segment_lens()) } else { None }
+    }
+
     /// Bytes taken from the allocator, without this struct itself.
     pub fn memory_bytes(&self) -> usize {
         match &self.form {

@@ -179,6 +179,11 @@ impl MemberTable {
         self.segments.iter().flat_map(|segment| segment.slots.iter())
     }
 
+    /// Number of members in each segment.
+    pub fn segment_lens(&self) -> Vec<usize> {
+        self.segments.iter().map(|segment| segment.slots.len()).collect()
+    }
+
     /// Bytes that directory and segments take from the allocator.
     pub fn memory_bytes(&self) -> usize {
         let slots = |segment: &Segment| match segment.slots.allocation_size() {
