@@ -515,8 +515,8 @@ impl<'a> Txn<'a> {
             Type::Hash => self.expire_members_of(entry, unsafe { entry.object_mut::<Hash>() }, most),
             // SAFETY: as above.
             Type::Set => self.expire_members_of(entry, unsafe { entry.object_mut::<Set>() }, most),
-            // SAFETY: as above.
             Type::SortedSet => {
+                // SAFETY: as above.
                 self.expire_members_of(entry, unsafe { entry.object_mut::<SortedSet>() }, most)
             }
             Type::String | Type::List | Type::Stream => (0, false),
@@ -539,7 +539,7 @@ impl<'a> Txn<'a> {
         collection: &mut impl Expiring<'c>,
         most: usize,
     ) -> (usize, bool) {
-        if !collection.next_expiry().is_some_and(|at| at < self.now) {
+        if collection.next_expiry().is_none_or(|at| at >= self.now) {
             return (0, false);
         }
         self.before_change(entry);

@@ -510,7 +510,7 @@ fn active_expiry_keeps_to_its_budget_and_its_shards() {
     assert!(passes > 3 && removed == 3000, "{removed} in {passes}");
     assert_eq!(rig.keyspace.len(0), (1000, 1000));
     assert_eq!(expiry::next_due(&rig.keyspace, (0, 1)), Some(NOW + 1));
-    let nothing = Pass { removed: 0, complete: true };
+    let nothing = Pass { complete: true, ..Pass::default() };
     assert_eq!(expiry::expire_due(&rig.keyspace, &mut rig.context, (0, 1), NOW, 50), nothing);
     rig.keyspace.settings.active_expire_off.store(1, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(expiry::expire_due(&rig.keyspace, &mut rig.context, (0, 1), NOW + 5, 50), nothing);
