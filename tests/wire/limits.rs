@@ -294,3 +294,46 @@ fn a_reply_beyond_the_output_limit_is_not_sent() {
     assert_eq!(client.read_to_close().expect("the connection ends"), b"");
     assert_eq!(other.call("STRLEN big"), Value::Integer(200_000));
 }
+
+#[test]
+fn a_reply_without_end_stops_at_the_output_limit() {
+    let server = TestServer::start(&["--client-output-buffer-limit", "normal 1000000 0 0"]);
+    let mut other = server.connect();
+    for number in 0..3_000 {
+        let key = format!("{:-<100}{number}", "long-key-name");
+        assert_eq!(other.call_arguments(&[b"SET", key.as_bytes(), b"v"]), Value::ok());
+    }
+    for member in 0..100 {
+        other.call(&format!("SADD set member:{member}"));
+        other.call(&format!("ZADD zset {member} member:{member}"));
+        other.call(&format!("HSET hash field:{member} value:{member}"));
+        other.call(&format!("RPUSH list {:x<20000}", member));
+    }
+    let before = braid_tests::process::resident_bytes(server.process_id());
+    for request in [
+        // Billions of elements would be bytes by the hundred billion.
+        "SRANDMEMBER set -999999999",
+        "HRANDFIELD hash -999999999 WITHVALUES",
+        "ZRANDMEMBER zset -999999999 WITHSCORES",
+        "LRANGE list 0 -1",
+    ] {
+        let mut client = server.connect();
+        client.send(&words::encode(&request.split(' ').collect::<Vec<_>>()));
+        assert_eq!(client.read_to_close().expect("the connection ends"), b"", "{request}");
+    }
+    let mut client = server.connect();
+    let pipeline: Vec<u8> = (0..50).flat_map(|_| words::encode(&["KEYS", "*"])).collect();
+    client.send(&pipeline);
+    assert_eq!(client.read_to_close().expect("the connection ends"), b"", "KEYS in a pipeline");
+    let mut client = server.connect();
+    client.send(&words::encode(&["MULTI"]));
+    let queued: Vec<u8> =
+        (0..50).flat_map(|_| words::encode(&["SRANDMEMBER", "set", "-999999999"])).collect();
+    client.send(&queued);
+    client.send(&words::encode(&["EXEC"]));
+    let sent = client.read_to_close().expect("the connection ends");
+    assert!(sent.ends_with(b"+QUEUED\r\n") || sent.is_empty(), "nothing of EXEC's reply is sent");
+    let after = braid_tests::process::resident_bytes(server.process_id());
+    assert!(after < before + 40_000_000, "replies were kept: {before} to {after} bytes");
+    assert_eq!(other.call("SCARD set"), Value::Integer(100));
+}

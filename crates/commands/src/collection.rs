@@ -18,9 +18,13 @@ pub fn has_expired<T: for<'a> Expiring<'a>>(collection: &T, now: i64) -> bool {
     collection.next_expiry().is_some_and(|at| now > at)
 }
 
-/// Replies with an element as a string.
+/// Replies with an element as a string; with nothing once the reply is larger than the client may have, so that a collection of any
+/// size takes no more memory than that.
 #[inline]
 pub fn reply_element(reply: &mut ReplyBuffer, element: Element<'_>) {
+    if reply.is_full() {
+        return;
+    }
     match element {
         Element::Int(number) => reply.bulk_integer(number),
         Element::Bytes(bytes) => reply.bulk(bytes),

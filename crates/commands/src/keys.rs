@@ -366,10 +366,8 @@ fn swapdb(call: &mut Call) -> CommandResult {
     let one = index_arg(1).ok_or(CommandError::text("ERR invalid first DB index"))?;
     let other = index_arg(2).ok_or(CommandError::text("ERR invalid second DB index"))?;
     let (one, other) = (database(call, one)?, database(call, other)?);
-    let keyspace = call.keyspace.keyspace();
-    let world = call.keyspace.stopped_world().expect("the command's scope is the world");
     if one != other {
-        keyspace.swap_databases(world, one, other);
+        call.keyspace.swap_databases(one, other);
     }
     call.keyspace.context.counters.dirty.add(1);
     call.reply.ok();
@@ -423,7 +421,7 @@ fn keys(call: &mut Call) -> CommandResult {
     let mut count = 0;
     keyspace.for_each(|entry| {
         let key = entry.key();
-        if everything || glob::matches(pattern, key, false) {
+        if !reply.is_full() && (everything || glob::matches(pattern, key, false)) {
             reply.bulk(key);
             count += 1;
         }

@@ -4,6 +4,7 @@
 //! shard lock for a key of its own, or performs I/O.
 
 use braid_engine::Spec;
+use braid_engine::table::CommandTable;
 
 pub mod bitmap;
 pub mod client;
@@ -20,6 +21,7 @@ pub mod keys;
 mod lifetime;
 pub mod list;
 pub mod member_expiry;
+pub mod module;
 pub mod scan;
 pub mod scripting;
 pub mod server;
@@ -50,6 +52,7 @@ pub const FAMILIES: &[&[Spec]] = &[
     member_expiry::OF_HASHES,
     member_expiry::OF_SETS,
     member_expiry::OF_SORTED_SETS,
+    module::COMMANDS,
     scan::COMMANDS,
     scripting::COMMANDS,
     server::COMMANDS,
@@ -60,3 +63,8 @@ pub const FAMILIES: &[&[Spec]] = &[
     string::COMMANDS,
     transaction::COMMANDS,
 ];
+
+/// A table of all commands under their own names.
+pub fn table() -> CommandTable {
+    CommandTable::new(FAMILIES)
+}

@@ -4,6 +4,7 @@
 //! bodies that prepare a transaction or give it up. Watches take the locks of their keys for themselves,
 //! because they change what hangs at the keys' shards though they only read the keys.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_engine::client::client_flags;
@@ -107,13 +108,14 @@ fn add_watches(call: &mut Call) {
     for key in &keys {
         let known = session.watched.iter().any(|watched| watched.db == db && *watched.key == *key.key);
         if !known {
-            let expired = locked.watch(key.key, &session.watch_flag);
-            session.watched.push(Watched { db, key: key.key.into(), expired });
+            locked.watch(key.key, &session.watch_flag);
+            session.watched.push(Watched { db, key: key.key.into() });
         }
     }
     drop(locked);
     session.record.watch_count.store(session.watched.len(), Relaxed);
     session.record.set_flag(client_flags::WATCHING, true);
+    *session.record.watch_flag.lock() = Some(Arc::clone(&session.watch_flag));
 }
 
 #[cfg(test)]
@@ -291,6 +293,43 @@ mod tests {
         tester.check(&[("EXEC", "*-1\r\n"), ("SET k v PX 4", "+OK\r\n")]);
         wait();
         tester.check(&[("WATCH k", "+OK\r\n"), ("MULTI", "+OK\r\n"), ("EXEC", "*0\r\n")]);
+    }
+
+    #[test]
+    fn swapping_expired_keys_in_is_no_change_where_nothing_was() {
+        let expired = "SET k v PX 1";
+        let wait = || std::thread::sleep(std::time::Duration::from_millis(4));
+        // What database 0 and 1 hold, and whether the transaction of who watches database 0 then runs.
+        for (zero, one, runs) in [
+            ("", expired, true),
+            (expired, expired, true),
+            (expired, "", true),
+            ("", "SET k v", false),
+            (expired, "SET k v", false),
+            ("SET k v", expired, false),
+            ("SET k v", "", false),
+            ("", "", true),
+        ] {
+            let mut tester = Tester::with("enable-debug-command yes");
+            tester.run("DEBUG SET-ACTIVE-EXPIRE 0");
+            for (line, db) in [(one, "SELECT 1"), (zero, "SELECT 0")] {
+                tester.run(db);
+                if !line.is_empty() {
+                    tester.run(line);
+                }
+            }
+            wait();
+            tester.check(&[("WATCH k", "+OK\r\n"), ("SWAPDB 0 1", "+OK\r\n"), ("MULTI", "+OK\r\n")]);
+            let reply = if runs { "*0\r\n" } else { "*-1\r\n" };
+            assert_eq!(tester.run("EXEC"), reply, "{zero:?} against {one:?}");
+        }
+        // It lived when the watch began, so that it died is a change, wherever it died.
+        let mut tester = Tester::with("enable-debug-command yes");
+        tester.run("DEBUG SET-ACTIVE-EXPIRE 0");
+        tester.check(&[("SET k v PX 4", "+OK\r\n"), ("WATCH k", "+OK\r\n")]);
+        wait();
+        wait();
+        tester.check(&[("SWAPDB 0 1", "+OK\r\n"), ("MULTI", "+OK\r\n"), ("EXEC", "*-1\r\n")]);
     }
 
     #[test]

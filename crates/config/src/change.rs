@@ -171,7 +171,7 @@ impl Config {
         pairs: &'a [(impl AsRef<[u8]>, impl AsRef<[u8]>)],
     ) -> Result<Vec<Request>, String> {
         let mut requests: Vec<Request> = Vec::with_capacity(pairs.len());
-        for (asked, _) in pairs {
+        for (asked, text) in pairs {
             let asked: &'a [u8] = asked.as_ref();
             let asked_text = String::from_utf8_lossy(asked);
             let lower = asked_text.to_ascii_lowercase();
@@ -181,7 +181,8 @@ impl Config {
                 ));
             };
             let directive = table().directives[index];
-            if directive.mutability == Mutability::Immutable {
+            let stays = || directive.beyond_redis && text.as_ref() == self.get_at(index).as_bytes();
+            if directive.mutability == Mutability::Immutable && !stays() {
                 return Err(failed(&asked_text, "can't set immutable config"));
             }
             if directive.protected && !self.allows_protected(origin) {

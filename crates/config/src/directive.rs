@@ -96,6 +96,9 @@ pub struct Directive {
     pub kind: Kind,
     /// What it does, in a sentence or two.
     pub doc: &'static str,
+    /// More accepted names, which patterns of CONFIG GET do not list: they add nothing for a reader of the list, and tools that write
+    /// back what they read know the main name only.
+    pub unlisted_aliases: &'static [&'static str],
     /// When it may change.
     pub mutability: Mutability,
     /// Not listed by patterns, only by its exact name.
@@ -110,6 +113,9 @@ pub struct Directive {
     pub always_applied: bool,
     /// Whether Braid acts on it already; otherwise it is accepted and remembered.
     pub takes_effect: bool,
+    /// Redis 7.2 has no such directive. Tools that write back all that they read know which of Redis's are immutable, but not these: giving
+    /// one the value that it has is therefore no error.
+    pub beyond_redis: bool,
     /// Example and default text for the documentation where the real default depends on the machine.
     pub documented_default: Option<(&'static str, &'static str)>,
 }
@@ -119,6 +125,7 @@ impl Directive {
         Directive {
             name,
             aliases: &[],
+            unlisted_aliases: &[],
             kind,
             doc: "",
             mutability: Mutability::Live,
@@ -128,6 +135,7 @@ impl Directive {
             secret: false,
             always_applied: false,
             takes_effect: true,
+            beyond_redis: false,
             documented_default: None,
         }
     }
@@ -180,6 +188,18 @@ impl Directive {
     /// Gives it other names.
     pub const fn aliases(mut self, aliases: &'static [&'static str]) -> Directive {
         self.aliases = aliases;
+        self
+    }
+
+    /// Gives it other names that lists leave out.
+    pub const fn unlisted_aliases(mut self, aliases: &'static [&'static str]) -> Directive {
+        self.unlisted_aliases = aliases;
+        self
+    }
+
+    /// Redis 7.2 does not have it.
+    pub const fn beyond_redis(mut self) -> Directive {
+        self.beyond_redis = true;
         self
     }
 

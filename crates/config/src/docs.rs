@@ -206,8 +206,9 @@ argument; they mean nothing.
 
 fn reference_row(directive: &Directive) -> String {
     let mut name = format!("`{}`", directive.name);
-    if !directive.aliases.is_empty() {
-        let aliases: Vec<String> = directive.aliases.iter().map(|alias| format!("`{alias}`")).collect();
+    let aliases = || directive.aliases.iter().chain(directive.unlisted_aliases);
+    if aliases().next().is_some() {
+        let aliases: Vec<String> = aliases().map(|alias| format!("`{alias}`")).collect();
         let _ = write!(name, " ({})", aliases.join(", "));
     }
     let change = match directive.mutability {

@@ -646,3 +646,26 @@ fn secrets_are_not_printed() {
 fn no_file_means_defaults() {
     assert_eq!(Request::parse([]), Request::Start(Arguments::default()));
 }
+
+#[test]
+fn directives_beyond_redis_may_be_given_the_value_they_have() {
+    let config = Config::new();
+    let shards = config.get_one("shards").expect("a directive");
+    assert_eq!(config.set(&[("shards", shards.as_str())]).map(|changes| changes.len()), Ok(0));
+    for (name, value) in [("shards", "8"), ("databases", "16")] {
+        let error = config.set(&[(name, value)]).expect_err("immutable");
+        assert!(error.ends_with("can't set immutable config"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn patterns_list_no_second_spellings() {
+    let config = Config::new();
+    let names: Vec<String> =
+        config.get(&["*cpulist", "*-threads"]).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(
+        names,
+        ["aof_rewrite_cpulist", "bgsave_cpulist", "bio_cpulist", "server_cpulist", "io-threads"]
+    );
+    assert_eq!(config.get(&["server-threads"]).len(), 1, "by name they are found");
+}

@@ -68,6 +68,7 @@ pub struct ClientTexts {
 pub mod client_flags {
     pub const MULTI: u32 = 1;
     pub const BLOCKED: u32 = 2;
+    /// Never stored: told from the flag of the watched keys.
     pub const DIRTY_WATCH: u32 = 4;
     pub const CLOSE_AFTER_REPLY: u32 = 8;
     pub const CLOSE_NOW: u32 = 16;
@@ -97,6 +98,7 @@ pub struct ClientRecord {
     pub protocol: AtomicU8,
     /// The loop that owns it.
     pub io_thread: AtomicU32,
+    /// Commands executed or queued.
     pub commands: AtomicU64,
     pub net_in: AtomicU64,
     pub net_out: AtomicU64,
@@ -115,6 +117,8 @@ pub struct ClientRecord {
     pub texts: Mutex<Arc<ClientTexts>>,
     /// The authenticated user.
     pub user: Mutex<Arc<str>>,
+    /// Raised when a watched key has changed; there while keys are watched.
+    pub watch_flag: Mutex<Option<Arc<AtomicBool>>>,
     /// Set once by the loop that owns it.
     mailbox: Mutex<Option<Arc<Mailbox<Message>>>>,
 }
@@ -157,7 +161,23 @@ impl ClientRecord {
             authenticated: AtomicBool::new(false),
             texts: Mutex::default(),
             user: Mutex::new("default".into()),
+            watch_flag: Mutex::new(None),
             mailbox: Mutex::new(None),
+        }
+    }
+
+    /// True if a watched key has changed, so that the client's transaction will not run.
+    pub fn is_watch_dirty(&self) -> bool {
+        self.watch_flag.lock().as_ref().is_some_and(|flag| flag.load(Relaxed))
+    }
+
+    /// True if the client sits on this machine: some directives and commands are for such clients only.
+    pub fn is_local(&self) -> bool {
+        match &self.address {
+            Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Address::Unix(_) => true,
+            // A connection of the process itself.
+            Address::Unknown => self.descriptor < 0,
         }
     }
 

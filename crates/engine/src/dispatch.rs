@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::blob::Blob;
 use braid_base::clock::Ticks;
+use braid_config::ProtectedAction;
 use braid_keyspace::txn::{KeyRef, Optimistic, Txn};
 use braid_keyspace::{Context, txn};
 use braid_resp::reply::ReplyBuffer;
@@ -139,7 +140,7 @@ fn execute_checked(
             return Outcome::Done;
         }
     };
-    if is_held_back(engine, worker, session, command, args, attention) {
+    if is_held_back(engine, worker, session, command, attention) {
         return Outcome::Postponed;
     }
     match check(engine, worker, session, command, args, attention) {
@@ -236,7 +237,6 @@ fn is_held_back(
     worker: &Worker,
     session: &Session,
     command: &Command,
-    args: &[&[u8]],
     attention: u32,
 ) -> bool {
     if attention & PAUSED == 0 {
@@ -247,9 +247,7 @@ fn is_held_back(
         None => false,
         Some((PauseMode::All, _)) => {
             // A client must be able to end the pause that it is under.
-            !(args[0].eq_ignore_ascii_case(b"client")
-                && session.authenticated
-                && command.spec.name == "unpause")
+            !(session.authenticated && command.full_name == "client|unpause")
         }
         Some((PauseMode::Write, _)) => {
             let queued_writes = || {
@@ -281,6 +279,9 @@ fn check(
     attention: u32,
 ) -> Result<(), CommandError> {
     let flags = command.spec.flags;
+    if flags.has(Flags::PROTECTED) {
+        check_protected(engine, session, command)?;
+    }
     if !session.authenticated && !flags.has(Flags::NO_AUTH) {
         return Err(CommandError::text("NOAUTH Authentication required."));
     }
@@ -298,6 +299,29 @@ fn check(
         }
     }
     Ok(())
+}
+
+/// Commands that could take the server over are off unless the operator has allowed them.
+#[cold]
+fn check_protected(engine: &Engine, session: &Session, command: &Command) -> Result<(), CommandError> {
+    let container = command.parent.map_or(command, |parent| engine.commands.get(parent)).spec.name;
+    let allowed = match container {
+        "module" => engine.config.enable_module_command(),
+        _ => engine.config.enable_debug_command(),
+    };
+    let allowed = match allowed {
+        ProtectedAction::Yes => true,
+        ProtectedAction::Local => session.record.is_local(),
+        ProtectedAction::No => false,
+    };
+    if allowed {
+        return Ok(());
+    }
+    Err(CommandError::text(format!(
+        "ERR {} command not allowed. If the enable-{container}-command option is set to \"local\", you can run it from a local \
+         connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+        container.to_ascii_uppercase()
+    )))
 }
 
 fn needs_memory(engine: &Engine, queue: &Queue) -> bool {
@@ -614,12 +638,13 @@ fn release_watches(txn: &mut Txn<'_>, session: &mut Session, watched: &[Watched]
     for key in watched {
         txn.set_db(key.db);
         // A key that expired since the watch began counts as changed, though nobody has removed it yet.
-        changed |= !key.expired && txn.peek_expired(&key.key).is_some();
+        changed |= txn.peek_expired(&key.key).is_some();
         txn.unwatch(&key.key, &session.watch_flag);
     }
     txn.set_db(db);
     session.watch_flag = txn::new_watch_flag();
-    session.record.set_flag(client_flags::WATCHING | client_flags::DIRTY_WATCH, false);
+    session.record.set_flag(client_flags::WATCHING, false);
+    *session.record.watch_flag.lock() = None;
     session.record.watch_count.store(0, Relaxed);
     changed
 }

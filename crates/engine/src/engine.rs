@@ -1,7 +1,7 @@
 //! The engine: what all executing threads share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
 
 use braid_base::Padded;
 use braid_base::hash::KeyHasher;
@@ -16,9 +16,9 @@ use crate::client::{Message, Registry};
 use crate::dispatch::Worker;
 use crate::latency::LatencyMonitor;
 use crate::mailbox::Mailbox;
+use crate::memory::OverLimit;
 use crate::pause::Pause;
 use crate::slow_log::SlowLog;
-use crate::spec::Spec;
 use crate::stats::{CommandStats, ThreadStats};
 use crate::table::CommandTable;
 
@@ -50,10 +50,8 @@ pub struct Engine {
     pub peak_bytes: AtomicUsize,
     /// Bytes in use at start.
     pub initial_bytes: usize,
-    /// Unix time (ms) of the last eviction that had to be begun; 0 = below the limit now.
-    pub over_limit_since: AtomicI64,
-    /// Total ms spent above the memory limit.
-    pub over_limit_ms: AtomicU64,
+    /// How long the memory limit has been exceeded.
+    pub over_limit: OverLimit,
     /// Set once: SHUTDOWN or a signal asked for the end.
     pub shutdown: AtomicBool,
     /// Samples of instantaneous rates.
@@ -144,16 +142,11 @@ pub struct Start {
 }
 
 impl Engine {
-    /// An engine with the given command families, as configured.
-    pub fn new(
-        config: Arc<Config>,
-        families: &[&'static [Spec]],
-        start: Start,
-    ) -> std::io::Result<Arc<Engine>> {
+    /// An engine with the given commands, as configured.
+    pub fn new(config: Arc<Config>, commands: CommandTable, start: Start) -> std::io::Result<Arc<Engine>> {
         let threads = config.io_threads();
         let shape = Shape { shards: config.shards(), databases: config.databases(), threads };
         let keyspace = Keyspace::new(shape, KeyHasher::random());
-        let commands = CommandTable::new(families);
         let mut run_id = [0u8; 20];
         fastrand::Rng::new().fill(&mut run_id);
         let mailboxes =
@@ -175,8 +168,7 @@ impl Engine {
             uncounted_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),
             initial_bytes: braid_base::alloc::used_bytes(),
-            over_limit_since: AtomicI64::new(0),
-            over_limit_ms: AtomicU64::new(0),
+            over_limit: OverLimit::default(),
             shutdown: AtomicBool::new(false),
             rates: Mutex::default(),
             on_shutdown: RwLock::new(None),

@@ -1,6 +1,7 @@
 //! The memory limit: what counts, and making room before a command that needs some.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 
 use braid_base::clock::Ticks;
 use braid_keyspace::eviction;
@@ -17,6 +18,47 @@ pub enum Room {
     Coming,
     /// Above, and nothing can be evicted.
     None,
+}
+
+/// How long memory has been above its limit, as the commands that make room find it. Any thread may note it.
+#[derive(Default)]
+pub struct OverLimit {
+    /// Unix time (ms) since when; 0 = below.
+    since_ms: AtomicI64,
+    /// Ms in all, the present time above not included.
+    total_ms: AtomicU64,
+}
+
+impl OverLimit {
+    /// Memory is above the limit.
+    fn begin(&self, now_ms: i64) {
+        // The first to notice counts.
+        let _ = self.since_ms.compare_exchange(0, now_ms, Relaxed, Relaxed);
+    }
+
+    /// Memory is below the limit.
+    #[inline]
+    fn end(&self, now_ms: i64) {
+        if self.since_ms.load(Relaxed) != 0 {
+            let since = self.since_ms.swap(0, Relaxed);
+            if since != 0 {
+                self.total_ms.fetch_add(u64::try_from(now_ms - since).unwrap_or(0), Relaxed);
+            }
+        }
+    }
+
+    /// Milliseconds above the limit in all, and of these without interruption until now.
+    pub fn times(&self, now_ms: i64) -> (u64, u64) {
+        let since = self.since_ms.load(Relaxed);
+        let now = if since == 0 { 0 } else { u64::try_from(now_ms - since).unwrap_or(0) };
+        (self.total_ms.load(Relaxed) + now, now)
+    }
+
+    /// Counts from zero again (CONFIG RESETSTAT).
+    pub fn reset(&self, now_ms: i64) {
+        self.total_ms.store(0, Relaxed);
+        let _ = self.since_ms.fetch_update(Relaxed, Relaxed, |since| (since != 0).then_some(now_ms));
+    }
 }
 
 /// Bytes in use that count towards `maxmemory`.
@@ -38,8 +80,10 @@ fn slice_nanos(tenacity: u32) -> u64 {
 pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
     let limit = engine.config.maxmemory() as usize;
     if limit == 0 || counted_bytes(engine) <= limit {
+        engine.over_limit.end(now_ms);
         return Room::Enough;
     }
+    engine.over_limit.begin(now_ms);
     let slice = slice_nanos(engine.config.maxmemory_eviction_tenacity());
     let start = Ticks::now();
     let mut evicted = 0u32;
@@ -62,6 +106,7 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
         }
         if counted_bytes(engine).saturating_sub(on_its_way) <= limit {
             give_back(engine, worker);
+            engine.over_limit.end(braid_base::clock::unix_ms());
             return Room::Enough;
         }
         if evicted.is_multiple_of(16) && Ticks::now().nanos_since(start) > slice {

@@ -18,12 +18,10 @@ pub enum ReplyMode {
     Skip,
 }
 
-/// A watched key.
+/// A watched key. If it was past its expiry when the watch began it was removed then.
 pub struct Watched {
     pub db: u32,
     pub key: Box<[u8]>,
-    /// It was there but past its expiry when the watch began: its removal does not count as a change.
-    pub expired: bool,
 }
 
 /// State of one client.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 
 use braid_keyspace::context::Counter;
 use parking_lot::Mutex;
@@ -31,6 +32,8 @@ macro_rules! thread_counters {
             pub errors: Mutex<BTreeMap<String, u64>>,
             /// Clients owned now, kept by the loop; no statistics, so never reset.
             pub clients: Counter,
+            /// The loop's cron has put its next turn off; kept by the loop.
+            pub resting: AtomicBool,
             $($(#[$doc])* pub $name: Counter),*
         }
 
@@ -41,6 +44,7 @@ macro_rules! thread_counters {
                     commands: (0..commands).map(|_| CommandStats::default()).collect(),
                     errors: Mutex::default(),
                     clients: Counter::default(),
+                    resting: AtomicBool::new(false),
                     $($name: Counter::default()),*
                 }
             }
@@ -74,14 +78,16 @@ thread_counters! {
     net_out,
     /// Error replies sent.
     error_replies,
-    /// Errors other than those expected of commands.
-    unexpected_errors,
     /// Turns of the event loop.
     cycles,
     /// Nanoseconds in turns of the event loop, waiting excluded.
     cycle_nanos,
-    /// Nanoseconds spent executing commands.
-    command_nanos,
+    /// Nanoseconds in the cron of the event loop.
+    cron_nanos,
+    /// The longest turn of the event loop, in nanoseconds.
+    cycle_nanos_max,
+    /// Most commands executed in a turn of the event loop.
+    cycle_commands_max,
     /// Clients dropped for reading too slowly.
     output_limit_disconnections,
     /// Packed forms within RESTORE's payloads that were checked entry by entry.

@@ -8,9 +8,11 @@ use crate::spec::{Flags, Spec};
 /// A command or subcommand as the server knows it: the spec plus what is derived from it once.
 pub struct Command {
     pub spec: &'static Spec,
+    /// What clients call it by: the spec's name, unless it was renamed; empty if it was taken away.
+    pub called: Box<str>,
     /// Place in the table; statistics are kept by it.
     pub id: u32,
-    /// `get`, or `client|list`.
+    /// `get`, or `client|list`. Statistics and COMMAND show this, renamed or not.
     pub full_name: String,
     /// The container of a subcommand.
     pub parent: Option<u32>,
@@ -29,6 +31,9 @@ pub struct CommandTable {
     slots: Vec<u16>,
     seed: u64,
     top_level: Vec<u32>,
+    /// Renamed commands that the quick look-up cannot tell apart: long names, and names that differ from another only in bit 5 of
+    /// some byte. Nearly always empty.
+    odd: Vec<u32>,
 }
 
 /// The longest command name that is found by the quick way (all of Redis's are shorter).
@@ -59,8 +64,13 @@ fn mix(name: &Name, len: usize, seed: u64) -> usize {
 impl CommandTable {
     /// A table of the given families.
     pub fn new(families: &[&'static [Spec]]) -> CommandTable {
-        let mut table =
-            CommandTable { commands: Vec::new(), slots: Vec::new(), seed: 0, top_level: Vec::new() };
+        let mut table = CommandTable {
+            commands: Vec::new(),
+            slots: Vec::new(),
+            seed: 0,
+            top_level: Vec::new(),
+            odd: Vec::new(),
+        };
         let mut all: Vec<&'static Spec> = families.iter().flat_map(|family| family.iter()).collect();
         all.sort_by_key(|spec| spec.name);
         for spec in all {
@@ -79,9 +89,11 @@ impl CommandTable {
 
     fn push(&mut self, spec: &'static Spec, parent: Option<u32>, full_name: String) -> u32 {
         let id = self.commands.len() as u32;
-        let plain = !spec.flags.any(Flags::NO_AUTH | Flags::NO_MULTI) && spec.subcommands.is_empty();
+        let special = Flags::NO_AUTH | Flags::NO_MULTI | Flags::PROTECTED;
+        let plain = !spec.flags.any(special) && spec.subcommands.is_empty();
         self.commands.push(Command {
             spec,
+            called: spec.name.into(),
             id,
             full_name,
             parent,
@@ -92,14 +104,39 @@ impl CommandTable {
         id
     }
 
+    /// Gives a command another name, or with an empty one takes it away. The error is the reason as operators know it.
+    ///
+    /// What it is called changes nothing but how clients reach it: specs refer to commands by their own names.
+    pub fn rename(&mut self, command: &str, new_name: &str) -> Result<(), &'static str> {
+        let Some(id) = self.find(command.as_bytes()).map(|command| command.id) else {
+            return Err("No such command in rename-command");
+        };
+        if new_name.is_empty() {
+            self.top_level.retain(|&other| other != id);
+            self.commands[id as usize].called = "".into();
+        } else if self.find(new_name.as_bytes()).is_some() {
+            return Err("Target command name already exists");
+        } else {
+            self.commands[id as usize].called = new_name.into();
+        }
+        self.index();
+        Ok(())
+    }
+
     /// Chooses a seed for which no two names collide, so that a look-up is one probe.
     fn index(&mut self) {
+        let mut names = std::collections::HashSet::new();
+        let (quick, odd): (Vec<u32>, Vec<u32>) = self.top_level.iter().partition(|&&id| {
+            let called = self.commands[id as usize].called.as_bytes();
+            fold(called).is_some_and(|folded| names.insert((folded, called.len())))
+        });
+        self.odd = odd;
         let size = (self.top_level.len() * 16).next_power_of_two().max(16);
         for seed in 0.. {
             let mut slots = vec![0u16; size];
-            let fits = self.top_level.iter().all(|&id| {
-                let name = self.commands[id as usize].spec.name.as_bytes();
-                let folded = fold(name).expect("command names are short");
+            let fits = quick.iter().all(|&id| {
+                let name = self.commands[id as usize].called.as_bytes();
+                let folded = fold(name).expect("others are odd");
                 let slot = &mut slots[mix(&folded, name.len(), seed) & (size - 1)];
                 std::mem::replace(slot, id as u16 + 1) == 0
             });
@@ -113,10 +150,21 @@ impl CommandTable {
     /// The command of this name, in any case.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&Command> {
-        let folded = fold(name)?;
-        let slot = self.slots[mix(&folded, name.len(), self.seed) & (self.slots.len() - 1)];
-        let command = self.commands.get(usize::from(slot).checked_sub(1)?)?;
-        command.spec.name.as_bytes().eq_ignore_ascii_case(name).then_some(command)
+        if let Some(folded) = fold(name) {
+            let slot = self.slots[mix(&folded, name.len(), self.seed) & (self.slots.len() - 1)];
+            if let Some(command) = self.commands.get(usize::from(slot).wrapping_sub(1))
+                && command.called.as_bytes().eq_ignore_ascii_case(name)
+            {
+                return Some(command);
+            }
+        }
+        self.find_odd(name)
+    }
+
+    #[cold]
+    fn find_odd(&self, name: &[u8]) -> Option<&Command> {
+        let mut odd = self.odd.iter().map(|&id| &self.commands[id as usize]);
+        odd.find(|command| command.called.as_bytes().eq_ignore_ascii_case(name))
     }
 
     /// A subcommand of this name, in any case.
@@ -142,7 +190,15 @@ impl CommandTable {
         &self.commands[id as usize]
     }
 
-    /// Commands and subcommands.
+    /// Commands and subcommands that clients can call.
+    pub fn available(&self) -> impl Iterator<Item = &Command> {
+        let taken_away = |command: &Command| command.called.is_empty();
+        self.commands
+            .iter()
+            .filter(move |&command| !taken_away(command.parent.map_or(command, |parent| self.get(parent))))
+    }
+
+    /// Commands and subcommands, also those that were taken away: by id.
     pub fn all(&self) -> &[Command] {
         &self.commands
     }

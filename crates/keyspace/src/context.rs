@@ -33,6 +33,14 @@ impl Counter {
         self.0.store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
     }
 
+    /// Raises it to `value` if that is more; only the owning thread may.
+    #[inline]
+    pub fn raise(&self, value: u64) {
+        if value > self.get() {
+            self.0.store(value, Relaxed);
+        }
+    }
+
     /// The present value.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)

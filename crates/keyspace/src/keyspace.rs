@@ -247,22 +247,17 @@ impl Keyspace {
         count
     }
 
-    /// Exchanges two databases.
-    pub fn swap_databases(&self, world: &World<'_>, one: u32, other: u32) {
+    /// Exchanges two databases (see [`Txn::swap_databases`](crate::Txn::swap_databases), which tidies up first).
+    pub(crate) fn swap_tables(&self, world: &World<'_>, one: u32, other: u32) {
         let _ = world;
         for shard in &self.shards {
             let (mine, theirs) = (shard.table(one), shard.table(other));
             if !shard.watchers.is_empty() {
-                // Absent before and, being past its expiry, as good as absent afterwards: no change for a watcher. (What was past
-                // its expiry when the watch began was removed then.)
-                let now = braid_base::clock::unix_ms();
                 let changed = |db: u32, key: &[u8]| {
                     let hash = self.hash(key);
                     // SAFETY: the world is stopped.
-                    let find = |table: &Table| unsafe { table.find(hash, self.shard_bits, key) };
-                    let (before, after) = if db == one { (mine, theirs) } else { (theirs, mine) };
-                    (db == one || db == other)
-                        && (find(before).is_some() || find(after).is_some_and(|entry| !entry.is_expired(now)))
+                    let has = |table: &Table| unsafe { table.find(hash, self.shard_bits, key).is_some() };
+                    (db == one || db == other) && (has(mine) || has(theirs))
                 };
                 // SAFETY: the world is stopped.
                 unsafe { shard.watchers.touch_where(changed) };

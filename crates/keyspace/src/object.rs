@@ -148,5 +148,11 @@ objects! {
     Set: Set, encoding Set::encoding, effort |set: &Set| set.len() / 16;
     SortedSet: SortedSet, encoding SortedSet::encoding, effort SortedSet::len;
     Hash: Hash, encoding Hash::encoding, effort |hash: &Hash| hash.len() / 16;
-    Stream: Stream, encoding |_: &Stream| "stream", effort |stream: &Stream| stream.memory_bytes() / 2048;
+    Stream: Stream, encoding |_: &Stream| "stream", effort stream_effort;
+}
+
+/// Allocations of a stream, about: its blocks, and what its groups have not had acknowledged (several of those share a tree node).
+fn stream_effort(stream: &Stream) -> usize {
+    let pending: usize = stream.groups().iter().map(|(_, group)| group.pending_len()).sum();
+    stream.log().block_count() + pending / 8
 }

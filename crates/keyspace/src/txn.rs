@@ -793,7 +793,9 @@ impl<'a> Txn<'a> {
                 self.store(hash, entry, key, Value::Bytes { bytes: &bytes, raw: true }, Expiry::Keep);
                 edited
             } else {
-                let mut blob = Blob::with_capacity(grown_capacity(new_len));
+                // A new string is as large as it is; one that grows is likely to grow again.
+                let room = if entry.is_none() { new_len } else { grown_capacity(new_len) };
+                let mut blob = Blob::with_capacity(room);
                 blob.extend_from_slice(current);
                 blob.resize_zeroed(new_len);
                 let edited = edit(blob.make_mut(), current.len());
@@ -808,15 +810,38 @@ impl<'a> Txn<'a> {
         Ok(result)
     }
 
+    /// Exchanges two databases, the world being stopped.
+    ///
+    /// A watched key that is past its expiry is removed first: brought in, it is as good as absent, and its removal later on must not
+    /// count as a change of what was absent before. (To those who watched it while it lived its expiry is a change.)
+    pub fn swap_databases(&mut self, one: u32, other: u32) {
+        let keyspace = self.keyspace;
+        let db = self.db;
+        for shard in keyspace.shards().iter().filter(|shard| !shard.watchers.is_empty()) {
+            debug_assert!(matches!(self.held, Held::World(_)), "everything changes at once");
+            // SAFETY: the world is stopped.
+            for key in unsafe { shard.watchers.keys_of([one, other]) } {
+                let hash = keyspace.hash(&key);
+                for in_db in [one, other] {
+                    self.db = in_db;
+                    self.find_live(hash, &key);
+                }
+            }
+        }
+        self.db = db;
+        if let Held::World(world) = &self.held {
+            keyspace.swap_tables(world, one, other);
+        }
+    }
+
     /// Watches a key for the client that owns `flag`. A key that is past its expiry is removed first: its removal later on
-    /// must not count as a change. Returns whether the key is there but past its expiry (thus always false).
-    pub fn watch(&mut self, key: &[u8], flag: &Arc<AtomicBool>) -> bool {
+    /// must not count as a change.
+    pub fn watch(&mut self, key: &[u8], flag: &Arc<AtomicBool>) {
         let hash = self.hash(key);
         self.find_live(hash, key);
         let shard = self.shard(hash, true);
         // SAFETY: the shard is held exclusively.
         unsafe { shard.watchers.add(self.db, key, flag) };
-        self.peek_expired(key).is_some()
     }
 
     /// Stops watching a key.

@@ -69,6 +69,16 @@ impl Watchers {
         }
     }
 
+    /// The watched keys of two databases.
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively.
+    pub unsafe fn keys_of(&self, dbs: [u32; 2]) -> Vec<Box<[u8]>> {
+        // SAFETY: the caller's.
+        let names = unsafe { &*self.names.get() };
+        names.keys().filter(|(db, _)| dbs.contains(db)).map(|(_, key)| key.clone()).collect()
+    }
+
     /// Raises the flags of all watchers for which `changes(db, key)` holds.
     ///
     /// # Safety

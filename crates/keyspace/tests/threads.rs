@@ -91,7 +91,7 @@ impl Worker<'_> {
             if self.random.bool() {
                 keyspace.flush(&world, None, self.random.bool());
             } else {
-                keyspace.swap_databases(&world, 0, 1);
+                Txn::world(keyspace, &mut self.context, world, 0, NOW).swap_databases(0, 1);
             }
             return;
         }

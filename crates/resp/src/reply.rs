@@ -56,6 +56,8 @@ pub struct ReplyBuffer {
     /// What the client speaks. May change between two replies.
     pub protocol: Protocol,
     pending: Pending,
+    /// See [`ReplyBuffer::set_limit`]; 0 = none.
+    limit: usize,
 }
 
 /// Scalars.
@@ -340,12 +342,12 @@ impl ReplyBuffer {
 impl ReplyBuffer {
     /// An empty buffer, without memory yet.
     pub fn new(protocol: Protocol) -> ReplyBuffer {
-        ReplyBuffer { protocol, pending: Pending::default() }
+        ReplyBuffer { protocol, pending: Pending::default(), limit: 0 }
     }
 
     /// A buffer that uses the memory of `bytes`; what they hold is pending first (pass a cleared one).
     pub fn from_vec(protocol: Protocol, bytes: Vec<u8>) -> ReplyBuffer {
-        ReplyBuffer { protocol, pending: Pending::from_vec(bytes) }
+        ReplyBuffer { protocol, pending: Pending::from_vec(bytes), limit: 0 }
     }
 
     /// Takes the memory away, with the pending bytes in it; drops attachments. The buffer is then as new.
@@ -380,6 +382,19 @@ impl ReplyBuffer {
     #[inline]
     pub fn len(&self) -> usize {
         self.pending.len()
+    }
+
+    /// Sets the number of pending bytes beyond which the client will be dropped (0: never). Nothing is enforced here: bodies that write
+    /// without end ask [`ReplyBuffer::is_full`] in between.
+    #[inline]
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.limit = bytes;
+    }
+
+    /// True when more is pending than the client may have: it will be dropped, and whatever else is written will never be sent.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.limit != 0 && self.pending.len() > self.limit
     }
 
     /// True when nothing is to be sent.

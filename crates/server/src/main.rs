@@ -7,7 +7,6 @@ mod process;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use braid_commands::FAMILIES;
 use braid_config::{Config, Request};
 use braid_engine::Engine;
 use braid_engine::client::Message;
@@ -59,8 +58,11 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     for warning in &loaded.warnings {
         log::warn!("{warning}");
     }
-    if let Some(renamed) = loaded.renamed.first() {
-        return Err(renamed.place.error("rename-command is not supported yet").to_string());
+    let mut commands = braid_commands::table();
+    for renamed in &loaded.renamed {
+        commands
+            .rename(&renamed.command, &renamed.new_name)
+            .map_err(|reason| renamed.place.error(reason).to_string())?;
     }
     if let Some(user) = loaded.users.first() {
         return Err(user.place.error("users other than 'default' are not supported yet").to_string());
@@ -73,7 +75,7 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     process::raise_descriptor_limit(&config);
     let executable = std::env::args().next().unwrap_or_default();
     let start = Start { config_file: loaded.file.clone(), executable };
-    let engine = Engine::new(Arc::clone(&config), FAMILIES, start).map_err(|error| error.to_string())?;
+    let engine = Engine::new(Arc::clone(&config), commands, start).map_err(|error| error.to_string())?;
     log::warn!("oO0OoO0OoO0Oo Braid is starting oO0OoO0OoO0Oo");
     log::warn!(
         "Braid version={VERSION}, bits=64, pid={}, just started, compatible with Redis {}",

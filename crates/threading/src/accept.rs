@@ -13,9 +13,6 @@ use parking_lot::Mutex;
 
 use crate::steps::is_exhaustion;
 
-/// Connections accepted per turn of the loop, so that a storm of them does not hold up clients.
-const PER_TURN: usize = 1000;
-
 /// Clients of each loop, counted by who hands them out and by who drops them.
 pub struct LoopLoads(Box<[AtomicUsize]>);
 
@@ -109,7 +106,8 @@ pub enum Accepting {
 
 /// Takes waiting connections and hands them to loops.
 fn accept(engine: &Engine, loads: &LoopLoads, listener: &Listener) -> Accepting {
-    for _ in 0..PER_TURN {
+    // A storm of connections does not hold up clients: the rest is taken in the next turn.
+    for _ in 0..engine.config.max_new_connections_per_cycle() {
         match listener.accept() {
             Ok(connection) => admit(engine, loads, listener, connection),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,

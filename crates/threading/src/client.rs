@@ -56,6 +56,8 @@ pub struct Client {
     pub lingers: bool,
     /// Since when (ms) its replies have been above the soft limit.
     pub over_soft_limit_since: Option<i64>,
+    /// Commands executed or queued; the shared record is told once per batch.
+    pub commands: u64,
 }
 
 impl Client {
@@ -79,6 +81,7 @@ impl Client {
             in_resume_list: false,
             lingers: false,
             over_soft_limit_since: None,
+            commands: 0,
         }
     }
 

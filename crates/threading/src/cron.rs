@@ -26,12 +26,14 @@ pub struct Cron {
     next_client: usize,
     /// Something has happened on this loop since the last turn of the cron.
     busy: bool,
+    /// The next turn was put off, since nothing happened.
+    resting: bool,
 }
 
 impl Cron {
     /// The cron of loop `slot` of `loops`.
     pub fn new(slot: usize, loops: usize) -> Cron {
-        Cron { slot, loops, next_ms: 0, next_client: 0, busy: true }
+        Cron { slot, loops, next_ms: 0, next_client: 0, busy: true, resting: false }
     }
 
     /// Milliseconds until the next turn is due.
@@ -41,8 +43,17 @@ impl Cron {
 
     /// Notes that there was something to do: the next turn comes at its usual time.
     #[inline]
-    pub fn note_activity(&mut self) {
+    pub fn note_activity(&mut self, engine: &Engine) {
         self.busy = true;
+        if self.resting {
+            self.end_rest(engine);
+            self.next_ms = self.next_ms.min(clock::unix_ms() + period_ms(engine));
+        }
+    }
+
+    fn end_rest(&mut self, engine: &Engine) {
+        self.resting = false;
+        engine.threads[self.slot].resting.store(false, Relaxed);
     }
 
     /// Does what is due. Called outside the gate.
@@ -53,7 +64,11 @@ impl Cron {
         if now_ms < self.next_ms {
             return;
         }
-        let period = 1000 / i64::from(engine.config.hz().clamp(1, 500));
+        let start = Ticks::now();
+        if self.resting {
+            self.end_rest(engine);
+        }
+        let period = period_ms(engine);
         self.next_ms = now_ms + period;
         if engine.debug.cron_paused.load(Relaxed) {
             return;
@@ -79,32 +94,42 @@ impl Cron {
         if quiet && !timeouts && station.lingering.is_empty() && self.next_ms == now_ms + period {
             self.rest(engine, now_ms);
         }
+        engine.threads[self.slot].cron_nanos.add(Ticks::now().nanos_since(start));
     }
 
     /// Puts the next turn off: nothing happens, so waking up ten times a second would be a waste. The first loop sleeps less, as it
     /// keeps time and statistics for all.
     fn rest(&mut self, engine: &Engine, now_ms: i64) {
         let rest_ms = if self.slot == 0 { 200 } else { 500 };
-        let due =
-            expiry::next_due(&engine.keyspace, (self.slot as u32, self.loops as u32)).unwrap_or(i64::MAX);
+        // Of all shards, not only of this loop's share: the others may be at rest since before a key got its time.
+        let due = expiry::next_due(&engine.keyspace, (0, 1)).unwrap_or(i64::MAX);
         self.next_ms = due.min(now_ms.saturating_add(rest_ms)).max(self.next_ms);
+        self.resting = true;
+        engine.threads[self.slot].resting.store(true, Relaxed);
     }
 
     fn expire(&mut self, engine: &Engine, worker: &mut Worker, now_ms: i64) {
         let start = Ticks::now();
         let allowed = EXPIRY_NANOS * u64::from(engine.config.active_expire_effort());
-        let share = (self.slot as u32, self.loops as u32);
-        loop {
-            let pass =
-                expiry::expire_due(&engine.keyspace, &mut worker.context, share, now_ms, EXPIRY_BUDGET);
-            let spent = Ticks::now().nanos_since(start);
-            if pass.complete {
-                break;
-            }
-            if spent > allowed {
-                // More is due: come back soon, but leave three quarters of the time to clients.
-                self.next_ms = now_ms + (spent / 1_000_000).max(1) as i64 * 3;
-                break;
+        // Each loop expires its own share of the shards; the first that is awake also those of the loops at rest, which may have gone to
+        // sleep before a key there was given its time.
+        let is_resting = |slot: usize| engine.threads[slot].resting.load(Relaxed);
+        let is_first_awake = !(0..self.slot).any(|slot| !is_resting(slot));
+        let others = (0..self.loops).filter(|&slot| slot != self.slot && is_first_awake && is_resting(slot));
+        'shares: for slot in std::iter::once(self.slot).chain(others) {
+            let share = (slot as u32, self.loops as u32);
+            loop {
+                let pass =
+                    expiry::expire_due(&engine.keyspace, &mut worker.context, share, now_ms, EXPIRY_BUDGET);
+                let spent = Ticks::now().nanos_since(start);
+                if spent > allowed && !pass.complete {
+                    // More is due: come back soon, but leave three quarters of the time to clients.
+                    self.next_ms = now_ms + (spent / 1_000_000).max(1) as i64 * 3;
+                    break 'shares;
+                }
+                if pass.complete {
+                    break;
+                }
             }
         }
         let spent = Ticks::now().nanos_since(start) / 1_000_000;
@@ -150,6 +175,11 @@ impl Cron {
     }
 }
 
+/// Milliseconds between two turns of the cron.
+fn period_ms(engine: &Engine) -> i64 {
+    1000 / i64::from(engine.config.hz().clamp(1, 500))
+}
+
 /// Lets clients go on when the time of a pause is over.
 fn end_pause(engine: &Engine, now_ms: i64) {
     if engine.attention.get() & PAUSED == 0 || engine.pause.current(now_ms).is_some() {
@@ -162,4 +192,95 @@ fn end_pause(engine: &Engine, now_ms: i64) {
         return;
     }
     engine.tell_loops(|| braid_engine::client::Message::Resume);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use braid_config::{ClientClass, Config};
+    use braid_engine::engine::Start;
+    use braid_keyspace::{Expiry, KeyRef, Txn, Value};
+
+    use super::*;
+    use crate::steps::Settings;
+
+    struct Rig {
+        engine: Arc<Engine>,
+        worker: Worker,
+        station: Station,
+        cron: Cron,
+    }
+
+    /// Two loops, of which the first one's cron is at hand and has gone to rest.
+    fn at_rest(now_ms: i64) -> Rig {
+        let config = Config::new();
+        config.load_text("io-threads 2\nshards 16\n").expect("valid settings");
+        let output_limit = config.client_output_buffer_limit(ClientClass::Normal);
+        let settings = Settings { bulk_len_max: 1 << 29, query_bytes_max: 1 << 30, output_limit };
+        let engine =
+            Engine::new(Arc::new(config), braid_commands::table(), Start::default()).expect("an engine");
+        let worker = engine.worker(0);
+        let mut rig = Rig { worker, station: Station::new(settings), cron: Cron::new(0, 2), engine };
+        rig.engine.threads[1].resting.store(true, Relaxed);
+        // The first turn follows activity, the second one finds none.
+        rig.run(now_ms - 100);
+        rig.run(now_ms);
+        assert!(rig.cron.resting && rig.cron.wait_ms(now_ms) == 200, "{}", rig.cron.wait_ms(now_ms));
+        rig
+    }
+
+    impl Rig {
+        fn run(&mut self, now_ms: i64) {
+            self.cron.run(&self.engine, &mut self.worker, &mut self.station, now_ms);
+        }
+
+        /// Sets keys in shards of both loops.
+        fn set(&mut self, count: usize, expiry: i64) {
+            let keyspace = &self.engine.keyspace;
+            for number in 0..count {
+                let name = format!("key:{number}");
+                let keys =
+                    [KeyRef { key: name.as_bytes(), hash: keyspace.hash(name.as_bytes()), write: true }];
+                let mut txn = Txn::lock(keyspace, &mut self.worker.context, 0, 0, &keys);
+                txn.set(name.as_bytes(), Value::string(b"v"), Expiry::At(expiry));
+            }
+        }
+    }
+
+    #[test]
+    fn activity_ends_a_rest_so_that_expiry_is_a_period_late_at_most() {
+        let now = clock::unix_ms();
+        let mut rig = at_rest(now);
+        rig.set(200, now + 10);
+        rig.cron.note_activity(&rig.engine);
+        assert!(rig.cron.wait_ms(clock::unix_ms()) <= 100, "the turn comes at its usual time");
+        assert!(!rig.engine.threads[0].resting.load(Relaxed));
+        // The other loop has slept since before the keys came: its share is seen to as well.
+        rig.run(rig.cron.next_ms.max(now + 11));
+        assert_eq!(rig.engine.keyspace.len(0), (0, 0));
+    }
+
+    #[test]
+    fn a_rest_ends_when_a_key_of_any_loop_is_due() {
+        let now = clock::unix_ms();
+        let mut rig = at_rest(now);
+        rig.set(200, now + 350);
+        rig.run(now + 200);
+        assert!(rig.cron.resting);
+        assert_eq!(rig.cron.wait_ms(now + 200), 150, "until the keys are due, not to the end of the rest");
+        rig.run(now + 351);
+        assert_eq!(rig.engine.keyspace.len(0), (0, 0));
+    }
+
+    #[test]
+    fn loops_that_are_awake_see_to_their_own_shares() {
+        let now = clock::unix_ms();
+        let mut rig = at_rest(now);
+        rig.engine.threads[1].resting.store(false, Relaxed);
+        rig.set(200, now + 10);
+        rig.run(now + 200);
+        let (left, _) = rig.engine.keyspace.len(0);
+        assert!((1..200).contains(&left), "{left} keys are the other loop's");
+    }
 }

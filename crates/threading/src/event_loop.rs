@@ -99,12 +99,13 @@ impl EventLoop {
             }
         };
         let start = Ticks::now();
+        let executed = self.stats().executed.get();
         if self.engine.config.version() != self.config_version {
             self.config_version = self.engine.config.version();
             self.station.settings = settings(&self.engine);
         }
         if events > 0 {
-            self.cron.note_activity();
+            self.cron.note_activity(&self.engine);
         }
         let mut mail = false;
         for index in 0..events {
@@ -137,7 +138,10 @@ impl EventLoop {
         self.station.clients.settle();
         let stats = self.stats();
         stats.cycles.add(1);
-        stats.cycle_nanos.add(Ticks::now().nanos_since(start));
+        let nanos = Ticks::now().nanos_since(start);
+        stats.cycle_nanos.add(nanos);
+        stats.cycle_nanos_max.raise(nanos);
+        stats.cycle_commands_max.raise(stats.executed.get().wrapping_sub(executed));
     }
 
     fn timeout(&self) -> Option<Duration> {

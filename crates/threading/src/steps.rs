@@ -121,6 +121,17 @@ pub struct Settings {
     pub output_limit: OutputLimit,
 }
 
+impl Settings {
+    /// Pending reply bytes beyond which a client is dropped at once; 0 = never.
+    #[inline]
+    fn reply_max(&self) -> usize {
+        match usize::try_from(self.output_limit.hard_bytes) {
+            Ok(0) | Err(_) => 0,
+            Ok(hard) => hard.saturating_add(UNCOUNTED_REPLY),
+        }
+    }
+}
+
 /// Buffers without content for clients that have something to say; an idle client owns none.
 #[derive(Default)]
 struct ReplyPool {
@@ -499,9 +510,12 @@ impl Station {
         {
             reply.reuse(spare);
         }
+        reply.set_limit(self.settings.reply_max());
         let outcome = dispatch::execute(engine, worker, session, reply, request.prepared, &args, blobs);
         drop(args);
+        client.commands += 1;
         if outcome == Outcome::Postponed {
+            client.commands -= 1;
             client.keep_from = Some(request.start);
             client.postponed = true;
             client.session.record.set_flag(client_flags::BLOCKED | client_flags::POSTPONED, true);
@@ -526,6 +540,7 @@ impl Station {
         let Some(client) = self.clients.get(turn.client) else { return };
         client.in_batch = false;
         client.session.record.last_active_ms.store(now_ms, Relaxed);
+        client.session.record.commands.store(client.commands, Relaxed);
         if let Some(from) = client.keep_from.take() {
             keep(client, &self.shared, batch, turn, from);
             client.publish_sizes();

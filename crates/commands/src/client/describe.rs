@@ -30,7 +30,8 @@ pub(super) const FLAG_LETTERS: &[(u32, u8)] = &[
 
 /// The letters of a client's flags; `N` if it has none.
 pub(super) fn letters(record: &ClientRecord) -> impl Iterator<Item = u8> {
-    let flags = record.flags.load(Relaxed);
+    let dirty = if record.is_watch_dirty() { client_flags::DIRTY_WATCH } else { 0 };
+    let flags = record.flags.load(Relaxed) | dirty;
     let set = FLAG_LETTERS.iter().filter(move |(flag, _)| flags & flag != 0).map(|(_, letter)| *letter);
     let none = FLAG_LETTERS.iter().all(|(flag, _)| flags & flag == 0);
     set.chain(none.then_some(b'N'))
@@ -80,7 +81,15 @@ pub(super) fn describe(out: &mut Vec<u8>, call: &Call, record: &ClientRecord) {
     out.extend_from_slice(&texts.lib_name);
     out.extend_from_slice(b" lib-ver=");
     out.extend_from_slice(&texts.lib_ver);
-    let _ = writeln!(out, " io-thread={}", record.io_thread.load(Relaxed));
+    let _ = writeln!(
+        out,
+        " io-thread={} watch={} tot-net-in={} tot-net-out={} tot-cmds={}",
+        record.io_thread.load(Relaxed),
+        record.watch_count.load(Relaxed),
+        record.net_in.load(Relaxed),
+        record.net_out.load(Relaxed),
+        record.commands.load(Relaxed)
+    );
 }
 
 /// Bytes of a request on the wire: the calling client's is in its read buffer while it runs.

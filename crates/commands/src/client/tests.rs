@@ -46,7 +46,7 @@ fn description() {
     let expected = "id=1 addr=?:0 laddr=?:0 fd=-1 name= age=0 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 \
                     multi=-1 qbuf=26 qbuf-free=0 argv-mem=10 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 \
                     tot-mem=0 events=r cmd=client|info user=default redir=-1 resp=2 \
-                    lib-name= lib-ver= io-thread=0";
+                    lib-name= lib-ver= io-thread=0 watch=0 tot-net-in=0 tot-net-out=0 tot-cmds=0";
     assert_eq!(info(&mut tester), expected);
     for line in [
         "SELECT 4",
@@ -288,4 +288,18 @@ fn help_is_framed() {
         let lines = reply.lines().count() - 1;
         assert!(reply.starts_with(&format!("*{lines}\r\n")));
     }
+}
+
+#[test]
+fn a_changed_watched_key_shows() {
+    let mut tester = Tester::new();
+    let other = tester.client();
+    tester.run("WATCH k");
+    assert!(info(&mut tester).contains(" flags=N "));
+    tester.run_as(other, "SET k v");
+    let line = info(&mut tester);
+    assert!(line.contains(" flags=d ") && line.contains(" watch=1 "), "{line}");
+    tester.run("MULTI");
+    tester.check(&[("EXEC", "*-1\r\n")]);
+    assert!(info(&mut tester).contains(" flags=N "));
 }

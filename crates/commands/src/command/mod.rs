@@ -157,7 +157,7 @@ impl Filter<'_> {
 fn list(call: &mut Call) -> CommandResult {
     let filter = Filter::of(&call.args[2..])?;
     let commands: Vec<&Command> =
-        call.engine.commands.all().iter().filter(|command| filter.lets(command)).collect();
+        call.engine.commands.available().filter(|command| filter.lets(command)).collect();
     call.reply.array(commands.len());
     for command in commands {
         call.reply.bulk(command.full_name.as_bytes());

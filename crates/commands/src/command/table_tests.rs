@@ -10,9 +10,10 @@ use std::fmt::Write;
 
 use braid_engine::spec::{Begin, Find, KeySpec, Spec};
 use braid_engine::syntax;
-use braid_engine::table::{Command, CommandTable};
+use braid_engine::table::Command;
 
 use super::describe::{Positions, command_flags};
+use crate::table;
 
 const STOCK: &str = include_str!("../../testdata/redis-7.2-commands.tsv");
 
@@ -59,10 +60,6 @@ fn stock() -> BTreeMap<&'static str, Stock<'static>> {
         (name, row)
     });
     rows.collect()
-}
-
-fn table() -> CommandTable {
-    CommandTable::new(crate::FAMILIES)
 }
 
 fn key_text(key: &KeySpec) -> String {

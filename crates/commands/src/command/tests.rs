@@ -104,3 +104,27 @@ fn positions_as_numbers() {
     let unknown = KeySpec { find: Find::Unknown, ..at(1, KeyFlags::RW) };
     assert_eq!(numbers(&[at(1, KeyFlags::RO), unknown]), (1, 1, 1, true));
 }
+
+#[test]
+fn renamed_commands_answer_to_their_new_names_only() {
+    let mut table = crate::table();
+    let count = table.top_level().len();
+    let long = "b840fc02d524045429941cc15f59e41cb7be6c52";
+    for (name, new_name) in
+        [("config", long), ("get", "foo["), ("set", "FOO{"), ("debug", ""), ("ping", "get")]
+    {
+        assert_eq!(table.rename(name, new_name), Ok(()), "{name}");
+    }
+    let called = |name: &str| table.find(name.as_bytes()).map(|command| command.spec.name);
+    assert_eq!(called(long), Some("config"));
+    assert_eq!(called(&long.to_uppercase()), Some("config"));
+    assert_eq!((called("foo["), called("foo{"), called("GET")), (Some("get"), Some("set"), Some("ping")));
+    assert_eq!((called("config"), called("debug"), called("set"), called("ping")), (None, None, None, None));
+    assert_eq!(table.top_level().len(), count - 1, "one was taken away");
+    assert!(table.available().all(|command| command.full_name != "debug"));
+    assert!(table.available().any(|command| command.full_name == "config|get"));
+    assert_eq!(table.rename("debug", "x"), Err("No such command in rename-command"));
+    assert_eq!(table.rename("echo", "GET"), Err("Target command name already exists"));
+    // A name that is free again may be taken.
+    assert_eq!((table.rename("GET", ""), table.rename("echo", "get")), (Ok(()), Ok(())));
+}

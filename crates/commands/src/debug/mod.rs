@@ -13,11 +13,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::number;
-use braid_config::{ExtraLines, Origin, ProtectedAction};
+use braid_config::ExtraLines;
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Scope, Spec};
 use braid_keyspace::{Entry, ValueRef, eviction};
 
-use crate::server::{Tuned, mallctl_integer, mallctl_text, origin};
+use crate::server::{Tuned, mallctl_integer, mallctl_text};
 use digest::DataDigest;
 
 /// The family.
@@ -28,17 +28,6 @@ pub const COMMANDS: &[Spec] = &[Spec::new("debug", Group::Server, debug)
     .docs("1.0.0", "Groups the commands for tests and for finding faults.", "Depends on subcommand.")];
 
 fn debug(call: &mut Call) -> CommandResult {
-    let allowed = match call.engine.config.enable_debug_command() {
-        ProtectedAction::Yes => true,
-        ProtectedAction::Local => origin(call) == Origin::Local,
-        ProtectedAction::No => false,
-    };
-    if !allowed {
-        return Err(CommandError::text(
-            "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
-             local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
-        ));
-    }
     let name = call.args[1].to_ascii_lowercase();
     match (name.as_slice(), call.args.len()) {
         (b"help", 2) => help(call),

@@ -18,6 +18,10 @@ fn it_is_off_unless_configured() {
             .run("DEBUG DIGEST")
             .starts_with("-ERR DEBUG command not allowed. If the enable-debug-command option")
     );
+    // Refused when it is queued, as stock servers do, so the transaction does not run.
+    assert_eq!(tester.run("MULTI"), "+OK\r\n");
+    assert!(tester.run("DEBUG SLEEP 100").starts_with("-ERR DEBUG command not allowed."));
+    assert!(tester.run("EXEC").starts_with("-EXECABORT"));
     let mut local = Tester::with("enable-debug-command local");
     assert_eq!(local.run("DEBUG DIGEST"), format!("+{}\r\n", "0".repeat(40)));
 }

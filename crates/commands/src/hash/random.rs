@@ -77,7 +77,7 @@ fn repeat(
     }
     reply_header(reply, wanted, with_values);
     for _ in 0..wanted {
-        let Some((field, value)) = hash.random(now, random) else { break };
+        let Some((field, value)) = hash.random(now, random).filter(|_| !reply.is_full()) else { break };
         reply_pair(reply, field, value, with_values);
     }
 }

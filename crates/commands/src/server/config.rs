@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::Origin;
-use braid_engine::client::Address;
 use braid_engine::{Call, CommandError, CommandResult, Engine, Group, Spec};
 
 use super::{ADMIN, BY_SUBCOMMAND, HELP, HELP_SUMMARY};
@@ -63,14 +62,8 @@ fn get(call: &mut Call) -> CommandResult {
 }
 
 /// Where a client sits, for directives and commands that only clients of this machine may use.
-pub(crate) fn origin(call: &Call) -> Origin {
-    let local = match &call.session.record.address {
-        Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
-        Address::Unix(_) => true,
-        // A connection of the process itself.
-        Address::Unknown => call.session.record.descriptor < 0,
-    };
-    if local { Origin::Local } else { Origin::Remote }
+fn origin(call: &Call) -> Origin {
+    if call.session.record.is_local() { Origin::Local } else { Origin::Remote }
 }
 
 fn set(call: &mut Call) -> CommandResult {
@@ -117,7 +110,7 @@ fn reset_statistics(engine: &Engine) {
     engine.threads.iter().for_each(|thread| thread.reset());
     engine.clients.accepted.store(0, Relaxed);
     engine.clients.rejected.store(0, Relaxed);
-    engine.over_limit_ms.store(0, Relaxed);
+    engine.over_limit.reset(braid_base::clock::unix_ms());
     keyspace.lazy_free.reset_freed();
     engine.rates.lock().clear();
 }

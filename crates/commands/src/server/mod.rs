@@ -19,7 +19,6 @@ mod system;
 use braid_engine::{Call, CommandResult, Flags, Group, Spec};
 
 pub(crate) use allocator::{Tuned, mallctl_integer, mallctl_text};
-pub(crate) use config::origin;
 
 /// The family.
 pub const COMMANDS: &[Spec] = &[

@@ -288,9 +288,7 @@ fn statistics(fields: &mut Fields<'_>) {
     let engine = fields.engine;
     let rate = engine.rates.lock().current();
     let keyspace = &engine.keyspace;
-    let now = clock::unix_ms();
-    let over_since = engine.over_limit_since.load(Relaxed);
-    let over_now = if over_since == 0 { 0 } else { u64::try_from(now - over_since).unwrap_or(0) };
+    let (over_total, over_now) = engine.over_limit.times(clock::unix_ms());
     fields.field("total_connections_received", engine.clients.accepted.load(Relaxed));
     fields.field("total_commands_processed", engine.total_commands());
     fields.field("instantaneous_ops_per_sec", rate.commands);
@@ -312,7 +310,7 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.same(0, &["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
     fields.field("evicted_keys", keyspace.total(|counters| counters.evicted.get()));
     fields.field("evicted_clients", 0);
-    fields.field("total_eviction_exceeded_time", engine.over_limit_ms.load(Relaxed) + over_now);
+    fields.field("total_eviction_exceeded_time", over_total);
     fields.field("current_eviction_exceeded_time", over_now);
     fields.field("keyspace_hits", keyspace.total(|counters| counters.hits.get()));
     fields.field("keyspace_misses", keyspace.total(|counters| counters.misses.get()));
@@ -325,7 +323,8 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.same(0, &["active_defrag_key_hits", "active_defrag_key_misses"]);
     fields.same(0, &["total_active_defrag_time", "current_active_defrag_time"]);
     fields.same(0, &["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
-    fields.field("unexpected_error_replies", fields.total(|thread| thread.unexpected_errors.get()));
+    // Errors sent to a primary or a replica, of which there are none.
+    fields.field("unexpected_error_replies", 0);
     fields.field("total_error_replies", fields.total(|thread| thread.error_replies.get()));
     fields.field("dump_payload_sanitizations", fields.total(|thread| thread.payload_checks.get()));
     fields.field("total_reads_processed", fields.total(|thread| thread.reads.get()));
@@ -498,8 +497,15 @@ fn threads(fields: &mut Fields<'_>) {
 }
 
 fn debug(fields: &mut Fields<'_>) {
-    fields.same(0, &["eventloop_duration_aof_sum", "eventloop_duration_cron_sum"]);
-    fields.same(0, &["eventloop_duration_max", "eventloop_cmd_per_cycle_max"]);
+    let threads = &fields.engine.threads;
+    let most =
+        |counter: fn(&ThreadStats) -> u64| threads.iter().map(|thread| counter(thread)).max().unwrap_or(0);
+    let (longest, most_commands) =
+        (most(|thread| thread.cycle_nanos_max.get()), most(|thread| thread.cycle_commands_max.get()));
+    fields.field("eventloop_duration_aof_sum", 0);
+    fields.field("eventloop_duration_cron_sum", fields.total(|thread| thread.cron_nanos.get()) / 1000);
+    fields.field("eventloop_duration_max", longest / 1000);
+    fields.field("eventloop_cmd_per_cycle_max", most_commands);
 }
 
 #[cfg(test)]

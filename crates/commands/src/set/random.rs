@@ -107,7 +107,8 @@ pub(super) fn srandmember(call: &mut Call) -> CommandResult {
         let wanted = if set.random(now, &mut random).is_some() { wanted } else { 0 };
         call.reply.array(wanted);
         for _ in 0..wanted {
-            let Some(member) = set.random(now, &mut random) else { break };
+            let member = set.random(now, &mut random).filter(|_| !call.reply.is_full());
+            let Some(member) = member else { break };
             reply_element(call.reply, member);
         }
     } else if has_expired(set, now) {

@@ -110,6 +110,9 @@ impl Layout {
     /// One member.
     #[inline]
     fn entry(self, reply: &mut ReplyBuffer, member: Element<'_>, score: f64) {
+        if reply.is_full() {
+            return;
+        }
         if self == Layout::Pairs {
             reply.array(2);
         }

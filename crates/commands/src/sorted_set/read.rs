@@ -114,9 +114,9 @@ pub fn zrandmember(call: &mut Call) -> CommandResult {
     if count < 0 {
         layout.header(call.reply, wanted);
         for _ in 0..wanted {
-            if let Some((member, score)) = view.random(&mut random) {
-                layout.entry(call.reply, member, score);
-            }
+            let chosen = view.random(&mut random).filter(|_| !call.reply.is_full());
+            let Some((member, score)) = chosen else { break };
+            layout.entry(call.reply, member, score);
         }
     } else if wanted >= view.len() {
         layout.header(call.reply, view.len());

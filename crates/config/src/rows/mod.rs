@@ -177,7 +177,7 @@ pub(crate) struct Table {
     pub directives: Vec<&'static Directive>,
     /// Lower-case name or alias to row.
     pub by_name: HashMap<&'static str, usize>,
-    /// All names and aliases, sorted, with their rows.
+    /// All names and aliases that patterns find, sorted, with their rows.
     pub sorted: Vec<(&'static str, usize)>,
 }
 
@@ -200,6 +200,9 @@ pub(crate) fn table() -> &'static Table {
         }
         let mut sorted: Vec<_> = by_name.iter().map(|(name, index)| (*name, *index)).collect();
         sorted.sort_unstable();
+        for (index, directive) in directives.iter().enumerate() {
+            by_name.extend(directive.unlisted_aliases.iter().map(|alias| (*alias, index)));
+        }
         Table { directives, by_name, sorted }
     })
 }
@@ -236,7 +239,11 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let names = table().directives.iter().map(|directive| 1 + directive.aliases.len()).sum::<usize>();
+        let names = table()
+            .directives
+            .iter()
+            .map(|directive| 1 + directive.aliases.len() + directive.unlisted_aliases.len())
+            .sum::<usize>();
         assert_eq!(table().by_name.len(), names);
         for name in table().by_name.keys() {
             let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);

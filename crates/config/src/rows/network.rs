@@ -23,7 +23,7 @@ super::directives! {
     unixsocket: text => optional_text("unixsocket").immutable();
 
     /// Group that owns the Unix domain socket.
-    unixsocketgroup: text => optional_text("unixsocketgroup").immutable().no_effect_yet();
+    unixsocketgroup: text => optional_text("unixsocketgroup").immutable().beyond_redis().no_effect_yet();
 
     /// Permissions of the Unix domain socket, octal; 0 leaves them as the system makes them.
     unixsocketperm: u32 => integer("unixsocketperm", || 0, 0, 0o777, Unit::Octal).immutable();
@@ -38,7 +38,7 @@ super::directives! {
     timeout_seconds: u32 => integer("timeout", || 0, 0, INT_MAX, Unit::Seconds);
 
     /// Let clients use several network paths for one connection (multipath TCP).
-    mptcp: bool => switch("mptcp", false).immutable().no_effect_yet();
+    mptcp: bool => switch("mptcp", false).immutable().beyond_redis().no_effect_yet();
 
     /// Mark on the listening sockets for packet filters (SO_MARK); 0 sets none.
     socket_mark_id: u32 =>
@@ -46,7 +46,7 @@ super::directives! {
 
     /// Connections accepted in one turn of an event loop.
     max_new_connections_per_cycle: u32 =>
-        integer("max-new-connections-per-cycle", || 10, 1, 1000, Unit::Plain).no_effect_yet();
+        integer("max-new-connections-per-cycle", || 10, 1, 1000, Unit::Plain);
 
     /// TLS connections accepted in one turn of an event loop; their handshakes are costly.
     max_new_tls_connections_per_cycle: u32 =>

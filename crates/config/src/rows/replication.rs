@@ -59,7 +59,7 @@ super::directives! {
     repl_disable_tcp_nodelay: bool => switch("repl-disable-tcp-nodelay", false).no_effect_yet();
 
     /// Reach the master over several network paths (multipath TCP).
-    repl_mptcp: bool => switch("repl-mptcp", false).immutable().no_effect_yet();
+    repl_mptcp: bool => switch("repl-mptcp", false).immutable().beyond_redis().no_effect_yet();
 
     /// Bytes of changes kept so that a replica that was away briefly needs no full copy.
     repl_backlog_size: u64 =>

@@ -31,7 +31,7 @@ super::directives! {
 
     /// Who may use MODULE: no, yes, or local connections only.
     enable_module_command: ProtectedAction =>
-        choice("enable-module-command", ProtectedAction::No.raw(), ProtectedAction::WORDS).immutable().no_effect_yet();
+        choice("enable-module-command", ProtectedAction::No.raw(), ProtectedAction::WORDS).immutable();
 
     /// Check dumped values deeply before they are taken: no, yes, or only those that clients send.
     sanitize_dump_payload: SanitizeDumpPayload =>
@@ -39,5 +39,5 @@ super::directives! {
             .no_effect_yet();
 
     /// Seed of the key hash as text; without it, a random one at each start.
-    hash_seed: text => optional_text("hash-seed").immutable().secret().no_effect_yet();
+    hash_seed: text => optional_text("hash-seed").immutable().beyond_redis().secret().no_effect_yet();
 }

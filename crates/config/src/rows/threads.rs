@@ -10,7 +10,7 @@ super::directives! {
 
     /// Number of threads that serve clients.
     io_threads: usize => integer("io-threads", checks::processors, 1, 256, Unit::Plain)
-        .aliases(&["server-threads"]).immutable()
+        .unlisted_aliases(&["server-threads"]).immutable()
         .documented_default("4", "the number of processors this process may use");
 
     /// How the threads share the work. In `parallel` every thread reads, executes and replies under the locks
@@ -18,14 +18,15 @@ super::directives! {
     /// `fanout` execute on one thread, `hybrid` sends multi-key work to one thread, `global-lock` executes
     /// under one lock.
     threading_model: ThreadingModel =>
-        choice("threading-model", ThreadingModel::Parallel.raw(), ThreadingModel::WORDS).immutable();
+        choice("threading-model", ThreadingModel::Parallel.raw(), ThreadingModel::WORDS).immutable().beyond_redis();
 
     /// In the model `fanout`: read and parse on the threads too, not only write.
     io_threads_do_reads: bool => switch("io-threads-do-reads", false).immutable().no_effect_yet();
 
     /// Number of parts of the keyspace, each with a lock of its own; a power of two.
     shards: usize =>
-        integer("shards", || 1024, 1, 65_536, Unit::Plain).immutable().integer_check(checks::power_of_two);
+        integer("shards", || 1024, 1, 65_536, Unit::Plain).immutable().integer_check(checks::power_of_two)
+            .beyond_redis();
 
     /// Let scripts reach keys that they did not declare, as stock servers do. Such a script stops all other
     /// threads while it runs; with `no`, scripts lock their declared keys and run in parallel.
@@ -42,20 +43,20 @@ super::directives! {
     /// Bind each serving thread to one processor.
     server_thread_affinity: bool =>
         switch("server-thread-affinity", false).immutable()
-            .also_true_false().no_effect_yet();
+            .also_true_false().beyond_redis();
 
     /// Processors for the serving threads, for example `0-7:2` or `1,3`.
     server_cpulist: text =>
-        optional_text("server_cpulist").aliases(&["server-cpulist"]).immutable().no_effect_yet();
+        optional_text("server_cpulist").unlisted_aliases(&["server-cpulist"]).immutable();
 
     /// Processors for background threads.
-    bio_cpulist: text => optional_text("bio_cpulist").aliases(&["bio-cpulist"]).immutable().no_effect_yet();
+    bio_cpulist: text => optional_text("bio_cpulist").unlisted_aliases(&["bio-cpulist"]).immutable().no_effect_yet();
 
     /// Processors for rewriting the append-only file.
     aof_rewrite_cpulist: text =>
-        optional_text("aof_rewrite_cpulist").aliases(&["aof-rewrite-cpulist"]).immutable().no_effect_yet();
+        optional_text("aof_rewrite_cpulist").unlisted_aliases(&["aof-rewrite-cpulist"]).immutable().no_effect_yet();
 
     /// Processors for writing snapshots.
     bgsave_cpulist: text =>
-        optional_text("bgsave_cpulist").aliases(&["bgsave-cpulist"]).immutable().no_effect_yet();
+        optional_text("bgsave_cpulist").unlisted_aliases(&["bgsave-cpulist"]).immutable().no_effect_yet();
 }
