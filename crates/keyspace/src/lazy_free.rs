@@ -47,7 +47,17 @@ impl LazyFree {
 
     /// Hands `garbage` over.
     pub fn send(&self, garbage: Garbage) {
-        self.pending.fetch_add(objects(&garbage), Ordering::Relaxed);
+        self.announce(objects(&garbage));
+        self.send_announced(garbage);
+    }
+
+    /// Counts objects that will be handed over once nobody can see them any more: to users they are pending from now on.
+    pub(crate) fn announce(&self, objects: usize) {
+        self.pending.fetch_add(objects, Ordering::Relaxed);
+    }
+
+    /// Hands over what was announced.
+    pub(crate) fn send_announced(&self, garbage: Garbage) {
         // The receiver only ends with the queue itself.
         let _ = self.sender.lock().send(garbage);
     }

@@ -22,12 +22,24 @@ const RECLAIM_AT: usize = 64;
 
 enum Retired {
     Entry(u64),
+    /// For the lazy-free thread, where it counts as pending already.
+    Heavy(u64),
     Shell(u64),
     Block(NonNull<u8>, Layout),
 }
 
 // SAFETY: what is retired is reachable by this limbo alone (lock-free readers only look).
 unsafe impl Send for Limbo {}
+
+/// True if releasing an entry is so much work that the background does it.
+#[inline]
+fn is_heavy(entry: Entry<'_>) -> bool {
+    match entry.value() {
+        ValueRef::Object(object) => object.release_effort() > LAZY_EFFORT,
+        ValueRef::Blob(blob) => blob.capacity() > LAZY_BYTES,
+        _ => false,
+    }
+}
 
 /// Unlinked memory of one executing thread.
 pub struct Limbo {
@@ -49,9 +61,16 @@ impl Limbo {
     /// The entry is unlinked from its table and retired once.
     #[inline]
     pub unsafe fn retire_entry(&mut self, entry: Entry<'_>) {
-        if self.solo {
+        if is_heavy(entry) {
+            self.lazy.announce(1);
+            if self.solo {
+                self.lazy.send_announced(Garbage::Entry(entry.address()));
+            } else {
+                self.push(Retired::Heavy(entry.address()));
+            }
+        } else if self.solo {
             // SAFETY: no other thread executes; the caller unlinked it.
-            unsafe { self.release(entry) };
+            unsafe { entry.release() };
         } else {
             self.push(Retired::Entry(entry.address()));
         }
@@ -89,24 +108,6 @@ impl Limbo {
         self.waiting.push_back((self.gate.epoch(), retired));
     }
 
-    /// Releases now, or in the background when that is much work.
-    ///
-    /// # Safety
-    /// Nobody can see the entry any more.
-    unsafe fn release(&self, entry: Entry<'_>) {
-        let heavy = match entry.value() {
-            ValueRef::Object(object) => object.release_effort() > LAZY_EFFORT,
-            ValueRef::Blob(blob) => blob.capacity() > LAZY_BYTES,
-            _ => false,
-        };
-        if heavy {
-            self.lazy.send(Garbage::Entry(entry.address()));
-        } else {
-            // SAFETY: the caller's.
-            unsafe { entry.release() };
-        }
-    }
-
     /// Called between batches, outside the gate: frees what has waited long enough, once enough has gathered.
     #[inline]
     pub fn reclaim(&mut self) {
@@ -126,7 +127,8 @@ impl Limbo {
         {
             match self.waiting.pop_front().expect("looked at it").1 {
                 // SAFETY: enough epochs have passed since it was unlinked, so no reader is left (see `Gate`).
-                Retired::Entry(address) => unsafe { self.release(Entry::from_address(address)) },
+                Retired::Entry(address) => unsafe { Entry::from_address(address).release() },
+                Retired::Heavy(address) => self.lazy.send_announced(Garbage::Entry(address)),
                 // SAFETY: as above.
                 Retired::Shell(address) => unsafe { Entry::from_address(address).release_shell() },
                 // SAFETY: as above.

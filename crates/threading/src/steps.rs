@@ -37,6 +37,8 @@ const BIG_ARGUMENT: usize = 32 * 1024;
 const BIG_FIRST: usize = 1024 * 1024;
 /// Bytes of replies that do not count towards `client-output-buffer-limit`.
 const UNCOUNTED_REPLY: usize = 16 * 1024;
+/// What exceeds them counts in steps of this many bytes: so much memory Redis takes at a time, and limits are set by that.
+const REPLY_STEP: usize = 20 * 1024;
 /// Replies that a client has waiting are sent before its next request is executed from this many bytes on: what
 /// stays in the cache is cheaper than what grows.
 const SEND_EARLY: usize = 64 * 1024;
@@ -625,7 +627,7 @@ impl Station {
             return false;
         }
         let Some(client) = self.clients.get(place).filter(|client| !client.broken) else { return false };
-        let bytes = client.reply.len().saturating_sub(UNCOUNTED_REPLY) as u64;
+        let bytes = client.reply.len().saturating_sub(UNCOUNTED_REPLY).next_multiple_of(REPLY_STEP) as u64;
         let hard = limit.hard_bytes > 0 && bytes > limit.hard_bytes;
         let soft = if limit.soft_bytes > 0 && bytes > limit.soft_bytes {
             let since = *client.over_soft_limit_since.get_or_insert(now_ms);
