@@ -151,6 +151,38 @@ impl LongDouble {
         }
     }
 
+    /// The product, rounded to nearest, ties to even.
+    pub fn times(self, factor: u32) -> LongDouble {
+        match self.kind {
+            Kind::Finite { mantissa, exponent } => {
+                round(self.negative, u128::from(mantissa) * u128::from(factor), exponent, false)
+            }
+            _ => self,
+        }
+    }
+
+    /// The least integer that is not below the value; `i64::MIN` for what is below all, nothing for what is above all, or NaN.
+    pub fn ceil_i64(self) -> Option<i64> {
+        let (mantissa, exponent) = match self.kind {
+            Kind::Finite { mantissa, exponent } => (mantissa, exponent),
+            Kind::Infinite => return self.negative.then_some(i64::MIN),
+            Kind::NotANumber => return None,
+        };
+        let magnitude = match exponent {
+            0.. if mantissa == 0 => 0,
+            // The top bit is set then: at least 2^63.
+            0.. => return self.negative.then_some(i64::MIN),
+            -63..0 => {
+                let down = mantissa >> -exponent;
+                let rest = mantissa & ((1 << -exponent) - 1) != 0;
+                down + u64::from(rest && !self.negative)
+            }
+            _ => u64::from(mantissa != 0 && !self.negative),
+        };
+        let magnitude = i64::try_from(magnitude).ok()?;
+        Some(if self.negative { -magnitude } else { magnitude })
+    }
+
     /// Appends what Redis prints for a sum: 17 decimal places, rounded to nearest with ties to even, without
     /// trailing zeros or a trailing point; never an exponent, up to 4,933 digits. What rounds to minus
     /// zero is `0`. `inf`, `-inf`, `nan` otherwise.
@@ -500,6 +532,32 @@ mod tests {
         let mut out = Vec::new();
         value.write_human(&mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn thousandths_are_rounded_up_as_timeouts_are() {
+        let millis = |text: &str| LongDouble::parse(text.as_bytes()).unwrap().times(1000).ceil_i64();
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("-0", Some(0)),
+            ("1", Some(1000)),
+            ("0.001", Some(1)),
+            ("0.0010001", Some(2)),
+            ("0.07", Some(70)),
+            ("-0.001", Some(0)),
+            ("-0.0011", Some(-1)),
+            ("-7", Some(-7000)),
+            ("1e-4000", Some(1)),
+            ("-1e-4000", Some(0)),
+            ("9223372036854775.807", Some(i64::MAX)),
+            ("9223372036854775.808", None),
+            ("1e4000", None),
+            ("inf", None),
+            ("-inf", Some(i64::MIN)),
+            ("-1e30", Some(i64::MIN)),
+        ] {
+            assert_eq!(millis(text), expected, "{text}");
+        }
     }
 
     #[test]

@@ -218,6 +218,8 @@ fn kill(call: &mut Call) -> CommandResult {
 fn kill_other(call: &Call, record: &ClientRecord) {
     record.set_flag(client_flags::CLOSE_NOW, true);
     call.engine.clients.remove(record.id);
+    // Nothing is given to it any more.
+    record.end_wait();
     // A client that no loop owns yet is found to be marked when one takes it over.
     record.send(Message::Kill(record.id));
 }
@@ -304,9 +306,8 @@ fn unblock(call: &mut Call) -> CommandResult {
     };
     let id = call.integer_arg(2)?;
     let target = u64::try_from(id).ok().and_then(|id| call.engine.clients.get(id));
-    let unblocked = target.is_some_and(|record| {
-        record.has(client_flags::BLOCKED) && record.send(Message::Unblock { id: record.id, error })
-    });
+    let unblocked = target
+        .is_some_and(|record| record.end_wait() && record.send(Message::Unblock { id: record.id, error }));
     call.reply.integer(i64::from(unblocked));
     Ok(())
 }

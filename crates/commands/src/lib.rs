@@ -33,6 +33,8 @@ pub mod string;
 #[cfg(test)]
 mod testing;
 pub mod transaction;
+#[cfg(test)]
+mod waiting_tests;
 
 /// All families.
 pub const FAMILIES: &[&[Spec]] = &[

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use braid_base::blob::Blob;
 use braid_config::Config;
-use braid_engine::client::{Address, ClientRecord};
+use braid_engine::blocking::Ending;
+use braid_engine::client::{Address, ClientRecord, Message};
 use braid_engine::engine::Start;
 use braid_engine::{Engine, Outcome, Session, Worker, dispatch};
 use braid_keyspace::object::Object;
@@ -48,6 +49,7 @@ impl Tester {
         let id = self.engine.clients.next_id();
         let now = braid_base::clock::unix_ms();
         let record = Arc::new(ClientRecord::new(id, -1, Address::Unknown, Address::Unknown, now));
+        record.set_mailbox(&self.engine.mailboxes[0]);
         self.engine.clients.add(Arc::clone(&record));
         self.clients.push((Session::new(record, true), ReplyBuffer::new(Protocol::Resp2)));
         self.clients.len() - 1
@@ -99,6 +101,58 @@ impl Tester {
         let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
         reply.clear();
         bytes
+    }
+
+    /// Runs a line that has to wait.
+    #[track_caller]
+    pub fn wait_as(&mut self, client: usize, line: &str) {
+        assert_eq!(self.run_as(client, line), "", "{line}");
+        assert!(self.is_waiting(client), "{line}");
+    }
+
+    /// Whether a client waits, as it knows itself.
+    pub fn is_waiting(&mut self, client: usize) -> bool {
+        self.session(client).blocked.is_some()
+    }
+
+    /// Hands out the messages that have arrived, as loops do; what a client has been told by them.
+    pub fn told(&mut self, client: usize) -> String {
+        while let Some(message) = self.engine.mailboxes[0].take() {
+            let (id, served, ending) = match message {
+                Message::Served { id, reply } => (id, reply, None),
+                Message::Unblock { id, error: true } => (id, Vec::new(), Some(Ending::Error)),
+                Message::Unblock { id, error: false } => (id, Vec::new(), Some(Ending::Timeout)),
+                _ => continue,
+            };
+            let Some(at) = self.clients.iter().position(|(session, _)| session.id() == id) else { continue };
+            match ending {
+                Some(ending) => self.give_up(at, ending),
+                None => {
+                    let (session, reply) = &mut self.clients[at];
+                    session.blocked.take().expect("only who waits is served").answer(reply, &served);
+                }
+            }
+        }
+        let reply = &mut self.clients[client].1;
+        let mut slices = Vec::new();
+        reply.io_slices(&mut slices, usize::MAX);
+        let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+        reply.clear();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Ends a client's wait, as its loop does when its time is over; nothing if it is being served.
+    pub fn time_out(&mut self, client: usize) {
+        if self.clients[client].0.blocked.as_ref().is_some_and(|blocked| blocked.claim()) {
+            self.give_up(client, Ending::Timeout);
+        }
+    }
+
+    fn give_up(&mut self, client: usize, ending: Ending) {
+        let (session, reply) = &mut self.clients[client];
+        let blocked = session.blocked.take().expect("a client that waits");
+        blocked.leave(&self.engine, &mut self.worker);
+        blocked.give_up(&self.engine, &self.worker, session, reply, ending);
     }
 
     /// Runs lines as client 0 and compares each reply.

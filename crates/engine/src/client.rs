@@ -9,14 +9,17 @@ use std::sync::atomic::{
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 
+use crate::blocking::Waiting;
 use crate::mailbox::Mailbox;
 
 /// What can be told to the loop that owns a client.
 pub enum Message {
     /// Close this client.
     Kill(u64),
-    /// Wake a blocked client; with an error or as if its time was over.
+    /// A client's wait was ended by CLIENT UNBLOCK; answer it with an error or as if its time was over.
     Unblock { id: u64, error: bool },
+    /// A client that waited was served: its reply.
+    Served { id: u64, reply: Vec<u8> },
     /// The pause is over, or shorter: look at postponed clients again.
     Resume,
     /// A connection for this loop.
@@ -119,6 +122,8 @@ pub struct ClientRecord {
     pub user: Mutex<Arc<str>>,
     /// Raised when a watched key has changed; there while keys are watched.
     pub watch_flag: Mutex<Option<Arc<AtomicBool>>>,
+    /// What it waits for, if it is blocked.
+    pub(crate) waiting: Mutex<Option<Waiting>>,
     /// Set once by the loop that owns it.
     mailbox: Mutex<Option<Arc<Mailbox<Message>>>>,
 }
@@ -162,6 +167,7 @@ impl ClientRecord {
             texts: Mutex::default(),
             user: Mutex::new("default".into()),
             watch_flag: Mutex::new(None),
+            waiting: Mutex::new(None),
             mailbox: Mutex::new(None),
         }
     }

@@ -16,6 +16,7 @@ use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
 use crate::attention::{MEMORY_LIMIT, PAUSED};
+use crate::blocking::{self, Later};
 use crate::call::Call;
 use crate::client::client_flags;
 use crate::engine::Engine;
@@ -63,6 +64,8 @@ pub enum Outcome {
     Done,
     /// The command has not run: keep it, and the client's following requests, until the client is resumed.
     Postponed,
+    /// The command has run and waits: keep the client's following requests until it is answered.
+    Blocked,
 }
 
 /// What [`prepare`] found out about a request.
@@ -112,8 +115,7 @@ pub fn execute(
             && session.reply_mode == ReplyMode::On
             && command.spec.arity.allows(args.len());
         if ordinary {
-            run(engine, worker, session, reply, command, prepared.hash, args, blobs);
-            return Outcome::Done;
+            return run(engine, worker, session, reply, command, prepared.hash, args, blobs);
         }
     }
     execute_checked(engine, worker, session, reply, prepared, args, blobs, attention)
@@ -143,6 +145,7 @@ fn execute_checked(
     if is_held_back(engine, worker, session, command, attention) {
         return Outcome::Postponed;
     }
+    let mut outcome = Outcome::Done;
     match check(engine, worker, session, command, args, attention) {
         Err(error) => refuse(engine, worker, session, reply, Some(command), &error),
         Ok(()) if queues(session, command) => {
@@ -155,10 +158,10 @@ fn execute_checked(
             }
             reply.simple("QUEUED");
         }
-        Ok(()) => run(engine, worker, session, reply, command, prepared.hash, args, blobs),
+        Ok(()) => outcome = run(engine, worker, session, reply, command, prepared.hash, args, blobs),
     }
     finish_reply(session, reply, mark);
-    Outcome::Done
+    outcome
 }
 
 /// Drops the reply if the client wants none.
@@ -291,6 +294,7 @@ fn check(
     if attention & MEMORY_LIMIT != 0 {
         // Every command gives eviction a slice, so that reads help to get below the limit too.
         let room = make_room(engine, worker, worker.now_ms);
+        follow_up(engine, worker);
         let needs = flags.has(Flags::DENYOOM)
             || (command.spec.name == "exec"
                 && session.queue.as_ref().is_some_and(|queue| needs_memory(engine, queue)));
@@ -369,7 +373,7 @@ fn run(
     hash: u64,
     args: &[&[u8]],
     blobs: &[Blob],
-) {
+) -> Outcome {
     let slot = worker.context.slot;
     let spec = command.spec;
     let failed = if command.simple_keys.is_single() && spec.scope == Scope::Keys {
@@ -378,14 +382,22 @@ fn run(
             false
         } else {
             let mut txn = Txn::lock(&engine.keyspace, &mut worker.context, session.db, worker.now_ms, &keys);
-            body(engine, session, reply, command, args, blobs, &mut txn)
+            let failed = body(engine, session, reply, command, args, blobs, &mut txn);
+            if txn.context.follow_up.get() {
+                let held = finish_held(engine, session, worker.boundary, &mut txn);
+                drop(txn);
+                return finish_later(engine, worker, session, command, args, failed, held);
+            }
+            failed
         }
     } else {
-        run_wide(engine, worker, session, reply, command, args, blobs)
+        match run_wide(engine, worker, session, reply, command, args, blobs) {
+            (failed, None) => failed,
+            (failed, Some(held)) => {
+                return finish_later(engine, worker, session, command, args, failed, held);
+            }
+        }
     };
-    if !worker.context.stale.get_mut().is_empty() {
-        remove_stale(engine, worker);
-    }
     let end = Ticks::now();
     let nanos = end.nanos_since(worker.boundary);
     worker.boundary = end;
@@ -393,6 +405,65 @@ fn run(
     session.record.last_command.store(command.id + 1, Relaxed);
     if nanos >= 1000 || engine.config.slowlog_log_slower_than_microseconds() == 0 {
         note_slow(engine, session, command, args, nanos);
+    }
+    Outcome::Done
+}
+
+/// What is left to do for a command when its locks are released.
+struct Held {
+    /// When its body ended.
+    end: Ticks,
+    later: Later,
+}
+
+/// What a command has caused beyond its own work, as far as it is done under the command's locks.
+#[cold]
+fn finish_held(engine: &Engine, session: &Session, start: Ticks, txn: &mut Txn<'_>) -> Held {
+    txn.context.follow_up.set(false);
+    let (end, mut later) = (Ticks::now(), Later::default());
+    if let Some(blocked) = &session.blocked {
+        // Once the locks are released its waiter may be served, and this is counted.
+        blocked.note_nanos(end.nanos_since(start));
+    }
+    blocking::serve_held(engine, txn, &mut later);
+    Held { end, later }
+}
+
+/// Counts a command that has caused something beyond its own work, and does what needs other locks.
+#[cold]
+fn finish_later(
+    engine: &Engine,
+    worker: &mut Worker,
+    session: &Session,
+    command: &Command,
+    args: &[&[u8]],
+    failed: bool,
+    held: Held,
+) -> Outcome {
+    let blocked = session.blocked.is_some();
+    // A command that waits is counted when it is answered.
+    if !blocked {
+        let nanos = held.end.nanos_since(worker.boundary);
+        count(engine, worker.context.slot, command, nanos, failed);
+        note_slow(engine, session, command, args, nanos);
+    }
+    session.record.last_command.store(command.id + 1, Relaxed);
+    blocking::serve_later(engine, worker, held.later);
+    // Serving and reading may have found keys past their expiry.
+    worker.context.follow_up.set(true);
+    follow_up(engine, worker);
+    worker.boundary = Ticks::now();
+    if blocked { Outcome::Blocked } else { Outcome::Done }
+}
+
+/// Removes keys that reads have found past their expiry, and serves the clients that wait for keys that were changed outside of commands
+/// (by expiry, by eviction). No lock may be held.
+pub fn follow_up(engine: &Engine, worker: &mut Worker) {
+    while worker.context.follow_up.replace(false) {
+        if !worker.context.stale.get_mut().is_empty() {
+            remove_stale(engine, worker);
+        }
+        blocking::serve_later(engine, worker, Later::default());
     }
 }
 
@@ -409,7 +480,7 @@ fn remove_stale(engine: &Engine, worker: &mut Worker) {
 }
 
 /// The slow log and the latency monitor; commands under a microsecond only come here when everything is to be logged.
-fn note_slow(engine: &Engine, session: &Session, command: &Command, args: &[&[u8]], nanos: u64) {
+pub(crate) fn note_slow(engine: &Engine, session: &Session, command: &Command, args: &[&[u8]], nanos: u64) {
     let micros = nanos / 1000;
     let threshold = engine.config.latency_monitor_threshold_milliseconds();
     if threshold > 0 && micros >= threshold * 1000 {
@@ -497,7 +568,7 @@ fn run_wide(
     command: &Command,
     args: &[&[u8]],
     blobs: &[Blob],
-) -> bool {
+) -> (bool, Option<Held>) {
     let spec = command.spec;
     if spec.name == "exec" && command.parent.is_none() {
         return exec(engine, worker, session, reply);
@@ -520,25 +591,34 @@ fn run_wide(
             Txn::world(keyspace, &mut worker.context, world, db, now)
         }
     };
-    body(engine, session, reply, command, args, blobs, &mut txn)
+    let start = worker.boundary;
+    let failed = body(engine, session, reply, command, args, blobs, &mut txn);
+    let held = txn.context.follow_up.get().then(|| finish_held(engine, session, start, &mut txn));
+    (failed, held)
 }
 
 /// The lock set of a request.
 fn collect_keys<'a>(engine: &Engine, spec: &Spec, args: &[&'a [u8]], out: &mut SmallVec<[KeyRef<'a>; 8]>) {
+    let exclusive = spec.locks_exclusively.is_some_and(|locks| locks(args));
     for at in keys::find(spec, args).into_iter().flatten() {
         let key = args[at.index];
-        let write = !at.flags.has(crate::spec::KeyFlags::RO);
+        let write = exclusive || !at.flags.has(crate::spec::KeyFlags::RO);
         out.push(KeyRef { key, hash: engine.keyspace.hash(key), write });
     }
 }
 
 /// EXEC: all queued commands under the union of their lock sets.
-fn exec(engine: &Engine, worker: &mut Worker, session: &mut Session, reply: &mut ReplyBuffer) -> bool {
+fn exec(
+    engine: &Engine,
+    worker: &mut Worker,
+    session: &mut Session,
+    reply: &mut ReplyBuffer,
+) -> (bool, Option<Held>) {
     let slot = worker.context.slot;
     let Some(queue) = session.queue.take() else {
         reply.error("ERR EXEC without MULTI");
         engine.threads[slot].count_error(b"ERR");
-        return true;
+        return (true, None);
     };
     if queue.broken {
         leave_multi(session);
@@ -546,9 +626,9 @@ fn exec(engine: &Engine, worker: &mut Worker, session: &mut Session, reply: &mut
         let text = "EXECABORT Transaction discarded because of previous errors.";
         reply.error(text);
         engine.threads[slot].count_error(text.as_bytes());
-        return true;
+        return (true, None);
     }
-    let now = worker.now_ms;
+    let (now, start) = (worker.now_ms, worker.boundary);
     let requests: Vec<(&Command, Vec<&[u8]>)> =
         queue.commands.iter().map(|queued| (engine.commands.get(queued.command), queued.args())).collect();
     let watched: Vec<Watched> = std::mem::take(&mut session.watched);
@@ -576,18 +656,21 @@ fn exec(engine: &Engine, worker: &mut Worker, session: &mut Session, reply: &mut
         drop(txn);
         leave_multi(session);
         reply.null_array();
-        return false;
+        return (false, None);
     }
     reply.array(requests.len());
+    session.deny_blocking = true;
     for ((command, args), bounds) in requests.iter().zip(bounds) {
         txn.set_db(session.db);
         txn.set_keys(&keys[bounds]);
         run_queued(engine, session, reply, command, args, &mut txn);
     }
+    session.deny_blocking = false;
+    let held = txn.context.follow_up.get().then(|| finish_held(engine, session, start, &mut txn));
     drop(txn);
     leave_multi(session);
     worker.boundary = Ticks::now();
-    false
+    (false, held)
 }
 
 /// The client is no longer in a transaction, for others to see.
@@ -618,7 +701,7 @@ fn run_queued(
 
 /// Counts an executed command.
 #[inline]
-fn count(engine: &Engine, slot: usize, command: &Command, nanos: u64, failed: bool) {
+pub(crate) fn count(engine: &Engine, slot: usize, command: &Command, nanos: u64, failed: bool) {
     let stats = engine.command_stats(slot, command.id);
     stats.calls.add(1);
     stats.nanos.add(nanos);

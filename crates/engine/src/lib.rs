@@ -10,6 +10,7 @@
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
 pub mod attention;
+pub mod blocking;
 pub mod call;
 pub mod client;
 pub mod dispatch;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use crate::blocking::{Blocked, Serving};
 use crate::client::{ClientRecord, client_flags};
 use crate::transaction::Queue;
 
@@ -41,6 +42,12 @@ pub struct Session {
     pub no_evict: bool,
     /// Close the connection when the pending replies are sent.
     pub close_after_reply: bool,
+    /// Its command waits: nothing else of it is executed until it is answered.
+    pub blocked: Option<Box<Blocked>>,
+    /// Commands may not wait: they run within something that must not be interrupted.
+    pub deny_blocking: bool,
+    /// Not the client's own session but one that stands in for it, while another thread runs its command.
+    pub(crate) serving: Option<Serving>,
 }
 
 impl Session {
@@ -58,7 +65,17 @@ impl Session {
             no_touch: false,
             no_evict: false,
             close_after_reply: false,
+            blocked: None,
+            deny_blocking: false,
+            serving: None,
         }
+    }
+
+    /// A session that stands in for a client's own while it is served.
+    pub(crate) fn serving(record: &Arc<ClientRecord>, db: u32, no_touch: bool, serving: Serving) -> Session {
+        let mut session = Session::new(Arc::clone(record), record.authenticated.load(Relaxed));
+        (session.db, session.no_touch, session.serving) = (db, no_touch, Some(serving));
+        session
     }
 
     /// The client's id.

@@ -9,6 +9,9 @@ use crate::error::CommandResult;
 /// A command's body.
 pub type Handler = fn(&mut Call) -> CommandResult;
 
+/// A property of a request, told from its arguments.
+pub type RequestTest = fn(&[&[u8]]) -> bool;
+
 macro_rules! bit_set {
     ($(#[$outer:meta])* $name:ident: $repr:ty { $($(#[$doc:meta])* $flag:ident = $bit:expr, $text:expr;)* }) => {
         $(#[$outer])*
@@ -300,6 +303,9 @@ pub struct Spec {
     /// Version since which it is deprecated, and what to use instead.
     pub deprecated: Option<(&'static str, &'static str)>,
     pub subcommands: &'static [Spec],
+    /// Tells of a request whether its keys are locked exclusively though their flags are `RO`: stock servers mark what changes
+    /// only a stream's groups as reading, and a client that may have to wait stands in a queue beside the key.
+    pub locks_exclusively: Option<RequestTest>,
     /// May run without its lock first (only GET's body knows how).
     pub optimistic: bool,
     /// Not in the ACL category of its group (SORT works on three types and is in the categories of those).
@@ -317,6 +323,7 @@ impl Spec {
             extra_categories: Category::NONE,
             keys: &[],
             key_finder: None,
+            locks_exclusively: None,
             scope: Scope::Keys,
             scope_finder: None,
             group,
@@ -372,6 +379,12 @@ impl Spec {
     /// A function that finds the keys where specifications cannot.
     pub const fn find_keys(mut self, finder: KeyFinder) -> Spec {
         self.key_finder = Some(finder);
+        self
+    }
+
+    /// See [`Spec::locks_exclusively`].
+    pub const fn locks_exclusively(mut self, locks: RequestTest) -> Spec {
+        self.locks_exclusively = Some(locks);
         self
     }
 

@@ -1,6 +1,6 @@
 //! What an executing thread brings along: its gate slot, its limbo, its counters and its source of randomness.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -81,8 +81,12 @@ pub struct Context {
     pub limbo: Limbo,
     /// The thread's counters, shared with whoever sums them.
     pub counters: Arc<Padded<Counters>>,
+    /// There is something in `stale` or `ready`, or the command has begun to wait: one look after each body tells.
+    pub follow_up: Cell<bool>,
     /// Keys that a read under a shared lock found past their expiry; removed when the lock is released.
     pub stale: RefCell<Vec<(u32, Box<[u8]>)>>,
+    /// Keys that were changed and that clients wait for, in the order of the changes.
+    pub ready: RefCell<Vec<(u32, Box<[u8]>)>>,
     /// Randomness for sampling; never for anything that must not be guessed.
     pub random: fastrand::Rng,
 }
@@ -98,7 +102,9 @@ impl Context {
                 keyspace.is_solo(),
             ),
             counters: Arc::clone(&keyspace.counters[slot]),
+            follow_up: Cell::new(false),
             stale: RefCell::default(),
+            ready: RefCell::default(),
             random: fastrand::Rng::new(),
         }
     }

@@ -267,6 +267,12 @@ impl Keyspace {
         }
     }
 
+    /// Keys that clients wait for, and those of them whose loss is heeded.
+    pub fn awaited_keys(&self) -> (usize, usize) {
+        let counts = self.shards.iter().map(|shard| shard.watchers.waiters().key_counts());
+        counts.fold((0, 0), |sum, counts| (sum.0 + counts.0, sum.1 + counts.1))
+    }
+
     /// Sums one counter over all threads.
     pub fn total(&self, counter: impl Fn(&Counters) -> u64) -> u64 {
         self.counters.iter().map(|counters| counter(counters)).sum()

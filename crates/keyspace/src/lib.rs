@@ -18,6 +18,7 @@ pub mod object;
 pub mod scan;
 pub mod table;
 pub mod txn;
+pub mod waiters;
 pub mod watch;
 
 pub use context::{Context, Counters};

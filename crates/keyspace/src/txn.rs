@@ -25,6 +25,7 @@ use crate::entry::{EMBEDDED_MAX, Entry, Type, Value, ValueRef};
 use crate::eviction;
 use crate::keyspace::{Keyspace, Shard};
 use crate::object::{Expiring, Object, Typed};
+use crate::waiters::Waiter;
 
 /// A key that a command names, with its hash; part of the lock set.
 #[derive(Clone, Copy)]
@@ -330,7 +331,10 @@ impl<'a> Txn<'a> {
                 self.touch(entry);
                 return Some(entry);
             }
-            Some(_) => self.context.stale.borrow_mut().push((self.db, key.into())),
+            Some(_) => {
+                self.context.stale.borrow_mut().push((self.db, key.into()));
+                self.context.follow_up.set(true);
+            }
             None => {}
         }
         self.context.counters.misses.add(1);
@@ -361,6 +365,15 @@ impl<'a> Txn<'a> {
     /// The collection of type `T` at a key, for reading.
     pub fn read_as<'s, T: Typed<'s>>(&'s self, key: &[u8]) -> Result<Option<&'s T>, WrongType> {
         let Some(entry) = self.read(key) else { return Ok(None) };
+        match entry.value() {
+            ValueRef::Object(object) => T::from_ref(object).map(Some).ok_or(WrongType),
+            _ => Err(WrongType),
+        }
+    }
+
+    /// As [`Txn::read_as`], but neither counted nor marked as used.
+    pub fn peek_as<'s, T: Typed<'s>>(&'s self, key: &[u8]) -> Result<Option<&'s T>, WrongType> {
+        let Some(entry) = self.peek(key) else { return Ok(None) };
         match entry.value() {
             ValueRef::Object(object) => T::from_ref(object).map(Some).ok_or(WrongType),
             _ => Err(WrongType),
@@ -459,6 +472,21 @@ impl<'a> Txn<'a> {
         self.context.counters.dirty.add(1);
     }
 
+    /// Counts changes that watchers are not told of, as stock servers do not: of what belongs to a stream's consumer groups.
+    pub fn count_changes(&mut self, changes: u64) {
+        self.context.counters.dirty.add(changes);
+    }
+
+    /// As [`Txn::count_changes`] for one change of a key, where those who wait for the key have to look again.
+    pub fn changed_for_waiters(&mut self, key: &[u8]) {
+        let watchers = &self.shard(self.hash(key), true).watchers;
+        // SAFETY: the shard is held exclusively.
+        if !watchers.is_empty() && unsafe { watchers.waiters().contains(self.db, key) } {
+            self.note_ready(self.db, key);
+        }
+        self.count_changes(1);
+    }
+
     /// As [`Txn::changed`], after a change in place that counts as `changes`; with `empty` the collection has nothing left
     /// and its key goes.
     #[inline]
@@ -551,9 +579,30 @@ impl<'a> Txn<'a> {
     fn changed_hash(&self, hash: u64, key: &[u8]) {
         let shard = self.shard(hash, true);
         if !shard.watchers.is_empty() {
-            // SAFETY: the shard is held exclusively.
-            unsafe { shard.watchers.touch(self.db, key) };
+            self.tell(shard, key);
         }
+    }
+
+    /// Tells those who take an interest in a key that it changed.
+    #[cold]
+    fn tell(&self, shard: &Shard, key: &[u8]) {
+        // SAFETY: the shard is held exclusively.
+        let awaited = unsafe {
+            shard.watchers.touch(self.db, key);
+            shard.watchers.waiters().contains(self.db, key)
+        };
+        if awaited {
+            self.note_ready(self.db, key);
+        }
+    }
+
+    fn note_ready(&self, db: u32, key: &[u8]) {
+        let mut ready = self.context.ready.borrow_mut();
+        // A command that changes a key many times does so in a row, mostly; to look at a key twice does no harm.
+        if ready.last().is_none_or(|(last_db, last)| *last_db != db || **last != *key) {
+            ready.push((db, key.into()));
+        }
+        self.context.follow_up.set(true);
     }
 
     fn insert_new(&mut self, hash: u64, entry: Entry<'_>) {
@@ -831,6 +880,7 @@ impl<'a> Txn<'a> {
         self.db = db;
         if let Held::World(world) = &self.held {
             keyspace.swap_tables(world, one, other);
+            self.databases_changed(|db| db == one || db == other);
         }
     }
 
@@ -849,6 +899,65 @@ impl<'a> Txn<'a> {
         let hash = self.hash(key);
         // SAFETY: the shard is held exclusively.
         unsafe { self.shard(hash, true).watchers.remove(self.db, key, flag) };
+    }
+
+    /// True if a key lies in the lock set, for writing.
+    pub fn holds(&self, key: &[u8]) -> bool {
+        self.covers(self.keyspace.shard_of(self.hash(key)), true)
+    }
+
+    /// Puts a waiter into the queues of all its keys.
+    pub fn wait(&mut self, waiter: &Arc<Waiter>) {
+        for key in &waiter.keys {
+            // SAFETY: the shard is held exclusively (asserted in debug builds).
+            unsafe { self.shard(self.keyspace.hash(key), true).watchers.add_waiter(key, waiter) };
+        }
+    }
+
+    /// Takes a waiter out of the queues of those of its keys that lie in the lock set. True if these are all.
+    pub fn stop_waiting(&mut self, waiter: &Waiter) -> bool {
+        let mut complete = true;
+        for key in &waiter.keys {
+            let shard = self.keyspace.shard_of(self.keyspace.hash(key));
+            if self.covers(shard, true) {
+                // SAFETY: the shard is held exclusively.
+                unsafe { self.keyspace.shard(shard).watchers.remove_waiter(key, waiter) };
+            } else {
+                complete = false;
+            }
+        }
+        complete
+    }
+
+    /// The first client that still waits for a key of the current database behind ticket `behind` (0: the first of all).
+    pub fn next_waiter(&self, key: &[u8], behind: u64) -> Option<Arc<Waiter>> {
+        let shard = self.shard(self.hash(key), true);
+        if shard.watchers.is_empty() {
+            return None;
+        }
+        // SAFETY: the shard is held exclusively.
+        unsafe { shard.watchers.waiters().next(self.db, key, behind) }
+    }
+
+    /// True if somebody waits for a key who wants to know that it is gone.
+    pub fn loss_is_heeded(&self, key: &[u8]) -> bool {
+        // SAFETY: the shard is held exclusively.
+        unsafe { self.shard(self.hash(key), true).watchers.waiters().heeds_loss(self.db, key) }
+    }
+
+    /// Has those looked at who wait for keys of some databases, after all keys of these changed at once. The world must be stopped.
+    pub fn databases_changed(&mut self, changed: impl Fn(u32) -> bool) {
+        debug_assert!(matches!(self.held, Held::World(_)));
+        for shard in self.keyspace.shards().iter().filter(|shard| !shard.watchers.is_empty()) {
+            // SAFETY: the world is stopped.
+            unsafe {
+                shard.watchers.waiters().for_each_key(|db, key| {
+                    if changed(db) {
+                        self.note_ready(db, key);
+                    }
+                });
+            }
+        }
     }
 
     /// Calls `visit` with every entry of the current database that is not expired, shard by shard. All shards must be held.

@@ -2,6 +2,9 @@
 //!
 //! A shard's watchers live beside its tables and are touched only under its exclusive lock. A watcher is a flag shared
 //! with the client; whoever changes the key raises it.
+//!
+//! The clients that wait for keys (`waiters.rs`) stand here too, so that a change of a key in which nobody takes an interest costs
+//! one look at one count.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -9,23 +12,53 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
 
+use crate::waiters::{Waiter, Waiters};
+
 type Names = HashMap<(u32, Box<[u8]>), Vec<Arc<AtomicBool>>, foldhash::fast::RandomState>;
 
-/// The watched keys of one shard.
+/// Who takes an interest in keys of one shard.
 #[derive(Default)]
 pub struct Watchers {
+    /// Watches and places in queues of waiters.
     count: AtomicUsize,
     names: UnsafeCell<Names>,
+    waiters: Waiters,
 }
 
 // SAFETY: `names` is only touched by whoever holds the shard exclusively (the methods that do are unsafe and say so).
 unsafe impl Sync for Watchers {}
 
 impl Watchers {
-    /// True when no key of the shard is watched.
+    /// True when no key of the shard is watched or waited for.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// The clients that wait for keys; they are added and removed here.
+    pub fn waiters(&self) -> &Waiters {
+        &self.waiters
+    }
+
+    /// Puts a waiter into the queue of one of its keys.
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively.
+    pub(crate) unsafe fn add_waiter(&self, key: &[u8], waiter: &Arc<Waiter>) {
+        // SAFETY: the caller's.
+        unsafe { self.waiters.add(key, waiter) };
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes a waiter out of the queue of one of its keys, if it is there.
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively.
+    pub(crate) unsafe fn remove_waiter(&self, key: &[u8], waiter: &Waiter) {
+        // SAFETY: the caller's.
+        if unsafe { self.waiters.remove(key, waiter) } {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Adds a watcher.

@@ -24,6 +24,15 @@ impl Incoming {
     }
 }
 
+/// Where execution stopped in a batch.
+#[derive(Clone, Copy)]
+pub enum Keep {
+    /// Before the request at this offset of the client's buffer.
+    Before(usize),
+    /// Behind the request at this offset.
+    Behind(usize),
+}
+
 /// One client: its socket, what was received and not yet executed, what is to be sent.
 pub struct Client {
     pub socket: OwnedFd,
@@ -38,8 +47,8 @@ pub struct Client {
     pub blobs: Vec<Blob>,
     /// Its requests wait until it is resumed.
     pub postponed: bool,
-    /// Execution of a batch stopped at this offset of the client's buffer: what follows is kept.
-    pub keep_from: Option<usize>,
+    /// Execution of a batch stopped at one of the client's requests: what follows is kept.
+    pub keep_from: Option<Keep>,
     /// To be reported, and the connection closed, when all requests before it are executed.
     pub protocol_error: Option<ProtocolError>,
     /// Polled for writing too.
@@ -83,6 +92,11 @@ impl Client {
             over_soft_limit_since: None,
             commands: 0,
         }
+    }
+
+    /// True while what it sends is kept and not looked at: its requests are postponed, or one of them waits.
+    pub fn is_held(&self) -> bool {
+        self.postponed || self.session.blocked.is_some()
     }
 
     /// Bytes received and not yet executed.

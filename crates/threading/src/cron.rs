@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::{self, Ticks};
 use braid_engine::attention::{MEMORY_LIMIT, PAUSED};
 use braid_engine::memory::make_room;
-use braid_engine::{Engine, Worker};
+use braid_engine::{Engine, Worker, dispatch};
 use braid_keyspace::expiry;
 
 use crate::steps::Station;
@@ -86,6 +86,7 @@ impl Cron {
                 make_room(engine, worker, now_ms);
             }
         }
+        dispatch::follow_up(engine, worker);
         engine.keyspace.gate.leave(self.slot);
         worker.context.limbo.reclaim_now();
         self.visit_clients(engine, station, now_ms, period);
@@ -166,7 +167,7 @@ impl Cron {
             let Some(client) = station.clients.get(place) else { continue };
             let record = &client.session.record;
             let idle = now_ms - record.last_active_ms.load(Relaxed);
-            if idle > timeout && !client.postponed && !client.broken {
+            if idle > timeout && !client.is_held() && !client.broken {
                 log::debug!("Closing idle client: id={} addr={}", record.id, record.address);
                 client.broken = true;
                 station.to_drop.push(place);

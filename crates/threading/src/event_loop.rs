@@ -5,11 +5,13 @@
 //! the poller.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::clock::{self, Ticks};
 use braid_config::ClientClass;
 use braid_engine::attention::PAUSED;
+use braid_engine::blocking::Ending;
 use braid_engine::client::{Accepted, Message, client_flags};
 use braid_engine::stats::ThreadStats;
 use braid_engine::{Engine, Session, Worker, dispatch};
@@ -130,6 +132,7 @@ impl EventLoop {
         }
         self.drop_finished();
         let now = clock::unix_ms();
+        self.end_waits(now);
         if self.accepting_again_at.is_some_and(|at| now >= at) {
             self.resume_accepting();
         }
@@ -157,6 +160,9 @@ impl EventLoop {
             && let Some((_, until)) = self.engine.pause.current(now)
         {
             wait = wait.min((until - now).max(1));
+        }
+        if let Some(&(deadline, _)) = self.station.deadlines.first() {
+            wait = wait.min((deadline - now).max(0));
         }
         Some(Duration::from_millis(wait as u64))
     }
@@ -241,8 +247,13 @@ impl EventLoop {
                         self.station.to_drop.push(place);
                     }
                 }
-                // Nothing blocks yet.
-                Message::Unblock { .. } => {}
+                Message::Unblock { id, error } => {
+                    if let Some(&place) = self.by_id.get(&id) {
+                        let ending = if error { Ending::Error } else { Ending::Timeout };
+                        self.give_up_waiting(&[place], ending);
+                    }
+                }
+                Message::Served { id, reply } => self.hand_over(id, &reply),
                 Message::Resume => self.resume_postponed(),
                 Message::Reconfigure => {
                     self.config_version = u64::MAX;
@@ -289,6 +300,64 @@ impl EventLoop {
         }
     }
 
+    /// Gives a client that waited the reply of whoever served it.
+    fn hand_over(&mut self, id: u64, served: &[u8]) {
+        let Some(&place) = self.by_id.get(&id) else { return };
+        let Some(client) = self.station.clients.get(place) else { return };
+        let Some(blocked) = client.session.blocked.take() else { return };
+        blocked.answer(&mut client.reply, served);
+        self.station.deadlines.remove(&(blocked.deadline_ms, place));
+        self.go_on(place);
+    }
+
+    /// Ends the waits whose time is over.
+    fn end_waits(&mut self, now: i64) {
+        let mut over = Vec::new();
+        while let Some(&(deadline, place)) = self.station.deadlines.first()
+            && deadline <= now
+        {
+            self.station.deadlines.pop_first();
+            let Some(client) = self.station.clients.get(place) else { continue };
+            // Otherwise somebody serves it just now: the reply is on its way.
+            if client.session.blocked.as_ref().is_some_and(|blocked| blocked.claim()) {
+                over.push(place);
+            }
+        }
+        if !over.is_empty() {
+            self.give_up_waiting(&over, Ending::Timeout);
+            self.execute_and_write();
+        }
+    }
+
+    /// Answers clients whose waits have been ended before they were served.
+    fn give_up_waiting(&mut self, places: &[u32], ending: Ending) {
+        let engine = Arc::clone(&self.engine);
+        engine.keyspace.gate.enter(self.slot);
+        for &place in places {
+            let Some(client) = self.station.clients.get(place) else { continue };
+            let Some(blocked) = client.session.blocked.take() else { continue };
+            blocked.leave(&engine, &mut self.worker);
+            blocked.give_up(&engine, &self.worker, &client.session, &mut client.reply, ending);
+            self.station.deadlines.remove(&(blocked.deadline_ms, place));
+            self.go_on(place);
+        }
+        engine.keyspace.gate.leave(self.slot);
+    }
+
+    /// Goes on with a client whose wait is over: sends the reply, and executes what it has sent meanwhile.
+    fn go_on(&mut self, place: u32) {
+        let Some(client) = self.station.clients.get(place) else { return };
+        client.session.record.last_active_ms.store(clock::unix_ms(), Relaxed);
+        if !client.in_write_list && !client.reply.is_empty() {
+            client.in_write_list = true;
+            self.station.to_write.push(place);
+        }
+        if !client.in_resume_list {
+            client.in_resume_list = true;
+            self.station.to_resume.push(place);
+        }
+    }
+
     fn drop_finished(&mut self) {
         while let Some(place) = self.station.to_drop.pop() {
             if self.station.clients.get(place).is_some_and(|client| client.is_finished()) {
@@ -306,6 +375,14 @@ impl EventLoop {
             engine.keyspace.gate.enter(self.slot);
             dispatch::unwatch_all(&engine, &mut self.worker.context, &mut client.session);
             engine.keyspace.gate.leave(self.slot);
+        }
+        if let Some(blocked) = client.session.blocked.take() {
+            // Whoever serves it just now takes it out of the queues too; twice does no harm.
+            blocked.claim();
+            engine.keyspace.gate.enter(self.slot);
+            blocked.leave(&engine, &mut self.worker);
+            engine.keyspace.gate.leave(self.slot);
+            self.station.deadlines.remove(&(blocked.deadline_ms, place));
         }
         let id = client.session.id();
         self.by_id.remove(&id);

@@ -5,6 +5,7 @@
 //! They work on a [`Station`]: the clients a thread holds at the moment, its shared receive buffer and the batch in the making. A
 //! model decides which thread does which step for which client, and moves clients between stations.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -19,7 +20,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use smallvec::SmallVec;
 
 use crate::batch::{Batch, Request, Source, Turn};
-use crate::client::{Client, Incoming};
+use crate::client::{Client, Incoming, Keep};
 
 /// Received at once from a client.
 const READ_CHUNK: usize = 32 * 1024;
@@ -173,6 +174,8 @@ pub struct Station {
     pub to_drop: Vec<u32>,
     /// Clients whose requests wait for the end of a pause.
     pub postponed: Vec<u32>,
+    /// When waits of clients end: ms since the Unix epoch, and the client's place.
+    pub deadlines: BTreeSet<(i64, u32)>,
     /// Clients that hold memory or have unsent replies.
     pub lingering: Vec<u32>,
     pool: ReplyPool,
@@ -191,6 +194,7 @@ impl Station {
             to_resume: Vec::new(),
             to_drop: Vec::new(),
             postponed: Vec::new(),
+            deadlines: BTreeSet::new(),
             lingering: Vec::new(),
             pool: ReplyPool::default(),
             settings,
@@ -232,7 +236,7 @@ impl Station {
         if client.incoming.is_some() {
             return self.read_big(engine, place);
         }
-        let own = !client.query.is_empty() || client.postponed;
+        let own = !client.query.is_empty() || client.is_held();
         let received = if own {
             client.query.reserve(READ_CHUNK);
             let room = rustix::buffer::spare_capacity(&mut client.query);
@@ -245,7 +249,7 @@ impl Station {
         let Some(client) = self.clients.get(place) else { return received };
         if client.query_bytes() > self.settings.query_bytes_max {
             self.drop_for_query(engine, place);
-        } else if client.postponed {
+        } else if client.is_held() {
             // Kept until the client is resumed.
             client.publish_sizes();
             linger(client, &mut self.lingering, place);
@@ -332,7 +336,7 @@ impl Station {
         let Some(client) = self.clients.get(place) else { return };
         client.in_resume_list = false;
         let leaves = client.broken || client.session.close_after_reply;
-        if client.postponed || client.in_batch || client.incoming.is_some() || leaves {
+        if client.is_held() || client.in_batch || client.incoming.is_some() || leaves {
             return;
         }
         let end = client.query.len();
@@ -515,13 +519,22 @@ impl Station {
         reply.set_limit(self.settings.reply_max());
         let outcome = dispatch::execute(engine, worker, session, reply, request.prepared, &args, blobs);
         drop(args);
-        client.commands += 1;
-        if outcome == Outcome::Postponed {
-            client.commands -= 1;
-            client.keep_from = Some(request.start);
-            client.postponed = true;
-            client.session.record.set_flag(client_flags::BLOCKED | client_flags::POSTPONED, true);
-            self.postponed.push(request.client);
+        client.commands += u64::from(outcome != Outcome::Postponed);
+        match outcome {
+            Outcome::Done => {}
+            Outcome::Postponed => {
+                client.keep_from = Some(Keep::Before(request.start));
+                client.postponed = true;
+                client.session.record.set_flag(client_flags::BLOCKED | client_flags::POSTPONED, true);
+                self.postponed.push(request.client);
+            }
+            Outcome::Blocked => {
+                client.keep_from = Some(Keep::Behind(request.start));
+                let deadline = client.session.blocked.as_ref().map_or(0, |blocked| blocked.deadline_ms);
+                if deadline > 0 {
+                    self.deadlines.insert((deadline, request.client));
+                }
+            }
         }
         let waiting = client.reply.len();
         let early = waiting >= SEND_EARLY && !client.wants_write && !client.session.close_after_reply;
@@ -544,7 +557,10 @@ impl Station {
         client.session.record.last_active_ms.store(now_ms, Relaxed);
         client.session.record.commands.store(client.commands, Relaxed);
         if let Some(from) = client.keep_from.take() {
-            keep(client, &self.shared, batch, turn, from);
+            match from {
+                Keep::Before(start) => keep(client, &self.shared, batch, turn, start),
+                Keep::Behind(start) => keep_rest(client, &self.shared, batch, turn, start),
+            }
             client.publish_sizes();
             linger(client, &mut self.lingering, turn.client);
             return;
@@ -759,6 +775,19 @@ fn keep(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, from: us
         }
         _ => shared[from..turn.received_end].to_vec(),
     };
+    client.blobs.clear();
+    client.incoming = None;
+    client.query = kept;
+}
+
+/// Keeps what follows the request at offset `start`, which has been executed. The parser begins anew with it.
+fn keep_rest(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, start: usize) {
+    let mut own = batch.requests.iter().filter(|request| request.client == turn.client);
+    let next = own.find(|request| request.start > start).map_or(turn.rest_start, |request| request.start);
+    let buffer = if turn.source == Source::Own { &client.query } else { shared };
+    let kept = buffer[next..turn.received_end].to_vec();
+    client.parser.reset();
+    client.protocol_error = None;
     client.blobs.clear();
     client.incoming = None;
     client.query = kept;

@@ -269,13 +269,24 @@ fn unblocking() {
         ("CLIENT UNBLOCK -2", ":0\r\n"),
         ("CLIENT UNBLOCK 2", ":0\r\n"),
     ]);
-    let mailbox = Arc::new(Mailbox::new().unwrap());
-    let record = Arc::clone(&tester.session(1).record);
-    record.set_mailbox(&mailbox);
-    record.set_flag(client_flags::BLOCKED, true);
-    tester.check(&[("CLIENT UNBLOCK 2 error", ":1\r\n"), ("CLIENT UNBLOCK 2", ":1\r\n")]);
-    assert!(matches!(mailbox.take(), Some(Message::Unblock { id: 2, error: true })));
-    assert!(matches!(mailbox.take(), Some(Message::Unblock { id: 2, error: false })));
+    tester.wait_as(1, "BLPOP k 0");
+    assert!(tester.run("CLIENT LIST ID 2").contains(" flags=b "));
+    tester.check(&[("CLIENT UNBLOCK 2 error", ":1\r\n"), ("CLIENT UNBLOCK 2", ":0\r\n")]);
+    assert_eq!(tester.told(1), "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n");
+    tester.wait_as(1, "BLPOP k 0");
+    tester.check(&[("CLIENT UNBLOCK 2", ":1\r\n"), ("RPUSH k x", ":1\r\n"), ("LLEN k", ":1\r\n")]);
+    assert_eq!(tester.told(1), "*-1\r\n");
+    assert!(tester.run("CLIENT LIST ID 2").contains(" flags=N "));
+    // Who is merely paused does not wait for anything that could be given up.
+    tester.session(1).record.set_flag(client_flags::BLOCKED | client_flags::POSTPONED, true);
+    tester.check(&[("CLIENT UNBLOCK 2", ":0\r\n")]);
+}
+
+#[test]
+fn a_killed_client_takes_nothing() {
+    let mut tester = with_three_clients();
+    tester.wait_as(1, "BLPOP k 0");
+    tester.check(&[("CLIENT KILL ID 2", ":1\r\n"), ("RPUSH k x", ":1\r\n"), ("LLEN k", ":1\r\n")]);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Adding and taking at the ends of lists.
 //!
-//! [`first_filled`] and [`take`] are what a client that waits for elements needs as well: they find the
-//! first key with a list and take from it under whatever locks the transaction holds.
+//! [`take`] and [`move_element`] are what a client that waits for elements needs as well (`blocking.rs`).
 
 use braid_containers::list::{End, List, ListLimits};
 use braid_engine::{Call, CommandError, CommandResult};

@@ -1,11 +1,12 @@
 //! Commands on lists: the rows of all of them, and the bodies that only read.
 //!
 //! Flow: the dispatcher holds the locks of the keys that the rows name. What adds and takes at the ends is
-//! in `ends.rs`, what changes a list elsewhere in `edit.rs`. A list that becomes empty takes its key with
+//! in `ends.rs`, what waits for elements in `blocking.rs`, what changes a list elsewhere in `edit.rs`. A list that becomes empty takes its key with
 //! it.
 //!
 //! HOT PATH: pushing and popping one element allocates nothing but the list's own memory.
 
+mod blocking;
 mod edit;
 pub mod ends;
 #[cfg(test)]
@@ -35,6 +36,11 @@ const RANGE: &str = "key:key#0 start:integer stop:integer";
 
 /// The family.
 pub const COMMANDS: &[Spec] = &[
+    blocking::BLMOVE,
+    blocking::BLMPOP,
+    blocking::BLPOP,
+    blocking::BRPOP,
+    blocking::BRPOPLPUSH,
     Spec::new("lindex", Group::List, lindex)
         .exactly(3)
         .flags(Flags::READONLY)

@@ -198,15 +198,12 @@ fn clients(fields: &mut Fields<'_>) {
     fields.field("client_recent_max_input_buffer", input_max);
     fields.field("client_recent_max_output_buffer", output_max);
     fields.field("blocked_clients", all.iter().filter(|client| client.has(client_flags::BLOCKED)).count());
-    fields.same(
-        0,
-        &[
-            "tracking_clients",
-            "clients_in_timeout_table",
-            "total_blocking_keys",
-            "total_blocking_keys_on_nokey",
-        ],
-    );
+    fields.field("tracking_clients", 0);
+    let with_deadline = all.iter().filter(|client| client.waits_until_deadline()).count();
+    fields.field("clients_in_timeout_table", with_deadline);
+    let (awaited, loss_heeded) = engine.keyspace.awaited_keys();
+    fields.field("total_blocking_keys", awaited);
+    fields.field("total_blocking_keys_on_nokey", loss_heeded);
 }
 
 fn memory(fields: &mut Fields<'_>) {

@@ -7,6 +7,7 @@
 //! What must never happen: a key that holds an empty sorted set.
 
 mod add;
+mod blocking;
 mod combine;
 mod range;
 mod read;

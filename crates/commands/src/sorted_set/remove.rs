@@ -46,13 +46,19 @@ fn remove_range(call: &mut Call, selector: &Selector<'_>) -> CommandResult {
 
 /// The end of a sorted set to take from.
 #[derive(Clone, Copy, PartialEq)]
-enum End {
+pub(super) enum End {
     Lowest,
     Highest,
 }
 
 /// Removes up to `count` members and replies with them, header included; how many there were.
-fn pop(reply: &mut ReplyBuffer, set: &mut SortedSet, end: End, count: usize, layout: Layout) -> usize {
+pub(super) fn pop(
+    reply: &mut ReplyBuffer,
+    set: &mut SortedSet,
+    end: End,
+    count: usize,
+    layout: Layout,
+) -> usize {
     let count = count.min(set.len());
     layout.header(reply, count);
     match end {
@@ -93,34 +99,48 @@ fn pop_from_one(call: &mut Call, end: End) -> CommandResult {
     Ok(())
 }
 
-pub fn zmpop(call: &mut Call) -> CommandResult {
-    let args = call.args;
-    let positive = |text: &[u8], what: &str| {
-        let number = number::parse_i64(text).and_then(|number| usize::try_from(number).ok());
-        number
-            .filter(|&number| number > 0)
-            .ok_or_else(|| CommandError::text(format!("ERR {what} should be greater than 0")))
-    };
-    let key_count = positive(args[1], "numkeys")?;
-    let given = args.get(2..).unwrap_or_default();
-    if key_count >= given.len() {
-        return Err(CommandError::Syntax);
-    }
-    let (keys, options) = given.split_at(key_count);
-    let end = match options[0].to_ascii_uppercase().as_slice() {
-        b"MIN" => End::Lowest,
-        b"MAX" => End::Highest,
-        _ => return Err(CommandError::Syntax),
-    };
-    let count = match &options[1..] {
-        [] => 1,
-        [name, count] if name.eq_ignore_ascii_case(b"COUNT") => positive(count, "count")?,
-        [name, count, ..] if name.eq_ignore_ascii_case(b"COUNT") => {
-            positive(count, "count")?;
+/// What ZMPOP (and BZMPOP) is to do: the keys, the end, and how many members.
+pub(super) struct MultiplePop<'a> {
+    pub keys: &'a [&'a [u8]],
+    pub end: End,
+    pub count: usize,
+}
+
+impl<'a> MultiplePop<'a> {
+    /// Reads the arguments; the number of keys is argument `from`.
+    pub fn parse(args: &'a [&'a [u8]], from: usize) -> Result<MultiplePop<'a>, CommandError> {
+        let positive = |text: &[u8], what: &str| {
+            let number = number::parse_i64(text).and_then(|number| usize::try_from(number).ok());
+            number
+                .filter(|&number| number > 0)
+                .ok_or_else(|| CommandError::text(format!("ERR {what} should be greater than 0")))
+        };
+        let key_count = positive(args[from], "numkeys")?;
+        let given = args.get(from + 1..).unwrap_or_default();
+        if key_count >= given.len() {
             return Err(CommandError::Syntax);
         }
-        _ => return Err(CommandError::Syntax),
-    };
+        let (keys, options) = given.split_at(key_count);
+        let end = match options[0].to_ascii_uppercase().as_slice() {
+            b"MIN" => End::Lowest,
+            b"MAX" => End::Highest,
+            _ => return Err(CommandError::Syntax),
+        };
+        let count = match &options[1..] {
+            [] => 1,
+            [name, count] if name.eq_ignore_ascii_case(b"COUNT") => positive(count, "count")?,
+            [name, count, ..] if name.eq_ignore_ascii_case(b"COUNT") => {
+                positive(count, "count")?;
+                return Err(CommandError::Syntax);
+            }
+            _ => return Err(CommandError::Syntax),
+        };
+        Ok(MultiplePop { keys, end, count })
+    }
+}
+
+pub fn zmpop(call: &mut Call) -> CommandResult {
+    let MultiplePop { keys, end, count } = MultiplePop::parse(call.args, 1)?;
     for key in keys {
         let reply = &mut *call.reply;
         let removed = change(call.keyspace, key, |set| {

@@ -2,10 +2,38 @@
 
 use braid_engine::{Flags, Group, KeyFlags, KeySpec, Spec};
 
-use super::{add, combine, range, read, remove};
+use super::{add, blocking, combine, range, read, remove};
+
+const ALL_BUT_TIMEOUT: &[KeySpec] =
+    &[KeySpec::range(1, -2, 1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))];
+const SECONDS: &[(&str, &str)] = &[("6.0.0", "`timeout` may have a fraction.")];
 
 /// The family.
 pub const COMMANDS: &[Spec] = &[
+    Spec::new("bzmpop", Group::SortedSet, blocking::bzmpop)
+        .at_least(5)
+        .flags(Flags::WRITE.and(Flags::BLOCKING).and(Flags::MOVABLE_KEYS))
+        .keys(&[KeySpec::counted(2, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
+        .docs(
+            "7.0.0",
+            "Removes and returns members from an end of the first sorted set that is not empty; waits for \
+             one if all are.",
+            "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements \
+             in the sorted set, and M being the number of elements popped.",
+        )
+        .syntax("timeout:double numkeys:integer key:key#0... where:(MIN|MAX) [COUNT count:integer]"),
+    waiting_popper(
+        "bzpopmax",
+        blocking::bzpopmax,
+        "Removes and returns the member with the highest score of the first sorted set that is not empty; \
+         waits for one if all are.",
+    ),
+    waiting_popper(
+        "bzpopmin",
+        blocking::bzpopmin,
+        "Removes and returns the member with the lowest score of the first sorted set that is not empty; \
+         waits for one if all are.",
+    ),
     Spec::new("zadd", Group::SortedSet, add::zadd)
         .at_least(4)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST))
@@ -400,3 +428,17 @@ pub const COMMANDS: &[Spec] = &[
              aggregate:(SUM|MIN|MAX)]",
         ),
 ];
+
+const fn waiting_popper(
+    name: &'static str,
+    handler: braid_engine::spec::Handler,
+    summary: &'static str,
+) -> Spec {
+    Spec::new(name, Group::SortedSet, handler)
+        .at_least(3)
+        .flags(Flags::WRITE.and(Flags::FAST).and(Flags::BLOCKING))
+        .keys(ALL_BUT_TIMEOUT)
+        .docs("5.0.0", summary, "O(log(N)) with N being the number of elements in the sorted set.")
+        .syntax("key:key#0... timeout:double")
+        .history(SECONDS)
+}

@@ -56,7 +56,11 @@ pub fn create(call: &mut Call) -> CommandResult {
     if !groups.create(name, Group::new(id, entries_read)) {
         return Err(CommandError::text("BUSYGROUP Consumer Group name already exists"));
     }
-    call.keyspace.changed(key);
+    if last.is_none() {
+        call.keyspace.changed(key);
+    } else {
+        call.keyspace.count_changes(1);
+    }
     call.reply.ok();
     Ok(())
 }
@@ -86,7 +90,7 @@ pub fn set_id(call: &mut Call) -> CommandResult {
     };
     let group = group_mut(call)?;
     (group.last_id, group.entries_read) = (id, entries_read);
-    call.keyspace.changed(args[2]);
+    call.keyspace.changed_for_waiters(args[2]);
     call.reply.ok();
     Ok(())
 }
@@ -98,7 +102,7 @@ pub fn destroy(call: &mut Call) -> CommandResult {
     };
     let removed = stream.split_mut().1.remove(args[3]).is_some();
     if removed {
-        call.keyspace.changed(args[2]);
+        call.keyspace.changed_for_waiters(args[2]);
     }
     call.reply.integer(i64::from(removed));
     Ok(())
@@ -108,7 +112,7 @@ pub fn create_consumer(call: &mut Call) -> CommandResult {
     let (args, now) = (call.args, call.now());
     let created = group_mut(call)?.create_consumer(args[4], now).is_some();
     if created {
-        call.keyspace.changed(args[2]);
+        call.keyspace.count_changes(1);
     }
     call.reply.integer(i64::from(created));
     Ok(())
@@ -118,7 +122,7 @@ pub fn delete_consumer(call: &mut Call) -> CommandResult {
     let args = call.args;
     let pending = group_mut(call)?.delete_consumer(args[4]);
     if pending.is_some() {
-        call.keyspace.changed(args[2]);
+        call.keyspace.count_changes(1);
     }
     call.reply.integer(pending.unwrap_or(0) as i64);
     Ok(())
@@ -154,7 +158,7 @@ pub fn xack(call: &mut Call) -> CommandResult {
         acknowledged = ids?.into_iter().filter(|id| group.acknowledge(*id).is_some()).count();
     }
     if acknowledged > 0 {
-        call.keyspace.changed(args[1]);
+        call.keyspace.count_changes(1);
     }
     call.reply.integer(acknowledged as i64);
     Ok(())

@@ -211,7 +211,7 @@ pub fn xclaim(call: &mut Call) -> CommandResult {
         }
     }
     call.reply.end_array(header, count);
-    call.keyspace.changed(args[1]);
+    call.keyspace.count_changes(1);
     Ok(())
 }
 
@@ -258,6 +258,6 @@ pub fn xautoclaim(call: &mut Call) -> CommandResult {
     done.claimed.iter().for_each(|id| reply_claimed(call.reply, log, *id, just_id));
     call.reply.array(done.gone.len());
     done.gone.iter().for_each(|(id, _)| reply_id(call.reply, *id));
-    call.keyspace.changed(args[1]);
+    call.keyspace.count_changes(1);
     Ok(())
 }

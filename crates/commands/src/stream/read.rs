@@ -4,40 +4,45 @@
 
 use braid_base::number;
 use braid_containers::stream::{Group, Log, Stream, StreamId};
+use braid_engine::blocking::{self, Wait};
 use braid_engine::{Call, CommandError, CommandResult, KeyFlags};
+use braid_keyspace::Type;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use smallvec::SmallVec;
 
 use super::{no_group, reply_entry, reply_fields, reply_id, strict_id};
 
-/// The key positions of XREAD. Where STREAMS stands only the other options tell: a group may have that name.
-pub fn xread_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
-    stream_keys(args, KeyFlags::RO.and(KeyFlags::ACCESS))
-}
-
-/// The key positions of XREADGROUP, which changes the groups of the streams it reads.
-pub fn xreadgroup_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
-    stream_keys(args, KeyFlags::RW.and(KeyFlags::ACCESS))
-}
-
-fn stream_keys(args: &[&[u8]], flags: KeyFlags) -> Option<Vec<(usize, KeyFlags)>> {
-    let mut at = 1;
-    loop {
-        let option = args.get(at)?.to_ascii_uppercase();
-        at += match option.as_slice() {
-            b"BLOCK" | b"COUNT" => 2,
-            b"GROUP" => 3,
-            b"NOACK" => 1,
-            b"STREAMS" => break,
-            _ => return None,
-        };
-    }
-    let first = at + 1;
+/// The key positions of XREAD and XREADGROUP. Where STREAMS stands only the other options tell: a group may have that name.
+pub fn find_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
+    let first = find_streams(args, |_| ())? + 1;
     let given = args.len().checked_sub(first)?;
     if !given.is_multiple_of(2) {
         return None;
     }
+    let flags = KeyFlags::RO.and(KeyFlags::ACCESS);
     Some((first..first + given / 2).map(|index| (index, flags)).collect())
+}
+
+/// Whether a request has the option BLOCK.
+pub fn may_wait(args: &[&[u8]]) -> bool {
+    let mut found = false;
+    find_streams(args, |option| found |= option == b"BLOCK").is_some() && found
+}
+
+/// The position of STREAMS; `visit` is told the options before it, in upper case.
+fn find_streams(args: &[&[u8]], mut visit: impl FnMut(&[u8])) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        let option = args.get(at)?.to_ascii_uppercase();
+        visit(&option);
+        at += match option.as_slice() {
+            b"BLOCK" | b"COUNT" => 2,
+            b"GROUP" => 3,
+            b"NOACK" => 1,
+            b"STREAMS" => return Some(at),
+            _ => return None,
+        };
+    }
 }
 
 /// The options before the streams.
@@ -46,6 +51,8 @@ struct Options<'a> {
     most: usize,
     group: Option<(&'a [u8], &'a [u8])>,
     no_ack: bool,
+    /// When to give up waiting, if the command may wait (0: never).
+    deadline_ms: Option<i64>,
     /// Keys, then as many IDs.
     streams: &'a [&'a [u8]],
 }
@@ -53,7 +60,8 @@ struct Options<'a> {
 impl<'a> Options<'a> {
     fn parse(call: &Call<'a, '_>, is_group: bool) -> Result<Options<'a>, CommandError> {
         let args = call.args;
-        let mut options = Options { most: usize::MAX, group: None, no_ack: false, streams: &[] };
+        let mut options =
+            Options { most: usize::MAX, group: None, no_ack: false, deadline_ms: None, streams: &[] };
         let mut found = false;
         let mut rest = &args[1..];
         while let [option, after @ ..] = rest {
@@ -65,7 +73,7 @@ impl<'a> Options<'a> {
             };
             rest = match after {
                 [timeout, after @ ..] if is("BLOCK") => {
-                    check_timeout(timeout)?;
+                    options.deadline_ms = Some(deadline_of(timeout, call.now())?);
                     after
                 }
                 [count, after @ ..] if is("COUNT") => {
@@ -114,12 +122,10 @@ impl<'a> Options<'a> {
     }
 }
 
-fn check_timeout(text: &[u8]) -> CommandResult {
-    match number::parse_i64(text) {
-        None => Err(CommandError::text("ERR timeout is not an integer or out of range")),
-        Some(timeout) if timeout < 0 => Err(CommandError::text("ERR timeout is negative")),
-        Some(_) => Ok(()),
-    }
+fn deadline_of(text: &[u8], now_ms: i64) -> Result<i64, CommandError> {
+    let timeout =
+        number::parse_i64(text).ok_or(CommandError::text("ERR timeout is not an integer or out of range"))?;
+    blocking::deadline(Some(timeout), now_ms)
 }
 
 /// The arrays of streams that served something; begun with the first of them.
@@ -142,7 +148,7 @@ impl Served {
 
     fn end(self, reply: &mut ReplyBuffer) {
         match self.header {
-            None => reply.null_array(),
+            None => {}
             Some(header) if reply.protocol == Protocol::Resp2 => reply.end_array(header, self.count),
             Some(header) => reply.end_map(header, self.count),
         }
@@ -154,7 +160,7 @@ pub fn xread(call: &mut Call) -> CommandResult {
     let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
     let mut behind: SmallVec<[StreamId; 8]> = SmallVec::new();
     for (key, id) in keys.iter().zip(ids) {
-        let stream = call.keyspace.read_as::<Stream>(key)?;
+        let stream = if call.reaches(key) { call.keyspace.read_as::<Stream>(key)? } else { None };
         behind.push(match *id {
             b"$" => stream.map_or(StreamId::MIN, |stream| stream.log().last_id()),
             b">" => {
@@ -167,17 +173,29 @@ pub fn xread(call: &mut Call) -> CommandResult {
             id => strict_id(id, 0)?,
         });
     }
-    let mut served = Served { header: None, count: 0 };
-    for (key, behind) in keys.iter().zip(behind) {
-        let Some(stream) = call.keyspace.read_as::<Stream>(key)? else { continue };
-        let Some(start) = behind.next() else { continue };
-        let mut entries = stream.log().range(start, StreamId::MAX).take(options.most).peekable();
-        if entries.peek().is_none() {
-            continue;
+    let has_new = |call: &Call, key: &[u8], behind: StreamId| -> Result<bool, CommandError> {
+        let stream = if call.reaches(key) { call.keyspace.peek_as::<Stream>(key)? } else { None };
+        Ok(stream.and_then(|stream| stream.log().last_entry()).is_some_and(|last| last.id > behind))
+    };
+    let mut serving: SmallVec<[(&[u8], StreamId); 8]> = SmallVec::new();
+    for (&key, &behind) in keys.iter().zip(&behind) {
+        if has_new(call, key, behind)? {
+            serving.push((key, behind));
         }
+    }
+    if serving.is_empty() {
+        return nothing(call, &options, &behind);
+    }
+    if !call.claim() {
+        return Ok(());
+    }
+    let mut served = Served { header: None, count: 0 };
+    for (key, behind) in serving {
+        let Some(stream) = call.keyspace.peek_as::<Stream>(key)? else { continue };
+        let Some(start) = behind.next() else { continue };
         served.begin_stream(call.reply, key);
         let (header, mut count) = (call.reply.begin_array(), 0);
-        for entry in entries {
+        for entry in stream.log().range(start, StreamId::MAX).take(options.most) {
             reply_entry(call.reply, entry);
             count += 1;
         }
@@ -185,6 +203,26 @@ pub fn xread(call: &mut Call) -> CommandResult {
     }
     served.end(call.reply);
     Ok(())
+}
+
+/// Nothing to answer with: waits if the client wants that. `behind`: the IDs that XREAD was given, `$` replaced.
+fn nothing(call: &mut Call, options: &Options<'_>, behind: &[StreamId]) -> CommandResult {
+    let Some(deadline_ms) = options.deadline_ms else {
+        call.reply.null_array();
+        return Ok(());
+    };
+    let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
+    // What `$` means is decided now: were it read again, nothing would ever be new.
+    let args = ids.contains(&&b"$"[..]).then(|| {
+        let given = call.args.len() - ids.len();
+        let fixed = call.args[given..].iter().zip(behind).map(|(id, behind)| match *id {
+            b"$" => behind.to_string().into_bytes().into(),
+            id => id.into(),
+        });
+        call.args[..given].iter().map(|&arg| arg.into()).chain(fixed).collect()
+    });
+    let heeds_loss = options.group.is_some();
+    call.wait(Wait { heeds_loss, args, ..Wait::new(Type::Stream, keys, deadline_ms) })
 }
 
 /// Which entries a consumer asks for.
@@ -196,14 +234,25 @@ enum Wanted {
     Pending(StreamId),
 }
 
+impl Wanted {
+    /// Whether there is an answer now; who asks for pending entries always gets one, if only an empty one.
+    fn is_there(self, log: &Log, group: &Group) -> bool {
+        match self {
+            Wanted::Pending(_) => true,
+            Wanted::New => log.last_entry().is_some_and(|entry| entry.id > group.last_id),
+        }
+    }
+}
+
 pub fn xreadgroup(call: &mut Call) -> CommandResult {
     let options = Options::parse(call, true)?;
     let Some((group_name, consumer_name)) = options.group else { return Err(CommandError::Syntax) };
     let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
     let mut wanted: SmallVec<[Wanted; 8]> = SmallVec::new();
     for (key, id) in keys.iter().zip(ids) {
-        let stream = call.keyspace.read_as::<Stream>(key)?;
-        if stream.and_then(|stream| stream.groups().get(group_name)).is_none() {
+        let reached = call.reaches(key);
+        let stream = if reached { call.keyspace.read_as::<Stream>(key)? } else { None };
+        if reached && stream.and_then(|stream| stream.groups().get(group_name)).is_none() {
             return Err(no_group(key, group_name, " in XREADGROUP with GROUP option"));
         }
         wanted.push(match *id {
@@ -223,8 +272,20 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
         });
     }
     let now = call.now();
+    let mut serves = false;
+    for (key, wanted) in keys.iter().zip(&wanted) {
+        let stream = if call.reaches(key) { call.keyspace.peek_as::<Stream>(key)? } else { None };
+        let group = stream.and_then(|stream| stream.groups().get(group_name));
+        serves |= group.zip(stream).is_some_and(|(group, stream)| wanted.is_there(stream.log(), group));
+    }
+    if serves && !call.claim() {
+        return Ok(());
+    }
     let mut served = Served { header: None, count: 0 };
     for (key, wanted) in keys.iter().zip(wanted) {
+        if !call.reaches(key) {
+            continue;
+        }
         let Some(stream) = call.keyspace.write_as::<Stream>(key)? else { continue };
         let (log, groups) = stream.split_mut();
         let Some(group) = groups.get_mut(group_name) else { continue };
@@ -234,10 +295,7 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
         if let Some(consumer) = group.consumer_mut(consumer) {
             consumer.seen_time = now;
         }
-        let serves = match wanted {
-            Wanted::Pending(_) => true,
-            Wanted::New => log.last_entry().is_some_and(|entry| entry.id > group.last_id),
-        };
+        let serves = wanted.is_there(log, group);
         if serves {
             served.begin_stream(call.reply, key);
             match wanted {
@@ -251,8 +309,11 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
             }
         }
         if serves || is_new {
-            call.keyspace.changed(key);
+            call.keyspace.count_changes(1);
         }
+    }
+    if served.count == 0 {
+        return nothing(call, &options, &[]);
     }
     served.end(call.reply);
     Ok(())

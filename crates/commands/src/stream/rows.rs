@@ -216,7 +216,8 @@ pub const COMMANDS: &[Spec] = &[
             find: Find::Range { last: -1, step: 1, limit: 2 },
             notes: "",
         }])
-        .find_keys(read::xread_keys)
+        .find_keys(read::find_keys)
+        .locks_exclusively(read::may_wait)
         .docs("5.0.0", "Returns the entries of streams behind given IDs; waits for some if wanted.", "")
         .syntax(
             "[COUNT count:integer] [BLOCK milliseconds:integer] STREAMS streams:{key:key#0... \
@@ -231,7 +232,9 @@ pub const COMMANDS: &[Spec] = &[
             find: Find::Range { last: -1, step: 1, limit: 2 },
             notes: "",
         }])
-        .find_keys(read::xreadgroup_keys)
+        .find_keys(read::find_keys)
+        // It changes the groups of the streams that it reads.
+        .locks_exclusively(|_| true)
         .docs(
             "5.0.0",
             "Returns entries of streams to a consumer of a group, new ones or those it has pending; \

@@ -123,7 +123,6 @@ fn ranges() {
         ),
         ("XRANGE s - (0-0", "-ERR invalid end ID for the interval\r\n"),
         ("XREAD COUNT 1 STREAMS s none 1-1 0", &format!("*1\r\n*2\r\n$1\r\ns\r\n*1\r\n{second}")),
-        ("XREAD BLOCK 1 STREAMS s $", "*-1\r\n"),
         ("XREAD STREAMS none 0", "*-1\r\n"),
         (
             "XREAD STREAMS s >",

@@ -1,0 +1,463 @@
+//! Commands that wait: how a client begins to, how it is served, how its wait ends otherwise.
+//!
+//! A body that finds nothing calls [`Call::wait`]: under the locks that it holds the client is put into the queue of each of its
+//! keys (`keyspace/waiters.rs`). Every change of such a key is noted by the thread that makes it, and before that thread's
+//! next command it serves whoever waits, the longest waiting first: it runs the waiter's own command again, for the waiter,
+//! under the locks that it still holds ([`serve_held`]). So nobody comes between a push and the pop that it allows. Only a
+//! command that needs more keys than are held (BLMOVE's destination) is run afterwards under its own lock set
+//! ([`serve_later`]); bodies see to it that those who come later do not overtake it ([`Call::may_take`]).
+//!
+//! While a command is served, keys outside of the lock set are left alone: were one of them filled, another thread has just
+//! filled it and is about to serve the client itself. Which of the two does is decided by [`Call::claim`], the one
+//! step that ends a wait, which a body takes when it has found what to answer and before it changes anything. Timeouts,
+//! CLIENT UNBLOCK and the end of a connection claim in the same way, so a client gets exactly one answer, and one that
+//! is gone takes nothing.
+//!
+//! The answer travels to the loop that owns the client as a message.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use braid_base::clock::Ticks;
+use braid_base::long_double::LongDouble;
+use braid_keyspace::waiters::Waiter;
+use braid_keyspace::{KeyRef, Txn, Type};
+use braid_resp::reply::{Protocol, ReplyBuffer};
+use smallvec::SmallVec;
+
+use crate::call::Call;
+use crate::client::{ClientRecord, Message, client_flags};
+use crate::dispatch::{self, Worker};
+use crate::engine::Engine;
+use crate::error::{CommandError, CommandResult};
+use crate::keys;
+use crate::session::{ReplyMode, Session};
+use crate::table::Command;
+
+/// What a body wants to wait for.
+pub struct Wait<'k> {
+    /// The first of these keys that is filled serves.
+    pub keys: &'k [&'k [u8]],
+    pub kind: Type,
+    /// When to give up, ms since the Unix epoch; 0 = never.
+    pub deadline_ms: i64,
+    /// The command runs again when a key is gone or holds another type, too.
+    pub heeds_loss: bool,
+    /// Running it again needs all keys of the command, not only those that were filled.
+    pub needs_all_keys: bool,
+    /// What is answered instead of waiting where waiting is not allowed.
+    pub refusal: Refusal,
+    /// Arguments to run the command again with, if not those given.
+    pub args: Option<Vec<Box<[u8]>>>,
+}
+
+/// The empty answer of a command that may not wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    Null,
+    NullArray,
+}
+
+impl<'k> Wait<'k> {
+    /// A wait for the first of some keys to hold a value of a type.
+    pub fn new(kind: Type, keys: &'k [&'k [u8]], deadline_ms: i64) -> Wait<'k> {
+        Wait {
+            keys,
+            kind,
+            deadline_ms,
+            heeds_loss: false,
+            needs_all_keys: false,
+            refusal: Refusal::NullArray,
+            args: None,
+        }
+    }
+}
+
+/// A command that waits, as its waiter keeps it.
+struct Request {
+    command: u32,
+    args: Vec<Box<[u8]>>,
+    needs_all_keys: bool,
+    client: Arc<ClientRecord>,
+    protocol: Protocol,
+    no_touch: bool,
+    /// Nanoseconds that it ran before it began to wait.
+    nanos: AtomicU64,
+}
+
+impl Request {
+    fn of(waiter: &Waiter) -> &Request {
+        waiter.request.downcast_ref().expect("waiters are made here, with a request")
+    }
+
+    fn args(&self) -> SmallVec<[&[u8]; 8]> {
+        self.args.iter().map(|arg| &**arg).collect()
+    }
+}
+
+/// A wait, as the client's session keeps it.
+pub struct Blocked {
+    pub waiter: Arc<Waiter>,
+    /// When the wait ends by itself, ms since the Unix epoch; 0 = never.
+    pub deadline_ms: i64,
+    /// The client wants no reply to this command.
+    silent: bool,
+}
+
+/// A wait, as the client's shared record keeps it.
+#[derive(Clone)]
+pub struct Waiting {
+    waiter: Arc<Waiter>,
+    has_deadline: bool,
+}
+
+impl ClientRecord {
+    /// Whether the client waits with a deadline.
+    pub fn waits_until_deadline(&self) -> bool {
+        self.waiting.lock().as_ref().is_some_and(|waiting| waiting.has_deadline)
+    }
+
+    /// Ends the client's wait, if it waits: from now on nobody serves it. The caller has to tell the client's loop.
+    pub fn end_wait(&self) -> bool {
+        let waiting = self.waiting.lock().clone();
+        waiting.is_some_and(|waiting| claim(&waiting.waiter))
+    }
+}
+
+/// Ends a wait. True for the one caller who is responsible for the reply from now on.
+fn claim(waiter: &Waiter) -> bool {
+    if !waiter.claim() {
+        return false;
+    }
+    let client = &Request::of(waiter).client;
+    client.set_flag(client_flags::BLOCKED, false);
+    *client.waiting.lock() = None;
+    true
+}
+
+/// The part of a session that serves a waiting client.
+pub struct Serving {
+    waiter: Arc<Waiter>,
+    claimed: bool,
+}
+
+impl Call<'_, '_> {
+    /// A timeout in seconds, perhaps with a fraction, as a deadline (ms since the Unix epoch; 0 = none).
+    pub fn deadline_arg(&self, index: usize) -> Result<i64, CommandError> {
+        let seconds = LongDouble::parse(self.args[index])
+            .ok_or(CommandError::text("ERR timeout is not a float or out of range"))?;
+        deadline(seconds.times(1000).ceil_i64(), self.now())
+    }
+
+    /// Whether what is at a key may be taken by a command that could wait for it. Not if others wait for it already: then it is
+    /// about to be given to them. While a waiting client is served, only from keys under lock.
+    pub fn may_take(&self, key: &[u8], kind: Type) -> bool {
+        if self.session.serving.is_some() {
+            return self.reaches(key);
+        }
+        self.session.deny_blocking || !is_awaited(self.keyspace, key, kind)
+    }
+
+    /// Whether a key may be looked at: while a waiting client is served, only those under lock.
+    pub fn reaches(&self, key: &[u8]) -> bool {
+        self.session.serving.is_none() || self.keyspace.holds(key)
+    }
+
+    /// To be called when a command that can wait is about to answer, before it changes anything. False if it serves a client whose
+    /// wait has ended meanwhile: then it must do nothing.
+    pub fn claim(&mut self) -> bool {
+        match &mut self.session.serving {
+            None => true,
+            Some(serving) => {
+                serving.claimed = serving.claimed || claim(&serving.waiter);
+                serving.claimed
+            }
+        }
+    }
+
+    /// Waits. A client that waits already goes on waiting; one that may not wait (in a transaction) is answered now.
+    pub fn wait(&mut self, wait: Wait<'_>) -> CommandResult {
+        if self.session.serving.is_some() {
+            return Ok(());
+        }
+        if self.session.deny_blocking {
+            match wait.refusal {
+                Refusal::Null => self.reply.null(),
+                Refusal::NullArray => self.reply.null_array(),
+            }
+            return Ok(());
+        }
+        let session = &mut *self.session;
+        let request = Request {
+            command: self.command.id,
+            args: wait.args.unwrap_or_else(|| self.args.iter().map(|&arg| arg.into()).collect()),
+            needs_all_keys: wait.needs_all_keys,
+            client: Arc::clone(&session.record),
+            protocol: self.reply.protocol,
+            no_touch: session.no_touch,
+            nanos: AtomicU64::new(0),
+        };
+        let db = self.keyspace.db();
+        let waiter = Waiter::new(db, wait.keys, wait.kind, wait.heeds_loss, Box::new(request));
+        let waiter = Arc::new(waiter);
+        let has_deadline = wait.deadline_ms > 0;
+        *session.record.waiting.lock() = Some(Waiting { waiter: Arc::clone(&waiter), has_deadline });
+        session.record.set_flag(client_flags::BLOCKED, true);
+        // From here on it may be claimed (by CLIENT UNBLOCK), and as soon as the locks are released it may be served.
+        self.keyspace.wait(&waiter);
+        let silent = session.reply_mode != ReplyMode::On;
+        session.blocked = Some(Box::new(Blocked { waiter, deadline_ms: wait.deadline_ms, silent }));
+        self.keyspace.context.follow_up.set(true);
+        Ok(())
+    }
+}
+
+/// A timeout in ms (nothing: too many of them) as a deadline.
+pub fn deadline(timeout_ms: Option<i64>, now_ms: i64) -> Result<i64, CommandError> {
+    match timeout_ms {
+        Some(..0) => Err(CommandError::text("ERR timeout is negative")),
+        Some(0) => Ok(0),
+        _ => timeout_ms
+            .and_then(|timeout| timeout.checked_add(now_ms))
+            .ok_or(CommandError::text("ERR timeout is out of range")),
+    }
+}
+
+fn is_awaited(keyspace: &Txn<'_>, key: &[u8], kind: Type) -> bool {
+    let mut behind = 0;
+    while let Some(waiter) = keyspace.next_waiter(key, behind) {
+        if waiter.kind == kind {
+            return true;
+        }
+        behind = waiter.ticket();
+    }
+    false
+}
+
+/// A changed key whose waiters are still to be looked at.
+struct Unserved {
+    db: u32,
+    key: Box<[u8]>,
+    /// The first of them, if the keys of its command have to be locked for that.
+    waiter: Option<Arc<Waiter>>,
+}
+
+/// What could not be done under the locks that were held.
+#[derive(Default)]
+pub(crate) struct Later {
+    keys: Vec<Unserved>,
+    /// Served clients that still stand in queues of other keys.
+    served: Vec<Arc<Waiter>>,
+}
+
+/// Serves the clients that wait for keys changed under the locks held, as far as these locks suffice.
+pub(crate) fn serve_held(engine: &Engine, txn: &mut Txn<'_>, later: &mut Later) {
+    let db = txn.db();
+    // To serve one client may make keys ready for others: round after round, as long as there are any.
+    loop {
+        let ready = std::mem::take(txn.context.ready.get_mut());
+        if ready.is_empty() {
+            break;
+        }
+        for (db, key) in ready {
+            txn.set_db(db);
+            if txn.holds(&key) {
+                serve_key(engine, txn, key, later);
+            } else {
+                later.keys.push(Unserved { db, key, waiter: None });
+            }
+        }
+    }
+    txn.set_db(db);
+}
+
+/// Serves those who wait for a key, in the order in which they came.
+fn serve_key(engine: &Engine, txn: &mut Txn<'_>, key: Box<[u8]>, later: &mut Later) {
+    let mut behind = 0;
+    while let Some(waiter) = txn.next_waiter(&key, behind) {
+        behind = waiter.ticket();
+        let kind = txn.peek(&key).map(|entry| entry.value_type());
+        if kind != Some(waiter.kind) && !waiter.heeds_loss {
+            if kind.is_none() && !txn.loss_is_heeded(&key) {
+                return;
+            }
+            continue;
+        }
+        if needs_more_locks(engine, txn, &waiter) {
+            // Those behind it have to wait for their turn.
+            later.keys.push(Unserved { db: txn.db(), key, waiter: Some(waiter) });
+            return;
+        }
+        if serve(engine, txn, &waiter) && !txn.stop_waiting(&waiter) {
+            later.served.push(waiter);
+        }
+    }
+}
+
+fn needs_more_locks(engine: &Engine, txn: &Txn<'_>, waiter: &Waiter) -> bool {
+    let request = Request::of(waiter);
+    request.needs_all_keys && keys_of(engine, request).iter().any(|key| !txn.holds(key.key))
+}
+
+fn keys_of<'r>(engine: &Engine, request: &'r Request) -> SmallVec<[KeyRef<'r>; 8]> {
+    let spec = engine.commands.get(request.command).spec;
+    let found = keys::find(spec, &request.args()).unwrap_or_default();
+    let key_ref = |at: keys::KeyAt| {
+        let key = &*request.args[at.index];
+        KeyRef { key, hash: engine.keyspace.hash(key), write: true }
+    };
+    found.into_iter().map(key_ref).collect()
+}
+
+/// Runs a waiter's command for it. True if it was answered.
+fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
+    let request = Request::of(waiter);
+    let command = engine.commands.get(request.command);
+    let handler = command.spec.handler.expect("a command that waits has a body");
+    let args = request.args();
+    let serving = Serving { waiter: Arc::clone(waiter), claimed: false };
+    let mut session = Session::serving(&request.client, waiter.db, request.no_touch, serving);
+    let mut reply = ReplyBuffer::new(request.protocol);
+    let start = Ticks::now();
+    txn.set_touches(!request.no_touch);
+    let mut call = Call {
+        engine,
+        command,
+        session: &mut session,
+        args: &args,
+        blobs: &[],
+        keyspace: txn,
+        reply: &mut reply,
+    };
+    let result = handler(&mut call);
+    let slot = call.keyspace.context.slot;
+    let failed = result.is_err();
+    if let Err(error) = result
+        && call.claim()
+    {
+        let line = error.line();
+        call.reply.clear();
+        call.reply.error_bytes(&line);
+        engine.threads[slot].count_error(&line);
+    }
+    let claimed = session.serving.as_ref().is_some_and(|serving| serving.claimed);
+    if !claimed {
+        debug_assert!(failed || reply.is_empty(), "{} answers without a claim", command.full_name);
+        return false;
+    }
+    let nanos = request.nanos.load(Relaxed) + Ticks::now().nanos_since(start);
+    account(engine, slot, &session, command, &args, nanos, failed);
+    let mut slices = Vec::new();
+    reply.io_slices(&mut slices, usize::MAX);
+    let reply = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+    request.client.send(Message::Served { id: request.client.id, reply });
+    true
+}
+
+/// Counts a command whose wait is over, as one call.
+fn account(
+    engine: &Engine,
+    slot: usize,
+    session: &Session,
+    command: &Command,
+    args: &[&[u8]],
+    nanos: u64,
+    failed: bool,
+) {
+    dispatch::count(engine, slot, command, nanos, failed);
+    dispatch::note_slow(engine, session, command, args, nanos);
+}
+
+/// Does what [`serve_held`] could not do, each under the locks that it needs. No lock may be held.
+pub(crate) fn serve_later(engine: &Engine, worker: &mut Worker, mut later: Later) {
+    loop {
+        for (db, key) in std::mem::take(worker.context.ready.get_mut()) {
+            later.keys.push(Unserved { db, key, waiter: None });
+        }
+        for waiter in std::mem::take(&mut later.served) {
+            leave_queues(engine, worker, &waiter);
+        }
+        let todo = std::mem::take(&mut later.keys);
+        if todo.is_empty() {
+            return;
+        }
+        for Unserved { db, key, waiter } in todo {
+            let mut keys =
+                waiter.as_ref().map_or_else(SmallVec::new, |waiter| keys_of(engine, Request::of(waiter)));
+            keys.push(KeyRef { key: &key, hash: engine.keyspace.hash(&key), write: true });
+            let now = worker.now_ms();
+            let mut txn = Txn::lock(&engine.keyspace, &mut worker.context, db, now, &keys);
+            txn.context.ready.get_mut().push((db, key.clone()));
+            serve_held(engine, &mut txn, &mut later);
+        }
+    }
+}
+
+/// Takes a waiter out of all queues. No lock may be held.
+fn leave_queues(engine: &Engine, worker: &mut Worker, waiter: &Waiter) {
+    let keys: SmallVec<[KeyRef<'_>; 8]> =
+        waiter.keys.iter().map(|key| KeyRef { key, hash: engine.keyspace.hash(key), write: true }).collect();
+    Txn::lock(&engine.keyspace, &mut worker.context, waiter.db, 0, &keys).stop_waiting(waiter);
+}
+
+/// How a wait ends without having been served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// Its time is over, or CLIENT UNBLOCK says so.
+    Timeout,
+    /// CLIENT UNBLOCK ... ERROR.
+    Error,
+}
+
+impl Blocked {
+    /// Ends the wait, if nobody has done so before.
+    pub fn claim(&self) -> bool {
+        claim(&self.waiter)
+    }
+
+    /// Adds the answer of whoever served the client to its replies.
+    pub fn answer(&self, reply: &mut ReplyBuffer, served: &[u8]) {
+        if !self.silent {
+            reply.raw(served);
+        }
+    }
+
+    /// Leaves the queues. Called by the thread that owns the client, inside the gate and without locks, when the wait was ended by
+    /// anybody but a server.
+    pub fn leave(&self, engine: &Engine, worker: &mut Worker) {
+        leave_queues(engine, worker, &self.waiter);
+    }
+
+    /// Answers a wait that was not served, and counts the command.
+    pub fn give_up(
+        &self,
+        engine: &Engine,
+        worker: &Worker,
+        session: &Session,
+        reply: &mut ReplyBuffer,
+        ending: Ending,
+    ) {
+        let request = Request::of(&self.waiter);
+        let command = engine.commands.get(request.command);
+        let slot = worker.context.slot;
+        let mark = reply.mark();
+        match ending {
+            Ending::Timeout => reply.null_array(),
+            Ending::Error => {
+                let line = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+                reply.error(line);
+                engine.threads[slot].count_error(line.as_bytes());
+            }
+        }
+        if self.silent {
+            reply.truncate(mark);
+        }
+        let nanos = request.nanos.load(Relaxed);
+        account(engine, slot, session, command, &request.args(), nanos, ending == Ending::Error);
+    }
+
+    /// Notes how long the command ran before it began to wait.
+    pub(crate) fn note_nanos(&self, nanos: u64) {
+        Request::of(&self.waiter).nanos.store(nanos, Relaxed);
+    }
+}
