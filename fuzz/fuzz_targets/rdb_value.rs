@@ -1,8 +1,8 @@
-//! Any payload of RESTORE is either refused or a value: one that can be dumped, and what was dumped is accepted and dumps
-//! to the same bytes again.
+//! Any payload of RESTORE is either refused or a value: one that can be dumped, and what was dumped is
+//! accepted and dumps to the same bytes again.
 //!
-//! The first byte of the input chooses version and thresholds, the rest is type and body without the seal, so that the fuzzer
-//! need not find checksums.
+//! The first byte of the input chooses version and thresholds, the rest is type and body without the seal, so
+//! that the fuzzer need not find checksums.
 
 #![no_main]
 

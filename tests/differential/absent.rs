@@ -1,4 +1,5 @@
-//! Commands that Braid does not have yet; not enabled. A line moves to its own family when its command exists.
+//! Commands that Braid does not have yet; not enabled. A line moves to its own family when its command
+//! exists.
 
 use crate::families::Family;
 

@@ -177,7 +177,8 @@ fn arguments_around_a_big_one_may_come_late() {
     let mut request = encode(&[b"SET", &b"k"[..], &value, b"EX", b"1000"]);
     request.extend(encode(&[b"MSET", &b"a"[..], &value, b"b", &value[..40_000], b"c", b"small"]));
     request.extend(encode(&["STRLEN", "b"]));
-    // Cut behind each argument, and within line ends, so that the server has a big argument and waits for the rest.
+    // Cut behind each argument, and within line ends, so that the server has a big argument and waits for the
+    // rest.
     let mut at = 0;
     for (place, _) in request.iter().enumerate().filter(|(_, byte)| **byte == b'\r') {
         client.send(&request[at..place + 1]);

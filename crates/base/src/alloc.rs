@@ -1,10 +1,12 @@
-//! The counting allocator: jemalloc, with the bytes in use known at any moment by adding up one counter per thread.
+//! The counting allocator: jemalloc, with the bytes in use known at any moment by adding up one counter per
+//! thread.
 //!
-//! Counts are of size classes (what jemalloc really sets aside), so they agree with its own statistics. A thread that
-//! registers owns its counter and adds to it without any locked instruction; all others share counter 0.
+//! Counts are of size classes (what jemalloc really sets aside), so they agree with its own statistics. A
+//! thread that registers owns its counter and adds to it without any locked instruction; all others share
+//! counter 0.
 //!
-//! The build asks jemalloc for size classes every 8 bytes. Blocks that need 16-byte alignment are rounded up to a
-//! multiple of 16, because classes such as 24 or 56 are only 8-byte aligned.
+//! The build asks jemalloc for size classes every 8 bytes. Blocks that need 16-byte alignment are rounded up
+//! to a multiple of 16, because classes such as 24 or 56 are only 8-byte aligned.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -22,7 +24,8 @@ thread_local! {
     static COUNTER: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Gives the calling thread counter `index` (1..[`COUNTERS`]) for itself; the caller ensures that no two living threads share one.
+/// Gives the calling thread counter `index` (1..[`COUNTERS`]) for itself; the caller ensures that no two
+/// living threads share one.
 pub fn register_thread(index: usize) {
     assert!((1..COUNTERS).contains(&index), "a counter of its own");
     COUNTER.set(index);
@@ -48,7 +51,8 @@ fn count(delta: isize) {
 const CLASSES_END: usize = 32 * 1024;
 const PAGE: usize = 4096;
 
-/// The size that jemalloc sets aside for `size` bytes: four classes per doubling, at least 8 bytes apart, then pages.
+/// The size that jemalloc sets aside for `size` bytes: four classes per doubling, at least 8 bytes apart,
+/// then pages.
 #[inline]
 pub fn size_class(size: usize) -> usize {
     if size > CLASSES_END {
@@ -76,7 +80,8 @@ fn adjust(layout: Layout) -> Layout {
 /// The process's global allocator.
 pub struct CountingAllocator;
 
-// SAFETY: every call goes to jemalloc with a layout that is a pure function of the caller's, so allocation and release agree.
+// SAFETY: every call goes to jemalloc with a layout that is a pure function of the caller's, so allocation
+// and release agree.
 unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -133,7 +138,8 @@ mod tests {
     fn size_classes_are_the_allocators() {
         let large = [10_000, 32_768, 32_769, 36_864, 36_865, 65_537, 1 << 20, (1 << 20) + 1, 123_456_789];
         for size in (1..5000).chain(large) {
-            // SAFETY: allocated and released with the same size; nallocx has no precondition on a non-zero size.
+            // SAFETY: allocated and released with the same size; nallocx has no precondition on a non-zero
+            // size.
             let real = unsafe { tikv_jemalloc_sys::nallocx(size, 0) };
             assert_eq!(size_class(size), real, "size {size}");
         }
@@ -157,7 +163,8 @@ mod tests {
 
     #[test]
     fn what_is_allocated_is_counted_and_what_is_freed_is_not() {
-        // Far more than the tests that run beside this one allocate or free; never touched, so it takes no memory.
+        // Far more than the tests that run beside this one allocate or free; never touched, so it takes no
+        // memory.
         let (size, others) = (1 << 30, 256 << 20);
         let before = used_bytes();
         let block: Vec<u8> = std::hint::black_box(Vec::with_capacity(size));

@@ -1,11 +1,12 @@
 //! A reference-counted byte buffer: big values and the big arguments they come from.
 //!
-//! A [`Blob`] is one pointer to one allocation (header, then bytes with spare capacity), so a value of megabytes moves from the
-//! socket into the keyspace and from the keyspace into replies without a copy. Sharing is by reference count; a shared
-//! blob is never changed: [`Blob::make_mut`] copies first when anyone else holds it.
+//! A [`Blob`] is one pointer to one allocation (header, then bytes with spare capacity), so a value of
+//! megabytes moves from the socket into the keyspace and from the keyspace into replies without a copy.
+//! Sharing is by reference count; a shared blob is never changed: [`Blob::make_mut`] copies first when anyone
+//! else holds it.
 //!
-//! Invariants (kept here alone, in this module): `len <= capacity`; bytes `0..len` are initialised; while the count is
-//! above one nobody writes.
+//! Invariants (kept here alone, in this module): `len <= capacity`; bytes `0..len` are initialised; while the
+//! count is above one nobody writes.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
@@ -106,7 +107,8 @@ impl Blob {
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         self.reserve_exact(bytes.len());
         let len = self.len();
-        // SAFETY: unique and with enough room after reserve_exact; `bytes` cannot overlap a unique buffer's spare room.
+        // SAFETY: unique and with enough room after reserve_exact; `bytes` cannot overlap a unique buffer's
+        // spare room.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes_ptr().add(len), bytes.len());
             self.0.as_mut().len = len + bytes.len();
@@ -127,7 +129,8 @@ impl Blob {
         unsafe { self.0.as_mut().len = len };
     }
 
-    /// Reads straight into the spare room: `read` gets at most `max` uninitialised bytes and returns how many it filled.
+    /// Reads straight into the spare room: `read` gets at most `max` uninitialised bytes and returns how many
+    /// it filled.
     pub fn fill_with<E>(
         &mut self,
         max: usize,

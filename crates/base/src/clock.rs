@@ -1,7 +1,8 @@
 //! Time: wall clock in milliseconds and microseconds, and a cheap tick counter for durations.
 //!
-//! The only module that reads time. Ticks come from the processor's time-stamp counter where it is invariant (about 10 ns a
-//! reading), else from the monotonic clock; [`Ticks::to_nanos`] converts with a factor measured at start.
+//! The only module that reads time. Ticks come from the processor's time-stamp counter where it is invariant
+//! (about 10 ns a reading), else from the monotonic clock; [`Ticks::to_nanos`] converts with a factor
+//! measured at start.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -50,8 +51,8 @@ fn scale() -> &'static Scale {
     })
 }
 
-/// Both clocks at one moment: of several tries the one in which the least time passed, so that being interrupted in between
-/// does no harm.
+/// Both clocks at one moment: of several tries the one in which the least time passed, so that being
+/// interrupted in between does no harm.
 fn read_both() -> (Instant, u64) {
     let attempt = || {
         let before = read_counter();

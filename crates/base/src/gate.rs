@@ -1,18 +1,19 @@
-//! The gate: knows which threads are inside a batch, stops the world for whoever needs all of it, and tells when memory
-//! that lock-free readers may still see can be freed.
+//! The gate: knows which threads are inside a batch, stops the world for whoever needs all of it, and tells
+//! when memory that lock-free readers may still see can be freed.
 //!
-//! Each executing thread is *inside* from the start of a batch to its end; it says so in a padded word of its own, so entering costs a
-//! store and a fence and shares nothing. Whoever needs the whole world closes the gate, waits until all
-//! others are outside, works without locks, and opens it.
+//! Each executing thread is *inside* from the start of a batch to its end; it says so in a padded word of its
+//! own, so entering costs a store and a fence and shares nothing. Whoever needs the whole world closes the
+//! gate, waits until all others are outside, works without locks, and opens it.
 //!
-//! The same word carries the epoch in which the thread entered. The epoch only moves on when every thread inside has entered in the
-//! current one, so while somebody who entered in epoch `e` is inside it is at most `e + 1`. Memory whose unlinking thread
-//! (inside, or with the world stopped) then read epoch `e` can be freed at `e + 3`, [`EPOCHS`] later: that thread's store
-//! may become visible to others after it read the epoch, though before it leaves, thus in epoch `e + 1` at the latest; a reader
-//! that entered in `e + 1` and still found the memory keeps the epoch at `e + 2` at most until it leaves.
+//! The same word carries the epoch in which the thread entered. The epoch only moves on when every thread
+//! inside has entered in the current one, so while somebody who entered in epoch `e` is inside it is at most
+//! `e + 1`. Memory whose unlinking thread (inside, or with the world stopped) then read epoch `e` can be
+//! freed at `e + 3`, [`EPOCHS`] later: that thread's store may become visible to others after it read the
+//! epoch, though before it leaves, thus in epoch `e + 1` at the latest; a reader that entered in `e + 1` and
+//! still found the memory keeps the epoch at `e + 2` at most until it leaves.
 //!
-//! A thread must never close the gate while inside (it would wait for itself): [`Gate::close`] takes the thread's own slot and
-//! steps outside first.
+//! A thread must never close the gate while inside (it would wait for itself): [`Gate::close`] takes the
+//! thread's own slot and steps outside first.
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{Condvar, Fault, Mutex, MutexGuard, lock, planted, spin_loop, yield_now};

@@ -1,4 +1,5 @@
-//! The keyed hash of keys: SipHash-1-3 with a key drawn at start, so that no client can aim collisions at a table.
+//! The keyed hash of keys: SipHash-1-3 with a key drawn at start, so that no client can aim collisions at a
+//! table.
 
 use siphasher::sip::SipHasher13;
 

@@ -1,17 +1,17 @@
 //! The shard lock: shared or exclusive, with a version that lets a reader look without taking it.
 //!
-//! One word: a version (counts exclusive sections), a claim bit, a reader count, a writer bit and a parked bit. Uncontended
-//! acquisition is one compare-and-swap, release one addition. A contended one spins briefly, yields a few times, then
-//! parks on a queue shared by all locks (hashed by address). It is never a pure spin lock: when threads exceed cores
-//! the holder must get to run.
+//! One word: a version (counts exclusive sections), a claim bit, a reader count, a writer bit and a parked
+//! bit. Uncontended acquisition is one compare-and-swap, release one addition. A contended one spins briefly,
+//! yields a few times, then parks on a queue shared by all locks (hashed by address). It is never a pure spin
+//! lock: when threads exceed cores the holder must get to run.
 //!
-//! A writer that waits claims the lock. New readers hold back while it is claimed, for as long as they would spin and yield
-//! anyway: long enough for those inside to leave, so a stream of readers on a hot shard cannot keep a writer out; not for
-//! ever, so a claim can never be part of a deadlock.
+//! A writer that waits claims the lock. New readers hold back while it is claimed, for as long as they would
+//! spin and yield anyway: long enough for those inside to leave, so a stream of readers on a hot shard cannot
+//! keep a writer out; not for ever, so a claim can never be part of a deadlock.
 //!
 //! Optimistic reading: [`ShardLock::begin`] gives the version when no writer is inside; after reading,
-//! [`ShardLock::unchanged`] tells whether all that was read belongs to that version. What is read in between may be torn and must
-//! only be used after that.
+//! [`ShardLock::unchanged`] tells whether all that was read belongs to that version. What is read in between
+//! may be torn and must only be used after that.
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::{Condvar, Fault, Mutex, lock, planted, spin_loop, yield_now};
@@ -186,7 +186,8 @@ impl ShardLock {
                 break;
             }
         }
-        // The bit was set under the queue's mutex, and whoever clears it takes that mutex first: no wake-up is lost.
+        // The bit was set under the queue's mutex, and whoever clears it takes that mutex first: no wake-up
+        // is lost.
         guard = queue.1.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
         drop(guard);
     }

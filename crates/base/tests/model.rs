@@ -1,11 +1,12 @@
-//! The lock, the optimistic version, the gate and the epochs under the model checker, which explores interleavings of their
-//! real code: `cargo test -p braid-base --features model --test model`.
+//! The lock, the optimistic version, the gate and the epochs under the model checker, which explores
+//! interleavings of their real code: `cargo test -p braid-base --features model --test model`.
 //!
-//! Each model runs twice: as the code is, where every explored schedule must pass and finish, and with a fault planted in that code,
-//! where some schedule must fail. A model that passes with its fault proves nothing.
+//! Each model runs twice: as the code is, where every explored schedule must pass and finish, and with a
+//! fault planted in that code, where some schedule must fail. A model that passes with its fault proves
+//! nothing.
 //!
-//! The checker explores schedules, not weak memory: it runs everything sequentially consistent. Where an order matters that
-//! hardware may change, a model makes that change itself (see `retire`).
+//! The checker explores schedules, not weak memory: it runs everything sequentially consistent. Where an
+//! order matters that hardware may change, a model makes that change itself (see `retire`).
 
 #![cfg(feature = "model")]
 
@@ -181,7 +182,8 @@ struct Memory {
     freed: [AtomicBool; NODES],
 }
 
-/// A writer replaces the node twice, retires the old ones and frees them `wait` epochs later; two readers follow the word.
+/// A writer replaces the node twice, retires the old ones and frees them `wait` epochs later; two readers
+/// follow the word.
 fn reclamation(wait: u64) {
     let memory = Arc::new(Memory {
         gate: Gate::new(3),
@@ -223,7 +225,8 @@ fn reclamation(wait: u64) {
     );
 }
 
-/// Unlinks the current node. The epoch is read first: hardware may do so, since nothing orders a store before a later load.
+/// Unlinks the current node. The epoch is read first: hardware may do so, since nothing orders a store before
+/// a later load.
 fn retire(memory: &Memory, next: usize) -> (u64, usize) {
     let since = memory.gate.epoch();
     (since, memory.current.swap(next, SeqCst))

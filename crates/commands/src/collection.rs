@@ -6,7 +6,8 @@ use braid_engine::{Call, CommandError};
 use braid_keyspace::object::Expiring;
 use braid_resp::reply::ReplyBuffer;
 
-/// Removes the members past their expiry; every body that writes to a collection begins with this. How many there were.
+/// Removes the members past their expiry; every body that writes to a collection begins with this. How many
+/// there were.
 #[inline]
 pub fn purge<T: for<'a> Expiring<'a>>(collection: &mut T, now: i64) -> usize {
     if has_expired(collection, now) { collection.remove_expired(now, usize::MAX) } else { 0 }
@@ -18,8 +19,8 @@ pub fn has_expired<T: for<'a> Expiring<'a>>(collection: &T, now: i64) -> bool {
     collection.next_expiry().is_some_and(|at| now > at)
 }
 
-/// Replies with an element as a string; with nothing once the reply is larger than the client may have, so that a collection of any
-/// size takes no more memory than that.
+/// Replies with an element as a string; with nothing once the reply is larger than the client may have, so
+/// that a collection of any size takes no more memory than that.
 #[inline]
 pub fn reply_element(reply: &mut ReplyBuffer, element: Element<'_>) {
     if reply.is_full() {

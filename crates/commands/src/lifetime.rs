@@ -1,4 +1,5 @@
-//! Options that say how long something lives: EX, PX, EXAT, PXAT, PERSIST and KEEPTTL, of keys and of hash fields.
+//! Options that say how long something lives: EX, PX, EXAT, PXAT, PERSIST and KEEPTTL, of keys and of hash
+//! fields.
 
 use braid_base::number;
 use braid_engine::{Call, CommandError};
@@ -24,8 +25,8 @@ impl Unit {
         units.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())).map(|(_, unit)| *unit)
     }
 
-    /// A time from an argument, in ms since the Unix epoch. What is less than `least`, and what does not fit, is
-    /// refused.
+    /// A time from an argument, in ms since the Unix epoch. What is less than `least`, and what does not fit,
+    /// is refused.
     pub fn deadline(self, call: &Call, text: &[u8], least: i64) -> Result<i64, CommandError> {
         let given = number::parse_i64(text).ok_or(CommandError::NotAnInteger)?;
         let scale = if matches!(self, Unit::Seconds | Unit::UnixSeconds) { 1000 } else { 1 };
@@ -49,8 +50,8 @@ pub enum Lifetime<'a> {
 }
 
 impl<'a> Lifetime<'a> {
-    /// Takes an option; false if it contradicts one before it. The same may be said twice; of two times in one unit
-    /// the last counts.
+    /// Takes an option; false if it contradicts one before it. The same may be said twice; of two times in
+    /// one unit the last counts.
     pub fn say(&mut self, wanted: Lifetime<'a>) -> bool {
         let agrees = match (*self, wanted) {
             (Lifetime::Unsaid, _) => true,
@@ -61,8 +62,8 @@ impl<'a> Lifetime<'a> {
         agrees
     }
 
-    /// Takes an option that names a time, with the argument behind it; false if it is none, or contradicts one before
-    /// it.
+    /// Takes an option that names a time, with the argument behind it; false if it is none, or contradicts
+    /// one before it.
     pub fn say_time(&mut self, word: &[u8], text: Option<&'a [u8]>) -> bool {
         match (Unit::named(word), text) {
             (Some(unit), Some(text)) => self.say(Lifetime::Until(unit, text)),

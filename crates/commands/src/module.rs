@@ -1,4 +1,5 @@
-//! MODULE: there are no modules, so listing shows none, and loading fails after the permission check that a stock server makes.
+//! MODULE: there are no modules, so listing shows none, and loading fails after the permission check that a
+//! stock server makes.
 
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
 

@@ -122,6 +122,7 @@ pub fn reply_cursor(reply: &mut ReplyBuffer, cursor: u64, count: usize) {
 fn scan(call: &mut Call) -> CommandResult {
     let cursor = parse_cursor(call.args[1])?;
     let options = ScanOptions::parse(&call.args[2..], ScanExtras { kind: true, bare: None })?;
+    call.keyspace.assert_may_walk();
     let (keyspace, db, now) = (call.keyspace.keyspace(), call.keyspace.db(), call.now());
     let mut found = ReplyBuffer::new(call.reply.protocol);
     let mut count = 0;

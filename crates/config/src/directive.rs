@@ -96,8 +96,8 @@ pub struct Directive {
     pub kind: Kind,
     /// What it does, in a sentence or two.
     pub doc: &'static str,
-    /// More accepted names, which patterns of CONFIG GET do not list: they add nothing for a reader of the list, and tools that write
-    /// back what they read know the main name only.
+    /// More accepted names, which patterns of CONFIG GET do not list: they add nothing for a reader of the
+    /// list, and tools that write back what they read know the main name only.
     pub unlisted_aliases: &'static [&'static str],
     /// When it may change.
     pub mutability: Mutability,
@@ -113,8 +113,8 @@ pub struct Directive {
     pub always_applied: bool,
     /// Whether Braid acts on it already; otherwise it is accepted and remembered.
     pub takes_effect: bool,
-    /// Redis 7.2 has no such directive. Tools that write back all that they read know which of Redis's are immutable, but not these: giving
-    /// one the value that it has is therefore no error.
+    /// Redis 7.2 has no such directive. Tools that write back all that they read know which of Redis's are
+    /// immutable, but not these: giving one the value that it has is therefore no error.
     pub beyond_redis: bool,
     /// Example and default text for the documentation where the real default depends on the machine.
     pub documented_default: Option<(&'static str, &'static str)>,

@@ -112,7 +112,8 @@ pub fn add(value: &mut Vec<u8>, element: &[u8], sparse_len_max: usize) -> Result
     set_register(value, index, count, sparse_len_max)
 }
 
-/// As [`add`], for a dense value, which keeps its length: it can be changed in place. Nothing is changed in another.
+/// As [`add`], for a dense value, which keeps its length: it can be changed in place. Nothing is changed in
+/// another.
 pub fn add_dense(value: &mut [u8], element: &[u8]) -> bool {
     if value.len() != DENSE_LEN {
         return false;

@@ -10,8 +10,8 @@ use crate::error::{CommandError, CommandResult};
 use crate::session::Session;
 use crate::table::Command;
 
-/// What a body works with. The dispatcher has checked arity, permissions and memory, and `keyspace` holds the locks of the
-/// keys that the command's spec names.
+/// What a body works with. The dispatcher has checked arity, permissions and memory, and `keyspace` holds the
+/// locks of the keys that the command's spec names.
 pub struct Call<'a, 't> {
     pub engine: &'a Engine,
     pub command: &'a Command,
@@ -47,7 +47,8 @@ impl<'a> Call<'a, '_> {
         self.args[index].eq_ignore_ascii_case(word.as_bytes())
     }
 
-    /// An argument as a string value, as SET stores it; one that came in an allocation of its own is kept as it is.
+    /// An argument as a string value, as SET stores it; one that came in an allocation of its own is kept as
+    /// it is.
     #[inline]
     pub fn value_arg(&self, index: usize) -> Value<'a> {
         let arg = self.args[index];

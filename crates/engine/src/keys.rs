@@ -4,7 +4,8 @@ use smallvec::SmallVec;
 
 use crate::spec::{Begin, Find, KeyFlags, KeySpec, Spec};
 
-/// Key positions that can be told from numbers alone: `first`, then every `step` up to `last` (negative: from the end).
+/// Key positions that can be told from numbers alone: `first`, then every `step` up to `last` (negative: from
+/// the end).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SimpleKeys {
     /// 0 = the command has no keys of this kind.
@@ -52,8 +53,8 @@ pub struct KeyAt {
 /// Key positions of a request.
 pub type KeyList = SmallVec<[KeyAt; 8]>;
 
-/// The keys of a request whose arity is right; nothing if the arguments do not make sense (a key count that is not a number, say).
-/// The body then replies with the error that fits, having no keys to touch.
+/// The keys of a request whose arity is right; nothing if the arguments do not make sense (a key count that
+/// is not a number, say). The body then replies with the error that fits, having no keys to touch.
 pub fn find(spec: &Spec, args: &[&[u8]]) -> Option<KeyList> {
     if let Some(finder) = spec.key_finder {
         return Some(finder(args)?.into_iter().map(|(index, flags)| KeyAt { index, flags }).collect());

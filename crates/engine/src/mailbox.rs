@@ -1,7 +1,8 @@
 //! Mailboxes: how one thread tells another something about a client it owns.
 //!
-//! A connection belongs to one event loop, and only that loop touches it. Everyone else leaves a message here and rings the event notifier that
-//! the loop polls. Ringing is skipped while the loop is known to be awake with mail waiting.
+//! A connection belongs to one event loop, and only that loop touches it. Everyone else leaves a message here
+//! and rings the event notifier that the loop polls. Ringing is skipped while the loop is known to be awake
+//! with mail waiting.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,8 +41,8 @@ impl<M> Mailbox<M> {
     /// Called by the owner when the notifier is readable, before it takes messages.
     pub fn acknowledge(&self) {
         let _ = rustix::io::read(&self.notifier, &mut [0; 8]);
-        // An exchange and not a store: it sees what was sent by those who found the bell rung already, and is not reordered with the
-        // taking that follows.
+        // An exchange and not a store: it sees what was sent by those who found the bell rung already, and is
+        // not reordered with the taking that follows.
         self.rung.swap(false, Ordering::AcqRel);
     }
 

@@ -66,8 +66,8 @@ pub fn counted_bytes(engine: &Engine) -> usize {
     braid_base::alloc::used_bytes().saturating_sub(engine.uncounted_bytes.load(Relaxed))
 }
 
-/// How long one call may evict, in nanoseconds, by `maxmemory-eviction-tenacity` as documented: 500 us at the default of 10, up to
-/// 2 ms per step exponentially beyond, without limit at 100.
+/// How long one call may evict, in nanoseconds, by `maxmemory-eviction-tenacity` as documented: 500 us at the
+/// default of 10, up to 2 ms per step exponentially beyond, without limit at 100.
 fn slice_nanos(tenacity: u32) -> u64 {
     match tenacity {
         0..=10 => 50_000 * u64::from(tenacity),
@@ -115,8 +115,8 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
     }
 }
 
-/// Frees what was evicted, as far as no other thread can still see it. Steps outside the gate for that, which is allowed
-/// between two commands: nothing found before is used afterwards.
+/// Frees what was evicted, as far as no other thread can still see it. Steps outside the gate for that, which
+/// is allowed between two commands: nothing found before is used afterwards.
 fn give_back(engine: &Engine, worker: &mut Worker) {
     let (gate, slot) = (&engine.keyspace.gate, worker.context.slot);
     let inside = gate.is_inside(slot);

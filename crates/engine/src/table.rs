@@ -31,8 +31,8 @@ pub struct CommandTable {
     slots: Vec<u16>,
     seed: u64,
     top_level: Vec<u32>,
-    /// Renamed commands that the quick look-up cannot tell apart: long names, and names that differ from another only in bit 5 of
-    /// some byte. Nearly always empty.
+    /// Renamed commands that the quick look-up cannot tell apart: long names, and names that differ from
+    /// another only in bit 5 of some byte. Nearly always empty.
     odd: Vec<u32>,
 }
 
@@ -41,8 +41,8 @@ const NAME_MAX: usize = 24;
 
 type Name = [u64; 3];
 
-/// The name in upper case as words, or nothing if it is too long. Non-letters that only differ in bit 5 could be confused, so the
-/// final comparison is exact.
+/// The name in upper case as words, or nothing if it is too long. Non-letters that only differ in bit 5 could
+/// be confused, so the final comparison is exact.
 #[inline]
 fn fold(name: &[u8]) -> Option<Name> {
     if name.len() > NAME_MAX {
@@ -104,9 +104,11 @@ impl CommandTable {
         id
     }
 
-    /// Gives a command another name, or with an empty one takes it away. The error is the reason as operators know it.
+    /// Gives a command another name, or with an empty one takes it away. The error is the reason as operators
+    /// know it.
     ///
-    /// What it is called changes nothing but how clients reach it: specs refer to commands by their own names.
+    /// What it is called changes nothing but how clients reach it: specs refer to commands by their own
+    /// names.
     pub fn rename(&mut self, command: &str, new_name: &str) -> Result<(), &'static str> {
         let Some(id) = self.find(command.as_bytes()).map(|command| command.id) else {
             return Err("No such command in rename-command");

@@ -1,4 +1,5 @@
-//! The table by itself: look-ups, insertions and removals at several sizes, its worst single insertion, and bytes per key.
+//! The table by itself: look-ups, insertions and removals at several sizes, its worst single insertion, and
+//! bytes per key.
 //!
 //! `cargo bench -p braid-keyspace --bench table`; with BRAID_BENCH_LARGE=1 also at 20 million keys (2 GiB).
 

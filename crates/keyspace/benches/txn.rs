@@ -1,7 +1,7 @@
 //! Transactions: what a command costs above the table, and how far two threads get beyond one.
 //!
-//! `cargo bench -p braid-keyspace --bench txn`. The ratios at the end are of commands per second, two threads to one, best of
-//! several rounds each; keys are random, or one for all.
+//! `cargo bench -p braid-keyspace --bench txn`. The ratios at the end are of commands per second, two threads
+//! to one, best of several rounds each; keys are random, or one for all.
 
 use std::hint::black_box;
 use std::sync::Barrier;

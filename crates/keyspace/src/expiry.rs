@@ -1,9 +1,10 @@
-//! Active expiry: removing keys, and members of collections, that are past their expiry though nobody asks for them.
+//! Active expiry: removing keys, and members of collections, that are past their expiry though nobody asks
+//! for them.
 //!
 //! Each table knows a time before which none of its keys expires, and so does each segment; a pass only walks
-//! segments where something is due. Collections whose members expire are noted beside the table (`member_due.rs`), in order of
-//! time. Work is bounded by `budget` entries looked at per call, and each shard's lock is held for one
-//! shard's share of it only.
+//! segments where something is due. Collections whose members expire are noted beside the table
+//! (`member_due.rs`), in order of time. Work is bounded by `budget` entries looked at per call, and each
+//! shard's lock is held for one shard's share of it only.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -22,8 +23,8 @@ pub struct Pass {
     pub complete: bool,
 }
 
-/// Removes keys past their expiry from the shards `first, first + step, ...`, looking at about `budget` entries.
-/// Called by each executing thread for its own share of the shards.
+/// Removes keys past their expiry from the shards `first, first + step, ...`, looking at about `budget`
+/// entries. Called by each executing thread for its own share of the shards.
 pub fn expire_due(
     keyspace: &Keyspace,
     context: &mut Context,
@@ -89,10 +90,12 @@ fn expire_table(
     (looked, due.len(), complete)
 }
 
-/// Members removed from one collection before the next one's turn comes and the lock is given up for a moment.
+/// Members removed from one collection before the next one's turn comes and the lock is given up for a
+/// moment.
 const MEMBERS_AT_ONCE: usize = 256;
 
-/// Removes members of one shard's collections; how many collections and members were looked at, and how many members went.
+/// Removes members of one shard's collections; how many collections and members were looked at, and how many
+/// members went.
 fn expire_members(
     keyspace: &Keyspace,
     context: &mut Context,

@@ -51,7 +51,8 @@ impl LazyFree {
         self.send_announced(garbage);
     }
 
-    /// Counts objects that will be handed over once nobody can see them any more: to users they are pending from now on.
+    /// Counts objects that will be handed over once nobody can see them any more: to users they are pending
+    /// from now on.
     pub(crate) fn announce(&self, objects: usize) {
         self.pending.fetch_add(objects, Ordering::Relaxed);
     }

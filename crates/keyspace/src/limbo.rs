@@ -1,7 +1,8 @@
-//! Limbo: memory that is unlinked but may still be seen by a lock-free reader, until the gate's epoch says that nobody can.
+//! Limbo: memory that is unlinked but may still be seen by a lock-free reader, until the gate's epoch says
+//! that nobody can.
 //!
-//! One per executing thread. With a single executing thread nothing waits here. What is expensive to free (a big
-//! collection, a big blob) goes to the lazy-free thread instead of being freed on the request path.
+//! One per executing thread. With a single executing thread nothing waits here. What is expensive to free (a
+//! big collection, a big blob) goes to the lazy-free thread instead of being freed on the request path.
 
 use std::alloc::{Layout, dealloc};
 use std::collections::VecDeque;
@@ -13,7 +14,8 @@ use braid_base::gate::{EPOCHS, Gate};
 use crate::entry::{Entry, ValueRef};
 use crate::lazy_free::{Garbage, LazyFree};
 
-/// Releasing more than this many allocations, or a blob of more than [`LAZY_BYTES`], is left to the background thread.
+/// Releasing more than this many allocations, or a blob of more than [`LAZY_BYTES`], is left to the
+/// background thread.
 const LAZY_EFFORT: usize = 64;
 const LAZY_BYTES: usize = 256 * 1024;
 
@@ -116,7 +118,8 @@ impl Limbo {
         }
     }
 
-    /// Frees what has waited long enough. The thread must be outside the gate, or its own presence delays the rest.
+    /// Frees what has waited long enough. The thread must be outside the gate, or its own presence delays the
+    /// rest.
     pub fn reclaim_now(&mut self) {
         if self.waiting.is_empty() {
             return;

@@ -1,11 +1,12 @@
 //! Which collections of one table have members that expire, by when the first of them does.
 //!
-//! A table has such an index only while some collection in it needs one, so keys and members without a time pay
-//! nothing. A mention is a promise to look, not a fact: it may come too early (the member was removed, or lost its time
-//! meanwhile) but never too late. Whoever looks, under the shard's exclusive lock, mentions the key again when more is to come.
+//! A table has such an index only while some collection in it needs one, so keys and members without a time
+//! pay nothing. A mention is a promise to look, not a fact: it may come too early (the member was removed, or
+//! lost its time meanwhile) but never too late. Whoever looks, under the shard's exclusive lock, mentions the
+//! key again when more is to come.
 //!
-//! Keys are named by their hash. Two keys of a shard with the same 64 bits would share one mention; the other's members then
-//! go when they are next written to.
+//! Keys are named by their hash. Two keys of a shard with the same 64 bits would share one mention; the
+//! other's members then go when they are next written to.
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasherDefault;

@@ -1,15 +1,15 @@
 //! SCAN, RANDOMKEY: walking the keyspace a little at a time.
 //!
-//! A cursor is a place in hash order: shard, directory prefix, position. Splits and merges of segments preserve that
-//! order, so keys that are there throughout are returned at least once.
+//! A cursor is a place in hash order: shard, directory prefix, position. Splits and merges of segments
+//! preserve that order, so keys that are there throughout are returned at least once.
 
 use crate::context::Context;
 use crate::entry::Entry;
 use crate::keyspace::Keyspace;
 use crate::table::{SLOTS as BUCKET_SLOTS, TableCursor};
 
-/// Visits at least `count` entries of a database from `cursor` on (0 = start), or to the end. Returns the next cursor, 0 at
-/// the end. Locks one shard at a time. Expired entries are visited too: the caller filters.
+/// Visits at least `count` entries of a database from `cursor` on (0 = start), or to the end. Returns the
+/// next cursor, 0 at the end. Locks one shard at a time. Expired entries are visited too: the caller filters.
 pub fn scan(
     keyspace: &Keyspace,
     db: u32,

@@ -4,24 +4,27 @@
 //!
 //! ```text
 //! root word -> segment                        while everything fits one segment
-//! root word -> directory[2^depth] -> segment  afterwards; a segment of local depth d serves 2^(depth-d) directory words
-//! segment: header line, then 1..=63 buckets of one cache line: 7 tags, an overflow count, 7 slots
-//! slot: 16 hash bits | address of the entry | has-expiry bit;  0 = empty
+//! root word -> directory[2^depth] -> segment  afterwards; a segment of local depth d serves 2^(depth-d)
+//! directory words segment: header line, then 1..=63 buckets of one cache line: 7 tags, an overflow count, 7
+//! slots slot: 16 hash bits | address of the entry | has-expiry bit;  0 = empty
 //! ```
 //!
-//! The bits of a key's hash, from the top: shard, directory index, ..., and at the bottom 16 bits of *position* and 8 of tag.
-//! The position scaled to the number of buckets is the home bucket, so buckets in order are positions in order,
-//! and a SCAN cursor of (directory prefix, position) means the same however a segment has grown or split since, and can tell when
-//! it was merged. An entry whose home is full goes to the next bucket with room; each full bucket it passed counts it in
-//! its overflow byte, so a look-up stops at the first bucket that nobody passed.
+//! The bits of a key's hash, from the top: shard, directory index, ..., and at the bottom 16 bits of
+//! *position* and 8 of tag. The position scaled to the number of buckets is the home bucket, so buckets in
+//! order are positions in order, and a SCAN cursor of (directory prefix, position) means the same however a
+//! segment has grown or split since, and can tell when it was merged. An entry whose home is full goes to the
+//! next bucket with room; each full bucket it passed counts it in its overflow byte, so a look-up stops at
+//! the first bucket that nobody passed.
 //!
-//! A segment that fills grows by one size class (its slots hold all the bits that this needs; no entry is touched); at 63
-//! buckets it splits in two. Nothing ever moves more than one segment's slots: no pause, no doubled memory, at any size.
+//! A segment that fills grows by one size class (its slots hold all the bits that this needs; no entry is
+//! touched); at 63 buckets it splits in two. Nothing ever moves more than one segment's slots: no pause, no
+//! doubled memory, at any size.
 //!
-//! Every word is atomic: a thread without the lock may look (prefetching, optimistic GET). It sees only words that were valid
-//! at some time; memory it may be looking at is retired, not freed (see `limbo.rs`). All methods that change something are
-//! `unsafe`: the caller holds the shard exclusively. Methods that read are `unsafe` too: the caller holds the shard, or is
-//! inside the gate and validates what it found with the shard's version.
+//! Every word is atomic: a thread without the lock may look (prefetching, optimistic GET). It sees only words
+//! that were valid at some time; memory it may be looking at is retired, not freed (see `limbo.rs`). All
+//! methods that change something are `unsafe`: the caller holds the shard exclusively. Methods that read are
+//! `unsafe` too: the caller holds the shard, or is inside the gate and validates what it found with the
+//! shard's version.
 
 use std::alloc::dealloc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -60,7 +63,8 @@ pub struct Table {
     next_expiry: AtomicI64,
     /// The first mention in `members`; 0 = there is none.
     pub(crate) next_member_expiry: AtomicI64,
-    /// Collections whose members expire (`member_due.rs`); null when there are none. Touched only by whoever holds the shard.
+    /// Collections whose members expire (`member_due.rs`); null when there are none. Touched only by whoever
+    /// holds the shard.
     pub(crate) members: AtomicPtr<MemberDue>,
 }
 
@@ -116,7 +120,8 @@ impl Table {
         }
     }
 
-    /// Fetches the first line that a look-up of this hash reads into the cache, if that can be known without waiting.
+    /// Fetches the first line that a look-up of this hash reads into the cache, if that can be known without
+    /// waiting.
     ///
     /// # Safety
     /// The caller is inside the gate or holds the shard.
@@ -150,7 +155,8 @@ impl Table {
     /// The entry of a key.
     ///
     /// # Safety
-    /// The caller holds the shard, or is inside the gate and uses the result only as far as the shard's version then confirms.
+    /// The caller holds the shard, or is inside the gate and uses the result only as far as the shard's
+    /// version then confirms.
     #[inline]
     pub unsafe fn find<'a>(&self, hash: u64, shard_bits: u32, key: &[u8]) -> Option<Entry<'a>> {
         let segment = self.segment(hash, shard_bits);

@@ -166,7 +166,8 @@ impl Worker<'_> {
     }
 }
 
-/// `threads` of which all but the first (of several) write as well as read; returns confirmed optimistic reads.
+/// `threads` of which all but the first (of several) write as well as read; returns confirmed optimistic
+/// reads.
 fn hammer(threads: usize, shards: usize, rounds: u32) -> (u64, u64) {
     let shape = Shape { shards, databases: 2, threads };
     let keyspace = Keyspace::new(shape, KeyHasher::with_key(b"0123456789abcdef"));

@@ -1,4 +1,5 @@
-//! Transactions through the crate's public face: what each operation leaves behind in the keyspace, for watchers and in the counters.
+//! Transactions through the crate's public face: what each operation leaves behind in the keyspace, for
+//! watchers and in the counters.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +28,8 @@ fn rig(shards: usize, threads: usize) -> Rig {
     Rig { keyspace, context }
 }
 
-/// Keyspaces of one shard and of several, of one thread (memory is freed at once) and of two (it waits in limbo).
+/// Keyspaces of one shard and of several, of one thread (memory is freed at once) and of two (it waits in
+/// limbo).
 fn rigs() -> impl Iterator<Item = Rig> {
     [(1, 1), (1, 2), (16, 1), (16, 2)].into_iter().map(|(shards, threads)| rig(shards, threads))
 }

@@ -64,7 +64,8 @@ impl Poller {
         Ok(epoll::delete(&self.epoll, descriptor)?)
     }
 
-    /// Waits until something is ready or the time is over; no timeout waits for ever. An interrupted wait is an empty one.
+    /// Waits until something is ready or the time is over; no timeout waits for ever. An interrupted wait is
+    /// an empty one.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         self.events.clear();
         let timeout = timeout.map(|time| Timespec {

@@ -37,7 +37,8 @@ pub fn seal(payload: &mut Vec<u8>, version: u16) {
     payload.extend_from_slice(&crc64(0, payload).to_le_bytes());
 }
 
-/// Checks version and checksum of a payload; a decoder of what they seal. Without `check` the checksum may be any.
+/// Checks version and checksum of a payload; a decoder of what they seal. Without `check` the checksum may be
+/// any.
 pub fn open(payload: &[u8], check: bool) -> Result<Decoder<Bytes<'_>>, PayloadError> {
     let (body, footer) = payload
         .len()

@@ -3,7 +3,8 @@
 //! ```text
 //! list:   size in bytes (4), place of the last entry (4), number of entries or 65535 (2), entries, 255
 //! entry:  size of the entry before (1 byte, or 254 and 4 bytes), encoding, content
-//! encoding:  00xxxxxx, 01xxxxxx x (2 bytes), 10...... and 4 bytes: length of a text, most significant byte first
+//! encoding:  00xxxxxx, 01xxxxxx x (2 bytes), 10...... and 4 bytes: length of a text, most significant byte
+//! first
 //!            11000000, 11010000, 11100000: an integer of 2, 4 or 8 bytes; 11110000: of 3; 11111110: of 1
 //!            1111xxxx, xxxx from 1 to 13: that integer less 1
 //! ```
@@ -48,7 +49,8 @@ fn element(bytes: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     Some((Element::Int(value), from + size))
 }
 
-/// Gives the elements to `see`, in order, until it answers false. `None` when the bytes are no such list, or `see` had enough.
+/// Gives the elements to `see`, in order, until it answers false. `None` when the bytes are no such list, or
+/// `see` had enough.
 pub fn read(bytes: &[u8], mut see: impl FnMut(Element<'_>) -> bool) -> Option<()> {
     let size = u32::from_le_bytes(number(bytes, 0)?) as usize;
     let last = u32::from_le_bytes(number(bytes, 4)?) as usize;

@@ -62,7 +62,8 @@ impl Pending {
         taken.bytes
     }
 
-    /// Gives the buffer away as it is, with the stale bytes that need no zeros again, leaving this without memory.
+    /// Gives the buffer away as it is, with the stale bytes that need no zeros again, leaving this without
+    /// memory.
     pub fn take_spare(&mut self) -> Vec<u8> {
         self.clear();
         std::mem::take(&mut self.bytes)

@@ -384,14 +384,15 @@ impl ReplyBuffer {
         self.pending.len()
     }
 
-    /// Sets the number of pending bytes beyond which the client will be dropped (0: never). Nothing is enforced here: bodies that write
-    /// without end ask [`ReplyBuffer::is_full`] in between.
+    /// Sets the number of pending bytes beyond which the client will be dropped (0: never). Nothing is
+    /// enforced here: bodies that write without end ask [`ReplyBuffer::is_full`] in between.
     #[inline]
     pub fn set_limit(&mut self, bytes: usize) {
         self.limit = bytes;
     }
 
-    /// True when more is pending than the client may have: it will be dropped, and whatever else is written will never be sent.
+    /// True when more is pending than the client may have: it will be dropped, and whatever else is written
+    /// will never be sent.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.limit != 0 && self.pending.len() > self.limit

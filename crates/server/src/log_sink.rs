@@ -1,6 +1,7 @@
 //! The log: lines in the form that operators of Redis know, to the log file or the standard output.
 //!
-//! `pid:role time level message`. Levels map: debug, verbose (`debug!`), notice (`info!`), warning (`warn!` and above).
+//! `pid:role time level message`. Levels map: debug, verbose (`debug!`), notice (`info!`), warning (`warn!`
+//! and above).
 
 use std::io::Write;
 use std::sync::Arc;
@@ -82,8 +83,8 @@ fn local_time() -> String {
 
 /// Year, month (1..=12) and day of a number of days since 1970-01-01, in the Gregorian calendar.
 ///
-/// Years are taken to begin in March, so that the leap day is the last of the year and month lengths follow a line:
-/// month m (0 = March) begins on day (153 m + 2) / 5.
+/// Years are taken to begin in March, so that the leap day is the last of the year and month lengths follow a
+/// line: month m (0 = March) begins on day (153 m + 2) / 5.
 fn civil_date(days: i64) -> (i64, usize, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);

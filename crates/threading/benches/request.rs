@@ -1,8 +1,10 @@
-//! The whole request path in process, without sockets: parse, prepare, prefetch, execute, encode the reply; on one thread and on two.
+//! The whole request path in process, without sockets: parse, prepare, prefetch, execute, encode the reply;
+//! on one thread and on two.
 //!
-//! `cargo bench -p braid-threading`. Each line: what, threads, nanoseconds per command and thread, million commands per second of all
-//! threads together, and the ratio to one thread. Batches of 64 requests, 16-byte keys, 32-byte values, 300,000 keys. The
-//! figure is the best of several rounds: on a machine with other work, that is the one least disturbed.
+//! `cargo bench -p braid-threading`. Each line: what, threads, nanoseconds per command and thread, million
+//! commands per second of all threads together, and the ratio to one thread. Batches of 64 requests, 16-byte
+//! keys, 32-byte values, 300,000 keys. The figure is the best of several rounds: on a machine with other
+//! work, that is the one least disturbed.
 
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};

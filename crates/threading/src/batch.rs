@@ -1,7 +1,7 @@
 //! A batch: the parsed requests of one or several clients, waiting to be executed together.
 //!
-//! Arguments are slices of the buffer that the requests were received into: the loop's shared one, or a client's own. Neither
-//! may change while requests in the batch refer to it.
+//! Arguments are slices of the buffer that the requests were received into: the loop's shared one, or a
+//! client's own. Neither may change while requests in the batch refer to it.
 
 use braid_engine::Prepared;
 use braid_resp::parse::Span;

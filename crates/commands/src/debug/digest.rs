@@ -43,7 +43,8 @@ impl DataDigest {
         }
     }
 
-    /// Puts the elements of a collection in, however they are kept. Those past their expiry count until they are removed.
+    /// Puts the elements of a collection in, however they are kept. Those past their expiry count until they
+    /// are removed.
     fn collection(&mut self, object: ObjectRef<'_>) {
         let mut text = itoa::Buffer::new();
         match object {

@@ -85,8 +85,8 @@ struct Place<'v> {
     score: f64,
 }
 
-/// The places inside of the shape, at most `most` if that is not 0, in the order of the ranges, with their distances if
-/// those are `wanted`.
+/// The places inside of the shape, at most `most` if that is not 0, in the order of the ranges, with their
+/// distances if those are `wanted`.
 fn gather<'v>(view: &'v View<'_>, search: &Search, most: usize, wanted: bool) -> Vec<Place<'v>> {
     let mut places = Vec::new();
     for range in search.ranges() {

@@ -1,8 +1,8 @@
 //! Commands on hashes: the rows of all of them, and the bodies that only read.
 //!
 //! Flow: the dispatcher holds the lock of the key's shard. What changes values is in `change.rs`, what has
-//! to do with the expiry of fields in `get_set.rs` and, for all types with members, in `member_expiry.rs`, random
-//! fields in `random.rs`.
+//! to do with the expiry of fields in `get_set.rs` and, for all types with members, in `member_expiry.rs`,
+//! random fields in `random.rs`.
 //!
 //! Fields past their expiry are hidden from every read but HLEN and are removed by whatever writes next. A
 //! hash that becomes empty takes its key with it.

@@ -44,8 +44,8 @@ super::directives! {
     /// own.
     activerehashing: bool => switch("activerehashing", true).no_effect_yet();
 
-    /// Free evicted values in the background. Accepted for old files: values that take long to free (more than
-    /// 64 allocations or 256 KiB) always go to the background, and others are freed at once.
+    /// Free evicted values in the background. Accepted for old files: values that take long to free (more
+    /// than 64 allocations or 256 KiB) always go to the background, and others are freed at once.
     lazyfree_lazy_eviction: bool => switch("lazyfree-lazy-eviction", false);
 
     /// Free expired values in the background. Accepted for old files, see `lazyfree-lazy-eviction`.
@@ -54,8 +54,8 @@ super::directives! {
     /// Free overwritten values in the background. Accepted for old files, see `lazyfree-lazy-eviction`.
     lazyfree_lazy_server_del: bool => switch("lazyfree-lazy-server-del", false);
 
-    /// Let DEL free in the background, as UNLINK does. Accepted for old files: DEL and UNLINK are the same here,
-    /// see `lazyfree-lazy-eviction`.
+    /// Let DEL free in the background, as UNLINK does. Accepted for old files: DEL and UNLINK are the same
+    /// here, see `lazyfree-lazy-eviction`.
     lazyfree_lazy_user_del: bool => switch("lazyfree-lazy-user-del", false);
 
     /// Let FLUSHDB, FLUSHALL and SCRIPT FLUSH free in the background unless they say otherwise.

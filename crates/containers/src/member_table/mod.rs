@@ -243,8 +243,8 @@ impl<const VALUES: bool> Table<VALUES> {
             .is_some_and(|segment| self.slot_of(segment, hash, key).is_some())
     }
 
-    /// Calls `see` for those of `keys` that are members, expired or not, in their order. Cheaper than asking one by
-    /// one, since the memory of several is fetched at the same time.
+    /// Calls `see` for those of `keys` that are members, expired or not, in their order. Cheaper than asking
+    /// one by one, since the memory of several is fetched at the same time.
     pub fn common<'k>(
         &self,
         keys: impl Iterator<Item = &'k [u8]>,

@@ -33,8 +33,8 @@ pub struct Record<'a, const VALUES: bool> {
     pub content: Content<'a>,
 }
 
-/// Length of the key that begins right behind this head byte, if it does: the key is short and inside, and does not
-/// expire.
+/// Length of the key that begins right behind this head byte, if it does: the key is short and inside, and
+/// does not expire.
 #[inline]
 pub fn short_key_len(head: u8) -> Option<usize> {
     (head < LONG).then_some(usize::from(head))

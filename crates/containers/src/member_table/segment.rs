@@ -134,8 +134,8 @@ impl Segment {
         Record::read(self.0.bytes().get(self.base() + self.offset(slot)..)?)
     }
 
-    /// Whether the record in a slot has `key`, where that is seen at its first bytes: a short key that lies in the
-    /// record and does not expire.
+    /// Whether the record in a slot has `key`, where that is seen at its first bytes: a short key that lies
+    /// in the record and does not expire.
     #[inline]
     pub fn has_short_key(&self, slot: usize, key: &[u8]) -> Option<bool> {
         let (&head, rest) = self.0.bytes().get(self.base() + self.offset(slot)..)?.split_first()?;

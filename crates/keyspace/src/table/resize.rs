@@ -1,7 +1,7 @@
 //! How a table grows and shrinks: segments change size, split and merge; the directory doubles and halves.
 //!
-//! Every step replaces at most one segment (or two neighbours) by new ones and retires the old: nobody who is still looking at them sees
-//! memory go, and nothing moves more than 4 KiB, the directory's words aside.
+//! Every step replaces at most one segment (or two neighbours) by new ones and retires the old: nobody who is
+//! still looking at them sees memory go, and nothing moves more than 4 KiB, the directory's words aside.
 
 use braid_base::prefetch::prefetch;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
@@ -16,7 +16,8 @@ use super::{DEPTH_MAX, DIRECTORY, Table, below_shard};
 use crate::limbo::Limbo;
 
 impl Table {
-    /// Links `new` wherever `old` is linked (that is, for all hashes that share `old`'s prefix) and retires `old`.
+    /// Links `new` wherever `old` is linked (that is, for all hashes that share `old`'s prefix) and retires
+    /// `old`.
     fn relink(&self, old: Segment, new: Segment, prefix_hash: u64, limbo: &mut Limbo) {
         let root = self.root.load(Relaxed);
         if root & DIRECTORY == 0 {
@@ -30,7 +31,8 @@ impl Table {
         retire_segment(old, limbo);
     }
 
-    /// The directory words of all hashes (below the shard's bits) that share the first `depth` bits of `prefix_hash`.
+    /// The directory words of all hashes (below the shard's bits) that share the first `depth` bits of
+    /// `prefix_hash`.
     fn words_of<'a>(root: u64, depth: u32, prefix_hash: u64) -> &'a [AtomicU64] {
         let global = (root >> 48) as u32;
         let span = 1usize << (global - depth);
@@ -126,7 +128,8 @@ impl Table {
     /// Gives memory back after removals: a smaller segment, or one for two neighbours.
     pub(super) fn shrink(&self, segment: Segment, hash: u64, shard_bits: u32, limbo: &mut Limbo) {
         let below = below_shard(hash, shard_bits);
-        // The merged segment may fit its own neighbour; if nothing is removed from it any more, nobody else would notice.
+        // The merged segment may fit its own neighbour; if nothing is removed from it any more, nobody else
+        // would notice.
         let mut last = segment;
         while let Some(merged) = self.merge(last, below, limbo) {
             last = merged;
@@ -176,8 +179,9 @@ impl Table {
         Some(merged)
     }
 
-    /// Halves the directory for as long as no segment needs all its bits. The search for one that does mostly ends at its first words,
-    /// so that looking after every merge costs little; a directory doubles again only when a segment has filled up.
+    /// Halves the directory for as long as no segment needs all its bits. The search for one that does mostly
+    /// ends at its first words, so that looking after every merge costs little; a directory doubles again
+    /// only when a segment has filled up.
     fn halve_directory(&self, limbo: &mut Limbo) {
         loop {
             let root = self.root.load(Relaxed);

@@ -1,7 +1,9 @@
-//! A segment of a table: a header line and 1 to 63 buckets of one cache line, probed, filled, emptied and copied.
+//! A segment of a table: a header line and 1 to 63 buckets of one cache line, probed, filled, emptied and
+//! copied.
 //!
-//! HOT PATH: no allocation except of a segment, no lock, no logging, no system call. What a segment never does is know of directories
-//! or of other segments: `resize.rs` links and unlinks them. The layout is drawn in `table.rs`.
+//! HOT PATH: no allocation except of a segment, no lock, no logging, no system call. What a segment never
+//! does is know of directories or of other segments: `resize.rs` links and unlinks them. The layout is drawn
+//! in `table.rs`.
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr::NonNull;
@@ -25,7 +27,8 @@ pub(super) const NO_EXPIRY: i64 = i64::MAX;
 
 #[repr(C, align(64))]
 pub(super) struct Bucket {
-    /// Bytes 0..7: tags of the slots (0 = empty); byte 7: how many entries passed this bucket for want of room (255: many).
+    /// Bytes 0..7: tags of the slots (0 = empty); byte 7: how many entries passed this bucket for want of
+    /// room (255: many).
     pub(super) tags: AtomicU64,
     pub(super) slots: [AtomicU64; SLOTS],
 }
@@ -34,7 +37,8 @@ pub(super) struct Bucket {
 pub(super) struct SegmentHeader {
     pub(super) len: AtomicU32,
     pub(super) depth: AtomicU32,
-    /// No entry in here expires before this time (ms); a lower bound, made exact when expiry walks the segment.
+    /// No entry in here expires before this time (ms); a lower bound, made exact when expiry walks the
+    /// segment.
     pub(super) next_expiry: AtomicI64,
 }
 
@@ -59,7 +63,8 @@ pub(super) fn home_of(position: u64, buckets: usize) -> usize {
     (position as usize * buckets) >> 16
 }
 
-/// Bytes of `word` that are zero, as their high bits. Exact up to the lowest one; above it there may be false ones.
+/// Bytes of `word` that are zero, as their high bits. Exact up to the lowest one; above it there may be false
+/// ones.
 #[inline]
 fn zero_bytes(word: u64) -> u64 {
     const LOW: u64 = 0x0101_0101_0101_0101;
@@ -120,7 +125,8 @@ impl Segment {
 
     #[inline]
     pub(super) fn header(&self) -> &SegmentHeader {
-        // SAFETY: a non-null segment's memory begins with its header and lives as long as it is linked or retired.
+        // SAFETY: a non-null segment's memory begins with its header and lives as long as it is linked or
+        // retired.
         unsafe { &*self.base().cast::<SegmentHeader>() }
     }
 
@@ -136,7 +142,8 @@ impl Segment {
         self.header().len.load(Relaxed) as usize
     }
 
-    /// Walks the buckets that may hold an entry of this hash; `found` is called with each slot whose bits match.
+    /// Walks the buckets that may hold an entry of this hash; `found` is called with each slot whose bits
+    /// match.
     #[inline]
     pub(super) fn probe(self, hash: u64, mut found: impl FnMut(u64) -> bool) -> Option<(Place, u64)> {
         let (buckets, position) = (self.buckets(), position_of(hash));

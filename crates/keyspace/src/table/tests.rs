@@ -1,4 +1,5 @@
-//! Tests of the table against a plain map, with a checker that walks all of it and verifies each invariant that `table.rs` states.
+//! Tests of the table against a plain map, with a checker that walks all of it and verifies each invariant
+//! that `table.rs` states.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -352,8 +353,8 @@ fn growth_goes_through_all_classes_and_back() {
         if n % 1_000 == 0 {
             rig.verify();
         }
-        // Memory follows the keys down: a bucket line holds 7, and a segment is a quarter full at least, but for what a
-        // directory takes and segments whose neighbours are still large.
+        // Memory follows the keys down: a bucket line holds 7, and a segment is a quarter full at least, but
+        // for what a directory takes and segments whose neighbours are still large.
         if n == 19_000 {
             assert!(rig.table.structure_bytes() < 1_000 * 64, "{} bytes", rig.table.structure_bytes());
         }

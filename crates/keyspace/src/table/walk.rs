@@ -1,6 +1,7 @@
 //! Walking a table: SCAN's cursor and order, samples for eviction, and what is past its expiry.
 //!
-//! Buckets in order are hash order, so a place in hash order means the same however segments have grown, split or merged since.
+//! Buckets in order are hash order, so a place in hash order means the same however segments have grown,
+//! split or merged since.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,10 +9,12 @@ use super::segment::{EXPIRES, NO_EXPIRY, Segment, entry_of, home_of, scan_home};
 use super::{DEPTH_MAX, DIRECTORY, Table};
 use crate::entry::Entry;
 
-/// Where a SCAN stands within a table: before all of it, or at a position in the segment of a directory prefix.
+/// Where a SCAN stands within a table: before all of it, or at a position in the segment of a directory
+/// prefix.
 ///
-/// As a number: the prefix left-aligned, a 1 behind its last bit to tell its length, zeros up to 25 bits, 16 bits of position. Short
-/// enough for clients that keep cursors in floating-point numbers (53 bits) with up to 4096 shards.
+/// As a number: the prefix left-aligned, a 1 behind its last bit to tell its length, zeros up to 25 bits, 16
+/// bits of position. Short enough for clients that keep cursors in floating-point numbers (53 bits) with up
+/// to 4096 shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableCursor(u64);
 
@@ -71,9 +74,10 @@ impl Table {
         }
     }
 
-    /// Visits the entries from `cursor` on, at least `count` of them (all that share a home bucket are visited together), or to the
-    /// end. Returns where to go on, or nothing at the end. Entries that stay in the table throughout a series of
-    /// calls are visited at least once, whatever happens to the segments in between.
+    /// Visits the entries from `cursor` on, at least `count` of them (all that share a home bucket are
+    /// visited together), or to the end. Returns where to go on, or nothing at the end. Entries that stay in
+    /// the table throughout a series of calls are visited at least once, whatever happens to the segments in
+    /// between.
     ///
     /// # Safety
     /// The caller holds the shard.
@@ -98,8 +102,9 @@ impl Table {
             };
             let (buckets, depth) = (segment.buckets(), segment.header().depth.load(Relaxed));
             let span = 1u64 << (DEPTH_MAX - depth);
-            // The segment that the cursor stood in was merged with its neighbour: what the position says holds for a part of the segment
-            // only. It is visited as a whole, in one go, so that cursors never move back.
+            // The segment that the cursor stood in was merged with its neighbour: what the position says
+            // holds for a part of the segment only. It is visited as a whole, in one go, so that cursors
+            // never move back.
             let merged = prefix & (span - 1) != 0 || (position > 0 && cursor_depth > depth);
             if merged {
                 prefix &= !(span - 1);
@@ -150,9 +155,9 @@ impl Table {
         }
     }
 
-    /// Collects entries past their expiry from one or more segments that may have some, stopping after about `budget` entries were
-    /// looked at. Bounds of the segments walked become exact. Returns how many entries were looked at (8 buckets walked
-    /// count as one more), and false if more is due.
+    /// Collects entries past their expiry from one or more segments that may have some, stopping after about
+    /// `budget` entries were looked at. Bounds of the segments walked become exact. Returns how many entries
+    /// were looked at (8 buckets walked count as one more), and false if more is due.
     ///
     /// # Safety
     /// The caller holds the shard exclusively.
