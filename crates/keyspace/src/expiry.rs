@@ -44,8 +44,7 @@ pub fn expire_due(
     let mut left = budget;
     for turn in 0..shards {
         let index = first + (start + turn) % shards * step;
-        for db in 0..keyspace.databases() {
-            let table = keyspace.shard(index).table(db);
+        for (db, table) in keyspace.shard(index).used_tables() {
             let keys = table.next_expiry().is_some_and(|at| at < now);
             let members = table.next_member_expiry().is_some_and(|at| at < now);
             if !keys && !members {
@@ -118,8 +117,8 @@ fn expire_members(
 pub fn next_due(keyspace: &Keyspace, (first, step): (u32, u32)) -> Option<i64> {
     (first..keyspace.shard_count() as u32)
         .step_by(step as usize)
-        .flat_map(|shard| (0..keyspace.databases()).map(move |db| keyspace.shard(shard).table(db)))
-        .flat_map(|table| [table.next_expiry(), table.next_member_expiry()])
+        .flat_map(|shard| keyspace.shard(shard).used_tables())
+        .flat_map(|(_, table)| [table.next_expiry(), table.next_member_expiry()])
         .flatten()
         .min()
 }

@@ -1,7 +1,7 @@
 //! The keyspace itself: shards with their locks and tables, and the operations that need all of them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use braid_base::Padded;
 use braid_base::gate::{Gate, World};
@@ -20,6 +20,9 @@ pub struct Shard {
     /// Guards everything below.
     pub lock: ShardLock,
     first: Table,
+    /// A database other than the first has had a key here. Most servers use database 0 only: what walks all tables can then leave the
+    /// others alone.
+    others_used: AtomicBool,
     others: Box<[Table]>,
     /// Watched keys.
     pub watchers: Watchers,
@@ -30,6 +33,20 @@ impl Shard {
     #[inline]
     pub fn table(&self, db: u32) -> &Table {
         if db == 0 { &self.first } else { &self.others[db as usize - 1] }
+    }
+
+    /// The tables that have ever had a key, with their databases.
+    pub(crate) fn used_tables(&self) -> impl Iterator<Item = (u32, &Table)> {
+        let others: &[Table] = if self.others_used.load(Relaxed) { &self.others } else { &[] };
+        (0..).zip(std::iter::once(&self.first).chain(others))
+    }
+
+    /// Notes that a key comes into a database; the caller holds the shard exclusively.
+    #[inline]
+    pub(crate) fn note_use(&self, db: u32) {
+        if db != 0 && !self.others_used.load(Relaxed) {
+            self.others_used.store(true, Relaxed);
+        }
     }
 }
 
@@ -105,6 +122,7 @@ impl Keyspace {
         let shard = |_| Shard {
             lock: ShardLock::default(),
             first: Table::default(),
+            others_used: AtomicBool::new(false),
             others: (1..shape.databases).map(|_| Table::default()).collect(),
             watchers: Watchers::default(),
         };
@@ -262,6 +280,7 @@ impl Keyspace {
                 // SAFETY: the world is stopped.
                 unsafe { shard.watchers.touch_where(changed) };
             }
+            shard.note_use(one.max(other));
             // SAFETY: the world is stopped.
             unsafe { mine.swap(theirs) };
         }

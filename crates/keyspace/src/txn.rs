@@ -616,7 +616,9 @@ impl<'a> Txn<'a> {
 
     fn insert_new(&mut self, hash: u64, entry: Entry<'_>) {
         let keyspace = self.keyspace;
-        let table = self.shard(hash, true).table(self.db);
+        let shard = self.shard(hash, true);
+        shard.note_use(self.db);
+        let table = shard.table(self.db);
         let rehash = |key: &[u8]| keyspace.hash(key);
         // SAFETY: the shard is held exclusively, and the entry is new.
         unsafe { table.insert(hash, keyspace.shard_bits(), entry, &mut self.context.limbo, &rehash) };

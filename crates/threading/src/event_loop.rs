@@ -144,7 +144,7 @@ impl EventLoop {
         let nanos = Ticks::now().nanos_since(start);
         stats.cycle_nanos.add(nanos);
         stats.cycle_nanos_max.raise(nanos);
-        stats.cycle_commands_max.raise(stats.executed.get().wrapping_sub(executed));
+        stats.cycle_commands_max.raise(stats.executed.get().saturating_sub(executed));
     }
 
     fn timeout(&self) -> Option<Duration> {
