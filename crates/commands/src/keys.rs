@@ -406,7 +406,7 @@ fn dbsize(call: &mut Call) -> CommandResult {
 }
 
 fn randomkey(call: &mut Call) -> CommandResult {
-    call.keyspace.assert_may_walk();
+    crate::scan::check_may_walk(call)?;
     let (keyspace, db, now) = (call.keyspace.keyspace(), call.keyspace.db(), call.now());
     match scan::random_key(keyspace, call.keyspace.context, db, now) {
         Some(key) => call.reply.bulk(&key),

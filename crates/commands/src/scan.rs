@@ -119,10 +119,18 @@ pub fn reply_cursor(reply: &mut ReplyBuffer, cursor: u64, count: usize) {
     reply.array(count);
 }
 
+/// Walks lock shard after shard: not while the caller holds some of them already.
+pub(crate) fn check_may_walk(call: &Call) -> Result<(), CommandError> {
+    if call.keyspace.may_walk() {
+        return Ok(());
+    }
+    Err(CommandError::text("ERR This command cannot run while only some keys are locked"))
+}
+
 fn scan(call: &mut Call) -> CommandResult {
     let cursor = parse_cursor(call.args[1])?;
     let options = ScanOptions::parse(&call.args[2..], ScanExtras { kind: true, bare: None })?;
-    call.keyspace.assert_may_walk();
+    check_may_walk(call)?;
     let (keyspace, db, now) = (call.keyspace.keyspace(), call.keyspace.db(), call.now());
     let mut found = ReplyBuffer::new(call.reply.protocol);
     let mut count = 0;

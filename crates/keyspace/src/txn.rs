@@ -234,13 +234,11 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Asserts that nothing hinders a walk that locks shard after shard by itself (`scan.rs`): either no shard is held, or the world is
-    /// stopped and nobody holds any. Within other locks a walk could wait for its own thread, or break the order of locks.
-    pub fn assert_may_walk(&self) {
-        assert!(
-            matches!(self.held, Held::Nothing | Held::World(_)),
-            "a command that walks the keyspace has the scope Walk"
-        );
+    /// True if nothing hinders a walk that locks shard after shard by itself (`scan.rs`): either no shard is
+    /// held, or the world is stopped and nobody holds any. Within other locks a walk could wait for its own
+    /// thread, or break the order of locks.
+    pub fn may_walk(&self) -> bool {
+        matches!(self.held, Held::Nothing | Held::World(_))
     }
 
     /// The database that keys are looked up in.
