@@ -7,6 +7,7 @@
 //! runs.
 
 mod atomicity;
+mod blocking;
 mod clients;
 mod configuration;
 mod expiry;

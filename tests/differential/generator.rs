@@ -282,7 +282,7 @@ impl Generator {
                 Time,
             ),
             "past" => (self.random.i64(-5..1).to_string().into_bytes(), Time),
-            "blocktime" => (self.pick(&["0.001", "0.01", "0.005", "-1", "abc", "0.01"]), Fixed),
+            "blocktime" => (self.pick(&["0.001", "0.01", "0x1p-9", "1e-3", "-1", "abc", "nan"]), Fixed),
             "blockms" => (self.pick(&["1", "2", "5", "-1", "abc", "1.5"]), Fixed),
             "count" => (self.random.i64(-6..8).to_string().into_bytes(), Count),
             "positive" => (self.random.i64(0..8).to_string().into_bytes(), Count),

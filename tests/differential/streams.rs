@@ -21,6 +21,7 @@ XGROUP DESTROY {key} {group}
 XGROUP CREATECONSUMER {key} {group} {consumer}
 XGROUP DELCONSUMER {key} {group} {consumer}
 3x XREADGROUP GROUP {group} {consumer} [COUNT {positive}] [NOACK] STREAMS {key} (> | {id} | 0)
+XREADGROUP GROUP {group} {consumer} [COUNT {positive}] BLOCK {blockms} [NOACK] STREAMS {key} {key} (> | {id}) >
 2x XACK {key} {group} {id}+
 2x XPENDING {key} {group} [[IDLE {past}] {rangeid} {rangeid} {positive} [{consumer}]]
 2x XCLAIM {key} {group} {consumer} {past} {id}+ %([IDLE {positive}] [RETRYCOUNT {positive}] [FORCE] \

@@ -14,6 +14,7 @@
 //! transaction count as one operation.
 
 mod checker;
+mod delivery;
 mod history;
 mod model;
 mod torn;

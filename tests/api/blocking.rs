@@ -1,0 +1,241 @@
+//! Commands that wait: who is served by whom, when, and with what, over several threads.
+
+use std::time::{Duration, Instant};
+
+use braid_tests::{RawClient, TestServer, Value, request, wait_for};
+
+fn start() -> TestServer {
+    TestServer::start(&["--io-threads", "4"])
+}
+
+/// Has a client send a command that waits, and waits until `blocked` clients do.
+fn block(client: &mut RawClient, line: &str, other: &mut RawClient, blocked: usize) {
+    client.send(&request(line));
+    wait_for_blocked(other, blocked);
+}
+
+fn wait_for_blocked(client: &mut RawClient, blocked: usize) {
+    wait_for("clients to wait", || {
+        client.info_field("clients", "blocked_clients").as_deref() == Some(&blocked.to_string())
+    });
+}
+
+fn pair(key: &str, element: &str) -> Value {
+    Value::Array(vec![Value::bulk(key), Value::bulk(element)])
+}
+
+fn id(client: &mut RawClient) -> i64 {
+    client.call("CLIENT ID").integer().expect("an id")
+}
+
+#[test]
+fn the_longest_waiter_is_served_first_whatever_thread_it_lives_on() {
+    let server = start();
+    let mut other = server.connect();
+    let mut clients: Vec<RawClient> = (0..8).map(|_| server.connect()).collect();
+    for round in 0..5 {
+        for (number, client) in clients.iter_mut().enumerate() {
+            block(client, "BLPOP k 0", &mut other, number + 1);
+        }
+        let elements: Vec<String> = (0..8).map(|number| format!("{round}-{number}")).collect();
+        // The reply tells the length that was reached; when it is there, the waiters have taken theirs.
+        assert_eq!(other.call(&format!("RPUSH k {}", elements.join(" "))), Value::Integer(8));
+        assert_eq!(other.call("EXISTS k"), Value::Integer(0));
+        assert_eq!(other.info_field("clients", "blocked_clients").unwrap(), "0");
+        for (client, element) in clients.iter_mut().zip(&elements) {
+            assert_eq!(client.read(), pair("k", element));
+        }
+    }
+}
+
+#[test]
+fn a_wait_ends_when_its_time_is_over_and_not_before() {
+    let server = start();
+    let mut client = server.connect();
+    let mut late = Vec::new();
+    for (line, millis) in [
+        ("BLPOP k 0.03", 30),
+        ("BZPOPMIN k 0.0201", 21),
+        ("BLMOVE k l LEFT LEFT 0.05", 50),
+        ("XREAD BLOCK 15 STREAMS s $", 15),
+        ("BRPOP k 0.001", 1),
+        ("BLMPOP 0.04 1 k LEFT", 40),
+    ] {
+        let (start, timeout) = (Instant::now(), Duration::from_millis(millis));
+        assert_eq!(client.call(line), Value::NullArray, "{line}");
+        // The server counts whole milliseconds.
+        let waited = start.elapsed() + Duration::from_millis(1);
+        assert!(waited >= timeout, "{line}: {waited:?}");
+        late.push(waited.saturating_sub(timeout));
+    }
+    // A busy machine may delay some of them, not all.
+    let least = late.iter().min().expect("there are some");
+    assert!(*least < Duration::from_millis(10), "{late:?}");
+    // Who has given up takes nothing.
+    assert_eq!(client.call("RPUSH k x"), Value::Integer(1));
+    assert_eq!(client.call("LLEN k"), Value::Integer(1));
+}
+
+#[test]
+fn what_was_sent_behind_a_waiting_command_is_executed_afterwards() {
+    let server = start();
+    let (mut client, mut other) = (server.connect(), server.connect());
+    let big = "x".repeat(100_000);
+    let behind = [
+        request("SET done 1"),
+        request("PING"),
+        request(&format!("SET big {big}")),
+        request("BLPOP k 0"),
+        b"PING inline\r\n".to_vec(),
+        request("STRLEN big"),
+    ]
+    .concat();
+    let (now, later) = behind.split_at(50_000);
+    client.send(&[request("BLPOP k 0"), now.to_vec()].concat());
+    wait_for_blocked(&mut other, 1);
+    client.send(later);
+    assert_eq!(other.call("GET done"), Value::NullBulk);
+    other.call("RPUSH k a");
+    assert_eq!(client.read(), pair("k", "a"));
+    for expected in [Value::ok(), Value::Simple("PONG".into()), Value::ok()] {
+        assert_eq!(client.read(), expected);
+    }
+    wait_for_blocked(&mut other, 1);
+    other.call("RPUSH k b");
+    assert_eq!(client.read(), pair("k", "b"));
+    assert_eq!(client.read(), Value::bulk("inline"));
+    assert_eq!(client.read(), Value::Integer(100_000));
+}
+
+#[test]
+fn a_big_argument_of_the_waiting_command_itself() {
+    let server = start();
+    let (mut client, mut other) = (server.connect(), server.connect());
+    let key = "k".repeat(70_000);
+    client.send(&[request(&format!("BLPOP {key} 0")), request("PING")].concat());
+    wait_for_blocked(&mut other, 1);
+    other.call(&format!("RPUSH {key} a"));
+    assert_eq!(client.read(), pair(&key, "a"));
+    assert_eq!(client.read(), Value::Simple("PONG".into()));
+}
+
+#[test]
+fn unblocking_from_another_connection() {
+    let server = start();
+    let (mut client, mut other) = (server.connect(), server.connect());
+    let number = id(&mut client);
+    for (reason, reply) in [
+        ("", Value::NullArray),
+        ("TIMEOUT", Value::NullArray),
+        ("ERROR", Value::Error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK".to_vec())),
+    ] {
+        block(&mut client, "BLPOP k 0", &mut other, 1);
+        assert_eq!(other.call(&format!("CLIENT UNBLOCK {number} {reason}")), Value::Integer(1));
+        // From that moment on it takes nothing.
+        assert_eq!(other.call("RPUSH k x"), Value::Integer(1));
+        assert_eq!(other.call("LPOP k"), Value::bulk("x"));
+        assert_eq!(client.read(), reply);
+        assert_eq!(other.call(&format!("CLIENT UNBLOCK {number}")), Value::Integer(0));
+    }
+    assert_eq!(client.call("PING"), Value::Simple("PONG".into()));
+}
+
+#[test]
+fn a_client_that_is_gone_takes_nothing() {
+    let server = start();
+    let mut other = server.connect();
+    let mut killed = server.connect();
+    let number = id(&mut killed);
+    block(&mut killed, "BLPOP k 0", &mut other, 1);
+    assert_eq!(other.call(&format!("CLIENT KILL ID {number}")), Value::Integer(1));
+    assert_eq!(other.call("RPUSH k x"), Value::Integer(1));
+    assert_eq!(other.call("LPOP k"), Value::bulk("x"));
+    assert_eq!(killed.read_to_close(), Some(Vec::new()));
+
+    let mut leaving = server.connect();
+    block(&mut leaving, "BRPOPLPUSH k l 0", &mut other, 1);
+    drop(leaving);
+    wait_for_blocked(&mut other, 0);
+    assert_eq!(other.info_field("clients", "total_blocking_keys").as_deref().unwrap_or("0"), "0");
+    assert_eq!(other.call("RPUSH k x"), Value::Integer(1));
+    assert_eq!(other.call("EXISTS k l"), Value::Integer(1));
+}
+
+#[test]
+fn everybody_who_reads_a_stream_gets_its_entries() {
+    let server = start();
+    let mut other = server.connect();
+    let mut readers: Vec<RawClient> = (0..12).map(|_| server.connect()).collect();
+    for (number, reader) in readers.iter_mut().enumerate() {
+        block(reader, "XREAD BLOCK 0 STREAMS none s 0 $", &mut other, number + 1);
+    }
+    other.call("XADD s 5-1 f v");
+    let fields = Value::Array(vec![Value::bulk("f"), Value::bulk("v")]);
+    let entry = Value::Array(vec![Value::bulk("5-1"), fields]);
+    let stream = Value::Array(vec![Value::bulk("s"), Value::Array(vec![entry])]);
+    for reader in &mut readers {
+        assert_eq!(reader.read(), Value::Array(vec![stream.clone()]));
+    }
+}
+
+#[test]
+fn a_chain_of_moves_runs_to_its_end() {
+    let server = start();
+    let mut other = server.connect();
+    let mut movers: Vec<RawClient> = (0..6).map(|_| server.connect()).collect();
+    for (number, mover) in movers.iter_mut().enumerate() {
+        let line = format!("BLMOVE k{number} k{} LEFT RIGHT 0", number + 1);
+        block(mover, &line, &mut other, number + 1);
+    }
+    // In one packet with what follows: the chain has run before the next command of the same client.
+    other.send(&[request("RPUSH k0 x"), request("LRANGE k6 0 -1")].concat());
+    assert_eq!(other.read(), Value::Integer(1));
+    assert_eq!(other.read(), Value::Array(vec![Value::bulk("x")]));
+    for mover in &mut movers {
+        assert_eq!(mover.read(), Value::bulk("x"));
+    }
+}
+
+#[test]
+fn waiting_counts_in_info_and_client_list() {
+    let server = start();
+    let (mut client, mut other) = (server.connect(), server.connect());
+    let number = id(&mut client);
+    block(&mut client, "BLPOP a b 100", &mut other, 1);
+    let line = other.call(&format!("CLIENT LIST ID {number}")).text();
+    assert!(line.contains(" flags=b ") && line.contains(" cmd=blpop "), "{line}");
+    assert_eq!(other.info_field("clients", "clients_in_timeout_table").unwrap(), "1");
+    other.call("RPUSH b x");
+    assert_eq!(client.read(), pair("b", "x"));
+    let line = other.call(&format!("CLIENT LIST ID {number}")).text();
+    assert!(line.contains(" flags=N "), "{line}");
+    assert_eq!(other.info_field("clients", "clients_in_timeout_table").unwrap(), "0");
+}
+
+/// A time-out and a push at the same moment: either the client has the element or the list has.
+#[test]
+fn timeouts_and_pushes_at_the_same_time() {
+    let server = start();
+    let (mut client, mut other) = (server.connect(), server.connect());
+    let (mut served, mut timed_out) = (0, 0);
+    for round in 0..300 {
+        let start = Instant::now();
+        client.send(&request("BLPOP k 0.002"));
+        while start.elapsed() < Duration::from_micros(1_500 + round * 5) {
+            std::hint::spin_loop();
+        }
+        other.call("RPUSH k x");
+        let left = other.call("LPOP k");
+        match client.read() {
+            Value::NullArray => {
+                timed_out += 1;
+                assert_eq!(left, Value::bulk("x"));
+            }
+            reply => {
+                served += 1;
+                assert_eq!((reply, left), (pair("k", "x"), Value::NullBulk));
+            }
+        }
+    }
+    println!("{served} served, {timed_out} timed out");
+}
