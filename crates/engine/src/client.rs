@@ -33,6 +33,8 @@ pub enum Message {
 /// A connection that was just accepted.
 pub struct Accepted {
     pub socket: std::os::fd::OwnedFd,
+    /// It came in where TLS is spoken.
+    pub is_tls: bool,
     pub record: Arc<ClientRecord>,
 }
 

@@ -1,5 +1,7 @@
-//! Sockets, listeners, the poller and processor affinity; knows nothing of requests or commands.
+//! Sockets, TLS, listeners, the poller and processor affinity; knows nothing of requests or commands.
 
 pub mod affinity;
 pub mod listener;
 pub mod poller;
+pub mod stream;
+pub mod tls;

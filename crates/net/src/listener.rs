@@ -15,6 +15,7 @@ pub struct Listener {
     path: Option<PathBuf>,
     /// What [`Listener::tcp`] was given.
     asked: Option<(String, u16)>,
+    is_tls: bool,
 }
 
 /// A connection that came in.
@@ -43,7 +44,7 @@ impl Listener {
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
         socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        Ok(Listener { socket, path: None, asked })
+        Ok(Listener { socket, path: None, asked, is_tls: false })
     }
 
     /// Listens on a unix socket, replacing a file left behind; `mode` are its permissions, 0 = as the umask has it.
@@ -59,7 +60,18 @@ impl Listener {
             std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
         }
         socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        Ok(Listener { socket, path: Some(path.to_owned()), asked: None })
+        Ok(Listener { socket, path: Some(path.to_owned()), asked: None, is_tls: false })
+    }
+
+    /// Has connections speak TLS.
+    pub fn with_tls(mut self, is_tls: bool) -> Listener {
+        self.is_tls = is_tls;
+        self
+    }
+
+    /// True when connections speak TLS.
+    pub fn is_tls(&self) -> bool {
+        self.is_tls
     }
 
     /// True for a unix socket.
@@ -72,9 +84,13 @@ impl Listener {
         self.path.as_deref()
     }
 
-    /// True if [`Listener::tcp`] made it from this address and port.
-    pub fn is_tcp(&self, address: &str, port: u16) -> bool {
-        self.asked.as_ref().is_some_and(|(own_address, own_port)| own_address == address && *own_port == port)
+    /// True if [`Listener::tcp`] made it from this address and port, and it speaks TLS or not.
+    pub fn is_tcp(&self, address: &str, port: u16, is_tls: bool) -> bool {
+        self.is_tls == is_tls
+            && self
+                .asked
+                .as_ref()
+                .is_some_and(|(own_address, own_port)| own_address == address && *own_port == port)
     }
 
     /// The port that is listened on (the system's choice if 0 was asked for).

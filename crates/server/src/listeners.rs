@@ -3,17 +3,27 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use braid_config::Config;
+use braid_config::{Config, TlsAuthClients};
 use braid_engine::Engine;
 use braid_engine::client::Message;
 use braid_net::listener::Listener;
+use braid_net::tls::{ClientCertificates, TlsSettings};
 use braid_threading::accept::Listeners;
 
 /// Opens all listeners, or says which cannot be opened.
 pub fn open(config: &Config) -> Result<Arc<Listeners>, String> {
     let listeners = Arc::new(Listeners::default());
     let port = config.port();
-    open_tcp(config, &listeners).map_err(|()| format!("Failed listening on port {port} (tcp), aborting."))?;
+    if config.tls_port() != 0 {
+        listeners.set_tls(Some(tls_settings(config).server_config().map_err(|error| {
+            log::warn!("{error}");
+            "Failed to configure TLS. Check logs for more info.".to_owned()
+        })?));
+    }
+    open_tcp(config, &listeners).map_err(|is_tls| {
+        let (port, kind) = if is_tls { (config.tls_port(), "tls") } else { (port, "tcp") };
+        format!("Failed listening on port {port} ({kind}), aborting.")
+    })?;
     let path = config.unixsocket();
     if !path.is_empty() {
         let listener = Listener::unix(Path::new(&*path), config.unixsocketperm(), config.tcp_backlog())
@@ -26,48 +36,113 @@ pub fn open(config: &Config) -> Result<Arc<Listeners>, String> {
     Ok(listeners)
 }
 
-/// Closes TCP listeners that the configuration does not want any more and opens those that it wants.
-fn open_tcp(config: &Config, listeners: &Listeners) -> Result<(), ()> {
-    let port = config.port();
+/// Closes TCP listeners that the configuration does not want any more and opens those that it wants. An error says
+/// whether it was TLS that could not be listened for.
+fn open_tcp(config: &Config, listeners: &Listeners) -> Result<(), bool> {
     let bind = config.bind();
+    let ports = [(config.port(), false), (config.tls_port(), true)];
     // A leading minus: serve the address if the machine has it.
-    let wanted: Vec<(&str, bool)> = bind
+    let addresses: Vec<(&str, bool)> = bind
         .iter()
-        .filter(|_| port != 0)
         .map(|address| address.strip_prefix('-').map_or((&**address, false), |rest| (rest, true)))
+        .collect();
+    let wanted: Vec<(&str, bool, u16, bool)> = ports
+        .into_iter()
+        .filter(|(port, _)| *port != 0)
+        .flat_map(|(port, tls)| {
+            addresses.iter().map(move |&(address, optional)| (address, optional, port, tls))
+        })
         .collect();
     // First of all, since an address may overlap with an old one.
     listeners.retain(|listener| {
-        listener.is_unix() || wanted.iter().any(|(address, _)| listener.is_tcp(address, port))
+        listener.is_unix()
+            || wanted.iter().any(|&(address, _, port, is_tls)| listener.is_tcp(address, port, is_tls))
     });
-    for (address, optional) in wanted {
-        if listeners.any(|listener| listener.is_tcp(address, port)) {
+    for (address, optional, port, is_tls) in wanted {
+        if listeners.any(|listener| listener.is_tcp(address, port, is_tls)) {
             continue;
         }
         match Listener::tcp(address, port, config.tcp_backlog()) {
-            Ok(listener) => listeners.add(listener),
+            Ok(listener) => listeners.add(listener.with_tls(is_tls)),
             Err(error) if optional && is_unavailable(&error) => {}
             Err(error) => {
                 log::warn!("Warning: Could not create server TCP listening socket {address}:{port}: {error}");
-                return Err(());
+                return Err(is_tls);
             }
         }
     }
     Ok(())
 }
 
+/// What the configuration says about TLS.
+fn tls_settings(config: &Config) -> TlsSettings {
+    let path = |text: &str| std::path::PathBuf::from(text);
+    TlsSettings {
+        certificate: path(&config.tls_cert_file()),
+        key: path(&config.tls_key_file()),
+        authorities_file: path(&config.tls_ca_cert_file()),
+        authorities_folder: path(&config.tls_ca_cert_dir()),
+        clients: match config.tls_auth_clients() {
+            TlsAuthClients::Yes => ClientCertificates::Required,
+            TlsAuthClients::Optional => ClientCertificates::Optional,
+            TlsAuthClients::No => ClientCertificates::Ignored,
+        },
+        protocols: config.tls_protocols().to_string(),
+        ciphers: config.tls_ciphers().to_string(),
+        cipher_suites: config.tls_ciphersuites().to_string(),
+        prefer_server_ciphers: config.tls_prefer_server_ciphers(),
+        sessions: if config.tls_session_caching() { config.tls_session_cache_size() as usize } else { 0 },
+    }
+}
+
+/// Directives that make up [`tls_settings`].
+const TLS_DIRECTIVES: [&str; 11] = [
+    "tls-cert-file",
+    "tls-key-file",
+    "tls-ca-cert-file",
+    "tls-ca-cert-dir",
+    "tls-auth-clients",
+    "tls-protocols",
+    "tls-ciphers",
+    "tls-ciphersuites",
+    "tls-prefer-server-ciphers",
+    "tls-session-caching",
+    "tls-session-cache-size",
+];
+
 /// Has the listeners follow CONFIG SET. Connections that came in on a closed one stay.
 pub fn follow(engine: &Engine, listeners: &Arc<Listeners>) {
+    let reload = |listeners: &Listeners, config: &Config| {
+        if config.tls_port() == 0 {
+            return Ok(());
+        }
+        let settings = tls_settings(config).server_config().map_err(|error| {
+            log::warn!("Failed applying new configuration. {error}");
+            "Unable to update TLS configuration. Check server logs.".to_owned()
+        })?;
+        listeners.set_tls(Some(settings));
+        Ok(())
+    };
+    {
+        let listeners = Arc::clone(listeners);
+        engine.config.on_change(&TLS_DIRECTIVES, move |config| reload(&listeners, config));
+    }
+    {
+        // Before the port is listened on (below).
+        let listeners = Arc::clone(listeners);
+        engine.config.on_change(&["tls-port"], move |config| reload(&listeners, config));
+    }
     for (name, reason) in [
         ("bind", "Failed to bind to specified addresses."),
         ("port", "Unable to listen on this port. Check server logs."),
+        ("tls-port", "Unable to listen on this port. Check server logs."),
     ] {
         let listeners = Arc::clone(listeners);
         let first_loop = Arc::clone(&engine.mailboxes[0]);
         engine.config.on_change(&[name], move |config| {
             let opened = open_tcp(config, &listeners);
             first_loop.send(Message::Reconfigure);
-            opened.map_err(|()| reason.to_owned())
+            opened.map_err(|_| reason.to_owned())
         });
     }
 }
@@ -82,6 +157,9 @@ fn is_unavailable(error: &std::io::Error) -> bool {
 pub fn announce(config: &Config) {
     if config.port() != 0 {
         log::info!("Ready to accept connections tcp");
+    }
+    if config.tls_port() != 0 {
+        log::info!("Ready to accept connections tls");
     }
     if !config.unixsocket().is_empty() {
         log::info!("Ready to accept connections unix");

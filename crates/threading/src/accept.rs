@@ -5,10 +5,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use arc_swap::ArcSwapOption;
 use braid_engine::Engine;
 use braid_engine::client::{Accepted, Address, ClientRecord, Message};
 use braid_net::listener::{Connection, Listener, set_keepalive};
 use braid_net::poller::{Interest, Poller};
+use braid_net::tls::{ServerConfig, TlsConnection};
 use parking_lot::Mutex;
 
 use crate::steps::is_exhaustion;
@@ -37,7 +39,11 @@ impl LoopLoads {
 
 /// The sockets that connections come in on. They are polled by one loop and may be exchanged by any thread.
 #[derive(Default)]
-pub struct Listeners(Mutex<Vec<Entry>>);
+pub struct Listeners {
+    entries: Mutex<Vec<Entry>>,
+    /// What TLS handshakes that begin now go by.
+    tls: ArcSwapOption<ServerConfig>,
+}
 
 struct Entry {
     token: u64,
@@ -49,19 +55,30 @@ struct Entry {
 const FIRST_TOKEN: u64 = u64::MAX - 1;
 
 impl Listeners {
+    /// Has TLS handshakes go by this from now on; connections that are there stay as they are.
+    pub fn set_tls(&self, config: Option<Arc<ServerConfig>>) {
+        self.tls.store(config);
+    }
+
+    /// The server's side of a TLS connection that has just come in.
+    pub(crate) fn handshake(&self) -> Result<TlsConnection, String> {
+        let config = self.tls.load_full().ok_or("TLS is not configured")?;
+        TlsConnection::new(config)
+    }
+
     /// Closes the listeners that `keep` refuses.
     pub fn retain(&self, keep: impl Fn(&Listener) -> bool) {
-        self.0.lock().retain(|entry| keep(&entry.listener));
+        self.entries.lock().retain(|entry| keep(&entry.listener));
     }
 
     /// True if one of the listeners fulfils a condition.
     pub fn any(&self, condition: impl Fn(&Listener) -> bool) -> bool {
-        self.0.lock().iter().any(|entry| condition(&entry.listener))
+        self.entries.lock().iter().any(|entry| condition(&entry.listener))
     }
 
     /// Adds a listener. Once the loops run, tell the first of them by `Message::Reconfigure`.
     pub fn add(&self, listener: Listener) {
-        let mut entries = self.0.lock();
+        let mut entries = self.entries.lock();
         // Ever smaller, so that an event of a closed listener is not taken for one of a new listener.
         static NEXT_TOKEN: AtomicU64 = AtomicU64::new(FIRST_TOKEN);
         let token = NEXT_TOKEN.fetch_sub(1, Relaxed);
@@ -70,7 +87,7 @@ impl Listeners {
 
     /// Has all of them polled.
     pub(crate) fn poll(&self, poller: &Poller) {
-        for entry in self.0.lock().iter_mut().filter(|entry| !entry.is_polled) {
+        for entry in self.entries.lock().iter_mut().filter(|entry| !entry.is_polled) {
             match poller.add(&entry.listener, entry.token, Interest::Read) {
                 Ok(()) => entry.is_polled = true,
                 Err(error) => log::error!("Cannot accept connections: {error}"),
@@ -80,7 +97,7 @@ impl Listeners {
 
     /// Has none of them polled.
     pub(crate) fn rest(&self, poller: &Poller) {
-        for entry in self.0.lock().iter_mut().filter(|entry| entry.is_polled) {
+        for entry in self.entries.lock().iter_mut().filter(|entry| entry.is_polled) {
             // Not being polled is the aim, however it is reached.
             let _ = poller.remove(&entry.listener);
             entry.is_polled = false;
@@ -89,7 +106,7 @@ impl Listeners {
 
     /// Takes the connections that wait at one listener.
     pub(crate) fn accept(&self, engine: &Engine, loads: &LoopLoads, token: u64) -> Accepting {
-        let entries = self.0.lock();
+        let entries = self.entries.lock();
         let entry = entries.iter().find(|entry| entry.token == token);
         entry.map_or(Accepting::Fine, |entry| accept(engine, loads, &entry.listener))
     }
@@ -124,9 +141,16 @@ fn accept(engine: &Engine, loads: &LoopLoads, listener: &Listener) -> Accepting 
 
 fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Connection) {
     let Connection { socket, peer, local } = connection;
+    let is_tls = listener.is_tls();
+    // A peer that expects TLS could make nothing of a plain line.
+    let refuse = |text: &[u8]| {
+        if !is_tls {
+            refuse(&socket, text)
+        }
+    };
     if engine.clients.count() >= engine.config.maxclients() as usize {
         engine.clients.rejected.fetch_add(1, Relaxed);
-        refuse(&socket, b"-ERR max number of clients reached\r\n");
+        refuse(b"-ERR max number of clients reached\r\n");
         return;
     }
     let is_loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
@@ -135,7 +159,7 @@ fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Co
         && peer.is_some_and(|peer| !is_loopback(peer.ip()))
     {
         engine.clients.rejected.fetch_add(1, Relaxed);
-        refuse(&socket, PROTECTED);
+        refuse(PROTECTED);
         return;
     }
     let keepalive = engine.config.tcp_keepalive_seconds();
@@ -155,7 +179,7 @@ fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Co
     record.set_mailbox(&engine.mailboxes[target]);
     engine.clients.accepted.fetch_add(1, Relaxed);
     engine.clients.add(Arc::clone(&record));
-    engine.mailboxes[target].send(Message::Accepted(Accepted { socket, record }));
+    engine.mailboxes[target].send(Message::Accepted(Accepted { socket, is_tls, record }));
 }
 
 const PROTECTED: &[u8] = b"-DENIED Braid is running in protected mode because protected mode is enabled and no password is set \

@@ -1,11 +1,11 @@
 //! A connected client as its owning thread holds it.
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::blob::Blob;
 use braid_engine::Session;
 use braid_engine::client::ClientRecord;
+use braid_net::stream::Stream;
 use braid_resp::error::ProtocolError;
 use braid_resp::parse::RequestParser;
 use braid_resp::reply::ReplyBuffer;
@@ -35,7 +35,7 @@ pub enum Keep {
 
 /// One client: its socket, what was received and not yet executed, what is to be sent.
 pub struct Client {
-    pub socket: OwnedFd,
+    pub socket: Stream,
     pub session: Session,
     pub reply: ReplyBuffer,
     pub parser: RequestParser,
@@ -71,7 +71,7 @@ pub struct Client {
 
 impl Client {
     /// A client that has just connected.
-    pub fn new(socket: OwnedFd, session: Session) -> Client {
+    pub fn new(socket: Stream, session: Session) -> Client {
         Client {
             socket,
             session,
@@ -116,7 +116,13 @@ impl Client {
         let blobs: usize = self.blobs.iter().map(|blob| blob.capacity()).sum();
         let queued = self.session.record.multi_bytes.load(Relaxed);
         let fixed = size_of::<Client>() + size_of::<ClientRecord>();
-        fixed + self.query_bytes() + self.query_room() + blobs + queued + self.reply.memory_bytes()
+        fixed
+            + self.query_bytes()
+            + self.query_room()
+            + blobs
+            + queued
+            + self.reply.memory_bytes()
+            + self.socket.memory_bytes()
     }
 
     /// True while requests that are not executed take memory.
@@ -151,6 +157,12 @@ impl Client {
 
     /// True when the client is to be dropped once (or even before) its replies are sent.
     pub fn is_finished(&self) -> bool {
-        self.broken || (self.session.close_after_reply && self.reply.is_empty())
+        self.broken || (self.session.close_after_reply && !self.has_unsent())
+    }
+
+    /// Bytes wait for the socket.
+    #[inline]
+    pub fn has_unsent(&self) -> bool {
+        !self.reply.is_empty() || self.socket.has_unsent()
     }
 }

@@ -16,6 +16,7 @@ use braid_engine::client::{Accepted, Message, client_flags};
 use braid_engine::stats::ThreadStats;
 use braid_engine::{Engine, Session, Worker, dispatch};
 use braid_net::poller::{Interest, Poller};
+use braid_net::stream::Stream;
 use hashbrown::HashMap;
 
 use crate::accept::{Accepting, Listeners, LoopLoads};
@@ -36,8 +37,8 @@ pub struct EventLoop {
     worker: Worker,
     cron: Cron,
     loads: Arc<LoopLoads>,
-    /// Listeners, on the loop that accepts.
-    listeners: Option<Arc<Listeners>>,
+    /// Polled by the first loop.
+    listeners: Arc<Listeners>,
     accepting_again_at: Option<i64>,
     /// Places of clients by id.
     by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
@@ -46,16 +47,16 @@ pub struct EventLoop {
 }
 
 impl EventLoop {
-    /// The loop of the thread that owns `slot`.
+    /// The loop of the thread that owns `slot`. The first one accepts connections.
     pub fn new(
         engine: Arc<Engine>,
         slot: usize,
         loads: Arc<LoopLoads>,
-        listeners: Option<Arc<Listeners>>,
+        listeners: Arc<Listeners>,
     ) -> std::io::Result<EventLoop> {
         let poller = Poller::new()?;
         poller.add(engine.mailboxes[slot].notifier(), MAILBOX, Interest::Read)?;
-        if let Some(listeners) = &listeners {
+        if slot == 0 {
             listeners.poll(&poller);
         }
         let worker = engine.worker(slot);
@@ -126,7 +127,8 @@ impl EventLoop {
         // Once per turn: a client with a lot to catch up on takes turns with the others.
         if !self.station.to_resume.is_empty() {
             for place in std::mem::take(&mut self.station.to_resume) {
-                self.station.resume(&self.engine, place);
+                let received = self.station.resume(&self.engine, place);
+                self.count_received(received);
             }
             self.execute_and_write();
         }
@@ -182,11 +184,16 @@ impl EventLoop {
                 self.execute_and_write();
             }
             let received = self.station.read(&self.engine, place);
-            if received > 0 {
-                let stats = self.stats();
-                stats.reads.add(1);
-                stats.net_in.add(received as u64);
-            }
+            self.count_received(received);
+        }
+    }
+
+    #[inline]
+    fn count_received(&self, received: usize) {
+        if received > 0 {
+            let stats = self.stats();
+            stats.reads.add(1);
+            stats.net_in.add(received as u64);
         }
     }
 
@@ -204,7 +211,7 @@ impl EventLoop {
     /// Polls for writing exactly while something is left to send.
     fn update_interest(&mut self, place: u32, now: i64) {
         let Some(client) = self.station.clients.get(place) else { return };
-        let wants = !client.reply.is_empty() && !client.broken;
+        let wants = client.has_unsent() && !client.broken;
         if client.wants_write != wants {
             client.wants_write = wants;
             let interest = if wants { Interest::ReadWrite } else { Interest::Read };
@@ -219,17 +226,16 @@ impl EventLoop {
     }
 
     fn accept(&mut self, token: u64) {
-        let Some(listeners) = &self.listeners else { return };
-        if listeners.accept(&self.engine, &self.loads, token) == Accepting::Exhausted {
-            listeners.rest(&self.poller);
+        if self.listeners.accept(&self.engine, &self.loads, token) == Accepting::Exhausted {
+            self.listeners.rest(&self.poller);
             self.accepting_again_at = Some(clock::unix_ms() + ACCEPT_PAUSE_MS);
         }
     }
 
     fn resume_accepting(&mut self) {
         self.accepting_again_at = None;
-        if let Some(listeners) = &self.listeners {
-            listeners.poll(&self.poller);
+        if self.slot == 0 {
+            self.listeners.poll(&self.poller);
         }
     }
 
@@ -265,14 +271,24 @@ impl EventLoop {
     }
 
     fn adopt(&mut self, accepted: Accepted) {
-        let Accepted { socket, record } = accepted;
+        let Accepted { socket, is_tls, record } = accepted;
         let id = record.id;
+        let (tls, failed) = match is_tls.then(|| self.listeners.handshake()) {
+            None => (None, None),
+            Some(Ok(tls)) => (Some(tls), None),
+            Some(Err(error)) => (None, Some(error)),
+        };
+        let socket = Stream::new(socket, tls);
         let session = Session::new(record, self.engine.config.requirepass().is_empty());
         let place = self.station.clients.add(Box::new(Client::new(socket, session)));
         let Some(client) = self.station.clients.get(place) else { return };
         client.publish_sizes();
         if client.session.record.has(client_flags::CLOSE_NOW) {
             // Killed before it got here.
+            client.broken = true;
+            self.station.to_drop.push(place);
+        } else if let Some(error) = failed {
+            log::warn!("Error accepting a client connection: {error}");
             client.broken = true;
             self.station.to_drop.push(place);
         } else if let Err(error) = self.poller.add(&client.socket, u64::from(place), Interest::Read) {

@@ -17,14 +17,13 @@ pub fn start(engine: &Arc<Engine>, listeners: &Arc<Listeners>) -> io::Result<Vec
     let loads = Arc::new(LoopLoads::new(count));
     let mut threads = Vec::with_capacity(count);
     for slot in 0..count {
-        let own_listeners = (slot == 0).then(|| Arc::clone(listeners));
-        let (engine, loads) = (Arc::clone(engine), Arc::clone(&loads));
+        let (engine, listeners, loads) = (Arc::clone(engine), Arc::clone(listeners), Arc::clone(&loads));
         let thread = std::thread::Builder::new().name(format!("io_thd_{slot}")).spawn(move || {
             let _guard = AbortOnPanic;
             braid_base::alloc::register_thread(slot + 1);
             bind(&engine, slot);
             // Made on the thread itself, so that its memory is local to it.
-            match EventLoop::new(Arc::clone(&engine), slot, loads, own_listeners) {
+            match EventLoop::new(Arc::clone(&engine), slot, loads, listeners) {
                 Ok(event_loop) => event_loop.run(),
                 Err(error) => {
                     log::error!("Cannot start I/O thread {slot}: {error}");

@@ -16,7 +16,6 @@ use braid_engine::stats::ThreadStats;
 use braid_engine::{Engine, Outcome, Prepared, Worker, dispatch};
 use braid_resp::parse::{Limits, Span, Step};
 use braid_resp::reply::SpareBuffer;
-use rustix::net::{RecvFlags, SendFlags};
 use smallvec::SmallVec;
 
 use crate::batch::{Batch, Request, Source, Turn};
@@ -209,6 +208,29 @@ impl Station {
 
     /// Step one: receives what a client has sent and parses it into the batch. Returns the bytes received.
     pub fn read(&mut self, engine: &Engine, place: u32) -> usize {
+        let received = self.receive(engine, place);
+        if let Some(client) = self.clients.get(place)
+            && client.socket.is_tls()
+        {
+            self.follow_tls(place);
+        }
+        received
+    }
+
+    /// Looks after what polling the socket does not tell of: decrypted bytes that wait, and answers of a handshake.
+    fn follow_tls(&mut self, place: u32) {
+        let Some(client) = self.clients.get(place) else { return };
+        if client.socket.has_unsent() && !client.in_write_list {
+            client.in_write_list = true;
+            self.to_write.push(place);
+        }
+        if client.socket.has_received() && !client.in_batch && !client.in_resume_list && !client.broken {
+            client.in_resume_list = true;
+            self.to_resume.push(place);
+        }
+    }
+
+    fn receive(&mut self, engine: &Engine, place: u32) -> usize {
         let Some(client) = self.clients.get(place) else { return 0 };
         if client.in_batch {
             // The poller will say so again.
@@ -223,11 +245,7 @@ impl Station {
         if client.broken || client.session.close_after_reply {
             // What a leaving client still sends is of no interest; only its end is.
             let mut sink = [0; 4096];
-            let flags = RecvFlags::DONTWAIT;
-            if !matches!(
-                rustix::net::recv(&client.socket, &mut sink[..], flags),
-                Ok((1.., _)) | Err(WOULD_BLOCK)
-            ) {
+            if !matches!(client.socket.recv(&mut sink), Ok(1..) | Err(WOULD_BLOCK)) {
                 client.broken = true;
                 self.to_drop.push(place);
             }
@@ -238,12 +256,10 @@ impl Station {
         }
         let own = !client.query.is_empty() || client.is_held();
         let received = if own {
-            client.query.reserve(READ_CHUNK);
-            let room = rustix::buffer::spare_capacity(&mut client.query);
-            rustix::net::recv(&client.socket, room, RecvFlags::empty()).map(|(_, count)| count)
+            client.socket.recv_onto(&mut client.query, READ_CHUNK)
         } else {
             let room = &mut self.shared[self.shared_used..self.shared_used + READ_CHUNK];
-            rustix::net::recv(&client.socket, room, RecvFlags::empty()).map(|(_, count)| count)
+            client.socket.recv(room)
         };
         let Some(received) = self.received(place, received) else { return 0 };
         let Some(client) = self.clients.get(place) else { return received };
@@ -307,9 +323,7 @@ impl Station {
             let more = incoming.blob.capacity().max(BIG_FIRST).min(missing);
             incoming.blob.reserve_exact(more);
         }
-        let result = incoming.blob.fill_with(missing, |room| {
-            rustix::net::recv(socket, room, RecvFlags::empty()).map(|(_, count)| count)
-        });
+        let result = incoming.blob.fill_with(missing, |room| socket.recv_uninit(room));
         let Some(received) = self.received(place, result) else { return 0 };
         if self.clients.get(place).is_some_and(|client| client.query_bytes() > self.settings.query_bytes_max)
         {
@@ -331,18 +345,22 @@ impl Station {
         self.parse(engine, place, Source::Own, 0, end, true);
     }
 
-    /// Parses what a client already sent and nobody has executed yet.
-    pub fn resume(&mut self, engine: &Engine, place: u32) {
-        let Some(client) = self.clients.get(place) else { return };
+    /// Parses what a client already sent and nobody has executed yet. Returns the bytes received on the way.
+    pub fn resume(&mut self, engine: &Engine, place: u32) -> usize {
+        let Some(client) = self.clients.get(place) else { return 0 };
         client.in_resume_list = false;
         let leaves = client.broken || client.session.close_after_reply;
-        if client.is_held() || client.in_batch || client.incoming.is_some() || leaves {
-            return;
+        if client.is_held() || client.in_batch || leaves {
+            return 0;
+        }
+        if client.socket.has_received() {
+            return self.read(engine, place);
         }
         let end = client.query.len();
-        if end > 0 {
+        if end > 0 && client.incoming.is_none() {
             self.parse(engine, place, Source::Own, 0, end, false);
         }
+        0
     }
 
     /// Parses requests out of a range of the shared buffer or the client's own.
@@ -595,7 +613,7 @@ impl Station {
                 self.to_write.push(turn.client);
             }
         }
-        if turn.more && !client.in_resume_list {
+        if (turn.more || client.socket.has_received()) && !client.in_resume_list {
             client.in_resume_list = true;
             self.to_resume.push(turn.client);
         }
@@ -681,11 +699,11 @@ fn send(client: &mut Client, stats: &ThreadStats) {
     let mut sent = 0;
     while !client.reply.is_empty() {
         let result = match client.reply.as_contiguous() {
-            Some(bytes) => rustix::net::send(&client.socket, bytes, SendFlags::NOSIGNAL),
+            Some(bytes) => client.socket.send(bytes),
             None => {
                 let mut slices = Vec::new();
                 client.reply.io_slices(&mut slices, 64);
-                rustix::io::writev(&client.socket, &slices)
+                client.socket.send_slices(&slices)
             }
         };
         match result {
@@ -704,6 +722,12 @@ fn send(client: &mut Client, stats: &ThreadStats) {
                 break;
             }
         }
+    }
+    if client.socket.has_unsent()
+        && let Err(error) = client.socket.flush()
+        && error != WOULD_BLOCK
+    {
+        client.broken = true;
     }
     if sent > 0 {
         add(&client.session.record.net_out, sent as u64);

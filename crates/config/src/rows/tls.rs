@@ -8,13 +8,13 @@ super::directives! {
     "TLS", after network;
 
     /// Port for encrypted connections; 0 switches them off.
-    tls_port: u16 => integer("tls-port", || 0, 0, 65535, Unit::Plain).no_effect_yet();
+    tls_port: u16 => integer("tls-port", || 0, 0, 65535, Unit::Plain);
 
     /// File with the server's certificate (PEM).
-    tls_cert_file: text => optional_text("tls-cert-file").always_applied().no_effect_yet();
+    tls_cert_file: text => optional_text("tls-cert-file").always_applied();
 
     /// File with the server's private key (PEM).
-    tls_key_file: text => optional_text("tls-key-file").always_applied().no_effect_yet();
+    tls_key_file: text => optional_text("tls-key-file").always_applied();
 
     /// Password of the private key.
     tls_key_file_pass: text => optional_text("tls-key-file-pass").secret().no_effect_yet();
@@ -32,14 +32,14 @@ super::directives! {
     tls_dh_params_file: text => optional_text("tls-dh-params-file").always_applied().no_effect_yet();
 
     /// File with the authorities whose certificates are trusted.
-    tls_ca_cert_file: text => optional_text("tls-ca-cert-file").always_applied().no_effect_yet();
+    tls_ca_cert_file: text => optional_text("tls-ca-cert-file").always_applied();
 
     /// Folder with the authorities whose certificates are trusted.
-    tls_ca_cert_dir: text => optional_text("tls-ca-cert-dir").always_applied().no_effect_yet();
+    tls_ca_cert_dir: text => optional_text("tls-ca-cert-dir").always_applied();
 
     /// Whether clients must show a valid certificate: yes, no, or optional.
     tls_auth_clients: TlsAuthClients =>
-        choice("tls-auth-clients", TlsAuthClients::Yes.raw(), TlsAuthClients::WORDS).no_effect_yet();
+        choice("tls-auth-clients", TlsAuthClients::Yes.raw(), TlsAuthClients::WORDS);
 
     /// Encrypt the connection to the master too.
     tls_replication: bool => switch("tls-replication", false).no_effect_yet();
@@ -48,23 +48,23 @@ super::directives! {
     tls_cluster: bool => switch("tls-cluster", false).no_effect_yet();
 
     /// Allowed protocol versions, for example "TLSv1.2 TLSv1.3"; empty means both.
-    tls_protocols: text => optional_text("tls-protocols").no_effect_yet();
+    tls_protocols: text => optional_text("tls-protocols");
 
     /// Allowed ciphers up to TLS 1.2.
-    tls_ciphers: text => optional_text("tls-ciphers").no_effect_yet();
+    tls_ciphers: text => optional_text("tls-ciphers");
 
     /// Allowed cipher suites of TLS 1.3.
-    tls_ciphersuites: text => optional_text("tls-ciphersuites").no_effect_yet();
+    tls_ciphersuites: text => optional_text("tls-ciphersuites");
 
     /// Let the server's order of ciphers decide rather than the client's.
-    tls_prefer_server_ciphers: bool => switch("tls-prefer-server-ciphers", false).no_effect_yet();
+    tls_prefer_server_ciphers: bool => switch("tls-prefer-server-ciphers", false);
 
     /// Let clients resume sessions without a whole handshake.
-    tls_session_caching: bool => switch("tls-session-caching", true).no_effect_yet();
+    tls_session_caching: bool => switch("tls-session-caching", true);
 
     /// Number of sessions remembered; 0 means no limit.
     tls_session_cache_size: u32 =>
-        integer("tls-session-cache-size", || 20_480, 0, INT_MAX, Unit::Plain).no_effect_yet();
+        integer("tls-session-cache-size", || 20_480, 0, INT_MAX, Unit::Plain);
 
     /// Seconds for which a session is remembered.
     tls_session_cache_timeout_seconds: u32 =>

@@ -1,0 +1,15 @@
+//! TLS: settings from the configuration made into what a handshake needs ([`settings`]), and one connection's state
+//! over a non-blocking socket ([`connection`]).
+//!
+//! Handshake and encryption run on the thread that owns the connection. An idle connection holds no buffers: bytes
+//! pass through scratch memory of the thread.
+
+mod connection;
+mod settings;
+
+pub use connection::TlsConnection;
+pub use rustls::ServerConfig;
+pub use settings::{ClientCertificates, TlsSettings};
+
+#[cfg(test)]
+mod tests;

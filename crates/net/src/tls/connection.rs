@@ -1,0 +1,287 @@
+//! One TLS connection, server side, over a non-blocking socket.
+//!
+//! It keeps only what a peer's slowness leaves over: the beginning of a record that has not arrived whole, plain bytes
+//! that the caller had no room for, encrypted bytes that the socket did not take. Everything else goes through scratch
+//! memory that the thread's connections share.
+
+use std::cell::RefCell;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use rustls::ServerConfig;
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+
+/// Received at once.
+const READ: usize = 32 * 1024;
+/// Plain bytes encrypted at once.
+const WRITE: usize = 64 * 1024;
+/// What records add to so many plain bytes, at most.
+const OVERHEAD: usize = 1024;
+
+#[derive(Default)]
+struct Scratch {
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// State of one connection.
+pub struct TlsConnection {
+    tls: Box<UnbufferedServerConnection>,
+    /// Received and not yet processed: part of a record.
+    incoming: Vec<u8>,
+    /// Decrypted and not yet handed out, from `plain_start` on.
+    plain: Vec<u8>,
+    plain_start: usize,
+    /// Encrypted and not yet sent, from `sent` on.
+    outgoing: Vec<u8>,
+    sent: usize,
+    /// The peer will send no more.
+    ended: bool,
+    /// The protocol was violated: nothing may be asked of the library any more.
+    failed: bool,
+}
+
+impl TlsConnection {
+    /// A connection whose handshake is still to come.
+    pub fn new(config: Arc<ServerConfig>) -> Result<TlsConnection, String> {
+        let tls = UnbufferedServerConnection::new(config).map_err(|error| error.to_string())?;
+        Ok(TlsConnection {
+            tls: Box::new(tls),
+            incoming: Vec::new(),
+            plain: Vec::new(),
+            plain_start: 0,
+            outgoing: Vec::new(),
+            sent: 0,
+            ended: false,
+            failed: false,
+        })
+    }
+
+    /// Decrypted bytes wait to be received, though the socket may have nothing.
+    #[inline]
+    pub fn has_plain(&self) -> bool {
+        self.plain_start < self.plain.len()
+    }
+
+    /// Encrypted bytes wait for the socket.
+    #[inline]
+    pub fn has_unsent(&self) -> bool {
+        self.sent < self.outgoing.len()
+    }
+
+    /// Bytes of memory held beyond the state of the protocol.
+    pub fn buffer_bytes(&self) -> usize {
+        self.incoming.capacity() + self.plain.capacity() + self.outgoing.capacity()
+    }
+
+    /// As `recv`: 0 at the end of the connection, `AGAIN` when there is nothing now, `PROTO` after a violation of the
+    /// protocol (the log has the reason).
+    pub fn recv(&mut self, socket: impl AsFd, to: &mut [u8]) -> Result<usize, Errno> {
+        if to.is_empty() {
+            return Err(Errno::AGAIN);
+        }
+        if !self.has_plain() && !self.ended {
+            let outcome = SCRATCH.with_borrow_mut(|scratch| self.receive(&socket, scratch, to));
+            // Answers of the handshake go out as soon as they are there, alerts even with an error.
+            let flushed = self.flush(socket);
+            let count = outcome?;
+            if count > 0 {
+                return Ok(count);
+            }
+            if let Err(error) = flushed
+                && error != Errno::AGAIN
+            {
+                return Err(error);
+            }
+        }
+        let left = &self.plain[self.plain_start..];
+        if left.is_empty() {
+            return if self.ended { Ok(0) } else { Err(Errno::AGAIN) };
+        }
+        let count = left.len().min(to.len());
+        to[..count].copy_from_slice(&left[..count]);
+        self.plain_start += count;
+        if !self.has_plain() {
+            self.plain = Vec::new();
+            self.plain_start = 0;
+        }
+        Ok(count)
+    }
+
+    /// Receives from the socket and decrypts: into `to` as far as that goes, the rest into `self.plain`. Returns the
+    /// bytes in `to`.
+    fn receive(&mut self, socket: &impl AsFd, scratch: &mut Scratch, to: &mut [u8]) -> Result<usize, Errno> {
+        let bytes = &mut scratch.incoming;
+        bytes.clear();
+        bytes.append(&mut self.incoming);
+        self.incoming = Vec::new();
+        let kept = bytes.len();
+        bytes.reserve(READ);
+        let room = rustix::buffer::spare_capacity(bytes);
+        let received = match rustix::net::recv(socket, room, RecvFlags::DONTWAIT) {
+            Ok((_, count)) => count,
+            Err(error) => {
+                self.incoming = bytes[..kept].to_vec();
+                return Err(error);
+            }
+        };
+        if received == 0 {
+            // Without a farewell, as many clients do.
+            self.ended = true;
+            return Ok(0);
+        }
+        let mut start = 0;
+        let mut filled = 0;
+        let outcome = loop {
+            let UnbufferedStatus { discard, state, .. } = self.tls.process_tls_records(&mut bytes[start..]);
+            let mut waits = false;
+            let outcome = match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(Ok(record)) = traffic.next_record() {
+                        let fits = record.payload.len().min(to.len() - filled);
+                        let (now, later) = record.payload.split_at(fits);
+                        to[filled..filled + fits].copy_from_slice(now);
+                        filled += fits;
+                        self.plain.extend_from_slice(later);
+                    }
+                    Ok(())
+                }
+                Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                    let mut size = 0;
+                    loop {
+                        let end = self.outgoing.len();
+                        self.outgoing.resize(end + size, 0);
+                        match data.encode(&mut self.outgoing[end..]) {
+                            Ok(written) => {
+                                self.outgoing.truncate(end + written);
+                                break Ok(());
+                            }
+                            Err(EncodeError::InsufficientSize(need)) => {
+                                self.outgoing.truncate(end);
+                                size = need.required_size;
+                            }
+                            Err(EncodeError::AlreadyEncoded) => break Ok(()),
+                        }
+                    }
+                }
+                Ok(ConnectionState::TransmitTlsData(transmit)) => {
+                    // What was encoded waits in order; that it is sent is this type's business.
+                    transmit.done();
+                    Ok(())
+                }
+                Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
+                    self.ended = true;
+                    waits = true;
+                    Ok(())
+                }
+                Ok(_) => {
+                    waits = true;
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            };
+            start += discard;
+            if let Err(error) = outcome {
+                log::debug!("Error accepting a client connection: {error}");
+                self.encode_alert(&mut bytes[start..]);
+                break Err(Errno::PROTO);
+            }
+            if waits {
+                break Ok(filled);
+            }
+        };
+        if start < bytes.len() {
+            self.incoming = bytes[start..].to_vec();
+        }
+        outcome
+    }
+
+    /// Has the peer told what it did wrong. The library wants to see the bytes that it has left over.
+    fn encode_alert(&mut self, rest: &mut [u8]) {
+        (self.ended, self.failed) = (true, true);
+        if let Ok(ConnectionState::EncodeTlsData(mut data)) = self.tls.process_tls_records(rest).state {
+            let end = self.outgoing.len();
+            self.outgoing.resize(end + OVERHEAD, 0);
+            let written = data.encode(&mut self.outgoing[end..]).unwrap_or(0);
+            self.outgoing.truncate(end + written);
+        }
+    }
+
+    /// As `send`: encrypts and sends what it can; `AGAIN` while earlier bytes wait for the socket. Bytes counted as
+    /// sent may wait here: see [`TlsConnection::has_unsent`].
+    pub fn send(&mut self, socket: impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
+        self.flush(&socket)?;
+        if self.failed {
+            return Err(Errno::PROTO);
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            let plain = &bytes[..bytes.len().min(WRITE)];
+            // All that was received has been processed; the library still has to see what it left over.
+            let status = self.tls.process_tls_records(&mut self.incoming);
+            let Ok(ConnectionState::WriteTraffic(mut traffic)) = status.state else {
+                // Nobody has anything to say before the handshake is through.
+                return Err(Errno::AGAIN);
+            };
+            let encrypted = &mut scratch.outgoing;
+            if encrypted.len() < plain.len() + OVERHEAD {
+                encrypted.resize(plain.len() + OVERHEAD, 0);
+            }
+            let written = loop {
+                match traffic.encrypt(plain, encrypted) {
+                    Ok(written) => break written,
+                    Err(EncryptError::InsufficientSize(need)) => encrypted.resize(need.required_size, 0),
+                    Err(EncryptError::EncryptExhausted) => return Err(Errno::PROTO),
+                }
+            };
+            let sent = match rustix::net::send(socket, &encrypted[..written], SendFlags::NOSIGNAL) {
+                Ok(sent) => sent,
+                Err(Errno::AGAIN | Errno::INTR) => 0,
+                Err(error) => return Err(error),
+            };
+            if sent < written {
+                self.outgoing = encrypted[sent..written].to_vec();
+                self.sent = 0;
+            }
+            Ok(plain.len())
+        })
+    }
+
+    /// Sends what waits; `AGAIN` if the socket does not take it all.
+    pub fn flush(&mut self, socket: impl AsFd) -> Result<(), Errno> {
+        while self.has_unsent() {
+            match rustix::net::send(&socket, &self.outgoing[self.sent..], SendFlags::NOSIGNAL) {
+                Ok(sent) => self.sent += sent,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !self.outgoing.is_empty() {
+            self.outgoing = Vec::new();
+            self.sent = 0;
+        }
+        Ok(())
+    }
+
+    /// Says farewell, as far as the socket takes it at once.
+    pub fn close(&mut self, socket: impl AsFd) {
+        if self.flush(&socket).is_err() || self.failed {
+            return;
+        }
+        let status = self.tls.process_tls_records(&mut self.incoming);
+        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = status.state {
+            let mut farewell = [0; OVERHEAD];
+            if let Ok(written) = traffic.queue_close_notify(&mut farewell) {
+                let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+                // Whether the peer hears it is its own business.
+                let _ = rustix::net::send(socket, &farewell[..written], flags);
+            }
+        }
+    }
+}

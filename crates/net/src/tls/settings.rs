@@ -1,0 +1,199 @@
+//! From the `tls-*` directives to a server configuration of rustls, or a sentence that says what is wrong.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::{CipherSuite, RootCertStore, ServerConfig, SupportedProtocolVersion};
+
+/// Whether clients have to show a certificate (`tls-auth-clients`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ClientCertificates {
+    #[default]
+    Required,
+    Optional,
+    Ignored,
+}
+
+/// The `tls-*` directives that concern clients' connections. Empty text: not set.
+#[derive(Clone, Debug, Default)]
+pub struct TlsSettings {
+    /// PEM file of the certificate, with those of its issuers behind it.
+    pub certificate: PathBuf,
+    /// PEM file of the private key.
+    pub key: PathBuf,
+    /// PEM file of the authorities whose certificates clients may show.
+    pub authorities_file: PathBuf,
+    /// Folder with PEM files of such authorities.
+    pub authorities_folder: PathBuf,
+    pub clients: ClientCertificates,
+    /// Versions, blank-separated: `TLSv1.2`, `TLSv1.3`.
+    pub protocols: String,
+    /// Cipher suites of TLS 1.2 by their OpenSSL names, colon-separated.
+    pub ciphers: String,
+    /// Cipher suites of TLS 1.3, colon-separated.
+    pub cipher_suites: String,
+    pub prefer_server_ciphers: bool,
+    /// Sessions kept for resumption; 0: none, and no tickets.
+    pub sessions: usize,
+}
+
+impl TlsSettings {
+    /// What a handshake needs; reads the files.
+    pub fn server_config(&self) -> Result<Arc<ServerConfig>, String> {
+        if self.certificate.as_os_str().is_empty() {
+            return Err("No tls-cert-file configured!".into());
+        }
+        if self.key.as_os_str().is_empty() {
+            return Err("No tls-key-file configured!".into());
+        }
+        let provider = Arc::new(self.provider()?);
+        let chain = read_certificates(&self.certificate)?;
+        let key = PrivateKeyDer::from_pem_file(&self.key)
+            .map_err(|error| format!("Failed to load private key: {}: {error}", self.key.display()))?;
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&self.versions()?)
+            .map_err(|error| format!("Failed to configure ciphers: {error}"))?;
+        let builder = match self.clients {
+            ClientCertificates::Ignored => builder.with_no_client_auth(),
+            wanted => {
+                let roots = Arc::new(self.authorities()?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+                let verifier = match wanted {
+                    ClientCertificates::Optional => verifier.allow_unauthenticated(),
+                    _ => verifier,
+                };
+                let verifier = verifier
+                    .build()
+                    .map_err(|error| format!("Failed to configure CA certificate(s): {error}"))?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
+            format!("Failed to load certificate: {}: {error}", self.certificate.display())
+        })?;
+        config.ignore_client_order = self.prefer_server_ciphers;
+        if self.sessions == 0 {
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        } else {
+            config.session_storage = ServerSessionMemoryCache::new(self.sessions);
+            config.ticketer =
+                aws_lc_rs::Ticketer::new().map_err(|error| format!("No session tickets: {error}"))?;
+        }
+        Ok(Arc::new(config))
+    }
+
+    fn versions(&self) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
+        if self.protocols.trim().is_empty() {
+            return Ok(vec![&rustls::version::TLS13, &rustls::version::TLS12]);
+        }
+        let mut versions: Vec<&'static SupportedProtocolVersion> = Vec::new();
+        for name in self.protocols.split_ascii_whitespace() {
+            if name.eq_ignore_ascii_case("TLSv1.3") {
+                versions.push(&rustls::version::TLS13);
+            } else if name.eq_ignore_ascii_case("TLSv1.2") {
+                versions.push(&rustls::version::TLS12);
+            } else if name.eq_ignore_ascii_case("TLSv1") || name.eq_ignore_ascii_case("TLSv1.1") {
+                log::warn!("tls-protocols: {name} is not safe any more and not offered");
+            } else {
+                return Err(format!("Invalid tls-protocols specified: {name}"));
+            }
+        }
+        if versions.is_empty() {
+            return Err("Invalid tls-protocols specified: none of them is supported".into());
+        }
+        Ok(versions)
+    }
+
+    /// The cryptography, with just the suites that are wanted, in the wanted order.
+    fn provider(&self) -> Result<CryptoProvider, String> {
+        let mut provider = aws_lc_rs::default_provider();
+        for (names, is_13, directive) in
+            [(&self.ciphers, false, "tls-ciphers"), (&self.cipher_suites, true, "tls-ciphersuites")]
+        {
+            let wanted: Vec<CipherSuite> = names.split([':', ' ', ',']).filter_map(suite_named).collect();
+            let blank = names.trim().is_empty();
+            // OpenSSL's words for groups of suites: all that are offered are strong.
+            let group = names.split([':', ' ', ',']).any(|name| {
+                ["DEFAULT", "ALL", "HIGH", "SECURE128", "ECDHE"].contains(&name.to_ascii_uppercase().as_str())
+            });
+            if blank || group {
+                continue;
+            }
+            if wanted.is_empty() {
+                return Err(format!(
+                    "Failed to configure ciphers: {directive} '{names}' names none that is supported"
+                ));
+            }
+            let of_version = |suite: &rustls::SupportedCipherSuite| suite.tls13().is_some() == is_13;
+            let mut kept: Vec<_> =
+                provider.cipher_suites.iter().copied().filter(|suite| !of_version(suite)).collect();
+            let chosen = wanted.iter().filter_map(|name| {
+                provider
+                    .cipher_suites
+                    .iter()
+                    .copied()
+                    .find(|suite| suite.suite() == *name && of_version(suite))
+            });
+            kept.extend(chosen);
+            provider.cipher_suites = kept;
+        }
+        Ok(provider)
+    }
+
+    fn authorities(&self) -> Result<RootCertStore, String> {
+        let mut files = Vec::new();
+        if !self.authorities_file.as_os_str().is_empty() {
+            files.push(self.authorities_file.clone());
+        }
+        let folder = &self.authorities_folder;
+        if !folder.as_os_str().is_empty() {
+            let entries = std::fs::read_dir(folder).map_err(|error| {
+                format!("Failed to configure CA certificate(s) file/directory: {}: {error}", folder.display())
+            })?;
+            files.extend(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()));
+        }
+        if files.is_empty() {
+            return Err("Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-cluster, \
+                 tls-replication or tls-auth-clients are enabled!"
+                .into());
+        }
+        let mut roots = RootCertStore::empty();
+        for file in files {
+            for certificate in read_certificates(&file)? {
+                roots.add(certificate).map_err(|error| {
+                    format!("Failed to configure CA certificate(s): {}: {error}", file.display())
+                })?;
+            }
+        }
+        Ok(roots)
+    }
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let failed = |reason: String| format!("Failed to load certificate: {}: {reason}", path.display());
+    let certificates: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(path).map_err(|error| failed(error.to_string()))?.collect();
+    let certificates = certificates.map_err(|error| failed(error.to_string()))?;
+    if certificates.is_empty() { Err(failed("no certificate in it".into())) } else { Ok(certificates) }
+}
+
+/// A suite by the name that OpenSSL gives it.
+fn suite_named(name: &str) -> Option<CipherSuite> {
+    Some(match name.to_ascii_uppercase().as_str() {
+        "TLS_AES_128_GCM_SHA256" => CipherSuite::TLS13_AES_128_GCM_SHA256,
+        "TLS_AES_256_GCM_SHA384" => CipherSuite::TLS13_AES_256_GCM_SHA384,
+        "TLS_CHACHA20_POLY1305_SHA256" => CipherSuite::TLS13_CHACHA20_POLY1305_SHA256,
+        "ECDHE-ECDSA-AES128-GCM-SHA256" => CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        "ECDHE-ECDSA-AES256-GCM-SHA384" => CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+        "ECDHE-ECDSA-CHACHA20-POLY1305" => CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        "ECDHE-RSA-AES128-GCM-SHA256" => CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+        "ECDHE-RSA-AES256-GCM-SHA384" => CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+        "ECDHE-RSA-CHACHA20-POLY1305" => CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+        _ => return None,
+    })
+}

@@ -1,0 +1,260 @@
+//! Both ends over a socket pair: this crate's connection and a client of the library.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustix::io::Errno;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
+use tempfile::TempDir;
+
+use super::{ClientCertificates, TlsSettings};
+use crate::stream::Stream;
+use crate::tls::TlsConnection;
+
+/// A folder with `ca.pem`, `server.pem`, `server.key`, `client.pem`, `client.key`.
+fn certificates() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut authority = CertificateParams::new(vec![]).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    std::fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
+    for name in ["server", "client"] {
+        let key = KeyPair::generate().unwrap();
+        let certificate =
+            CertificateParams::new(vec!["localhost".into()]).unwrap().signed_by(&key, &authority).unwrap();
+        std::fs::write(folder.path().join(format!("{name}.pem")), certificate.pem()).unwrap();
+        std::fs::write(folder.path().join(format!("{name}.key")), key.serialize_pem()).unwrap();
+    }
+    folder
+}
+
+fn settings(folder: &Path) -> TlsSettings {
+    TlsSettings {
+        certificate: folder.join("server.pem"),
+        key: folder.join("server.key"),
+        authorities_file: folder.join("ca.pem"),
+        clients: ClientCertificates::Ignored,
+        sessions: 100,
+        ..TlsSettings::default()
+    }
+}
+
+fn client_config(folder: &Path, shows_certificate: bool) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(folder.join("ca.pem")).unwrap()).unwrap();
+    let builder = ClientConfig::builder().with_root_certificates(roots);
+    let config = if shows_certificate {
+        let chain = vec![CertificateDer::from_pem_file(folder.join("client.pem")).unwrap()];
+        let key = PrivateKeyDer::from_pem_file(folder.join("client.key")).unwrap();
+        builder.with_client_auth_cert(chain, key).unwrap()
+    } else {
+        builder.with_no_client_auth()
+    };
+    Arc::new(config)
+}
+
+type Client = StreamOwned<ClientConnection, UnixStream>;
+
+fn pair(settings: &TlsSettings, client: &Arc<ClientConfig>) -> (Stream, Client) {
+    let (here, there) = UnixStream::pair().unwrap();
+    here.set_nonblocking(true).unwrap();
+    let server = TlsConnection::new(settings.server_config().unwrap()).unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let client = ClientConnection::new(Arc::clone(client), name).unwrap();
+    (Stream::new(here.into(), Some(server)), StreamOwned::new(client, there))
+}
+
+fn wait(stream: &Stream, flags: rustix::event::PollFlags) {
+    rustix::event::poll(&mut [rustix::event::PollFd::new(stream, flags)], None).unwrap();
+}
+
+/// Sends back what comes, until the end; receives at most `room` bytes at a time.
+fn echo(mut stream: Stream, room: usize) -> Result<usize, Errno> {
+    let mut buffer = vec![0; room];
+    let mut total = 0;
+    loop {
+        match stream.recv(&mut buffer) {
+            Ok(0) => return Ok(total),
+            Ok(count) => {
+                total += count;
+                let mut rest = &buffer[..count];
+                while !rest.is_empty() || stream.has_unsent() {
+                    let sent = if rest.is_empty() { stream.flush().map(|()| 0) } else { stream.send(rest) };
+                    match sent {
+                        Ok(count) => rest = &rest[count..],
+                        Err(Errno::AGAIN) => wait(&stream, rustix::event::PollFlags::OUT),
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            Err(Errno::AGAIN) => wait(&stream, rustix::event::PollFlags::IN),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What the client gets back for `sent`, and how the echo ended.
+fn exchange(
+    stream: Stream,
+    mut client: Client,
+    sent: &[u8],
+    room: usize,
+) -> (std::io::Result<Vec<u8>>, Client) {
+    let server = std::thread::spawn(move || echo(stream, room));
+    let mut received = vec![0; sent.len()];
+    let outcome = (|| {
+        // Not more under way than the sockets hold, or both ends would wait for each other.
+        for (piece, back) in sent.chunks(50_000).zip(received.chunks_mut(50_000)) {
+            client.write_all(piece)?;
+            client.read_exact(back)?;
+        }
+        client.conn.send_close_notify();
+        client.flush()
+    })();
+    if outcome.is_err() {
+        // The echo is to end, too.
+        let _ = client.sock.shutdown(std::net::Shutdown::Both);
+    }
+    let echoed = server.join().unwrap();
+    if outcome.is_ok() {
+        assert_eq!(echoed, Ok(sent.len()));
+    }
+    (outcome.map(|()| received), client)
+}
+
+fn noise(len: usize) -> Vec<u8> {
+    (0..len).map(|index| (index * 7 + index / 251) as u8).collect()
+}
+
+#[test]
+fn bytes_come_through_in_both_directions() {
+    let folder = certificates();
+    for protocols in ["TLSv1.2", "TLSv1.3", ""] {
+        let settings = TlsSettings { protocols: protocols.into(), ..settings(folder.path()) };
+        let config = client_config(folder.path(), false);
+        for (len, room) in [(1, 10), (100, 7), (100_000, 32 * 1024), (300_000, 1000), (70_000, 200_000)] {
+            let (stream, client) = pair(&settings, &config);
+            let sent = noise(len);
+            assert_eq!(exchange(stream, client, &sent, room).0.unwrap(), sent);
+        }
+    }
+}
+
+#[test]
+fn clients_certificates_are_asked_for_as_configured() {
+    let folder = certificates();
+    for (wanted, shows, welcome) in [
+        (ClientCertificates::Required, true, true),
+        (ClientCertificates::Required, false, false),
+        (ClientCertificates::Optional, true, true),
+        (ClientCertificates::Optional, false, true),
+        (ClientCertificates::Ignored, true, true),
+    ] {
+        let settings = TlsSettings { clients: wanted, ..settings(folder.path()) };
+        let (stream, client) = pair(&settings, &client_config(folder.path(), shows));
+        let outcome = exchange(stream, client, b"hello", 100).0;
+        assert_eq!(outcome.is_ok(), welcome, "{wanted:?} {shows} {outcome:?}");
+    }
+    // A certificate of another authority.
+    let other = certificates();
+    let settings = TlsSettings { clients: ClientCertificates::Required, ..settings(folder.path()) };
+    std::fs::copy(folder.path().join("ca.pem"), other.path().join("ca.pem")).unwrap();
+    let (stream, client) = pair(&settings, &client_config(other.path(), true));
+    assert!(exchange(stream, client, b"hello", 100).0.is_err());
+}
+
+#[test]
+fn sessions_are_resumed_if_wanted() {
+    let folder = certificates();
+    for (protocols, sessions) in [("TLSv1.2", 10), ("TLSv1.3", 10), ("TLSv1.3", 0)] {
+        let settings = TlsSettings { protocols: protocols.into(), sessions, ..settings(folder.path()) };
+        let server = settings.server_config().unwrap();
+        let config = client_config(folder.path(), false);
+        let mut kinds = Vec::new();
+        for _ in 0..2 {
+            let (here, there) = UnixStream::pair().unwrap();
+            here.set_nonblocking(true).unwrap();
+            let stream = Stream::new(here.into(), Some(TlsConnection::new(Arc::clone(&server)).unwrap()));
+            let name = ServerName::try_from("localhost").unwrap();
+            let client = ClientConnection::new(Arc::clone(&config), name).unwrap();
+            let (back, client) = exchange(stream, StreamOwned::new(client, there), b"once more", 100);
+            assert_eq!(back.unwrap(), b"once more");
+            kinds.push(client.conn.handshake_kind().unwrap());
+        }
+        let second = if sessions > 0 { HandshakeKind::Resumed } else { HandshakeKind::Full };
+        assert_eq!(kinds, [HandshakeKind::Full, second], "{protocols}");
+    }
+}
+
+#[test]
+fn a_peer_without_tls_is_told_and_left() {
+    let folder = certificates();
+    let (here, mut there) = UnixStream::pair().unwrap();
+    here.set_nonblocking(true).unwrap();
+    let server = TlsConnection::new(settings(folder.path()).server_config().unwrap()).unwrap();
+    let mut stream = Stream::new(here.into(), Some(server));
+    there.write_all(b"*1\r\n$4\r\nPING\r\n").unwrap();
+    assert_eq!(stream.recv(&mut [0; 100]), Err(Errno::PROTO));
+    assert_eq!(stream.recv(&mut [0; 100]), Ok(0), "it stays ended");
+    drop(stream);
+    let mut alert = Vec::new();
+    there.read_to_end(&mut alert).unwrap();
+    assert_eq!(alert.first(), Some(&21), "a TLS alert");
+}
+
+#[test]
+fn an_idle_connection_holds_no_buffers() {
+    let folder = certificates();
+    let (mut stream, mut client) = pair(&settings(folder.path()), &client_config(folder.path(), false));
+    let server = std::thread::spawn(move || {
+        let mut buffer = [0; 100];
+        loop {
+            match stream.recv(&mut buffer) {
+                Ok(count) => return (stream, count),
+                Err(_) => wait(&stream, rustix::event::PollFlags::IN),
+            }
+        }
+    });
+    client.write_all(b"hello").unwrap();
+    let (stream, count) = server.join().unwrap();
+    assert_eq!(count, 5);
+    assert_eq!(stream.memory_bytes(), size_of::<TlsConnection>());
+}
+
+#[test]
+fn bad_settings_are_explained() {
+    let folder = certificates();
+    let good = settings(folder.path());
+    let missing = folder.path().join("none.pem");
+    for (settings, reason) in [
+        (TlsSettings { certificate: "".into(), ..good.clone() }, "No tls-cert-file"),
+        (TlsSettings { key: "".into(), ..good.clone() }, "No tls-key-file"),
+        (TlsSettings { certificate: missing.clone(), ..good.clone() }, "none.pem"),
+        (TlsSettings { key: missing, ..good.clone() }, "none.pem"),
+        (TlsSettings { key: folder.path().join("client.key"), ..good.clone() }, "Failed to load"),
+        (TlsSettings { protocols: "SSLv3".into(), ..good.clone() }, "SSLv3"),
+        (TlsSettings { protocols: "TLSv1.1".into(), ..good.clone() }, "tls-protocols"),
+        (TlsSettings { cipher_suites: "TLS_NULL".into(), ..good.clone() }, "tls-ciphersuites"),
+        (
+            TlsSettings {
+                clients: ClientCertificates::Required,
+                authorities_file: "".into(),
+                ..good.clone()
+            },
+            "tls-ca-cert-file",
+        ),
+    ] {
+        let error = settings.server_config().unwrap_err();
+        assert!(error.contains(reason), "{error}");
+    }
+    let suites = TlsSettings { cipher_suites: "TLS_CHACHA20_POLY1305_SHA256".into(), ..good };
+    let config = suites.server_config().unwrap();
+    let of_13: Vec<_> =
+        config.crypto_provider().cipher_suites.iter().filter(|suite| suite.tls13().is_some()).collect();
+    assert_eq!(of_13.len(), 1);
+}

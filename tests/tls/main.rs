@@ -1,0 +1,168 @@
+//! TLS from outside: handshakes, pipelines of all sizes, certificates exchanged while clients are connected.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use braid_tests::server::TestServer;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tempfile::TempDir;
+
+type Client = StreamOwned<ClientConnection, TcpStream>;
+
+/// A folder with `ca.pem`, `server.pem`, `server.key`, `client.pem`, `client.key`.
+fn certificates() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut authority = CertificateParams::new(vec![]).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    std::fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
+    for name in ["server", "client"] {
+        let key = KeyPair::generate().unwrap();
+        let certificate =
+            CertificateParams::new(vec!["localhost".into()]).unwrap().signed_by(&key, &authority).unwrap();
+        std::fs::write(folder.path().join(format!("{name}.pem")), certificate.pem()).unwrap();
+        std::fs::write(folder.path().join(format!("{name}.key")), key.serialize_pem()).unwrap();
+    }
+    folder
+}
+
+fn config(folder: &Path, shows_certificate: bool) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(folder.join("ca.pem")).unwrap()).unwrap();
+    let builder = ClientConfig::builder().with_root_certificates(roots);
+    Arc::new(if shows_certificate {
+        let chain = vec![CertificateDer::from_pem_file(folder.join("client.pem")).unwrap()];
+        let key = PrivateKeyDer::from_pem_file(folder.join("client.key")).unwrap();
+        builder.with_client_auth_cert(chain, key).unwrap()
+    } else {
+        builder.with_no_client_auth()
+    })
+}
+
+/// A server with TLS on a port of its own, and that port.
+fn start(folder: &Path, more: &[&str]) -> (TestServer, u16) {
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let port = braid_tests::server::free_port().to_string();
+    let (certificate, key, authority) = (file("server.pem"), file("server.key"), file("ca.pem"));
+    let mut arguments = vec!["--tls-port", &port, "--tls-cert-file", &certificate, "--tls-key-file", &key];
+    arguments.extend(["--tls-ca-cert-file", &authority]);
+    arguments.extend(more);
+    let server = TestServer::start(&arguments);
+    let port = port.parse().unwrap();
+    (server, port)
+}
+
+fn connect(port: u16, config: &Arc<ClientConfig>) -> Client {
+    let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    StreamOwned::new(ClientConnection::new(Arc::clone(config), name).unwrap(), socket)
+}
+
+fn ask(client: &mut Client, request: &[u8], reply: &[u8]) -> std::io::Result<()> {
+    client.write_all(request)?;
+    client.flush()?;
+    let mut answer = vec![0; reply.len()];
+    client.read_exact(&mut answer)?;
+    assert_eq!(String::from_utf8_lossy(&answer), String::from_utf8_lossy(reply));
+    Ok(())
+}
+
+fn set_request(key: &str, value: &[u8]) -> Vec<u8> {
+    let mut request =
+        format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${}\r\n", key.len(), value.len()).into_bytes();
+    request.extend_from_slice(value);
+    request.extend_from_slice(b"\r\n");
+    request
+}
+
+#[test]
+fn values_of_all_sizes_travel() {
+    let folder = certificates();
+    let (_server, port) = start(folder.path(), &["--tls-auth-clients", "no"]);
+    let mut client = connect(port, &config(folder.path(), false));
+    // Around the sizes of a record, of a chunk received at once, and of an argument with memory of its own.
+    for size in [0, 1, 100, 16_383, 16_384, 16_385, 32_700, 32_768, 40_000, 70_000, 1_000_000, 5_000_000] {
+        let value: Vec<u8> = (0..size).map(|index| (index % 251) as u8).collect();
+        ask(&mut client, &set_request("key", &value), b"+OK\r\n").unwrap();
+        let reply = [format!("${size}\r\n").as_bytes(), &value, b"\r\n"].concat();
+        client.write_all(b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n").unwrap();
+        let mut answer = vec![0; reply.len()];
+        client.read_exact(&mut answer).unwrap();
+        assert!(answer == reply, "a value of {size} bytes comes back as it went");
+    }
+}
+
+#[test]
+fn a_pipeline_is_answered_without_another_word() {
+    let folder = certificates();
+    let (_server, port) = start(folder.path(), &["--tls-auth-clients", "no"]);
+    let mut client = connect(port, &config(folder.path(), false));
+    // More than one receive takes: what is decrypted and waits must not wait for the socket to speak again.
+    for count in [1, 10, 1_000, 20_000] {
+        let request = b"*1\r\n$4\r\nPING\r\n".repeat(count);
+        let reply = b"+PONG\r\n".repeat(count);
+        ask(&mut client, &request, &reply).unwrap();
+    }
+    // With a big argument in the middle.
+    let big = vec![b'x'; 100_000];
+    let mut request = b"*1\r\n$4\r\nPING\r\n".repeat(100);
+    request.extend(set_request("big", &big));
+    request.extend(b"*2\r\n$6\r\nSTRLEN\r\n$3\r\nbig\r\n".repeat(100));
+    let mut reply = b"+PONG\r\n".repeat(100);
+    reply.extend(b"+OK\r\n");
+    reply.extend(b":100000\r\n".repeat(100));
+    ask(&mut client, &request, &reply).unwrap();
+}
+
+#[test]
+fn certificates_of_clients_are_asked_for_by_default() {
+    let folder = certificates();
+    let (server, port) = start(folder.path(), &[]);
+    ask(&mut connect(port, &config(folder.path(), true)), b"PING\r\n", b"+PONG\r\n").unwrap();
+    assert!(ask(&mut connect(port, &config(folder.path(), false)), b"PING\r\n", b"+PONG\r\n").is_err());
+    let mut plain = server.connect();
+    plain.ok("CONFIG SET tls-auth-clients optional");
+    ask(&mut connect(port, &config(folder.path(), false)), b"PING\r\n", b"+PONG\r\n").unwrap();
+}
+
+#[test]
+fn certificates_are_exchanged_under_connected_clients() {
+    let (folder, other) = (certificates(), certificates());
+    let (server, port) = start(folder.path(), &["--tls-auth-clients", "no"]);
+    let mut old = connect(port, &config(folder.path(), false));
+    ask(&mut old, b"PING\r\n", b"+PONG\r\n").unwrap();
+    let mut plain = server.connect();
+    let file = |name: &str| other.path().join(name).to_str().unwrap().to_owned();
+    // A key without its certificate is refused, and everything stays as it was.
+    let refused = plain.call_arguments(&["CONFIG", "SET", "tls-key-file", &file("server.key")]).text();
+    assert!(refused.contains("Unable to update TLS configuration"), "{refused}");
+    ask(&mut connect(port, &config(folder.path(), false)), b"PING\r\n", b"+PONG\r\n").unwrap();
+    let both = ["CONFIG", "SET", "tls-key-file", &file("server.key"), "tls-cert-file", &file("server.pem")];
+    assert_eq!(plain.call_arguments(&both).text(), "OK");
+    ask(&mut connect(port, &config(other.path(), false)), b"PING\r\n", b"+PONG\r\n").unwrap();
+    assert!(ask(&mut connect(port, &config(folder.path(), false)), b"PING\r\n", b"+PONG\r\n").is_err());
+    ask(&mut old, b"PING\r\n", b"+PONG\r\n").unwrap();
+}
+
+#[test]
+fn nonsense_harms_nobody() {
+    let folder = certificates();
+    let (server, port) = start(folder.path(), &["--tls-auth-clients", "no"]);
+    for nonsense in [&b"PING\r\n"[..], &[0x16, 3, 1, 0xFF, 0xFF], &[0; 20_000], b"GET / HTTP/1.1\r\n\r\n"] {
+        let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        socket.write_all(nonsense).unwrap();
+        socket.shutdown(std::net::Shutdown::Write).unwrap();
+        // An alert or nothing, then the end.
+        let _ = socket.read_to_end(&mut Vec::new());
+    }
+    // A handshake that stops half way.
+    let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    drop(socket);
+    ask(&mut connect(port, &config(folder.path(), false)), b"PING\r\n", b"+PONG\r\n").unwrap();
+    assert_eq!(server.connect().call("PING").text(), "PONG");
+}
