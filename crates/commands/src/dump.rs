@@ -21,9 +21,6 @@ const COST: &str = "O(1) to create the new key and additional O(N*M) to reconstr
 const SYNTAX: &str = "key:key#0 ttl:integer serialized-value:string [REPLACE@3.0.0] [ABSTTL@5.0.0] \
      [IDLETIME seconds:integer@5.0.0] [FREQ frequency:integer@5.0.0]";
 
-/// What an access clock can tell, in seconds.
-const IDLE_MAX: u32 = 0x00ff_ffff;
-
 /// The family.
 pub const COMMANDS: &[Spec] = &[
     Spec::new("dump", Group::Generic, dump)
@@ -152,9 +149,10 @@ fn restore(call: &mut Call) -> CommandResult {
     let keyspace = call.keyspace.keyspace();
     let by_frequency = keyspace.settings.policy().is_lfu();
     let clock = match (options.idle_seconds, options.frequency) {
-        (Some(seconds), _) if !by_frequency => {
-            Some(eviction::clock_for_idle(keyspace, u32::try_from(seconds).unwrap_or(u32::MAX).min(IDLE_MAX)))
-        }
+        (Some(seconds), _) if !by_frequency => Some(eviction::clock_for_idle(
+            keyspace,
+            u32::try_from(seconds).unwrap_or(u32::MAX).min(eviction::IDLE_MAX),
+        )),
         (_, Some(frequency)) if by_frequency => Some(eviction::clock_for_frequency(keyspace, frequency)),
         _ => None,
     };

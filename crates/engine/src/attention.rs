@@ -7,6 +7,9 @@ pub const PAUSED: u32 = 1;
 /// There is a memory limit.
 pub const MEMORY_LIMIT: u32 = 2;
 
+/// The dataset is saved for the end of the server: nothing is executed any more.
+pub const STOPPING: u32 = 4;
+
 /// The word.
 #[derive(Default)]
 pub struct Attention(AtomicU32);

@@ -15,7 +15,7 @@ use braid_keyspace::{Context, txn};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
-use crate::attention::{MEMORY_LIMIT, PAUSED};
+use crate::attention::{MEMORY_LIMIT, PAUSED, STOPPING};
 use crate::blocking::{self, Later};
 use crate::call::Call;
 use crate::client::client_flags;
@@ -242,8 +242,11 @@ fn is_held_back(
     command: &Command,
     attention: u32,
 ) -> bool {
-    if attention & PAUSED == 0 {
+    if attention & (PAUSED | STOPPING) == 0 {
         return false;
+    }
+    if attention & STOPPING != 0 {
+        return true;
     }
     let writes = |command: &Command| command.spec.flags.any(Flags::WRITE | Flags::MAY_REPLICATE);
     match engine.pause.current(worker.now_ms) {

@@ -58,6 +58,8 @@ pub struct Engine {
     pub rates: Mutex<crate::engine::Rates>,
     /// Calls to end the server, put in by whoever owns the threads.
     pub on_shutdown: RwLock<Option<Box<dyn Fn() + Send + Sync>>>,
+    /// Saving and loading.
+    pub persistence: braid_persistence::State,
     /// DEBUG settings.
     pub debug: DebugSettings,
 }
@@ -172,9 +174,11 @@ impl Engine {
             shutdown: AtomicBool::new(false),
             rates: Mutex::default(),
             on_shutdown: RwLock::new(None),
+            persistence: braid_persistence::State::default(),
             debug: DebugSettings::default(),
             config,
         });
+        engine.persistence.last_save_s.store(engine.started_at, Relaxed);
         engine.apply_settings();
         let weak = Arc::downgrade(&engine);
         let names =

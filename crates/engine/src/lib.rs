@@ -4,7 +4,7 @@
 //! [`Spec`], checks what is to be checked, takes the locks that the spec's keys name, runs the body on a [`Call`] and
 //! counts. Command families (another crate) provide specs and bodies.
 //!
-//! This crate never touches a socket or a file.
+//! This crate never touches a socket; files only through crate `persistence` (`saving.rs`).
 
 /// The version of Redis whose behaviour and texts the server follows, as clients are told.
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
@@ -22,6 +22,7 @@ pub mod latency;
 pub mod mailbox;
 pub mod memory;
 pub mod pause;
+pub mod saving;
 pub mod session;
 pub mod slow_log;
 pub mod spec;

@@ -95,6 +95,9 @@ fn lfu_increment(keyspace: &Keyspace, counter: u32) -> u32 {
     counter + u32::from(fastrand::f64() < 1.0 / (base * factor + 1.0))
 }
 
+/// Most seconds of idleness that an access clock can tell.
+pub const IDLE_MAX: u32 = 0x00ff_ffff;
+
 /// Seconds since the last access, by the LRU clock.
 pub fn idle_seconds(keyspace: &Keyspace, clock: u32) -> u32 {
     keyspace.clock().wrapping_sub(clock) & 0x00ff_ffff

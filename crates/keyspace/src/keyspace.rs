@@ -9,6 +9,7 @@ use braid_base::hash::KeyHasher;
 use braid_base::lock::ShardLock;
 
 use crate::context::Counters;
+use crate::entry::Entry;
 use crate::eviction::Policy;
 use crate::lazy_free::{Garbage, LazyFree};
 use crate::table::Table;
@@ -263,6 +264,19 @@ impl Keyspace {
             self.lazy_free.send(Garbage::Tables(removed));
         }
         count
+    }
+
+    /// Calls `visit` with every entry of a database, expired ones included, until it answers false.
+    pub fn visit(&self, world: &World<'_>, db: u32, mut visit: impl FnMut(Entry<'_>) -> bool) {
+        let _ = world;
+        let mut goes_on = true;
+        for shard in &self.shards {
+            // SAFETY: the world is stopped.
+            unsafe { shard.table(db).for_each(|entry| goes_on = goes_on && visit(entry)) };
+            if !goes_on {
+                return;
+            }
+        }
     }
 
     /// Exchanges two databases (see [`Txn::swap_databases`](crate::Txn::swap_databases), which tidies up first).

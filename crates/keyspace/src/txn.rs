@@ -642,6 +642,18 @@ impl<'a> Txn<'a> {
         self.context.counters.dirty.add(1);
     }
 
+    /// Adds a key that must not be there (loading), with the access clock of a new key unless one is given. False, and nothing is changed,
+    /// when it is there. Tells nobody.
+    pub fn add(&mut self, key: &[u8], value: Value<'_>, expiry: Option<i64>, clock: Option<u32>) -> bool {
+        let hash = self.hash(key);
+        if self.find(key).is_some() {
+            return false;
+        }
+        let clock = clock.unwrap_or_else(|| eviction::new_clock(self.keyspace));
+        self.insert_new(hash, Entry::allocate(key, value, expiry, clock));
+        true
+    }
+
     /// Puts a value at a key whose living entry, if it has one, is `old`. Tells nobody.
     #[inline]
     fn store(&mut self, hash: u64, old: Option<Entry<'a>>, key: &[u8], value: Value<'_>, expiry: Expiry) {

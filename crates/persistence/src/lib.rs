@@ -1,7 +1,19 @@
-//! Between the keyspace and Redis's format of values: what an entry holds as the format sees it, and back.
+//! Dump files: the whole keyspace to disk and back, and what the format (crate `rdb`) and the keyspace know of values.
 //!
-//! This crate knows neither clients nor commands.
+//! Flow: [`save`] walks all databases with the world stopped and writes a file that only takes its name when it is complete and on disk.
+//! [`load`] reads one record after the other and adds its key. What operators see of both is in [`State`].
+//!
+//! This crate knows neither clients nor commands nor the configuration: settings come as plain structs.
 
+mod load;
+mod save;
+mod state;
 mod value;
 
+#[cfg(test)]
+mod tests;
+
+pub use load::{LoadError, LoadOptions, Loaded, load};
+pub use save::{SaveError, SaveOptions, Saved, save};
+pub use state::{Progress, State};
 pub use value::{from_rdb, to_rdb};

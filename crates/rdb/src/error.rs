@@ -21,6 +21,15 @@ pub enum Fault {
     /// They cannot be what they should be.
     #[error("{0}")]
     Corrupt(&'static str),
+    /// A dump file begins otherwise.
+    #[error("Wrong signature trying to load DB from file")]
+    Signature,
+    /// A dump file of a version that is not known.
+    #[error("Can't handle RDB format version {0}")]
+    Version(u16),
+    /// A dump file ends with another checksum than its content has.
+    #[error("Wrong RDB checksum expected: ({expected:x}) but got ({found:x})")]
+    Checksum { expected: u64, found: u64 },
     /// A collection without members. (Dump files of some old servers have such keys: they are to be skipped.)
     #[error("a key without a value")]
     Empty,

@@ -11,6 +11,9 @@ use braid_config::{Config, Request};
 use braid_engine::Engine;
 use braid_engine::client::Message;
 use braid_engine::engine::Start;
+use braid_engine::saving::LoadFailure;
+use braid_keyspace::Txn;
+use braid_persistence::LoadError;
 
 #[global_allocator]
 static ALLOCATOR: braid_base::alloc::CountingAllocator = braid_base::alloc::CountingAllocator;
@@ -95,6 +98,7 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     stop_loops_on_shutdown(&engine);
     listeners::follow(&engine, &listeners);
     process::follow_client_limit(&config);
+    load(&engine)?;
     let threads = braid_threading::parallel::start(&engine, &listeners).map_err(|error| error.to_string())?;
     log::info!("Server initialized");
     listeners::announce(&config);
@@ -107,6 +111,30 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     process::remove_pid_file(&config);
     log::warn!("Braid is now ready to exit, bye bye...");
     Ok(())
+}
+
+/// Loads the dump file, if there is one, before anybody is served.
+fn load(engine: &Arc<Engine>) -> Result<(), String> {
+    let began = std::time::Instant::now();
+    let limits = braid_commands::dump::limits(engine);
+    let mut worker = engine.worker(0);
+    let now = braid_base::clock::unix_ms();
+    let world = engine.keyspace.gate.close(None);
+    let mut txn = Txn::world(&engine.keyspace, &mut worker.context, world, 0, now);
+    match engine.load(&mut txn, limits, false) {
+        Ok(false) => Ok(()),
+        Ok(true) => {
+            log::info!("DB loaded from disk: {:.3} seconds", began.elapsed().as_secs_f64());
+            Ok(())
+        }
+        Err(LoadFailure::Load(LoadError::Stopped)) => Err("ended while loading the DB".into()),
+        Err(error) => {
+            log::warn!("Terminating server after rdb file reading failure.");
+            let text = format!("Fatal error loading the DB: {error}. Exiting.");
+            log::warn!("{text}");
+            Err(text)
+        }
+    }
 }
 
 /// Has the loops told when somebody asks for the end.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use braid_config::Config;
+use braid_config::{Config, ShutdownFlags};
 use braid_engine::Engine;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -117,7 +117,20 @@ pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
             asked = true;
             log::warn!("Received {name} scheduling shutdown...");
             log::warn!("User requested shutdown...");
-            engine.request_shutdown();
+            let config = &engine.config;
+            let flags =
+                if signal == SIGINT { config.shutdown_on_sigint() } else { config.shutdown_on_sigterm() };
+            let save = match (flags.has(ShutdownFlags::SAVE), flags.has(ShutdownFlags::NOSAVE)) {
+                (true, false) => Some(true),
+                (false, true) => Some(false),
+                _ => None,
+            };
+            if engine.end(None, save, flags.has(ShutdownFlags::FORCE)).is_err() {
+                log::warn!(
+                    "{name} received but errors trying to shut down the server, check the logs for more information"
+                );
+                asked = false;
+            }
         }
     };
     std::thread::Builder::new().name("signals".into()).spawn(watch).map_err(|error| error.to_string())?;

@@ -8,6 +8,7 @@ mod digest;
 mod inside;
 mod populate;
 mod protocol;
+mod reload;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -43,6 +44,7 @@ fn debug(call: &mut Call) -> CommandResult {
         }
         // Tables grow segment by segment: there is no resizing that could be held back.
         (b"dict-resizing", 3) => switch(call, |_, _| {}),
+        (b"reload", 2..) => reload::reload(call),
         (b"replybuffer", 4) => reply_buffer(call),
         (b"object", 3) => object(call),
         (b"sdslen", 3) => string_lengths(call),
@@ -344,6 +346,11 @@ fn help(call: &mut Call) -> CommandResult {
         "    Write how the blocks of the long list <key> are laid out into the log.",
         "QUICKLIST-PACKED-THRESHOLD <size>",
         "    From how many bytes on an element of a list has a block of its own; 0: as usual.",
+        "RELOAD [option ...]",
+        "    Save to the dump file, remove everything and load it again. Options:",
+        "    * MERGE: keys that are there give way to those of the file.",
+        "    * NOFLUSH: remove nothing before; a key that is there already is then an error without MERGE.",
+        "    * NOSAVE: load the file that is there.",
         "REPLYBUFFER PEAK-RESET-TIME <NEVER|RESET|time>",
         "    How long (ms) the peak of a reply buffer is remembered.",
         "REPLYBUFFER RESIZING <0|1>",

@@ -11,6 +11,7 @@ mod latency;
 mod lolwut;
 mod memory;
 mod memory_report;
+mod saving;
 mod sections;
 mod shutdown;
 mod slow_log;
@@ -27,6 +28,8 @@ pub const COMMANDS: &[Spec] = &[
     latency::LATENCY,
     lolwut::LOLWUT,
     memory::MEMORY,
+    saving::LASTSAVE,
+    saving::SAVE,
     shutdown::ROLE,
     shutdown::SHUTDOWN,
     slow_log::SLOWLOG,

@@ -255,25 +255,46 @@ fn persistence(fields: &mut Fields<'_>) {
     let engine = fields.engine;
     let dirty = engine.keyspace.total(|counters| counters.dirty.get());
     let unsaved = dirty.wrapping_sub(engine.keyspace.dirty_baseline.load(Relaxed));
-    fields.field("loading", u8::from(engine.config.is_loading()));
+    let state = &engine.persistence;
+    let is_loading = state.progress.active.load(Relaxed);
+    fields.field("loading", u8::from(is_loading));
     fields.same(0, &["async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
     fields.ratio("current_fork_perc", 0.0);
     fields.same(0, &["current_save_keys_processed", "current_save_keys_total"]);
     fields.field("rdb_changes_since_last_save", unsaved);
     fields.field("rdb_bgsave_in_progress", 0);
-    fields.field("rdb_last_save_time", engine.started_at);
+    fields.field("rdb_last_save_time", state.last_save_s.load(Relaxed));
     fields.field("rdb_last_bgsave_status", "ok");
     fields.same(-1, &["rdb_last_bgsave_time_sec", "rdb_current_bgsave_time_sec"]);
-    fields.same(
-        0,
-        &["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"],
-    );
+    fields.field("rdb_saves", state.saves.load(Relaxed));
+    fields.field("rdb_last_cow_size", 0);
+    fields.field("rdb_last_load_keys_expired", state.keys_expired.load(Relaxed));
+    fields.field("rdb_last_load_keys_loaded", state.keys_loaded.load(Relaxed));
     fields.same(0, &["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
     fields.same(-1, &["aof_last_rewrite_time_sec", "aof_current_rewrite_time_sec"]);
     fields.field("aof_last_bgrewrite_status", "ok");
     fields.same(0, &["aof_rewrites", "aof_rewrites_consecutive_failures"]);
     fields.field("aof_last_write_status", "ok");
     fields.same(0, &["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    if is_loading {
+        loading(fields);
+    }
+}
+
+/// The load under way.
+fn loading(fields: &mut Fields<'_>) {
+    let progress = &fields.engine.persistence.progress;
+    let (started, total) = (progress.started_s.load(Relaxed), progress.total_bytes.load(Relaxed));
+    let (loaded, used) = (progress.loaded_bytes.load(Relaxed), progress.used_memory.load(Relaxed));
+    let elapsed = u64::try_from(clock::unix_ms() / 1000 - started).unwrap_or(0);
+    // At the pace so far.
+    let eta = (elapsed * total.saturating_sub(loaded)).checked_div(loaded).unwrap_or(1);
+    fields.field("loading_start_time", started);
+    fields.field("loading_total_bytes", total);
+    fields.field("loading_rdb_used_mem", used);
+    fields.field("loading_loaded_bytes", loaded);
+    fields.ratio("loading_loaded_perc", progress.percent());
+    fields.field("loading_eta_seconds", eta);
 }
 
 /// Reads or writes done by threads other than the first.

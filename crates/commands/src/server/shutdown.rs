@@ -25,8 +25,10 @@ pub const ROLE: Spec = Spec::new("role", Group::Server, role)
 struct Options {
     save: bool,
     no_save: bool,
-    /// Wait for nothing, or end even if saving fails.
-    hasty: bool,
+    /// Wait for no replica.
+    now: bool,
+    /// End even if saving fails.
+    force: bool,
     abort: bool,
 }
 
@@ -37,27 +39,32 @@ fn options(args: &[&[u8]]) -> Result<Options, CommandError> {
         match lower.as_slice() {
             b"save" => options.save = true,
             b"nosave" => options.no_save = true,
-            b"now" | b"force" => options.hasty = true,
+            b"now" => options.now = true,
+            b"force" => options.force = true,
             b"abort" => options.abort = true,
             _ => return Err(CommandError::Syntax),
         }
     }
-    let others = options.save || options.no_save || options.hasty;
+    let others = options.save || options.no_save || options.now || options.force;
     if (options.abort && others) || (options.save && options.no_save) {
         return Err(CommandError::Syntax);
     }
     Ok(options)
 }
 
-/// Ends without a reply: the client sees its connection close. Until the server can save, both kinds of
-/// ending are the same.
+/// Ends without a reply: the client sees its connection close.
 fn shutdown(call: &mut Call) -> CommandResult {
-    if options(&call.args[1..])?.abort {
+    let options = options(&call.args[1..])?;
+    if options.abort {
         // The end cannot be held up by replicas yet, so it is never under way when a command still runs.
         return Err(CommandError::text("ERR No shutdown in progress."));
     }
     log::warn!("User requested shutdown...");
-    call.engine.request_shutdown();
+    let save = (options.save || options.no_save).then_some(options.save);
+    let slot = call.keyspace.context.slot;
+    if call.engine.end(Some(slot), save, options.force).is_err() {
+        return Err(CommandError::text("ERR Errors trying to SHUTDOWN. Check logs."));
+    }
     call.session.close();
     Ok(())
 }
@@ -77,7 +84,10 @@ mod tests {
     #[test]
     fn options_that_contradict_each_other_are_refused() {
         assert_eq!(options(&[]), Ok(Options::default()));
-        assert!(options(&[b"Save", b"now", b"FORCE"]).is_ok_and(|options| options.save && options.hasty));
+        assert!(
+            options(&[b"Save", b"now", b"FORCE"])
+                .is_ok_and(|options| options.save && options.now && options.force)
+        );
         assert!(options(&[b"abort"]).is_ok_and(|options| options.abort));
         for wrong in
             [&[&b"save"[..], b"nosave"][..], &[b"abort", b"now"], &[b"abort", b"nosave"], &[b"later"]]

@@ -85,10 +85,10 @@ super::directives! {
     dynamic_hz: bool => switch("dynamic-hz", true).no_effect_yet();
 
     /// What SIGINT does: default, or any of save, nosave, now, force.
-    shutdown_on_sigint: ShutdownFlags => flags("shutdown-on-sigint", 0, ShutdownFlags::WORDS).no_effect_yet();
+    shutdown_on_sigint: ShutdownFlags => flags("shutdown-on-sigint", 0, ShutdownFlags::WORDS);
 
     /// What SIGTERM does: default, or any of save, nosave, now, force.
-    shutdown_on_sigterm: ShutdownFlags => flags("shutdown-on-sigterm", 0, ShutdownFlags::WORDS).no_effect_yet();
+    shutdown_on_sigterm: ShutdownFlags => flags("shutdown-on-sigterm", 0, ShutdownFlags::WORDS);
 
     /// Seconds that a shutdown waits for replicas to catch up.
     shutdown_timeout_seconds: u32 =>

@@ -33,7 +33,7 @@ super::directives! {
 
     /// Microseconds to wait after each key that is loaded; for tests.
     key_load_delay_microseconds: i64 =>
-        integer("key-load-delay", || 0, -(1 << 31), INT_MAX, Unit::Microseconds).hidden().no_effect_yet();
+        integer("key-load-delay", || 0, -(1 << 31), INT_MAX, Unit::Microseconds).hidden();
 
     /// Bytes of a file that are loaded between two looks at the clients.
     loading_process_events_interval_bytes: u64 =>

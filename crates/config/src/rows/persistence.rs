@@ -8,22 +8,23 @@ use crate::rows::{INT_MAX, LONG_MAX};
 super::directives! {
     "Persistence", after memory;
 
-    /// When to write a snapshot: pairs of seconds and changes. An empty text switches it off.
-    save_points: special => special("save", Special::Save).no_effect_yet();
+    /// When to write a snapshot: pairs of seconds and changes. An empty text switches it off. So far a snapshot is only
+    /// written when the server ends (and by SAVE).
+    save_points: special => special("save", Special::Save);
 
     /// Name of the snapshot file, inside `dir`.
     dbfilename: text =>
-        text("dbfilename", "dump.rdb").protected().text_check(checks::dbfilename).no_effect_yet();
+        text("dbfilename", "dump.rdb").protected().text_check(checks::dbfilename);
 
     /// Compress texts in snapshots.
-    rdbcompression: bool => switch("rdbcompression", true).no_effect_yet();
+    rdbcompression: bool => switch("rdbcompression", true);
 
     /// End snapshots with a checksum and check it when loading.
-    rdbchecksum: bool => switch("rdbchecksum", true).immutable().no_effect_yet();
+    rdbchecksum: bool => switch("rdbchecksum", true).immutable();
 
     /// Which snapshots of unknown versions are loaded: strict refuses them, relaxed tries.
     rdb_version_check: RdbVersionCheck =>
-        choice("rdb-version-check", RdbVersionCheck::Strict.raw(), RdbVersionCheck::WORDS).no_effect_yet();
+        choice("rdb-version-check", RdbVersionCheck::Strict.raw(), RdbVersionCheck::WORDS);
 
     /// Refuse writes after a snapshot failed, until one succeeds.
     stop_writes_on_bgsave_error: bool => switch("stop-writes-on-bgsave-error", true).no_effect_yet();
@@ -32,11 +33,11 @@ super::directives! {
     rdb_del_sync_files: bool => switch("rdb-del-sync-files", false).no_effect_yet();
 
     /// Force a snapshot to disk piece by piece while it is written.
-    rdb_save_incremental_fsync: bool => switch("rdb-save-incremental-fsync", true).no_effect_yet();
+    rdb_save_incremental_fsync: bool => switch("rdb-save-incremental-fsync", true);
 
     /// Microseconds to wait after each key that is saved; for tests.
     rdb_key_save_delay_microseconds: i64 =>
-        integer("rdb-key-save-delay", || 0, -(1 << 31), INT_MAX, Unit::Microseconds).hidden().no_effect_yet();
+        integer("rdb-key-save-delay", || 0, -(1 << 31), INT_MAX, Unit::Microseconds).hidden();
 
     /// Log every write to the append-only file.
     appendonly: bool => switch("appendonly", false).deny_loading().no_effect_yet();

@@ -33,10 +33,10 @@ super::directives! {
     enable_module_command: ProtectedAction =>
         choice("enable-module-command", ProtectedAction::No.raw(), ProtectedAction::WORDS).immutable();
 
-    /// Check dumped values deeply before they are taken: no, yes, or only those that clients send.
+    /// Whether dumped values are checked deeply before they are taken: no, yes, clients. They always are; this only says
+    /// whether INFO counts it.
     sanitize_dump_payload: SanitizeDumpPayload =>
-        choice("sanitize-dump-payload", SanitizeDumpPayload::No.raw(), SanitizeDumpPayload::WORDS)
-            .no_effect_yet();
+        choice("sanitize-dump-payload", SanitizeDumpPayload::No.raw(), SanitizeDumpPayload::WORDS);
 
     /// Seed of the key hash as text; without it, a random one at each start.
     hash_seed: text => optional_text("hash-seed").immutable().beyond_redis().secret().no_effect_yet();

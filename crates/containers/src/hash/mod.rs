@@ -8,6 +8,8 @@
 //! nothing. Reads hide expired fields; [`Hash::len`] counts them until [`Hash::remove_expired`] took them
 //! away, which is what HLEN answers in Redis and Valkey; setting an expired field makes it new.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use crate::listpack::{self, Element, Listpack};
 use crate::member_table::{self, Member, Table};
 
@@ -42,6 +44,22 @@ enum Form {
 impl Default for Hash {
     fn default() -> Self {
         Hash::new()
+    }
+}
+
+/// See [`ever_expires`].
+static EVER_EXPIRES: AtomicBool = AtomicBool::new(false);
+
+/// True once any field of any hash of this process was given a time of expiry. Whoever saves hashes asks this
+/// before looking at each of them.
+pub fn ever_expires() -> bool {
+    EVER_EXPIRES.load(Relaxed)
+}
+
+#[cold]
+fn note_expiry() {
+    if !ever_expires() {
+        EVER_EXPIRES.store(true, Relaxed);
     }
 }
 
@@ -173,6 +191,9 @@ impl Hash {
                 return true;
             }
         }
+        if matches!(expiry, Expiry::At(_)) {
+            note_expiry();
+        }
         let table = self.make_table();
         // Only a table in which anything expires needs to look before it sets.
         if table.expiring_len() > 0 && table.get(field).is_some_and(|member| member.is_expired(now_ms)) {
@@ -290,6 +311,9 @@ impl Hash {
         }
         if expire_at.is_none() && matches!(self.0, Form::Packed(_)) {
             return Some(None);
+        }
+        if expire_at.is_some() {
+            note_expiry();
         }
         self.make_table().set_expiry(field, expire_at)
     }

@@ -1,0 +1,41 @@
+//! DEBUG RELOAD: the dataset to disk and back, so that tests see what survives.
+
+use braid_engine::{Call, CommandError, CommandResult};
+
+pub fn reload(call: &mut Call) -> CommandResult {
+    let (mut flushes, mut saves, mut merges) = (true, true, false);
+    for at in 2..call.args.len() {
+        if call.arg_is(at, "merge") {
+            merges = true;
+        } else if call.arg_is(at, "noflush") {
+            flushes = false;
+        } else if call.arg_is(at, "nosave") {
+            saves = false;
+        } else {
+            return Err(CommandError::text(
+                "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
+            ));
+        }
+    }
+    let keyspace = call.keyspace.keyspace();
+    let world = call.keyspace.stopped_world().expect("the command's scope is the world");
+    if saves {
+        call.engine.save(world).map_err(|_| CommandError::text("ERR"))?;
+    }
+    if flushes {
+        keyspace.flush(world, None, false);
+    }
+    let failed = |reason: String| {
+        log::warn!("DEBUG RELOAD failed: {reason}");
+        CommandError::text("ERR Error trying to load the RDB dump, check server logs.")
+    };
+    let limits = crate::dump::limits(call.engine);
+    match call.engine.load(call.keyspace, limits, merges) {
+        Ok(true) => {}
+        Ok(false) => return Err(failed("there is no dump file".into())),
+        Err(error) => return Err(failed(error.to_string())),
+    }
+    log::warn!("DB reloaded by DEBUG RELOAD");
+    call.reply.ok();
+    Ok(())
+}

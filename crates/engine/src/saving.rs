@@ -1,0 +1,145 @@
+//! Saving and loading as the server does it: with the configured settings, words for the operator's log, and the numbers
+//! that INFO shows.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_base::clock::unix_ms;
+use braid_base::gate::World;
+use braid_config::RdbVersionCheck;
+use braid_keyspace::Txn;
+use braid_persistence::{LoadError, LoadOptions, SaveError, SaveOptions};
+use braid_rdb::Limits;
+
+use crate::attention::STOPPING;
+use crate::engine::Engine;
+
+/// Why a dump file was not loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadFailure {
+    #[error("can't open the RDB file {0} for reading: {1}")]
+    Open(String, std::io::Error),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+/// The server cannot end, since it cannot save.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CannotEnd;
+
+impl Engine {
+    /// Saves all databases to the dump file, while the world is stopped. The outcome is in the log, too.
+    pub fn save(&self, world: &World<'_>) -> Result<(), SaveError> {
+        let config = &self.config;
+        let name = config.dbfilename();
+        let now_s = unix_ms() / 1000;
+        let notes = [
+            ("redis-ver", crate::COMPATIBLE_VERSION.to_string()),
+            ("redis-bits", "64".to_string()),
+            ("ctime", now_s.to_string()),
+            ("used-mem", braid_base::alloc::used_bytes().to_string()),
+            ("aof-base", "0".to_string()),
+        ];
+        let options = SaveOptions {
+            // The working folder is `dir`.
+            path: Path::new(&*name),
+            compress: config.rdbcompression(),
+            checksum: config.rdbchecksum(),
+            sync_pieces: config.rdb_save_incremental_fsync(),
+            key_delay: config.rdb_key_save_delay_microseconds(),
+            notes: &notes,
+            functions: &[],
+        };
+        let saved = braid_persistence::save(&self.keyspace, world, &options)
+            .inspect_err(|error| log::warn!("Write error while saving DB to the disk: {error}"))?;
+        log::info!(
+            "DB saved on disk: {} keys, {} bytes, {:.3} seconds",
+            saved.keys,
+            saved.bytes,
+            saved.duration.as_secs_f64()
+        );
+        let state = &self.persistence;
+        state.last_save_s.store(now_s, Relaxed);
+        state.saves.fetch_add(1, Relaxed);
+        self.forget_changes();
+        Ok(())
+    }
+
+    /// The dataset is what the dump file has: from now on changes are counted anew.
+    fn forget_changes(&self) {
+        self.keyspace.dirty_baseline.store(self.keyspace.total(|counters| counters.dirty.get()), Relaxed);
+    }
+
+    /// Loads the dump file, while the world is stopped; false when there is none. With `replace` keys that are there give way, else they end
+    /// the load.
+    pub fn load(&self, txn: &mut Txn<'_>, limits: Limits, replace: bool) -> Result<bool, LoadFailure> {
+        let config = &self.config;
+        let name = config.dbfilename().to_string();
+        let file = match File::open(&name) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(LoadFailure::Open(name, error)),
+        };
+        let len = file.metadata().ok().filter(|data| data.is_file()).map(|data| data.len());
+        let state = &self.persistence;
+        state.progress.begin(len.unwrap_or(0), unix_ms() / 1000);
+        let options = LoadOptions {
+            len,
+            limits,
+            relaxed: config.rdb_version_check() == RdbVersionCheck::Relaxed,
+            checksum: config.rdbchecksum() && !self.debug.skip_checksums.load(Relaxed),
+            replace,
+            key_delay: config.key_load_delay_microseconds(),
+            progress: &state.progress,
+        };
+        let mut functions = 0;
+        let loaded = braid_persistence::load(txn, file, &options, &mut |_| {
+            functions += 1;
+            Ok(())
+        });
+        state.progress.end();
+        if functions > 0 {
+            log::warn!(
+                "The RDB file contains {functions} function libraries, which are left out: there are no functions yet"
+            );
+        }
+        let loaded =
+            loaded.inspect_err(|error| log::warn!("Internal error in RDB reading of {name}: {error}"))?;
+        state.keys_loaded.store(loaded.keys, Relaxed);
+        state.keys_expired.store(loaded.expired, Relaxed);
+        let skipped = match loaded.empty {
+            0 => String::new(),
+            count => format!(", empty keys skipped: {count}"),
+        };
+        log::info!(
+            "Done loading RDB, keys loaded: {}, keys expired: {}{skipped}.",
+            loaded.keys,
+            loaded.expired
+        );
+        self.forget_changes();
+        Ok(true)
+    }
+
+    /// Ends the server: saves before, if `save` says so or, when it says nothing, if save points are configured. Afterwards no command is executed
+    /// any more, since what it changed would be lost. With `force` the server ends even when it cannot save. `slot` is the calling
+    /// thread's own, when it is an executing one.
+    pub fn end(&self, slot: Option<usize>, save: Option<bool>, force: bool) -> Result<(), CannotEnd> {
+        let state = &self.persistence;
+        // What is not all loaded must not replace what it is loaded from.
+        let is_loading = state.progress.active.load(Relaxed);
+        state.progress.stop.store(is_loading, Relaxed);
+        let saves = save.unwrap_or_else(|| !self.config.save_points().is_empty()) && !is_loading;
+        if saves {
+            let world = self.keyspace.gate.close(slot);
+            log::info!("Saving the final RDB snapshot before exiting.");
+            if self.save(&world).is_err() && !force {
+                log::warn!("Error trying to save the DB, can't exit.");
+                return Err(CannotEnd);
+            }
+            self.attention.set(STOPPING, true);
+        }
+        self.request_shutdown();
+        Ok(())
+    }
+}

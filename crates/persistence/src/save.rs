@@ -1,0 +1,194 @@
+//! Writing a dump file.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use braid_base::gate::World;
+use braid_keyspace::object::ObjectRef;
+use braid_keyspace::{Entry, Keyspace, ValueRef, eviction};
+use braid_rdb::{Access, FileWriter};
+
+use crate::value::to_rdb;
+
+/// How to save.
+pub struct SaveOptions<'a> {
+    /// The file's final name.
+    pub path: &'a Path,
+    /// `rdbcompression`
+    pub compress: bool,
+    /// `rdbchecksum`
+    pub checksum: bool,
+    /// Force the file to disk piece by piece (`rdb-save-incremental-fsync`).
+    pub sync_pieces: bool,
+    /// Microseconds to wait after each key; negative: one microsecond after so many keys (`rdb-key-save-delay`).
+    pub key_delay: i64,
+    /// Notes at the front of the file: names and texts.
+    pub notes: &'a [(&'a str, String)],
+    /// Libraries of functions.
+    pub functions: &'a [Vec<u8>],
+}
+
+/// What was saved.
+#[derive(Clone, Copy, Debug)]
+pub struct Saved {
+    pub keys: u64,
+    pub bytes: u64,
+    pub duration: Duration,
+}
+
+/// Why nothing was saved. What was there under the final name still is.
+#[derive(Debug, thiserror::Error)]
+#[error("{action} {}: {error}", path.display())]
+pub struct SaveError {
+    action: &'static str,
+    path: PathBuf,
+    #[source]
+    error: io::Error,
+}
+
+/// Bytes after which a file is forced to disk.
+const PIECE: u64 = 4 << 20;
+
+/// A file that is forced to disk piece by piece, or only at its end.
+struct SyncedFile {
+    file: File,
+    sync_pieces: bool,
+    waiting: u64,
+}
+
+impl Write for SyncedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.waiting += written as u64;
+        if self.sync_pieces && self.waiting >= PIECE {
+            self.file.sync_data()?;
+            self.waiting = 0;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Saves all databases, while the world is stopped.
+///
+/// The file is written under another name in the same folder, forced to disk, and only then renamed, and the folder is
+/// forced to disk, too: at any time, even when power fails, there is the old file or the new one.
+pub fn save(keyspace: &Keyspace, world: &World<'_>, options: &SaveOptions<'_>) -> Result<Saved, SaveError> {
+    let began = Instant::now();
+    let folder = match options.path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let temporary = folder.join(format!("temp-{}.rdb", std::process::id()));
+    let failed = |action, path: &Path| {
+        let path = path.to_owned();
+        move |error| SaveError { action, path, error }
+    };
+    let file = File::create(&temporary).map_err(failed("cannot create", &temporary))?;
+    let written = write(keyspace, world, options, file);
+    let saved = written.map_err(failed("cannot write", &temporary)).and_then(|(keys, bytes)| {
+        fs::rename(&temporary, options.path).map_err(failed("cannot move the new file to", options.path))?;
+        let sync_folder = || File::open(folder)?.sync_all();
+        sync_folder().map_err(failed("cannot force to disk the folder", folder))?;
+        Ok(Saved { keys, bytes, duration: began.elapsed() })
+    });
+    if saved.is_err() {
+        // It may have been renamed already, or never have been made.
+        let _ = fs::remove_file(&temporary);
+    }
+    saved
+}
+
+fn write(
+    keyspace: &Keyspace,
+    world: &World<'_>,
+    options: &SaveOptions<'_>,
+    file: File,
+) -> io::Result<(u64, u64)> {
+    let file = SyncedFile { file, sync_pieces: options.sync_pieces, waiting: 0 };
+    let version = version_needed(keyspace, world);
+    let mut writer = FileWriter::new(file, version, options.compress, options.checksum)?;
+    for (name, text) in options.notes {
+        writer.note(name, text)?;
+    }
+    for code in options.functions {
+        writer.function(code)?;
+    }
+    let (mut total, mut pause) = (0, Pause::new(options.key_delay));
+    for db in 0..keyspace.databases() {
+        let (keys, expiring) = keyspace.len(db);
+        if keys == 0 {
+            continue;
+        }
+        writer.database(db, keys as u64, expiring as u64)?;
+        let mut result = Ok(());
+        keyspace.visit(world, db, |entry| {
+            result = writer.key(entry.key(), to_rdb(entry), entry.expiry(), access(keyspace, entry));
+            pause.after_key();
+            total += 1;
+            result.is_ok()
+        });
+        result?;
+    }
+    let bytes = writer.written();
+    writer.finish()?.file.sync_all()?;
+    Ok((total, bytes))
+}
+
+/// The least version of the format that knows all values.
+fn version_needed(keyspace: &Keyspace, world: &World<'_>) -> u16 {
+    let mut version = braid_rdb::VERSION;
+    // Only hashes with fields that expire need more, and most processes never have one.
+    if braid_containers::hash::ever_expires() {
+        for db in 0..keyspace.databases() {
+            keyspace.visit(world, db, |entry| {
+                if let ValueRef::Object(ObjectRef::Hash(_)) = entry.value() {
+                    version = version.max(to_rdb(entry).version());
+                }
+                version == braid_rdb::VERSION
+            });
+        }
+    }
+    version
+}
+
+/// How the key was used, if the eviction policy keeps that.
+fn access(keyspace: &Keyspace, entry: Entry<'_>) -> Option<Access> {
+    let policy = keyspace.settings.policy();
+    if policy.is_lru() {
+        Some(Access::Idle(u64::from(eviction::idle_seconds(keyspace, entry.clock()))))
+    } else if policy.is_lfu() {
+        Some(Access::Frequency(eviction::lfu_counter(keyspace, entry.clock()) as u8))
+    } else {
+        None
+    }
+}
+
+/// The wait after each key that tests ask for.
+pub(crate) struct Pause {
+    delay: i64,
+    keys: u64,
+}
+
+impl Pause {
+    pub(crate) fn new(delay: i64) -> Pause {
+        Pause { delay, keys: 0 }
+    }
+
+    pub(crate) fn after_key(&mut self) {
+        if self.delay == 0 {
+            return;
+        }
+        self.keys += 1;
+        if self.delay > 0 {
+            std::thread::sleep(Duration::from_micros(self.delay.unsigned_abs()));
+        } else if self.keys.is_multiple_of(self.delay.unsigned_abs()) {
+            std::thread::sleep(Duration::from_micros(1));
+        }
+    }
+}

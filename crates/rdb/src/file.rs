@@ -1,0 +1,438 @@
+//! Dump files: all databases with their keys.
+//!
+//! ```text
+//! file:    "REDIS" or "VALKEY", version in decimal digits (9 bytes in all), records, 255, CRC-64 of all before it (8 bytes; 0: not kept)
+//! record:  250, name, text                 a note about the file (two strings)
+//!          245, text                       a library of functions
+//!          247, module's id, ...           what a module keeps beside the keys
+//!          254, number                     the database of what follows
+//!          251, keys, expiring keys        how many there will be
+//!          244, slot, keys, expiring keys  the same for a slot of a cluster
+//!          [253, seconds (4) | 252, ms (8)] [248, idle seconds] [249, frequency (1)] type, name, value
+//! ```
+//! Versions before 5 end without a checksum.
+
+use std::io::{self, Read, Write};
+
+use braid_base::crc::crc64;
+
+use crate::decode::Decoder;
+use crate::encode::Encoder;
+use crate::error::{Error, Fault};
+use crate::kind::Kind;
+use crate::limits::Limits;
+use crate::read::{Value, module_name};
+use crate::source::Stream;
+use crate::write::ValueRef;
+
+const SLOT_SIZE: u8 = 244;
+const FUNCTION: u8 = 245;
+const FUNCTION_PRE_RELEASE: u8 = 246;
+const MODULE_DATA: u8 = 247;
+const IDLE: u8 = 248;
+const FREQUENCY: u8 = 249;
+const NOTE: u8 = 250;
+const SIZE: u8 = 251;
+const EXPIRY_MS: u8 = 252;
+const EXPIRY_S: u8 = 253;
+const DATABASE: u8 = 254;
+const END: u8 = 255;
+
+/// Length of the first line, which says format and version.
+const MAGIC_LEN: usize = 9;
+/// The first version with a checksum.
+const VERSION_CHECKSUM: u16 = 5;
+
+/// How a key was used, as it was kept: one of the two, by the eviction policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Seconds since its last use.
+    Idle(u64),
+    /// The logarithmic counter of uses.
+    Frequency(u8),
+}
+
+/// A sink that gathers small writes and keeps the checksum.
+struct Summed<W> {
+    out: W,
+    buffer: Vec<u8>,
+    /// `None` when no checksum is wanted.
+    crc: Option<u64>,
+    written: u64,
+}
+
+const BUFFER: usize = 256 * 1024;
+
+impl<W: Write> Summed<W> {
+    fn pass_on(&mut self) -> io::Result<()> {
+        if let Some(crc) = &mut self.crc {
+            *crc = crc64(*crc, &self.buffer);
+        }
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for Summed<W> {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.buffer.len() + bytes.len() > BUFFER {
+            self.pass_on()?;
+            if bytes.len() > BUFFER {
+                if let Some(crc) = &mut self.crc {
+                    *crc = crc64(*crc, bytes);
+                }
+                self.out.write_all(bytes)?;
+                self.written += bytes.len() as u64;
+                return Ok(bytes.len());
+            }
+        }
+        self.buffer.extend_from_slice(bytes);
+        self.written += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pass_on()?;
+        self.out.flush()
+    }
+}
+
+/// Writes a dump file.
+pub struct FileWriter<W: Write> {
+    encoder: Encoder<Summed<W>>,
+}
+
+impl<W: Write> FileWriter<W> {
+    /// Begins a file of a version that knows all values to come ([`ValueRef::version`]). `compress` as `rdbcompression`, `checksum` as
+    /// `rdbchecksum`.
+    pub fn new(out: W, version: u16, compress: bool, checksum: bool) -> io::Result<FileWriter<W>> {
+        let summed =
+            Summed { out, buffer: Vec::with_capacity(BUFFER), crc: checksum.then_some(0), written: 0 };
+        let mut encoder = Encoder::new(summed, compress);
+        let magic = if version >= crate::VERSION_FIELD_EXPIRY {
+            format!("VALKEY{version:03}")
+        } else {
+            format!("REDIS{version:04}")
+        };
+        encoder.bytes(magic.as_bytes())?;
+        Ok(FileWriter { encoder })
+    }
+
+    /// A note about the file.
+    pub fn note(&mut self, name: &str, text: &str) -> io::Result<()> {
+        self.encoder.byte(NOTE)?;
+        self.encoder.string(name.as_bytes())?;
+        self.encoder.string(text.as_bytes())
+    }
+
+    /// A library of functions: its code.
+    pub fn function(&mut self, code: &[u8]) -> io::Result<()> {
+        self.encoder.byte(FUNCTION)?;
+        self.encoder.string(code)
+    }
+
+    /// The database of what follows, and how many keys that will be, with an expiry or not.
+    pub fn database(&mut self, db: u32, keys: u64, expiring: u64) -> io::Result<()> {
+        self.encoder.byte(DATABASE)?;
+        self.encoder.length(u64::from(db))?;
+        self.encoder.byte(SIZE)?;
+        self.encoder.length(keys)?;
+        self.encoder.length(expiring)
+    }
+
+    /// A key with its value.
+    pub fn key(
+        &mut self,
+        name: &[u8],
+        value: ValueRef<'_>,
+        expire_at: Option<i64>,
+        access: Option<Access>,
+    ) -> io::Result<()> {
+        if let Some(time) = expire_at {
+            self.encoder.byte(EXPIRY_MS)?;
+            self.encoder.time_ms(time)?;
+        }
+        match access {
+            Some(Access::Idle(seconds)) => {
+                self.encoder.byte(IDLE)?;
+                self.encoder.length(seconds)?;
+            }
+            Some(Access::Frequency(count)) => self.encoder.bytes(&[FREQUENCY, count])?,
+            None => {}
+        }
+        self.encoder.kind(value.kind())?;
+        self.encoder.string(name)?;
+        self.encoder.value(value)
+    }
+
+    /// Bytes written so far.
+    pub fn written(&mut self) -> u64 {
+        self.encoder.sink().written
+    }
+
+    /// Ends the file; the sink, back.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.encoder.byte(END)?;
+        let sink = self.encoder.sink();
+        sink.flush()?;
+        let sum = sink.crc.unwrap_or(0);
+        self.encoder.bytes(&sum.to_le_bytes())?;
+        let mut sink = self.encoder.into_inner();
+        sink.flush()?;
+        Ok(sink.out)
+    }
+}
+
+/// What comes next in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A note about the file.
+    Note { name: Vec<u8>, text: Vec<u8> },
+    /// The database of what follows.
+    Database(u64),
+    /// How many keys it will have.
+    Size { keys: u64, expiring: u64 },
+    /// A library of functions: its code.
+    Function(Vec<u8>),
+    /// What a module of this name keeps beside the keys; it was passed over.
+    ModuleData(String),
+    /// A key: its name is [`FileReader::name`], its value must be read by [`FileReader::value`] next.
+    Key { kind: Kind, expire_at: Option<i64>, access: Option<Access> },
+    /// The end, where the checksum was right, or none was kept (`checked` is false then).
+    End { checked: bool },
+}
+
+/// Reads a dump file.
+pub struct FileReader<R> {
+    decoder: Decoder<Stream<R>>,
+    name: Vec<u8>,
+    checks: bool,
+}
+
+impl<R: Read> FileReader<R> {
+    /// Reads the first line of a file of `len` bytes, if that is known. With `relaxed`, versions that are not known are tried (those between
+    /// Redis's and Valkey's and later ones). Without `checks` the checksum may be any.
+    pub fn new(input: R, len: Option<u64>, relaxed: bool, checks: bool) -> Result<FileReader<R>, Error> {
+        let mut decoder = Decoder::new(Stream::new(input, len, checks), 0);
+        let magic: [u8; MAGIC_LEN] = {
+            let mut magic = [0; MAGIC_LEN];
+            magic.copy_from_slice(decoder.take(MAGIC_LEN)?);
+            magic
+        };
+        let digits = magic.strip_prefix(b"REDIS").or_else(|| magic.strip_prefix(b"VALKEY"));
+        let digits = digits.ok_or_else(|| decoder.error(Fault::Signature))?;
+        let version = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u16>().ok());
+        let version = version.unwrap_or(0);
+        if version == 0 || !(relaxed || crate::is_known_version(version)) {
+            return Err(decoder.error(Fault::Version(version)));
+        }
+        decoder.version = version;
+        Ok(FileReader { decoder, name: Vec::new(), checks })
+    }
+
+    /// The version of the file.
+    pub fn version(&self) -> u16 {
+        self.decoder.version
+    }
+
+    /// Bytes read.
+    pub fn position(&self) -> u64 {
+        self.decoder.position()
+    }
+
+    /// The name of the key that came last.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// The next record.
+    pub fn record(&mut self) -> Result<Record, Error> {
+        let decoder = &mut self.decoder;
+        let (mut expire_at, mut access) = (None, None);
+        loop {
+            let opcode = decoder.byte()?;
+            let is_attribute = matches!(opcode, EXPIRY_MS | EXPIRY_S | IDLE | FREQUENCY);
+            let has_attributes = expire_at.is_some() || access.is_some();
+            if has_attributes && !is_attribute && opcode >= SLOT_SIZE {
+                return Err(decoder.corrupt("attributes of a key without a key"));
+            }
+            match opcode {
+                EXPIRY_MS => expire_at = Some(decoder.time_ms()?),
+                EXPIRY_S => expire_at = Some(i64::from(decoder.time_s()?) * 1000),
+                IDLE => access = Some(Access::Idle(decoder.length()?)),
+                FREQUENCY => access = Some(Access::Frequency(decoder.byte()?)),
+                NOTE => {
+                    let (mut name, mut text) = (Vec::new(), Vec::new());
+                    decoder.string_into(&mut name)?;
+                    decoder.string_into(&mut text)?;
+                    return Ok(Record::Note { name, text });
+                }
+                FUNCTION => {
+                    let mut code = Vec::new();
+                    decoder.string_into(&mut code)?;
+                    return Ok(Record::Function(code));
+                }
+                FUNCTION_PRE_RELEASE => {
+                    return Err(decoder.corrupt("functions of a pre-release of Redis 7"));
+                }
+                MODULE_DATA => {
+                    let name = module_name(decoder.length()?);
+                    // When the module wants it: an unsigned number as modules write them.
+                    decoder.skip_module()?;
+                    return Ok(Record::ModuleData(name));
+                }
+                DATABASE => return Ok(Record::Database(decoder.length()?)),
+                SIZE => return Ok(Record::Size { keys: decoder.length()?, expiring: decoder.length()? }),
+                SLOT_SIZE => {
+                    for _ in 0..3 {
+                        decoder.length()?;
+                    }
+                }
+                END => return self.end(),
+                number => {
+                    let kind = Kind::from_number(number, decoder.version)
+                        .ok_or_else(|| decoder.error(Fault::UnknownType(number)))?;
+                    decoder.string_into(&mut self.name)?;
+                    return Ok(Record::Key { kind, expire_at, access });
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) -> Result<Record, Error> {
+        if self.decoder.version < VERSION_CHECKSUM {
+            return Ok(Record::End { checked: false });
+        }
+        let expected = self.decoder.source().checksum();
+        let found = self.decoder.word()?;
+        if found == 0 || !self.checks {
+            return Ok(Record::End { checked: false });
+        }
+        if found != expected {
+            return Err(self.decoder.error(Fault::Checksum { expected, found }));
+        }
+        Ok(Record::End { checked: true })
+    }
+
+    /// The value of the key that came last. Fields of hashes that expired before `now_ms` are left out; when none is left, and for other
+    /// collections without members, the fault is [`Fault::Empty`], and what follows can be read.
+    pub fn value(&mut self, kind: Kind, limits: &Limits, now_ms: i64) -> Result<Value<'_>, Error> {
+        self.decoder.value(kind, limits, now_ms)
+    }
+
+    /// The value and the name of the key that came last.
+    pub fn entry(&mut self, kind: Kind, limits: &Limits, now_ms: i64) -> Result<(&[u8], Value<'_>), Error> {
+        Ok((&self.name, self.decoder.value(kind, limits, now_ms)?))
+    }
+
+    /// What was read behind the end, and the stream.
+    pub fn into_rest(self) -> (Vec<u8>, R) {
+        self.decoder.into_source().into_rest()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(version: u16, checksum: bool) -> Vec<u8> {
+        let mut writer = FileWriter::new(Vec::new(), version, true, checksum).unwrap();
+        writer.note("redis-ver", "7.2.4").unwrap();
+        writer.function(b"#!lua name=l\n").unwrap();
+        writer.database(0, 2, 1).unwrap();
+        writer.key(b"k", ValueRef::Text(b"v"), None, None).unwrap();
+        writer.key(b"e", ValueRef::Integer(7), Some(4_000_000_000_000), Some(Access::Idle(70))).unwrap();
+        writer.database(3, 1, 0).unwrap();
+        let long = vec![b'x'; 600_000];
+        writer.key(b"long", ValueRef::Text(&long), None, Some(Access::Frequency(9))).unwrap();
+        writer.finish().unwrap()
+    }
+
+    fn read(bytes: &[u8]) -> Result<String, Error> {
+        let mut reader = FileReader::new(bytes, Some(bytes.len() as u64), false, true)?;
+        let mut lines = Vec::new();
+        loop {
+            let record = reader.record()?;
+            lines.push(match &record {
+                Record::Note { name, text } => {
+                    format!("note {}={}", name.escape_ascii(), text.escape_ascii())
+                }
+                Record::Key { kind, expire_at, access } => {
+                    let (name, value) = reader.entry(*kind, &Limits::default(), 0)?;
+                    let len = match value {
+                        Value::Text(text) => text.len(),
+                        Value::Blob(blob) => blob.len(),
+                        Value::Integer(_) => 0,
+                        _ => unreachable!("strings only"),
+                    };
+                    format!("{} {len} {expire_at:?} {access:?}", name.escape_ascii())
+                }
+                other => format!("{other:?}"),
+            });
+            if matches!(record, Record::End { .. }) {
+                return Ok(lines.join("\n"));
+            }
+        }
+    }
+
+    const EXPECTED: &str = "note redis-ver=7.2.4\n\
+        Function([35, 33, 108, 117, 97, 32, 110, 97, 109, 101, 61, 108, 10])\n\
+        Database(0)\nSize { keys: 2, expiring: 1 }\nk 1 None None\n\
+        e 0 Some(4000000000000) Some(Idle(70))\n\
+        Database(3)\nSize { keys: 1, expiring: 0 }\nlong 600000 None Some(Frequency(9))\n";
+
+    #[test]
+    fn what_is_written_is_read() {
+        for version in [crate::VERSION, crate::VERSION_FIELD_EXPIRY] {
+            for checksum in [true, false] {
+                let bytes = sample(version, checksum);
+                let expected = format!("{EXPECTED}End {{ checked: {checksum} }}");
+                assert_eq!(read(&bytes).unwrap(), expected);
+            }
+        }
+        assert!(sample(11, true).starts_with(b"REDIS0011\xfa\x09redis-ver\x057.2.4"));
+        assert!(sample(80, true).starts_with(b"VALKEY080"));
+    }
+
+    #[test]
+    fn a_file_of_redis_7_and_one_of_valkey_9() {
+        let redis = b"REDIS0010\xfa\tredis-ver\x067.0.15\xfa\nredis-bits\xc0@\xfa\x05ctime\xc2\xbeg\x01k\xfa\x08used-mem\xc2\xd0\xbc\
+            \x14\x00\xfa\x08aof-base\xc0\x00\xfe\x00\xfb\x01\x00\x00\x01k\x01v\xff\\D\xd0\xd6\xe6I^\xe7";
+        let rest = "note aof-base=0\nDatabase(0)\nSize { keys: 1, expiring: 0 }\nk 1 None None\nEnd { checked: true }";
+        let found = read(redis).unwrap();
+        assert!(
+            found.ends_with(rest) && found.starts_with("note redis-ver=7.0.15\nnote redis-bits=64"),
+            "{found}"
+        );
+        let valkey = b"VALKEY080\xfa\nvalkey-ver\x059.1.2\xfa\nredis-bits\xc0@\xfa\x05ctime\xc2\xbeg\x01k\xfa\x08used-mem\xc2(\x82\
+            \x17\x00\xfa\x08aof-base\xc0\x00\xfe\x00\xfb\x01\x00\x00\x01k\x01v\xff\xb6p\xa1\xa0l\xbf\x8cE";
+        let found = read(valkey).unwrap();
+        assert!(found.ends_with(rest) && found.starts_with("note valkey-ver=9.1.2"), "{found}");
+    }
+
+    #[test]
+    fn what_is_refused_says_where() {
+        let good = sample(11, true);
+        let refused = |bytes: &[u8]| read(bytes).unwrap_err();
+        assert!(matches!(refused(b"NOSUCH012").fault, Fault::Signature));
+        assert!(matches!(refused(b"REDIS0013").fault, Fault::Version(13)));
+        assert!(matches!(refused(b"REDIS00x1").fault, Fault::Version(0)));
+        for len in [0, 5, 9, 20, 60, good.len() - 1] {
+            let error = refused(&good[..len]);
+            assert!(matches!(error.fault, Fault::Short), "{len}: {error}");
+            assert!(error.position <= len as u64);
+        }
+        let mut bad = good.clone();
+        let at = bad.len() - 20;
+        bad[at] ^= 1;
+        assert!(matches!(refused(&bad).fault, Fault::Corrupt(_) | Fault::Checksum { .. }));
+        let error = refused(b"REDIS0011\xfe\x00\xf0");
+        assert_eq!(
+            (error.position, error.to_string().as_str()),
+            (12, "unknown type of value 240 (at byte 12)")
+        );
+        assert!(matches!(refused(b"REDIS0011\xfc\0\0\0\0\0\0\0\0\xff").fault, Fault::Corrupt(_)));
+    }
+}
