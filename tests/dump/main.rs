@@ -10,6 +10,7 @@
 //! the type (Redis 7.0 is one version behind what Redis 7.2 and Braid write).
 
 mod content;
+mod files;
 mod fill;
 mod payload;
 
