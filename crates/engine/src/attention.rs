@@ -10,6 +10,9 @@ pub const MEMORY_LIMIT: u32 = 2;
 /// The dataset is saved for the end of the server: nothing is executed any more.
 pub const STOPPING: u32 = 4;
 
+/// The dataset is being loaded: only commands that say they work meanwhile do.
+pub const LOADING: u32 = 8;
+
 /// The word.
 #[derive(Default)]
 pub struct Attention(AtomicU32);

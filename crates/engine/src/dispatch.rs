@@ -15,7 +15,7 @@ use braid_keyspace::{Context, txn};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
-use crate::attention::{MEMORY_LIMIT, PAUSED, STOPPING};
+use crate::attention::{LOADING, MEMORY_LIMIT, PAUSED, STOPPING};
 use crate::blocking::{self, Later};
 use crate::call::Call;
 use crate::client::client_flags;
@@ -276,6 +276,9 @@ fn queues(session: &Session, command: &Command) -> bool {
     session.in_multi() && !(command.parent.is_none() && immediate.contains(&command.spec.name))
 }
 
+/// What a client is told while the dataset is loaded, in the words that clients know.
+const LOADING_REFUSAL: &str = "LOADING Redis is loading the dataset in memory";
+
 fn check(
     engine: &Engine,
     worker: &mut Worker,
@@ -293,6 +296,10 @@ fn check(
     }
     if session.in_multi() && flags.has(Flags::NO_MULTI) {
         return Err(CommandError::text("ERR Command not allowed inside a transaction"));
+    }
+    if attention & LOADING != 0 {
+        // Nothing is evicted meanwhile: what is loaded fitted before.
+        return if flags.has(Flags::LOADING) { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
     }
     if attention & MEMORY_LIMIT != 0 {
         // Every command gives eviction a slice, so that reads help to get below the limit too.

@@ -12,7 +12,7 @@ use braid_keyspace::Txn;
 use braid_persistence::{LoadError, LoadOptions, SaveError, SaveOptions};
 use braid_rdb::Limits;
 
-use crate::attention::STOPPING;
+use crate::attention::{LOADING, STOPPING};
 use crate::engine::Engine;
 
 /// Why a dump file was not loaded.
@@ -22,6 +22,17 @@ pub enum LoadFailure {
     Open(String, std::io::Error),
     #[error(transparent)]
     Load(#[from] LoadError),
+}
+
+/// Among what a dump file is loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Manner {
+    /// Among nothing; others are served in between.
+    AtStart,
+    /// A key that is there already ends the load.
+    Strict,
+    /// Keys that are there give way.
+    Merge,
 }
 
 /// The server cannot end, since it cannot save.
@@ -71,9 +82,32 @@ impl Engine {
         self.keyspace.dirty_baseline.store(self.keyspace.total(|counters| counters.dirty.get()), Relaxed);
     }
 
-    /// Loads the dump file, while the world is stopped; false when there is none. With `replace` keys that are there give way, else they end
-    /// the load.
-    pub fn load(&self, txn: &mut Txn<'_>, limits: Limits, replace: bool) -> Result<bool, LoadFailure> {
+    /// Loads the dump file at the start, before there is any data, while the loops already run: they serve what needs no data between
+    /// slices of the load. False when there is no dump file.
+    pub fn load_at_start(&self, limits: Limits) -> Result<bool, LoadFailure> {
+        // This thread lends itself the first loop's context: it is used with the world stopped only.
+        let mut worker = self.worker(0);
+        let world = self.keyspace.gate.close(None);
+        let mut txn = Txn::world(&self.keyspace, &mut worker.context, world, 0, unix_ms());
+        let loaded = self.load(&mut txn, limits, Manner::AtStart);
+        if loaded.is_ok() {
+            self.attention.set(LOADING, false);
+            self.config.set_loading(false);
+        } else {
+            // What is there is no dataset: nobody may see it, and nobody may save it.
+            self.persistence.progress.active.store(true, Relaxed);
+        }
+        loaded
+    }
+
+    /// Has commands that need data refused from now on, until [`Engine::load_at_start`] is done. Call it before the loops start.
+    pub fn expect_load(&self) {
+        self.attention.set(LOADING, true);
+        self.config.set_loading(true);
+    }
+
+    /// Loads the dump file, while the world is stopped; false when there is none.
+    pub fn load(&self, txn: &mut Txn<'_>, limits: Limits, manner: Manner) -> Result<bool, LoadFailure> {
         let config = &self.config;
         let name = config.dbfilename().to_string();
         let file = match File::open(&name) {
@@ -89,8 +123,9 @@ impl Engine {
             limits,
             relaxed: config.rdb_version_check() == RdbVersionCheck::Relaxed,
             checksum: config.rdbchecksum() && !self.debug.skip_checksums.load(Relaxed),
-            replace,
+            replace: manner == Manner::Merge,
             key_delay: config.key_load_delay_microseconds(),
+            in_slices: manner == Manner::AtStart,
             progress: &state.progress,
         };
         let mut functions = 0;
@@ -125,13 +160,12 @@ impl Engine {
     /// any more, since what it changed would be lost. With `force` the server ends even when it cannot save. `slot` is the calling
     /// thread's own, when it is an executing one.
     pub fn end(&self, slot: Option<usize>, save: Option<bool>, force: bool) -> Result<(), CannotEnd> {
-        let state = &self.persistence;
+        let progress = &self.persistence.progress;
+        let world = self.keyspace.gate.close(slot);
         // What is not all loaded must not replace what it is loaded from.
-        let is_loading = state.progress.active.load(Relaxed);
-        state.progress.stop.store(is_loading, Relaxed);
-        let saves = save.unwrap_or_else(|| !self.config.save_points().is_empty()) && !is_loading;
-        if saves {
-            let world = self.keyspace.gate.close(slot);
+        let is_loading = progress.active.load(Relaxed);
+        progress.stop.store(is_loading, Relaxed);
+        if !is_loading && save.unwrap_or_else(|| !self.config.save_points().is_empty()) {
             log::info!("Saving the final RDB snapshot before exiting.");
             if self.save(&world).is_err() && !force {
                 log::warn!("Error trying to save the DB, can't exit.");
@@ -139,6 +173,7 @@ impl Engine {
             }
             self.attention.set(STOPPING, true);
         }
+        drop(world);
         self.request_shutdown();
         Ok(())
     }

@@ -241,6 +241,16 @@ impl<'a> Txn<'a> {
         matches!(self.held, Held::Nothing | Held::World(_))
     }
 
+    /// Lets the world go on for a moment, between two pieces of work that needs it stopped. Only for a transaction made by [`Txn::world`] on
+    /// a thread that executes nothing else.
+    pub fn let_world_go_on(&mut self, pause: std::time::Duration) {
+        if let Held::World(world) = std::mem::replace(&mut self.held, Held::Nothing) {
+            drop(world);
+            std::thread::sleep(pause);
+            self.held = Held::World(self.keyspace.gate.close(None));
+        }
+    }
+
     /// The database that keys are looked up in.
     #[inline]
     pub fn db(&self) -> u32 {

@@ -25,6 +25,8 @@ pub struct LoadOptions<'a> {
     pub replace: bool,
     /// Microseconds to wait after each key; negative: one microsecond after so many keys (`key-load-delay`).
     pub key_delay: i64,
+    /// Let the world go on now and then.
+    pub in_slices: bool,
     pub progress: &'a Progress,
 }
 
@@ -60,11 +62,14 @@ pub enum LoadError {
 /// Log the first so many keys without members by name.
 const EMPTY_NAMED_MAX: u64 = 10;
 /// Look at the clock, and whether to stop, after so many records.
-const RECORDS_BETWEEN: u64 = 1024;
+const RECORDS_BETWEEN: u64 = 64;
+/// How long the world stands still, and how long it then goes on.
+const SLICE: Duration = Duration::from_millis(10);
+const BREAK: Duration = Duration::from_micros(200);
 /// Time between two lines about progress.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
-/// Loads a dump file, while the world is stopped. Libraries of functions go to `function`.
+/// Loads a dump file, while the world is stopped (as a whole, or in slices). Libraries of functions go to `function`.
 pub fn load(
     txn: &mut Txn<'_>,
     input: impl Read,
@@ -81,6 +86,7 @@ struct Loader<'l, 't> {
     txn: &'l mut Txn<'t>,
     options: &'l LoadOptions<'l>,
     loaded: Loaded,
+    slice_began: Instant,
     reported: Instant,
     pause: Pause,
 }
@@ -88,7 +94,8 @@ struct Loader<'l, 't> {
 impl<'l, 't> Loader<'l, 't> {
     fn new(txn: &'l mut Txn<'t>, options: &'l LoadOptions<'l>) -> Self {
         let pause = Pause::new(options.key_delay);
-        Loader { txn, options, loaded: Loaded::default(), reported: Instant::now(), pause }
+        let now = Instant::now();
+        Loader { txn, options, loaded: Loaded::default(), slice_began: now, reported: now, pause }
     }
 
     fn run(
@@ -214,8 +221,13 @@ impl<'l, 't> Loader<'l, 't> {
         progress.loaded_bytes.store(position, Relaxed);
         // What adding keys has set aside would otherwise wait until the end.
         self.txn.context.limbo.reclaim();
-        if self.reported.elapsed() >= REPORT_EVERY {
-            self.reported = Instant::now();
+        let now = Instant::now();
+        if self.options.in_slices && now.duration_since(self.slice_began) >= SLICE {
+            self.txn.let_world_go_on(BREAK);
+            self.slice_began = Instant::now();
+        }
+        if now.duration_since(self.reported) >= REPORT_EVERY {
+            self.reported = now;
             log::info!("Loading: {} keys so far, {:.0}% of the file", self.loaded.keys, progress.percent());
         }
         Ok(())

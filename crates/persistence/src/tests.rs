@@ -61,6 +61,7 @@ fn load_from(keyspace: &Keyspace, bytes: &[u8], replace: bool) -> Result<(Loaded
         checksum: true,
         replace,
         key_delay: 0,
+        in_slices: false,
         progress: &progress,
     };
     let mut functions = Vec::new();

@@ -28,7 +28,7 @@ pub enum Fault {
     #[error("Can't handle RDB format version {0}")]
     Version(u16),
     /// A dump file ends with another checksum than its content has.
-    #[error("Wrong RDB checksum expected: ({expected:x}) but got ({found:x})")]
+    #[error("RDB CRC error: Wrong RDB checksum expected: ({expected:x}) but got ({found:x})")]
     Checksum { expected: u64, found: u64 },
     /// A collection without members. (Dump files of some old servers have such keys: they are to be skipped.)
     #[error("a key without a value")]

@@ -12,7 +12,6 @@ use braid_engine::Engine;
 use braid_engine::client::Message;
 use braid_engine::engine::Start;
 use braid_engine::saving::LoadFailure;
-use braid_keyspace::Txn;
 use braid_persistence::LoadError;
 
 #[global_allocator]
@@ -98,10 +97,14 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     stop_loops_on_shutdown(&engine);
     listeners::follow(&engine, &listeners);
     process::follow_client_limit(&config);
-    load(&engine)?;
+    engine.expect_load();
     let threads = braid_threading::parallel::start(&engine, &listeners).map_err(|error| error.to_string())?;
     log::info!("Server initialized");
-    listeners::announce(&config);
+    let loaded = load(&engine);
+    match &loaded {
+        Ok(()) => listeners::announce(&config),
+        Err(_) => engine.request_shutdown(),
+    }
     for thread in threads {
         if thread.join().is_err() {
             return Err("an I/O thread ended by a panic".into());
@@ -109,25 +112,22 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     }
     signals.close();
     process::remove_pid_file(&config);
+    loaded?;
     log::warn!("Braid is now ready to exit, bye bye...");
     Ok(())
 }
 
-/// Loads the dump file, if there is one, before anybody is served.
-fn load(engine: &Arc<Engine>) -> Result<(), String> {
+/// Loads the dump file, if there is one.
+fn load(engine: &Engine) -> Result<(), String> {
     let began = std::time::Instant::now();
-    let limits = braid_commands::dump::limits(engine);
-    let mut worker = engine.worker(0);
-    let now = braid_base::clock::unix_ms();
-    let world = engine.keyspace.gate.close(None);
-    let mut txn = Txn::world(&engine.keyspace, &mut worker.context, world, 0, now);
-    match engine.load(&mut txn, limits, false) {
+    match engine.load_at_start(braid_commands::dump::limits(engine)) {
         Ok(false) => Ok(()),
         Ok(true) => {
             log::info!("DB loaded from disk: {:.3} seconds", began.elapsed().as_secs_f64());
             Ok(())
         }
-        Err(LoadFailure::Load(LoadError::Stopped)) => Err("ended while loading the DB".into()),
+        // Somebody asked for the end, which is under way.
+        Err(LoadFailure::Load(LoadError::Stopped)) => Ok(()),
         Err(error) => {
             log::warn!("Terminating server after rdb file reading failure.");
             let text = format!("Fatal error loading the DB: {error}. Exiting.");

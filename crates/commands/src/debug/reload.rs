@@ -1,5 +1,6 @@
 //! DEBUG RELOAD: the dataset to disk and back, so that tests see what survives.
 
+use braid_engine::saving::Manner;
 use braid_engine::{Call, CommandError, CommandResult};
 
 pub fn reload(call: &mut Call) -> CommandResult {
@@ -29,8 +30,9 @@ pub fn reload(call: &mut Call) -> CommandResult {
         log::warn!("DEBUG RELOAD failed: {reason}");
         CommandError::text("ERR Error trying to load the RDB dump, check server logs.")
     };
+    let manner = if merges { Manner::Merge } else { Manner::Strict };
     let limits = crate::dump::limits(call.engine);
-    match call.engine.load(call.keyspace, limits, merges) {
+    match call.engine.load(call.keyspace, limits, manner) {
         Ok(true) => {}
         Ok(false) => return Err(failed("there is no dump file".into())),
         Err(error) => return Err(failed(error.to_string())),
