@@ -1,0 +1,53 @@
+//! Any bytes given to the reader of dump files end in an error or at the end of the file, without a panic; a file made of what was read is
+//! read again with the same keys.
+
+#![no_main]
+
+use braid_rdb::{Fault, FileReader, FileWriter, Limits, Record, Value, ValueRef};
+use libfuzzer_sys::fuzz_target;
+
+fn view<'a>(value: &'a Value<'_>) -> ValueRef<'a> {
+    match value {
+        Value::Text(text) => ValueRef::Text(text),
+        Value::Integer(number) => ValueRef::Integer(*number),
+        Value::Blob(blob) => ValueRef::Text(blob),
+        Value::List(list) => ValueRef::List(list),
+        Value::Set(set) => ValueRef::Set(set),
+        Value::SortedSet(set) => ValueRef::SortedSet(set),
+        Value::Hash(hash) => ValueRef::Hash(hash),
+        Value::Stream(stream) => ValueRef::Stream(stream),
+    }
+}
+
+/// Copies a file key by key; the copy, how many keys it has, and whether the end was reached.
+fn copy(bytes: &[u8]) -> Option<(Vec<u8>, usize, bool)> {
+    // The checksum may be any: the fuzzer need not find it.
+    let mut reader = FileReader::new(bytes, Some(bytes.len() as u64), false, false).ok()?;
+    let mut writer = FileWriter::new(Vec::new(), 80, true, true).expect("memory takes everything");
+    let (limits, mut keys) = (Limits::default(), 0);
+    loop {
+        match reader.record() {
+            Ok(Record::Key { kind, expire_at, access }) => match reader.entry(kind, &limits, i64::MIN) {
+                Ok((name, value)) => {
+                    writer.key(name, view(&value), expire_at, access).expect("memory takes everything");
+                    keys += 1;
+                }
+                Err(error) if matches!(error.fault, Fault::Empty) => {}
+                Err(_) => return Some((writer.finish().expect("memory"), keys, false)),
+            },
+            Ok(Record::End { .. }) => return Some((writer.finish().expect("memory"), keys, true)),
+            Ok(_) => {}
+            Err(error) => {
+                assert!(error.position <= bytes.len() as u64);
+                return Some((writer.finish().expect("memory"), keys, false));
+            }
+        }
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((first, keys, _)) = copy(data) else { return };
+    let (second, again, ended) = copy(&first).expect("just written");
+    assert!(ended && keys == again);
+    assert_eq!(first.len(), copy(&second).expect("just written").0.len());
+});
