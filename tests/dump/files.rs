@@ -2,7 +2,7 @@
 
 use braid_tests::random::source;
 use braid_tests::server::{Peer, free_port, newer_peers, stock};
-use braid_tests::{RawClient, TestServer};
+use braid_tests::{RawClient, TestServer, wait_for};
 
 use crate::content::content;
 use crate::fill;
@@ -134,4 +134,38 @@ fn a_file_that_is_none_ends_the_start() {
     assert!(!output.status.success());
     let log = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(log.contains("Terminating server after rdb file reading failure."), "{log}");
+}
+
+#[test]
+fn a_load_is_seen_from_outside_and_can_be_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a readable path");
+    let file = folder.path().join("dump.rdb");
+    let mut server = TestServer::start(&["--dir", path]);
+    let mut client = server.connect();
+    for number in 0..3000 {
+        client.ok(&format!("SET key:{number} value"));
+    }
+    client.ok("SAVE");
+    client.send(b"SHUTDOWN NOSAVE\r\n");
+    server.wait();
+    let before = std::fs::read(&file).expect("a dump file");
+    // With this wait after each key the load takes seconds.
+    let slow = ["--dir", path, "--key-load-delay", "3000", "--loading-process-events-interval-bytes", "1024"];
+    let mut server = TestServer::start(&[&slow[..], &["--save", "1 1"]].concat());
+    let mut client = server.connect();
+    let refusal = client.call("GET key:1").text();
+    assert_eq!(refusal, "LOADING Redis is loading the dataset in memory");
+    assert_eq!(client.info_field("persistence", "loading").as_deref(), Some("1"));
+    assert!(client.info_field("persistence", "loading_loaded_perc").is_some());
+    assert_eq!(client.call("PING").text(), "PONG");
+    // What is loaded so far must not be saved over what it comes from.
+    server.signal(rustix::process::Signal::TERM);
+    server.wait();
+    assert_eq!(std::fs::read(&file).expect("a dump file"), before);
+    let server = TestServer::start(&["--dir", path, "--key-load-delay", "10"]);
+    let mut client = server.connect();
+    wait_for("the load is done", || client.call("GET key:2999").text() == "value");
+    assert_eq!(client.info_field("persistence", "loading").as_deref(), Some("0"));
+    assert_eq!(client.info_field("persistence", "rdb_last_load_keys_loaded").as_deref(), Some("3000"));
 }
