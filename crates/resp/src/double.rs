@@ -20,13 +20,14 @@ use crate::decimal::{DECIMAL_LEN_MAX, write_signed};
 const TEXT_LEN_MAX: usize = 32;
 
 /// The text of one double.
-pub(crate) struct DoubleText {
+pub struct DoubleText {
     bytes: [u8; TEXT_LEN_MAX],
     len: usize,
 }
 
 impl DoubleText {
-    pub(crate) fn new(value: f64) -> DoubleText {
+    /// The text of a double.
+    pub fn new(value: f64) -> DoubleText {
         // Up to here every whole double converts to i64 and back exactly.
         const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
         let mut text = DoubleText { bytes: [0; TEXT_LEN_MAX], len: 0 };
@@ -46,7 +47,8 @@ impl DoubleText {
         text
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    /// It is ASCII.
+    pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 

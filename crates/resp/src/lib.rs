@@ -13,7 +13,7 @@ pub mod parse;
 pub mod reply;
 
 mod decimal;
-mod double;
+pub mod double;
 mod pending;
 
 pub use error::ProtocolError;

@@ -1,0 +1,379 @@
+//! Conversions between replies and Lua values, as Redis 7.2 defines them.
+//!
+//! A reply becomes a number, a string, a table; statuses and errors become tables with one field, `ok` or `err`; RESP3's types tables with a
+//! field that names them (`map`, `set`, `double`, `big_number`, `verbatim_string`). Nothing is `false` in RESP2 and `nil` in RESP3. The
+//! way back is the same, and numbers lose their fraction.
+
+use std::ffi::c_int;
+
+use braid_resp::reply::{Protocol, ReplyBuffer};
+
+use crate::lua::{Kind, Lua};
+use crate::state::Ended;
+
+/// What a script's result was, beyond what was written.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Returned {
+    /// The result as a whole is an error.
+    pub failed: bool,
+    /// Error lines within it that have not been counted yet.
+    pub errors: Vec<Vec<u8>>,
+}
+
+/// Bytes of a reply that are left.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn line(&mut self) -> &'a [u8] {
+        let end = self.0.iter().position(|&byte| byte == b'\r').unwrap_or(self.0.len());
+        let line = &self.0[..end];
+        self.0 = self.0.get(end + 2..).unwrap_or_default();
+        line
+    }
+
+    fn count(&mut self) -> Option<usize> {
+        let line = self.line();
+        usize::try_from(braid_base::number::parse_i64(line)?).ok()
+    }
+
+    fn take(&mut self, count: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(count.min(self.0.len()));
+        self.0 = rest.get(2..).unwrap_or_default();
+        taken
+    }
+}
+
+/// Pushes the value of the reply that `buffer` holds. True if it is an error.
+pub(crate) fn push_reply(lua: Lua<'_>, buffer: &ReplyBuffer) -> bool {
+    match buffer.as_contiguous() {
+        Some(bytes) => push_bytes(lua, bytes),
+        None => {
+            let mut slices = Vec::new();
+            buffer.io_slices(&mut slices, usize::MAX);
+            let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            push_bytes(lua, &bytes)
+        }
+    }
+}
+
+fn push_bytes(lua: Lua<'_>, bytes: &[u8]) -> bool {
+    push_value(lua, &mut Input(bytes));
+    bytes.first() == Some(&b'-')
+}
+
+/// Pushes exactly one value.
+fn push_value(lua: Lua<'_>, input: &mut Input<'_>) {
+    if !lua.has_room(6) {
+        // Replies are never nested that deeply.
+        input.0 = b"";
+    }
+    let Some((&kind, rest)) = input.0.split_first() else { return lua.push_nil() };
+    input.0 = rest;
+    match kind {
+        b'$' => match input.count() {
+            Some(count) => lua.push_string(input.take(count)),
+            None => lua.push_boolean(false),
+        },
+        b':' => {
+            let number = braid_base::number::parse_i64(input.line()).unwrap_or(0);
+            lua.push_number(number as f64);
+        }
+        b'+' => push_field(lua, "ok", |lua| lua.push_string(input.line())),
+        b'-' => {
+            push_error_line(lua, input.line());
+            lua.push_boolean(true);
+            lua.raw_set_field(-3, "ignore_error_stats_update");
+        }
+        b'*' | b'>' => match input.count() {
+            Some(count) => {
+                lua.push_table(count, 0);
+                for index in 0..count {
+                    push_value(lua, input);
+                    lua.raw_set_index(-2, index as c_int + 1);
+                }
+            }
+            None => lua.push_boolean(false),
+        },
+        b'%' => push_field(lua, "map", |lua| {
+            let count = input.count().unwrap_or(0);
+            lua.push_table(0, count);
+            for _ in 0..count {
+                push_value(lua, input);
+                push_value(lua, input);
+                set_pair(lua);
+            }
+        }),
+        b'~' => push_field(lua, "set", |lua| {
+            let count = input.count().unwrap_or(0);
+            lua.push_table(0, count);
+            for _ in 0..count {
+                push_value(lua, input);
+                lua.push_boolean(true);
+                set_pair(lua);
+            }
+        }),
+        b'|' => {
+            for _ in 0..2 * input.count().unwrap_or(0) {
+                push_value(lua, input);
+                lua.pop(1);
+            }
+            push_value(lua, input);
+        }
+        b'#' => lua.push_boolean(input.line() == b"t"),
+        b',' => push_field(lua, "double", |lua| {
+            lua.push_number(braid_base::number::parse_f64(input.line()).unwrap_or(f64::NAN));
+        }),
+        b'(' => push_field(lua, "big_number", |lua| lua.push_string(input.line())),
+        b'=' => push_field(lua, "verbatim_string", |lua| {
+            let count = input.count().unwrap_or(0);
+            let text = input.take(count);
+            lua.push_table(0, 2);
+            lua.push_string(text.get(4..).unwrap_or_default());
+            lua.raw_set_field(-3, "string");
+            lua.push_string(text.get(..3).unwrap_or_default());
+            lua.raw_set_field(-3, "format");
+        }),
+        _ => {
+            input.line();
+            lua.push_nil();
+        }
+    }
+}
+
+/// Pushes a table with one field, whose value `push` pushes.
+pub(crate) fn push_field(lua: Lua<'_>, name: &str, push: impl FnOnce(Lua<'_>)) {
+    lua.push_table(0, 1);
+    push(lua);
+    lua.raw_set_field(-3, name);
+}
+
+/// Sets a pair of a table, if the key can be one.
+fn set_pair(lua: Lua<'_>) {
+    let is_nan = lua.number(-2).is_some_and(f64::is_nan);
+    if lua.kind(-2) == Kind::Nil || is_nan {
+        lua.pop(2);
+    } else {
+        lua.raw_set(-3);
+    }
+}
+
+/// Pushes the table for an error given as a line of the protocol, without its `-`: the code is its first word, `ERR` if there is
+/// only one word.
+pub(crate) fn push_error_line(lua: Lua<'_>, line: &[u8]) {
+    // Where there is a NUL, C's strings end.
+    let line = line.split(|&byte| byte == 0).next().unwrap_or_default();
+    let (code, message) = match line.iter().position(|&byte| byte == b' ') {
+        Some(space) => (&line[..space], &line[space + 1..]),
+        None => (&b"ERR"[..], line),
+    };
+    push_error_text(lua, code, message);
+}
+
+/// Pushes the table for an error of a message without a code.
+pub(crate) fn push_error(lua: Lua<'_>, message: &str) {
+    push_error_text(lua, b"ERR", message.as_bytes());
+}
+
+fn push_error_text(lua: Lua<'_>, code: &[u8], message: &[u8]) {
+    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let start = message.iter().position(|byte| !is_end(byte)).unwrap_or(message.len());
+    let end = message.iter().rposition(|byte| !is_end(byte)).map_or(start, |last| last + 1);
+    let text = [code, b" ", &message[start..end]].concat();
+    push_field(lua, "err", |lua| lua.push_string(&text));
+}
+
+/// Writes the value on top of the stack as a reply and takes it off the stack. `script` is the protocol that the script has chosen.
+pub(crate) fn reply(lua: Lua<'_>, reply: &mut ReplyBuffer, script: Protocol) -> Returned {
+    let mut writer = Writer { lua, reply, script, returned: Returned::default() };
+    writer.value(true);
+    writer.returned
+}
+
+struct Writer<'l, 'r> {
+    lua: Lua<'l>,
+    reply: &'r mut ReplyBuffer,
+    script: Protocol,
+    returned: Returned,
+}
+
+impl Writer<'_, '_> {
+    fn error(&mut self, line: Vec<u8>, counted: bool, is_all: bool) {
+        self.reply.error_bytes(&line);
+        self.returned.failed |= is_all;
+        if !counted {
+            self.returned.errors.push(line);
+        }
+    }
+
+    fn value(&mut self, is_all: bool) {
+        let lua = self.lua;
+        if !lua.has_room(4) {
+            lua.pop(1);
+            return self.error(b"ERR reached lua stack limit".to_vec(), false, is_all);
+        }
+        match lua.kind(-1) {
+            Kind::String => self.reply.bulk(lua.string(-1).unwrap_or_default()),
+            Kind::Number => self.reply.integer(integer(lua.number(-1).unwrap_or_default())),
+            Kind::Boolean => match (self.script, lua.boolean(-1)) {
+                (Protocol::Resp2, true) => self.reply.integer(1),
+                (Protocol::Resp2, false) => self.reply.null(),
+                (Protocol::Resp3, value) => self.reply.boolean(value),
+            },
+            Kind::Table => self.table(is_all),
+            _ => self.reply.null(),
+        }
+        lua.pop(1);
+    }
+
+    /// Pushes a field of the table on top; true if it is of this kind, else it is taken off again.
+    fn has(&self, name: &str, kind: Kind) -> bool {
+        let lua = self.lua;
+        lua.raw_get_field(-2, name);
+        let found = lua.kind(-1) == kind;
+        if !found {
+            lua.pop(1);
+        }
+        found
+    }
+
+    /// Writes the table on top and leaves it there.
+    fn table(&mut self, is_all: bool) {
+        let lua = self.lua;
+        if self.has("err", Kind::String) {
+            let line = up_to_nul(lua.string(-1).unwrap_or_default()).to_vec();
+            lua.pop(1);
+            let counted = self.has("ignore_error_stats_update", Kind::Boolean) && {
+                let counted = lua.boolean(-1);
+                lua.pop(1);
+                counted
+            };
+            return self.error(line, counted, is_all);
+        }
+        if self.has("ok", Kind::String) {
+            let line = one_line(up_to_nul(lua.string(-1).unwrap_or_default()));
+            self.reply.raw(&[b"+", &line[..], b"\r\n"].concat());
+        } else if self.has("double", Kind::Number) {
+            self.reply.double(lua.number(-1).unwrap_or_default());
+        } else if self.has("big_number", Kind::String) {
+            let digits = one_line(lua.string(-1).unwrap_or_default());
+            self.reply.big_number(&String::from_utf8_lossy(&digits));
+        } else if self.has("verbatim_string", Kind::Table) {
+            if !self.verbatim() {
+                lua.pop(1);
+                return self.aggregate(is_all);
+            }
+        } else {
+            return self.aggregate(is_all);
+        }
+        lua.pop(1);
+    }
+
+    /// Writes the table on top as a text with a format, if it is one.
+    fn verbatim(&mut self) -> bool {
+        let lua = self.lua;
+        if !self.has("format", Kind::String) {
+            return false;
+        }
+        let format = String::from_utf8_lossy(lua.string(-1).unwrap_or_default()).into_owned();
+        lua.pop(1);
+        if !self.has("string", Kind::String) {
+            return false;
+        }
+        self.reply.verbatim(&format, lua.string(-1).unwrap_or_default());
+        lua.pop(1);
+        true
+    }
+
+    fn aggregate(&mut self, is_all: bool) {
+        let lua = self.lua;
+        let _ = is_all;
+        if self.has("map", Kind::Table) {
+            let header = self.reply.begin_map();
+            let mut count = 0;
+            lua.push_nil();
+            while lua.next(-2) {
+                lua.push_copy(-2);
+                self.value(false);
+                self.value(false);
+                count += 1;
+            }
+            self.reply.end_map(header, count);
+            lua.pop(1);
+        } else if self.has("set", Kind::Table) {
+            let header = self.reply.begin_set();
+            let mut count = 0;
+            lua.push_nil();
+            while lua.next(-2) {
+                lua.pop(1);
+                lua.push_copy(-1);
+                self.value(false);
+                count += 1;
+            }
+            self.reply.end_set(header, count);
+            lua.pop(1);
+        } else {
+            let header = self.reply.begin_array();
+            let mut count = 0;
+            loop {
+                lua.raw_get_index(-1, count + 1);
+                if lua.kind(-1) == Kind::Nil {
+                    lua.pop(1);
+                    break;
+                }
+                self.value(false);
+                count += 1;
+            }
+            self.reply.end_array(header, count as usize);
+        }
+    }
+}
+
+/// A number without its fraction; what does not fit becomes the smallest integer, as C does on common machines.
+fn integer(number: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
+}
+
+fn up_to_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+fn one_line(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }).collect()
+}
+
+/// The error line for the error on top of the stack.
+pub(crate) fn failure(lua: Lua<'_>, name: &str) -> Ended {
+    if lua.kind(-1) != Kind::Table {
+        let text = lua.text(-1).unwrap_or(b"execution failure");
+        let shown = &up_to_nul(text)[..up_to_nul(text).len().min(100)];
+        let line = [b"ERR Error running script ", name.as_bytes(), b", ", shown].concat();
+        return Ended::Failed { line, counted: false };
+    }
+    let table = lua.top();
+    let field = |field: &str| {
+        lua.raw_get_field(table, field);
+        let text = lua.text(-1).map(|text| up_to_nul(text).to_vec());
+        lua.pop(1);
+        text
+    };
+    let mut line = field("err").unwrap_or_else(|| b"ERR execution failure".to_vec());
+    if let (Some(at), Some(source)) = (field("line"), field("source")) {
+        line.extend_from_slice(&[b" script: ", name.as_bytes(), b", on ", &source[..], b":", &at[..], b"."].concat());
+    }
+    lua.raw_get_field(table, "ignore_error_stats_update");
+    let counted = lua.boolean(-1);
+    lua.pop(1);
+    Ended::Failed { line, counted }
+}
+
+/// The text of the error on top of the stack, as loading a library reports it.
+pub(crate) fn error_text(lua: Lua<'_>) -> Vec<u8> {
+    if lua.kind(-1) == Kind::Table {
+        lua.raw_get_field(-2, "err");
+        let text = lua.text(-1).unwrap_or_default().to_vec();
+        lua.pop(1);
+        return text;
+    }
+    [b"ERR ", lua.text(-1).unwrap_or(b"execution failure")].concat()
+}

@@ -1,0 +1,26 @@
+//! Lua 5.1 in a sandbox, as Redis 7.2 gives it to scripts: states, the `redis` table, libraries, conversions.
+//!
+//! Flow: a thread that executes commands owns a [`Machine`] or two. A script is compiled by [`Machine::compile`] and run by
+//! [`Machine::run`]; the commands that it calls go to the [`Host`], their replies come back as Lua values, and what the script
+//! returns is written as a reply. Which commands there are, who may run them and under which locks is the host's business.
+//!
+//! Lua's C interface is only touched in `lua.rs` and `state.rs` (and by `pcall` in `base.rs`); everything else is safe code.
+
+mod api;
+mod base;
+mod convert;
+mod flags;
+mod host;
+mod libraries;
+mod lua;
+mod memory;
+mod register;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use convert::Returned;
+pub use flags::{Library, ScriptFlags, parse_library, parse_shebang};
+pub use host::{Called, Host, Level, Verdict};
+pub use register::{INVALID_NAME, Registered, is_valid_name};
+pub use state::{Ended, Function, Machine, Purpose};

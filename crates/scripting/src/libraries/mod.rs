@@ -1,0 +1,44 @@
+//! The libraries that Redis gives to scripts beyond Lua's own: `cjson`, `cmsgpack`, `struct` and `bit`.
+//!
+//! They are written here in safe code, because each of them has had holes in C: lengths are checked before anything is allocated, nesting is
+//! bounded, and what they decode never takes more than a small multiple of the input's size.
+
+pub(crate) mod bit;
+pub(crate) mod json;
+mod number;
+mod pack;
+mod msgpack;
+
+use std::ffi::c_int;
+
+use crate::lua::{GLOBALS, Lua, lua_State};
+use crate::state::Shared;
+
+type Native = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int;
+
+/// Makes the libraries globals.
+pub(crate) fn install(lua: Lua<'_>, shared: *mut Shared) {
+    for (name, push) in
+        [("cjson", json::push as fn(Lua<'_>, *mut Shared)), ("cmsgpack", msgpack::push), ("struct", pack::push), ("bit", bit::push)]
+    {
+        push(lua, shared);
+        lua.raw_set_field(GLOBALS, name);
+    }
+}
+
+/// Pushes a table of functions.
+fn push_functions(lua: Lua<'_>, shared: *mut Shared, functions: &[(&str, Native)]) {
+    lua.push_table(0, functions.len() + 4);
+    for (name, function) in functions {
+        lua.push_function(*function, shared);
+        lua.raw_set_field(-3, name);
+    }
+}
+
+/// Sets texts of the table on top.
+fn set_texts(lua: Lua<'_>, texts: &[(&str, &str)]) {
+    for (name, text) in texts {
+        lua.push_string(text.as_bytes());
+        lua.raw_set_field(-3, name);
+    }
+}

@@ -1,0 +1,411 @@
+//! The raw interface of Lua, wrapped thinly: the only place, with `state.rs`, that calls it.
+//!
+//! Lua reports errors by jumping out of the C function that it called, past everything above it on the stack. No Rust value with a
+//! destructor may be in between. This is how that is kept:
+//! - Bodies of functions for Lua ([`Body`]) are Rust functions that return a [`Raise`] instead of jumping. [`enter`] runs one, and
+//!   only when all of its values are gone does it jump, from a frame that has none.
+//! - What bodies call here does not jump: raw table access only (no metamethods), the stack's room is asked for and
+//!   checked, and memory cannot run out while a body runs, because [`enter`] lifts the limit (`memory.rs`).
+//!
+//! A string that is read from the stack is borrowed from Lua: it stays where it is as long as it is reachable (on the stack,
+//! that is); Lua does not move strings.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::marker::PhantomData;
+
+use mlua_sys as sys;
+pub(crate) use mlua_sys::lua_State;
+
+use crate::state::Shared;
+
+unsafe extern "C-unwind" {
+    // Added to Lua by `build/patches.rs`.
+    fn braid_lua_seal(l: *mut lua_State, index: c_int, sealed: c_int);
+    fn braid_lua_is_sealed(l: *mut lua_State, index: c_int) -> c_int;
+    /// Raises the value on top as an error, without calling a handler: one that loops could not be ended.
+    pub(crate) fn braid_lua_unwind(l: *mut lua_State) -> !;
+}
+
+/// The registry.
+pub(crate) const REGISTRY: c_int = sys::LUA_REGISTRYINDEX;
+/// The table of globals.
+pub(crate) const GLOBALS: c_int = sys::LUA_GLOBALSINDEX;
+
+/// Types of Lua values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    None,
+    Nil,
+    Boolean,
+    LightUserdata,
+    Number,
+    String,
+    Table,
+    Function,
+    Other,
+}
+
+/// Calls one function of Lua that cannot jump in the circumstances that the head of this file describes.
+macro_rules! raw {
+    ($call:expr) => {
+        // SAFETY: the state is alive while a `Lua` exists, and the call cannot jump; see the head of this file.
+        unsafe { $call }
+    };
+}
+
+/// A Lua state or coroutine, inside of a call.
+#[derive(Clone, Copy)]
+pub(crate) struct Lua<'l>(*mut lua_State, PhantomData<&'l lua_State>);
+
+impl<'l> Lua<'l> {
+    /// # Safety
+    /// The state lives as long as the result is used, on this thread only.
+    pub(crate) unsafe fn new(state: *mut lua_State) -> Lua<'l> {
+        Lua(state, PhantomData)
+    }
+
+    pub(crate) fn state(self) -> *mut lua_State {
+        self.0
+    }
+
+    pub(crate) fn top(self) -> c_int {
+        raw!(sys::lua_gettop(self.0))
+    }
+
+    pub(crate) fn set_top(self, top: c_int) {
+        raw!(sys::lua_settop(self.0, top));
+    }
+
+    pub(crate) fn pop(self, count: c_int) {
+        self.set_top(-count - 1);
+    }
+
+    /// Makes room for `count` more values. False if there is none: the stack is limited to some thousands.
+    #[must_use]
+    pub(crate) fn has_room(self, count: c_int) -> bool {
+        raw!(sys::lua_checkstack(self.0, count)) != 0
+    }
+
+    pub(crate) fn kind(self, index: c_int) -> Kind {
+        match raw!(sys::lua_type(self.0, index)) {
+            sys::LUA_TNONE => Kind::None,
+            sys::LUA_TNIL => Kind::Nil,
+            sys::LUA_TBOOLEAN => Kind::Boolean,
+            sys::LUA_TLIGHTUSERDATA => Kind::LightUserdata,
+            sys::LUA_TNUMBER => Kind::Number,
+            sys::LUA_TSTRING => Kind::String,
+            sys::LUA_TTABLE => Kind::Table,
+            sys::LUA_TFUNCTION => Kind::Function,
+            _ => Kind::Other,
+        }
+    }
+
+    /// The name of a value's type.
+    pub(crate) fn kind_name(self, index: c_int) -> &'static str {
+        let name = raw!(CStr::from_ptr(sys::lua_typename(self.0, sys::lua_type(self.0, index))));
+        name.to_str().unwrap_or("value")
+    }
+
+    /// The bytes of a string; nothing for other values, numbers included.
+    pub(crate) fn string(self, index: c_int) -> Option<&'l [u8]> {
+        if self.kind(index) != Kind::String {
+            return None;
+        }
+        let mut len = 0;
+        raw!({
+            let text = sys::lua_tolstring(self.0, index, &mut len);
+            Some(std::slice::from_raw_parts(text.cast::<u8>(), len))
+        })
+    }
+
+    /// The bytes of a string or number; a number on the stack becomes a string by that (so never use it on a key of a table that
+    /// is being walked).
+    pub(crate) fn text(self, index: c_int) -> Option<&'l [u8]> {
+        if self.kind(index) == Kind::Number {
+            let mut len = 0;
+            raw!(sys::lua_tolstring(self.0, index, &mut len));
+        }
+        self.string(index)
+    }
+
+    /// A number; nothing for other values.
+    pub(crate) fn number(self, index: c_int) -> Option<f64> {
+        (self.kind(index) == Kind::Number).then(|| raw!(sys::lua_tonumber(self.0, index)))
+    }
+
+    /// A number, or a string that Lua takes for one.
+    pub(crate) fn convertible_number(self, index: c_int) -> Option<f64> {
+        (raw!(sys::lua_isnumber(self.0, index)) != 0).then(|| raw!(sys::lua_tonumber(self.0, index)))
+    }
+
+    pub(crate) fn boolean(self, index: c_int) -> bool {
+        raw!(sys::lua_toboolean(self.0, index)) != 0
+    }
+
+    pub(crate) fn light_userdata(self, index: c_int) -> *mut c_void {
+        raw!(sys::lua_touserdata(self.0, index))
+    }
+
+    pub(crate) fn push_nil(self) {
+        raw!(sys::lua_pushnil(self.0));
+    }
+
+    pub(crate) fn push_number(self, number: f64) {
+        raw!(sys::lua_pushnumber(self.0, number));
+    }
+
+    pub(crate) fn push_boolean(self, value: bool) {
+        raw!(sys::lua_pushboolean(self.0, c_int::from(value)));
+    }
+
+    pub(crate) fn push_string(self, bytes: &[u8]) {
+        raw!(sys::lua_pushlstring_(self.0, bytes.as_ptr().cast(), bytes.len()));
+    }
+
+    pub(crate) fn push_null(self) {
+        raw!(sys::lua_pushlightuserdata(self.0, std::ptr::null_mut()));
+    }
+
+    pub(crate) fn push_copy(self, index: c_int) {
+        raw!(sys::lua_pushvalue(self.0, index));
+    }
+
+    /// Moves the top value to `index`, shifting what is above.
+    pub(crate) fn insert(self, index: c_int) {
+        raw!(sys::lua_insert(self.0, index));
+    }
+
+    pub(crate) fn push_table(self, array: usize, fields: usize) {
+        let bounded = |count: usize| count.min(1 << 20) as c_int;
+        raw!(sys::lua_createtable(self.0, bounded(array), bounded(fields)));
+    }
+
+    /// `table[key]` for the key on top, which it replaces; no metamethods.
+    pub(crate) fn raw_get(self, index: c_int) {
+        raw!(sys::lua_rawget_(self.0, index));
+    }
+
+    pub(crate) fn raw_get_index(self, index: c_int, n: c_int) {
+        raw!(sys::lua_rawgeti_(self.0, index, n));
+    }
+
+    /// Pushes `table[name]`; no metamethods. `index` must be absolute or a pseudo-index.
+    pub(crate) fn raw_get_field(self, index: c_int, name: &str) {
+        self.push_string(name.as_bytes());
+        self.raw_get(index);
+    }
+
+    /// `table[key] = value` for the value on top and the key below it, which it takes. The table is not sealed, and the key is
+    /// neither nil nor NaN.
+    pub(crate) fn raw_set(self, index: c_int) {
+        raw!(sys::lua_rawset(self.0, index));
+    }
+
+    pub(crate) fn raw_set_index(self, index: c_int, n: c_int) {
+        raw!(sys::lua_rawseti_(self.0, index, n));
+    }
+
+    /// `table[name] = value` for the value on top. `index` is absolute or a pseudo-index. The table is not sealed.
+    pub(crate) fn raw_set_field(self, index: c_int, name: &str) {
+        self.push_string(name.as_bytes());
+        self.insert(-2);
+        self.raw_set(index);
+    }
+
+    /// The next pair of a table after the key on top, which it replaces. The key came from here, and no field was added since.
+    pub(crate) fn next(self, index: c_int) -> bool {
+        raw!(sys::lua_next(self.0, index)) != 0
+    }
+
+    /// Makes a table read-only, or writable again.
+    pub(crate) fn seal(self, index: c_int, sealed: bool) {
+        raw!(braid_lua_seal(self.0, index, c_int::from(sealed)));
+    }
+
+    pub(crate) fn is_sealed(self, index: c_int) -> bool {
+        raw!(braid_lua_is_sealed(self.0, index)) != 0
+    }
+
+    pub(crate) fn set_metatable(self, index: c_int) {
+        raw!(sys::lua_setmetatable(self.0, index));
+    }
+
+    pub(crate) fn push_metatable(self, index: c_int) -> bool {
+        raw!(sys::lua_getmetatable(self.0, index)) != 0
+    }
+
+    /// Pushes `code:line: ` of the function that called the present C function.
+    pub(crate) fn push_where(self) {
+        raw!(sys::luaL_where(self.0, 1));
+    }
+
+    pub(crate) fn concat(self, count: c_int) {
+        raw!(sys::lua_concat(self.0, count));
+    }
+
+    /// Pushes a function for Lua; the pointer to the machine's shared part is its only upvalue.
+    pub(crate) fn push_function(self, function: sys::lua_CFunction, shared: *mut Shared) {
+        raw!({
+            sys::lua_pushlightuserdata(self.0, shared.cast());
+            sys::lua_pushcclosure(self.0, function, 1);
+        });
+    }
+
+    /// Keeps the value on top in the registry and takes it off the stack.
+    pub(crate) fn keep(self) -> c_int {
+        raw!(sys::luaL_ref(self.0, REGISTRY))
+    }
+
+    pub(crate) fn release(self, kept: c_int) {
+        raw!(sys::luaL_unref(self.0, REGISTRY, kept));
+    }
+
+    /// Where a function that is running stands: its source and line, `level` calls up. C functions have none.
+    pub(crate) fn position(self, level: c_int) -> Option<Position<'l>> {
+        raw!({
+            let mut debug = std::mem::zeroed::<sys::lua_Debug>();
+            if sys::lua_getstack(self.0, level, &mut debug) == 0 {
+                return None;
+            }
+            sys::lua_getinfo(self.0, c"nSl".as_ptr(), &mut debug);
+            Some(Position {
+                is_native: *debug.what.cast::<u8>() == b'C',
+                source: CStr::from_ptr(debug.source).to_bytes(),
+                line: debug.currentline,
+            })
+        })
+    }
+
+    /// An argument that must be a number.
+    pub(crate) fn check_number(self, index: c_int) -> Result<f64, Raise> {
+        self.convertible_number(index).ok_or_else(|| self.wrong_type(index, "number"))
+    }
+
+    /// An argument that must be an integer; as C does, what does not fit is cut.
+    pub(crate) fn check_integer(self, index: c_int) -> Result<i64, Raise> {
+        self.check_number(index).map(|number| number as i64)
+    }
+
+    /// An argument that must be a string or a number.
+    pub(crate) fn check_text(self, index: c_int) -> Result<&'l [u8], Raise> {
+        self.text(index).ok_or_else(|| self.wrong_type(index, "string"))
+    }
+
+    pub(crate) fn wrong_type(self, index: c_int, expected: &str) -> Raise {
+        let found = if self.kind(index) == Kind::None { "no value" } else { self.kind_name(index) };
+        Raise::argument(index, format!("{expected} expected, got {found}"))
+    }
+}
+
+/// See [`Lua::position`].
+pub(crate) struct Position<'l> {
+    pub is_native: bool,
+    pub source: &'l [u8],
+    pub line: c_int,
+}
+
+/// Why a function for Lua ends with an error.
+#[derive(Debug)]
+pub(crate) enum Raise {
+    /// A text; with the position of the caller in front, as Lua's own errors have it.
+    Text(Vec<u8>),
+    /// An argument is wrong; the function's name is added.
+    Argument(c_int, Vec<u8>),
+    /// The value on top of the stack.
+    Value,
+    /// The same, past all handlers of the script.
+    Unwind,
+}
+
+impl Raise {
+    pub(crate) fn text(text: impl Into<Vec<u8>>) -> Raise {
+        Raise::Text(text.into())
+    }
+
+    pub(crate) fn argument(index: c_int, text: impl Into<Vec<u8>>) -> Raise {
+        Raise::Argument(index, text.into())
+    }
+}
+
+/// The body of a function for Lua: arguments from the stack, results onto it; the number of results.
+pub(crate) type Body = for<'l> fn(Lua<'l>, &mut Shared) -> Result<c_int, Raise>;
+
+/// What is left when a body has ended and its values are gone.
+enum Ended {
+    Returned(c_int),
+    Raised,
+    Unwound,
+    WrongArgument(c_int),
+}
+
+/// Runs a body, and jumps if it raises an error.
+///
+/// # Safety
+/// Called by Lua, with the machine's shared part as the first upvalue, which nobody else has borrowed.
+#[inline]
+pub(crate) unsafe fn enter(state: *mut lua_State, body: Body) -> c_int {
+    // SAFETY: the caller's: `push_function` put the pointer there, and the machine outlives its state.
+    let shared = unsafe { &mut *sys::lua_touserdata(state, sys::lua_upvalueindex(1)).cast::<Shared>() };
+    let limit = shared.memory.lift();
+    let ended = run(state, shared, body);
+    shared.memory.restore(limit);
+    match ended {
+        Ended::Returned(count) => count,
+        // SAFETY: nothing with a destructor is left in this frame or its callers up to Lua.
+        Ended::Raised => unsafe { sys::lua_error(state) },
+        // SAFETY: as above.
+        Ended::Unwound => unsafe { braid_lua_unwind(state) },
+        // SAFETY: as above; the text is on the stack.
+        Ended::WrongArgument(index) => unsafe {
+            sys::luaL_argerror(state, index, sys::lua_tolstring(state, -1, std::ptr::null_mut()))
+        },
+    }
+}
+
+#[inline]
+fn run(state: *mut lua_State, shared: &mut Shared, body: Body) -> Ended {
+    // SAFETY: the state is running this very call.
+    let lua = unsafe { Lua::new(state) };
+    match body(lua, shared) {
+        Ok(count) => Ended::Returned(count),
+        Err(raise) => prepare(lua, raise),
+    }
+}
+
+#[cold]
+fn prepare(lua: Lua<'_>, raise: Raise) -> Ended {
+    match raise {
+        Raise::Value => return Ended::Raised,
+        Raise::Unwind => return Ended::Unwound,
+        _ => {}
+    }
+    if !lua.has_room(4) {
+        // The arguments are not needed any more.
+        lua.set_top(0);
+    }
+    match raise {
+        Raise::Text(text) => {
+            lua.push_where();
+            lua.push_string(&text);
+            lua.concat(2);
+            Ended::Raised
+        }
+        Raise::Argument(index, text) => {
+            lua.push_string(&text);
+            Ended::WrongArgument(index)
+        }
+        Raise::Value | Raise::Unwind => Ended::Raised,
+    }
+}
+
+/// Makes a function that Lua can call out of a [`Body`].
+macro_rules! function {
+    ($body:path) => {{
+        unsafe extern "C-unwind" fn function(state: *mut $crate::lua::lua_State) -> std::ffi::c_int {
+            // SAFETY: called by Lua; functions are only pushed with the shared part as their upvalue.
+            unsafe { $crate::lua::enter(state, $body) }
+        }
+        function as unsafe extern "C-unwind" fn(*mut $crate::lua::lua_State) -> std::ffi::c_int
+    }};
+}
+pub(crate) use function;

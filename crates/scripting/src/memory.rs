@@ -1,0 +1,63 @@
+//! Memory of a Lua state: counted, and limited while a script runs.
+//!
+//! Lua jumps when it gets no memory, so the limit holds only while Lua itself runs: native functions and the host lift it.
+
+use std::alloc::{Layout, alloc, dealloc, realloc};
+use std::cell::Cell;
+use std::ffi::c_void;
+
+/// Counter and limit, in bytes.
+pub(crate) struct Memory {
+    pub used: Cell<usize>,
+    pub limit: Cell<usize>,
+}
+
+impl Memory {
+    pub(crate) fn new() -> Memory {
+        Memory { used: Cell::new(0), limit: Cell::new(usize::MAX) }
+    }
+
+    /// Lifts the limit; gives what it was.
+    #[inline]
+    pub(crate) fn lift(&self) -> usize {
+        self.limit.replace(usize::MAX)
+    }
+
+    #[inline]
+    pub(crate) fn restore(&self, limit: usize) {
+        self.limit.set(limit);
+    }
+}
+
+/// Alignment of all that Lua allocates.
+const ALIGN: usize = 16;
+
+/// Lua's allocator.
+///
+/// # Safety
+/// As Lua calls it: `memory` points to a [`Memory`]; `block` came from here with `old` bytes, or is null.
+pub(crate) unsafe extern "C" fn allocate(memory: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
+    let old = if block.is_null() { 0 } else { old };
+    // SAFETY: the caller's; the machine owns it and outlives its state.
+    let memory = unsafe { &*memory.cast::<Memory>() };
+    let used = memory.used.get().wrapping_sub(old).wrapping_add(new);
+    if new > old && used > memory.limit.get() || new > isize::MAX as usize - ALIGN {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: sizes are not zero where that matters, and layouts are those that the blocks were allocated with.
+    let block = unsafe {
+        match (old, new) {
+            (0, 0) => std::ptr::null_mut(),
+            (0, new) => alloc(Layout::from_size_align_unchecked(new, ALIGN)),
+            (old, 0) => {
+                dealloc(block.cast(), Layout::from_size_align_unchecked(old, ALIGN));
+                std::ptr::null_mut()
+            }
+            (old, new) => realloc(block.cast(), Layout::from_size_align_unchecked(old, ALIGN), new),
+        }
+    };
+    if new == 0 || !block.is_null() {
+        memory.used.set(used);
+    }
+    block.cast()
+}

@@ -1,0 +1,488 @@
+//! A machine: one Lua state in its sandbox, with what has been compiled for it.
+//!
+//! A thread has one for EVAL and one for functions, so that neither sees the other. The sandbox is what Redis 7.2 gives to scripts: globals
+//! and everything reachable from them are read-only, a global that is not there is an error, and there are no files, processes
+//! or modules. Beyond that there is no `newproxy`: values with finalizers would run code at any moment.
+
+use std::ffi::{CStr, c_int};
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use braid_resp::reply::{Protocol, ReplyBuffer};
+use mlua_sys as sys;
+
+use crate::api;
+use crate::base;
+use crate::convert::{self, Returned};
+use crate::host::{Host, Verdict};
+use crate::libraries;
+use crate::lua::{GLOBALS, Kind, Lua, REGISTRY, braid_lua_unwind, function, lua_State};
+use crate::memory::{self, Memory};
+use crate::register::Registered;
+
+/// Instructions between two questions to the host.
+const INSTRUCTIONS: c_int = 100_000;
+/// Runs between two steps of the garbage collector that are taken whatever Lua's own pace is.
+const COLLECT_EVERY: u32 = 50;
+
+/// What functions called by Lua share with the machine.
+pub(crate) struct Shared {
+    pub memory: Rc<Memory>,
+    /// The server, while a script runs.
+    pub host: Option<NonNull<dyn Host>>,
+    /// Replies of the commands that the script calls.
+    pub reply: ReplyBuffer,
+    /// Text of numbers among a command's arguments.
+    pub numbers: Vec<u8>,
+    pub random: base::Random,
+    pub json: libraries::json::Settings,
+    /// The run is being ended, and this is why.
+    pub verdict: Verdict,
+    /// What a library that is being loaded has registered.
+    pub registering: Option<Vec<Registered>>,
+    /// When loading a library has to be over.
+    pub load_deadline: Option<std::time::Instant>,
+}
+
+impl Shared {
+    /// The server. Only scripts that run can call what needs it.
+    pub(crate) fn host(&mut self) -> Option<&mut dyn Host> {
+        // SAFETY: set by `Machine::run` for the time of the run, from a reference that is exclusive for that time.
+        self.host.map(|mut host| unsafe { host.as_mut() })
+    }
+}
+
+/// What kind of code a machine runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// EVAL: `KEYS` and `ARGV` are globals.
+    Scripts,
+    /// FCALL: they are arguments.
+    Functions,
+}
+
+/// Compiled code: a function kept in the machine it was compiled by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Function(pub(crate) c_int);
+
+/// How a run has ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The reply was written; these error lines are in it, of which the first may be all of the reply.
+    Replied(Returned),
+    /// With an error, whose line this is.
+    Failed {
+        line: Vec<u8>,
+        /// It came from a command that the script called, and was counted then.
+        counted: bool,
+    },
+    /// The host wanted it abandoned.
+    Abandoned,
+}
+
+/// One Lua state.
+pub struct Machine {
+    state: *mut lua_State,
+    shared: NonNull<Shared>,
+    purpose: Purpose,
+    handler: c_int,
+    /// The table of globals.
+    globals: c_int,
+    /// What the globals of libraries refer to: as functions see them, and while a library is being loaded.
+    environments: Option<(c_int, c_int)>,
+    runs: u32,
+    /// Most bytes while a script runs.
+    memory_max: usize,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, closed once; the shared part is freed after the last use by the state.
+        unsafe {
+            (*self.shared.as_ptr()).memory.lift();
+            sys::lua_close(self.state);
+            drop(Box::from_raw(self.shared.as_ptr()));
+        }
+    }
+}
+
+impl Machine {
+    /// A fresh machine. `memory_max` limits what a script may make it grow to, in bytes. `version` is what scripts are told.
+    pub fn new(purpose: Purpose, memory_max: usize, version: &str) -> Machine {
+        let memory = Rc::new(Memory::new());
+        let shared = Box::new(Shared {
+            memory: Rc::clone(&memory),
+            host: None,
+            reply: ReplyBuffer::new(Protocol::Resp2),
+            numbers: Vec::new(),
+            random: base::Random::new(fastrand::u32(..)),
+            json: libraries::json::Settings::default(),
+            verdict: Verdict::Continue,
+            registering: None,
+            load_deadline: None,
+        });
+        let shared = NonNull::from(Box::leak(shared));
+        // SAFETY: the memory lives in the shared part, which outlives the state.
+        let state = unsafe { sys::lua_newstate(memory::allocate, Rc::as_ptr(&memory).cast_mut().cast()) };
+        assert!(!state.is_null(), "there is memory for a Lua state");
+        let mut machine =
+            Machine { state, shared, purpose, handler: 0, globals: 0, environments: None, runs: 0, memory_max };
+        machine.set_up(version);
+        machine
+    }
+
+    /// What its code is.
+    pub fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    /// Bytes that Lua has allocated.
+    pub fn memory_bytes(&self) -> usize {
+        // SAFETY: alive as long as the machine; not borrowed, since no script runs.
+        unsafe { self.shared.as_ref() }.memory.used.get()
+    }
+
+    /// Changes the limit.
+    pub fn set_memory_max(&mut self, bytes: usize) {
+        self.memory_max = bytes;
+    }
+
+    fn lua(&self) -> Lua<'static> {
+        // SAFETY: the state lives as long as the machine, and nobody keeps the result longer.
+        unsafe { Lua::new(self.state) }
+    }
+
+    fn shared_mut(&mut self) -> &mut Shared {
+        // SAFETY: alive as long as the machine; Lua does not run while the result is used.
+        unsafe { self.shared.as_mut() }
+    }
+
+    /// Fills the sandbox. Memory is not limited here, so nothing jumps.
+    fn set_up(&mut self, version: &str) {
+        let (lua, shared) = (self.lua(), self.shared.as_ptr());
+        // SAFETY: a pointer, for the hook to find.
+        unsafe {
+            sys::lua_pushlightuserdata(self.state, shared.cast());
+            sys::lua_rawseti_(self.state, REGISTRY, SHARED_AT);
+        }
+        for (open, name) in [
+            (sys::luaopen_base as unsafe extern "C-unwind" fn(*mut lua_State) -> c_int, c""),
+            (sys::luaopen_table, c"table"),
+            (sys::luaopen_string, c"string"),
+            (sys::luaopen_math, c"math"),
+        ] {
+            // SAFETY: Lua's own libraries; memory is not limited.
+            unsafe {
+                sys::lua_pushcclosure(self.state, open, 0);
+                sys::lua_pushstring_(self.state, name.as_ptr());
+                sys::lua_call(self.state, 1, 0);
+            }
+        }
+        for name in ["dofile", "loadfile", "print", "newproxy"] {
+            lua.push_nil();
+            lua.raw_set_field(GLOBALS, name);
+        }
+        base::install(lua, shared);
+        libraries::install(lua, shared);
+        api::install(lua, shared, version);
+        lua.push_function(function!(base::describe_error), shared);
+        self.handler = lua.keep();
+        lua.push_copy(GLOBALS);
+        api::set_strict(lua, shared);
+        seal_deeply(lua);
+        if self.purpose == Purpose::Functions {
+            let real = lua.keep();
+            api::push_loading_globals(lua, shared, version);
+            api::set_strict(lua, shared);
+            seal_deeply(lua);
+            let loading = lua.keep();
+            self.environments = Some((real, loading));
+            // What code gets as its globals is empty, and refers to one of the two by its metatable.
+            lua.push_table(0, 0);
+            lua.push_table(0, 1);
+            lua.raw_get_index(REGISTRY, real);
+            lua.raw_set_field(-3, "__index");
+            lua.seal(-1, true);
+            lua.set_metatable(-2);
+            lua.seal(-1, true);
+            // SAFETY: a table is on top.
+            unsafe { sys::lua_replace(self.state, GLOBALS) };
+        } else {
+            lua.pop(1);
+        }
+        lua.push_copy(GLOBALS);
+        self.globals = lua.keep();
+        // Strings share one metatable.
+        lua.push_string(b"");
+        if lua.push_metatable(-1) {
+            lua.seal(-1, true);
+            lua.pop(1);
+        }
+        lua.pop(1);
+        // SAFETY: the hook only touches what the registry holds.
+        unsafe { sys::lua_sethook(self.state, Some(count_hook), sys::LUA_MASKCOUNT, INSTRUCTIONS) };
+        // SAFETY: no arguments.
+        unsafe { sys::lua_gc(self.state, sys::LUA_GCCOLLECT, 0) };
+    }
+
+    /// Compiles code. `name` is how errors call it, in Lua's notation (`@user_script`). On failure Lua's message.
+    pub fn compile(&mut self, name: &CStr, code: &[u8]) -> Result<Function, Vec<u8>> {
+        let lua = self.lua();
+        let limit = self.memory_max.max(code.len() * 64);
+        self.shared_mut().memory.restore(limit);
+        // SAFETY: loading is protected by Lua itself.
+        let status = unsafe { sys::luaL_loadbuffer(self.state, code.as_ptr().cast(), code.len(), name.as_ptr()) };
+        self.shared_mut().memory.lift();
+        if status != sys::LUA_OK {
+            let message = lua.text(-1).unwrap_or(b"not enough memory").to_vec();
+            lua.pop(1);
+            return Err(message);
+        }
+        Ok(Function(lua.keep()))
+    }
+
+    /// Forgets compiled code.
+    pub fn release(&mut self, function: Function) {
+        self.lua().release(function.0);
+    }
+
+    /// Runs a function and writes what it returns to `reply`. `name` is how errors call it.
+    pub fn run(
+        &mut self,
+        function: Function,
+        name: &str,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+        host: &mut dyn Host,
+        reply: &mut ReplyBuffer,
+    ) -> Ended {
+        let lua = self.lua();
+        // SAFETY: only the lifetime is dropped; the pointer is taken away again before this function returns.
+        let host: NonNull<dyn Host> = unsafe { std::mem::transmute(NonNull::from(host)) };
+        let shared = self.shared_mut();
+        shared.host = Some(host);
+        shared.verdict = Verdict::Continue;
+        shared.reply.clear();
+        shared.reply.protocol = Protocol::Resp2;
+        shared.json = libraries::json::Settings::default();
+        let memory = Rc::clone(&shared.memory);
+        // A former run may have exchanged the table of globals.
+        lua.raw_get_index(REGISTRY, self.globals);
+        // SAFETY: a table is on top.
+        unsafe { sys::lua_replace(self.state, GLOBALS) };
+        lua.raw_get_index(REGISTRY, self.handler);
+        lua.raw_get_index(REGISTRY, function.0);
+        let arguments = match self.purpose {
+            Purpose::Scripts => {
+                lua.seal(GLOBALS, false);
+                for (name, values) in [("KEYS", keys), ("ARGV", args)] {
+                    push_array(lua, values);
+                    lua.raw_set_field(GLOBALS, name);
+                }
+                lua.seal(GLOBALS, true);
+                // Nor is what the function was given by a former run to stay.
+                lua.push_copy(GLOBALS);
+                // SAFETY: the function and a table are on top.
+                unsafe { sys::lua_setfenv(self.state, -2) };
+                0
+            }
+            Purpose::Functions => {
+                push_array(lua, keys);
+                push_array(lua, args);
+                2
+            }
+        };
+        memory.restore(self.memory_max.max(memory.used.get() + MEMORY_MIN));
+        // SAFETY: a protected call: whatever jumps ends here. The handler is below the function and its arguments.
+        let status = unsafe { sys::lua_pcall(self.state, arguments, 1, -2 - arguments) };
+        memory.lift();
+        self.collect();
+        let shared = self.shared_mut();
+        let verdict = std::mem::replace(&mut shared.verdict, Verdict::Continue);
+        let script_protocol = shared.reply.protocol;
+        if verdict != Verdict::Continue {
+            self.set_hook();
+        }
+        let ended = if verdict == Verdict::Abandon {
+            Ended::Abandoned
+        } else if status == sys::LUA_OK {
+            Ended::Replied(convert::reply(lua, reply, script_protocol))
+        } else {
+            convert::failure(lua, name)
+        };
+        lua.set_top(0);
+        self.shared_mut().host = None;
+        ended
+    }
+
+    /// Lua collects at its own pace when scripts allocate; this keeps scripts that allocate little at a time from piling up.
+    fn collect(&mut self) {
+        self.runs += 1;
+        if self.runs >= COLLECT_EVERY {
+            self.runs = 0;
+            // SAFETY: no script runs, and there are no finalizers.
+            unsafe { sys::lua_gc(self.state, sys::LUA_GCSTEP, COLLECT_EVERY as c_int) };
+        }
+    }
+
+    fn set_hook(&mut self) {
+        // SAFETY: as in `set_up`.
+        unsafe { sys::lua_sethook(self.state, Some(count_hook), sys::LUA_MASKCOUNT, INSTRUCTIONS) };
+    }
+
+    /// Runs a library's code so that it registers its functions. On failure the error's text.
+    pub fn load_library(&mut self, code: &[u8], timeout: Option<std::time::Duration>) -> Result<Vec<Registered>, Vec<u8>> {
+        let Some((real, loading)) = self.environments else { return Err(b"not a machine for functions".to_vec()) };
+        self.set_environment(loading);
+        let outcome = self.compile(c"@user_function", code);
+        let outcome = match outcome {
+            Err(message) => Err([b"Error compiling function: ", &message[..]].concat()),
+            Ok(function) => {
+                let outcome = self.register(function, timeout);
+                self.release(function);
+                outcome
+            }
+        };
+        self.set_environment(real);
+        outcome
+    }
+
+    fn register(&mut self, function: Function, timeout: Option<std::time::Duration>) -> Result<Vec<Registered>, Vec<u8>> {
+        let lua = self.lua();
+        let memory_max = self.memory_max;
+        let shared = self.shared_mut();
+        shared.registering = Some(Vec::new());
+        shared.load_deadline = timeout.and_then(|timeout| std::time::Instant::now().checked_add(timeout));
+        let memory = Rc::clone(&shared.memory);
+        lua.raw_get_index(REGISTRY, function.0);
+        memory.restore(memory_max.max(memory.used.get() + MEMORY_MIN));
+        // SAFETY: a protected call.
+        let status = unsafe { sys::lua_pcall(self.state, 0, 0, 0) };
+        memory.lift();
+        let shared = self.shared_mut();
+        shared.load_deadline = None;
+        let verdict = std::mem::replace(&mut shared.verdict, Verdict::Continue);
+        let registered = shared.registering.take().unwrap_or_default();
+        if verdict != Verdict::Continue {
+            self.set_hook();
+        }
+        if status == sys::LUA_OK {
+            lua.set_top(0);
+            return Ok(registered);
+        }
+        let message = convert::error_text(lua);
+        lua.set_top(0);
+        for registered in registered {
+            self.release(registered.function);
+        }
+        Err([b"Error registering functions: ", &message[..]].concat())
+    }
+
+    /// Chooses what the globals of libraries refer to.
+    fn set_environment(&mut self, kept: c_int) {
+        let lua = self.lua();
+        if lua.push_metatable(GLOBALS) {
+            lua.seal(-1, false);
+            lua.raw_get_index(REGISTRY, kept);
+            let metatable = lua.top() - 1;
+            lua.raw_set_field(metatable, "__index");
+            lua.seal(-1, true);
+            lua.pop(1);
+        }
+    }
+}
+
+/// What a script may use in any case.
+const MEMORY_MIN: usize = 1 << 20;
+/// Where the registry holds the pointer to the shared part; Lua's own references begin at 1.
+const SHARED_AT: c_int = -1;
+
+fn push_array(lua: Lua<'_>, values: &[&[u8]]) {
+    lua.push_table(values.len(), 0);
+    for (index, value) in values.iter().enumerate() {
+        lua.push_string(value);
+        lua.raw_set_index(-2, index as c_int + 1);
+    }
+}
+
+/// Seals the table on top and all tables that it leads to, metatables included.
+fn seal_deeply(lua: Lua<'_>) {
+    if lua.is_sealed(-1) || !lua.has_room(4) {
+        return;
+    }
+    lua.seal(-1, true);
+    lua.push_nil();
+    while lua.next(-2) {
+        if lua.kind(-1) == Kind::Table {
+            seal_deeply(lua);
+        }
+        lua.pop(1);
+    }
+    if lua.push_metatable(-1) {
+        seal_deeply(lua);
+        lua.pop(1);
+    }
+}
+
+/// Asks the host from time to time, and ends the script if it says so.
+unsafe extern "C-unwind" fn count_hook(state: *mut lua_State, _: *mut sys::lua_Debug) {
+    // SAFETY: called by Lua between two instructions; the registry holds the pointer since `set_up`.
+    let shared = unsafe {
+        sys::lua_rawgeti_(state, REGISTRY, SHARED_AT);
+        let shared = sys::lua_touserdata(state, -1).cast::<Shared>();
+        sys::lua_settop(state, -2);
+        &mut *shared
+    };
+    if ends(state, shared) {
+        // SAFETY: nothing with a destructor is here; the error is on top. No handler runs: hooks are off while this one runs, so a
+        // handler that loops could never be ended.
+        unsafe { braid_lua_unwind(state) };
+    }
+}
+
+/// True if the script has to end; the error is on top then.
+fn ends(state: *mut lua_State, shared: &mut Shared) -> bool {
+    if shared.verdict == Verdict::Continue {
+        let limit = shared.memory.lift();
+        let late = shared.load_deadline.is_some_and(|deadline| std::time::Instant::now() >= deadline);
+        shared.verdict = match shared.host() {
+            _ if late => Verdict::Kill,
+            Some(host) => host.interrupt(),
+            None => Verdict::Continue,
+        };
+        shared.memory.restore(limit);
+    }
+    if shared.verdict == Verdict::Continue {
+        return false;
+    }
+    end_run(state, shared)
+}
+
+/// Pushes the error that ends a run, and takes care that no `pcall` of the script keeps it going.
+pub(crate) fn end_run(state: *mut lua_State, shared: &mut Shared) -> bool {
+    let limit = shared.memory.lift();
+    // SAFETY: the state is running. From now on every line asks again, in this coroutine and its creator's.
+    let lua = unsafe {
+        sys::lua_sethook(state, Some(count_hook), sys::LUA_MASKLINE | sys::LUA_MASKCOUNT, 1);
+        Lua::new(state)
+    };
+    if !lua.has_room(6) {
+        lua.set_top(0);
+    }
+    let text: &[u8] = if shared.load_deadline.is_some() {
+        b"ERR FUNCTION LOAD timeout"
+    } else {
+        b"ERR Script killed by user with SCRIPT KILL..."
+    };
+    lua.push_table(0, 3);
+    lua.push_string(text);
+    lua.raw_set_field(-3, "err");
+    if let Some(place) = lua.position(0).and_then(|place| if place.is_native { lua.position(1) } else { Some(place) }) {
+        lua.push_string(place.source);
+        lua.raw_set_field(-3, "source");
+        lua.push_number(f64::from(place.line));
+        lua.raw_set_field(-3, "line");
+    }
+    shared.memory.restore(limit);
+    true
+}
