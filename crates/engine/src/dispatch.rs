@@ -5,6 +5,8 @@
 //! [`prepare`] finds the command and hashes its first key, so that the loop can fetch what a whole batch will touch into the
 //! cache before the first body runs. [`execute`] checks, takes the locks, runs the body and counts.
 
+pub mod script;
+
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::blob::Blob;
@@ -282,7 +284,7 @@ const LOADING_REFUSAL: &str = "LOADING Redis is loading the dataset in memory";
 fn check(
     engine: &Engine,
     worker: &mut Worker,
-    session: &Session,
+    session: &mut Session,
     command: &Command,
     _args: &[&[u8]],
     attention: u32,
@@ -305,6 +307,7 @@ fn check(
         // Every command gives eviction a slice, so that reads help to get below the limit too.
         let room = make_room(engine, worker, worker.now_ms);
         follow_up(engine, worker);
+        session.out_of_memory = room == Room::None;
         let needs = flags.has(Flags::DENYOOM)
             || (command.spec.name == "exec"
                 && session.queue.as_ref().is_some_and(|queue| needs_memory(engine, queue)));
@@ -563,7 +566,9 @@ fn body(
         call.reply.truncate(mark);
         let line = error.line();
         call.reply.error_bytes(&line);
-        engine.threads[slot].count_error(&line);
+        if !matches!(error, CommandError::Counted(_)) {
+            engine.threads[slot].count_error(&line);
+        }
         return true;
     }
     false

@@ -62,11 +62,15 @@ pub struct Engine {
     pub persistence: braid_persistence::State,
     /// DEBUG settings.
     pub debug: DebugSettings,
+    /// What a higher layer keeps per server (scripts and functions).
+    pub attached: std::sync::OnceLock<Box<dyn std::any::Any + Send + Sync>>,
 }
 
 /// What DEBUG switches.
 #[derive(Default)]
 pub struct DebugSettings {
+    /// Scripts may call commands that no script may call (DEBUG SET-DISABLE-DENY-SCRIPTS).
+    pub scripts_call_all: AtomicBool,
     /// The cron of each loop stands still (DEBUG PAUSE-CRON).
     pub cron_paused: AtomicBool,
     /// Fixed peak-reset interval of reply buffers (DEBUG REPLYBUFFER).
@@ -176,6 +180,7 @@ impl Engine {
             on_shutdown: RwLock::new(None),
             persistence: braid_persistence::State::default(),
             debug: DebugSettings::default(),
+            attached: std::sync::OnceLock::new(),
             config,
         });
         engine.persistence.last_save_s.store(engine.started_at, Relaxed);

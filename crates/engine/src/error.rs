@@ -38,6 +38,9 @@ pub enum CommandError {
     /// A text that quotes a client's bytes, which need not be UTF-8; code included.
     #[error("{}", String::from_utf8_lossy(.0))]
     Bytes(Vec<u8>),
+    /// The same, of an error that was counted when a script's command ended with it.
+    #[error("{}", String::from_utf8_lossy(.0))]
+    Counted(Vec<u8>),
 }
 
 impl CommandError {
@@ -55,7 +58,7 @@ impl CommandError {
     /// The error line, without the leading `-` and the line end.
     pub fn line(&self) -> Cow<'_, [u8]> {
         match self {
-            CommandError::Bytes(bytes) => Cow::Borrowed(bytes),
+            CommandError::Bytes(bytes) | CommandError::Counted(bytes) => Cow::Borrowed(bytes),
             CommandError::Text(text) => Cow::Borrowed(text.as_bytes()),
             other => Cow::Owned(other.to_string().into_bytes()),
         }

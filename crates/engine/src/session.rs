@@ -40,6 +40,8 @@ pub struct Session {
     pub no_touch: bool,
     /// CLIENT NO-EVICT.
     pub no_evict: bool,
+    /// Memory was above the limit, and nothing could be evicted, when the present command was checked.
+    pub out_of_memory: bool,
     /// Close the connection when the pending replies are sent.
     pub close_after_reply: bool,
     /// Its command waits: nothing else of it is executed until it is answered.
@@ -64,6 +66,7 @@ impl Session {
             watch_flag: Arc::new(AtomicBool::new(false)),
             no_touch: false,
             no_evict: false,
+            out_of_memory: false,
             close_after_reply: false,
             blocked: None,
             deny_blocking: false,

@@ -87,6 +87,8 @@ pub struct Context {
     pub stale: RefCell<Vec<(u32, Box<[u8]>)>>,
     /// Keys that were changed and that clients wait for, in the order of the changes.
     pub ready: RefCell<Vec<(u32, Box<[u8]>)>>,
+    /// What higher layers keep for this thread (its Lua states).
+    pub attached: Option<Box<dyn std::any::Any>>,
     /// Randomness for sampling; never for anything that must not be guessed.
     pub random: fastrand::Rng,
 }
@@ -105,6 +107,7 @@ impl Context {
             follow_up: Cell::new(false),
             stale: RefCell::default(),
             ready: RefCell::default(),
+            attached: None,
             random: fastrand::Rng::new(),
         }
     }

@@ -269,6 +269,32 @@ impl<'a> Txn<'a> {
         self.hint.set(0);
     }
 
+    /// Lets `work` run a command of a script, with these keys' hashes at hand.
+    #[inline]
+    pub fn with_keys<R>(&mut self, keys: &[KeyRef<'_>], work: impl FnOnce(&mut Self) -> R) -> R {
+        /// Puts the former keys back, however `work` ends.
+        struct Restore<'t, 'a>(&'t mut Txn<'a>, &'a [KeyRef<'a>]);
+        impl Drop for Restore<'_, '_> {
+            fn drop(&mut self) {
+                self.0.keys = self.1;
+                self.0.hint.set(0);
+            }
+        }
+        // SAFETY: only the lifetime is longer than true, and the keys are gone before this function returns: `keys` is private, and
+        // nothing here hands out what it refers to.
+        let lent = unsafe { std::mem::transmute::<&[KeyRef<'_>], &'a [KeyRef<'a>]>(keys) };
+        let before = self.keys;
+        let restore = Restore(self, before);
+        restore.0.keys = lent;
+        restore.0.hint.set(0);
+        work(restore.0)
+    }
+
+    /// True if the lock set covers a key of this hash.
+    pub fn holds(&self, hash: u64, write: bool) -> bool {
+        self.covers(self.keyspace.shard_of(hash), write)
+    }
+
     /// Whether look-ups mark keys as used.
     pub fn set_touches(&mut self, touches: bool) {
         self.touches = touches;

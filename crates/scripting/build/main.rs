@@ -12,8 +12,9 @@ use std::{env, fs};
 
 /// What of Lua's source is built: the core and the libraries that scripts get. No files, no processes, no modules, no debugger.
 const FILES: &[&str] = &[
-    "lapi", "lauxlib", "lbaselib", "lcode", "ldebug", "ldo", "ldump", "lfunc", "lgc", "llex", "lmathlib", "lmem",
-    "lobject", "lopcodes", "lparser", "lstate", "lstring", "lstrlib", "ltable", "ltablib", "ltm", "lundump", "lvm", "lzio",
+    "lapi", "lauxlib", "lbaselib", "lcode", "ldebug", "ldo", "ldump", "lfunc", "lgc", "llex", "lmathlib",
+    "lmem", "lobject", "lopcodes", "lparser", "lstate", "lstring", "lstrlib", "ltable", "ltablib", "ltm",
+    "lundump", "lvm", "lzio",
 ];
 
 fn main() {
@@ -68,7 +69,12 @@ fn copy_patched(from: &Path, to: &Path) {
         let mut text = fs::read_to_string(&path).expect("Lua's source is text");
         for patch in patches::PATCHES.iter().filter(|patch| patch.file == name) {
             let count = text.matches(patch.before).count();
-            assert!(count == patch.times, "{name}: {count} places to change, not {}: {}", patch.times, patch.why);
+            assert!(
+                count == patch.times,
+                "{name}: {count} places to change, not {}: {}",
+                patch.times,
+                patch.why
+            );
             text = text.replace(patch.before, patch.after);
             used += 1;
         }

@@ -37,7 +37,8 @@ pub(crate) fn install(lua: Lua<'_>, shared: *mut Shared, version: &str) {
         lua.push_function(function, shared);
         lua.raw_set_field(-3, name);
     }
-    let constants = [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
+    let constants =
+        [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
     for (name, value) in constants {
         lua.push_number(f64::from(value));
         lua.raw_set_field(-3, name);
@@ -227,7 +228,8 @@ fn may_call(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
         return fail(lua, "Please specify at least one argument for this redis lib call");
     }
     let mut numbers = std::mem::take(&mut shared.numbers);
-    let verdict = arguments(lua, &mut numbers).map(|args| shared.host().and_then(|host| host.may_call(&args)));
+    let verdict =
+        arguments(lua, &mut numbers).map(|args| shared.host().and_then(|host| host.may_call(&args)));
     shared.numbers = numbers;
     match verdict {
         None => fail(lua, "Lua redis lib command arguments must be strings or integers"),
@@ -300,4 +302,3 @@ fn replicate_commands(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
     lua.push_boolean(true);
     Ok(1)
 }
-

@@ -14,8 +14,9 @@ use crate::state::Ended;
 /// What a script's result was, beyond what was written.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Returned {
-    /// The result as a whole is an error.
+    /// The result as a whole is an error: this line.
     pub failed: bool,
+    pub line: Vec<u8>,
     /// Error lines within it that have not been counted yet.
     pub errors: Vec<Vec<u8>>,
 }
@@ -199,7 +200,10 @@ struct Writer<'l, 'r> {
 impl Writer<'_, '_> {
     fn error(&mut self, line: Vec<u8>, counted: bool, is_all: bool) {
         self.reply.error_bytes(&line);
-        self.returned.failed |= is_all;
+        if is_all {
+            self.returned.failed = true;
+            self.returned.line.clone_from(&line);
+        }
         if !counted {
             self.returned.errors.push(line);
         }
@@ -359,7 +363,9 @@ pub(crate) fn failure(lua: Lua<'_>, name: &str) -> Ended {
     };
     let mut line = field("err").unwrap_or_else(|| b"ERR execution failure".to_vec());
     if let (Some(at), Some(source)) = (field("line"), field("source")) {
-        line.extend_from_slice(&[b" script: ", name.as_bytes(), b", on ", &source[..], b":", &at[..], b"."].concat());
+        line.extend_from_slice(
+            &[b" script: ", name.as_bytes(), b", on ", &source[..], b":", &at[..], b"."].concat(),
+        );
     }
     lua.raw_get_field(table, "ignore_error_stats_update");
     let counted = lua.boolean(-1);

@@ -141,12 +141,19 @@ mod tests {
     #[test]
     fn first_lines_of_libraries() {
         let library = parse_library(b"#!lua name=l\ncode").map_err(drop).expect("valid");
-        assert_eq!((&library.engine[..], &library.name[..], library.code), (&b"lua"[..], &b"l"[..], &b"\ncode"[..]));
-        let refused = |text: &str| String::from_utf8(parse_library(text.as_bytes()).err().expect(text)).expect("text");
+        assert_eq!(
+            (&library.engine[..], &library.name[..], library.code),
+            (&b"lua"[..], &b"l"[..], &b"\ncode"[..])
+        );
+        let refused =
+            |text: &str| String::from_utf8(parse_library(text.as_bytes()).err().expect(text)).expect("text");
         assert_eq!(refused("code"), "Missing library metadata");
         assert_eq!(refused("#!lua name=x"), "Invalid library metadata");
         assert_eq!(refused("#!lua\n"), "Library name was not given");
         assert_eq!(refused("#!lua foo=1\n"), "Invalid metadata value given: foo=1");
-        assert_eq!(refused("#!lua name=a name=b\n"), "Invalid metadata value, name argument was given multiple times");
+        assert_eq!(
+            refused("#!lua name=a name=b\n"),
+            "Invalid metadata value, name argument was given multiple times"
+        );
     }
 }

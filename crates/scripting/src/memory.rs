@@ -36,7 +36,12 @@ const ALIGN: usize = 16;
 ///
 /// # Safety
 /// As Lua calls it: `memory` points to a [`Memory`]; `block` came from here with `old` bytes, or is null.
-pub(crate) unsafe extern "C" fn allocate(memory: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
+pub(crate) unsafe extern "C" fn allocate(
+    memory: *mut c_void,
+    block: *mut c_void,
+    old: usize,
+    new: usize,
+) -> *mut c_void {
     let old = if block.is_null() { 0 } else { old };
     // SAFETY: the caller's; the machine owns it and outlives its state.
     let memory = unsafe { &*memory.cast::<Memory>() };

@@ -22,8 +22,7 @@ pub fn is_valid_name(name: &[u8]) -> bool {
 }
 
 /// The error for names that are none.
-pub const INVALID_NAME: &str =
-    "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
+pub const INVALID_NAME: &str = "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
 
 pub(crate) fn register_function(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
     let outcome = if shared.registering.is_none() {
@@ -58,7 +57,9 @@ pub(crate) fn register_function(lua: Lua<'_>, shared: &mut Shared) -> Result<c_i
 }
 
 fn positional(lua: Lua<'_>) -> Result<Registered, &'static str> {
-    let Some(name) = lua.text(1) else { return Err("first argument to redis.register_function must be a string") };
+    let Some(name) = lua.text(1) else {
+        return Err("first argument to redis.register_function must be a string");
+    };
     if lua.kind(2) != Kind::Function {
         return Err("second argument to redis.register_function must be a function");
     }
@@ -114,7 +115,9 @@ fn named(lua: Lua<'_>) -> Result<Registered, &'static str> {
                 }
                 None => Some("unknown flag given"),
             },
-            b"flags" => Some("flags argument to redis.register_function must be a table representing function flags"),
+            b"flags" => {
+                Some("flags argument to redis.register_function must be a table representing function flags")
+            }
             _ => Some("unknown argument given to redis.register_function"),
         };
         if let Some(refused) = refused {

@@ -125,8 +125,16 @@ impl Machine {
         // SAFETY: the memory lives in the shared part, which outlives the state.
         let state = unsafe { sys::lua_newstate(memory::allocate, Rc::as_ptr(&memory).cast_mut().cast()) };
         assert!(!state.is_null(), "there is memory for a Lua state");
-        let mut machine =
-            Machine { state, shared, purpose, handler: 0, globals: 0, environments: None, runs: 0, memory_max };
+        let mut machine = Machine {
+            state,
+            shared,
+            purpose,
+            handler: 0,
+            globals: 0,
+            environments: None,
+            runs: 0,
+            memory_max,
+        };
         machine.set_up(version);
         machine
     }
@@ -231,7 +239,8 @@ impl Machine {
         let limit = self.memory_max.max(code.len() * 64);
         self.shared_mut().memory.restore(limit);
         // SAFETY: loading is protected by Lua itself.
-        let status = unsafe { sys::luaL_loadbuffer(self.state, code.as_ptr().cast(), code.len(), name.as_ptr()) };
+        let status =
+            unsafe { sys::luaL_loadbuffer(self.state, code.as_ptr().cast(), code.len(), name.as_ptr()) };
         self.shared_mut().memory.lift();
         if status != sys::LUA_OK {
             let message = lua.text(-1).unwrap_or(b"not enough memory").to_vec();
@@ -331,8 +340,14 @@ impl Machine {
     }
 
     /// Runs a library's code so that it registers its functions. On failure the error's text.
-    pub fn load_library(&mut self, code: &[u8], timeout: Option<std::time::Duration>) -> Result<Vec<Registered>, Vec<u8>> {
-        let Some((real, loading)) = self.environments else { return Err(b"not a machine for functions".to_vec()) };
+    pub fn load_library(
+        &mut self,
+        code: &[u8],
+        timeout: Option<std::time::Duration>,
+    ) -> Result<Vec<Registered>, Vec<u8>> {
+        let Some((real, loading)) = self.environments else {
+            return Err(b"not a machine for functions".to_vec());
+        };
         self.set_environment(loading);
         let outcome = self.compile(c"@user_function", code);
         let outcome = match outcome {
@@ -347,7 +362,11 @@ impl Machine {
         outcome
     }
 
-    fn register(&mut self, function: Function, timeout: Option<std::time::Duration>) -> Result<Vec<Registered>, Vec<u8>> {
+    fn register(
+        &mut self,
+        function: Function,
+        timeout: Option<std::time::Duration>,
+    ) -> Result<Vec<Registered>, Vec<u8>> {
         let lua = self.lua();
         let memory_max = self.memory_max;
         let shared = self.shared_mut();
@@ -477,7 +496,9 @@ pub(crate) fn end_run(state: *mut lua_State, shared: &mut Shared) -> bool {
     lua.push_table(0, 3);
     lua.push_string(text);
     lua.raw_set_field(-3, "err");
-    if let Some(place) = lua.position(0).and_then(|place| if place.is_native { lua.position(1) } else { Some(place) }) {
+    if let Some(place) =
+        lua.position(0).and_then(|place| if place.is_native { lua.position(1) } else { Some(place) })
+    {
         lua.push_string(place.source);
         lua.raw_set_field(-3, "source");
         lua.push_number(f64::from(place.line));

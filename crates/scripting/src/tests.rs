@@ -96,9 +96,10 @@ impl Tester {
         let ended = self.machine.run(function, "sha", keys, args, &mut self.server, &mut reply);
         self.machine.release(function);
         match ended {
-            Ended::Replied(_) => {
-                String::from_utf8_lossy(reply.as_contiguous().expect("short replies")).replace("\r\n", " ").trim().to_owned()
-            }
+            Ended::Replied(_) => String::from_utf8_lossy(reply.as_contiguous().expect("short replies"))
+                .replace("\r\n", " ")
+                .trim()
+                .to_owned(),
             Ended::Failed { line, .. } => format!("!{}", String::from_utf8_lossy(&line)),
             Ended::Abandoned => "abandoned".to_owned(),
         }
@@ -190,17 +191,29 @@ fn commands_are_called() {
     assert_eq!(tester.run_with("return redis.call('set', KEYS[1], ARGV[1])", &[b"k"], &[b"v"]), "+OK");
     tester.check("return redis.call('get', 'k')", "$1 v");
     tester.check("return redis.call('get', 'other')", "$-1");
-    tester.check("return redis.call('echo', 1, 2.5, 1e20, 0, -3, 100000000, 9007199254740991)",
-        "*7 $1 1 $3 2.5 $5 1e+20 $1 0 $2 -3 $9 100000000 $16 9007199254740991");
+    tester.check(
+        "return redis.call('echo', 1, 2.5, 1e20, 0, -3, 100000000, 9007199254740991)",
+        "*7 $1 1 $3 2.5 $5 1e+20 $1 0 $2 -3 $9 100000000 $16 9007199254740991",
+    );
     tester.check("return redis.pcall('fail')", "-MYCODE it failed");
     tester.check("return redis.call('fail')", "!MYCODE it failed script: sha, on @user_script:1.");
-    tester.check("\n\nredis.call('nosuch')", "!ERR Unknown Redis command called from script script: sha, on @user_script:3.");
-    tester.check("return redis.call()", "!ERR Please specify at least one argument for this redis lib call script: sha, on @user_script:1.");
-    tester.check("return redis.pcall('get', {})", "-ERR Lua redis lib command arguments must be strings or integers");
+    tester.check(
+        "\n\nredis.call('nosuch')",
+        "!ERR Unknown Redis command called from script script: sha, on @user_script:3.",
+    );
+    tester.check(
+        "return redis.call()",
+        "!ERR Please specify at least one argument for this redis lib call script: sha, on @user_script:1.",
+    );
+    tester.check(
+        "return redis.pcall('get', {})",
+        "-ERR Lua redis lib command arguments must be strings or integers",
+    );
     tester.check("return {pcall(redis.call, 'fail')}", "*2 $-1 $16 MYCODE it failed");
     tester.check("local ok, e = pcall(redis.call, 'fail') return e", "$16 MYCODE it failed");
     tester.check("local ok, e = pcall(error, {err='x'}) return e", "$1 x");
-    tester.check("local co = coroutine.wrap(function() return redis.call('get', 'k') end) return co()", "$1 v");
+    tester
+        .check("local co = coroutine.wrap(function() return redis.call('get', 'k') end) return co()", "$1 v");
 }
 
 #[test]
@@ -220,7 +233,10 @@ fn the_redis_table() {
     tester.check("redis.set_repl(7)", "!ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE. script: sha, on @user_script:1.");
     tester.check("return redis.REPL_ALL", ":3");
     tester.check("return redis.acl_check_cmd('get', 'x')", ":1");
-    tester.check("return redis.acl_check_cmd('nosuch')", "!ERR Invalid command passed to redis.acl_check_cmd() script: sha, on @user_script:1.");
+    tester.check(
+        "return redis.acl_check_cmd('nosuch')",
+        "!ERR Invalid command passed to redis.acl_check_cmd() script: sha, on @user_script:1.",
+    );
     tester.check("redis.setresp(4)", "!ERR RESP version must be 2 or 3. script: sha, on @user_script:1.");
     tester.check("return redis.breakpoint()", "$-1");
     tester.check("return redis.replicate_commands()", ":1");
@@ -229,12 +245,21 @@ fn the_redis_table() {
 #[test]
 fn errors_have_their_place() {
     check("\nerror('boom')", "!ERR user_script:2: boom script: sha, on @user_script:2.");
-    check("local t = nil; return t.x", "!ERR user_script:1: attempt to index local 't' (a nil value) script: sha, on @user_script:1.");
-    check("return nosuch", "!ERR user_script:1: Script attempted to access nonexistent global variable 'nosuch' script: sha, on @user_script:1.");
+    check(
+        "local t = nil; return t.x",
+        "!ERR user_script:1: attempt to index local 't' (a nil value) script: sha, on @user_script:1.",
+    );
+    check(
+        "return nosuch",
+        "!ERR user_script:1: Script attempted to access nonexistent global variable 'nosuch' script: sha, on @user_script:1.",
+    );
     check("error({err='MY own'})", "!MY own script: sha, on @user_script:1.");
     check("error()", "!ERR nil script: sha, on @user_script:1.");
     check("return )", "compile: user_script:1: unexpected symbol near ')'");
-    check("string.rep()", "!ERR user_script:1: bad argument #1 to 'rep' (string expected, got no value) script: sha, on @user_script:1.");
+    check(
+        "string.rep()",
+        "!ERR user_script:1: bad argument #1 to 'rep' (string expected, got no value) script: sha, on @user_script:1.",
+    );
 }
 
 #[test]

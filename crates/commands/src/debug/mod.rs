@@ -42,6 +42,9 @@ fn debug(call: &mut Call) -> CommandResult {
         (b"set-skip-checksum-validation", 3) => {
             switch(call, |engine, value| engine.debug.skip_checksums.store(value != 0, Relaxed))
         }
+        (b"set-disable-deny-scripts", 3) => {
+            switch(call, |engine, value| engine.debug.scripts_call_all.store(value != 0, Relaxed))
+        }
         // Tables grow segment by segment: there is no resizing that could be held back.
         (b"dict-resizing", 3) => switch(call, |_, _| {}),
         (b"reload", 2..) => reload::reload(call),

@@ -222,13 +222,18 @@ fn memory(fields: &mut Fields<'_>) {
     fields.field("allocator_active", report.allocator.active);
     fields.field("allocator_resident", report.allocator.resident);
     fields.bytes("total_system_memory", system::total_memory_bytes());
-    fields.same(0, &["used_memory_lua", "used_memory_vm_eval"]);
-    fields.field("used_memory_lua_human", human(0));
-    fields.same(0, &["used_memory_scripts_eval", "number_of_cached_scripts", "number_of_functions"]);
-    fields.same(0, &["number_of_libraries", "used_memory_vm_functions"]);
-    fields.bytes("used_memory_vm_total", 0);
-    fields.field("used_memory_functions", 0);
-    fields.bytes("used_memory_scripts", 0);
+    let scripts = crate::scripting::figures(engine);
+    fields.field("used_memory_lua", scripts.script_machines);
+    fields.field("used_memory_vm_eval", scripts.script_machines);
+    fields.field("used_memory_lua_human", human(scripts.script_machines as u64));
+    fields.field("used_memory_scripts_eval", scripts.script_bytes);
+    fields.field("number_of_cached_scripts", scripts.scripts);
+    fields.field("number_of_functions", scripts.functions);
+    fields.field("number_of_libraries", scripts.libraries);
+    fields.field("used_memory_vm_functions", scripts.function_machines);
+    fields.bytes("used_memory_vm_total", (scripts.script_machines + scripts.function_machines) as u64);
+    fields.field("used_memory_functions", scripts.function_bytes);
+    fields.bytes("used_memory_scripts", (scripts.script_bytes + scripts.function_bytes) as u64);
     fields.bytes("maxmemory", config.maxmemory());
     fields.field("maxmemory_policy", config.get_one("maxmemory-policy").unwrap_or_default());
     let shares = [

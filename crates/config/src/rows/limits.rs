@@ -27,6 +27,9 @@ super::directives! {
         integer("busy-reply-threshold", || 5000, 0, LONG_MAX, Unit::Milliseconds)
             .aliases(&["lua-time-limit"]).no_effect_yet();
 
+    /// Most bytes of a thread's Lua state; a script that needs more ends with an error. 0 means no limit.
+    lua_memory_bytes: u64 => integer("lua-memory", || 1 << 30, 0, LONG_MAX, Unit::Bytes);
+
     /// Keys that clients with tracking may have remembered in all; 0 means no limit.
     tracking_table_max_keys: usize =>
         integer("tracking-table-max-keys", || 1_000_000, 0, LONG_MAX, Unit::Plain).no_effect_yet();

@@ -205,9 +205,13 @@ impl Encoder<'_, '_> {
         match self.lua.kind(-1) {
             Kind::String => self.string(self.lua.string(-1).unwrap_or_default()),
             Kind::Number => self.number(-1)?,
-            Kind::Boolean => self.out.extend_from_slice(if self.lua.boolean(-1) { b"true" } else { b"false" }),
+            Kind::Boolean => {
+                self.out.extend_from_slice(if self.lua.boolean(-1) { b"true" } else { b"false" })
+            }
             Kind::Nil => self.out.extend_from_slice(b"null"),
-            Kind::LightUserdata if self.lua.light_userdata(-1).is_null() => self.out.extend_from_slice(b"null"),
+            Kind::LightUserdata if self.lua.light_userdata(-1).is_null() => {
+                self.out.extend_from_slice(b"null")
+            }
             Kind::Table => {
                 let depth = depth + 1;
                 if depth > self.settings.encode_depth_max.min(DEPTH_LIMIT) || !self.lua.has_room(6) {

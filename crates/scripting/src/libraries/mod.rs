@@ -5,9 +5,9 @@
 
 pub(crate) mod bit;
 pub(crate) mod json;
+mod msgpack;
 mod number;
 mod pack;
-mod msgpack;
 
 use std::ffi::c_int;
 
@@ -18,9 +18,12 @@ type Native = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int;
 
 /// Makes the libraries globals.
 pub(crate) fn install(lua: Lua<'_>, shared: *mut Shared) {
-    for (name, push) in
-        [("cjson", json::push as fn(Lua<'_>, *mut Shared)), ("cmsgpack", msgpack::push), ("struct", pack::push), ("bit", bit::push)]
-    {
+    for (name, push) in [
+        ("cjson", json::push as fn(Lua<'_>, *mut Shared)),
+        ("cmsgpack", msgpack::push),
+        ("struct", pack::push),
+        ("bit", bit::push),
+    ] {
         push(lua, shared);
         lua.raw_set_field(GLOBALS, name);
     }

@@ -111,7 +111,9 @@ fn array_len(lua: Lua<'_>) -> Option<usize> {
     lua.push_nil();
     while lua.next(-2) {
         lua.pop(1);
-        match lua.number(-1).filter(|&number| number > 0.0 && number <= f64::from(i32::MAX) && number.trunc() == number)
+        match lua
+            .number(-1)
+            .filter(|&number| number > 0.0 && number <= f64::from(i32::MAX) && number.trunc() == number)
         {
             Some(number) => max = max.max(number),
             None => {

@@ -7,8 +7,11 @@ use crate::lua::{Lua, Raise, function};
 use crate::state::Shared;
 
 pub(crate) fn push(lua: Lua<'_>, shared: *mut Shared) {
-    let functions =
-        [("pack", function!(pack) as super::Native), ("unpack", function!(unpack)), ("size", function!(size))];
+    let functions = [
+        ("pack", function!(pack) as super::Native),
+        ("unpack", function!(unpack)),
+        ("size", function!(size)),
+    ];
     push_functions(lua, shared, &functions);
 }
 
@@ -229,8 +232,7 @@ fn little<const N: usize>(bytes: &[u8], big_endian: bool) -> [u8; N] {
 /// An integer of any size; only its last eight bytes count.
 fn read_integer(bytes: &[u8], big_endian: bool, signed: bool) -> f64 {
     let shift = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
-    let value =
-        if big_endian { bytes.iter().fold(0, shift) } else { bytes.iter().rev().fold(0, shift) };
+    let value = if big_endian { bytes.iter().fold(0, shift) } else { bytes.iter().rev().fold(0, shift) };
     if !signed {
         return value as f64;
     }

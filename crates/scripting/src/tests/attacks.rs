@@ -18,15 +18,27 @@ fn byte_code_is_not_loaded() {
     let found = survive("return loadstring(string.dump(function() return 1 end))()");
     assert!(found.contains("attempt to call a nil value"), "{found}");
     check("local f, e = load(function() return '\\27Lua' end) return tostring(f)", "$3 nil");
-    check("local pieces = {'', '\\27Lua'} local f = load(function() return table.remove(pieces, 1) end) return type(f)", "$8 function");
-    let found = survive("local d = string.dump(function() end) local i = 0 return load(function() i = i + 1 return d:sub(i, i) end)()");
+    check(
+        "local pieces = {'', '\\27Lua'} local f = load(function() return table.remove(pieces, 1) end) return type(f)",
+        "$8 function",
+    );
+    let found = survive(
+        "local d = string.dump(function() end) local i = 0 return load(function() i = i + 1 return d:sub(i, i) end)()",
+    );
     assert!(found.starts_with('!'), "{found}");
 }
 
 #[test]
 fn unpack_does_not_overflow() {
     // CVE-2025-46817.
-    for range in ["-2147483648, 2147483647", "0, 2147483647", "1, 1e9", "-2147483648, 0", "2147483647, 2147483647", "1, 100000"] {
+    for range in [
+        "-2147483648, 2147483647",
+        "0, 2147483647",
+        "1, 1e9",
+        "-2147483648, 0",
+        "2147483647, 2147483647",
+        "1, 100000",
+    ] {
         let found = survive(&format!("return {{pcall(unpack, {{1, 2, 3}}, {range})}}"));
         assert!(found.starts_with('*') || found.starts_with('!'), "{range}: {found}");
     }
@@ -49,7 +61,9 @@ fn a_chunk_name_is_not_freed_while_parsing() {
 #[test]
 fn long_brackets_do_not_overflow() {
     // CVE-2025-46819.
-    let found = survive("return tostring(loadstring('return [' .. string.rep('=', 20000) .. '[x]' .. string.rep('=', 20000) .. ']'))");
+    let found = survive(
+        "return tostring(loadstring('return [' .. string.rep('=', 20000) .. '[x]' .. string.rep('=', 20000) .. ']'))",
+    );
     assert_eq!(found, "$3 nil");
     check("return loadstring('return [===[x]]]===]')()", "$3 x]]");
 }
@@ -148,10 +162,7 @@ fn memory_is_bounded() {
         let found = survive(script);
         assert!(found.starts_with('!'), "{script}: {found}");
     }
-    check(
-        "local ok, e = pcall(string.rep, 'x', 2^31) return e",
-        "$17 not enough memory",
-    );
+    check("local ok, e = pcall(string.rep, 'x', 2^31) return e", "$17 not enough memory");
 }
 
 #[test]
@@ -178,9 +189,13 @@ fn recursion_is_bounded() {
 
 #[test]
 fn finalizers_do_not_run() {
-    let found = survive("local p = newproxy(true) getmetatable(p).__gc = function() redis.call('set', 'a', 'b') end");
+    let found =
+        survive("local p = newproxy(true) getmetatable(p).__gc = function() redis.call('set', 'a', 'b') end");
     assert!(found.contains("newproxy"), "{found}");
-    check("local t = setmetatable({}, {__gc = function() error('x') end}) t = nil collectgarbage() return 1", ":1");
+    check(
+        "local t = setmetatable({}, {__gc = function() error('x') end}) t = nil collectgarbage() return 1",
+        ":1",
+    );
 }
 
 #[test]

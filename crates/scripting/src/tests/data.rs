@@ -12,11 +12,20 @@ fn json() {
     check("return cjson.encode({})", "$2 {}");
     check("return cjson.encode({[1] = 1, x = 2}):len()", ":15");
     check("return cjson.encode({1, nil, 3})", "$10 [1,null,3]");
-    check("local t = cjson.decode('{\"a\":[1,2,{\"b\":null}]}') return {t.a[1], #t.a, tostring(t.a[3].b == cjson.null)}", "*3 :1 :3 $4 true");
-    check("return table.concat(cjson.decode('[0.0, -5e3, -1, 0.3e-3, 1023.2, 0e10]'), ' ')", "$28 0 -5000 -1 0.0003 1023.2 0");
+    check(
+        "local t = cjson.decode('{\"a\":[1,2,{\"b\":null}]}') return {t.a[1], #t.a, tostring(t.a[3].b == cjson.null)}",
+        "*3 :1 :3 $4 true",
+    );
+    check(
+        "return table.concat(cjson.decode('[0.0, -5e3, -1, 0.3e-3, 1023.2, 0e10]'), ' ')",
+        "$28 0 -5000 -1 0.0003 1023.2 0",
+    );
     check("return cjson.decode('\"\\\\u00e9\\\\ud83d\\\\ude00\"')", "$6 é😀");
     check("return {pcall(cjson.decode, '[1,]')}", "*1 $-1");
-    check("local ok, e = pcall(cjson.decode, '[1,]') return e", "$60 Expected value but found T_ARR_END at character 4");
+    check(
+        "local ok, e = pcall(cjson.decode, '[1,]') return e",
+        "$60 Expected value but found T_ARR_END at character 4",
+    );
 }
 
 #[test]
@@ -73,11 +82,19 @@ fn structures() {
 #[test]
 fn bits() {
     check("return {bit.band(0xff, 0x0f), bit.bor(1, 2, 4), bit.bxor(5, 1), bit.bnot(0)}", "*4 :15 :7 :4 :-1");
-    check("return {bit.lshift(1, 31), bit.rshift(-1, 28), bit.arshift(-8, 2), bit.rol(0x12345678, 12), bit.ror(0x12345678, 12)}",
-        "*5 :-2147483648 :15 :-2 :1164411171 :1736516421");
-    check("return {bit.tobit(0xffffffff), bit.tobit(2^40 + 1), bit.bswap(0x12345678)}", "*3 :-1 :1 :2018915346");
+    check(
+        "return {bit.lshift(1, 31), bit.rshift(-1, 28), bit.arshift(-8, 2), bit.rol(0x12345678, 12), bit.ror(0x12345678, 12)}",
+        "*5 :-2147483648 :15 :-2 :1164411171 :1736516421",
+    );
+    check(
+        "return {bit.tobit(0xffffffff), bit.tobit(2^40 + 1), bit.bswap(0x12345678)}",
+        "*3 :-1 :1 :2018915346",
+    );
     check("return bit.tohex(1)", "$8 00000001");
-    check("return bit.band('x')", "!ERR user_script:1: bad argument #1 to 'band' (number expected, got string) script: sha, on @user_script:1.");
+    check(
+        "return bit.band('x')",
+        "!ERR user_script:1: bad argument #1 to 'band' (number expected, got string) script: sha, on @user_script:1.",
+    );
 }
 
 /// A Lua value as source text.
@@ -86,14 +103,18 @@ fn value() -> impl Strategy<Value = String> {
         Just("true".to_owned()),
         Just("false".to_owned()),
         any::<i32>().prop_map(|number| number.to_string()),
-        any::<f64>().prop_filter("finite", |number| number.is_finite()).prop_map(|number| format!("{number:e}")),
+        any::<f64>()
+            .prop_filter("finite", |number| number.is_finite())
+            .prop_map(|number| format!("{number:e}")),
         "[a-z]{0,40}".prop_map(|text| format!("'{text}'")),
     ];
     leaf.prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
-            proptest::collection::vec(inner.clone(), 1..4).prop_map(|items| format!("{{{}}}", items.join(","))),
+            proptest::collection::vec(inner.clone(), 1..4)
+                .prop_map(|items| format!("{{{}}}", items.join(","))),
             proptest::collection::vec(("[a-z]{1,5}", inner), 1..4).prop_map(|pairs| {
-                let pairs: Vec<String> = pairs.into_iter().map(|(key, value)| format!("['{key}']={value}")).collect();
+                let pairs: Vec<String> =
+                    pairs.into_iter().map(|(key, value)| format!("['{key}']={value}")).collect();
                 format!("{{{}}}", pairs.join(","))
             }),
         ]

@@ -45,11 +45,28 @@ fn shared_tables_cannot_be_changed() {
 fn what_is_not_there() {
     let mut tester = Tester::new();
     for name in [
-        "dofile", "loadfile", "print", "newproxy", "require", "module", "package", "io", "debug", "load_file", "KEYS2",
-        "os.execute", "os.exit", "os.getenv", "os.remove", "os.tmpname", "os.time", "io.open",
+        "dofile",
+        "loadfile",
+        "print",
+        "newproxy",
+        "require",
+        "module",
+        "package",
+        "io",
+        "debug",
+        "load_file",
+        "KEYS2",
+        "os.execute",
+        "os.exit",
+        "os.getenv",
+        "os.remove",
+        "os.tmpname",
+        "os.time",
+        "io.open",
     ] {
         let found = tester.run(&format!("return {name}()"));
-        let refused = found.contains("nonexistent global variable") || found.contains("attempt to call field");
+        let refused =
+            found.contains("nonexistent global variable") || found.contains("attempt to call field");
         assert!(refused, "{name}: {found}");
     }
     tester.check("return type(os.clock())", "$6 number");
@@ -79,5 +96,8 @@ fn numbers_are_random_unless_seeded() {
     assert_ne!(one, tester.run("return tostring(math.random())"));
     let seeded = "math.randomseed(10) return tostring(math.random()) .. math.random(5) .. math.random(2, 9)";
     assert_eq!(tester.run(seeded), tester.run(seeded));
-    check("return math.random(0)", "!ERR user_script:1: bad argument #1 to 'random' (interval is empty) script: sha, on @user_script:1.");
+    check(
+        "return math.random(0)",
+        "!ERR user_script:1: bad argument #1 to 'random' (interval is empty) script: sha, on @user_script:1.",
+    );
 }

@@ -1,22 +1,13 @@
-//! Scripts and functions: so far only what tools ask of a server that has none.
-//!
-//! Libraries cannot be loaded yet; forgetting and listing them is still well defined.
+//! FUNCTION and FCALL: libraries of functions.
 
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
 
-const SUBCOMMANDS: &[Spec] = &[Spec::new("flush", Group::Scripting, flush)
+pub(super) const SUBCOMMANDS: &[Spec] = &[Spec::new("flush", Group::Scripting, flush)
     .at_least(2)
     .flags(Flags::NOSCRIPT.and(Flags::WRITE))
     .docs("7.0.0", "Deletes all function libraries.", "O(N) where N is the number of functions deleted")
     .syntax("[flush-type:(ASYNC|SYNC)]")
     .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])];
-
-/// The family.
-pub const COMMANDS: &[Spec] = &[Spec::container("function", Group::Scripting, SUBCOMMANDS).docs(
-    "7.0.0",
-    "Groups the commands on function libraries.",
-    "Depends on subcommand.",
-)];
 
 fn flush(call: &mut Call) -> CommandResult {
     let known =

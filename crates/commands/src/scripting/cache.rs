@@ -1,0 +1,165 @@
+//! What all threads know of scripts: their text by their SHA-1.
+//!
+//! A thread compiles a script when it first runs it. SCRIPT FLUSH empties the cache and moves its generation on; a thread whose
+//! machine is of an older generation makes a new one before it runs anything.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use braid_engine::Engine;
+use braid_scripting::{ScriptFlags, parse_shebang};
+use hashbrown::HashMap;
+use parking_lot::RwLock;
+use sha1::{Digest, Sha1};
+
+/// A SHA-1.
+pub(super) type Sha = [u8; 20];
+
+/// A script that EVAL has run or SCRIPT LOAD has taken.
+pub(super) struct Script {
+    pub sha: Sha,
+    /// In hexadecimal.
+    pub name: String,
+    pub body: Box<[u8]>,
+    pub flags: ScriptFlags,
+    /// Where the code begins, behind the first line that declares flags.
+    pub code_at: usize,
+}
+
+impl Script {
+    /// Reads a script. Fails with the text for the client if its first line makes no sense.
+    pub(super) fn read(body: &[u8], sha: Sha) -> Result<Script, Vec<u8>> {
+        let (flags, code_at) = parse_shebang(body)?;
+        let name = sha.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Script { sha, name, body: body.into(), flags, code_at })
+    }
+
+    pub(super) fn code(&self) -> &[u8] {
+        &self.body[self.code_at..]
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Script>() + self.body.len() + self.name.len()
+    }
+}
+
+/// The SHA-1 of a script.
+pub(super) fn sha_of(body: &[u8]) -> Sha {
+    Sha1::digest(body).into()
+}
+
+/// A SHA-1 in hexadecimal, in any case.
+pub(super) fn parse_sha(text: &[u8]) -> Option<Sha> {
+    if text.len() != 40 {
+        return None;
+    }
+    let mut sha = [0; 20];
+    for (byte, digits) in sha.iter_mut().zip(text.chunks_exact(2)) {
+        let digit = |at: usize| (digits[at] as char).to_digit(16);
+        *byte = (digit(0)? << 4 | digit(1)?) as u8;
+    }
+    Some(sha)
+}
+
+/// What is one per server.
+pub(super) struct Shared {
+    scripts: RwLock<HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>>,
+    generation: AtomicU64,
+    bytes: AtomicUsize,
+    /// Bytes of each thread's machines: for scripts, for functions.
+    machine_bytes: Box<[(AtomicUsize, AtomicUsize)]>,
+}
+
+/// What INFO tells of scripts.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Figures {
+    /// Lua's memory for scripts, over all threads.
+    pub script_machines: usize,
+    /// Lua's memory for functions, over all threads.
+    pub function_machines: usize,
+    pub scripts: usize,
+    /// The cache's memory.
+    pub script_bytes: usize,
+    pub libraries: usize,
+    pub functions: usize,
+    pub function_bytes: usize,
+}
+
+/// The server's scripts.
+pub(super) fn shared(engine: &Engine) -> &Shared {
+    engine
+        .attached
+        .get_or_init(|| Box::new(Shared::new(engine.threads.len())))
+        .downcast_ref()
+        .expect("nothing else is attached to an engine")
+}
+
+impl Shared {
+    fn new(threads: usize) -> Shared {
+        Shared {
+            scripts: RwLock::default(),
+            generation: AtomicU64::new(0),
+            bytes: AtomicUsize::new(0),
+            machine_bytes: (0..threads).map(|_| Default::default()).collect(),
+        }
+    }
+
+    /// Moves on whenever the cache is emptied.
+    #[inline]
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(super) fn script(&self, sha: &Sha) -> Option<Arc<Script>> {
+        self.scripts.read().get(sha).cloned()
+    }
+
+    /// Adds a script; the one that is there, if another thread was faster.
+    pub(super) fn add(&self, script: Script) -> Arc<Script> {
+        let mut scripts = self.scripts.write();
+        let bytes = script.memory_bytes();
+        let added = scripts.entry(script.sha).or_insert_with(|| {
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+            Arc::new(script)
+        });
+        Arc::clone(added)
+    }
+
+    /// Forgets all scripts.
+    pub(super) fn flush(&self) {
+        let mut scripts = self.scripts.write();
+        let old = std::mem::take(&mut *scripts);
+        self.bytes.store(0, Ordering::Relaxed);
+        for (scripts, _) in &self.machine_bytes {
+            scripts.store(0, Ordering::Relaxed);
+        }
+        self.generation.fetch_add(1, Ordering::Release);
+        drop(scripts);
+        drop(old);
+    }
+
+    /// Notes what a thread's machines take.
+    #[inline]
+    pub(super) fn note_machines(&self, slot: usize, scripts: Option<usize>, functions: Option<usize>) {
+        let (for_scripts, for_functions) = &self.machine_bytes[slot];
+        if let Some(bytes) = scripts {
+            for_scripts.store(bytes, Ordering::Relaxed);
+        }
+        if let Some(bytes) = functions {
+            for_functions.store(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        let sum = |of: fn(&(AtomicUsize, AtomicUsize)) -> &AtomicUsize| {
+            self.machine_bytes.iter().map(|bytes| of(bytes).load(Ordering::Relaxed)).sum()
+        };
+        Figures {
+            script_machines: sum(|bytes| &bytes.0),
+            function_machines: sum(|bytes| &bytes.1),
+            scripts: self.scripts.read().len(),
+            script_bytes: self.bytes.load(Ordering::Relaxed),
+            ..Figures::default()
+        }
+    }
+}

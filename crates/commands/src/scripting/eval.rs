@@ -1,0 +1,165 @@
+//! EVAL, EVALSHA, their read-only kin, and SCRIPT.
+
+use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Scope, Spec};
+
+use super::cache::{parse_sha, shared};
+use super::machines::Machines;
+use super::run::{self, Program};
+
+const fn subcommand(name: &'static str, handler: braid_engine::spec::Handler) -> Spec {
+    Spec::new(name, Group::Scripting, handler).flags(Flags::NOSCRIPT).scope(Scope::Walk)
+}
+
+pub(super) const SUBCOMMANDS: &[Spec] = &[
+    subcommand("debug", debug)
+        .exactly(3)
+        .docs("3.2.0", "Sets whether scripts of this connection are debugged.", "O(1)")
+        .syntax("mode:(YES|SYNC|NO)"),
+    subcommand("exists", exists)
+        .at_least(3)
+        .docs(
+            "2.6.0",
+            "Tells which scripts the server knows.",
+            "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation).",
+        )
+        .syntax("sha1:string...")
+        .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"]),
+    subcommand("flush", flush)
+        .at_least(2)
+        .docs("2.6.0", "Forgets all scripts.", "O(N) with N being the number of scripts in cache")
+        .history(&[("6.2.0", "Added the `ASYNC` and `SYNC` flushing mode modifiers.")])
+        .syntax("[flush-type:(ASYNC|SYNC)@6.2.0]")
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
+    Spec::new("help", Group::Scripting, help)
+        .exactly(2)
+        .flags(Flags::LOADING.and(Flags::STALE))
+        .docs("5.0.0", "Lists the subcommands.", "O(1)"),
+    subcommand("kill", kill)
+        .exactly(2)
+        .flags(Flags::NOSCRIPT.and(Flags::ALLOW_BUSY))
+        .docs("2.6.0", "Ends the script that is running.", "O(1)")
+        .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
+    subcommand("load", load)
+        .exactly(3)
+        .flags(Flags::NOSCRIPT.and(Flags::STALE))
+        .docs("2.6.0", "Takes a script without running it.", "O(N) with N being the length in bytes of the script body.")
+        .syntax("script:string")
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
+];
+
+#[derive(Clone, Copy)]
+enum By {
+    Body,
+    Sha,
+}
+
+pub(super) fn eval(call: &mut Call) -> CommandResult {
+    evaluate(call, By::Body, false)
+}
+
+pub(super) fn eval_sha(call: &mut Call) -> CommandResult {
+    evaluate(call, By::Sha, false)
+}
+
+pub(super) fn eval_read_only(call: &mut Call) -> CommandResult {
+    evaluate(call, By::Body, true)
+}
+
+pub(super) fn eval_sha_read_only(call: &mut Call) -> CommandResult {
+    evaluate(call, By::Sha, true)
+}
+
+fn evaluate(call: &mut Call, by: By, read_only: bool) -> CommandResult {
+    let (keys, args) = run::split_arguments(call)?;
+    let mut machines = Machines::take(call.keyspace.context)?;
+    Machines::mark_running(call.keyspace.context);
+    let result = evaluate_on(call, &mut machines, by, read_only, keys, args);
+    let bytes = machines.scripts().memory_bytes();
+    shared(call.engine).note_machines(call.keyspace.context.slot, Some(bytes), None);
+    machines.put_back(call.keyspace.context);
+    result
+}
+
+fn evaluate_on(
+    call: &mut Call,
+    machines: &mut Machines,
+    by: By,
+    read_only: bool,
+    keys: &[&[u8]],
+    args: &[&[u8]],
+) -> CommandResult {
+    let shared = shared(call.engine);
+    let compiled = match by {
+        By::Body => machines.by_body(call.engine, shared, call.args[1])?,
+        By::Sha => machines.by_sha(call.engine, shared, call.args[1])?,
+    };
+    let script = &compiled.script;
+    let program = Program { function: compiled.function, name: &script.name, flags: script.flags, read_only };
+    run::check(call, &program)?;
+    run::run(call, machines.scripts(), &program, keys, args)
+}
+
+fn load(call: &mut Call) -> CommandResult {
+    let mut machines = Machines::take(call.keyspace.context)?;
+    let compiled = machines.by_body(call.engine, shared(call.engine), call.args[2]);
+    machines.put_back(call.keyspace.context);
+    call.reply.bulk(compiled?.script.name.as_bytes());
+    Ok(())
+}
+
+fn exists(call: &mut Call) -> CommandResult {
+    let shared = shared(call.engine);
+    call.reply.array(call.args.len() - 2);
+    for text in &call.args[2..] {
+        let known = parse_sha(text).is_some_and(|sha| shared.script(&sha).is_some());
+        call.reply.integer(i64::from(known));
+    }
+    Ok(())
+}
+
+fn flush(call: &mut Call) -> CommandResult {
+    let known =
+        call.args.len() == 2 || (call.args.len() == 3 && (call.arg_is(2, "sync") || call.arg_is(2, "async")));
+    if !known {
+        return Err(CommandError::text("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
+    }
+    shared(call.engine).flush();
+    call.reply.ok();
+    Ok(())
+}
+
+fn kill(_: &mut Call) -> CommandResult {
+    Err(CommandError::text("NOTBUSY No scripts in execution right now."))
+}
+
+fn debug(call: &mut Call) -> CommandResult {
+    match () {
+        () if call.arg_is(2, "no") => {
+            call.reply.ok();
+            Ok(())
+        }
+        () if call.arg_is(2, "yes") || call.arg_is(2, "sync") => Err(CommandError::text(
+            "ERR SCRIPT DEBUG is not supported: this server has no debugger for scripts",
+        )),
+        () => Err(CommandError::text("ERR Use SCRIPT DEBUG YES/SYNC/NO")),
+    }
+}
+
+fn help(call: &mut Call) -> CommandResult {
+    call.help(&[
+        "DEBUG (YES|SYNC|NO)",
+        "    Set the debug mode for subsequent scripts executed.",
+        "EXISTS <sha1> [<sha1> ...]",
+        "    Return information about the existence of the scripts in the script cache.",
+        "FLUSH [ASYNC|SYNC]",
+        "    Flush the Lua scripts cache. Very dangerous on replicas.",
+        "    When called without the optional mode argument, the behavior is determined by the",
+        "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+        "    * ASYNC: Asynchronously flush the scripts cache.",
+        "    * SYNC: Synchronously flush the scripts cache.",
+        "KILL",
+        "    Kill the currently executing Lua script.",
+        "LOAD <script>",
+        "    Load a script into the scripts cache without executing it.",
+    ])
+}

@@ -1,0 +1,162 @@
+//! What one thread has compiled: a machine for scripts, and which of the server's scripts it knows.
+//!
+//! Attached to the thread's context. While a script runs it is taken off, so that a script can never run within a script.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use braid_engine::{COMPATIBLE_VERSION, CommandError, Engine};
+use braid_keyspace::Context;
+use braid_scripting::{Function, Machine, Purpose};
+use hashbrown::{HashMap, HashTable};
+
+use super::cache::{Script, Sha, Shared, parse_sha, sha_of};
+
+/// A script that is compiled in this thread's machine.
+#[derive(Clone)]
+pub(super) struct Compiled {
+    pub function: Function,
+    pub script: Arc<Script>,
+}
+
+/// One thread's machines.
+pub(super) struct Machines {
+    /// The scripts' machine, of this generation of the cache.
+    scripts: Option<(u64, Machine)>,
+    by_sha: HashMap<Sha, Compiled, foldhash::fast::RandomState>,
+    /// The same by their text, so that EVAL need not compute a SHA-1 each time. The hash cannot be guessed: a text is only taken for
+    /// another one after a comparison, but many of one hash would be slow.
+    by_body: HashTable<Compiled>,
+    hasher: RandomState,
+}
+
+impl Machines {
+    fn new() -> Machines {
+        Machines {
+            scripts: None,
+            by_sha: HashMap::default(),
+            by_body: HashTable::new(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Takes the thread's machines off its context. Nothing while a script runs on this thread.
+    pub(super) fn take(context: &mut Context) -> Result<Box<Machines>, CommandError> {
+        match context.attached.take() {
+            None => Ok(Box::new(Machines::new())),
+            Some(attached) => match attached.downcast::<Machines>() {
+                Ok(machines) => Ok(machines),
+                Err(running) => {
+                    context.attached = Some(running);
+                    Err(CommandError::text("ERR A script cannot run another script"))
+                }
+            },
+        }
+    }
+
+    /// Marks that a script runs.
+    pub(super) fn mark_running(context: &mut Context) {
+        context.attached = Some(Box::new(Running));
+    }
+
+    /// Puts the machines back.
+    pub(super) fn put_back(self: Box<Machines>, context: &mut Context) {
+        context.attached = Some(self);
+    }
+
+    /// The machine for scripts; only after a script was found.
+    pub(super) fn scripts(&mut self) -> &mut Machine {
+        &mut self
+            .scripts
+            .get_or_insert_with(|| (0, Machine::new(Purpose::Scripts, usize::MAX, COMPATIBLE_VERSION)))
+            .1
+    }
+
+    /// Makes a new machine when the cache has been emptied since the last one was made.
+    fn renew(&mut self, engine: &Engine, generation: u64) {
+        if self.scripts.as_ref().is_some_and(|(made, _)| *made == generation) {
+            return;
+        }
+        self.by_sha.clear();
+        self.by_body.clear();
+        let machine = Machine::new(Purpose::Scripts, memory_max(engine), COMPATIBLE_VERSION);
+        self.scripts = Some((generation, machine));
+    }
+
+    /// The script of this text, compiled.
+    pub(super) fn by_body(
+        &mut self,
+        engine: &Engine,
+        shared: &Shared,
+        body: &[u8],
+    ) -> Result<Compiled, CommandError> {
+        let generation = shared.generation();
+        self.renew(engine, generation);
+        let hash = self.hasher.hash_one(body);
+        if let Some(found) = self.by_body.find(hash, |compiled| *compiled.script.body == *body) {
+            return Ok(found.clone());
+        }
+        let sha = sha_of(body);
+        let known = self.by_sha.get(&sha).cloned();
+        let compiled = match known {
+            Some(compiled) => compiled,
+            None => {
+                let script = match shared.script(&sha) {
+                    Some(script) => script,
+                    None => Arc::new(
+                        Script::read(body, sha)
+                            .map_err(|text| CommandError::Bytes([b"ERR ", &text[..]].concat()))?,
+                    ),
+                };
+                self.compile(shared, script)?
+            }
+        };
+        let hasher = &self.hasher;
+        self.by_body
+            .insert_unique(hash, compiled.clone(), |compiled| hasher.hash_one(&*compiled.script.body));
+        Ok(compiled)
+    }
+
+    /// The script of this SHA-1, compiled.
+    pub(super) fn by_sha(
+        &mut self,
+        engine: &Engine,
+        shared: &Shared,
+        sha: &[u8],
+    ) -> Result<Compiled, CommandError> {
+        let unknown = || CommandError::text("NOSCRIPT No matching script. Please use EVAL.");
+        let sha = parse_sha(sha).ok_or_else(unknown)?;
+        let generation = shared.generation();
+        self.renew(engine, generation);
+        if let Some(compiled) = self.by_sha.get(&sha) {
+            return Ok(compiled.clone());
+        }
+        let script = shared.script(&sha).ok_or_else(unknown)?;
+        self.compile(shared, script)
+    }
+
+    /// Compiles a script, and makes it known to all if it is not yet.
+    fn compile(&mut self, shared: &Shared, script: Arc<Script>) -> Result<Compiled, CommandError> {
+        let function = self.scripts().compile(c"@user_script", script.code()).map_err(|message| {
+            CommandError::Bytes([b"ERR Error compiling script (new function): ", &message[..]].concat())
+        })?;
+        let script = match Arc::try_unwrap(script) {
+            Ok(new) => shared.add(new),
+            Err(known) => known,
+        };
+        let compiled = Compiled { function, script };
+        self.by_sha.insert(compiled.script.sha, compiled.clone());
+        Ok(compiled)
+    }
+}
+
+/// Stands for the machines while a script runs.
+struct Running;
+
+/// What a script may make a machine grow to.
+fn memory_max(engine: &Engine) -> usize {
+    match engine.config.lua_memory_bytes() {
+        0 => usize::MAX,
+        bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+    }
+}

@@ -1,0 +1,70 @@
+//! Scripts: EVAL and its kin, SCRIPT, and the functions of libraries.
+//!
+//! The language lives in the scripting crate. Here are the rows, what all threads know of scripts (`cache.rs`), what each thread
+//! has compiled (`machines.rs`), and how a run gets its locks and its commands (`run.rs`).
+
+mod cache;
+mod eval;
+mod functions;
+mod machines;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use braid_engine::{Engine, Flags, Group, KeyFlags, KeySpec, Scope, Spec};
+
+pub use cache::Figures;
+
+const RUN: Flags = Flags::NOSCRIPT.and(Flags::SKIP_MONITOR).and(Flags::NO_MANDATORY_KEYS).and(Flags::STALE);
+const CHANGE: Flags = RUN.and(Flags::MAY_REPLICATE);
+const READ: Flags = RUN.and(Flags::READONLY);
+
+const UNKNOWN_CHANGE: &str = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
+const UNKNOWN_READ: &str = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
+const CHANGED: KeySpec = KeySpec::counted(2, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE));
+const READ_ONLY: KeySpec = KeySpec::counted(2, KeyFlags::RO.and(KeyFlags::ACCESS));
+
+const fn runs(name: &'static str, handler: braid_engine::spec::Handler) -> Spec {
+    Spec::new(name, Group::Scripting, handler).at_least(3).scope(Scope::Walk)
+}
+
+const DEPENDS: &str = "Depends on the script that is executed.";
+
+/// The family.
+pub const COMMANDS: &[Spec] = &[
+    runs("eval", eval::eval)
+        .flags(CHANGE)
+        .keys(&[CHANGED.notes(UNKNOWN_CHANGE)])
+        .docs("2.6.0", "Runs a script.", DEPENDS)
+        .syntax("script:string numkeys:integer [key:key...] [arg:string...]"),
+    runs("evalsha", eval::eval_sha)
+        .flags(CHANGE)
+        .keys(&[CHANGED])
+        .docs("2.6.0", "Runs a script that the server knows, by its SHA-1.", DEPENDS)
+        .syntax("sha1:string numkeys:integer [key:key...] [arg:string...]"),
+    runs("eval_ro", eval::eval_read_only)
+        .flags(READ)
+        .keys(&[READ_ONLY.notes(UNKNOWN_READ)])
+        .docs("7.0.0", "Runs a script that only reads.", DEPENDS)
+        .syntax("script:string numkeys:integer [key:key...] [arg:string...]"),
+    runs("evalsha_ro", eval::eval_sha_read_only)
+        .flags(READ)
+        .keys(&[READ_ONLY])
+        .docs("7.0.0", "Runs a script that only reads and that the server knows, by its SHA-1.", DEPENDS)
+        .syntax("sha1:string numkeys:integer [key:key...] [arg:string...]"),
+    Spec::container("function", Group::Scripting, functions::SUBCOMMANDS).docs(
+        "7.0.0",
+        "Groups the commands on function libraries.",
+        "Depends on subcommand.",
+    ),
+    Spec::container("script", Group::Scripting, eval::SUBCOMMANDS).docs(
+        "2.6.0",
+        "Groups the commands on scripts.",
+        "Depends on subcommand.",
+    ),
+];
+
+/// What INFO tells of scripts.
+pub fn figures(engine: &Engine) -> Figures {
+    cache::shared(engine).figures()
+}

@@ -1,0 +1,199 @@
+//! Commands that scripts call: the same checks, bodies and counters as clients' commands, under the locks that the script's run holds.
+//!
+//! HOT PATH: as `dispatch.rs`.
+//!
+//! A run holds the whole world, or the locks of the keys that the script declares. In the second case a command that needs anything else
+//! is not run: [`ScriptCall::Strayed`]. Whoever runs the script decides what becomes of it.
+
+use braid_base::clock::Ticks;
+use braid_keyspace::txn::{KeyRef, Txn};
+use braid_resp::reply::ReplyBuffer;
+use smallvec::SmallVec;
+
+use super::{body, collect_keys, count};
+use crate::engine::Engine;
+use crate::session::Session;
+use crate::spec::{Flags, Scope};
+use crate::table::Command;
+
+/// A script's run, as the dispatcher sees it.
+pub struct ScriptRun<'k> {
+    /// The keys that the request declares.
+    pub declared: &'k [KeyRef<'k>],
+    /// Other keys are an error.
+    pub strict: bool,
+    /// Commands that write are refused.
+    pub read_only: bool,
+    /// Commands that need memory are not refused.
+    pub allow_out_of_memory: bool,
+    /// Memory was above the limit when the script began.
+    pub out_of_memory: bool,
+    /// Commands that no script may call are allowed (a test switch).
+    pub allow_all: bool,
+    /// A command that writes has been called.
+    pub wrote: bool,
+    /// Something was needed beyond the declared keys.
+    pub strayed: bool,
+    /// End of the last command, or the start of the run.
+    pub boundary: Ticks,
+}
+
+/// How a call has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScriptCall {
+    /// The command has run.
+    Replied,
+    /// It was refused; the reply is the error.
+    Refused,
+    /// It needs more than the run holds; nothing has happened.
+    Strayed,
+}
+
+/// The error for keys that a script did not declare, where it has to.
+const UNDECLARED: &str = "ERR Script attempted to access a key that it did not declare";
+
+/// Runs a command of a script.
+pub fn call(
+    engine: &Engine,
+    session: &mut Session,
+    keyspace: &mut Txn<'_>,
+    run: &mut ScriptRun<'_>,
+    reply: &mut ReplyBuffer,
+    args: &[&[u8]],
+) -> ScriptCall {
+    let Some(command) = find(engine, args) else {
+        return refuse(engine, keyspace, reply, None, "ERR Unknown Redis command called from script");
+    };
+    if let Err(text) = check(run, command, args) {
+        return refuse(engine, keyspace, reply, Some(command), text);
+    }
+    keyspace.set_db(session.db);
+    let spec = command.spec;
+    let is_world = keyspace.stopped_world().is_some();
+    if command.simple_keys.is_single() && spec.scope == Scope::Keys {
+        let key = args[1];
+        let keys = [KeyRef { key, hash: engine.keyspace.hash(key), write: command.simple_keys.writes }];
+        if !may_reach(keyspace, run, &keys, is_world) {
+            return stray(engine, keyspace, run, reply, command);
+        }
+        return execute(engine, session, keyspace, run, reply, command, args, &keys);
+    }
+    let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
+    let is_narrow = spec.scope_of(args) == Scope::Keys;
+    if is_narrow {
+        collect_keys(engine, spec, args, &mut keys);
+        // What acts on more than keys cannot be taken back, nor is it guarded by the keys' locks.
+        let acts = Flags::ADMIN | Flags::PUBSUB | Flags::MAY_REPLICATE | Flags::WRITE | Flags::NOSCRIPT;
+        if keys.is_empty() && spec.flags.any(acts) {
+            run.strayed = true;
+            if !is_world && !run.strict {
+                return ScriptCall::Strayed;
+            }
+        }
+        if !may_reach(keyspace, run, &keys, is_world) {
+            return stray(engine, keyspace, run, reply, command);
+        }
+    } else {
+        run.strayed = true;
+        if !is_world || run.strict {
+            return stray(engine, keyspace, run, reply, command);
+        }
+    }
+    execute(engine, session, keyspace, run, reply, command, args, &keys)
+}
+
+/// The command or subcommand that arguments name.
+pub fn find<'e>(engine: &'e Engine, args: &[&[u8]]) -> Option<&'e Command> {
+    let command = engine.commands.find(args.first()?)?;
+    match args.get(1) {
+        Some(name) if !command.subcommands.is_empty() => engine.commands.find_subcommand(command, name),
+        _ if command.spec.handler.is_none() => None,
+        _ => Some(command),
+    }
+}
+
+fn check(run: &mut ScriptRun<'_>, command: &Command, args: &[&[u8]]) -> Result<(), &'static str> {
+    let spec = command.spec;
+    if !spec.arity.allows(args.len()) {
+        return Err("ERR Wrong number of args calling Redis command from script");
+    }
+    if spec.flags.has(Flags::NOSCRIPT) && !run.allow_all {
+        return Err("ERR This Redis command is not allowed from script");
+    }
+    if run.read_only && spec.flags.any(Flags::WRITE | Flags::MAY_REPLICATE) {
+        return Err("ERR Write commands are not allowed from read-only scripts.");
+    }
+    // A script that has written is not stopped in the middle.
+    if run.out_of_memory && spec.flags.has(Flags::DENYOOM) && !run.allow_out_of_memory && !run.wrote {
+        return Err("OOM command not allowed when used memory > 'maxmemory'.");
+    }
+    Ok(())
+}
+
+/// Whether the run holds these keys; notes if some were not declared.
+fn may_reach(keyspace: &Txn<'_>, run: &mut ScriptRun<'_>, keys: &[KeyRef<'_>], is_world: bool) -> bool {
+    let declares = |run: &ScriptRun<'_>, key: &KeyRef<'_>| {
+        run.declared
+            .iter()
+            .any(|known| known.hash == key.hash && known.key == key.key && (known.write || !key.write))
+    };
+    if run.strict {
+        return keys.iter().all(|key| declares(run, key));
+    }
+    if is_world {
+        run.strayed = run.strayed || !keys.iter().all(|key| declares(run, key));
+        return true;
+    }
+    keys.iter().all(|key| keyspace.holds(key.hash, key.write))
+}
+
+#[cold]
+fn stray(
+    engine: &Engine,
+    keyspace: &mut Txn<'_>,
+    run: &mut ScriptRun<'_>,
+    reply: &mut ReplyBuffer,
+    command: &Command,
+) -> ScriptCall {
+    run.strayed = true;
+    if run.strict { refuse(engine, keyspace, reply, Some(command), UNDECLARED) } else { ScriptCall::Strayed }
+}
+
+#[cold]
+fn refuse(
+    engine: &Engine,
+    keyspace: &Txn<'_>,
+    reply: &mut ReplyBuffer,
+    command: Option<&Command>,
+    text: &str,
+) -> ScriptCall {
+    let slot = keyspace.context.slot;
+    engine.threads[slot].count_error(text.as_bytes());
+    if let Some(command) = command {
+        engine.command_stats(slot, command.id).rejected.add(1);
+    }
+    reply.error(text);
+    ScriptCall::Refused
+}
+
+#[expect(clippy::too_many_arguments, reason = "the parts are owned by different structures of the run")]
+#[inline]
+fn execute(
+    engine: &Engine,
+    session: &mut Session,
+    keyspace: &mut Txn<'_>,
+    run: &mut ScriptRun<'_>,
+    reply: &mut ReplyBuffer,
+    command: &Command,
+    args: &[&[u8]],
+    keys: &[KeyRef<'_>],
+) -> ScriptCall {
+    run.wrote |= command.spec.flags.has(Flags::WRITE);
+    let failed =
+        keyspace.with_keys(keys, |keyspace| body(engine, session, reply, command, args, &[], keyspace));
+    let end = Ticks::now();
+    let nanos = end.nanos_since(run.boundary);
+    run.boundary = end;
+    count(engine, keyspace.context.slot, command, nanos, failed);
+    ScriptCall::Replied
+}
