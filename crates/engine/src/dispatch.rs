@@ -431,9 +431,9 @@ struct Held {
 
 /// What a command has caused beyond its own work, as far as it is done under the command's locks.
 #[cold]
-fn finish_held(engine: &Engine, session: &Session, start: Ticks, txn: &mut Txn<'_>) -> Held {
+fn finish_held(engine: &Engine, session: &mut Session, start: Ticks, txn: &mut Txn<'_>) -> Held {
     txn.context.follow_up.set(false);
-    let (end, mut later) = (Ticks::now(), Later::default());
+    let (end, mut later) = (Ticks::now(), *session.later.take().unwrap_or_default());
     if let Some(blocked) = &session.blocked {
         // Once the locks are released its waiter may be served, and this is counted.
         blocked.note_nanos(end.nanos_since(start));

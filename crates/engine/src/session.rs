@@ -40,6 +40,10 @@ pub struct Session {
     pub no_touch: bool,
     /// CLIENT NO-EVICT.
     pub no_evict: bool,
+    /// A script of it is running.
+    pub in_script: bool,
+    /// What a script has caused and needs other locks than its run's.
+    pub(crate) later: Option<Box<crate::blocking::Later>>,
     /// Memory was above the limit, and nothing could be evicted, when the present command was checked.
     pub out_of_memory: bool,
     /// Close the connection when the pending replies are sent.
@@ -66,6 +70,8 @@ impl Session {
             watch_flag: Arc::new(AtomicBool::new(false)),
             no_touch: false,
             no_evict: false,
+            in_script: false,
+            later: None,
             out_of_memory: false,
             close_after_reply: false,
             blocked: None,

@@ -291,7 +291,7 @@ impl<'a> Txn<'a> {
     }
 
     /// True if the lock set covers a key of this hash.
-    pub fn holds(&self, hash: u64, write: bool) -> bool {
+    pub fn covers_hash(&self, hash: u64, write: bool) -> bool {
         self.covers(self.keyspace.shard_of(hash), write)
     }
 

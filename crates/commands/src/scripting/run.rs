@@ -77,6 +77,8 @@ pub(super) fn run(
         },
     };
     let mark = call.reply.mark();
+    let could_block = !std::mem::replace(&mut call.session.deny_blocking, true);
+    call.session.in_script = true;
     let mut execute = |txn: &mut Txn<'_>, session: &mut Session, reply: &mut ReplyBuffer| {
         let mut host = Hosted { runner: &mut runner, session, keyspace: txn };
         machine.run(program.function, program.name, keys, args, &mut host, reply)
@@ -86,12 +88,18 @@ pub(super) fn run(
         execute(call.keyspace, call.session, call.reply)
     } else if runner_is_strict(engine) {
         let mut txn = Txn::lock(keyspace, call.keyspace.context, db, now, &declared);
-        execute(&mut txn, call.session, call.reply)
+        let ended = execute(&mut txn, call.session, call.reply);
+        script::serve(engine, call.session, &mut txn);
+        ended
     } else {
         let world = keyspace.gate.close(Some(call.keyspace.context.slot));
         let mut txn = Txn::world(keyspace, call.keyspace.context, world, db, now);
-        execute(&mut txn, call.session, call.reply)
+        let ended = execute(&mut txn, call.session, call.reply);
+        script::serve(engine, call.session, &mut txn);
+        ended
     };
+    call.session.in_script = false;
+    call.session.deny_blocking = !could_block;
     // SELECT within a script is for the script only.
     if call.session.db != db {
         call.session.select(db);

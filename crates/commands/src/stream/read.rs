@@ -73,6 +73,12 @@ impl<'a> Options<'a> {
             };
             rest = match after {
                 [timeout, after @ ..] if is("BLOCK") => {
+                    if call.session.in_script {
+                        let name = &call.command.full_name;
+                        return Err(CommandError::text(format!(
+                            "ERR {name} command is not allowed with BLOCK option from scripts"
+                        )));
+                    }
                     options.deadline_ms = Some(deadline_of(timeout, call.now())?);
                     after
                 }

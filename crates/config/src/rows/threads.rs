@@ -30,7 +30,7 @@ super::directives! {
 
     /// Let scripts reach keys that they did not declare, as stock servers do. Such a script stops all other
     /// threads while it runs; with `no`, scripts lock their declared keys and run in parallel.
-    script_undeclared_keys: bool => switch("script-undeclared-keys", true).no_effect_yet();
+    script_undeclared_keys: bool => switch("script-undeclared-keys", true);
 
     /// Keys of a batch of commands that are fetched into the processor's cache together; 0 fetches none
     /// ahead.

@@ -11,6 +11,7 @@ use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
 use super::{body, collect_keys, count};
+use crate::blocking;
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::spec::{Flags, Scope};
@@ -51,6 +52,16 @@ pub enum ScriptCall {
 
 /// The error for keys that a script did not declare, where it has to.
 const UNDECLARED: &str = "ERR Script attempted to access a key that it did not declare";
+
+/// Serves the clients that wait for keys that a script has changed, before the locks of its run are released; what needs other locks is
+/// left for the end of the command that ran the script.
+pub fn serve(engine: &Engine, session: &mut Session, keyspace: &mut Txn<'_>) {
+    if keyspace.context.follow_up.get() {
+        let mut later = session.later.take().unwrap_or_default();
+        blocking::serve_held(engine, keyspace, &mut later);
+        session.later = Some(later);
+    }
+}
 
 /// Runs a command of a script.
 pub fn call(
@@ -144,7 +155,7 @@ fn may_reach(keyspace: &Txn<'_>, run: &mut ScriptRun<'_>, keys: &[KeyRef<'_>], i
         run.strayed = run.strayed || !keys.iter().all(|key| declares(run, key));
         return true;
     }
-    keys.iter().all(|key| keyspace.holds(key.hash, key.write))
+    keys.iter().all(|key| keyspace.covers_hash(key.hash, key.write))
 }
 
 #[cold]
