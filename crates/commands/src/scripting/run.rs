@@ -18,10 +18,11 @@ pub(super) struct Program<'a> {
     pub read_only: bool,
 }
 
+/// Arguments of a request.
+type Args<'a> = &'a [&'a [u8]];
+
 /// The keys and arguments of a request that runs a script, by the count at argument 2.
-pub(super) fn split_arguments<'a>(
-    call: &Call<'a, '_>,
-) -> Result<(&'a [&'a [u8]], &'a [&'a [u8]]), CommandError> {
+pub(super) fn split_arguments<'a>(call: &Call<'a, '_>) -> Result<(Args<'a>, Args<'a>), CommandError> {
     let count = call.integer_arg(2)?;
     let rest = &call.args[3..];
     if count > rest.len() as i64 {
