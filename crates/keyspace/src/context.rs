@@ -88,7 +88,7 @@ pub struct Context {
     /// Keys that were changed and that clients wait for, in the order of the changes.
     pub ready: RefCell<Vec<(u32, Box<[u8]>)>>,
     /// What higher layers keep for this thread (its Lua states).
-    pub attached: Option<Box<dyn std::any::Any>>,
+    pub attached: Option<Box<dyn std::any::Any + Send>>,
     /// Randomness for sampling; never for anything that must not be guessed.
     pub random: fastrand::Rng,
 }

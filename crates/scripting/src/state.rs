@@ -95,6 +95,10 @@ pub struct Machine {
     memory_max: usize,
 }
 
+// SAFETY: all that a machine points to is its own and moves with it: the state, the shared part, the counter of their memory. Nothing of it
+// is bound to a thread.
+unsafe impl Send for Machine {}
+
 impl Drop for Machine {
     fn drop(&mut self) {
         // SAFETY: made by `new`, closed once; the shared part is freed after the last use by the state.
