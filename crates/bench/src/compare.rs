@@ -1,0 +1,291 @@
+//! Several servers, or several settings of one, measured in turn: round after round, so that a drift of the machine's
+//! speed hits all alike, and ratios are of runs of the same round.
+//!
+//! Only one server runs at a time, from a fresh start each round: memory, caches and processors are its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use braid_client::Json;
+
+use crate::options::{Comparison, Contender, Form, Options};
+use crate::output::{self, grouped};
+use crate::plan::{Measurement, Method, Outcome, Runner};
+use crate::progress::ProgressLine;
+use crate::report::{self, Subject};
+use crate::server::Server;
+use crate::statistics::{Estimate, estimate_ratio};
+use crate::table::Table;
+
+/// What was measured of one contender.
+struct Side {
+    contender: Contender,
+    /// What the server says it is.
+    server: String,
+    outcomes: Vec<Outcome>,
+}
+
+impl Contender {
+    /// As tables name it.
+    pub fn label(&self) -> String {
+        match self.threads {
+            None => self.name.clone(),
+            Some(threads) => format!("{}, {threads} threads", self.name),
+        }
+    }
+}
+
+/// Runs the comparison and prints it; gives the number of error replies.
+pub fn run(options: &Options, comparison: &Comparison, stop: &Arc<AtomicBool>) -> Result<u64, String> {
+    let new_side = |contender: &Contender| Side {
+        contender: contender.clone(),
+        server: String::new(),
+        outcomes: options
+            .cases
+            .iter()
+            .map(|case| Outcome { case: case.clone(), runs: Vec::new(), interrupted: false })
+            .collect(),
+    };
+    let mut sides: Vec<Side> = comparison.contenders.iter().map(new_side).collect();
+    let mut line = ProgressLine::new(&options.output);
+    let mut failure = None;
+    'rounds: for round in 0..comparison.rounds {
+        for turn in 0..sides.len() {
+            // Another one begins in each round: nobody always follows the same neighbour's heat.
+            let place = (turn + round) % sides.len();
+            let prefix =
+                format!("round {}/{}, {}", round + 1, comparison.rounds, sides[place].contender.label());
+            if let Err(reason) =
+                measure(&mut sides[place], round, options, comparison, stop, &mut line, &prefix)
+            {
+                failure = Some(format!("{}: {reason}", sides[place].contender.label()));
+                break 'rounds;
+            }
+            if stop.load(Relaxed) {
+                break 'rounds;
+            }
+        }
+    }
+    line.clear();
+    sides.iter_mut().flat_map(|side| &mut side.outcomes).for_each(|outcome| {
+        outcome.interrupted = stop.load(Relaxed);
+    });
+    publish(&sides, options, comparison)?;
+    let errors = sides.iter().flat_map(|side| &side.outcomes).map(|outcome| outcome.total().errors()).sum();
+    failure.map_or(Ok(errors), Err)
+}
+
+/// One server's turn: start, all cases, stop.
+fn measure(
+    side: &mut Side,
+    round: usize,
+    options: &Options,
+    comparison: &Comparison,
+    stop: &Arc<AtomicBool>,
+    line: &mut ProgressLine,
+    prefix: &str,
+) -> Result<(), String> {
+    line.say(&format!("{prefix}: starting"));
+    let command = &side.contender.command;
+    let server = if command.contains("://") && !command.contains(' ') {
+        let mut target = options.target.clone();
+        target.take_uri(command).ok_or_else(|| format!("'{command}' is no address"))?;
+        Server::running(target.target()?)
+    } else {
+        Server::start(command, &options.target.target()?, &comparison.processors)?
+    };
+    let mut runner = Runner::open(&server.target, &options.method, stop)?;
+    side.server = runner.server().to_owned();
+    for outcome in &mut side.outcomes {
+        for iteration in 0..options.method.iterations {
+            let number = (round * options.method.iterations + iteration) as u64;
+            let place = format!("{prefix}: {}", outcome.case.label());
+            let run = runner.iteration(&outcome.case, number, |phase, now| {
+                line.show(&format!("{place}, {phase}"), now);
+            })?;
+            outcome.runs.extend(run);
+            if stop.load(Relaxed) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn publish(sides: &[Side], options: &Options, comparison: &Comparison) -> Result<(), String> {
+    let table = table(sides);
+    let json = json(sides, comparison, &options.method);
+    let text = match options.output.form {
+        Form::Json => format!("{json}\n"),
+        Form::Csv => csv(sides, options),
+        Form::Markdown => table.markdown() + "\n" + &remarks(sides, comparison, options),
+        Form::Text | Form::Quiet => table.text() + "\n" + &remarks(sides, comparison, options),
+    };
+    print!("{text}");
+    let write = |path: &std::path::Path, text: String| {
+        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    if let Some(path) = &options.output.json_file {
+        write(path, format!("{json}\n"))?;
+    }
+    if let Some(path) = &options.output.report {
+        let subjects: Vec<Subject> = sides
+            .iter()
+            .map(|side| Subject {
+                name: side.contender.name.clone(),
+                about: format!("{}: {}", side.server, side.contender.command),
+                threads: side.contender.threads,
+                outcomes: side.outcomes.iter().filter(|outcome| !outcome.runs.is_empty()).cloned().collect(),
+            })
+            .collect();
+        write(path, report::page(&subjects, Some(&table), &options.method))?;
+    }
+    Ok(())
+}
+
+/// Pairs of the same round's values.
+fn ratio(outcome: &Outcome, base: &Outcome, value: impl Fn(&Measurement) -> Option<f64>) -> Estimate {
+    let pairs: Vec<(f64, f64)> =
+        outcome.runs.iter().zip(&base.runs).filter_map(|(run, base)| value(run).zip(value(base))).collect();
+    estimate_ratio(&pairs)
+}
+
+fn throughput_ratio(outcome: &Outcome, base: &Outcome) -> Estimate {
+    ratio(outcome, base, |run| Some(run.tally.throughput()))
+}
+
+fn processor_ratio(outcome: &Outcome, base: &Outcome) -> Estimate {
+    ratio(outcome, base, Measurement::server_micros)
+}
+
+/// The servers of each case below each other.
+fn table(sides: &[Side]) -> Table {
+    let header = [
+        "load",
+        "server",
+        "requests/s",
+        "95 %",
+        "ratio",
+        "95 %",
+        "p50 ms",
+        "p99 ms",
+        "p99.9 ms",
+        "us/request",
+        "ratio",
+    ];
+    let mut rows = Vec::new();
+    let number = |value: f64, decimals: usize| {
+        if value.is_finite() { format!("{value:.decimals$}") } else { "-".to_owned() }
+    };
+    let range = |estimate: Estimate, form: &dyn Fn(f64) -> String| match estimate.interval {
+        Some((low, high)) if low.is_finite() && high.is_finite() => {
+            format!("{} .. {}", form(low), form(high))
+        }
+        _ => "-".to_owned(),
+    };
+    for (place, first) in sides[0].outcomes.iter().enumerate() {
+        for side in sides {
+            let outcome = &side.outcomes[place];
+            if outcome.runs.is_empty() {
+                continue;
+            }
+            let throughput = outcome.throughput();
+            let against = throughput_ratio(outcome, first);
+            let is_base = std::ptr::eq(outcome, first);
+            rows.push(vec![
+                outcome.case.label(),
+                side.contender.label(),
+                grouped(throughput.mean),
+                range(throughput, &grouped),
+                number(against.mean, 2),
+                if is_base { "-".into() } else { range(against, &|bound| format!("{bound:.2}")) },
+                number(outcome.latency_ms(0.5).mean, 3),
+                number(outcome.latency_ms(0.99).mean, 3),
+                number(outcome.latency_ms(0.999).mean, 3),
+                number(outcome.estimate(Measurement::server_micros).mean, 3),
+                number(processor_ratio(outcome, first).mean, 2),
+            ]);
+        }
+    }
+    Table { left: 2, header: header.map(str::to_owned).into(), rows }
+}
+
+/// What stands below the table.
+fn remarks(sides: &[Side], comparison: &Comparison, options: &Options) -> String {
+    let method = &options.method;
+    let length = match (method.requests, method.duration) {
+        (Some(requests), _) => format!("{} requests", grouped(requests as f64)),
+        (None, duration) => format!("{} s", duration.unwrap_or_default().as_secs_f64()),
+    };
+    let mut out = format!(
+        "{} rounds of {length}, {} connections on {} threads. Ratios are to {}, of runs of the same round.\n",
+        comparison.rounds * method.iterations,
+        method.connections,
+        method.threads,
+        sides[0].contender.label(),
+    );
+    for side in sides {
+        out += &format!("{} ({}): {}\n", side.contender.label(), side.server, side.contender.command);
+    }
+    let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for side in sides {
+        for outcome in side.outcomes.iter().filter(|outcome| !outcome.runs.is_empty()) {
+            for warning in output::warnings(outcome, method, &outcome.total()) {
+                let place = format!("{}, {}", side.contender.label(), outcome.case.label());
+                lines.entry(warning).or_default().push(place);
+            }
+        }
+    }
+    for (warning, places) in lines {
+        out += &format!("{warning}\n            in {}\n", places.join("; "));
+    }
+    out
+}
+
+fn csv(sides: &[Side], options: &Options) -> String {
+    let mut out = format!("\"server\",\"ratio\",\"ratio_low\",\"ratio_high\",{}", output::CSV_HEADER);
+    for (place, first) in sides[0].outcomes.iter().enumerate() {
+        for side in sides {
+            let outcome = &side.outcomes[place];
+            if outcome.runs.is_empty() {
+                continue;
+            }
+            let against = throughput_ratio(outcome, first);
+            let (low, high) = against.interval.unwrap_or((against.mean, against.mean));
+            out += &format!(
+                "\"{}\",\"{:.4}\",\"{low:.4}\",\"{high:.4}\",{}",
+                side.contender.label().replace('"', "\"\""),
+                against.mean,
+                output::csv(outcome, &options.output)
+            );
+        }
+    }
+    out
+}
+
+fn json(sides: &[Side], comparison: &Comparison, method: &Method) -> Json {
+    let side = |side: &Side| {
+        let measured =
+            side.outcomes.iter().zip(&sides[0].outcomes).filter(|(outcome, _)| !outcome.runs.is_empty());
+        let results = measured.map(|(outcome, first)| {
+            let mut result = output::json(outcome, method);
+            result.push("throughput_ratio", output::estimate(throughput_ratio(outcome, first)));
+            result.push("processor_ratio", output::estimate(processor_ratio(outcome, first)));
+            result
+        });
+        Json::object([
+            ("name", Json::from(side.contender.name.as_str())),
+            ("command", side.contender.command.as_str().into()),
+            ("server", side.server.as_str().into()),
+            ("threads", side.contender.threads.into()),
+            ("results", Json::Array(results.collect())),
+        ])
+    };
+    Json::object([
+        ("program", Json::from(concat!("braid-bench ", env!("CARGO_PKG_VERSION")))),
+        ("rounds", comparison.rounds.into()),
+        ("baseline", sides[0].contender.label().into()),
+        ("servers", Json::Array(sides.iter().map(side).collect())),
+    ])
+}

@@ -1,0 +1,410 @@
+//! Running a case: warm-up, iterations, and what the server spent on it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use braid_client::process::{self, Task as ThreadTime};
+use braid_client::{Connection, Info, Target};
+
+use crate::draw::{Pattern, Sizes};
+use crate::request::{Keys, Kind, Load, Template};
+use crate::session::{Progress, Session, Task};
+use crate::statistics::{Estimate, estimate};
+use crate::tally::Tally;
+use crate::worker::{Failure, Rate};
+
+/// One load at one pipeline depth.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What is sent: `GET`, `SET:GET 1:10`.
+    pub title: String,
+    pub load: Arc<Load>,
+    pub pipeline: usize,
+}
+
+/// How every case is run.
+#[derive(Clone, Debug)]
+pub struct Method {
+    pub threads: usize,
+    pub connections: usize,
+    pub requests: Option<u64>,
+    pub duration: Option<Duration>,
+    pub rate: Option<Rate>,
+    pub reconnect: bool,
+    pub seed: u64,
+    /// Not measured, before each iteration.
+    pub warm_up: Duration,
+    pub iterations: usize,
+    /// FLUSHDB before each iteration.
+    pub flush: bool,
+    /// Write every key once before each iteration's warm-up (only before the first without `flush`).
+    pub fill: bool,
+    /// The generator's own processors; empty: any.
+    pub processors: Vec<usize>,
+}
+
+/// One iteration.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    pub tally: Tally,
+    /// The server's processor time, if it tells.
+    pub server: Option<ServerTime>,
+    /// By thread, if the server is on this machine: names and time, busiest first.
+    pub server_threads: Vec<(String, Duration)>,
+    /// Requests per second over time: (seconds since the start, value).
+    pub series: Vec<(f64, f64)>,
+}
+
+/// Processor time of the whole server process.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ServerTime {
+    pub user: Duration,
+    pub system: Duration,
+}
+
+impl ServerTime {
+    pub fn total(self) -> Duration {
+        self.user + self.system
+    }
+}
+
+/// A case's iterations.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub case: Case,
+    pub runs: Vec<Measurement>,
+    /// Ended early by the user.
+    pub interrupted: bool,
+}
+
+/// Latency percentiles that are reported.
+pub const QUANTILES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
+
+impl Measurement {
+    /// A latency percentile over all kinds, in milliseconds.
+    pub fn latency_ms(&self, quantile: f64) -> f64 {
+        self.tally.latency().value_at_quantile(quantile) as f64 / 1e6
+    }
+
+    /// The server's processor time per request in microseconds.
+    pub fn server_micros(&self) -> Option<f64> {
+        let replies = self.tally.replies();
+        let time = self.server.filter(|_| replies > 0)?;
+        Some(time.total().as_secs_f64() * 1e6 / replies as f64)
+    }
+
+    /// The generator's processor time per request in microseconds.
+    pub fn generator_micros(&self) -> f64 {
+        self.tally.processor.as_secs_f64() * 1e6 / self.tally.replies().max(1) as f64
+    }
+}
+
+impl Outcome {
+    /// Requests per second.
+    pub fn throughput(&self) -> Estimate {
+        self.estimate(|run| Some(run.tally.throughput()))
+    }
+
+    /// A latency percentile in milliseconds: the mean of the iterations' percentiles.
+    pub fn latency_ms(&self, quantile: f64) -> Estimate {
+        self.estimate(|run| Some(run.latency_ms(quantile)))
+    }
+
+    /// The mean of what the iterations have of something; NaN if none has it.
+    pub fn estimate(&self, value: impl Fn(&Measurement) -> Option<f64>) -> Estimate {
+        estimate(&self.runs.iter().filter_map(value).collect::<Vec<f64>>())
+    }
+
+    /// All iterations together.
+    pub fn total(&self) -> Tally {
+        let mut runs = self.runs.iter();
+        let mut total = runs.next().map_or_else(Tally::empty, |run| run.tally.clone());
+        runs.for_each(|run| total.add(&run.tally));
+        total
+    }
+
+    /// The share of a core that each of the generator's threads used: near 1, it was the bottleneck.
+    pub fn generator_load(&self, threads: usize) -> f64 {
+        let used: f64 = self.runs.iter().map(|run| run.tally.processor.as_secs_f64()).sum();
+        let elapsed: f64 = self.runs.iter().map(|run| run.tally.elapsed().as_secs_f64()).sum();
+        if elapsed > 0.0 { used / elapsed / threads.max(1) as f64 } else { 0.0 }
+    }
+}
+
+/// The control connection, and what can be seen of the server through it.
+pub struct Control {
+    connection: Connection,
+    /// If it is certain that this process of this machine is the server.
+    process_id: Option<u32>,
+    /// What the server says it is: `redis 7.0.15`.
+    pub server: String,
+}
+
+impl Control {
+    /// Connects. A server that does not allow INFO is measured without its processor time.
+    pub fn open(target: &Target) -> Result<Control, Failure> {
+        let mut connection = Connection::open(target)
+            .map_err(|error| format!("cannot connect to {}: {error}", target.address))?;
+        let info = info(&mut connection, "server").unwrap_or_default();
+        let process_id = if target.is_local() { process::of_server(&info) } else { None };
+        Ok(Control { connection, process_id, server: describe(&info) })
+    }
+
+    fn processor_time(&mut self) -> Option<ServerTime> {
+        let info = info(&mut self.connection, "cpu")?;
+        let time = |name: &str| Duration::try_from_secs_f64(info.number(name)?).ok();
+        Some(ServerTime { user: time("used_cpu_user")?, system: time("used_cpu_sys")? })
+    }
+
+    fn thread_times(&self) -> Vec<ThreadTime> {
+        self.process_id.map(process::tasks).unwrap_or_default()
+    }
+
+    /// Empties the database that the target selects.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        self.connection.expect(&["FLUSHDB"]).map_err(|error| format!("FLUSHDB: {error}"))?;
+        Ok(())
+    }
+}
+
+fn info(connection: &mut Connection, section: &str) -> Option<Info> {
+    Some(Info::parse(&connection.expect(&["INFO", section]).ok()?.text()))
+}
+
+/// What a server is, from INFO.
+fn describe(info: &Info) -> String {
+    for (field, name) in
+        [("braid_version", "braid"), ("valkey_version", "valkey"), ("redis_version", "redis")]
+    {
+        if let Some(version) = info.get(field) {
+            return format!("{name} {version}");
+        }
+    }
+    "unknown server".into()
+}
+
+/// Runs cases over one session.
+pub struct Runner<'a> {
+    session: Session,
+    control: Control,
+    method: &'a Method,
+    stop: &'a Arc<AtomicBool>,
+    /// The load whose keys were written, by its address.
+    filled: Option<*const Load>,
+}
+
+impl<'a> Runner<'a> {
+    /// Connects to a server. `stop` ends whatever runs.
+    pub fn open(
+        target: &Target,
+        method: &'a Method,
+        stop: &'a Arc<AtomicBool>,
+    ) -> Result<Runner<'a>, Failure> {
+        let control = Control::open(target)?;
+        let session = Session::open(target, method.threads, method.connections, &method.processors, stop)?;
+        Ok(Runner { session, control, method, stop, filled: None })
+    }
+
+    /// What the server says it is.
+    pub fn server(&self) -> &str {
+        &self.control.server
+    }
+
+    /// All iterations of a case. What was measured before the user stopped is given; a failure is one if nothing was.
+    pub fn outcome(
+        &mut self,
+        case: &Case,
+        mut progress: impl FnMut(usize, &str, Progress),
+    ) -> Result<Outcome, Failure> {
+        let mut outcome = Outcome { case: case.clone(), runs: Vec::new(), interrupted: false };
+        for iteration in 0..self.method.iterations {
+            if self.stop.load(Relaxed) {
+                break;
+            }
+            let seed = iteration as u64;
+            let run = self.iteration(case, seed, |phase, now| progress(iteration, phase, now))?;
+            outcome.runs.extend(run);
+        }
+        outcome.interrupted = self.stop.load(Relaxed);
+        Ok(outcome)
+    }
+
+    /// One iteration: flush, fill, warm up, measure. None if the user stopped before anything was measured.
+    pub fn iteration(
+        &mut self,
+        case: &Case,
+        number: u64,
+        mut progress: impl FnMut(&str, Progress),
+    ) -> Result<Option<Measurement>, Failure> {
+        let method = self.method;
+        if method.flush {
+            self.control.flush()?;
+            self.filled = None;
+        }
+        if method.fill && self.filled != Some(Arc::as_ptr(&case.load)) {
+            self.fill(case, |now| progress("fill", now))?;
+            self.filled = Some(Arc::as_ptr(&case.load));
+        }
+        let task = Task {
+            load: case.load.clone(),
+            pipeline: case.pipeline,
+            requests: method.requests,
+            duration: method.duration,
+            rate: method.rate,
+            reconnect: method.reconnect,
+            seed: method.seed.wrapping_add(number.wrapping_mul(2)),
+        };
+        if !method.warm_up.is_zero() {
+            let seed = task.seed.wrapping_add(1);
+            let warm_up = Task { requests: None, duration: Some(method.warm_up), seed, ..task.clone() };
+            self.session.run(&warm_up, |now| progress("warm-up", now))?;
+        }
+        if self.stop.load(Relaxed) {
+            return Ok(None);
+        }
+        let threads_before = self.control.thread_times();
+        let time_before = self.control.processor_time();
+        let mut series = Series::default();
+        let tally = self.session.run(&task, |now| {
+            series.take(now);
+            progress("run", now);
+        })?;
+        let time_after = self.control.processor_time();
+        let threads_after = self.control.thread_times();
+        let server = time_before.zip(time_after).map(|(before, after)| ServerTime {
+            user: after.user.saturating_sub(before.user),
+            system: after.system.saturating_sub(before.system),
+        });
+        let server_threads = thread_differences(&threads_before, &threads_after);
+        Ok(Some(Measurement { tally, server, server_threads, series: series.points }))
+    }
+
+    /// Writes every key of the load once.
+    fn fill(&mut self, case: &Case, progress: impl FnMut(Progress)) -> Result<(), Failure> {
+        let Some(count) = case.load.keys.count else { return Ok(()) };
+        let task = Task {
+            load: Arc::new(fill_load(&case.load)),
+            pipeline: FILL_PIPELINE,
+            requests: Some(count),
+            duration: None,
+            rate: None,
+            reconnect: false,
+            seed: self.method.seed,
+        };
+        let tally = self.session.run(&task, progress)?;
+        match tally.error_codes.values().next() {
+            Some((count, text)) => Err(format!("filling: {count} errors: {text}")),
+            None => Ok(()),
+        }
+    }
+}
+
+const FILL_PIPELINE: usize = 32;
+
+fn fill_load(load: &Load) -> Load {
+    let kind = Kind {
+        name: "SET".into(),
+        template: Template::new(&["SET", "__key__", "__data__"], &load.keys),
+        weight: 1,
+        pattern: Pattern::Sequential,
+    };
+    Load { kinds: vec![kind], ..load.clone() }
+}
+
+/// What each thread used between two looks, busiest first; idle ones are left out.
+fn thread_differences(before: &[ThreadTime], after: &[ThreadTime]) -> Vec<(String, Duration)> {
+    let mut used: Vec<(String, Duration)> = after
+        .iter()
+        .map(|thread| {
+            let earlier = before.iter().find(|earlier| earlier.id == thread.id);
+            let time = earlier.map_or(thread.time, |earlier| thread.time.saturating_sub(earlier.time));
+            (thread.name.clone(), time)
+        })
+        .filter(|(_, time)| *time > Duration::from_micros(100))
+        .collect();
+    used.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+    used
+}
+
+/// Throughput over time, a point every half second.
+#[derive(Default)]
+struct Series {
+    points: Vec<(f64, f64)>,
+    last: Option<(Instant, u64)>,
+}
+
+const SERIES_INTERVAL: Duration = Duration::from_millis(500);
+
+impl Series {
+    fn take(&mut self, now: Progress) {
+        let instant = Instant::now();
+        let Some((last, replies)) = self.last else {
+            self.last = Some((instant, now.replies));
+            return;
+        };
+        let gap = instant.duration_since(last);
+        if gap >= SERIES_INTERVAL {
+            let rate = (now.replies - replies) as f64 / gap.as_secs_f64();
+            self.points.push((now.elapsed.as_secs_f64(), rate));
+            self.last = Some((instant, now.replies));
+        }
+    }
+}
+
+/// A mixture of SET and GET.
+pub fn mixture(sets: u32, gets: u32, patterns: (Pattern, Pattern), keys: &Keys) -> Vec<Kind> {
+    let set = Kind {
+        name: "SET".into(),
+        template: Template::new(&["SET", "__key__", "__data__"], keys),
+        weight: sets,
+        pattern: patterns.0,
+    };
+    let get = Kind {
+        name: "GET".into(),
+        template: Template::new(&["GET", "__key__"], keys),
+        weight: gets,
+        pattern: patterns.1,
+    };
+    [set, get].into_iter().filter(|kind| kind.weight > 0).collect()
+}
+
+impl Case {
+    /// What tells this case from others that differ in pipeline depth or value size.
+    pub fn label(&self) -> String {
+        let sizes = match &self.load.sizes {
+            Sizes::Fixed(1) => "1 byte".to_owned(),
+            sizes => format!("{sizes} bytes"),
+        };
+        format!("{}, pipeline {}, {sizes}", self.title, self.pipeline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread(id: u32, name: &str, millis: u64) -> ThreadTime {
+        ThreadTime { id, name: name.into(), time: Duration::from_millis(millis) }
+    }
+
+    #[test]
+    fn threads_that_worked_are_told_apart() {
+        let before = [thread(1, "main", 100), thread(2, "idle", 50)];
+        let after = [thread(1, "main", 130), thread(2, "idle", 50), thread(3, "new", 90)];
+        let used = thread_differences(&before, &after);
+        assert_eq!(
+            used,
+            [("new".into(), Duration::from_millis(90)), ("main".into(), Duration::from_millis(30))]
+        );
+    }
+
+    #[test]
+    fn servers_say_what_they_are() {
+        let text = |text: &str| describe(&Info::parse(text));
+        assert_eq!(text("redis_version:7.0.15\n"), "redis 7.0.15");
+        assert_eq!(text("redis_version:7.2.4\nserver_name:valkey\nvalkey_version:9.1.2\n"), "valkey 9.1.2");
+        assert_eq!(text(""), "unknown server");
+    }
+}

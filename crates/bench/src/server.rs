@@ -1,0 +1,187 @@
+//! A server process for a comparison: started on a free port in a folder of its own, stopped when dropped.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use braid_client::{Address, Connection, Target, Value};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::options::words;
+
+/// A server that serves.
+pub struct Server {
+    pub target: Target,
+    /// None: it ran before us and will after us.
+    process: Option<Child>,
+    folder: Option<PathBuf>,
+}
+
+/// How long a server may take to start, and to stop.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// Another process may take the port between our look and the server's.
+const PORT_ATTEMPTS: u32 = 3;
+
+impl Server {
+    /// Starts the command line and waits until the server answers. `base` says how to speak to it.
+    pub fn start(command: &str, base: &Target, processors: &[usize]) -> Result<Server, String> {
+        let mut failure = String::new();
+        for _ in 0..PORT_ATTEMPTS {
+            match Server::attempt(command, base, processors) {
+                Err(reason) if reason.contains("ddress already in use") => failure = reason,
+                other => return other,
+            }
+        }
+        Err(failure)
+    }
+
+    fn attempt(command: &str, base: &Target, processors: &[usize]) -> Result<Server, String> {
+        let folder = new_folder().map_err(|error| format!("no folder for the server: {error}"))?;
+        let port = free_port().map_err(|error| format!("no free port: {error}"))?;
+        let line = completed(command, port, &folder.display().to_string());
+        let words = words(&line)?;
+        let child = spawn(&words, &folder, processors);
+        let mut server = Server {
+            target: Target { address: Address::Tcp { host: "127.0.0.1".into(), port }, ..base.clone() },
+            process: None,
+            folder: Some(folder),
+        };
+        server.process = Some(child.map_err(|error| format!("cannot start {}: {error}", words[0]))?);
+        server.wait_until_ready().map_err(|reason| format!("{line}: {reason}"))?;
+        Ok(server)
+    }
+
+    /// A server that runs already.
+    pub fn running(target: Target) -> Server {
+        Server { target, process: None, folder: None }
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), String> {
+        let start = Instant::now();
+        let mut reason = String::new();
+        while start.elapsed() < START_PATIENCE {
+            if let Some(process) = &mut self.process
+                && let Ok(Some(status)) = process.try_wait()
+            {
+                return Err(format!("the server ended ({status}); its last words:\n{}", self.last_words()));
+            }
+            match Connection::open(&self.target).and_then(|mut connection| connection.command(&["PING"])) {
+                // What asks for a password, or still loads, is not ready for us.
+                Ok(Value::Error(text)) => reason = text,
+                Ok(_) => return Ok(()),
+                Err(error) => reason = error.to_string(),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Err(format!("the server is not ready after a minute ({reason}):\n{}", self.last_words()))
+    }
+
+    fn last_words(&self) -> String {
+        let log = self
+            .folder
+            .as_ref()
+            .and_then(|folder| std::fs::read(folder.join("log")).ok())
+            .unwrap_or_default();
+        let log = String::from_utf8_lossy(&log).into_owned();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(10)..].join("\n")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            if let Some(id) = i32::try_from(process.id()).ok().and_then(Pid::from_raw) {
+                // It may have ended by itself.
+                let _ = kill_process(id, Signal::TERM);
+            }
+            let start = Instant::now();
+            while matches!(process.try_wait(), Ok(None)) {
+                if start.elapsed() > STOP_PATIENCE {
+                    let _ = process.kill();
+                    let _ = process.wait();
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        if let Some(folder) = &self.folder {
+            // Left behind at worst.
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
+
+/// Fills in the placeholders; without `{port}` a Redis-like server is told all it needs to know.
+fn completed(command: &str, port: u16, folder: &str) -> String {
+    let line = command.replace("{port}", &port.to_string()).replace("{dir}", folder);
+    if command.contains("{port}") {
+        line
+    } else {
+        format!("{line} --port {port} --bind 127.0.0.1 --dir {folder} --save ''")
+    }
+}
+
+fn spawn(words: &[String], folder: &std::path::Path, processors: &[usize]) -> std::io::Result<Child> {
+    let log = std::fs::File::create(folder.join("log"))?;
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    // Ctrl-C is for us: the server is needed until what was measured is printed.
+    command.process_group(0);
+    if processors.is_empty() {
+        return command.spawn();
+    }
+    // A child may run where the thread may that starts it.
+    std::thread::scope(|scope| {
+        let start = scope.spawn(|| {
+            if !braid_net::affinity::bind_thread(processors) {
+                return Err(std::io::Error::other("these processors are not to be had"));
+            }
+            command.spawn()
+        });
+        start.join().unwrap_or_else(|_| Err(std::io::Error::other("the starting thread failed")))
+    })
+}
+
+fn new_folder() -> std::io::Result<PathBuf> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let name = format!("braid-bench-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(name);
+        match std::fs::create_dir(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(()) => return Ok(path),
+        }
+    }
+}
+
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_are_completed() {
+        assert_eq!(
+            completed("redis-server --x 1", 7000, "/tmp/a"),
+            "redis-server --x 1 --port 7000 --bind 127.0.0.1 --dir /tmp/a --save ''"
+        );
+        assert_eq!(completed("s -p {port} -o dir={dir}", 7000, "/tmp/a"), "s -p 7000 -o dir=/tmp/a");
+    }
+
+    #[test]
+    fn a_server_that_ends_is_heard_out() {
+        let command = "sh -c 'echo \"no such directive\" >&2; exit 3' {port}";
+        let reason = Server::start(command, &Target::local(0), &[]).err().unwrap();
+        assert!(reason.contains("no such directive") && reason.contains("exit status: 3"), "{reason}");
+        let reason = Server::start("/no/such/program", &Target::local(0), &[]).err().unwrap();
+        assert!(reason.contains("cannot start /no/such/program"), "{reason}");
+    }
+}

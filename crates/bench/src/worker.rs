@@ -1,0 +1,768 @@
+//! A thread of the load generator: its connections, one poller, and the loop that keeps them busy.
+//!
+//! HOT PATH: one receive and one send per connection and batch, no allocation, no lock; one clock reading for each.
+//!
+//! Closed loop (no rate given): a connection sends a batch of `pipeline` requests, waits for all replies, sends the
+//! next, as redis-benchmark does. Open loop: requests are due at times fixed in advance, connection after connection; a
+//! connection sends what is due unless `pipeline` requests are under way on it, and latency counts from when a request
+//! was due, not from when it could be sent: a server that stalls is charged with all who had to wait (no coordinated
+//! omission).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use braid_base::clock::Ticks;
+use braid_client::connection::encode;
+use braid_client::{Stream, Target};
+use braid_net::poller::{Interest, Poller};
+use fastrand::Rng;
+use socket2::SockAddr;
+
+use crate::request::{Generator, Load, Sequences};
+use crate::skim::{Class, Sink, Skimmer};
+use crate::tally::{Histogram, KindTally, Tally, new_histogram};
+
+/// What one pass does; shared by all threads.
+pub struct Pass {
+    pub load: Arc<Load>,
+    pub sequences: Sequences,
+    pub pipeline: usize,
+    /// Requests of all threads together; none: until the time is over.
+    pub requests: Option<u64>,
+    pub duration: Option<Duration>,
+    /// Requests per second of all threads together: open loop.
+    pub rate: Option<Rate>,
+    /// Close and open a connection anew after each batch.
+    pub reconnect: bool,
+    pub seed: u64,
+    /// Requests claimed so far.
+    pub claimed: AtomicU64,
+    /// Ends the pass early.
+    pub stop: Arc<AtomicBool>,
+    /// What the threads have done so far, for progress.
+    pub live: Vec<Live>,
+}
+
+/// An open loop's pace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    pub per_second: f64,
+    /// Arrivals at random (a Poisson process) instead of evenly spaced.
+    pub poisson: bool,
+}
+
+/// A thread's running counters, on a cache line of their own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Live {
+    pub replies: AtomicU64,
+    pub errors: AtomicU64,
+    /// Sum of all latencies.
+    pub latency_nanos: AtomicU64,
+}
+
+/// Replies to the last requests are awaited so long after the end.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+/// And so long when the user wants to stop.
+const INTERRUPT_PATIENCE: Duration = Duration::from_secs(1);
+/// Leftovers are sent before more requests are made; larger batches are made piece by piece.
+const PIECE_LEN: usize = 256 * 1024;
+/// Received at once.
+const RECEIVE_LEN: usize = 256 * 1024;
+/// How long the stop flag may go unseen.
+const NAP_MAX: Duration = Duration::from_millis(100);
+
+/// A thread's connections and buffers; lives through many passes.
+pub struct Worker {
+    number: usize,
+    threads: usize,
+    target: Target,
+    address: SockAddr,
+    poller: Poller,
+    connections: Vec<Connection>,
+    buffer: Vec<u8>,
+}
+
+struct Connection {
+    stream: Stream,
+    skimmer: Skimmer,
+    interest: Interest,
+    /// Made but not taken by the socket yet.
+    leftover: Vec<u8>,
+    leftover_sent: usize,
+    /// Replies to AUTH, HELLO, SELECT still to come.
+    greeting: usize,
+    /// Has a batch under way (closed loop).
+    is_busy: bool,
+    /// Requests of the present batch still to be made.
+    unmade: usize,
+    /// Requests whose replies are awaited.
+    under_way: usize,
+    /// Kinds of those, if there are several.
+    kinds: VecDeque<u8>,
+    /// When the present batch was begun (closed loop).
+    begun: Ticks,
+    /// Open loop, in nanoseconds from the pass's beginning: when requests not sent yet, and those under way, were due.
+    due: VecDeque<u64>,
+    due_under_way: VecDeque<u64>,
+}
+
+/// Why a thread gave up.
+pub type Failure = String;
+
+impl Worker {
+    /// Opens the thread's share of the connections, waits until all are ready.
+    pub fn connect(
+        number: usize,
+        threads: usize,
+        connections: usize,
+        target: &Target,
+        address: &SockAddr,
+    ) -> Result<Worker, Failure> {
+        let poller = Poller::new().map_err(|error| error.to_string())?;
+        let mut worker = Worker {
+            number,
+            threads,
+            target: target.clone(),
+            address: address.clone(),
+            poller,
+            connections: Vec::with_capacity(connections),
+            buffer: vec![0; RECEIVE_LEN],
+        };
+        for place in 0..connections {
+            let connection = worker.open(place, true)?;
+            worker.connections.push(connection);
+            // In small groups, so that no backlog overflows.
+            if place % 64 == 63 {
+                worker.greet()?;
+            }
+        }
+        worker.greet()?;
+        Ok(worker)
+    }
+
+    fn open(&self, place: usize, check: bool) -> Result<Connection, Failure> {
+        let stream = self
+            .target
+            .connect_later(&self.address)
+            .map_err(|error| format!("cannot connect to {}: {error}", self.target.address))?;
+        let mut leftover = Vec::new();
+        let mut commands = self.target.greeting();
+        if commands.is_empty() && check {
+            // A connection that is accepted but not served is found now, not in the middle of a measurement.
+            commands.push(vec!["PING".into()]);
+        }
+        commands.iter().for_each(|command| encode(command, &mut leftover));
+        self.poller
+            .add(&stream, place as u64, Interest::ReadWrite)
+            .map_err(|error| format!("cannot watch a connection: {error}"))?;
+        Ok(Connection {
+            stream,
+            skimmer: Skimmer::default(),
+            interest: Interest::ReadWrite,
+            leftover,
+            leftover_sent: 0,
+            greeting: commands.len(),
+            is_busy: false,
+            unmade: 0,
+            under_way: 0,
+            kinds: VecDeque::new(),
+            begun: Ticks::now(),
+            due: VecDeque::new(),
+            due_under_way: VecDeque::new(),
+        })
+    }
+
+    /// Runs until no connection waits for its greeting.
+    fn greet(&mut self) -> Result<(), Failure> {
+        let start = Ticks::now();
+        let mut nothing = Recorder::new(0, None);
+        while self.connections.iter().any(|connection| connection.greeting > 0) {
+            let count = self.poller.wait(Some(NAP_MAX)).map_err(|error| error.to_string())?;
+            for index in 0..count {
+                let event = self.poller.event(index);
+                let connection = &mut self.connections[event.token as usize];
+                if event.writable {
+                    connection.send_leftover()?;
+                }
+                if event.readable {
+                    connection.receive(&mut self.buffer, &mut nothing)?;
+                }
+                connection.watch(&self.poller, event.token)?;
+            }
+            if Ticks::now().nanos_since(start) > DRAIN_PATIENCE.as_nanos() as u64 {
+                return Err("the server does not answer new connections".into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Does this thread's part of a pass.
+    pub fn run(&mut self, pass: &Pass) -> Result<Tally, Failure> {
+        let seed = pass.seed.wrapping_add((self.number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let generator = Generator::new(&pass.load, &pass.sequences, seed, pass.pipeline);
+        let piece = (PIECE_LEN / generator.request_len().max(1)).clamp(1, pass.pipeline);
+        let mut run = Run {
+            pass,
+            generator,
+            piece,
+            recorder: Recorder::new(pass.load.kinds.len(), Some(&pass.live[self.number])),
+            start: Ticks::now(),
+            sent_bytes: 0,
+            waits: 0,
+            ended: false,
+            lag: new_histogram(),
+        };
+        let processor_before = thread_processor_time();
+        match pass.rate {
+            None => self.closed_loop(&mut run)?,
+            Some(rate) => self.open_loop(&mut run, rate)?,
+        }
+        let processor = thread_processor_time().saturating_sub(processor_before);
+        let unsent = self.connections.iter().map(|connection| connection.due.len() as u64).sum();
+        self.connections.iter_mut().for_each(|connection| connection.due.clear());
+        let recorder = run.recorder;
+        Ok(Tally {
+            kinds: recorder.kinds,
+            error_codes: recorder.error_codes,
+            pushes: recorder.pushes,
+            received_bytes: recorder.received_bytes,
+            sent_bytes: run.sent_bytes,
+            begun: run.start,
+            ended: recorder.last.unwrap_or(run.start),
+            processor,
+            waits: run.waits,
+            unsent,
+            lag: run.lag,
+        })
+    }
+
+    fn closed_loop(&mut self, run: &mut Run<'_>) -> Result<(), Failure> {
+        let mut busy = 0;
+        for connection in &mut self.connections {
+            busy += usize::from(connection.next_batch(run)?);
+        }
+        self.watch_all()?;
+        let mut drain = Drain::default();
+        while busy > 0 {
+            let count = self.poller.wait(Some(NAP_MAX)).map_err(|error| error.to_string())?;
+            run.waits += 1;
+            if count == 0 {
+                run.look_for_the_end();
+            }
+            if drain.is_over(count == 0 && run.ended, run.pass)? {
+                break;
+            }
+            for index in 0..count {
+                let event = self.poller.event(index);
+                let place = event.token as usize;
+                let connection = &mut self.connections[place];
+                if event.writable && connection.interest == Interest::ReadWrite {
+                    connection.send_leftover()?;
+                }
+                if event.readable {
+                    connection.receive(&mut self.buffer, &mut run.recorder)?;
+                }
+                if connection.unmade > 0 {
+                    connection.make(run)?;
+                } else if connection.is_busy && connection.under_way == 0 && connection.greeting == 0 {
+                    if run.pass.reconnect {
+                        self.connections[place] = self.open(place, false)?;
+                    }
+                    busy -= usize::from(!self.connections[place].next_batch(run)?);
+                }
+                self.connections[place].watch(&self.poller, event.token)?;
+            }
+        }
+        if run.pass.reconnect {
+            self.greet()?;
+        }
+        Ok(())
+    }
+
+    fn open_loop(&mut self, run: &mut Run<'_>, rate: Rate) -> Result<(), Failure> {
+        // Woken when due, not when it suits the scheduler: a late generator looks like a slow server.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        let mean_gap = self.threads as f64 * 1e9 / rate.per_second;
+        let mut rng = Rng::with_seed(run.pass.seed ^ (self.number as u64 + 1));
+        let gap = |rng: &mut Rng| if rate.poisson { -mean_gap * (1.0 - rng.f64()).ln() } else { mean_gap };
+        // Threads take turns.
+        let mut next = mean_gap * self.number as f64 / self.threads as f64;
+        let mut turn = 0;
+        let mut touched: Vec<usize> = Vec::new();
+        let mut drain = Drain::default();
+        loop {
+            let now = run.nanos(Ticks::now());
+            run.look_for_the_end();
+            while !run.ended && next as u64 <= now {
+                let is_over = run.pass.duration.is_some_and(|duration| next as u128 >= duration.as_nanos());
+                if is_over || run.claim(1) == 0 {
+                    run.ended = true;
+                    break;
+                }
+                let connection = &mut self.connections[turn];
+                if connection.due.is_empty() && connection.under_way < run.pass.pipeline {
+                    run.lag.saturating_record(now - next as u64);
+                }
+                connection.due.push_back(next as u64);
+                touched.push(turn);
+                turn = (turn + 1) % self.connections.len();
+                next += gap(&mut rng);
+            }
+            for place in touched.drain(..) {
+                self.connections[place].send_due(run)?;
+                self.connections[place].watch(&self.poller, place as u64)?;
+            }
+            if run.ended {
+                // What could not be sent in time is not sent any more; it has waited at least until now.
+                if self.connections.iter().all(|connection| connection.under_way == 0) {
+                    break;
+                }
+            }
+            let nap = if run.ended {
+                NAP_MAX
+            } else {
+                let now = run.nanos(Ticks::now());
+                Duration::from_nanos((next as u64).saturating_sub(now)).min(NAP_MAX)
+            };
+            let count = self.poller.wait(Some(nap)).map_err(|error| error.to_string())?;
+            run.waits += 1;
+            if drain.is_over(count == 0 && run.ended, run.pass)? {
+                break;
+            }
+            for index in 0..count {
+                let event = self.poller.event(index);
+                let connection = &mut self.connections[event.token as usize];
+                if event.writable && connection.interest == Interest::ReadWrite {
+                    connection.send_leftover()?;
+                }
+                if event.readable {
+                    connection.receive_due(&mut self.buffer, run)?;
+                }
+                if !run.ended {
+                    connection.send_due(run)?;
+                }
+                connection.watch(&self.poller, event.token)?;
+            }
+        }
+        let end = run.nanos(Ticks::now());
+        for connection in &self.connections {
+            for due in &connection.due {
+                run.recorder.kinds[0].latency.saturating_record(end.saturating_sub(*due));
+            }
+        }
+        Ok(())
+    }
+
+    fn watch_all(&mut self) -> Result<(), Failure> {
+        for (place, connection) in self.connections.iter_mut().enumerate() {
+            connection.watch(&self.poller, place as u64)?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives up on replies that do not come.
+#[derive(Default)]
+struct Drain {
+    since: Option<Ticks>,
+}
+
+impl Drain {
+    /// Call after each wait. True when an interrupted pass has waited long enough.
+    fn is_over(&mut self, waiting: bool, pass: &Pass) -> Result<bool, Failure> {
+        if !waiting {
+            self.since = None;
+            return Ok(false);
+        }
+        let since = *self.since.get_or_insert_with(Ticks::now);
+        let waited = Duration::from_nanos(Ticks::now().nanos_since(since));
+        if pass.stop.load(Relaxed) {
+            return Ok(waited > INTERRUPT_PATIENCE);
+        }
+        if waited > DRAIN_PATIENCE {
+            Err("no reply for 10 seconds after the last request".into())
+        } else {
+            Ok(false)
+        }
+    }
+}
+
+/// A pass under way on one thread.
+struct Run<'a> {
+    pass: &'a Pass,
+    generator: Generator,
+    /// Requests made at once.
+    piece: usize,
+    recorder: Recorder<'a>,
+    start: Ticks,
+    sent_bytes: u64,
+    waits: u64,
+    ended: bool,
+    /// How late requests were sent though nothing was in their way: the generator's own fault.
+    lag: Histogram,
+}
+
+impl Run<'_> {
+    fn nanos(&self, now: Ticks) -> u64 {
+        now.nanos_since(self.start)
+    }
+
+    fn look_for_the_end(&mut self) {
+        let now = Ticks::now();
+        self.look_for_the_end_at(now);
+    }
+
+    #[inline]
+    fn look_for_the_end_at(&mut self, now: Ticks) {
+        let over =
+            self.pass.duration.is_some_and(|duration| u128::from(self.nanos(now)) >= duration.as_nanos());
+        self.ended |= over || self.pass.stop.load(Relaxed);
+    }
+
+    /// Takes up to `count` requests from what is left to do.
+    #[inline]
+    fn claim(&mut self, count: usize) -> usize {
+        let Some(requests) = self.pass.requests else { return count };
+        let before = self.pass.claimed.fetch_add(count as u64, Relaxed);
+        requests.saturating_sub(before).min(count as u64) as usize
+    }
+}
+
+impl Connection {
+    /// Begins a batch (closed loop). False if there is nothing left to do.
+    fn next_batch(&mut self, run: &mut Run<'_>) -> Result<bool, Failure> {
+        let now = Ticks::now();
+        run.look_for_the_end_at(now);
+        self.is_busy = false;
+        if run.ended {
+            return Ok(false);
+        }
+        self.unmade = run.claim(run.pass.pipeline);
+        if self.unmade == 0 {
+            run.ended = true;
+            return Ok(false);
+        }
+        self.is_busy = true;
+        self.begun = now;
+        self.make(run)?;
+        Ok(true)
+    }
+
+    /// Makes and sends requests of the present batch as long as the socket takes them.
+    #[inline]
+    fn make(&mut self, run: &mut Run<'_>) -> Result<(), Failure> {
+        while self.unmade > 0 && self.leftover.is_empty() && self.greeting == 0 {
+            let count = self.unmade.min(run.piece);
+            self.unmade -= count;
+            self.under_way += count;
+            self.send(count, run)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what is due, as far as the pipeline has room (open loop).
+    fn send_due(&mut self, run: &mut Run<'_>) -> Result<(), Failure> {
+        while !self.due.is_empty() && self.under_way < run.pass.pipeline && self.leftover.is_empty() {
+            let count = self.due.len().min(run.pass.pipeline - self.under_way).min(run.piece);
+            self.due_under_way.extend(self.due.drain(..count));
+            self.under_way += count;
+            self.send(count, run)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn send(&mut self, count: usize, run: &mut Run<'_>) -> Result<(), Failure> {
+        let kinds = &mut self.kinds;
+        let bytes = run.generator.batch(count, |kind| kinds.push_back(kind));
+        run.sent_bytes += bytes.len() as u64;
+        let sent = match self.stream.write(bytes) {
+            Ok(sent) => sent,
+            Err(error) if is_later(&error) => 0,
+            Err(error) => return Err(format!("cannot send: {error}")),
+        };
+        if sent < bytes.len() {
+            self.leftover.extend_from_slice(&bytes[sent..]);
+        }
+        Ok(())
+    }
+
+    fn send_leftover(&mut self) -> Result<(), Failure> {
+        let result = if self.leftover.is_empty() {
+            self.stream.flush()
+        } else {
+            self.stream.write(&self.leftover[self.leftover_sent..]).map(|sent| self.leftover_sent += sent)
+        };
+        match result {
+            Ok(()) => {}
+            Err(error) if is_later(&error) => {}
+            Err(error) => return Err(format!("cannot send: {error}")),
+        }
+        if self.leftover_sent == self.leftover.len() {
+            self.leftover.clear();
+            self.leftover_sent = 0;
+        }
+        Ok(())
+    }
+
+    /// Receives, skims and records, as long as bytes come (closed loop and greeting).
+    fn receive(&mut self, buffer: &mut [u8], recorder: &mut Recorder<'_>) -> Result<(), Failure> {
+        loop {
+            let Some(count) = self.receive_once(buffer)? else { return Ok(()) };
+            let now = Ticks::now();
+            let bytes = &buffer[..count];
+            recorder.received_bytes += count as u64;
+            if self.greeting > 0 {
+                self.receive_greeting(bytes)?;
+            } else {
+                let latency = now.nanos_since(self.begun);
+                let mut sink = Replies { recorder, kinds: &mut self.kinds, latency, count: 0 };
+                let result = self.skimmer.feed(bytes, &mut sink);
+                let replies = sink.finish(now);
+                result.map_err(|_| malformed(bytes))?;
+                self.under_way = self.under_way.checked_sub(replies).ok_or("more replies than requests")?;
+            }
+            if count < buffer.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// As [`Connection::receive`], each request's latency from when it was due (open loop).
+    fn receive_due(&mut self, buffer: &mut [u8], run: &mut Run<'_>) -> Result<(), Failure> {
+        loop {
+            let Some(count) = self.receive_once(buffer)? else { return Ok(()) };
+            let now = Ticks::now();
+            let bytes = &buffer[..count];
+            run.recorder.received_bytes += count as u64;
+            let mut sink = DueReplies {
+                now: run.nanos(now),
+                recorder: &mut run.recorder,
+                kinds: &mut self.kinds,
+                due: &mut self.due_under_way,
+                count: 0,
+            };
+            let result = self.skimmer.feed(bytes, &mut sink);
+            let replies = sink.count;
+            run.recorder.flush_live(replies, now);
+            result.map_err(|_| malformed(bytes))?;
+            self.under_way = self.under_way.checked_sub(replies).ok_or("more replies than requests")?;
+            if count < buffer.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    #[inline]
+    fn receive_once(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
+        match self.stream.read(buffer) {
+            Ok(0) => Err("the server closed a connection".into()),
+            Ok(count) => Ok(Some(count)),
+            Err(error) if is_later(&error) => Ok(None),
+            Err(error) => Err(format!("cannot receive: {error}")),
+        }
+    }
+
+    fn receive_greeting(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        #[derive(Default)]
+        struct Greeting {
+            replies: usize,
+            error: Option<String>,
+        }
+        impl Sink for Greeting {
+            fn replies(&mut self, _: Class, count: usize) {
+                self.replies += count;
+            }
+            fn error(&mut self, text: &[u8]) {
+                self.error.get_or_insert_with(|| String::from_utf8_lossy(text).into_owned());
+            }
+            fn push(&mut self) {}
+        }
+        let mut sink = Greeting::default();
+        self.skimmer.feed(bytes, &mut sink).map_err(|_| malformed(bytes))?;
+        if let Some(error) = sink.error {
+            return Err(format!("the server refuses connections: {error}"));
+        }
+        self.greeting = self.greeting.checked_sub(sink.replies).ok_or("more replies than requests")?;
+        Ok(())
+    }
+
+    /// Tells the poller if what it must watch for has changed.
+    #[inline]
+    fn watch(&mut self, poller: &Poller, token: u64) -> Result<(), Failure> {
+        let pending = !self.leftover.is_empty() || self.unmade > 0 || self.stream.wants_write();
+        let interest = if pending { Interest::ReadWrite } else { Interest::Read };
+        if interest != self.interest {
+            poller.modify(&self.stream, token, interest).map_err(|error| error.to_string())?;
+            self.interest = interest;
+        }
+        Ok(())
+    }
+}
+
+fn is_later(error: &io::Error) -> bool {
+    // A socket whose connection is still coming about says NotConnected.
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::NotConnected
+    )
+}
+
+fn malformed(bytes: &[u8]) -> Failure {
+    let start = &bytes[..bytes.len().min(60)];
+    format!("what the server says is not Redis protocol: \"{}\"", start.escape_ascii())
+}
+
+/// What a thread has seen in a pass.
+struct Recorder<'a> {
+    kinds: Vec<KindTally>,
+    error_codes: BTreeMap<String, (u64, String)>,
+    pushes: u64,
+    received_bytes: u64,
+    /// When the last reply came.
+    last: Option<Ticks>,
+    live: Option<&'a Live>,
+    errors: u64,
+    latency_sum: u64,
+}
+
+/// Different errors that are told apart; the rest are counted under one name.
+const ERROR_CODES_MAX: usize = 64;
+
+impl<'a> Recorder<'a> {
+    fn new(kinds: usize, live: Option<&'a Live>) -> Recorder<'a> {
+        Recorder {
+            kinds: (0..kinds).map(|_| KindTally::default()).collect(),
+            error_codes: BTreeMap::new(),
+            pushes: 0,
+            received_bytes: 0,
+            last: None,
+            live,
+            errors: 0,
+            latency_sum: 0,
+        }
+    }
+
+    #[cold]
+    fn error(&mut self, text: &[u8]) {
+        self.errors += 1;
+        let text = String::from_utf8_lossy(text).into_owned();
+        let mut code = text.split(' ').next().unwrap_or_default().to_owned();
+        if self.error_codes.len() >= ERROR_CODES_MAX && !self.error_codes.contains_key(&code) {
+            code = "(others)".into();
+        }
+        self.error_codes.entry(code).or_insert((0, text)).0 += 1;
+    }
+
+    /// Makes the thread's counters visible, and remembers the time.
+    #[inline]
+    fn flush_live(&mut self, replies: usize, now: Ticks) {
+        if replies > 0 {
+            self.last = Some(now);
+        }
+        if let Some(live) = self.live {
+            // Nobody else writes these: no need for more than a store.
+            live.replies.store(live.replies.load(Relaxed) + replies as u64, Relaxed);
+            live.errors.store(self.errors, Relaxed);
+            live.latency_nanos.store(self.latency_sum, Relaxed);
+        }
+    }
+}
+
+/// Replies of one piece of bytes, all of the same latency (closed loop).
+struct Replies<'a, 'b> {
+    recorder: &'a mut Recorder<'b>,
+    kinds: &'a mut VecDeque<u8>,
+    latency: u64,
+    count: usize,
+}
+
+impl Replies<'_, '_> {
+    /// Records what was counted; gives the number of replies.
+    #[inline]
+    fn finish(self, now: Ticks) -> usize {
+        if let [only] = self.recorder.kinds.as_mut_slice()
+            && self.count > 0
+        {
+            only.latency.saturating_record_n(self.latency, self.count as u64);
+            only.replies += self.count as u64;
+        }
+        self.recorder.latency_sum += self.latency * self.count as u64;
+        self.recorder.flush_live(self.count, now);
+        self.count
+    }
+}
+
+impl Sink for Replies<'_, '_> {
+    #[inline]
+    fn replies(&mut self, class: Class, count: usize) {
+        self.count += count;
+        match self.recorder.kinds.as_mut_slice() {
+            // Recorded together at the end.
+            [only] => only.count_class(class, count as u64),
+            several => {
+                for _ in 0..count {
+                    let kind = self.kinds.pop_front().unwrap_or(0);
+                    if let Some(kind) = several.get_mut(usize::from(kind)) {
+                        kind.count_class(class, 1);
+                        kind.replies += 1;
+                        kind.latency.saturating_record(self.latency);
+                    }
+                }
+            }
+        }
+    }
+
+    fn error(&mut self, text: &[u8]) {
+        self.recorder.error(text);
+    }
+
+    fn push(&mut self) {
+        self.recorder.pushes += 1;
+    }
+}
+
+/// Replies of an open loop: each has its own beginning.
+struct DueReplies<'a, 'b> {
+    now: u64,
+    recorder: &'a mut Recorder<'b>,
+    kinds: &'a mut VecDeque<u8>,
+    due: &'a mut VecDeque<u64>,
+    count: usize,
+}
+
+impl Sink for DueReplies<'_, '_> {
+    fn replies(&mut self, class: Class, count: usize) {
+        self.count += count;
+        let several = self.recorder.kinds.len() > 1;
+        for _ in 0..count {
+            let Some(due) = self.due.pop_front() else { return };
+            let latency = self.now.saturating_sub(due);
+            let kind = if several { self.kinds.pop_front().unwrap_or(0) } else { 0 };
+            if let Some(kind) = self.recorder.kinds.get_mut(usize::from(kind)) {
+                kind.count_class(class, 1);
+                kind.replies += 1;
+                kind.latency.saturating_record(latency);
+            }
+            self.recorder.latency_sum += latency;
+        }
+    }
+
+    fn error(&mut self, text: &[u8]) {
+        self.recorder.error(text);
+    }
+
+    fn push(&mut self) {
+        self.recorder.pushes += 1;
+    }
+}
+
+/// Processor time of the calling thread so far.
+fn thread_processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+}

@@ -1,0 +1,96 @@
+//! A blocking connection: one command, one reply. For what tools ask a server beside their main work.
+
+use std::io;
+use std::time::Duration;
+
+use crate::stream::Stream;
+use crate::target::Target;
+use crate::value::{ParseError, Value};
+use socket2::SockAddr;
+
+/// A connection on which one command at a time is sent and its reply awaited.
+pub struct Connection {
+    stream: Stream,
+    address: SockAddr,
+    received: Vec<u8>,
+}
+
+/// How long a reply may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Connection {
+    /// Connects, sends the greeting (AUTH, HELLO, SELECT) and checks its replies.
+    pub fn open(target: &Target) -> io::Result<Connection> {
+        let (stream, address) = target.connect()?;
+        stream.socket().set_read_timeout(Some(PATIENCE))?;
+        let mut connection = Connection { stream, address, received: Vec::new() };
+        for command in target.greeting() {
+            let words: Vec<&str> = command.iter().map(String::as_str).collect();
+            if let Value::Error(text) = connection.command(&words)? {
+                return Err(io::Error::other(format!("{}: {text}", words[0])));
+            }
+        }
+        Ok(connection)
+    }
+
+    /// The address that accepted.
+    pub fn address(&self) -> &SockAddr {
+        &self.address
+    }
+
+    /// Sends one command and waits for its reply; an error reply is a reply.
+    pub fn command<T: AsRef<[u8]>>(&mut self, words: &[T]) -> io::Result<Value> {
+        let mut bytes = Vec::new();
+        encode(words, &mut bytes);
+        let mut sent = 0;
+        while sent < bytes.len() {
+            sent += self.stream.write(&bytes[sent..])?;
+        }
+        self.reply()
+    }
+
+    /// As [`Connection::command`], but an error reply is an error.
+    pub fn expect<T: AsRef<[u8]>>(&mut self, words: &[T]) -> io::Result<Value> {
+        match self.command(words)? {
+            Value::Error(text) => Err(io::Error::other(text)),
+            value => Ok(value),
+        }
+    }
+
+    fn reply(&mut self) -> io::Result<Value> {
+        let mut chunk = [0; 16 * 1024];
+        loop {
+            match Value::parse(&self.received) {
+                Ok((value, len)) => {
+                    self.received.drain(..len);
+                    return Ok(value);
+                }
+                Err(ParseError::Malformed) => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "the reply is not Redis protocol",
+                    ));
+                }
+                Err(ParseError::Incomplete) => match self.stream.read(&mut chunk) {
+                    Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed")),
+                    Ok(count) => self.received.extend_from_slice(&chunk[..count]),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        return Err(io::Error::new(io::ErrorKind::TimedOut, "no reply within 30 seconds"));
+                    }
+                    Err(error) => return Err(error),
+                },
+            }
+        }
+    }
+}
+
+/// Appends a command in the protocol's form.
+pub fn encode<T: AsRef<[u8]>>(words: &[T], out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    for word in words.iter().map(AsRef::as_ref) {
+        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+}

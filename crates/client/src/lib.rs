@@ -1,0 +1,23 @@
+//! What braid-bench and braid-top share: where a server is and how to reach it, its replies as values, its INFO,
+//! what `/proc` says of its process, and JSON for scripts.
+//!
+//! Works with any server that speaks the Redis protocol. What this crate does not know: the engine, the commands,
+//! the server's own code; it sees a server as every client does.
+
+pub mod connection;
+pub mod info;
+pub mod json;
+pub mod options;
+pub mod process;
+pub mod stream;
+pub mod target;
+pub mod tls;
+pub mod value;
+
+pub use connection::Connection;
+pub use info::Info;
+pub use json::Json;
+pub use options::{Arguments, TargetOptions};
+pub use stream::Stream;
+pub use target::{Address, Target};
+pub use value::Value;

@@ -1,0 +1,104 @@
+//! What `/proc` says of a process on this machine: processor time, whole and by thread. Linux only; elsewhere, and
+//! for processes that are gone, the answers are empty.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::info::Info;
+
+/// One thread of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    pub id: u32,
+    /// Its name, at most 15 bytes.
+    pub name: String,
+    /// Time on a processor so far.
+    pub time: Duration,
+}
+
+/// The threads of a process, in the order of their ids.
+pub fn tasks(process_id: u32) -> Vec<Task> {
+    let Ok(folder) = std::fs::read_dir(format!("/proc/{process_id}/task")) else { return Vec::new() };
+    let mut tasks: Vec<Task> = folder.filter_map(|entry| task(entry.ok()?.path())).collect();
+    tasks.sort_by_key(|task| task.id);
+    tasks
+}
+
+/// How long a process has been running.
+pub fn age(process_id: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{process_id}/stat")).ok()?;
+    // Field 22: its start in clock ticks since the system's.
+    let start: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+    let age = uptime - start as f64 / rustix::param::clock_ticks_per_second() as f64;
+    Duration::try_from_secs_f64(age.max(0.0)).ok()
+}
+
+/// The process of this machine that says this of itself in INFO; none if that is another machine's, or another
+/// container's. The id alone would not do: it must also have run for as long as the server says.
+pub fn of_server(info: &Info) -> Option<u32> {
+    let process_id = info.number("process_id")? as u32;
+    let uptime = info.number("uptime_in_seconds")?;
+    let difference = age(process_id)?.as_secs_f64() - uptime;
+    (difference.abs() <= AGE_TOLERANCE).then_some(process_id)
+}
+
+/// A server counts from when it has started up, in whole seconds.
+const AGE_TOLERANCE: f64 = 3.0;
+
+fn task(folder: PathBuf) -> Option<Task> {
+    let id = folder.file_name()?.to_str()?.parse().ok()?;
+    let name = std::fs::read_to_string(folder.join("comm")).ok()?.trim_end().to_owned();
+    Some(Task { id, name, time: exact(&folder).or_else(|| in_ticks(&folder))? })
+}
+
+/// From the scheduler's own figures, in nanoseconds: `time on processor, time waiting, slices`.
+fn exact(folder: &std::path::Path) -> Option<Duration> {
+    let text = std::fs::read_to_string(folder.join("schedstat")).ok()?;
+    let nanos: u64 = text.split_whitespace().next()?.parse().ok()?;
+    // A kernel without these figures says 0 for everyone.
+    (nanos > 0).then(|| Duration::from_nanos(nanos))
+}
+
+/// From `stat`, in clock ticks of usually 10 ms.
+fn in_ticks(folder: &std::path::Path) -> Option<Duration> {
+    let text = std::fs::read_to_string(folder.join("stat")).ok()?;
+    // The name in parentheses may hold blanks: fields are counted after it. utime and stime are fields 14 and 15.
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    let ticks = ticks()? + ticks()?;
+    Some(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_known_by_its_age() {
+        let id = std::process::id();
+        let info = |age: f64| Info::parse(&format!("process_id:{id}\nuptime_in_seconds:{age:.0}\n"));
+        let own = age(id).unwrap().as_secs_f64();
+        assert_eq!(of_server(&info(own)), Some(id));
+        assert_eq!(of_server(&info(own + 10.0)), None);
+        assert_eq!(of_server(&Info::parse("process_id:4294967295\nuptime_in_seconds:0\n")), None);
+    }
+
+    #[test]
+    fn our_own_thread_is_found_and_its_time_grows() {
+        let worker = std::thread::Builder::new().name("some worker".into());
+        let worker = worker.spawn(|| {
+            let find = || {
+                let all = tasks(std::process::id());
+                all.into_iter().find(|task| task.name == "some worker").expect("this thread")
+            };
+            let before = find();
+            while find().time < before.time + Duration::from_millis(5) {
+                std::hint::black_box((0..10_000).sum::<u64>());
+            }
+        });
+        worker.unwrap().join().unwrap();
+        assert_eq!(tasks(u32::MAX), []);
+    }
+}

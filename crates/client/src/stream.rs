@@ -1,0 +1,101 @@
+//! One connection's bytes, plain or through TLS, over TCP or a unix socket.
+//!
+//! Serves blocking and non-blocking sockets alike: on the latter both directions answer `WouldBlock`, and what TLS
+//! could not send yet is kept here until [`Stream::flush`].
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustls::ClientConnection;
+use socket2::Socket;
+
+/// A connection to a server.
+pub struct Stream {
+    socket: Socket,
+    tls: Option<Box<ClientConnection>>,
+}
+
+impl Stream {
+    pub(crate) fn new(socket: Socket, tls: Option<Box<ClientConnection>>) -> Stream {
+        Stream { socket, tls }
+    }
+
+    /// Receives into `buffer`. `Ok(0)` is the end of the connection. When less than the buffer's size came, nothing
+    /// is left in here: the socket's readiness tells when to call again.
+    #[inline]
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => Ok(rustix::net::recv(&self.socket, buffer, rustix::net::RecvFlags::empty())?.0),
+            Some(_) => self.read_tls(buffer),
+        }
+    }
+
+    fn read_tls(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let tls = self.tls.as_mut().expect("the caller has looked");
+        loop {
+            match tls.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // A server that closes without TLS's farewell has closed all the same.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                other => return other,
+            }
+            if tls.read_tls(&mut &self.socket)? == 0 {
+                return Ok(0);
+            }
+            let processed = tls.process_new_packets();
+            // Answers of the handshake, or the alert that says why it failed.
+            while tls.wants_write() {
+                match tls.write_tls(&mut &self.socket) {
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(error),
+                }
+            }
+            processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        }
+    }
+
+    /// Sends from `bytes`; gives how many were taken. With TLS all are taken at once, but some may still have to be
+    /// sent: see [`Stream::wants_write`].
+    #[inline]
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => Ok(rustix::net::send(&self.socket, bytes, rustix::net::SendFlags::NOSIGNAL)?),
+            Some(tls) => {
+                tls.writer().write_all(bytes)?;
+                self.flush()?;
+                Ok(bytes.len())
+            }
+        }
+    }
+
+    /// Sends what TLS has kept back, as far as the socket takes it.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else { return Ok(()) };
+        while tls.wants_write() {
+            match tls.write_tls(&mut &self.socket) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether TLS has bytes to send that the socket has not taken.
+    #[inline]
+    pub fn wants_write(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// The socket itself, for its options.
+    pub fn socket(&self) -> &Socket {
+        &self.socket
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

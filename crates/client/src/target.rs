@@ -1,0 +1,182 @@
+//! Where a server is, and how a connection to it begins.
+
+use std::fmt;
+use std::io;
+use std::net::ToSocketAddrs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use crate::stream::Stream;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    Tcp { host: String, port: u16 },
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp { host, port } if host.contains(':') => write!(out, "[{host}]:{port}"),
+            Address::Tcp { host, port } => write!(out, "{host}:{port}"),
+            Address::Unix(path) => write!(out, "{}", path.display()),
+        }
+    }
+}
+
+/// A server, and what every connection to it begins with.
+#[derive(Clone)]
+pub struct Target {
+    pub address: Address,
+    pub user: Option<String>,
+    pub password: Option<String>,
+    pub db: u32,
+    /// Begin with HELLO 3.
+    pub resp3: bool,
+    pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+}
+
+/// How long a connection may take to come about.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+impl Target {
+    /// A server on this machine, nothing special about it.
+    pub fn local(port: u16) -> Target {
+        let address = Address::Tcp { host: "127.0.0.1".into(), port };
+        Target { address, user: None, password: None, db: 0, resp3: false, tls: None }
+    }
+
+    /// The commands that every connection begins with; each answers with one reply.
+    pub fn greeting(&self) -> Vec<Vec<String>> {
+        let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<String>>();
+        let mut commands = Vec::new();
+        if let Some(password) = &self.password {
+            match &self.user {
+                Some(user) => commands.push(words(&["AUTH", user, password])),
+                None => commands.push(words(&["AUTH", password])),
+            }
+        }
+        if self.resp3 {
+            commands.push(words(&["HELLO", "3"]));
+        }
+        if self.db != 0 {
+            commands.push(words(&["SELECT", &self.db.to_string()]));
+        }
+        commands
+    }
+
+    /// The socket addresses to try, in order.
+    pub fn resolve(&self) -> io::Result<Vec<SockAddr>> {
+        match &self.address {
+            Address::Unix(path) => Ok(vec![SockAddr::unix(path)?]),
+            Address::Tcp { host, port } => {
+                Ok((host.as_str(), *port).to_socket_addrs()?.map(SockAddr::from).collect())
+            }
+        }
+    }
+
+    /// Connects and waits until that is done; the first address that accepts is given as well. The greeting is not
+    /// sent yet.
+    pub fn connect(&self) -> io::Result<(Stream, SockAddr)> {
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in self.resolve()? {
+            let attempt = socket_for(&address).and_then(|socket| {
+                socket.connect_timeout(&address, CONNECT_PATIENCE)?;
+                self.dress(socket)
+            });
+            match attempt {
+                Ok(stream) => return Ok((stream, address)),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Begins to connect, non-blocking: writable means connected (or failed, which the first write tells).
+    pub fn connect_later(&self, address: &SockAddr) -> io::Result<Stream> {
+        let socket = socket_for(address)?;
+        if address.is_unix() {
+            // There is no later for these: one that cannot connect at once would have to try again.
+            socket.connect(address)?;
+            socket.set_nonblocking(true)?;
+            return self.dress(socket);
+        }
+        socket.set_nonblocking(true)?;
+        match socket.connect(address) {
+            Err(error) if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {
+                Err(error)
+            }
+            _ => self.dress(socket),
+        }
+    }
+
+    fn dress(&self, socket: Socket) -> io::Result<Stream> {
+        let tls = match &self.tls {
+            None => None,
+            Some((config, name)) => {
+                let mut connection =
+                    ClientConnection::new(config.clone(), name.clone()).map_err(io::Error::other)?;
+                connection.set_buffer_limit(None);
+                Some(Box::new(connection))
+            }
+        };
+        Ok(Stream::new(socket, tls))
+    }
+
+    /// Whether the server can be expected to run on this machine.
+    pub fn is_local(&self) -> bool {
+        match &self.address {
+            Address::Unix(_) => true,
+            Address::Tcp { .. } => self.resolve().is_ok_and(|addresses| {
+                addresses
+                    .iter()
+                    .any(|address| address.as_socket().is_some_and(|address| address.ip().is_loopback()))
+            }),
+        }
+    }
+}
+
+fn socket_for(address: &SockAddr) -> io::Result<Socket> {
+    let domain = address.domain();
+    let protocol = (domain != Domain::UNIX).then_some(Protocol::TCP);
+    let socket = Socket::new(domain, Type::STREAM, protocol)?;
+    if protocol.is_some() {
+        socket.set_tcp_nodelay(true)?;
+    }
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_begin_with_what_was_asked_for() {
+        let mut target = Target::local(6379);
+        assert!(target.greeting().is_empty());
+        target.password = Some("secret".into());
+        target.db = 3;
+        assert_eq!(target.greeting(), [vec!["AUTH", "secret"], vec!["SELECT", "3"]]);
+        target.user = Some("me".into());
+        target.resp3 = true;
+        target.db = 0;
+        assert_eq!(target.greeting(), [vec!["AUTH", "me", "secret"], vec!["HELLO", "3"]]);
+    }
+
+    #[test]
+    fn loopback_and_unix_sockets_are_local() {
+        assert!(Target::local(1).is_local());
+        let mut target = Target::local(1);
+        target.address = Address::Unix("/tmp/x".into());
+        assert!(target.is_local());
+        target.address = Address::Tcp { host: "192.0.2.1".into(), port: 1 };
+        assert!(!target.is_local());
+        assert_eq!(target.address.to_string(), "192.0.2.1:1");
+    }
+}

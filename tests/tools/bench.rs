@@ -1,0 +1,277 @@
+//! braid-bench: that it sends what it says, counts what comes back, and owns up to what went wrong.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use braid_tests::{TestServer, wait_for};
+use rustix::process::{Pid, Signal, kill_process};
+
+fn bench() -> &'static PathBuf {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| crate::program("braid-bench"))
+}
+
+/// The program with these arguments, for this server.
+fn command(server: &TestServer, arguments: &str) -> Command {
+    let mut command = Command::new(bench());
+    command.args(["-p", &server.port().to_string()]).args(arguments.split_whitespace());
+    command
+}
+
+fn run(server: &TestServer, arguments: &str) -> Output {
+    command(server, arguments).output().expect("braid-bench starts")
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Runs it with `--csv`; gives each result's columns by name.
+#[track_caller]
+fn measured(server: &TestServer, arguments: &str) -> Vec<HashMap<String, String>> {
+    let output = run(server, &format!("--csv {arguments}"));
+    assert!(output.status.success(), "{}", text(&output));
+    table(&String::from_utf8_lossy(&output.stdout))
+}
+
+fn table(csv: &str) -> Vec<HashMap<String, String>> {
+    let cells =
+        |line: &str| -> Vec<String> { line.trim_matches('"').split("\",\"").map(str::to_owned).collect() };
+    let mut lines = csv.lines();
+    let header = cells(lines.next().expect("a header"));
+    lines.map(|line| header.iter().cloned().zip(cells(line)).collect()).collect()
+}
+
+#[track_caller]
+fn number(row: &HashMap<String, String>, column: &str) -> f64 {
+    row[column].parse().unwrap_or_else(|_| panic!("{column} is no number: {row:?}"))
+}
+
+fn info(server: &TestServer, section: &str) -> String {
+    let mut client = server.connect_redis();
+    redis::cmd("INFO").arg(section).query(&mut client).expect("INFO answers")
+}
+
+/// How often a command was called.
+fn calls(server: &TestServer, name: &str) -> u64 {
+    let text = info(server, "commandstats");
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls=")));
+    line.and_then(|line| line.split(',').next()).map_or(0, |count| count.parse().expect("a count"))
+}
+
+fn keys(server: &TestServer) -> u64 {
+    redis::cmd("DBSIZE").query(&mut server.connect_redis()).expect("DBSIZE answers")
+}
+
+#[test]
+fn exactly_what_was_asked_for_is_sent() {
+    let server = TestServer::start(&[]);
+    let rows = measured(&server, "-t set,get -n 3001 -P 8 -c 7 --threads 2 -r 100 -d 32");
+    assert_eq!((calls(&server, "set"), calls(&server, "get")), (3001, 3001));
+    let names: Vec<&str> = rows.iter().map(|row| row["test"].as_str()).collect();
+    assert_eq!(names, ["SET", "GET"]);
+    for row in &rows {
+        assert!(number(row, "rps") > 0.0 && row["errors"] == "0", "{row:?}");
+        let percentiles =
+            ["min_latency_ms", "p50_latency_ms", "p95_latency_ms", "p99_latency_ms", "p99_9_latency_ms"];
+        let values: Vec<f64> = percentiles.iter().map(|name| number(row, name)).collect();
+        assert!(values.is_sorted() && values[0] > 0.0, "{values:?}");
+        assert!(number(row, "server_us_per_request") >= 0.0);
+    }
+    assert!(keys(&server) <= 100);
+    let value: Vec<u8> =
+        redis::cmd("GET").arg("key:000000000007").query(&mut server.connect_redis()).unwrap();
+    assert_eq!(value, [b'x'; 32]);
+}
+
+#[test]
+fn sequential_keys_cover_the_range_once() {
+    let server = TestServer::start(&[]);
+    measured(&server, "-t set -n 500 -r 500 --key-pattern S -c 9 --threads 3 -P 4");
+    assert_eq!(keys(&server), 500);
+    // Filling does the same, into another database; then nothing is missed.
+    let rows = measured(&server, "--ratio 0:1 -n 300 -r 700 --fill --dbnum 3 -3");
+    assert_eq!(rows[0]["misses"], "0");
+    let keyspace = info(&server, "keyspace");
+    assert!(keyspace.contains("db3:keys=700,"), "{keyspace}");
+}
+
+#[test]
+fn iterations_flush_only_when_asked_to_and_have_an_interval() {
+    let server = TestServer::start(&[]);
+    measured(&server, "-n 10 -t set");
+    let rows = measured(&server, "-t get -n 500 -r 50 --iterations 5 --warm-up 0.02");
+    assert_eq!((calls(&server, "flushdb"), keys(&server)), (0, 1));
+    let (low, mean, high) =
+        (number(&rows[0], "rps_low"), number(&rows[0], "rps"), number(&rows[0], "rps_high"));
+    assert!(low < mean && mean < high, "{low} {mean} {high}");
+    measured(&server, "-t get -n 500 -r 50 --iterations 3 --flush");
+    assert_eq!((calls(&server, "flushdb"), keys(&server)), (3, 0));
+}
+
+#[test]
+fn a_mixture_has_its_ratio() {
+    let server = TestServer::start(&[]);
+    measured(&server, "--ratio 1:4 -n 20000 -r 1000 -P 16 -d 10-500 --random-data --key-pattern Z");
+    let (sets, gets) = (calls(&server, "set"), calls(&server, "get"));
+    assert_eq!(sets + gets, 20_000);
+    assert!((3_500..4_500).contains(&sets), "{sets}");
+    let sizes: Vec<usize> = (0..20)
+        .filter_map(|key| {
+            let len = redis::cmd("STRLEN")
+                .arg(format!("key:{key:012}"))
+                .query(&mut server.connect_redis())
+                .unwrap();
+            (len > 0).then_some(len)
+        })
+        .collect();
+    assert!(sizes.iter().all(|size| (10..=500).contains(size)) && sizes.iter().any(|size| *size != sizes[0]));
+}
+
+#[test]
+fn error_replies_are_counted_and_change_the_exit_status() {
+    let server = TestServer::start(&[]);
+    redis::cmd("SET").arg("text").arg("x").exec(&mut server.connect_redis()).unwrap();
+    let output = run(&server, "-n 700 -P 3 LPUSH text a");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("ERRORS      700: WRONGTYPE 700"), "{}", text(&output));
+    // Errors within EXEC's array count too.
+    let output = run(&server, "-n 10 EVAL bad");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+}
+
+#[test]
+fn what_cannot_be_run_is_said() {
+    let server = TestServer::start(&["--requirepass", "secret"]);
+    let refused = run(&server, "-n 10 PING");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused).contains("NOAUTH"), "{}", text(&refused));
+    let wrong = run(&server, "-a wrong -n 10 PING");
+    assert!(wrong.status.code() == Some(1) && text(&wrong).contains("WRONGPASS"), "{}", text(&wrong));
+    assert!(run(&server, "-a secret -n 10 PING").status.success());
+    assert!(run(&server, "-a secret --user default -3 -n 10 PING").status.success());
+    assert_eq!(run(&server, "--no-such-option").status.code(), Some(2));
+    let nobody = Command::new(bench()).args(["-s", "/no/such/socket", "-n", "10"]).output().unwrap();
+    assert!(
+        nobody.status.code() == Some(1) && text(&nobody).contains("/no/such/socket"),
+        "{}",
+        text(&nobody)
+    );
+}
+
+#[test]
+fn unix_sockets_large_values_and_new_connections_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sock");
+    let server = TestServer::start(&["--unixsocket", path.to_str().unwrap()]);
+    let rows = measured(&server, &format!("-s {} -t set,get -n 60 -c 3 -P 5 -d 1m", path.display()));
+    assert!(rows.iter().all(|row| row["errors"] == "0"));
+    let len: u64 = redis::cmd("STRLEN").arg("key:__rand_int__").query(&mut server.connect_redis()).unwrap();
+    assert_eq!(len, 1 << 20);
+    measured(&server, "-k 0 -n 200 -c 4 -P 2 -t incr -r 10");
+    assert_eq!(calls(&server, "incr"), 200);
+    let stats = info(&server, "stats");
+    let connections =
+        stats.lines().find_map(|line| line.strip_prefix("total_connections_received:")).unwrap();
+    assert!(connections.parse::<u64>().unwrap() >= 100, "{connections}");
+}
+
+/// Waits until the server has seen a command so many times.
+fn wait_for_calls(server: &TestServer, name: &str, count: u64) {
+    wait_for("commands to arrive", || calls(server, name) >= count);
+}
+
+fn start(server: &TestServer, arguments: &str) -> Child {
+    command(server, arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("braid-bench starts")
+}
+
+#[test]
+fn an_open_loop_charges_a_stall_to_all_who_waited() {
+    let server = TestServer::start(&[]);
+    let child = start(&server, "--csv --rate 1000 --duration 1.5 -c 10 -t get");
+    wait_for_calls(&server, "get", 100);
+    let stall = Duration::from_millis(400);
+    server.signal(Signal::STOP);
+    let begun = Instant::now();
+    while begun.elapsed() < stall {
+        std::thread::sleep(stall.saturating_sub(begun.elapsed()));
+    }
+    server.signal(Signal::CONT);
+    let output = child.wait_with_output().unwrap();
+    let rows = table(&String::from_utf8_lossy(&output.stdout));
+    // 400 of 1500 requests were due in the stall; the median of those waited 200 ms. A closed loop of 10 connections
+    // would have counted 10 slow requests.
+    assert!(number(&rows[0], "p95_latency_ms") > 150.0, "{rows:?}");
+    assert!(number(&rows[0], "max_latency_ms") >= 399.0, "{rows:?}");
+    assert!((calls(&server, "get") as f64 - 1500.0).abs() < 20.0, "{}", calls(&server, "get"));
+}
+
+#[test]
+fn an_interrupt_prints_what_was_measured() {
+    let server = TestServer::start(&[]);
+    let child = start(&server, "-t get --duration 60 -c 5");
+    wait_for_calls(&server, "get", 1000);
+    let id = Pid::from_raw(child.id() as i32).unwrap();
+    kill_process(id, Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    let said = text(&output);
+    assert!(said.contains("INTERRUPTED") && said.contains("requests/s"), "{said}");
+}
+
+#[test]
+fn a_server_that_goes_away_is_an_error() {
+    let mut server = TestServer::start(&[]);
+    let child = start(&server, "-t get --duration 60 -c 5");
+    wait_for_calls(&server, "get", 1000);
+    server.signal(Signal::KILL);
+    server.wait();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(
+        text(&output).contains("closed a connection") || text(&output).contains("cannot"),
+        "{}",
+        text(&output)
+    );
+}
+
+#[test]
+fn servers_are_compared_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let (page, json) = (folder.path().join("page.html"), folder.path().join("out.json"));
+    let server = braid_tests::server::program_under_test().display().to_string();
+    let output = Command::new(bench())
+        .args([
+            "compare", "--rounds", "2", "-n", "2000", "-c", "5", "-r", "100", "--ratio", "1:1", "-P", "1,8",
+            "--csv",
+        ])
+        .arg("--report")
+        .arg(&page)
+        .arg("--json-file")
+        .arg(&json)
+        .arg(format!("one={server}"))
+        .arg(format!("two={server} --io-threads 1"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let rows = table(&String::from_utf8_lossy(&output.stdout));
+    let places: Vec<(&str, &str)> =
+        rows.iter().map(|row| (row["server"].as_str(), row["pipeline"].as_str())).collect();
+    assert_eq!(places, [("one", "1"), ("two", "1"), ("one", "8"), ("two", "8")]);
+    assert_eq!(rows[0]["ratio"], "1.0000");
+    assert!(number(&rows[1], "ratio") > 0.0 && rows.iter().all(|row| row["iterations"] == "2"));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("By pipeline depth") && page.contains("</svg>") && !page.contains("http"));
+    assert!(std::fs::read_to_string(json).unwrap().contains("\"baseline\": \"one\""));
+    let broken =
+        Command::new(bench()).args(["compare", "-n", "10", &format!("{server} --no-such-thing x")]).output();
+    let broken = broken.unwrap();
+    assert!(broken.status.code() == Some(1) && text(&broken).contains("last words"), "{}", text(&broken));
+}
