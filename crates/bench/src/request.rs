@@ -359,13 +359,21 @@ impl Form {
 fn fill(request: &mut [u8], numbers: &[(usize, Slot)], draw: &KeyDraw, first: u64, rng: &mut Rng) {
     if let &[(at, Slot::Fresh)] = numbers {
         // A key and nothing else: nearly always.
-        request[at..at + DIGITS].copy_from_slice(&decimal(first + draw.next(rng)));
+        put(request, at, first + draw.next(rng));
         return;
     }
     let mut shared = [None; SHARED.len()];
     for &(at, slot) in numbers {
-        let number = number(slot, &mut shared, draw, first, rng);
-        request[at..at + DIGITS].copy_from_slice(&decimal(number));
+        put(request, at, number(slot, &mut shared, draw, first, rng));
+    }
+}
+
+/// Writes a number's digits at their place.
+#[inline]
+fn put(request: &mut [u8], at: usize, number: u64) {
+    // As a whole of known length, so that no call is needed to copy it.
+    if let Some(place) = request.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *place = decimal(number);
     }
 }
 
@@ -385,13 +393,10 @@ fn number(
 /// The last twelve decimal digits, zeros in front.
 #[inline]
 fn decimal(number: u64) -> [u8; DIGITS] {
-    let mut digits = [b'0'; DIGITS];
-    if number >= 100_000_000 {
-        let front = eight_digits(number / 100_000_000 % 10_000);
-        digits[..4].copy_from_slice(&front[4..]);
-    }
-    digits[4..].copy_from_slice(&eight_digits(number % 100_000_000));
-    digits
+    let [a, b, c, d, e, f, g, h] = eight_digits(number % 100_000_000);
+    let [.., w, x, y, z] =
+        if number < 100_000_000 { [b'0'; 8] } else { eight_digits(number / 100_000_000 % 10_000) };
+    [w, x, y, z, a, b, c, d, e, f, g, h]
 }
 
 /// Eight digits of a number below 10^8, by halving it three times in all places of one word at once.

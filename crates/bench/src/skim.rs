@@ -88,7 +88,7 @@ impl Likeness {
         while let Some(start) = rest.first_chunk()
             && u64::from_le_bytes(*start) & self.mask == self.line
             && let Some((reply, after)) = rest.split_at_checked(self.len)
-            && reply.ends_with(b"\r\n")
+            && matches!(reply, [.., b'\r', b'\n'])
         {
             count += 1;
             rest = after;

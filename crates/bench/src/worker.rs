@@ -247,6 +247,7 @@ impl Worker {
         }
         self.watch_all()?;
         let mut drain = Drain::default();
+        let mut idle: Vec<usize> = Vec::with_capacity(self.connections.len());
         while busy > 0 {
             let count = self.poller.wait(Some(NAP_MAX)).map_err(|error| error.to_string())?;
             run.waits += 1;
@@ -269,12 +270,19 @@ impl Worker {
                 if connection.unmade > 0 {
                     connection.make(run)?;
                 } else if connection.is_busy && connection.under_way == 0 && connection.greeting == 0 {
-                    if run.pass.reconnect {
-                        self.connections[place] = self.open(place, false)?;
-                    }
-                    busy -= usize::from(!self.connections[place].next_batch(run)?);
+                    idle.push(place);
+                    continue;
                 }
-                self.connections[place].watch(&self.poller, event.token)?;
+                connection.watch(&self.poller, event.token)?;
+            }
+            // Sent after all was received: the server is woken once for many, as by a crowd of clients.
+            for place in idle.drain(..) {
+                if run.pass.reconnect {
+                    self.connections[place] = self.open(place, false)?;
+                }
+                let connection = &mut self.connections[place];
+                busy -= usize::from(!connection.next_batch(run)?);
+                connection.watch(&self.poller, place as u64)?;
             }
         }
         if run.pass.reconnect {
