@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use braid_keyspace::context::Counter;
 use parking_lot::Mutex;
@@ -34,6 +34,8 @@ macro_rules! thread_counters {
             pub clients: Counter,
             /// The loop's cron has put its next turn off; kept by the loop.
             pub resting: AtomicBool,
+            /// The thread's id for the operating system, which keeps its processor time; 0 until it runs.
+            pub task: AtomicU32,
             $($(#[$doc])* pub $name: Counter),*
         }
 
@@ -45,6 +47,7 @@ macro_rules! thread_counters {
                     errors: Mutex::default(),
                     clients: Counter::default(),
                     resting: AtomicBool::new(false),
+                    task: AtomicU32::new(0),
                     $($name: Counter::default()),*
                 }
             }

@@ -79,6 +79,7 @@ impl EventLoop {
 
     /// Serves until told to stop.
     pub fn run(mut self) {
+        self.stats().task.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Relaxed);
         while !self.stopping {
             self.turn();
         }

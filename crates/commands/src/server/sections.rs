@@ -502,16 +502,22 @@ fn threads(fields: &mut Fields<'_>) {
     fields.field("shards", keyspace.shard_count());
     for (number, thread) in engine.threads.iter().enumerate() {
         let counters = &keyspace.counters[number];
+        let time = system::thread_time(thread.task.load(Relaxed)).unwrap_or_default();
         let line = format!(
-            "clients={},reads={},writes={},commands={},cycles={},busy_usec={},lock_waits={},optimistic_retries={}",
+            "clients={},reads={},writes={},commands={},user_usec={},sys_usec={},busy_usec={},cycles={},lock_waits={},\
+             optimistic_retries={},net_in={},net_out={}",
             owned[number],
             thread.reads.get(),
             thread.writes.get(),
             thread.executed.get(),
-            thread.cycles.get(),
+            time.user.as_micros(),
+            time.system.as_micros(),
             thread.cycle_nanos.get() / 1000,
+            thread.cycles.get(),
             counters.contended.get(),
             counters.optimistic_failures.get(),
+            thread.net_in.get(),
+            thread.net_out.get(),
         );
         fields.field(format_args!("io_thread_{number}"), line);
     }
