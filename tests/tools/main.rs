@@ -5,6 +5,7 @@
 //! The programs are looked for beside the test executable and built if they are not there.
 
 mod bench;
+mod top;
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use braid_client::Json;
+use braid_client::figures::grouped;
 
 use crate::options::{Comparison, Contender, Form, Options};
-use crate::output::{self, grouped};
+use crate::output;
 use crate::plan::{Measurement, Method, Outcome, Runner};
 use crate::progress::ProgressLine;
 use crate::report::{self, Subject};

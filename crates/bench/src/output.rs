@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use braid_client::Json;
+use braid_client::figures::grouped;
 
 use crate::options::Output;
 use crate::plan::{Measurement, Method, Outcome, QUANTILES};
@@ -13,19 +14,6 @@ use crate::tally::Tally;
 const SATURATED: f64 = 0.95;
 /// A closed loop's sender may lag; an open loop's must not lag by more than this (ms) at the 99th percentile.
 const LAG_MAX_MS: f64 = 0.5;
-
-/// A number with commas between thousands.
-pub fn grouped(number: f64) -> String {
-    let digits = format!("{:.0}", number.abs());
-    let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    if number < 0.0 && out != "0" { format!("-{out}") } else { out }
-}
 
 /// A result in words.
 pub fn text(outcome: &Outcome, method: &Method, output: &Output) -> String {
@@ -317,18 +305,4 @@ pub fn estimate(estimate: Estimate) -> Json {
 
 fn plural(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_are_grouped() {
-        for (number, text) in
-            [(0.0, "0"), (999.4, "999"), (1000.0, "1,000"), (1234567.8, "1,234,568"), (-5e3, "-5,000")]
-        {
-            assert_eq!(grouped(number), text);
-        }
-    }
 }

@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use braid_client::figures::short;
+
 use crate::statistics::Estimate;
 use crate::table::escaped;
 
@@ -335,26 +337,6 @@ fn linear_ticks(most: f64) -> (f64, Vec<(f64, String)>) {
     )
 }
 
-/// A number in few letters: `1.25M`, `640k`, `0.312`.
-pub fn short(number: f64) -> String {
-    let trimmed = |text: String| {
-        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-    };
-    match number.abs() {
-        n if n >= 999_500.0 => trimmed(format!("{:.2}", number / 1e6)) + "M",
-        n if n >= 9_995.0 => trimmed(format!("{:.0}", number / 1e3)) + "k",
-        n if n >= 999.5 => trimmed(format!("{:.2}", number / 1e3)) + "k",
-        n if n >= 99.5 => format!("{number:.0}"),
-        n if n >= 1.0 => trimmed(format!("{number:.2}")),
-        0.0 => "0".into(),
-        _ => {
-            // Three digits that count.
-            let decimals = (2.0 - number.abs().log10().floor()).clamp(0.0, 9.0) as usize;
-            trimmed(format!("{number:.decimals$}"))
-        }
-    }
-}
-
 fn in_words(estimate: &Estimate) -> String {
     match estimate.interval {
         None => short(estimate.mean),
@@ -374,22 +356,6 @@ mod tests {
             assert!((3..=8).contains(&ticks.len()), "{most}: {ticks:?}");
         }
         assert_eq!(linear_ticks(0.0).0, 1.0);
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        let cases = [
-            (1_250_000.0, "1.25M"),
-            (640_000.0, "640k"),
-            (1500.0, "1.5k"),
-            (312.4, "312"),
-            (3.0, "3"),
-            (0.0312, "0.0312"),
-            (0.0, "0"),
-        ];
-        for (number, text) in cases {
-            assert_eq!(short(number), text);
-        }
     }
 
     #[test]

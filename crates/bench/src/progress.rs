@@ -2,8 +2,9 @@
 
 use std::io::IsTerminal;
 
+use braid_client::figures::grouped;
+
 use crate::options::Output;
-use crate::output::grouped;
 use crate::session::Progress;
 
 /// Rewrites one line of standard error; silent where nobody would see it.

@@ -4,8 +4,10 @@
 use std::fmt::Write;
 use std::time::SystemTime;
 
+use braid_client::figures::grouped;
+
 use crate::draw::Sizes;
-use crate::output::{self, grouped};
+use crate::output;
 use crate::plan::{Measurement, Method, Outcome, QUANTILES};
 use crate::plot::{self, Series};
 use crate::statistics::Estimate;

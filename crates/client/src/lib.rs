@@ -5,6 +5,7 @@
 //! the server's own code; it sees a server as every client does.
 
 pub mod connection;
+pub mod figures;
 pub mod info;
 pub mod json;
 pub mod options;

@@ -1,0 +1,216 @@
+//! What is shown and how: the state that keys change.
+
+use std::time::Duration;
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::look::{Look, Wish};
+use crate::options::{INTERVAL_MAX, INTERVAL_MIN};
+use crate::panels::{self, Sheet};
+use crate::view::View;
+
+/// The lower half of the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Panel {
+    Commands,
+    Clients,
+    SlowLog,
+    Memory,
+    HotKeys,
+}
+
+pub const PANELS: [(Panel, &str); 5] = [
+    (Panel::Commands, "commands"),
+    (Panel::Clients, "clients"),
+    (Panel::SlowLog, "slow log"),
+    (Panel::Memory, "memory"),
+    (Panel::HotKeys, "hot keys"),
+];
+
+/// Which column decides a panel's order, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    pub column: usize,
+    pub descending: bool,
+}
+
+/// What is to be done after a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Draw,
+    /// Something else is to be shown than was asked of the server.
+    Look,
+    Quit,
+}
+
+/// The state.
+pub struct App {
+    pub address: String,
+    pub view: View,
+    pub panel: Panel,
+    /// By place in [`PANELS`]; none: as the server has it.
+    pub orders: [Option<Order>; PANELS.len()],
+    /// The thread that is pointed at.
+    pub selected: usize,
+    /// The thread whose clients alone are shown.
+    pub thread: Option<u32>,
+    /// First row shown.
+    pub scroll: usize,
+    pub paused: bool,
+    pub help: bool,
+    pub interval: Duration,
+    /// What went wrong with the last look.
+    pub trouble: Option<String>,
+    look: Option<Look>,
+}
+
+impl App {
+    pub fn new(address: String, interval: Duration) -> App {
+        App {
+            address,
+            view: View::default(),
+            panel: Panel::Commands,
+            orders: [Some(Order { column: 1, descending: true }), None, None, None, None],
+            selected: 0,
+            thread: None,
+            scroll: 0,
+            paused: false,
+            help: false,
+            interval,
+            trouble: None,
+            look: None,
+        }
+    }
+
+    /// Takes a look's result. The first one shows rates since the server's start.
+    pub fn take(&mut self, result: Result<Look, String>) {
+        match result {
+            Err(reason) => self.trouble = Some(reason),
+            Ok(look) => {
+                self.trouble = None;
+                let is_same = |before: &Look| {
+                    before.info.get("run_id") == look.info.get("run_id") && look.at > before.at
+                };
+                self.view = match self.look.as_ref().filter(|before| is_same(before)) {
+                    Some(before) => View::between(before, &look),
+                    None => View::between(&look, &look),
+                };
+                self.selected = self.selected.min(self.view.threads.len().saturating_sub(1));
+                self.look = Some(look);
+            }
+        }
+    }
+
+    /// What the open panel needs.
+    pub fn wish(&self) -> Wish {
+        match self.panel {
+            Panel::Commands | Panel::Memory => Wish::Nothing,
+            Panel::Clients => Wish::Clients,
+            Panel::SlowLog => Wish::SlowLog,
+            Panel::HotKeys => Wish::HotKeys,
+        }
+    }
+
+    /// The open panel's table, in its order.
+    pub fn sheet(&self) -> Sheet {
+        let nothing = Look::default();
+        let look = self.look.as_ref().unwrap_or(&nothing);
+        let mut sheet = match self.panel {
+            Panel::Commands => panels::commands(&self.view),
+            Panel::Clients => panels::clients(&look.clients, self.thread),
+            Panel::SlowLog => panels::slow_log(&look.slow, panels::unix_seconds(look)),
+            Panel::Memory => panels::memory(&self.view),
+            Panel::HotKeys => panels::hot_keys(look.hot.as_deref().unwrap_or_default()),
+        };
+        if let Some(order) = self.orders[self.place()] {
+            sheet.sort(order.column, order.descending);
+        }
+        sheet
+    }
+
+    /// What to say where a panel has no rows.
+    pub fn emptiness(&self) -> &'static str {
+        match self.panel {
+            Panel::HotKeys if self.look.as_ref().is_some_and(|look| look.hot.is_none()) => {
+                "the server tells of no hot keys (Redis and Valkey count them with maxmemory-policy allkeys-lfu)"
+            }
+            Panel::SlowLog => "nothing was slow (slowlog-log-slower-than)",
+            _ => "nothing yet",
+        }
+    }
+
+    /// The open panel's place in [`PANELS`].
+    pub fn place(&self) -> usize {
+        PANELS.iter().position(|(panel, _)| *panel == self.panel).unwrap_or(0)
+    }
+
+    fn open(&mut self, panel: Panel) -> Action {
+        self.panel = panel;
+        self.scroll = 0;
+        Action::Look
+    }
+
+    /// Does what a key says.
+    pub fn key(&mut self, key: KeyEvent) -> Action {
+        if self.help {
+            self.help = false;
+            return Action::Draw;
+        }
+        match key.code {
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Action::Quit,
+            KeyCode::Char('q') => return Action::Quit,
+            KeyCode::Char('?' | 'h') => self.help = true,
+            KeyCode::Char(' ' | 'p') => self.paused = !self.paused,
+            KeyCode::Char('+') => self.interval = (self.interval * 2).min(INTERVAL_MAX),
+            KeyCode::Char('-') => self.interval = (self.interval / 2).max(INTERVAL_MIN),
+            KeyCode::Char(digit @ '1'..='5') => {
+                self.thread = None;
+                return self.open(PANELS[digit as usize - '1' as usize].0);
+            }
+            KeyCode::Tab => return self.open(PANELS[(self.place() + 1) % PANELS.len()].0),
+            KeyCode::BackTab => return self.open(PANELS[(self.place() + PANELS.len() - 1) % PANELS.len()].0),
+            KeyCode::Up => self.selected = self.selected.saturating_sub(1),
+            KeyCode::Down => {
+                self.selected = (self.selected + 1).min(self.view.threads.len().saturating_sub(1))
+            }
+            KeyCode::Enter => {
+                // A thread that serves nobody has no clients to show.
+                self.thread = self.view.threads.get(self.selected).and_then(|thread| thread.number);
+                if self.thread.is_some() {
+                    return self.open(Panel::Clients);
+                }
+            }
+            KeyCode::Esc if self.thread.is_some() => {
+                self.thread = None;
+                return self.open(Panel::Commands);
+            }
+            KeyCode::Left | KeyCode::Right => self.choose_column(key.code == KeyCode::Right),
+            KeyCode::Char('r') => {
+                let place = self.place();
+                let order = self.orders[place].unwrap_or(Order { column: 0, descending: false });
+                self.orders[place] = Some(Order { descending: !order.descending, ..order });
+            }
+            KeyCode::PageDown => {
+                self.scroll = (self.scroll + 10).min(self.sheet().rows.len().saturating_sub(1))
+            }
+            KeyCode::PageUp => self.scroll = self.scroll.saturating_sub(10),
+            KeyCode::Home => self.scroll = 0,
+            _ => {}
+        }
+        Action::Draw
+    }
+
+    /// Orders by the next column to the right or left: figures from the highest, texts from the first.
+    fn choose_column(&mut self, right: bool) {
+        let sheet = self.sheet();
+        let count = sheet.columns.len().max(1);
+        let place = self.place();
+        let column = match self.orders[place] {
+            None => 0,
+            Some(order) if right => (order.column + 1) % count,
+            Some(order) => (order.column + count - 1) % count,
+        };
+        let descending = sheet.columns.get(column).is_some_and(|column| column.is_figure);
+        self.orders[place] = Some(Order { column, descending });
+    }
+}

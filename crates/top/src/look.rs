@@ -1,0 +1,264 @@
+//! One look at a server: its INFO, and what the open panel needs besides.
+
+use std::time::Instant;
+
+use braid_client::process::{self, Task};
+use braid_client::{Connection, Info, Target, Value};
+
+/// What is asked for beside INFO.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wish {
+    #[default]
+    Nothing,
+    Clients,
+    SlowLog,
+    HotKeys,
+}
+
+/// What the server said.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// Seconds on a clock of which only differences count: the server's own if it tells.
+    pub at: f64,
+    pub info: Info,
+    /// The server's threads, if it runs on this machine.
+    pub process: Option<Process>,
+    pub clients: Vec<ClientLine>,
+    pub slow: Vec<SlowEntry>,
+    /// None: the server has no such thing.
+    pub hot: Option<Vec<HotKey>>,
+}
+
+/// The server's process.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    pub id: u32,
+    pub tasks: Vec<Task>,
+}
+
+/// A line of CLIENT LIST.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClientLine {
+    fields: Vec<(String, String)>,
+}
+
+impl ClientLine {
+    /// Reads `name=value name=value`; values hold no blanks.
+    pub fn parse(line: &str) -> ClientLine {
+        let fields = line.split(' ').filter_map(|field| field.split_once('='));
+        ClientLine { fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect() }
+    }
+
+    /// A field's text; empty if the server does not have it.
+    pub fn get(&self, name: &str) -> &str {
+        self.fields.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
+    }
+
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.get(name).parse().ok()
+    }
+
+    /// All fields, in the server's order.
+    pub fn fields(&self) -> &[(String, String)] {
+        &self.fields
+    }
+}
+
+/// An entry of the slow log.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SlowEntry {
+    pub id: i64,
+    /// Unix time in seconds.
+    pub at: i64,
+    pub micros: i64,
+    pub command: String,
+    pub client: String,
+}
+
+/// A key and how often it was seen, in the server's own measure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HotKey {
+    pub key: String,
+    pub weight: f64,
+}
+
+/// Entries of the slow log that are asked for.
+const SLOW_ENTRIES: &str = "64";
+/// Keys looked at for each look at hot keys, where the server counts their use (LFU) but keeps no list.
+const SAMPLED_KEYS: &str = "100";
+/// Hot keys kept.
+const HOT_KEYS_MAX: usize = 64;
+
+/// A connection that looks again and again.
+pub struct Watcher {
+    target: Target,
+    connection: Option<Connection>,
+    begun: Instant,
+    hot_keys: HotKeyWatch,
+}
+
+/// What is known of a server's hot keys.
+struct HotKeyWatch {
+    /// The server has said that it has no report: it is not asked again, which would count as an error there.
+    no_report: bool,
+    /// Where sampling is in the keyspace, and what it has found.
+    cursor: String,
+    sampled: Vec<HotKey>,
+}
+
+impl Watcher {
+    /// Connects with the first look.
+    pub fn new(target: Target) -> Watcher {
+        let hot_keys = HotKeyWatch { no_report: false, cursor: "0".into(), sampled: Vec::new() };
+        Watcher { target, connection: None, begun: Instant::now(), hot_keys }
+    }
+
+    /// Asks the server. After an error the next look connects anew.
+    pub fn look(&mut self, wish: Wish) -> Result<Look, String> {
+        let result = self.try_look(wish).map_err(|error| error.to_string());
+        if result.is_err() {
+            self.connection = None;
+        }
+        result
+    }
+
+    fn try_look(&mut self, wish: Wish) -> std::io::Result<Look> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => none.insert(Connection::open(&self.target)?),
+        };
+        let info = Info::parse(&connection.expect(&["INFO", "everything"])?.text());
+        let at =
+            info.number("server_time_usec").map_or(self.begun.elapsed().as_secs_f64(), |micros| micros / 1e6);
+        let id = if self.target.is_local() { process::of_server(&info) } else { None };
+        let process = id.map(|id| Process { id, tasks: process::tasks(id) });
+        let mut look = Look { at, info, process, ..Look::default() };
+        match wish {
+            Wish::Nothing => {}
+            Wish::Clients => look.clients = clients(&connection.expect(&["CLIENT", "LIST"])?.text()),
+            Wish::SlowLog => look.slow = slow_log(connection.expect(&["SLOWLOG", "GET", SLOW_ENTRIES])?),
+            Wish::HotKeys => {
+                let counts = look.info.get("maxmemory_policy").is_some_and(|policy| policy.ends_with("-lfu"));
+                look.hot = self.hot_keys.look(connection, counts)?;
+            }
+        }
+        Ok(look)
+    }
+}
+
+/// CLIENT LIST's lines.
+pub fn clients(text: &str) -> Vec<ClientLine> {
+    text.lines().filter(|line| !line.is_empty()).map(ClientLine::parse).collect()
+}
+
+/// SLOWLOG GET's entries; what has another shape is passed over.
+pub fn slow_log(reply: Value) -> Vec<SlowEntry> {
+    let entry = |entry: Value| {
+        let mut fields = entry.elements().into_iter();
+        let mut number = || fields.next()?.integer();
+        let (id, at, micros) = (number()?, number()?, number()?);
+        let words: Vec<String> = fields.next()?.elements().iter().map(Value::text).collect();
+        let client = fields.next().map_or(String::new(), |address| address.text());
+        Some(SlowEntry { id, at, micros, command: words.join(" "), client })
+    };
+    reply.elements().into_iter().filter_map(entry).collect()
+}
+
+impl HotKeyWatch {
+    /// The server's own report if it has one; else, where it counts the use of keys, the most used of those seen so far.
+    fn look(&mut self, connection: &mut Connection, counts: bool) -> std::io::Result<Option<Vec<HotKey>>> {
+        if !self.no_report {
+            let report = connection.command(&["HOTKEYS"])?;
+            if !matches!(report, Value::Error(_)) {
+                return Ok(Some(hot_key_report(report)));
+            }
+            self.no_report = true;
+        }
+        if !counts {
+            return Ok(None);
+        }
+        let reply = connection.expect(&["SCAN", self.cursor.as_str(), "COUNT", SAMPLED_KEYS])?;
+        let mut reply = reply.elements().into_iter();
+        self.cursor = reply.next().map_or_else(|| "0".into(), |cursor| cursor.text());
+        for key in reply.next().map(Value::elements).unwrap_or_default() {
+            let Value::Bulk(key) = key else { continue };
+            let frequency = connection.command(&[b"OBJECT", b"FREQ".as_slice(), &key])?;
+            let Some(weight) = frequency.integer() else { continue };
+            let key = key.escape_ascii().to_string();
+            self.sampled.retain(|seen| seen.key != key);
+            self.sampled.push(HotKey { key, weight: weight as f64 });
+        }
+        self.sampled.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        self.sampled.truncate(HOT_KEYS_MAX);
+        Ok(Some(self.sampled.clone()))
+    }
+}
+
+/// A report as `key, number` in turn, as a map, or as a list of pairs.
+pub fn hot_key_report(reply: Value) -> Vec<HotKey> {
+    let flat: Vec<Value> = reply
+        .elements()
+        .into_iter()
+        .flat_map(|element| match element {
+            Value::Array(_) | Value::Map(_) => element.elements(),
+            scalar => vec![scalar],
+        })
+        .collect();
+    let pair = |pair: &[Value]| {
+        let [key, weight] = pair else { return None };
+        Some(HotKey { key: key.text(), weight: weight.text().parse().ok()? })
+    };
+    flat.chunks(2).filter_map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(text: &str) -> Value {
+        Value::Bulk(text.into())
+    }
+
+    #[test]
+    fn client_lines_are_read() {
+        let lines = clients("id=3 addr=1.2.3.4:5 name= cmd=client|list io-thread=1\n\nid=4 addr=x\n");
+        assert_eq!(lines.len(), 2);
+        assert_eq!(
+            (lines[0].get("cmd"), lines[0].get("name"), lines[0].number("io-thread")),
+            ("client|list", "", Some(1.0))
+        );
+        assert_eq!(lines[1].number("io-thread"), None);
+    }
+
+    #[test]
+    fn slow_log_entries_are_read_and_odd_ones_passed_over() {
+        let entry = |words: &[&str]| {
+            Value::Array(vec![
+                Value::Integer(7),
+                Value::Integer(1_700_000_000),
+                Value::Integer(12_000),
+                Value::Array(words.iter().map(|word| bulk(word)).collect()),
+                bulk("1.2.3.4:5"),
+                bulk(""),
+            ])
+        };
+        let entries = slow_log(Value::Array(vec![entry(&["KEYS", "*"]), Value::Null]));
+        assert_eq!(entries.len(), 1);
+        assert_eq!(
+            (entries[0].command.as_str(), entries[0].micros, entries[0].client.as_str()),
+            ("KEYS *", 12_000, "1.2.3.4:5")
+        );
+        assert!(slow_log(Value::Null).is_empty());
+    }
+
+    #[test]
+    fn hot_key_reports_are_read_in_every_shape() {
+        let hot = vec![HotKey { key: "a".into(), weight: 3.0 }, HotKey { key: "b".into(), weight: 1.5 }];
+        let flat = vec![bulk("a"), Value::Integer(3), bulk("b"), bulk("1.5")];
+        assert_eq!(hot_key_report(Value::Array(flat)), hot);
+        let pairs = vec![(bulk("a"), Value::Integer(3)), (bulk("b"), Value::Double(1.5))];
+        assert_eq!(hot_key_report(Value::Map(pairs.clone())), hot);
+        let nested = pairs.into_iter().map(|(key, weight)| Value::Array(vec![key, weight])).collect();
+        assert_eq!(hot_key_report(Value::Array(nested)), hot);
+    }
+}

@@ -1,0 +1,135 @@
+//! The program: a thread that looks, a terminal that shows, keys in between.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use braid_client::{Arguments, Target};
+use braid_top::app::{Action, App};
+use braid_top::look::{Look, Watcher, Wish};
+use braid_top::options::{self, Options, Request};
+use braid_top::view::View;
+use braid_top::{once, screen};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+const FAILED: u8 = 1;
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let options = match options::parse(&mut Arguments::of_process()) {
+        Ok(Request::Run(options)) => *options,
+        Ok(Request::Help) => return print(&options::help()),
+        Ok(Request::Version) => return print(concat!("braid-top ", env!("CARGO_PKG_VERSION"), "\n")),
+        Err(message) => {
+            eprintln!("braid-top: {message}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let result = options.target.target().and_then(|target| match options.once {
+        true => print_once(&options, target),
+        false => live(&options, target).map_err(|error| error.to_string()),
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("braid-top: {message}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Prints to standard output; that nobody reads it any more is no error worth a message.
+fn print(text: &str) -> ExitCode {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+fn print_once(options: &Options, target: Target) -> Result<(), String> {
+    let address = target.address.to_string();
+    let mut watcher = Watcher::new(target);
+    let say = |error: String| format!("{address}: {error}");
+    let before = watcher.look(Wish::Nothing).map_err(say)?;
+    std::thread::sleep(options.interval);
+    // The rates are of what lies between these two; what is asked for next must not count.
+    let mut after = watcher.look(Wish::SlowLog).map_err(say)?;
+    if options.clients {
+        after.clients = watcher.look(Wish::Clients).map_err(say)?.clients;
+    }
+    let view = View::between(&before, &after);
+    print(&match options.json {
+        true => format!("{}\n", once::json(&view, &after, &address, options.clients)),
+        false => once::text(&view, &after, &address, options.clients),
+    });
+    Ok(())
+}
+
+/// Looks when asked to, on a thread of its own: a server that does not answer must not hold up the keys.
+fn watch(target: Target, wishes: Receiver<Wish>, looks: Sender<Result<Look, String>>) {
+    let mut watcher = Watcher::new(target);
+    while let Ok(mut wish) = wishes.recv() {
+        // Only the last wish counts.
+        while let Ok(later) = wishes.try_recv() {
+            wish = later;
+        }
+        if looks.send(watcher.look(wish)).is_err() {
+            return;
+        }
+    }
+}
+
+/// How often keys are looked at, at most.
+const KEY_INTERVAL: Duration = Duration::from_millis(50);
+
+fn live(options: &Options, target: Target) -> std::io::Result<()> {
+    let mut app = App::new(target.address.to_string(), options.interval);
+    let (wish_sender, wishes) = channel();
+    let (look_sender, looks) = channel();
+    std::thread::spawn(move || watch(target, wishes, look_sender));
+    // Fails where there is no terminal, with words; restores it also after a panic.
+    let mut terminal = ratatui::try_init()?;
+    let result = run(&mut terminal, &mut app, &wish_sender, &looks);
+    ratatui::restore();
+    result
+}
+
+fn run(
+    terminal: &mut ratatui::DefaultTerminal,
+    app: &mut App,
+    wishes: &Sender<Wish>,
+    looks: &Receiver<Result<Look, String>>,
+) -> std::io::Result<()> {
+    let mut next = Instant::now();
+    let mut is_waiting = false;
+    loop {
+        if !is_waiting && !app.paused && Instant::now() >= next {
+            is_waiting = wishes.send(app.wish()).is_ok();
+            next = Instant::now() + app.interval;
+        }
+        let mut changed = false;
+        match looks.recv_timeout(Duration::ZERO) {
+            Ok(look) => {
+                is_waiting = false;
+                app.take(look);
+                changed = true;
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        let mut rest = KEY_INTERVAL;
+        while event::poll(rest)? {
+            rest = Duration::ZERO;
+            match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => match app.key(key) {
+                    Action::Quit => return Ok(()),
+                    Action::Look => next = Instant::now(),
+                    Action::Draw => {}
+                },
+                _ => {}
+            }
+            changed = true;
+        }
+        if changed {
+            terminal.draw(|frame| screen::draw(frame, app))?;
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The command line.
+
+use std::time::Duration;
+
+use braid_client::options::Argument;
+use braid_client::{Arguments, TargetOptions};
+
+const HELP: &str = "\
+Usage: braid-top [OPTIONS]
+
+Shows what a Redis-compatible server does: its threads, commands, clients, memory, slow log.
+
+Where:
+";
+
+const HELP_OWN: &str = "
+How:
+      --interval S     seconds between two looks (1)
+      --once           print one view and end: text, or with --json JSON
+      --clients        with --once: the clients too
+      --help, --version
+
+Keys: 1-5 or Tab choose a panel, Up and Down a thread, Enter shows its clients, Esc goes back, Left and Right choose
+the column to sort by, r turns the order round, Space pauses, + and - change the interval, ? helps, q quits.
+
+Exit status of --once: 0; 1 if the server cannot be reached; 2 for a wrong command line.
+";
+
+/// What help prints.
+pub fn help() -> String {
+    format!("{HELP}{}{HELP_OWN}", TargetOptions::HELP)
+}
+
+/// A command line.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub target: TargetOptions,
+    pub interval: Duration,
+    pub once: bool,
+    pub json: bool,
+    pub clients: bool,
+}
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub enum Request {
+    Run(Box<Options>),
+    Help,
+    Version,
+}
+
+/// The least time between two looks: more often, looking would be a load.
+pub const INTERVAL_MIN: Duration = Duration::from_millis(100);
+pub const INTERVAL_MAX: Duration = Duration::from_secs(60);
+
+/// Reads a command line. Errors are for the user.
+pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
+    let mut options = Options {
+        target: TargetOptions::default(),
+        interval: Duration::from_secs(1),
+        once: false,
+        json: false,
+        clients: false,
+    };
+    while let Some(argument) = arguments.take()? {
+        let name = match argument {
+            Argument::Option(name) => name,
+            Argument::Word(word) => return Err(format!("'{word}' is no option (--help lists them)")),
+        };
+        match name.as_str() {
+            "--help" => return Ok(Request::Help),
+            "--version" => return Ok(Request::Version),
+            "--interval" | "-i" => {
+                let seconds: f64 = arguments.value(&name)?;
+                options.interval = Duration::try_from_secs_f64(seconds)
+                    .ok()
+                    .filter(|interval| (INTERVAL_MIN..=INTERVAL_MAX).contains(interval))
+                    .ok_or("--interval must be between 0.1 and 60 seconds")?;
+            }
+            "--once" => options.once = true,
+            "--json" => options.json = true,
+            "--clients" => options.clients = true,
+            _ if options.target.accept(&name, arguments)? => {}
+            _ => return Err(format!("unknown option {name} (--help lists them)")),
+        }
+    }
+    if options.json && !options.once {
+        return Err("--json goes with --once".into());
+    }
+    Ok(Request::Run(Box::new(options)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_are_read() {
+        let parsed = |line: &str| parse(&mut Arguments::from_words(line.split_whitespace()));
+        let Ok(Request::Run(options)) = parsed("-p 7000 --once --json --interval 0.5") else {
+            panic!("it is valid")
+        };
+        assert_eq!(
+            (options.target.port, options.once, options.interval),
+            (Some(7000), true, Duration::from_millis(500))
+        );
+        for wrong in ["--json", "--interval 0", "--interval x", "word", "--nothing", "-p"] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+        assert!(matches!(parsed("--help"), Ok(Request::Help)));
+    }
+}

@@ -1,0 +1,30 @@
+//! What real servers said, two seconds apart, under a load of SET, GET and HSET on 14 connections: the tests' servers.
+
+use braid_client::Info;
+
+use crate::look::{Look, clients};
+
+macro_rules! recordings {
+    ($($name:literal),*) => {
+        /// (name, first INFO, second INFO, CLIENT LIST)
+        const ALL: &[(&str, &str, &str, &str)] = &[$((
+            $name,
+            include_str!(concat!("recorded/", $name, "-1.txt")),
+            include_str!(concat!("recorded/", $name, "-2.txt")),
+            include_str!(concat!("recorded/", $name, "-clients.txt")),
+        )),*];
+    };
+}
+
+recordings!("braid", "redis-7.0", "redis-8.0", "valkey-9.1");
+
+/// Two looks at a recorded server.
+pub fn pair(name: &str) -> (Look, Look) {
+    let (_, first, second, list) = ALL.iter().find(|(own, ..)| *own == name).expect("a recorded server");
+    let look = |text: &str| {
+        let info = Info::parse(text);
+        let at = info.number("server_time_usec").expect("its time") / 1e6;
+        Look { at, info, clients: clients(list), ..Look::default() }
+    };
+    (look(first), look(second))
+}

@@ -1,0 +1,140 @@
+//! Whole screens, compared with files beside this one. `BLESS=1 cargo test -p braid-top` writes them anew: look at them.
+
+use super::*;
+use crate::look::{HotKey, Look, SlowEntry};
+use crate::recorded;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::path::Path;
+use std::time::Duration;
+
+fn app(server: &str) -> App {
+    let mut app = App::new("127.0.0.1:6379".into(), Duration::from_secs(1));
+    let (before, after) = recorded::pair(server);
+    app.take(Ok(before));
+    app.take(Ok(with_extras(after)));
+    app
+}
+
+fn with_extras(look: Look) -> Look {
+    let slow = SlowEntry {
+        id: 3,
+        at: look.at as i64 - 5,
+        micros: 12_345,
+        command: "KEYS *".into(),
+        client: "127.0.0.1:50000".into(),
+    };
+    let hot = Some(vec![
+        HotKey { key: "key:7".into(), weight: 255.0 },
+        HotKey { key: "key:1".into(), weight: 12.0 },
+    ]);
+    Look { slow: vec![slow], hot, ..look }
+}
+
+fn press(app: &mut App, keys: &[KeyCode]) {
+    for key in keys {
+        app.key(KeyEvent::new(*key, KeyModifiers::NONE));
+    }
+}
+
+fn screen(app: &App, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, app)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    (0..height).map(|y| line(y).trim_end().to_owned() + "\n").collect()
+}
+
+#[track_caller]
+fn check(name: &str, screen: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/screen").join(format!("{name}.txt"));
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, screen).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(screen == expected, "{} differs; now it is\n{screen}", path.display());
+}
+
+#[test]
+fn commands_of_every_server() {
+    for server in ["braid", "redis-7.0", "redis-8.0", "valkey-9.1"] {
+        check(server, &screen(&app(server), 140, 24));
+    }
+}
+
+#[test]
+fn clients_of_a_thread() {
+    let mut app = app("braid");
+    press(&mut app, &[KeyCode::Down, KeyCode::Enter, KeyCode::Right]);
+    let shown = screen(&app, 140, 20);
+    assert!(shown.contains("of thread 1"));
+    check("clients", &shown);
+    let of_thread = app.sheet().rows.len();
+    press(&mut app, &[KeyCode::Esc]);
+    assert!(app.thread.is_none());
+    press(&mut app, &[KeyCode::Char('2')]);
+    assert!(of_thread > 0 && app.sheet().rows.len() > of_thread);
+}
+
+#[test]
+fn other_panels() {
+    for (key, name) in [('3', "slow-log"), ('4', "memory"), ('5', "hot-keys")] {
+        let mut app = app("braid");
+        press(&mut app, &[KeyCode::Char(key)]);
+        check(name, &screen(&app, 100, 22));
+    }
+}
+
+#[test]
+fn help_covers_a_small_screen() {
+    let mut app = app("braid");
+    press(&mut app, &[KeyCode::Char('?')]);
+    check("help", &screen(&app, 80, 24));
+    press(&mut app, &[KeyCode::Char('x')]);
+    assert!(!app.help);
+}
+
+#[test]
+fn every_size_can_be_drawn() {
+    let mut app = app("braid");
+    for panel in '1'..='5' {
+        press(&mut app, &[KeyCode::Char(panel)]);
+        for (width, height) in [(1, 1), (10, 3), (40, 8), (300, 100)] {
+            screen(&app, width, height);
+            app.help = true;
+            screen(&app, width, height);
+            app.help = false;
+        }
+    }
+}
+
+#[test]
+fn sorting_goes_through_all_columns() {
+    let mut app = app("braid");
+    let first = |app: &App| app.sheet().rows[0][0].text.clone();
+    assert_eq!(first(&app), "get");
+    press(&mut app, &[KeyCode::Char('r')]);
+    assert_ne!(first(&app), "get");
+    press(&mut app, &[KeyCode::Left]);
+    assert_eq!(app.orders[0], Some(Order { column: 0, descending: false }));
+    press(&mut app, &[KeyCode::Left]);
+    assert_eq!(app.orders[0].unwrap().column, app.sheet().columns.len() - 1);
+    press(&mut app, &[KeyCode::Right]);
+    assert_eq!(app.orders[0].unwrap().column, 0);
+}
+
+#[test]
+fn trouble_is_told_and_forgotten() {
+    let mut app = app("redis-8.0");
+    app.take(Err("connection refused".into()));
+    assert!(screen(&app, 100, 20).contains("connection refused; trying again"));
+    let (before, _) = recorded::pair("redis-8.0");
+    // A server that was started anew has earlier counters: rates begin at its start.
+    app.take(Ok(before));
+    assert!(app.trouble.is_none() && app.view.totals.commands_rate > 0.0);
+    press(&mut app, &[KeyCode::Char(' ')]);
+    assert!(screen(&app, 100, 20).contains("PAUSED"));
+    press(&mut app, &[KeyCode::Char('+'), KeyCode::Char('-'), KeyCode::Char('-')]);
+    assert_eq!(app.interval, Duration::from_millis(500));
+}

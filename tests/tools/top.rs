@@ -1,0 +1,85 @@
+//! braid-top's `--once`, as scripts use it.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use braid_tests::TestServer;
+
+fn top() -> &'static PathBuf {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| crate::program("braid-top"))
+}
+
+fn run(server: &TestServer, arguments: &str) -> Output {
+    Command::new(top())
+        .args(["-p", &server.port().to_string(), "--once", "--interval", "0.2"])
+        .args(arguments.split_whitespace())
+        .output()
+        .expect("braid-top starts")
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The number behind `"name": ` in JSON, the first of them.
+#[track_caller]
+fn number(json: &str, name: &str) -> f64 {
+    let start = json.find(&format!("\"{name}\": ")).unwrap_or_else(|| panic!("no {name} in {json}"));
+    let value = json[start + name.len() + 4..].split([',', '\n']).next().unwrap();
+    value.parse().unwrap_or_else(|_| panic!("{name} is no number: {value}"))
+}
+
+#[test]
+fn json_tells_what_the_server_does() {
+    let server = TestServer::start(&["--slowlog-log-slower-than", "0"]);
+    let mut client = server.connect();
+    client.ok("SET k v");
+    client.ok("CLIENT SETNAME worker");
+    // Commands go on while it looks.
+    let output = std::thread::scope(|scope| {
+        let looking = scope.spawn(|| run(&server, "--json --clients"));
+        while !looking.is_finished() {
+            client.call("GET k");
+        }
+        looking.join().unwrap()
+    });
+    assert!(output.status.success(), "{}", text(&output));
+    let json = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(number(&json, "commands_per_second") > 10.0, "{json}");
+    assert!((0.15..5.0).contains(&number(&json, "seconds")), "{json}");
+    assert!(number(&json, "used") > 0.0 && number(&json, "keys") == 1.0);
+    for part in ["\"name\": \"get\"", "\"name\": \"worker\"", "\"db0\"", "\"slow_log\": [", "\"threads\": ["]
+    {
+        assert!(json.contains(part), "{part} is missing in {json}");
+    }
+    assert!(json.contains("GET k"), "the slow log has every command: {json}");
+    if server.is_braid() {
+        assert!(
+            json.contains("\"threading_model\": \"parallel\"") && json.contains("\"name\": \"io 0\""),
+            "{json}"
+        );
+    }
+}
+
+#[test]
+fn text_is_for_people() {
+    let server = TestServer::start(&[]);
+    server.connect().ok("SET k v");
+    let output = run(&server, "");
+    assert!(output.status.success(), "{}", text(&output));
+    let said = text(&output);
+    for part in ["commands", "useful %", "us/call", "resident", "db0"] {
+        assert!(said.contains(part), "{part} is missing in\n{said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_shown_is_said() {
+    let server = TestServer::start(&["--requirepass", "secret"]);
+    let refused = run(&server, "");
+    assert!(refused.status.code() == Some(1) && text(&refused).contains("NOAUTH"), "{}", text(&refused));
+    assert!(run(&server, "-a secret").status.success());
+    assert_eq!(run(&server, "--no-such-option").status.code(), Some(2));
+}
