@@ -428,10 +428,10 @@ mod tests {
         let at = bad.len() - 20;
         bad[at] ^= 1;
         assert!(matches!(refused(&bad).fault, Fault::Corrupt(_) | Fault::Checksum { .. }));
-        let error = refused(b"REDIS0011\xfe\x00\xf0");
+        let error = refused(b"REDIS0011\xfe\x00\xef");
         assert_eq!(
             (error.position, error.to_string().as_str()),
-            (12, "unknown type of value 240 (at byte 12)")
+            (12, "unknown type of value 239 (at byte 12)")
         );
         assert!(matches!(refused(b"REDIS0011\xfc\0\0\0\0\0\0\0\0\xff").fault, Fault::Corrupt(_)));
     }

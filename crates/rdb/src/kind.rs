@@ -39,6 +39,10 @@ pub enum Kind {
     HashExpiryRelative = 24,
     /// Redis 7.4: triples of field, value and time.
     HashExpiryListpack = 25,
+    /// Braid: a time with each member. No other server has members of sets that expire, so none reads this.
+    SetExpiry = 240,
+    /// Braid: a score and a time with each member.
+    SortedSetExpiry = 241,
 }
 
 impl Kind {
@@ -71,6 +75,8 @@ impl Kind {
             22 if version != crate::VERSION_REDIS_MAX => HashExpiry,
             24 => HashExpiryRelative,
             25 => HashExpiryListpack,
+            240 => SetExpiry,
+            241 => SortedSetExpiry,
             _ => return None,
         })
     }
@@ -80,7 +86,16 @@ impl Kind {
         use Kind::*;
         !matches!(
             self,
-            String | List | Set | SortedSetText | Hash | SortedSet | HashExpiry | HashExpiryRelative
+            String
+                | List
+                | Set
+                | SortedSetText
+                | Hash
+                | SortedSet
+                | HashExpiry
+                | HashExpiryRelative
+                | SetExpiry
+                | SortedSetExpiry
         )
     }
 }

@@ -5,7 +5,8 @@
 //! ```
 //! A value is written in the form that it has in memory, with the types of Redis 7.2 ([`VERSION`]), so that stock servers
 //! of that version and later read it. The one exception is a hash with fields that expire, which Redis 7.2 does not
-//! know: it is written as Valkey 9 does ([`VERSION_FIELD_EXPIRY`]). What is read: every type of every version that Redis 7.2 reads, back to
+//! know: it is written as Valkey 9 does ([`VERSION_FIELD_EXPIRY`]). Sets and sorted sets with members that expire, which no
+//! other server has, are written under types of our own, which other servers refuse. What is read: every type of every version that Redis 7.2 reads, back to
 //! version 1, and those of Valkey 9 and Redis 8.
 //!
 //! Bytes from outside are never believed: lengths are checked against what is left before anything is allocated, packed forms

@@ -14,6 +14,7 @@ use crate::error::{Error, Fault};
 use crate::kind::Kind;
 use crate::limits::Limits;
 use crate::source::Source;
+use crate::write::NO_TIME;
 use crate::{ziplist, zipmap};
 
 /// A value that was read. Short strings are lent until the next thing is read.
@@ -61,9 +62,11 @@ impl<S: Source> Decoder<S> {
             Kind::ListNodesOfZiplists => Value::List(self.list_nodes(limits, true)?),
             Kind::Set => Value::Set(self.set(limits)?),
             Kind::SetIntegers => Value::Set(self.set_integers(limits)?),
+            Kind::SetExpiry => Value::Set(self.set_expiry(limits, now_ms)?),
             Kind::SetListpack => Value::Set(self.set_listpack(limits)?),
             Kind::SortedSet => Value::SortedSet(self.sorted_set(limits, false)?),
             Kind::SortedSetText => Value::SortedSet(self.sorted_set(limits, true)?),
+            Kind::SortedSetExpiry => Value::SortedSet(self.sorted_set_expiry(limits, now_ms)?),
             Kind::SortedSetListpack => Value::SortedSet(self.sorted_set_packed(limits, false)?),
             Kind::SortedSetZiplist => Value::SortedSet(self.sorted_set_packed(limits, true)?),
             Kind::Hash => Value::Hash(self.hash(limits)?),
@@ -169,6 +172,30 @@ impl<S: Source> Decoder<S> {
         Ok(set)
     }
 
+    fn set_expiry(&mut self, limits: &Limits, now_ms: i64) -> Result<Set, Error> {
+        let (mut set, mut member) = (Set::default(), Vec::new());
+        for _ in 0..self.members(9)? {
+            self.string_into(&mut member)?;
+            let expire_at = self.time_or_none()?;
+            if expire_at.is_some_and(|time| now_ms > time) {
+                continue;
+            }
+            let is_new = set.add(&member, BEFORE_ALL, &limits.set);
+            self.ensure(is_new, TWICE)?;
+            if expire_at.is_some() {
+                set.set_expiry(&member, expire_at, BEFORE_ALL);
+            }
+        }
+        if set.is_empty() { Err(self.error(Fault::Empty)) } else { Ok(set) }
+    }
+
+    /// The time of a field or member, if it has one.
+    fn time_or_none(&mut self) -> Result<Option<i64>, Error> {
+        let time = self.time_ms()?;
+        self.ensure(time >= NO_TIME, "a member's time that is out of range")?;
+        Ok((time != NO_TIME).then_some(time))
+    }
+
     fn set_integers(&mut self, limits: &Limits) -> Result<Set, Error> {
         let integers = IntSet::from_bytes(self.string()?);
         let integers = integers.ok_or_else(|| self.corrupt("Intset integrity check failed"))?;
@@ -198,6 +225,27 @@ impl<S: Source> Decoder<S> {
         }
         set.pack_if_small(&limits.sorted_set);
         Ok(set)
+    }
+
+    fn sorted_set_expiry(&mut self, limits: &Limits, now_ms: i64) -> Result<SortedSet, Error> {
+        let (mut set, mut member) = (SortedSet::new(), Vec::new());
+        for _ in 0..self.members(17)? {
+            self.string_into(&mut member)?;
+            let score = self.double()?;
+            let expire_at = self.time_or_none()?;
+            if expire_at.is_some_and(|time| now_ms > time) {
+                continue;
+            }
+            match set.add(&member, score, AddRule::default(), &limits.sorted_set) {
+                Added::Added(_) => {}
+                Added::NotANumber => return Err(self.corrupt("a score that is no number")),
+                _ => return Err(self.corrupt(TWICE)),
+            }
+            if expire_at.is_some() {
+                set.set_expiry(&member, expire_at);
+            }
+        }
+        if set.is_empty() { Err(self.error(Fault::Empty)) } else { Ok(set) }
     }
 
     fn sorted_set_packed(&mut self, limits: &Limits, is_ziplist: bool) -> Result<SortedSet, Error> {
@@ -265,10 +313,7 @@ impl<S: Source> Decoder<S> {
         for _ in 0..self.members(10)? {
             self.string_into(&mut field)?;
             self.string_into(&mut value)?;
-            let expire_at = match self.time_ms()? {
-                -1 => None,
-                time => Some(time),
-            };
+            let expire_at = self.time_or_none()?;
             self.add_expiring(&mut hash, &field, &value, expire_at, limits, now_ms)?;
         }
         self.not_empty(hash)

@@ -176,6 +176,51 @@ fn what_is_refused() {
     assert_eq!(crate::open(b"\x00\x01v\x0b\0________", true).err(), Some(PayloadError::Checksum));
 }
 
+#[test]
+fn times_of_members_of_sets_are_kept() {
+    let limits = Limits::default();
+    let (mut set, mut zset) = (Set::default(), SortedSet::new());
+    for (index, member) in ["a", "b", "42", "gone"].into_iter().enumerate() {
+        set.add(member.as_bytes(), 0, &limits.set);
+        zset.add(member.as_bytes(), index as f64, AddRule::default(), &limits.sorted_set);
+    }
+    for (member, time) in [("a", 5_000), ("gone", 900)] {
+        set.set_expiry(member.as_bytes(), Some(time), 0);
+        zset.set_expiry(member.as_bytes(), Some(time));
+    }
+    let again = |value: ValueRef<'_>, kind: Kind| {
+        let payload = crate::dump(value, false);
+        assert_eq!(crate::open(&payload, true).unwrap().kind().unwrap(), kind);
+        for cut in 1..payload.len() - 10 {
+            let mut short = Decoder::new(Bytes::new(&payload[1..cut]), crate::VERSION_FIELD_EXPIRY);
+            assert!(short.value(kind, &Limits::default(), 0).is_err(), "cut at {cut}");
+        }
+        payload
+    };
+    let (set, zset) = (
+        again(ValueRef::Set(&set), Kind::SetExpiry),
+        again(ValueRef::SortedSet(&zset), Kind::SortedSetExpiry),
+    );
+    let read = |payload: &[u8], see: &mut dyn FnMut(Value<'_>)| {
+        let mut decoder = crate::open(payload, true).unwrap();
+        let kind = decoder.kind().unwrap();
+        see(decoder.value(kind, &limits, 1_000).unwrap());
+    };
+    let kept = (Some(Some(5_000)), Some(None), Some(None), None);
+    read(&set, &mut |value| {
+        let Value::Set(set) = value else { panic!("a set") };
+        let time = |member: &str| set.expiry(member.as_bytes(), 1_000);
+        assert_eq!((time("a"), time("b"), time("42"), time("gone")), kept);
+    });
+    read(&zset, &mut |value| {
+        let Value::SortedSet(zset) = value else { panic!("a sorted set") };
+        let view = zset.view(1_000);
+        let time = |member: &str| view.expiry(member.as_bytes());
+        assert_eq!((time("a"), time("b"), time("42"), time("gone")), kept);
+        assert_eq!(view.score(b"42"), Some(2.0));
+    });
+}
+
 /// Dumps, opens and reads again; the content and the form must be what they were.
 fn round_trip(value: ValueRef<'_>) -> String {
     let mut found = Vec::new();

@@ -24,8 +24,8 @@ pub enum ValueRef<'a> {
     Stream(&'a Stream),
 }
 
-/// What stands for the time of a field without one.
-const NO_TIME: i64 = -1;
+/// What stands for the time of a field or member without one.
+pub(crate) const NO_TIME: i64 = -1;
 
 impl ValueRef<'_> {
     /// The type under which it is written.
@@ -35,8 +35,10 @@ impl ValueRef<'_> {
             ValueRef::List(_) => Kind::ListNodes,
             ValueRef::Set(set) if set.as_ints().is_some() => Kind::SetIntegers,
             ValueRef::Set(set) if set.as_listpack().is_some() => Kind::SetListpack,
+            ValueRef::Set(set) if set.expiring_len() > 0 => Kind::SetExpiry,
             ValueRef::Set(_) => Kind::Set,
             ValueRef::SortedSet(set) if set.as_listpack().is_some() => Kind::SortedSetListpack,
+            ValueRef::SortedSet(set) if set.next_expiry().is_some() => Kind::SortedSetExpiry,
             ValueRef::SortedSet(_) => Kind::SortedSet,
             ValueRef::Hash(hash) if hash.as_listpack().is_some() => Kind::HashListpack,
             ValueRef::Hash(hash) if hash.expiring_len() > 0 => Kind::HashExpiry,
@@ -47,7 +49,10 @@ impl ValueRef<'_> {
 
     /// The least version of the format that knows this type.
     pub fn version(self) -> u16 {
-        if self.kind() == Kind::HashExpiry { crate::VERSION_FIELD_EXPIRY } else { crate::VERSION }
+        match self.kind() {
+            Kind::HashExpiry | Kind::SetExpiry | Kind::SortedSetExpiry => crate::VERSION_FIELD_EXPIRY,
+            _ => crate::VERSION,
+        }
     }
 }
 
@@ -98,8 +103,12 @@ impl<W: Write> Encoder<W> {
         }
         self.length(set.len() as u64)?;
         let mut digits = itoa::Buffer::new();
-        for (member, _) in set.iter_with_expiry() {
+        let has_times = set.expiring_len() > 0;
+        for (member, expire_at) in set.iter_with_expiry() {
             self.string(member.text(&mut digits))?;
+            if has_times {
+                self.time_ms(expire_at.unwrap_or(NO_TIME))?;
+            }
         }
         Ok(())
     }
@@ -110,11 +119,16 @@ impl<W: Write> Encoder<W> {
         }
         // From the greatest to the smallest: stock servers insert that fastest.
         let view = set.view(i64::MIN);
+        let has_times = set.next_expiry().is_some();
         self.length(view.len() as u64)?;
         let mut digits = itoa::Buffer::new();
         for (member, score) in view.iter_back(0..view.len()) {
             self.string(member.text(&mut digits))?;
             self.double(score)?;
+            if has_times {
+                let expire_at = view.expiry(member.text(&mut digits)).flatten();
+                self.time_ms(expire_at.unwrap_or(NO_TIME))?;
+            }
         }
         Ok(())
     }
