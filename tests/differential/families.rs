@@ -1,8 +1,8 @@
 //! The list of command families: one file each, and one line here. A family is switched on by [`ENABLED`].
 
 use crate::{
-    absent, bitmaps, connection, geo, hashes, hyperloglog, introspection, keys, lists, newer, scripts, sets,
-    sorted_sets, streams, strings, transactions,
+    absent, bitmaps, blocking, connection, geo, hashes, hyperloglog, introspection, keys, lists, newer,
+    scripts, sets, sorted_sets, streams, strings, transactions,
 };
 
 /// Commands on one type or around one topic.
@@ -34,6 +34,7 @@ pub const FAMILIES: &[Family] = &[
     streams::FAMILY,
     hyperloglog::FAMILY,
     geo::FAMILY,
+    blocking::FAMILY,
     absent::FAMILY,
     scripts::FAMILY,
     newer::VALKEY,
@@ -54,10 +55,21 @@ pub const ENABLED: &[&str] = &[
     "transactions",
     "connection",
     "introspection",
+    "lists",
     "hashes",
+    "sets",
+    "sorted_sets",
+    "streams",
     "hyperloglog",
+    "geo",
+    "blocking",
     "newer-valkey",
+    "newer-redis",
+    "hash-expiry-valkey",
 ];
+
+/// Those of collections, which newer peers are compared with as well.
+pub const TYPES: &[&str] = &["lists", "hashes", "sets", "sorted_sets", "streams", "hyperloglog", "geo"];
 
 /// The families to test now.
 pub fn enabled() -> Vec<&'static Family> {

@@ -114,8 +114,9 @@ const EXTREME_FLOATS: &[&str] = &[
     ".5",
 ];
 
-/// Commands that take any number one appends to them as a count of elements to reply, with repetitions.
-const NEVER_SPOILED: &[&str] = &["SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER"];
+/// Commands that take any number one appends to them as a count of elements to reply, with repetitions; and
+/// those that take one argument more since Redis 7.2.
+const NEVER_SPOILED: &[&str] = &["SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER", "ZRANK", "ZREVRANK"];
 
 /// Words put where they do not belong.
 const WILD_WORDS: &[&str] = &[

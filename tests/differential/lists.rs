@@ -21,10 +21,6 @@ LTRIM {key} {index} {index}
 2x LMOVE {key} {key} (LEFT | RIGHT) (LEFT | RIGHT)
 RPOPLPUSH {key} {key}
 2x LMPOP {countedkeys} (LEFT | RIGHT) [COUNT {positive}]
-(BLPOP | BRPOP) {keys} {blocktime}
-BLMOVE {key} {key} (LEFT | RIGHT) (LEFT | RIGHT) {blocktime}
-BRPOPLPUSH {key} {key} {blocktime}
-BLMPOP {blocktime} {countedkeys} (LEFT | RIGHT) [COUNT {positive}]
 SORT {key} %([ALPHA] [ASC | DESC] [LIMIT {index} {index}])
 OBJECT ENCODING {key}
 DEL {key}

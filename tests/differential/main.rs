@@ -19,6 +19,7 @@
 
 mod absent;
 mod bitmaps;
+mod blocking;
 mod compare;
 mod connection;
 mod families;
@@ -41,6 +42,7 @@ mod shrink;
 mod sorted_sets;
 mod streams;
 mod strings;
+mod thresholds;
 mod transactions;
 
 use braid_tests::random::{number, seed};
@@ -187,6 +189,24 @@ fn newer_commands_get_the_same_replies_as_on_newer_servers() {
             manner,
             number("BRAID_COMMANDS", 20_000) / 10,
         );
+    }
+}
+
+/// The types' commands against the newer stock servers, which keep collections in the same forms as Braid.
+#[test]
+fn commands_on_types_get_the_same_replies_as_on_newer_servers() {
+    let families = families::enabled().into_iter().filter(|family| families::TYPES.contains(&family.name));
+    let families: Vec<_> = families.collect();
+    if families.is_empty() || !braid_tests::server::is_braid() {
+        println!("skipped: Braid is not under test, or not these families");
+        return;
+    }
+    for peer in newer_peers() {
+        for protocol in [2, 3] {
+            let manner = Manner { protocol, pipeline: 20, encodings: number("BRAID_ENCODINGS", 1) == 1 };
+            let commands = number("BRAID_COMMANDS", 20_000) / 4;
+            compare(&peer.version, &mut Pair::start(&peer), &families, manner, commands);
+        }
     }
 }
 

@@ -30,8 +30,6 @@ ZREMRANGEBYSCORE {key} {scoremin} {scoremax}
 ZREMRANGEBYLEX {key} {lexmin} {lexmax}
 2x (ZPOPMIN | ZPOPMAX) {key} [{positive}]
 ZMPOP {countedkeys} (MIN | MAX) [COUNT {positive}]
-(BZPOPMIN | BZPOPMAX) {keys} {blocktime}
-BZMPOP {blocktime} {countedkeys} (MIN | MAX) [COUNT {positive}]
 2x (ZUNION | ZINTER) {countedkeys} %([WEIGHTS {score} {score}] [AGGREGATE (SUM | MIN | MAX)] [WITHSCORES])
 2x (ZUNIONSTORE | ZINTERSTORE) {key} {countedkeys} %([WEIGHTS {score} {score}] [AGGREGATE (SUM | MIN | \
     MAX)])

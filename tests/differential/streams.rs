@@ -14,7 +14,7 @@ XREVRANGE {key} {rangeid} {rangeid} [COUNT {positive}]
 XDEL {key} {id}+
 XTRIM {key} (MAXLEN | MINID) [= | ~] {positive} [LIMIT {positive}]
 XREAD [COUNT {positive}] STREAMS {key} {id}
-XREAD [COUNT {positive}] [BLOCK {blockms}] STREAMS {key} {key} {id} ({id} | $)
+XREAD [COUNT {positive}] STREAMS {key} {key} {id} ({id} | $)
 2x XGROUP CREATE {key} {group} ({id} | $ | 0) %([MKSTREAM] [ENTRIESREAD {int}])
 XGROUP SETID {key} {group} ({id} | $) [ENTRIESREAD {int}]
 XGROUP DESTROY {key} {group}

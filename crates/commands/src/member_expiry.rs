@@ -104,128 +104,51 @@ impl Members for SortedSet {
     }
 }
 
+/// The rows of one type: prefix of the names, type, group, since, what the members and the collection are called, the arguments that name
+/// members, complexity.
 macro_rules! rows {
-    (
-        $prefix:literal, $kind:ty, $group:expr, $since:literal, $members:literal of $collection:literal, $block:literal,
-        $cost:literal
-    ) => {
+    ($type:tt) => {
         &[
-            expirer(
-                concat!($prefix, "expire"),
-                $group,
-                expire::<$kind>,
-                concat!("Lets ", $members, " of a ", $collection, " expire after some seconds."),
-                $since,
-                $cost,
-            )
-            .syntax(concat!("key:key#0 seconds:integer [condition:(NX|XX|GT|LT)] ", $block)),
-            expirer(
-                concat!($prefix, "expireat"),
-                $group,
-                expireat::<$kind>,
-                concat!("Lets ", $members, " of a ", $collection, " expire at a Unix time in seconds."),
-                $since,
-                $cost,
-            )
-            .syntax(concat!("key:key#0 unix-time-seconds:unix-time [condition:(NX|XX|GT|LT)] ", $block)),
-            reader(
-                concat!($prefix, "expiretime"),
-                $group,
-                expiretime::<$kind>,
-                concat!(
-                    "Returns the Unix times in seconds at which ",
-                    $members,
-                    " of a ",
-                    $collection,
-                    " expire."
-                ),
-                $since,
-                $cost,
-            )
-            .syntax(concat!("key:key#0 ", $block)),
-            expirer(
-                concat!($prefix, "persist"),
-                $group,
-                persist::<$kind>,
-                concat!("Takes the expiry from ", $members, " of a ", $collection, "."),
-                $since,
-                $cost,
-            )
-            .at_least(5)
-            .syntax(concat!("key:key#0 ", $block)),
-            expirer(
-                concat!($prefix, "pexpire"),
-                $group,
-                pexpire::<$kind>,
-                concat!("Lets ", $members, " of a ", $collection, " expire after some milliseconds."),
-                $since,
-                $cost,
-            )
-            .syntax(concat!("key:key#0 milliseconds:integer [condition:(NX|XX|GT|LT)] ", $block)),
-            expirer(
-                concat!($prefix, "pexpireat"),
-                $group,
-                pexpireat::<$kind>,
-                concat!("Lets ", $members, " of a ", $collection, " expire at a Unix time in milliseconds."),
-                $since,
-                $cost,
-            )
-            .syntax(concat!("key:key#0 unix-time-milliseconds:unix-time [condition:(NX|XX|GT|LT)] ", $block)),
-            reader(
-                concat!($prefix, "pexpiretime"),
-                $group,
-                pexpiretime::<$kind>,
-                concat!(
-                    "Returns the Unix times in milliseconds at which ",
-                    $members,
-                    " of a ",
-                    $collection,
-                    " expire."
-                ),
-                $since,
-                $cost,
-            )
-            .syntax(concat!("key:key#0 ", $block)),
-            reader(
-                concat!($prefix, "pttl"),
-                $group,
-                pttl::<$kind>,
-                concat!("Returns the milliseconds until ", $members, " of a ", $collection, " expire."),
-                $since,
-                $cost,
-            )
-            .syntax(concat!("key:key#0 ", $block)),
-            reader(
-                concat!($prefix, "ttl"),
-                $group,
-                ttl::<$kind>,
-                concat!("Returns the seconds until ", $members, " of a ", $collection, " expire."),
-                $since,
-                $cost,
-            )
-            .syntax(concat!("key:key#0 ", $block)),
+            rows!($type expirer "expire" expire "Lets " " expire after some seconds." "seconds:integer"),
+            rows!($type expirer "expireat" expireat "Lets " " expire at a Unix time in seconds."
+                "unix-time-seconds:unix-time"),
+            rows!($type reader "expiretime" expiretime "Returns the Unix times in seconds at which " " expire."),
+            rows!($type reader "persist" persist "Takes the expiry from " ".").flags(WRITES_FAST).keys(UPDATE_ONE),
+            rows!($type expirer "pexpire" pexpire "Lets " " expire after some milliseconds." "milliseconds:integer"),
+            rows!($type expirer "pexpireat" pexpireat "Lets " " expire at a Unix time in milliseconds."
+                "unix-time-milliseconds:unix-time"),
+            rows!($type reader "pexpiretime" pexpiretime "Returns the Unix times in milliseconds at which " " expire."),
+            rows!($type reader "pttl" pttl "Returns the milliseconds until " " expire."),
+            rows!($type reader "ttl" ttl "Returns the seconds until " " expire."),
         ]
+    };
+    (
+        ($prefix:literal $kind:ident $group:ident $since:literal $members:literal $collection:literal $block:literal $cost:literal)
+        $row:ident $name:literal $body:ident $before:literal $after:literal $($time:literal)?
+    ) => {
+        $row(concat!($prefix, $name), Group::$group, $body::<$kind>)
+            .docs($since, concat!($before, $members, " of a ", $collection, $after), $cost)
+            .syntax(concat!("key:key#0 ", $($time, " [condition:(NX|XX|GT|LT)] ",)? $block))
     };
 }
 
 /// Those of hashes.
-pub const OF_HASHES: &[Spec] = rows!(
-    "h", Hash, Group::Hash, "9.0.0", "fields" of "hash", "FIELDS fields:{numfields:integer field:string...}",
+pub const OF_HASHES: &[Spec] = rows!((
+    "h" Hash Hash "9.0.0" "fields" "hash" "FIELDS fields:{numfields:integer field:string...}"
     "O(N) where N is the number of specified fields."
-);
+));
 
 /// Those of sets.
-pub const OF_SETS: &[Spec] = rows!(
-    "s", Set, Group::Set, "0.1.0", "members" of "set", "MEMBERS members:{nummembers:integer member:string...}",
+pub const OF_SETS: &[Spec] = rows!((
+    "s" Set Set "0.1.0" "members" "set" "MEMBERS members:{nummembers:integer member:string...}"
     "O(N) where N is the number of specified members."
-);
+));
 
 /// Those of sorted sets.
-pub const OF_SORTED_SETS: &[Spec] = rows!(
-    "z", SortedSet, Group::SortedSet, "0.1.0", "members" of "sorted set",
-    "MEMBERS members:{nummembers:integer member:string...}",
+pub const OF_SORTED_SETS: &[Spec] = rows!((
+    "z" SortedSet SortedSet "0.1.0" "members" "sorted set" "MEMBERS members:{nummembers:integer member:string...}"
     "O(N*log(M)) where N is the number of specified members and M that of all."
-);
+));
 
 /// KeyDB's names, for all three types.
 pub const OF_ANY: &[Spec] = &[
@@ -252,30 +175,12 @@ pub const OF_ANY: &[Spec] = &[
     .syntax("key:key#0 member:string unix-time-milliseconds:unix-time"),
 ];
 
-const fn expirer(
-    name: &'static str,
-    group: Group,
-    handler: Handler,
-    summary: &'static str,
-    since: &'static str,
-    cost: &'static str,
-) -> Spec {
-    Spec::new(name, group, handler).at_least(6).flags(WRITES_FAST).keys(UPDATE_ONE).docs(since, summary, cost)
+const fn expirer(name: &'static str, group: Group, handler: Handler) -> Spec {
+    Spec::new(name, group, handler).at_least(6).flags(WRITES_FAST).keys(UPDATE_ONE)
 }
 
-const fn reader(
-    name: &'static str,
-    group: Group,
-    handler: Handler,
-    summary: &'static str,
-    since: &'static str,
-    cost: &'static str,
-) -> Spec {
-    Spec::new(name, group, handler)
-        .at_least(5)
-        .flags(Flags::READONLY.and(Flags::FAST))
-        .keys(READ_ONE)
-        .docs(since, summary, cost)
+const fn reader(name: &'static str, group: Group, handler: Handler) -> Spec {
+    Spec::new(name, group, handler).at_least(5).flags(Flags::READONLY.and(Flags::FAST)).keys(READ_ONE)
 }
 
 const fn any_expirer(name: &'static str, handler: Handler, summary: &'static str) -> Spec {
@@ -296,9 +201,10 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Finds the word in front of the number of members, from argument `from` on.
+    /// Finds the word in front of the number of members, from argument `from` on. As the last argument it does not count.
     pub fn parse<T: Members>(args: &'a [&'a [u8]], from: usize) -> Result<Arguments<'a>, CommandError> {
-        let at = args[from..].iter().position(|arg| arg.eq_ignore_ascii_case(T::WORD.as_bytes()));
+        let places = args.get(from..args.len() - 1).unwrap_or_default();
+        let at = places.iter().position(|arg| arg.eq_ignore_ascii_case(T::WORD.as_bytes()));
         let at = from + at.ok_or(CommandError::text(T::COUNT_REFUSED))?;
         let members = args.get(at + 2..).unwrap_or_default();
         Ok(Arguments { options: &args[from..at], count: args.get(at + 1).copied(), members })

@@ -29,6 +29,21 @@ pub struct Position {
     pub latitude: f64,
 }
 
+/// A score as an unsigned integer. Out of its range stock servers leave the conversion to the processor: negative numbers come out
+/// as their two's complement, what is too far below as the highest bit alone, and what is too large as 0.
+fn truncated(score: f64) -> u64 {
+    const HALF: f64 = (1u64 << 63) as f64;
+    if score >= 2.0 * HALF {
+        0
+    } else if score >= 0.0 {
+        score as u64
+    } else if score >= -HALF {
+        score as i64 as u64
+    } else {
+        1 << 63
+    }
+}
+
 impl Position {
     /// `None` outside of what can be stored (Redis answers "ERR invalid longitude,latitude pair %f,%f").
     pub fn new(longitude: f64, latitude: f64) -> Option<Position> {
@@ -46,7 +61,7 @@ impl Position {
 
     /// The centre of the cell that a score stands for. Any score gives some valid position, as in Redis.
     pub fn from_score(score: f64) -> Position {
-        let area = Cell { bits: score as u64, step: STEP_MAX }.area();
+        let area = Cell { bits: truncated(score), step: STEP_MAX }.area();
         let middle = |low: f64, high: f64, limit: f64| ((low + high) / 2.0).clamp(-limit, limit);
         Position {
             longitude: middle(area.longitude.0, area.longitude.1, LONGITUDE_MAX),

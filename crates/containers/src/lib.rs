@@ -13,4 +13,5 @@ pub mod member_table;
 pub mod set;
 pub mod sorted_set;
 pub mod stream;
+mod tagged;
 pub mod thin_block;

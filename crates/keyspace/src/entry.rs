@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Rel
 
 use braid_base::blob::Blob;
 
-use crate::object::{Object, ObjectRef};
+use crate::object::{Object, ObjectRef, Typed, in_word};
 
 /// Longest string kept inside its entry; longer ones live in a [`Blob`].
 pub const EMBEDDED_MAX: usize = 1024;
@@ -369,10 +369,10 @@ impl<'a> Entry<'a> {
     ///
     /// # Safety
     /// The caller holds the shard exclusively and makes no second reference to the same object.
-    pub unsafe fn object_mut<T>(self) -> &'a mut T {
+    pub unsafe fn object_mut<'t, T: Typed<'t>>(self) -> &'a mut T {
         debug_assert!(self.kind() & TYPE != 0);
-        // SAFETY: object payloads are Box<T> pointers of the type the entry names; exclusive by the caller.
-        unsafe { &mut **self.payload().cast::<*mut T>() }
+        // SAFETY: the payload is a word made of an object of the type that the entry names; exclusive by the caller.
+        unsafe { &mut *in_word::<T>(self.payload()) }
     }
 
     /// The blob for writing.

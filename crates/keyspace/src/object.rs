@@ -2,6 +2,7 @@
 //!
 //! A new type is one variant here. The keyspace never looks into a collection.
 
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use braid_containers::hash::Hash;
@@ -13,7 +14,7 @@ use braid_containers::stream::Stream;
 use crate::entry::Type;
 
 macro_rules! objects {
-    ($($name:ident: $kind:ty, encoding $encoding:expr, effort $effort:expr;)*) => {
+    ($($name:ident: $kind:ty, inline $inline:literal, encoding $encoding:expr, effort $effort:expr;)*) => {
         /// An owned collection.
         pub enum Object { $($name(Box<$kind>)),* }
 
@@ -27,9 +28,9 @@ macro_rules! objects {
                 match self { $(Object::$name(_) => Type::$name),* }
             }
 
-            /// Turns the collection into a pointer; [`Object::from_raw`] takes it back.
+            /// Turns the collection into the word that an entry keeps; [`Object::from_raw`] takes it back.
             pub fn into_raw(self) -> NonNull<u8> {
-                match self { $(Object::$name(object) => NonNull::from(Box::leak(object)).cast()),* }
+                match self { $(Object::$name(object) => into_word::<$kind>(object)),* }
             }
 
             /// Takes back what [`Object::into_raw`] gave.
@@ -39,21 +40,21 @@ macro_rules! objects {
             pub unsafe fn from_raw(kind: Type, raw: NonNull<u8>) -> Object {
                 match kind {
                     // SAFETY: the caller's.
-                    $(Type::$name => Object::$name(unsafe { Box::from_raw(raw.cast().as_ptr()) }),)*
+                    $(Type::$name => Object::$name(unsafe { from_word::<$kind>(raw) }),)*
                     Type::String => unreachable!("strings are not objects"),
                 }
             }
         }
 
         impl<'a> ObjectRef<'a> {
-            /// Reads the pointer kept in an entry.
+            /// Reads the word kept in an entry.
             ///
             /// # Safety
-            /// `word` points to a pointer made by [`Object::into_raw`] of this type, alive for `'a` and not written meanwhile.
+            /// `word` points to a word made by [`Object::into_raw`] of this type, alive for `'a` and not written meanwhile.
             pub unsafe fn from_raw(kind: Type, word: *const *const u8) -> ObjectRef<'a> {
                 match kind {
                     // SAFETY: the caller's.
-                    $(Type::$name => ObjectRef::$name(unsafe { &*(*word).cast() }),)*
+                    $(Type::$name => ObjectRef::$name(unsafe { &*in_word::<$kind>(word.cast_mut().cast()) }),)*
                     Type::String => unreachable!("strings are not objects"),
                 }
             }
@@ -66,8 +67,8 @@ macro_rules! objects {
             /// Bytes of all its allocations, the boxed head included.
             pub fn memory_bytes(self) -> usize {
                 match self {
-                    $(ObjectRef::$name(object) =>
-                        braid_base::alloc::size_class(size_of::<$kind>()) + object.memory_bytes()),*
+                    $(ObjectRef::$name(object) => object.memory_bytes()
+                        + if $inline { 0 } else { braid_base::alloc::size_class(size_of::<$kind>()) }),*
                 }
             }
 
@@ -84,6 +85,10 @@ macro_rules! objects {
 
         $(impl<'a> Typed<'a> for $kind {
             const TYPE: Type = Type::$name;
+            const INLINE: bool = {
+                assert!(!$inline || size_of::<$kind>() == size_of::<NonNull<u8>>());
+                $inline
+            };
             fn from_ref(object: ObjectRef<'a>) -> Option<&'a Self> {
                 match object { ObjectRef::$name(object) => Some(object), _ => None }
             }
@@ -96,10 +101,47 @@ macro_rules! objects {
 pub trait Typed<'a>: Sized + 'a {
     /// The value type.
     const TYPE: Type;
+    /// It is itself the word that an entry keeps, rather than what that points to: one pointer wide, never null.
+    const INLINE: bool;
     /// The collection, if it is of this type.
     fn from_ref(object: ObjectRef<'a>) -> Option<&'a Self>;
     /// Boxes it.
     fn into_object(self) -> Object;
+}
+
+fn into_word<'a, T: Typed<'a>>(object: Box<T>) -> NonNull<u8> {
+    if !T::INLINE {
+        return NonNull::from(Box::leak(object)).cast();
+    }
+    let object = ManuallyDrop::new(*object);
+    // SAFETY: it is one pointer that is never null (`INLINE`), and not dropped here.
+    unsafe { std::mem::transmute_copy::<ManuallyDrop<T>, NonNull<u8>>(&object) }
+}
+
+/// # Safety
+/// The word came from [`into_word`] with the same type and is taken back once.
+unsafe fn from_word<'a, T: Typed<'a>>(word: NonNull<u8>) -> Box<T> {
+    if T::INLINE {
+        // SAFETY: the word is the collection, which changes hands here.
+        Box::new(unsafe { std::mem::transmute_copy::<NonNull<u8>, T>(&word) })
+    } else {
+        // SAFETY: the caller's.
+        unsafe { Box::from_raw(word.cast().as_ptr()) }
+    }
+}
+
+/// Where the collection is that a word in memory stands for.
+///
+/// # Safety
+/// `place` holds a word made by [`into_word`] with the same type.
+#[inline]
+pub(crate) unsafe fn in_word<'a, T: Typed<'a>>(place: *mut u8) -> *mut T {
+    if T::INLINE {
+        place.cast()
+    } else {
+        // SAFETY: the caller's: the word is a pointer.
+        unsafe { place.cast::<*mut T>().read() }
+    }
 }
 
 /// A collection whose members may expire.
@@ -144,11 +186,11 @@ impl ObjectRef<'_> {
 }
 
 objects! {
-    List: List, encoding List::encoding, effort |list: &List| list.len() / 64;
-    Set: Set, encoding Set::encoding, effort |set: &Set| set.len() / 16;
-    SortedSet: SortedSet, encoding SortedSet::encoding, effort SortedSet::len;
-    Hash: Hash, encoding Hash::encoding, effort |hash: &Hash| hash.len() / 16;
-    Stream: Stream, encoding |_: &Stream| "stream", effort stream_effort;
+    List: List, inline false, encoding List::encoding, effort |list: &List| list.len() / 64;
+    Set: Set, inline false, encoding Set::encoding, effort |set: &Set| set.len() / 16;
+    SortedSet: SortedSet, inline false, encoding SortedSet::encoding, effort SortedSet::len;
+    Hash: Hash, inline true, encoding Hash::encoding, effort |hash: &Hash| hash.len() / 16;
+    Stream: Stream, inline false, encoding |_: &Stream| "stream", effort stream_effort;
 }
 
 /// Allocations of a stream, about: its blocks, and what its groups have not had acknowledged (several of those share a tree node).

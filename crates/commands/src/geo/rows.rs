@@ -1,8 +1,12 @@
 //! The rows of the GEO commands.
 
+use braid_engine::spec::Handler;
 use braid_engine::{Begin, Find, Flags, Group, KeyFlags, KeySpec, Spec};
 
 use super::{place, radius, search};
+
+const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
+const READ_ONE: &[KeySpec] = &[KeySpec::at(1, READ)];
 
 /// The family.
 pub const COMMANDS: &[Spec] = &[
@@ -21,26 +25,20 @@ pub const COMMANDS: &[Spec] = &[
              latitude:double member:string}...",
         )
         .history(&[("6.2.0", "New options `CH`, `NX` and `XX`.")]),
-    Spec::new("geodist", Group::Geo, place::geodist)
+    reads("geodist", place::geodist)
         .at_least(4)
-        .flags(Flags::READONLY)
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs("3.2.0", "Returns the distance between two places of a geospatial index.", "O(1)")
         .syntax("key:key#0 member1:string member2:string [unit:(m=m|km=km|ft=ft|mi=mi)]"),
-    Spec::new("geohash", Group::Geo, place::geohash)
+    reads("geohash", place::geohash)
         .at_least(2)
-        .flags(Flags::READONLY)
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "3.2.0",
             "Returns the geohashes of places of a geospatial index as text.",
             "O(1) for each member requested.",
         )
         .syntax("key:key#0 [member:string...]"),
-    Spec::new("geopos", Group::Geo, place::geopos)
+    reads("geopos", place::geopos)
         .at_least(2)
-        .flags(Flags::READONLY)
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "3.2.0",
             "Returns the coordinates of places of a geospatial index.",
@@ -51,7 +49,7 @@ pub const COMMANDS: &[Spec] = &[
         .at_least(6)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS))
         .keys(&[
-            KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS)),
+            KeySpec::at(1, READ),
             KeySpec {
                 flags: KeyFlags::OW.and(KeyFlags::UPDATE),
                 begin: Begin::Keyword { word: "STORE", from: 6 },
@@ -79,10 +77,8 @@ pub const COMMANDS: &[Spec] = &[
         )
         .history(&[("6.2.0", "New option `ANY` of `COUNT`."), ("7.0.0", "Units in capitals.")])
         .deprecated("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument"),
-    Spec::new("georadius_ro", Group::Geo, radius::georadius_ro)
+    reads("georadius_ro", radius::georadius_ro)
         .at_least(6)
-        .flags(Flags::READONLY)
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "3.2.10",
             "Finds the places within a distance from coordinates.",
@@ -100,7 +96,7 @@ pub const COMMANDS: &[Spec] = &[
         .at_least(5)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS))
         .keys(&[
-            KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS)),
+            KeySpec::at(1, READ),
             KeySpec {
                 flags: KeyFlags::OW.and(KeyFlags::UPDATE),
                 begin: Begin::Keyword { word: "STORE", from: 5 },
@@ -131,10 +127,8 @@ pub const COMMANDS: &[Spec] = &[
             "6.2.0",
             "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments",
         ),
-    Spec::new("georadiusbymember_ro", Group::Geo, radius::georadiusbymember_ro)
+    reads("georadiusbymember_ro", radius::georadiusbymember_ro)
         .at_least(5)
-        .flags(Flags::READONLY)
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "3.2.10",
             "Finds the places within a distance from another place.",
@@ -146,10 +140,8 @@ pub const COMMANDS: &[Spec] = &[
              [WITHHASH] [count-block:{COUNT count:integer [ANY]}] [order:(ASC|DESC)]",
         )
         .deprecated("6.2.0", "`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments"),
-    Spec::new("geosearch", Group::Geo, search::geosearch)
+    reads("geosearch", search::geosearch)
         .at_least(7)
-        .flags(Flags::READONLY)
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "6.2.0",
             "Finds the places inside of a circle, a box or a polygon.",
@@ -186,3 +178,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .history(&[("7.0.0", "Units in capitals.")]),
 ];
+
+const fn reads(name: &'static str, handler: Handler) -> Spec {
+    Spec::new(name, Group::Geo, handler).flags(Flags::READONLY).keys(READ_ONE)
+}

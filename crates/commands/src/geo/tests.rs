@@ -128,3 +128,15 @@ fn refusals() {
         ),
     ]);
 }
+
+#[test]
+fn scores_that_no_position_has() {
+    check(&[
+        ("ZADD z -1 a -2 b -1e300 c 1e300 d 9007199254740993 e", ":5\r\n"),
+        (
+            "GEOHASH z a b c d e",
+            "*5\r\n$11\r\nbp05b5048p0\r\n$11\r\nbp05b5048p0\r\n$11\r\n00bh0hbj200\r\n$11\r\n00bh0hbj200\r\n\
+             $11\r\n00bh0hbj200\r\n",
+        ),
+    ]);
+}

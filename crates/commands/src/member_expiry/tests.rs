@@ -45,6 +45,7 @@ fn members_are_given_expiries() {
         go("@EXPIRE k 10 MEMBERS 2 a", REFUSED);
         go("@EXPIRE k 10 MEMBERS 0 a", REFUSED);
         go("@EXPIRE k 10 FIELDS 1 a", REFUSED);
+        go("@EXPIRE k 10 QQ NX MEMBERS", REFUSED);
         go("@EXPIRE k 10 MEMBERS x a", NOT_AN_INTEGER);
         go("@EXPIRE k x MEMBERS 1 a", NOT_AN_INTEGER);
         go("@EXPIRE k 10 QQ MEMBERS 1 a", "-ERR Unsupported option QQ\r\n");

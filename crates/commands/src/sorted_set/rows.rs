@@ -1,5 +1,6 @@
 //! The rows of the sorted set commands.
 
+use braid_engine::spec::Handler;
 use braid_engine::{Flags, Group, KeyFlags, KeySpec, Spec};
 
 use super::{add, blocking, combine, range, read, remove};
@@ -7,6 +8,9 @@ use super::{add, blocking, combine, range, read, remove};
 const ALL_BUT_TIMEOUT: &[KeySpec] =
     &[KeySpec::range(1, -2, 1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))];
 const SECONDS: &[(&str, &str)] = &[("6.0.0", "`timeout` may have a fraction.")];
+
+const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
+const READ_ONE: &[KeySpec] = &[KeySpec::at(1, READ)];
 
 /// The family.
 pub const COMMANDS: &[Spec] = &[
@@ -58,20 +62,16 @@ pub const COMMANDS: &[Spec] = &[
         .keys(&[KeySpec::at(1, KeyFlags::RO)])
         .docs("1.2.0", "Returns how many members a sorted set has.", "O(1)")
         .syntax("key:key#0"),
-    Spec::new("zcount", Group::SortedSet, read::zcount)
+    reads_fast("zcount", read::zcount)
         .exactly(4)
-        .flags(Flags::READONLY.and(Flags::FAST))
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "2.0.0",
             "Counts the members of a sorted set whose scores lie in a range.",
             "O(log(N)) with N being the number of elements in the sorted set.",
         )
         .syntax("key:key#0 min:double max:double"),
-    Spec::new("zdiff", Group::SortedSet, combine::zdiff)
+    reads_several("zdiff", combine::zdiff)
         .at_least(3)
-        .flags(Flags::READONLY.and(Flags::MOVABLE_KEYS))
-        .keys(&[KeySpec::counted(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "6.2.0",
             "Returns the members of the first sorted set that none of the others has.",
@@ -79,13 +79,8 @@ pub const COMMANDS: &[Spec] = &[
              the size of the first set, and K is the size of the result set.",
         )
         .syntax("numkeys:integer key:key#0... [WITHSCORES]"),
-    Spec::new("zdiffstore", Group::SortedSet, combine::zdiffstore)
+    stores_several("zdiffstore", combine::zdiffstore)
         .at_least(4)
-        .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS))
-        .keys(&[
-            KeySpec::at(1, KeyFlags::OW.and(KeyFlags::UPDATE)),
-            KeySpec::counted(2, KeyFlags::RO.and(KeyFlags::ACCESS)),
-        ])
         .docs(
             "6.2.0",
             "Stores the members of the first sorted set that none of the others has.",
@@ -103,10 +98,8 @@ pub const COMMANDS: &[Spec] = &[
             "O(log(N)) where N is the number of elements in the sorted set.",
         )
         .syntax("key:key#0 increment:integer member:string"),
-    Spec::new("zinter", Group::SortedSet, combine::zinter)
+    reads_several("zinter", combine::zinter)
         .at_least(3)
-        .flags(Flags::READONLY.and(Flags::MOVABLE_KEYS))
-        .keys(&[KeySpec::counted(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "6.2.0",
             "Returns the members that all of the sorted sets have.",
@@ -117,10 +110,8 @@ pub const COMMANDS: &[Spec] = &[
             "numkeys:integer key:key#0... [WEIGHTS weight:integer...] [AGGREGATE \
              aggregate:(SUM|MIN|MAX)] [WITHSCORES]",
         ),
-    Spec::new("zintercard", Group::SortedSet, combine::zintercard)
+    reads_several("zintercard", combine::zintercard)
         .at_least(3)
-        .flags(Flags::READONLY.and(Flags::MOVABLE_KEYS))
-        .keys(&[KeySpec::counted(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "7.0.0",
             "Counts the members that all of the sorted sets have.",
@@ -128,13 +119,8 @@ pub const COMMANDS: &[Spec] = &[
              sorted sets.",
         )
         .syntax("numkeys:integer key:key#0... [LIMIT limit:integer]"),
-    Spec::new("zinterstore", Group::SortedSet, combine::zinterstore)
+    stores_several("zinterstore", combine::zinterstore)
         .at_least(4)
-        .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS))
-        .keys(&[
-            KeySpec::at(1, KeyFlags::OW.and(KeyFlags::UPDATE)),
-            KeySpec::counted(2, KeyFlags::RO.and(KeyFlags::ACCESS)),
-        ])
         .docs(
             "2.0.0",
             "Stores the members that all of the sorted sets have.",
@@ -145,10 +131,8 @@ pub const COMMANDS: &[Spec] = &[
             "destination:key#0 numkeys:integer key:key#1... [WEIGHTS weight:integer...] [AGGREGATE \
              aggregate:(SUM|MIN|MAX)]",
         ),
-    Spec::new("zlexcount", Group::SortedSet, read::zlexcount)
+    reads_fast("zlexcount", read::zlexcount)
         .exactly(4)
-        .flags(Flags::READONLY.and(Flags::FAST))
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "2.8.9",
             "Counts the members between two strings in a sorted set of equal scores.",
@@ -166,10 +150,8 @@ pub const COMMANDS: &[Spec] = &[
              in the sorted set, and M being the number of elements popped.",
         )
         .syntax("numkeys:integer key:key#0... where:(MIN|MAX) [COUNT count:integer]"),
-    Spec::new("zmscore", Group::SortedSet, read::zmscore)
+    reads_fast("zmscore", read::zmscore)
         .at_least(3)
-        .flags(Flags::READONLY.and(Flags::FAST))
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "6.2.0",
             "Returns the scores of several members of a sorted set.",
@@ -198,10 +180,8 @@ pub const COMMANDS: &[Spec] = &[
              of elements popped.",
         )
         .syntax("key:key#0 [count:integer]"),
-    Spec::new("zrandmember", Group::SortedSet, read::zrandmember)
+    reads("zrandmember", read::zrandmember)
         .at_least(2)
-        .flags(Flags::READONLY)
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "6.2.0",
             "Returns random members of a sorted set.",
@@ -209,10 +189,8 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("key:key#0 [options:{count:integer [WITHSCORES]}]")
         .tips(&["nondeterministic_output"]),
-    Spec::new("zrange", Group::SortedSet, range::zrange)
+    reads("zrange", range::zrange)
         .at_least(4)
-        .flags(Flags::READONLY)
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "1.2.0",
             "Returns the members of a sorted set in a range of ranks, scores or strings.",
@@ -224,10 +202,8 @@ pub const COMMANDS: &[Spec] = &[
              limit:{offset:integer count:integer}@6.2.0] [WITHSCORES]",
         )
         .history(&[("6.2.0", "New options `REV`, `BYSCORE`, `BYLEX` and `LIMIT`.")]),
-    Spec::new("zrangebylex", Group::SortedSet, range::zrangebylex)
+    reads("zrangebylex", range::zrangebylex)
         .at_least(4)
-        .flags(Flags::READONLY)
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "2.8.9",
             "Returns the members between two strings in a sorted set of equal scores.",
@@ -237,10 +213,8 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("key:key#0 min:string max:string [LIMIT limit:{offset:integer count:integer}]")
         .deprecated("6.2.0", "`ZRANGE` with the `BYLEX` argument"),
-    Spec::new("zrangebyscore", Group::SortedSet, range::zrangebyscore)
+    reads("zrangebyscore", range::zrangebyscore)
         .at_least(4)
-        .flags(Flags::READONLY)
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "1.0.5",
             "Returns the members of a sorted set whose scores lie in a range.",
@@ -271,10 +245,8 @@ pub const COMMANDS: &[Spec] = &[
             "dst:key#0 src:key#1 min:string max:string [sortby:(BYSCORE|BYLEX)] [REV] [LIMIT \
              limit:{offset:integer count:integer}]",
         ),
-    Spec::new("zrank", Group::SortedSet, read::zrank)
+    reads_fast("zrank", read::zrank)
         .at_least(3)
-        .flags(Flags::READONLY.and(Flags::FAST))
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "2.0.0",
             "Returns how many members of a sorted set stand before one, in ascending order of scores.",
@@ -327,10 +299,8 @@ pub const COMMANDS: &[Spec] = &[
              elements removed by the operation.",
         )
         .syntax("key:key#0 min:double max:double"),
-    Spec::new("zrevrange", Group::SortedSet, range::zrevrange)
+    reads("zrevrange", range::zrevrange)
         .at_least(4)
-        .flags(Flags::READONLY)
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "1.2.0",
             "Returns the members of a sorted set in a range of ranks, highest scores first.",
@@ -339,10 +309,8 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("key:key#0 start:integer stop:integer [WITHSCORES]")
         .deprecated("6.2.0", "`ZRANGE` with the `REV` argument"),
-    Spec::new("zrevrangebylex", Group::SortedSet, range::zrevrangebylex)
+    reads("zrevrangebylex", range::zrevrangebylex)
         .at_least(4)
-        .flags(Flags::READONLY)
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "2.8.9",
             "Returns the members between two strings in a sorted set of equal scores, in descending \
@@ -353,10 +321,8 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("key:key#0 max:string min:string [LIMIT limit:{offset:integer count:integer}]")
         .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments"),
-    Spec::new("zrevrangebyscore", Group::SortedSet, range::zrevrangebyscore)
+    reads("zrevrangebyscore", range::zrevrangebyscore)
         .at_least(4)
-        .flags(Flags::READONLY)
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "2.2.0",
             "Returns the members of a sorted set whose scores lie in a range, highest scores first.",
@@ -367,10 +333,8 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("key:key#0 max:double min:double [WITHSCORES] [LIMIT limit:{offset:integer count:integer}]")
         .history(&[("2.1.6", "`min` and `max` may be excluded.")])
         .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments"),
-    Spec::new("zrevrank", Group::SortedSet, read::zrevrank)
+    reads_fast("zrevrank", read::zrevrank)
         .at_least(3)
-        .flags(Flags::READONLY.and(Flags::FAST))
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "2.0.0",
             "Returns how many members of a sorted set stand before one, in descending order of scores.",
@@ -378,10 +342,8 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("key:key#0 member:string [WITHSCORE]")
         .history(&[("7.2.0", "New option `WITHSCORE`.")]),
-    Spec::new("zscan", Group::SortedSet, read::zscan)
+    reads("zscan", read::zscan)
         .at_least(3)
-        .flags(Flags::READONLY)
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "2.8.0",
             "Walks the members and scores of a sorted set, some at each call.",
@@ -390,16 +352,12 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("key:key#0 cursor:integer [MATCH pattern:pattern] [COUNT count:integer]")
         .tips(&["nondeterministic_output"]),
-    Spec::new("zscore", Group::SortedSet, read::zscore)
+    reads_fast("zscore", read::zscore)
         .exactly(3)
-        .flags(Flags::READONLY.and(Flags::FAST))
-        .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs("1.2.0", "Returns the score of a member of a sorted set.", "O(1)")
         .syntax("key:key#0 member:string"),
-    Spec::new("zunion", Group::SortedSet, combine::zunion)
+    reads_several("zunion", combine::zunion)
         .at_least(3)
-        .flags(Flags::READONLY.and(Flags::MOVABLE_KEYS))
-        .keys(&[KeySpec::counted(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
         .docs(
             "6.2.0",
             "Returns the members that any of the sorted sets has.",
@@ -410,13 +368,8 @@ pub const COMMANDS: &[Spec] = &[
             "numkeys:integer key:key#0... [WEIGHTS weight:integer...] [AGGREGATE \
              aggregate:(SUM|MIN|MAX)] [WITHSCORES]",
         ),
-    Spec::new("zunionstore", Group::SortedSet, combine::zunionstore)
+    stores_several("zunionstore", combine::zunionstore)
         .at_least(4)
-        .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS))
-        .keys(&[
-            KeySpec::at(1, KeyFlags::OW.and(KeyFlags::UPDATE)),
-            KeySpec::counted(2, KeyFlags::RO.and(KeyFlags::ACCESS)),
-        ])
         .docs(
             "2.0.0",
             "Stores the members that any of the sorted sets has.",
@@ -429,11 +382,7 @@ pub const COMMANDS: &[Spec] = &[
         ),
 ];
 
-const fn waiting_popper(
-    name: &'static str,
-    handler: braid_engine::spec::Handler,
-    summary: &'static str,
-) -> Spec {
+const fn waiting_popper(name: &'static str, handler: Handler, summary: &'static str) -> Spec {
     Spec::new(name, Group::SortedSet, handler)
         .at_least(3)
         .flags(Flags::WRITE.and(Flags::FAST).and(Flags::BLOCKING))
@@ -441,4 +390,25 @@ const fn waiting_popper(
         .docs("5.0.0", summary, "O(log(N)) with N being the number of elements in the sorted set.")
         .syntax("key:key#0... timeout:double")
         .history(SECONDS)
+}
+
+const fn reads_fast(name: &'static str, handler: Handler) -> Spec {
+    Spec::new(name, Group::SortedSet, handler).flags(Flags::READONLY.and(Flags::FAST)).keys(READ_ONE)
+}
+
+const fn reads(name: &'static str, handler: Handler) -> Spec {
+    Spec::new(name, Group::SortedSet, handler).flags(Flags::READONLY).keys(READ_ONE)
+}
+
+/// Reads the keys that follow their number.
+const fn reads_several(name: &'static str, handler: Handler) -> Spec {
+    const KEYS: &[KeySpec] = &[KeySpec::counted(1, READ)];
+    Spec::new(name, Group::SortedSet, handler).flags(Flags::READONLY.and(Flags::MOVABLE_KEYS)).keys(KEYS)
+}
+
+/// Stores what it makes of the keys that follow their number.
+const fn stores_several(name: &'static str, handler: Handler) -> Spec {
+    const KEYS: &[KeySpec] = &[KeySpec::at(1, KeyFlags::OW.and(KeyFlags::UPDATE)), KeySpec::counted(2, READ)];
+    const FLAGS: Flags = Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS);
+    Spec::new(name, Group::SortedSet, handler).flags(FLAGS).keys(KEYS)
 }

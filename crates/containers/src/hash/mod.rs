@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::listpack::{self, Element, Listpack};
 use crate::member_table::{self, Member, Table};
+use crate::tagged::{Form, PackedOr};
 
 pub use crate::member_table::Expiry;
 
@@ -30,16 +31,10 @@ impl Default for HashLimits {
     }
 }
 
-/// Fields and their values.
+/// Fields and their values, one pointer wide.
 #[derive(Clone)]
-pub struct Hash(Form);
-
-#[derive(Clone)]
-enum Form {
-    /// Field, value, field, value.
-    Packed(Listpack),
-    Table(Box<Table<true>>),
-}
+#[repr(transparent)]
+pub struct Hash(PackedOr<Table<true>>);
 
 impl Default for Hash {
     fn default() -> Self {
@@ -71,7 +66,7 @@ fn live(member: Member<'_>, now_ms: i64) -> Option<Member<'_>> {
 impl Hash {
     /// An empty hash in the packed form.
     pub fn new() -> Hash {
-        Hash(Form::Packed(Listpack::new()))
+        Hash(PackedOr::packed(Listpack::new()))
     }
 
     /// A hash loaded as a packed list of fields and values; `None` when a field has no value or comes twice.
@@ -82,7 +77,7 @@ impl Hash {
         if !entries.is_multiple_of(2) || list.has_doubles(1) {
             return None;
         }
-        let mut hash = Hash(Form::Packed(list));
+        let mut hash = Hash(PackedOr::packed(list));
         if entries / 2 > limits.max_listpack_entries {
             hash.make_table();
         }
@@ -91,7 +86,7 @@ impl Hash {
 
     /// The form's name in `OBJECT ENCODING`.
     pub fn encoding(&self) -> &'static str {
-        match &self.0 {
+        match self.0.get() {
             Form::Packed(_) => "listpack",
             Form::Table(_) => "hashtable",
         }
@@ -99,13 +94,13 @@ impl Hash {
 
     /// The packed list, when the hash has that form (for RDB).
     pub fn as_listpack(&self) -> Option<&Listpack> {
-        if let Form::Packed(list) = &self.0 { Some(list) } else { None }
+        if let Form::Packed(list) = self.0.get() { Some(list) } else { None }
     }
 
     /// Number of fields, expired ones included until they are removed.
     #[inline]
     pub fn len(&self) -> usize {
-        match &self.0 {
+        match self.0.get() {
             Form::Packed(list) => list.len() / 2,
             Form::Table(table) => table.len(),
         }
@@ -119,7 +114,7 @@ impl Hash {
 
     /// Number of fields that are not expired; takes as long as there are expired ones.
     pub fn live_len(&self, now_ms: i64) -> usize {
-        match &self.0 {
+        match self.0.get() {
             Form::Packed(_) => self.len(),
             Form::Table(table) => table.len() - table.expired_len(now_ms),
         }
@@ -127,12 +122,12 @@ impl Hash {
 
     /// Number of members in each segment of the table form.
     pub fn segment_lens(&self) -> Option<Vec<usize>> {
-        if let Form::Table(table) = &self.0 { Some(table.segment_lens()) } else { None }
+        if let Form::Table(table) = self.0.get() { Some(table.segment_lens()) } else { None }
     }
 
     /// Bytes allocated behind the hash itself.
     pub fn memory_bytes(&self) -> usize {
-        match &self.0 {
+        match self.0.get() {
             Form::Packed(list) => list.memory_bytes(),
             Form::Table(table) => size_of::<Table<true>>() + table.memory_bytes(),
         }
@@ -141,7 +136,7 @@ impl Hash {
     /// The value of a field.
     #[inline]
     pub fn get(&self, field: &[u8], now_ms: i64) -> Option<Element<'_>> {
-        match &self.0 {
+        match self.0.get() {
             Form::Packed(list) => {
                 let at = list.find(field, 0, 1)?;
                 list.get(list.next(at)?)
@@ -156,7 +151,7 @@ impl Hash {
     /// True when the field is there and not expired.
     #[inline]
     pub fn contains(&self, field: &[u8], now_ms: i64) -> bool {
-        match &self.0 {
+        match self.0.get() {
             Form::Packed(list) => list.find(field, 0, 1).is_some(),
             Form::Table(table) => table.get(field).is_some_and(|member| !member.is_expired(now_ms)),
         }
@@ -172,7 +167,7 @@ impl Hash {
         now_ms: i64,
         limits: &HashLimits,
     ) -> bool {
-        if let Form::Packed(list) = &mut self.0 {
+        if let Form::Packed(list) = self.0.get_mut() {
             let fits = field.len() <= limits.max_listpack_value
                 && value.len() <= limits.max_listpack_value
                 && !matches!(expiry, Expiry::At(_))
@@ -207,7 +202,7 @@ impl Hash {
     /// Makes ready for arguments of a command: goes to a table now when one of them is too long for the
     /// packed form (Redis converts before it executes, also when the command then changes nothing).
     pub fn expect<'a>(&mut self, texts: impl IntoIterator<Item = &'a [u8]>, limits: &HashLimits) {
-        if matches!(self.0, Form::Packed(_))
+        if matches!(self.0.get(), Form::Packed(_))
             && texts.into_iter().any(|text| text.len() > limits.max_listpack_value)
         {
             self.make_table();
@@ -215,15 +210,15 @@ impl Hash {
     }
 
     fn make_table(&mut self) -> &mut Table<true> {
-        if let Form::Packed(list) = &self.0 {
+        if let Form::Packed(list) = self.0.get() {
             let mut table = Box::<Table<true>>::default();
             let (mut field_text, mut value_text) = (itoa::Buffer::new(), itoa::Buffer::new());
             for (field, value) in list.pairs() {
                 table.set(field.text(&mut field_text), value.text(&mut value_text), Expiry::Keep);
             }
-            self.0 = Form::Table(table);
+            self.0 = PackedOr::table(table);
         }
-        match &mut self.0 {
+        match self.0.get_mut() {
             Form::Table(table) => table,
             Form::Packed(_) => unreachable!("just made"),
         }
@@ -232,7 +227,7 @@ impl Hash {
     /// Removes a field. False when it was not there, or expired (it is gone in either case).
     #[inline]
     pub fn remove(&mut self, field: &[u8], now_ms: i64) -> bool {
-        match &mut self.0 {
+        match self.0.get_mut() {
             Form::Packed(list) => list.find(field, 0, 1).is_some_and(|at| list.remove_run(at, 2) == 2),
             Form::Table(table) => table.remove_with(field, |old| !old.is_expired(now_ms)).unwrap_or(false),
         }
@@ -241,7 +236,7 @@ impl Hash {
     /// The fields and values that are not expired.
     #[inline]
     pub fn iter(&self, now_ms: i64) -> Iter<'_> {
-        match &self.0 {
+        match self.0.get() {
             Form::Packed(list) => Iter(Walk::Packed(list.iter())),
             Form::Table(table) => Iter(Walk::Table(table.iter(), now_ms)),
         }
@@ -256,7 +251,7 @@ impl Hash {
         now_ms: i64,
         mut see: impl FnMut(Element<'_>, Element<'_>),
     ) -> u64 {
-        if let Form::Table(table) = &self.0 {
+        if let Form::Table(table) = self.0.get() {
             return table.scan(cursor, count, |member| {
                 if !member.is_expired(now_ms) {
                     see(Element::Bytes(member.key), Element::Bytes(member.value));
@@ -269,7 +264,7 @@ impl Hash {
 
     /// A field and its value, chosen with equal chances among those not expired.
     pub fn random(&self, now_ms: i64, random: &mut fastrand::Rng) -> Option<(Element<'_>, Element<'_>)> {
-        match &self.0 {
+        match self.0.get() {
             Form::Packed(list) => {
                 let at = list.seek(2 * random.usize(..(list.len() / 2).max(1)) as i64)?;
                 Some((list.get(at)?, list.get(list.next(at)?)?))
@@ -287,7 +282,7 @@ impl Hash {
         random: &mut fastrand::Rng,
         mut see: impl FnMut(Element<'_>, Element<'_>),
     ) {
-        if let Form::Table(table) = &self.0 {
+        if let Form::Table(table) = self.0.get() {
             return table.sample(count, random, |member| {
                 see(Element::Bytes(member.key), Element::Bytes(member.value))
             });
@@ -309,7 +304,7 @@ impl Hash {
         if !self.contains(field, now_ms) {
             return None;
         }
-        if expire_at.is_none() && matches!(self.0, Form::Packed(_)) {
+        if expire_at.is_none() && matches!(self.0.get(), Form::Packed(_)) {
             return Some(None);
         }
         if expire_at.is_some() {
@@ -320,7 +315,7 @@ impl Hash {
 
     /// A field's time of expiry, or `None` when there is no such field.
     pub fn expiry(&self, field: &[u8], now_ms: i64) -> Option<Option<i64>> {
-        match &self.0 {
+        match self.0.get() {
             Form::Packed(list) => list.find(field, 0, 1).map(|_| None),
             Form::Table(table) => {
                 table.get(field).and_then(|member| live(member, now_ms)).map(|member| member.expire_at)
@@ -331,18 +326,18 @@ impl Hash {
     /// The earliest time of expiry of any field.
     #[inline]
     pub fn next_expiry(&self) -> Option<i64> {
-        if let Form::Table(table) = &self.0 { table.next_expiry() } else { None }
+        if let Form::Table(table) = self.0.get() { table.next_expiry() } else { None }
     }
 
     /// Number of fields with a time of expiry.
     pub fn expiring_len(&self) -> usize {
-        if let Form::Table(table) = &self.0 { table.expiring_len() } else { 0 }
+        if let Form::Table(table) = self.0.get() { table.expiring_len() } else { 0 }
     }
 
     /// Removes up to `max` expired fields, earliest first, each after `see` has looked at it; how many there
     /// were.
     pub fn remove_expired(&mut self, now_ms: i64, max: usize, mut see: impl FnMut(&[u8])) -> usize {
-        match &mut self.0 {
+        match self.0.get_mut() {
             Form::Packed(_) => 0,
             Form::Table(table) => table.remove_expired(now_ms, max, |member| see(member.key)),
         }
@@ -350,7 +345,7 @@ impl Hash {
 
     /// Fields, values and times, expired ones included (for saving and copying).
     pub fn iter_with_expiry(&self) -> impl Iterator<Item = (Element<'_>, Element<'_>, Option<i64>)> {
-        let (packed, table) = match &self.0 {
+        let (packed, table) = match self.0.get() {
             Form::Packed(list) => (Some(list.pairs()), None),
             Form::Table(table) => (None, Some(table.iter())),
         };

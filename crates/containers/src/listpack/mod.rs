@@ -56,8 +56,9 @@ pub fn validate(bytes: &[u8], deep: bool) -> bool {
     count == COUNT_UNKNOWN || usize::from(count) == entries
 }
 
-/// A packed list, one pointer wide.
+/// A packed list, one pointer wide (`tagged.rs` relies on the representation).
 #[derive(Clone)]
+#[repr(transparent)]
 pub struct Listpack {
     /// The block's word is the offset at which the list begins.
     block: ThinBlock,

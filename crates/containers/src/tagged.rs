@@ -1,0 +1,129 @@
+//! A packed list or something larger behind one tagged pointer, for collections that are small mostly: an enum of the two takes two
+//! words, which is much beside a few short fields.
+//!
+//! Invariants (kept here alone): with the lowest bit clear the word is a [`Listpack`]; with it set, the rest is the pointer of a
+//! leaked `Box<T>`. Both pointers are aligned to at least 2 and never null.
+
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+use crate::listpack::Listpack;
+
+/// One form or the other, owned or borrowed.
+pub enum Form<P, T> {
+    Packed(P),
+    Table(T),
+}
+
+/// A packed list or a boxed `T`.
+#[repr(transparent)]
+pub struct PackedOr<T> {
+    word: NonNull<u8>,
+    owns: PhantomData<(Listpack, Box<T>)>,
+}
+
+// SAFETY: it owns one of the two and hands them out by the usual rules of references.
+unsafe impl<T: Send> Send for PackedOr<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for PackedOr<T> {}
+
+const TAG: usize = 1;
+
+impl<T> PackedOr<T> {
+    const SIZES: () = assert!(
+        size_of::<Listpack>() == size_of::<NonNull<u8>>()
+            && align_of::<Listpack>() == align_of::<NonNull<u8>>()
+            && align_of::<T>() > TAG
+    );
+
+    /// Owns a packed list.
+    #[inline]
+    pub fn packed(list: Listpack) -> PackedOr<T> {
+        let () = Self::SIZES;
+        let list = ManuallyDrop::new(list);
+        // SAFETY: a packed list is one pointer, transparently, which is never null; it is not dropped here.
+        let word = unsafe { std::mem::transmute_copy::<ManuallyDrop<Listpack>, NonNull<u8>>(&list) };
+        debug_assert_eq!(word.addr().get() & TAG, 0);
+        PackedOr { word, owns: PhantomData }
+    }
+
+    /// Owns the larger form.
+    pub fn table(table: Box<T>) -> PackedOr<T> {
+        let () = Self::SIZES;
+        let word = NonNull::from(Box::leak(table)).cast::<u8>();
+        PackedOr { word: word.map_addr(|address| address | TAG), owns: PhantomData }
+    }
+
+    #[inline]
+    fn boxed(&self) -> Option<NonNull<T>> {
+        let address = self.word.addr().get();
+        if address & TAG == 0 {
+            return None;
+        }
+        NonNull::new(self.word.as_ptr().map_addr(|address| address & !TAG).cast())
+    }
+
+    /// What it is.
+    #[inline]
+    pub fn get(&self) -> Form<&Listpack, &T> {
+        match self.boxed() {
+            // SAFETY: a leaked box that this owns, borrowed as long as this.
+            Some(table) => Form::Table(unsafe { table.as_ref() }),
+            // SAFETY: untagged, the word is a packed list, which has the same layout.
+            None => Form::Packed(unsafe { &*std::ptr::from_ref(&self.word).cast::<Listpack>() }),
+        }
+    }
+
+    /// What it is, for changing.
+    #[inline]
+    pub fn get_mut(&mut self) -> Form<&mut Listpack, &mut T> {
+        match self.boxed() {
+            // SAFETY: as in `get`; borrowed for itself alone.
+            Some(mut table) => Form::Table(unsafe { table.as_mut() }),
+            // SAFETY: as above. Whatever list is put there is untagged, too.
+            None => Form::Packed(unsafe { &mut *std::ptr::from_mut(&mut self.word).cast::<Listpack>() }),
+        }
+    }
+}
+
+impl<T> Drop for PackedOr<T> {
+    fn drop(&mut self) {
+        match self.boxed() {
+            // SAFETY: leaked by `table`, freed once.
+            Some(table) => drop(unsafe { Box::from_raw(table.as_ptr()) }),
+            // SAFETY: the word is a packed list that nobody else owns and that is not used afterwards.
+            None => unsafe { std::ptr::from_mut(&mut self.word).cast::<Listpack>().drop_in_place() },
+        }
+    }
+}
+
+impl<T: Clone> Clone for PackedOr<T> {
+    fn clone(&self) -> Self {
+        match self.get() {
+            Form::Packed(list) => PackedOr::packed(list.clone()),
+            Form::Table(table) => PackedOr::table(Box::new(table.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_are_owned_changed_and_cloned() {
+        let mut list = Listpack::new();
+        list.push_back(b"a");
+        let mut one = PackedOr::<Vec<u8>>::packed(list);
+        let Form::Packed(inside) = one.get_mut() else { panic!("packed") };
+        inside.push_back(&[b'x'; 500]);
+        let copy = one.clone();
+        assert!(matches!(copy.get(), Form::Packed(list) if list.len() == 2));
+        one = PackedOr::table(Box::new(vec![1, 2, 3]));
+        let Form::Table(table) = one.get_mut() else { panic!("a table") };
+        table.push(4);
+        assert!(matches!(one.clone().get(), Form::Table(table) if *table == [1, 2, 3, 4]));
+        assert_eq!(size_of::<Option<PackedOr<Vec<u8>>>>(), size_of::<usize>());
+    }
+}
