@@ -21,6 +21,8 @@ pub mod keys;
 mod lifetime;
 pub mod list;
 pub mod member_expiry;
+#[cfg(test)]
+mod models;
 pub mod module;
 pub mod scan;
 pub mod scripting;
