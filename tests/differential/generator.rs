@@ -115,8 +115,8 @@ const EXTREME_FLOATS: &[&str] = &[
 ];
 
 /// Commands that take any number one appends to them as a count of elements to reply, with repetitions; and
-/// those that take one argument more since Redis 7.2.
-const NEVER_SPOILED: &[&str] = &["SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER", "ZRANK", "ZREVRANK"];
+/// those that take one argument more since Redis 7.2; and RESTORE, whose time to live may not become short.
+const NEVER_SPOILED: &[&str] = &["SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER", "ZRANK", "ZREVRANK", "RESTORE"];
 
 /// Words put where they do not belong.
 const WILD_WORDS: &[&str] = &[

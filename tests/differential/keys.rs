@@ -40,7 +40,7 @@ SADD {key} {member}
 ZADD {key} {score} {member}
 4x RESTORE {key} (0 | {ms}) {payload} %([REPLACE] [FREQ {int}])
 RESTORE {key} {atms} {payload} ABSTTL [REPLACE]
-RESTORE {key} {int} {payload} %([REPLACE] [ABSTTL] [IDLETIME {badnumber}] [FREQ {int}])
+RESTORE {key} {past} {payload} %([REPLACE] [ABSTTL] [IDLETIME {badnumber}] [FREQ {int}])
 RESTORE {key} 0 {value} [REPLACE]
 SORT {key} %([BY (w_* | nosort)] [LIMIT 0 100] [GET (# | w_*)] [ASC | DESC] [ALPHA])
 SORT {key} %([LIMIT {index} {index}] [ASC | DESC] ALPHA [STORE {key}])

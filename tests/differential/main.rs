@@ -192,16 +192,17 @@ fn newer_commands_get_the_same_replies_as_on_newer_servers() {
     }
 }
 
-/// The types' commands against the newer stock servers, which keep collections in the same forms as Braid.
+/// The types' commands against Redis 8, which keeps collections in the same forms as Braid. (Valkey 9 words too many refusals in its
+/// own way; what only it has is compared above.)
 #[test]
-fn commands_on_types_get_the_same_replies_as_on_newer_servers() {
+fn commands_on_types_get_the_same_replies_as_on_a_newer_redis() {
     let families = families::enabled().into_iter().filter(|family| families::TYPES.contains(&family.name));
     let families: Vec<_> = families.collect();
     if families.is_empty() || !braid_tests::server::is_braid() {
         println!("skipped: Braid is not under test, or not these families");
         return;
     }
-    for peer in newer_peers() {
+    for peer in newer_peers().into_iter().filter(|peer| peer.version.starts_with("redis")) {
         for protocol in [2, 3] {
             let manner = Manner { protocol, pipeline: 20, encodings: number("BRAID_ENCODINGS", 1) == 1 };
             let commands = number("BRAID_COMMANDS", 20_000) / 4;

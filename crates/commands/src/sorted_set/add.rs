@@ -122,6 +122,10 @@ pub fn zadd(call: &mut Call) -> CommandResult {
 
 pub fn zincrby(call: &mut Call) -> CommandResult {
     let args = call.args;
+    // Stock servers read it as they read ZADD: an option leaves too few arguments behind it.
+    if ["NX", "XX", "CH", "INCR", "GT", "LT"].iter().any(|word| call.arg_is(2, word)) {
+        return Err(CommandError::Syntax);
+    }
     let by = call.float_arg(2)?;
     let rule = AddRule { increment: true, ..AddRule::default() };
     let done = put(call, args[1], rule, &[(by, args[3])])?;

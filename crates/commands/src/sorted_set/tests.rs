@@ -268,3 +268,13 @@ fn combinations() {
     tester.put_set("empty");
     tester.check(&[("ZADD a 1 x", ":1\r\n"), ("ZUNION 2 a empty", "*1\r\n$1\r\nx\r\n")]);
 }
+
+#[test]
+fn increments_are_no_options() {
+    check(&[
+        ("ZINCRBY z XX m", "-ERR syntax error\r\n"),
+        ("ZINCRBY z gt m", "-ERR syntax error\r\n"),
+        ("ZINCRBY z abc m", "-ERR value is not a valid float\r\n"),
+        ("EXISTS z", ":0\r\n"),
+    ]);
+}
