@@ -16,7 +16,7 @@
 //! thread's own slot and steps outside first.
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use crate::sync::{Condvar, Fault, Mutex, MutexGuard, lock, planted, spin_loop, yield_now};
+use crate::sync::{Condvar, Fault, Mutex, lock, planted, spin_loop, yield_now};
 use crossbeam_utils::CachePadded;
 
 /// Memory unlinked in epoch `e` may be freed in epoch `e + EPOCHS`.
@@ -27,10 +27,11 @@ pub struct Gate {
     closed: CachePadded<AtomicBool>,
     epoch: CachePadded<AtomicU64>,
     slots: Box<[CachePadded<AtomicU64>]>,
-    /// Held by the one who has closed the gate.
-    closer: Mutex<()>,
-    waiting: Mutex<()>,
+    /// True while somebody has closed the gate, or is about to.
+    waiting: Mutex<bool>,
     opened: Condvar,
+    /// Whoever has closed the gate will not open it for long.
+    busy: AtomicBool,
 }
 
 /// Proof that the world is stopped; opens the gate when dropped.
@@ -38,7 +39,14 @@ pub struct World<'a> {
     gate: &'a Gate,
     /// Entered again when the gate opens.
     slot: Option<usize>,
-    _closer: MutexGuard<'a, ()>,
+}
+
+/// What came of an attempt to enter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entered {
+    Inside,
+    /// The gate is closed and will be for long.
+    Busy,
 }
 
 impl Gate {
@@ -48,27 +56,43 @@ impl Gate {
             closed: CachePadded::new(AtomicBool::new(false)),
             epoch: CachePadded::new(AtomicU64::new(1)),
             slots: (0..slots).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
-            closer: Mutex::new(()),
-            waiting: Mutex::new(()),
+            waiting: Mutex::new(false),
             opened: Condvar::new(),
+            busy: AtomicBool::new(false),
         }
     }
 
     /// Begins a batch on the thread that owns `slot`; waits while the gate is closed.
     #[inline]
     pub fn enter(&self, slot: usize) {
-        loop {
-            let epoch = self.epoch.load(Ordering::Relaxed);
-            self.slots[slot].store(epoch << 1 | 1, Ordering::Relaxed);
-            // Either the closer sees us inside, or we see the gate closed.
-            fence(Ordering::SeqCst);
-            // Acquire: what was done with the world stopped happened before it was opened.
-            if !self.closed.load(Ordering::Acquire) || planted(Fault::EnterUnchecked) {
-                return;
-            }
-            self.leave(slot);
-            self.wait_until_open();
+        while !self.try_enter(slot) {
+            self.wait_until_open(false);
         }
+    }
+
+    /// As [`Gate::enter`], but does not wait for whoever has said that it will take long.
+    #[inline]
+    pub fn enter_unless_busy(&self, slot: usize) -> Entered {
+        while !self.try_enter(slot) {
+            if !self.wait_until_open(true) {
+                return Entered::Busy;
+            }
+        }
+        Entered::Inside
+    }
+
+    #[inline]
+    fn try_enter(&self, slot: usize) -> bool {
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        self.slots[slot].store(epoch << 1 | 1, Ordering::Relaxed);
+        // Either the closer sees us inside, or we see the gate closed.
+        fence(Ordering::SeqCst);
+        // Acquire: what was done with the world stopped happened before it was opened.
+        if !self.closed.load(Ordering::Acquire) || planted(Fault::EnterUnchecked) {
+            return true;
+        }
+        self.leave(slot);
+        false
     }
 
     /// Ends a batch.
@@ -82,23 +106,71 @@ impl Gate {
         self.slots[slot].load(Ordering::Relaxed) != 0
     }
 
+    /// Waits until the gate is open; with `heeds_busy` only until it is known that this will take long. True if it is open.
     #[cold]
-    fn wait_until_open(&self) {
+    fn wait_until_open(&self, heeds_busy: bool) -> bool {
         let mut guard = lock(&self.waiting);
         while self.closed.load(Ordering::Acquire) {
+            if heeds_busy && self.busy.load(Ordering::Relaxed) {
+                return false;
+            }
             guard = self.opened.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
+        true
+    }
+
+    /// Whoever has closed the gate says that it will not open it for long, or that it soon will: those who wait need not go on
+    /// waiting.
+    pub fn set_busy(&self, busy: bool) {
+        let _guard = lock(&self.waiting);
+        self.busy.store(busy, Ordering::Relaxed);
+        self.opened.notify_all();
     }
 
     /// Stops the world. `slot` is the caller's own when it is an executing thread in the middle of a batch.
     pub fn close(&self, slot: Option<usize>) -> World<'_> {
+        let slot = self.step_outside(slot);
+        self.take(false);
+        self.wait_until_alone();
+        World { gate: self, slot }
+    }
+
+    /// As [`Gate::close`], but does not wait for whoever has said that it will take long. Nothing then; the thread is outside
+    /// afterwards, and has to enter again.
+    pub fn close_unless_busy(&self, slot: usize) -> Option<World<'_>> {
+        let slot = self.step_outside(Some(slot));
+        self.take(true).then(|| {
+            self.wait_until_alone();
+            World { gate: self, slot }
+        })
+    }
+
+    /// A thread that is inside leaves: it would wait for itself.
+    fn step_outside(&self, slot: Option<usize>) -> Option<usize> {
         let slot = slot.filter(|&slot| self.is_inside(slot));
         if let Some(slot) = slot.filter(|_| !planted(Fault::CloserStaysInside)) {
             self.leave(slot);
         }
-        let closer = lock(&self.closer);
+        slot
+    }
+
+    /// Waits until nobody else has closed the gate, and closes it. False if that is not done because it would take long.
+    fn take(&self, heeds_busy: bool) -> bool {
+        let mut taken = lock(&self.waiting);
+        while *taken {
+            if heeds_busy && self.busy.load(Ordering::Relaxed) {
+                return false;
+            }
+            taken = self.opened.wait(taken).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        *taken = true;
         self.closed.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
+        true
+    }
+
+    /// Waits until nobody is inside.
+    fn wait_until_alone(&self) {
         for other in &self.slots {
             let mut rounds = 0u32;
             while other.load(Ordering::Acquire) != 0 {
@@ -112,7 +184,6 @@ impl Gate {
                 }
             }
         }
-        World { gate: self, slot, _closer: closer }
     }
 
     /// The epoch that memory unlinked now belongs to.
@@ -141,17 +212,17 @@ impl Gate {
 
 impl Drop for World<'_> {
     fn drop(&mut self) {
-        {
-            let _guard = lock(&self.gate.waiting);
-            self.gate.closed.store(false, Ordering::Release);
-            self.gate.opened.notify_all();
-        }
+        let mut taken = lock(&self.gate.waiting);
         if let Some(slot) = self.slot {
-            // The closer mutex is still ours, but the gate is open: nobody can be waiting for this slot.
+            // The gate is still ours, so nobody can be waiting for this slot.
             let epoch = self.gate.epoch.load(Ordering::Relaxed);
             self.gate.slots[slot].store(epoch << 1 | 1, Ordering::Relaxed);
             fence(Ordering::SeqCst);
         }
+        *taken = false;
+        self.gate.busy.store(false, Ordering::Relaxed);
+        self.gate.closed.store(false, Ordering::Release);
+        self.gate.opened.notify_all();
     }
 }
 

@@ -306,6 +306,9 @@ fn check(
     if attention & MEMORY_LIMIT != 0 {
         // Every command gives eviction a slice, so that reads help to get below the limit too.
         let room = make_room(engine, worker, worker.now_ms);
+        if worker.context.outside {
+            return Err(busy(engine));
+        }
         follow_up(engine, worker);
         session.out_of_memory = room == Room::None;
         let needs = flags.has(Flags::DENYOOM)
@@ -316,6 +319,78 @@ fn check(
         }
     }
     Ok(())
+}
+
+/// The error while a script has stopped the world for long.
+fn busy(engine: &Engine) -> CommandError {
+    let text = crate::busy::Kind::Script.busy_error();
+    engine.busy.error().unwrap_or(CommandError::text(text))
+}
+
+/// What a request may do while a script has stopped the world for long: nearly nothing, and nothing with keys. The thread is outside of the
+/// gate.
+pub fn execute_outside(
+    engine: &Engine,
+    worker: &mut Worker,
+    session: &mut Session,
+    reply: &mut ReplyBuffer,
+    prepared: Prepared,
+    args: &[&[u8]],
+) -> Outcome {
+    let mark = reply.mark();
+    let resolved = resolve(engine, prepared, args);
+    match resolved {
+        Err(error) => refuse(engine, worker, session, reply, named(engine, prepared, args), &error),
+        Ok(command) => {
+            let flags = command.spec.flags;
+            let allowed = flags.has(Flags::ALLOW_BUSY);
+            let ends_watches = ["discard", "reset", "quit"].contains(&command.spec.name);
+            let watches = ["watch", "unwatch"].contains(&command.spec.name)
+                || (ends_watches && !session.watched.is_empty());
+            if !session.authenticated && !flags.has(Flags::NO_AUTH) {
+                let error = CommandError::text("NOAUTH Authentication required.");
+                refuse(engine, worker, session, reply, Some(command), &error);
+            } else if allowed && watches {
+                // What is watched stands with the keys: the script has them.
+                return Outcome::Postponed;
+            } else if allowed {
+                let mut txn =
+                    Txn::lock(&engine.keyspace, &mut worker.context, session.db, worker.now_ms, &[]);
+                let failed = body(engine, session, reply, command, args, &[], &mut txn);
+                drop(txn);
+                count(engine, worker.context.slot, command, 0, failed);
+                session.record.last_command.store(command.id + 1, Relaxed);
+            } else if let Some(error) = engine.busy.error() {
+                if command.spec.name == "exec" && session.queue.is_some() {
+                    abort_exec(engine, worker, session, reply, &error);
+                } else {
+                    refuse(engine, worker, session, reply, Some(command), &error);
+                }
+            } else {
+                // It has just ended.
+                engine.mailboxes[worker.context.slot].send(crate::client::Message::Resume);
+                return Outcome::Postponed;
+            }
+        }
+    }
+    finish_reply(session, reply, mark);
+    Outcome::Done
+}
+
+/// Gives EXEC up because of a script that has stopped the world. The watches end with the next transaction or UNWATCH: to take them away
+/// needs keys.
+fn abort_exec(
+    engine: &Engine,
+    worker: &Worker,
+    session: &mut Session,
+    reply: &mut ReplyBuffer,
+    error: &CommandError,
+) {
+    let line = error.line();
+    reply.error_bytes(&[b"EXECABORT Transaction discarded because of: ", &line[..]].concat());
+    engine.threads[worker.context.slot].count_error(b"EXECABORT");
+    session.queue = None;
+    leave_multi(session);
 }
 
 /// Commands that could take the server over are off unless the operator has allowed them.
@@ -602,7 +677,12 @@ fn run_wide(
         Scope::Walk => Txn::lock(keyspace, &mut worker.context, db, now, &[]),
         Scope::AllKeys => Txn::lock_all_shared(keyspace, &mut worker.context, db, now),
         Scope::World => {
-            let world = keyspace.gate.close(Some(worker.context.slot));
+            let Some(world) = keyspace.stop_world(&mut worker.context) else {
+                let line = busy(engine).line().into_owned();
+                engine.threads[worker.context.slot].count_error(&line);
+                reply.error_bytes(&line);
+                return (true, None);
+            };
             Txn::world(keyspace, &mut worker.context, world, db, now)
         }
     };
@@ -662,7 +742,13 @@ fn exec(
     }
     let wide = requests.iter().any(|(command, args)| command.spec.scope_of(args) != Scope::Keys);
     let mut txn = if wide {
-        let world = engine.keyspace.gate.close(Some(slot));
+        let Some(world) = engine.keyspace.stop_world(&mut worker.context) else {
+            drop(keys);
+            session.watched = watched;
+            let error = busy(engine);
+            abort_exec(engine, worker, session, reply, &error);
+            return (true, None);
+        };
         Txn::world(&engine.keyspace, &mut worker.context, world, session.db, now)
     } else {
         Txn::lock(&engine.keyspace, &mut worker.context, session.db, now, &keys)

@@ -36,6 +36,7 @@ pub struct Engine {
     pub latency: LatencyMonitor,
     pub attention: Attention,
     pub pause: Pause,
+    pub busy: crate::busy::Busy,
     /// Hex digits that name this process.
     pub run_id: String,
     /// Unix time of the start, seconds.
@@ -167,6 +168,7 @@ impl Engine {
             latency: LatencyMonitor::default(),
             attention: Attention::default(),
             pause: Pause::default(),
+            busy: crate::busy::Busy::default(),
             run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
             started_at: braid_base::clock::unix_ms() / 1000,
             config_file: start.config_file,

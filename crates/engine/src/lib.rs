@@ -11,6 +11,7 @@ pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
 pub mod attention;
 pub mod blocking;
+pub mod busy;
 pub mod call;
 pub mod client;
 pub mod dispatch;

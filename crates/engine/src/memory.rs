@@ -101,7 +101,9 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
         evicted += 1;
         on_its_way += victim.bytes;
         if evicted.is_multiple_of(16) {
-            give_back(engine, worker);
+            if !give_back(engine, worker) {
+                return Room::Coming;
+            }
             on_its_way = 0;
         }
         if counted_bytes(engine).saturating_sub(on_its_way) <= limit {
@@ -117,7 +119,9 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
 
 /// Frees what was evicted, as far as no other thread can still see it. Steps outside the gate for that, which
 /// is allowed between two commands: nothing found before is used afterwards.
-fn give_back(engine: &Engine, worker: &mut Worker) {
+///
+/// False if the thread could not come in again, because a script has stopped the world for long.
+fn give_back(engine: &Engine, worker: &mut Worker) -> bool {
     let (gate, slot) = (&engine.keyspace.gate, worker.context.slot);
     let inside = gate.is_inside(slot);
     if inside {
@@ -127,6 +131,8 @@ fn give_back(engine: &Engine, worker: &mut Worker) {
         worker.context.limbo.reclaim_now();
     }
     if inside {
-        gate.enter(slot);
+        worker.context.outside = true;
+        return engine.keyspace.come_in(&mut worker.context);
     }
+    true
 }

@@ -147,6 +147,21 @@ impl Keyspace {
         keyspace
     }
 
+    /// Stops the world for a command. Nothing if somebody else has stopped it for long; the thread is outside of the gate then.
+    pub fn stop_world(&self, context: &mut crate::Context) -> Option<World<'_>> {
+        let world = self.gate.close_unless_busy(context.slot);
+        context.outside = world.is_none();
+        world
+    }
+
+    /// Comes back inside after the thread had to step outside. False if it cannot yet.
+    pub fn come_in(&self, context: &mut crate::Context) -> bool {
+        if context.outside {
+            context.outside = self.gate.enter_unless_busy(context.slot) == braid_base::gate::Entered::Busy;
+        }
+        !context.outside
+    }
+
     /// True when only one thread ever executes.
     pub fn is_solo(&self) -> bool {
         self.counters.len() == 1

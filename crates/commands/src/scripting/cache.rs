@@ -9,8 +9,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use braid_engine::Engine;
 use braid_scripting::{ScriptFlags, parse_shebang};
 use hashbrown::HashMap;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use sha1::{Digest, Sha1};
+
+use super::libraries::Libraries;
+use super::narrow;
+use super::run::Habits;
 
 /// A SHA-1.
 pub(super) type Sha = [u8; 20];
@@ -24,14 +28,26 @@ pub(super) struct Script {
     pub flags: ScriptFlags,
     /// Where the code begins, behind the first line that declares flags.
     pub code_at: usize,
+    /// Its text proves that it touches declared keys only.
+    pub provably_narrow: bool,
+    pub habits: Habits,
 }
 
 impl Script {
     /// Reads a script. Fails with the text for the client if its first line makes no sense.
-    pub(super) fn read(body: &[u8], sha: Sha) -> Result<Script, Vec<u8>> {
+    pub(super) fn read(engine: &Engine, body: &[u8], sha: Sha) -> Result<Script, Vec<u8>> {
         let (flags, code_at) = parse_shebang(body)?;
         let name = sha.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Script { sha, name, body: body.into(), flags, code_at })
+        let provably_narrow = narrow::is_narrow(engine, &body[code_at..]);
+        Ok(Script {
+            sha,
+            name,
+            body: body.into(),
+            flags,
+            code_at,
+            provably_narrow,
+            habits: Habits::default(),
+        })
     }
 
     pub(super) fn code(&self) -> &[u8] {
@@ -66,6 +82,11 @@ pub(super) struct Shared {
     scripts: RwLock<HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>>,
     generation: AtomicU64,
     bytes: AtomicUsize,
+    libraries: RwLock<Arc<Libraries>>,
+    /// Moves on with every change of the libraries.
+    libraries_generation: AtomicU64,
+    /// Held while the libraries are changed.
+    changing: Mutex<()>,
     /// Bytes of each thread's machines: for scripts, for functions.
     machine_bytes: Box<[(AtomicUsize, AtomicUsize)]>,
 }
@@ -100,6 +121,9 @@ impl Shared {
             scripts: RwLock::default(),
             generation: AtomicU64::new(0),
             bytes: AtomicUsize::new(0),
+            libraries: RwLock::default(),
+            libraries_generation: AtomicU64::new(0),
+            changing: Mutex::new(()),
             machine_bytes: (0..threads).map(|_| Default::default()).collect(),
         }
     }
@@ -138,6 +162,29 @@ impl Shared {
         drop(old);
     }
 
+    /// All libraries.
+    pub(super) fn libraries(&self) -> Arc<Libraries> {
+        Arc::clone(&self.libraries.read())
+    }
+
+    #[inline]
+    pub(super) fn libraries_generation(&self) -> u64 {
+        self.libraries_generation.load(Ordering::Acquire)
+    }
+
+    /// Changes the libraries: `edit` gets a copy, which takes their place if it succeeds. One at a time.
+    pub(super) fn change_libraries<R, E>(
+        &self,
+        edit: impl FnOnce(&mut Libraries) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let _changing = self.changing.lock();
+        let mut libraries = (*self.libraries()).clone();
+        let result = edit(&mut libraries)?;
+        *self.libraries.write() = Arc::new(libraries);
+        self.libraries_generation.fetch_add(1, Ordering::Release);
+        Ok(result)
+    }
+
     /// Notes what a thread's machines take.
     #[inline]
     pub(super) fn note_machines(&self, slot: usize, scripts: Option<usize>, functions: Option<usize>) {
@@ -154,12 +201,16 @@ impl Shared {
         let sum = |of: fn(&(AtomicUsize, AtomicUsize)) -> &AtomicUsize| {
             self.machine_bytes.iter().map(|bytes| of(bytes).load(Ordering::Relaxed)).sum()
         };
+        let libraries = self.libraries();
+        let (library_count, functions) = libraries.counts();
         Figures {
+            libraries: library_count,
+            functions,
+            function_bytes: libraries.memory_bytes(),
             script_machines: sum(|bytes| &bytes.0),
             function_machines: sum(|bytes| &bytes.1),
             scripts: self.scripts.read().len(),
             script_bytes: self.bytes.load(Ordering::Relaxed),
-            ..Figures::default()
         }
     }
 }

@@ -1,5 +1,6 @@
 //! EVAL, EVALSHA, their read-only kin, and SCRIPT.
 
+use braid_engine::busy::Kind;
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Scope, Spec};
 
 use super::cache::{parse_sha, shared};
@@ -70,7 +71,7 @@ pub(super) fn eval_sha_read_only(call: &mut Call) -> CommandResult {
 }
 
 fn evaluate(call: &mut Call, by: By, read_only: bool) -> CommandResult {
-    let (keys, args) = run::split_arguments(call)?;
+    let (keys, args) = run::split_arguments(call, "ERR value is not an integer or out of range")?;
     let mut machines = Machines::take(call.keyspace.context)?;
     Machines::mark_running(call.keyspace.context);
     let result = evaluate_on(call, &mut machines, by, read_only, keys, args);
@@ -94,7 +95,15 @@ fn evaluate_on(
         By::Sha => machines.by_sha(call.engine, shared, call.args[1])?,
     };
     let script = &compiled.script;
-    let program = Program { function: compiled.function, name: &script.name, flags: script.flags, read_only };
+    let program = Program {
+        function: compiled.function,
+        name: &script.name,
+        flags: script.flags,
+        read_only,
+        kind: Kind::Script,
+        habits: &script.habits,
+        provably_narrow: script.provably_narrow,
+    };
     run::check(call, &program)?;
     run::run(call, machines.scripts(), &program, keys, args)
 }
@@ -128,8 +137,10 @@ fn flush(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-fn kill(_: &mut Call) -> CommandResult {
-    Err(CommandError::text("NOTBUSY No scripts in execution right now."))
+fn kill(call: &mut Call) -> CommandResult {
+    call.engine.busy.kill(Kind::Script)?;
+    call.reply.ok();
+    Ok(())
 }
 
 fn debug(call: &mut Call) -> CommandResult {

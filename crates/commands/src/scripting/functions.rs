@@ -1,20 +1,350 @@
 //! FUNCTION and FCALL: libraries of functions.
+//!
+//! What all threads know is a table of libraries that is replaced as a whole (`libraries.rs`). A thread runs a library's code in its own
+//! machine when it first calls one of its functions; so what a library keeps in local variables between calls is kept
+//! by each thread for itself.
 
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
+use braid_engine::busy::Kind;
+use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Scope, Spec};
 
-pub(super) const SUBCOMMANDS: &[Spec] = &[Spec::new("flush", Group::Scripting, flush)
-    .at_least(2)
-    .flags(Flags::NOSCRIPT.and(Flags::WRITE))
-    .docs("7.0.0", "Deletes all function libraries.", "O(N) where N is the number of functions deleted")
-    .syntax("[flush-type:(ASYNC|SYNC)]")
-    .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])];
+use super::cache::shared;
+use super::libraries::{Libraries, Library, Policy};
+use super::machines::Machines;
+use super::run::{self, Program};
 
-fn flush(call: &mut Call) -> CommandResult {
-    let known =
-        call.args.len() == 2 || (call.args.len() == 3 && (call.arg_is(2, "sync") || call.arg_is(2, "async")));
-    if !known {
-        return Err(CommandError::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
+const fn subcommand(name: &'static str, handler: braid_engine::spec::Handler, flags: Flags) -> Spec {
+    Spec::new(name, Group::Scripting, handler).flags(Flags::NOSCRIPT.and(flags)).scope(Scope::Walk)
+}
+
+const ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
+
+pub(super) const SUBCOMMANDS: &[Spec] = &[
+    subcommand("delete", delete, Flags::WRITE)
+        .exactly(3)
+        .docs("7.0.0", "Deletes a library and its functions.", "O(1)")
+        .syntax("library-name:string")
+        .tips(ALL_SHARDS),
+    subcommand("dump", dump, Flags::NONE).exactly(2).docs(
+        "7.0.0",
+        "Returns all libraries in one payload.",
+        "O(N) where N is the number of functions",
+    ),
+    subcommand("flush", flush, Flags::WRITE)
+        .at_least(2)
+        .docs("7.0.0", "Deletes all libraries.", "O(N) where N is the number of functions deleted")
+        .syntax("[flush-type:(ASYNC|SYNC)]")
+        .tips(ALL_SHARDS),
+    Spec::new("help", Group::Scripting, help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
+        "7.0.0",
+        "Lists the subcommands.",
+        "O(1)",
+    ),
+    subcommand("kill", kill, Flags::ALLOW_BUSY)
+        .exactly(2)
+        .docs("7.0.0", "Ends the function that is running.", "O(1)")
+        .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
+    subcommand("list", list, Flags::NONE)
+        .at_least(2)
+        .docs("7.0.0", "Describes the libraries.", "O(N) where N is the number of functions")
+        .syntax("[LIBRARYNAME library-name-pattern:string] [WITHCODE]")
+        .tips(&["nondeterministic_output_order"]),
+    subcommand("load", load, Flags::WRITE.and(Flags::DENYOOM))
+        .at_least(3)
+        .docs("7.0.0", "Makes a library.", "O(1) (considering compilation time is redundant)")
+        .syntax("[REPLACE] function-code:string")
+        .tips(ALL_SHARDS),
+    subcommand("restore", restore, Flags::WRITE.and(Flags::DENYOOM))
+        .at_least(3)
+        .docs(
+            "7.0.0",
+            "Makes the libraries of a payload.",
+            "O(N) where N is the number of functions on the payload",
+        )
+        .syntax("serialized-value:string [policy:(FLUSH|APPEND|REPLACE)]")
+        .tips(ALL_SHARDS),
+    subcommand("stats", stats, Flags::ALLOW_BUSY)
+        .exactly(2)
+        .docs("7.0.0", "Tells which function is running, and how many there are.", "O(1)")
+        .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"]),
+];
+
+/// Milliseconds after which loading a library is given up.
+const LOAD_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(500);
+
+pub(super) fn fcall(call: &mut Call) -> CommandResult {
+    call_function(call, false)
+}
+
+pub(super) fn fcall_read_only(call: &mut Call) -> CommandResult {
+    call_function(call, true)
+}
+
+fn call_function(call: &mut Call, read_only: bool) -> CommandResult {
+    let mut machines = Machines::take(call.keyspace.context)?;
+    Machines::mark_running(call.keyspace.context);
+    let result = call_on(call, &mut machines, read_only);
+    let bytes = machines.function_bytes();
+    shared(call.engine).note_machines(call.keyspace.context.slot, None, Some(bytes));
+    machines.put_back(call.keyspace.context);
+    result
+}
+
+fn call_on(call: &mut Call, machines: &mut Machines, read_only: bool) -> CommandResult {
+    let unknown = || CommandError::text("ERR Function not found");
+    let libraries = machines.libraries(shared(call.engine));
+    let (library, index) = libraries.function(call.args[1]).ok_or_else(unknown)?;
+    let info = &library.functions[index];
+    let (keys, args) = run::split_arguments(call, "ERR Bad number of keys provided")?;
+    let function = machines.function(call.engine, &library, index).ok_or_else(unknown)?;
+    let program = Program {
+        function,
+        name: &info.name,
+        flags: info.flags,
+        read_only,
+        kind: Kind::Function,
+        habits: &info.habits,
+        provably_narrow: false,
+    };
+    run::check(call, &program)?;
+    run::run(call, machines.for_functions(call.engine), &program, keys, args)
+}
+
+fn error(text: impl Into<Vec<u8>>) -> CommandError {
+    CommandError::Bytes([b"ERR ", &text.into()[..]].concat())
+}
+
+/// The functions changed: a change of the data set.
+fn changed(call: &mut Call) {
+    call.keyspace.context.counters.dirty.add(1);
+}
+
+/// Reads libraries and puts them into a copy of the table; nothing changes if that fails.
+fn change<R>(
+    call: &mut Call,
+    edit: impl FnOnce(
+        &mut Libraries,
+        &mut dyn FnMut(&[u8], bool) -> Result<Library, Vec<u8>>,
+    ) -> Result<R, Vec<u8>>,
+) -> Result<R, CommandError> {
+    let mut machines = Machines::take(call.keyspace.context)?;
+    let engine = call.engine;
+    let result = shared(engine).change_libraries(|libraries| {
+        let mut read =
+            |code: &[u8], hurry: bool| machines.read_library(engine, code, hurry.then_some(LOAD_TIMEOUT));
+        edit(libraries, &mut read)
+    });
+    let bytes = machines.function_bytes();
+    shared(engine).note_machines(call.keyspace.context.slot, None, Some(bytes));
+    machines.put_back(call.keyspace.context);
+    let result = result.map_err(error)?;
+    changed(call);
+    Ok(result)
+}
+
+fn load(call: &mut Call) -> CommandResult {
+    let [options @ .., code] = &call.args[2..] else { return Err(call.wrong_arity()) };
+    if let Some(option) = options.iter().find(|option| !option.eq_ignore_ascii_case(b"replace")) {
+        return Err(CommandError::quoting("ERR Unknown option given: ", option, ""));
     }
+    let (replace, code) = (!options.is_empty(), *code);
+    let name = change(call, |libraries, read| {
+        let library = libraries.prepare(code, replace, |code| read(code, true))?;
+        let name = library.name.clone();
+        libraries.add(library);
+        Ok(name)
+    })?;
+    call.reply.bulk(name.as_bytes());
+    Ok(())
+}
+
+fn delete(call: &mut Call) -> CommandResult {
+    let name = call.args[2];
+    change(
+        call,
+        |libraries, _| {
+            if libraries.remove(name) { Ok(()) } else { Err(b"Library not found".to_vec()) }
+        },
+    )?;
     call.reply.ok();
     Ok(())
+}
+
+fn flush(call: &mut Call) -> CommandResult {
+    if call.args.len() > 3 {
+        return Err(call.unknown_subcommand());
+    }
+    if call.args.len() == 3 && !call.arg_is(2, "sync") && !call.arg_is(2, "async") {
+        return Err(CommandError::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
+    }
+    change(call, |libraries, _| {
+        *libraries = Libraries::default();
+        Ok(())
+    })?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn list(call: &mut Call) -> CommandResult {
+    let (mut with_code, mut pattern) = (false, None);
+    let mut rest = &call.args[2..];
+    while let [option, after @ ..] = rest {
+        rest = after;
+        if !with_code && option.eq_ignore_ascii_case(b"withcode") {
+            with_code = true;
+        } else if pattern.is_none() && option.eq_ignore_ascii_case(b"libraryname") {
+            let [name, after @ ..] = after else {
+                return Err(CommandError::text("ERR library name argument was not given"));
+            };
+            pattern = Some(*name);
+            rest = after;
+        } else {
+            return Err(CommandError::quoting("ERR Unknown argument ", option, ""));
+        }
+    }
+    let libraries = shared(call.engine).libraries();
+    let shown: Vec<_> = libraries
+        .all()
+        .filter(|library| {
+            pattern.is_none_or(|pattern| braid_base::glob::matches(pattern, library.name.as_bytes(), true))
+        })
+        .collect();
+    let reply = &mut *call.reply;
+    reply.array(shown.len());
+    for library in shown {
+        reply.map(if with_code { 4 } else { 3 });
+        reply.bulk(b"library_name");
+        reply.bulk(library.name.as_bytes());
+        reply.bulk(b"engine");
+        reply.bulk(b"LUA");
+        reply.bulk(b"functions");
+        reply.array(library.functions.len());
+        for function in &library.functions {
+            reply.map(3);
+            reply.bulk(b"name");
+            reply.bulk(function.name.as_bytes());
+            reply.bulk(b"description");
+            match &function.description {
+                Some(description) => reply.bulk(description),
+                None => reply.null(),
+            }
+            reply.bulk(b"flags");
+            let names = function.flags.names();
+            reply.set(names.clone().count());
+            names.for_each(|name| reply.simple(name));
+        }
+        if with_code {
+            reply.bulk(b"library_code");
+            reply.bulk(&library.code);
+        }
+    }
+    Ok(())
+}
+
+fn stats(call: &mut Call) -> CommandResult {
+    let running = call.engine.busy.current();
+    if running.as_ref().is_some_and(|running| running.kind == Kind::Script) {
+        return Err(CommandError::text(Kind::Script.busy_error()));
+    }
+    let figures = shared(call.engine).figures();
+    let reply = &mut *call.reply;
+    reply.map(2);
+    reply.bulk(b"running_script");
+    match running {
+        None => reply.null(),
+        Some(running) => {
+            reply.map(3);
+            reply.bulk(b"name");
+            reply.bulk(running.name.as_bytes());
+            reply.bulk(b"command");
+            reply.array(running.command.len());
+            running.command.iter().for_each(|arg| reply.bulk(arg));
+            reply.bulk(b"duration_ms");
+            reply.integer(running.elapsed_ms() as i64);
+        }
+    }
+    reply.bulk(b"engines");
+    reply.map(1);
+    reply.bulk(b"LUA");
+    reply.map(2);
+    reply.bulk(b"libraries_count");
+    reply.integer(figures.libraries as i64);
+    reply.bulk(b"functions_count");
+    reply.integer(figures.functions as i64);
+    Ok(())
+}
+
+fn kill(call: &mut Call) -> CommandResult {
+    call.engine.busy.kill(Kind::Function)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn dump(call: &mut Call) -> CommandResult {
+    let payload = shared(call.engine).libraries().dump();
+    call.reply.bulk(&payload);
+    Ok(())
+}
+
+fn restore(call: &mut Call) -> CommandResult {
+    if call.args.len() > 4 {
+        return Err(call.unknown_subcommand());
+    }
+    let policy = match call.args.get(3) {
+        None => Policy::Append,
+        Some(word) if word.eq_ignore_ascii_case(b"append") => Policy::Append,
+        Some(word) if word.eq_ignore_ascii_case(b"replace") => Policy::Replace,
+        Some(word) if word.eq_ignore_ascii_case(b"flush") => Policy::Flush,
+        Some(_) => {
+            return Err(CommandError::text(
+                "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
+            ));
+        }
+    };
+    let payload = call.args[2];
+    let check = !call.engine.debug.skip_checksums.load(std::sync::atomic::Ordering::Relaxed);
+    change(call, |libraries, read| libraries.restore(payload, check, policy, |code| read(code, false)))?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn help(call: &mut Call) -> CommandResult {
+    call.help(&[
+        "LOAD [REPLACE] <FUNCTION CODE>",
+        "    Create a new library with the given library name and code.",
+        "DELETE <LIBRARY NAME>",
+        "    Delete the given library.",
+        "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
+        "    Return general information on all the libraries:",
+        "    * Library name",
+        "    * The engine used to run the Library",
+        "    * Library description",
+        "    * Functions list",
+        "    * Library code (if WITHCODE is given)",
+        "    It also possible to get only function that matches a pattern using LIBRARYNAME argument.",
+        "STATS",
+        "    Return information about the current function running:",
+        "    * Function name",
+        "    * Command used to run the function",
+        "    * Duration in MS that the function is running",
+        "    If no function is running, return nil",
+        "    In addition, returns a list of available engines.",
+        "KILL",
+        "    Kill the current running function.",
+        "FLUSH [ASYNC|SYNC]",
+        "    Delete all the libraries.",
+        "    When called without the optional mode argument, the behavior is determined by the",
+        "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+        "    * ASYNC: Asynchronously flush the libraries.",
+        "    * SYNC: Synchronously flush the libraries.",
+        "DUMP",
+        "    Return a serialized payload representing the current libraries, can be restored using FUNCTION RESTORE command",
+        "RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]",
+        "    Restore the libraries represented by the given payload, it is possible to give a restore policy to",
+        "    control how to handle existing libraries (default APPEND):",
+        "    * FLUSH: delete all existing libraries.",
+        "    * APPEND: appends the restored libraries to the existing libraries. On collision, abort.",
+        "    * REPLACE: appends the restored libraries to the existing libraries, On collision, replace the old",
+        "      libraries with the new libraries (notice that even on this option there is a chance of failure",
+        "      in case of functions name collision with another library).",
+    ])
 }

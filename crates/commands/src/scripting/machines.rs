@@ -1,16 +1,19 @@
-//! What one thread has compiled: a machine for scripts, and which of the server's scripts it knows.
+//! What one thread has compiled: a machine for scripts and one for functions, and which of the server's scripts and libraries it knows.
 //!
 //! Attached to the thread's context. While a script runs it is taken off, so that a script can never run within a script.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::time::Duration;
 
 use braid_engine::{COMPATIBLE_VERSION, CommandError, Engine};
 use braid_keyspace::Context;
-use braid_scripting::{Function, Machine, Purpose};
+use braid_scripting::{Function, Machine, Purpose, parse_library};
 use hashbrown::{HashMap, HashTable};
 
 use super::cache::{Script, Sha, Shared, parse_sha, sha_of};
+use super::libraries::{FunctionInfo, Libraries, Library};
+use super::run::Habits;
 
 /// A script that is compiled in this thread's machine.
 #[derive(Clone)]
@@ -28,6 +31,11 @@ pub(super) struct Machines {
     /// another one after a comparison, but many of one hash would be slow.
     by_body: HashTable<Compiled>,
     hasher: RandomState,
+    functions: Option<Machine>,
+    /// The libraries as they were when this thread last looked, with their generation.
+    libraries: (u64, Arc<Libraries>),
+    /// The functions of the libraries that this thread has run the code of, by the library's id, in the library's order.
+    loaded: HashMap<u64, Vec<Function>, foldhash::fast::RandomState>,
 }
 
 impl Machines {
@@ -37,6 +45,9 @@ impl Machines {
             by_sha: HashMap::default(),
             by_body: HashTable::new(),
             hasher: RandomState::new(),
+            functions: None,
+            libraries: (u64::MAX, Arc::default()),
+            loaded: HashMap::default(),
         }
     }
 
@@ -104,7 +115,7 @@ impl Machines {
                 let script = match shared.script(&sha) {
                     Some(script) => script,
                     None => Arc::new(
-                        Script::read(body, sha)
+                        Script::read(engine, body, sha)
                             .map_err(|text| CommandError::Bytes([b"ERR ", &text[..]].concat()))?,
                     ),
                 };
@@ -147,6 +158,88 @@ impl Machines {
         let compiled = Compiled { function, script };
         self.by_sha.insert(compiled.script.sha, compiled.clone());
         Ok(compiled)
+    }
+
+    /// The libraries as they are now. What this thread has loaded of others is forgotten.
+    pub(super) fn libraries(&mut self, shared: &Shared) -> Arc<Libraries> {
+        let generation = shared.libraries_generation();
+        if self.libraries.0 != generation {
+            let libraries = shared.libraries();
+            if libraries.counts().0 == 0 {
+                self.functions = None;
+                self.loaded.clear();
+            } else if let Some(machine) = &mut self.functions {
+                self.loaded.retain(|id, functions| {
+                    let stays = libraries.all().any(|library| library.id == *id);
+                    if !stays {
+                        functions.iter().for_each(|function| machine.release(*function));
+                    }
+                    stays
+                });
+            }
+            self.libraries = (generation, libraries);
+        }
+        Arc::clone(&self.libraries.1)
+    }
+
+    /// The machine for functions.
+    pub(super) fn for_functions(&mut self, engine: &Engine) -> &mut Machine {
+        self.functions
+            .get_or_insert_with(|| Machine::new(Purpose::Functions, memory_max(engine), COMPATIBLE_VERSION))
+    }
+
+    /// Bytes of the machine for functions.
+    pub(super) fn function_bytes(&self) -> usize {
+        self.functions.as_ref().map_or(0, Machine::memory_bytes)
+    }
+
+    /// Runs the code of a new library. The functions that it registers are ready in this thread then.
+    pub(super) fn read_library(
+        &mut self,
+        engine: &Engine,
+        code: &[u8],
+        timeout: Option<Duration>,
+    ) -> Result<Library, Vec<u8>> {
+        let head = parse_library(code)?;
+        let registered = self.for_functions(engine).load_library(head.code, timeout)?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let (mut functions, mut infos) = (Vec::new(), Vec::new());
+        for function in registered {
+            functions.push(function.function);
+            infos.push(FunctionInfo {
+                name: text(function.name),
+                description: function.description,
+                flags: function.flags,
+                habits: Habits::default(),
+            });
+        }
+        let library = Library::new(text(head.name), code, infos);
+        self.loaded.insert(library.id, functions);
+        // Should it not become known, it is forgotten with the next look.
+        self.libraries.0 = u64::MAX;
+        Ok(library)
+    }
+
+    /// A function of a library, ready to be called. Nothing if the library's code does not register it in this thread.
+    pub(super) fn function(&mut self, engine: &Engine, library: &Library, index: usize) -> Option<Function> {
+        if let Some(functions) = self.loaded.get(&library.id) {
+            return functions.get(index).copied();
+        }
+        let head = parse_library(&library.code).ok()?;
+        let registered = self.for_functions(engine).load_library(head.code, None).ok()?;
+        let same = registered.len() == library.functions.len()
+            && registered
+                .iter()
+                .zip(&library.functions)
+                .all(|(found, known)| found.name == known.name.as_bytes());
+        if !same {
+            registered.iter().for_each(|found| self.for_functions(engine).release(found.function));
+            return None;
+        }
+        let functions: Vec<Function> = registered.iter().map(|found| found.function).collect();
+        let function = functions.get(index).copied();
+        self.loaded.insert(library.id, functions);
+        function
     }
 }
 

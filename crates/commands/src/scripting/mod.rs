@@ -1,12 +1,14 @@
 //! Scripts: EVAL and its kin, SCRIPT, and the functions of libraries.
 //!
-//! The language lives in the scripting crate. Here are the rows, what all threads know of scripts (`cache.rs`), what each thread
-//! has compiled (`machines.rs`), and how a run gets its locks and its commands (`run.rs`).
+//! The language lives in the scripting crate. Here are the rows, what all threads know of scripts (`cache.rs`) and functions
+//! (`libraries.rs`), what each thread has compiled (`machines.rs`), and how a run gets its locks and its commands (`run.rs`).
 
 mod cache;
 mod eval;
 mod functions;
+mod libraries;
 mod machines;
+mod narrow;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -52,6 +54,16 @@ pub const COMMANDS: &[Spec] = &[
         .keys(&[READ_ONLY])
         .docs("7.0.0", "Runs a script that only reads and that the server knows, by its SHA-1.", DEPENDS)
         .syntax("sha1:string numkeys:integer [key:key...] [arg:string...]"),
+    runs("fcall", functions::fcall)
+        .flags(CHANGE)
+        .keys(&[CHANGED.notes(UNKNOWN_CHANGE)])
+        .docs("7.0.0", "Calls a function.", "Depends on the function that is executed.")
+        .syntax("function:string numkeys:integer [key:key...] [arg:string...]"),
+    runs("fcall_ro", functions::fcall_read_only)
+        .flags(READ)
+        .keys(&[READ_ONLY.notes(UNKNOWN_READ)])
+        .docs("7.0.0", "Calls a function that only reads.", "Depends on the function that is executed.")
+        .syntax("function:string numkeys:integer [key:key...] [arg:string...]"),
     Spec::container("function", Group::Scripting, functions::SUBCOMMANDS).docs(
         "7.0.0",
         "Groups the commands on function libraries.",

@@ -1,12 +1,55 @@
 //! A run: a script gets its locks, and its commands get to the dispatcher.
+//!
+//! A script may call commands on keys that it did not declare, so by default it runs with the world stopped. It runs under the locks of
+//! its declared keys, beside others, when
+//! - only those are allowed (`script-undeclared-keys no`), or
+//! - its text proves that it touches no others (`narrow.rs`), or
+//! - it only reads. Should such a run stray, it is given up where it stands, which nobody can notice, and begun again with the world
+//!   stopped. A script that has done so is not tried again for a while ([`Habits`]).
+//!
+//! After `busy-reply-threshold` a run under locks that has not written is likewise given up and begun again alone, because those who wait for
+//! its locks could not be told that it is busy. One that has written goes on; it can be seen, but no longer ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use braid_base::clock::Ticks;
+use braid_engine::busy::{Kind, Running};
+use braid_engine::client::Message;
 use braid_engine::dispatch::script::{self, ScriptCall, ScriptRun};
 use braid_engine::{Call, CommandError, CommandResult, Engine, Session};
 use braid_keyspace::{KeyRef, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use braid_scripting::{Called, Ended, Function, Host, Level, Machine, ScriptFlags, Verdict};
 use smallvec::SmallVec;
+
+/// What a script has been seen to do. Shared by all threads; to miss an update does no harm.
+#[derive(Default)]
+pub(super) struct Habits {
+    /// Runs that needed more than the declared keys.
+    strays: AtomicU32,
+    /// Runs that are still to be made with the world stopped.
+    wary: AtomicU32,
+}
+
+impl Habits {
+    /// Whether a run under the locks of the declared keys is worth trying.
+    fn may_try(&self) -> bool {
+        let wary = self.wary.load(Relaxed);
+        if wary > 0 {
+            self.wary.store(wary - 1, Relaxed);
+        }
+        wary == 0
+    }
+
+    /// A run has strayed: the next ones are made alone, more of them each time.
+    fn note_stray(&self) {
+        let strays = self.strays.load(Relaxed).saturating_add(1);
+        self.strays.store(strays, Relaxed);
+        self.wary.store(64 << strays.min(10), Relaxed);
+    }
+}
 
 /// What is to be run.
 pub(super) struct Program<'a> {
@@ -16,14 +59,27 @@ pub(super) struct Program<'a> {
     pub flags: ScriptFlags,
     /// Called by a command that only reads.
     pub read_only: bool,
+    pub kind: Kind,
+    pub habits: &'a Habits,
+    /// Its text proves that it touches declared keys only.
+    pub provably_narrow: bool,
+}
+
+impl Program<'_> {
+    fn writes(&self) -> bool {
+        !(self.read_only || self.flags.has(ScriptFlags::NO_WRITES))
+    }
 }
 
 /// Arguments of a request.
 type Args<'a> = &'a [&'a [u8]];
 
 /// The keys and arguments of a request that runs a script, by the count at argument 2.
-pub(super) fn split_arguments<'a>(call: &Call<'a, '_>) -> Result<(Args<'a>, Args<'a>), CommandError> {
-    let count = call.integer_arg(2)?;
+pub(super) fn split_arguments<'a>(
+    call: &Call<'a, '_>,
+    not_a_number: &'static str,
+) -> Result<(Args<'a>, Args<'a>), CommandError> {
+    let count = call.integer_arg(2).map_err(|_| CommandError::text(not_a_number))?;
     let rest = &call.args[3..];
     if count > rest.len() as i64 {
         return Err(CommandError::text("ERR Number of keys can't be greater than number of args"));
@@ -58,58 +114,94 @@ pub(super) fn run(
     keys: &[&[u8]],
     args: &[&[u8]],
 ) -> CommandResult {
-    let (engine, db, now) = (call.engine, call.keyspace.db(), call.now());
-    let keyspace = &engine.keyspace;
-    let write = !(program.read_only || program.flags.has(ScriptFlags::NO_WRITES));
+    let engine = call.engine;
+    let db = call.keyspace.db();
+    let write = program.writes();
     let declared: SmallVec<[KeyRef<'_>; 8]> =
-        keys.iter().map(|key| KeyRef { key, hash: keyspace.hash(key), write }).collect();
-    let mut runner = Runner {
-        engine,
-        run: ScriptRun {
-            declared: &declared,
-            strict: !engine.config.script_undeclared_keys(),
-            read_only: !write,
-            allow_out_of_memory: program.flags.has(ScriptFlags::ALLOW_OOM),
-            out_of_memory: call.session.out_of_memory,
-            allow_all: engine.debug.scripts_call_all.load(std::sync::atomic::Ordering::Relaxed),
-            wrote: false,
-            strayed: false,
-            boundary: Ticks::now(),
-        },
-    };
+        keys.iter().map(|key| KeyRef { key, hash: engine.keyspace.hash(key), write }).collect();
     let mark = call.reply.mark();
-    let could_block = !std::mem::replace(&mut call.session.deny_blocking, true);
+    let denied_blocking = std::mem::replace(&mut call.session.deny_blocking, true);
     call.session.in_script = true;
-    let mut execute = |txn: &mut Txn<'_>, session: &mut Session, reply: &mut ReplyBuffer| {
-        let mut host = Hosted { runner: &mut runner, session, keyspace: txn };
-        machine.run(program.function, program.name, keys, args, &mut host, reply)
-    };
-    let ended = if call.keyspace.stopped_world().is_some() {
-        // Part of a transaction.
-        execute(call.keyspace, call.session, call.reply)
-    } else if runner_is_strict(engine) {
-        let mut txn = Txn::lock(keyspace, call.keyspace.context, db, now, &declared);
-        let ended = execute(&mut txn, call.session, call.reply);
-        script::serve(engine, call.session, &mut txn);
-        ended
-    } else {
-        let world = keyspace.gate.close(Some(call.keyspace.context.slot));
-        let mut txn = Txn::world(keyspace, call.keyspace.context, world, db, now);
-        let ended = execute(&mut txn, call.session, call.reply);
-        script::serve(engine, call.session, &mut txn);
-        ended
-    };
+    let mut attempt = Attempt { machine, program, declared: &declared, keys, args, started: Ticks::now() };
+    let ended = attempt.run(call);
     call.session.in_script = false;
-    call.session.deny_blocking = !could_block;
+    call.session.deny_blocking = denied_blocking;
     // SELECT within a script is for the script only.
     if call.session.db != db {
         call.session.select(db);
     }
-    finish(call, ended, mark)
+    finish(call, ended?, mark)
 }
 
-fn runner_is_strict(engine: &Engine) -> bool {
-    !engine.config.script_undeclared_keys()
+struct Attempt<'a> {
+    machine: &'a mut Machine,
+    program: &'a Program<'a>,
+    declared: &'a [KeyRef<'a>],
+    keys: &'a [&'a [u8]],
+    args: &'a [&'a [u8]],
+    started: Ticks,
+}
+
+impl Attempt<'_> {
+    fn run(&mut self, call: &mut Call) -> Result<Ended, CommandError> {
+        let (engine, db, now) = (call.engine, call.keyspace.db(), call.now());
+        let keyspace = &engine.keyspace;
+        if call.keyspace.stopped_world().is_some() {
+            // Part of a transaction.
+            return Ok(self.under(call.keyspace, engine, call.session, call.args, call.reply));
+        }
+        let strict = !engine.config.script_undeclared_keys();
+        let program = self.program;
+        let may_try = strict || program.provably_narrow || (!program.writes() && program.habits.may_try());
+        if may_try {
+            let mut txn = Txn::lock(keyspace, call.keyspace.context, db, now, self.declared);
+            let ended = self.under(&mut txn, engine, call.session, call.args, call.reply);
+            script::serve(engine, call.session, &mut txn);
+            drop(txn);
+            if ended != Ended::Abandoned {
+                return Ok(ended);
+            }
+            program.habits.note_stray();
+            call.session.db = db;
+        }
+        let Some(world) = keyspace.stop_world(call.keyspace.context) else {
+            let text = Kind::Script.busy_error();
+            return Err(engine.busy.error().unwrap_or(CommandError::text(text)));
+        };
+        let mut txn = Txn::world(keyspace, call.keyspace.context, world, db, now);
+        let ended = self.under(&mut txn, engine, call.session, call.args, call.reply);
+        script::serve(engine, call.session, &mut txn);
+        Ok(ended)
+    }
+
+    /// Runs under the locks that a transaction holds.
+    fn under(
+        &mut self,
+        keyspace: &mut Txn<'_>,
+        engine: &Engine,
+        session: &mut Session,
+        request: &[&[u8]],
+        reply: &mut ReplyBuffer,
+    ) -> Ended {
+        let program = self.program;
+        let run = ScriptRun {
+            declared: self.declared,
+            strict: !engine.config.script_undeclared_keys(),
+            read_only: !program.writes(),
+            allow_out_of_memory: program.flags.has(ScriptFlags::ALLOW_OOM),
+            out_of_memory: session.out_of_memory,
+            allow_all: engine.debug.scripts_call_all.load(Relaxed),
+            wrote: false,
+            strayed: false,
+            boundary: Ticks::now(),
+        };
+        let mut hosted =
+            Hosted { engine, session, keyspace, run, program, request, started: self.started, running: None };
+        let ended =
+            self.machine.run(program.function, program.name, self.keys, self.args, &mut hosted, reply);
+        hosted.end_busy();
+        ended
+    }
 }
 
 /// Turns the end of a run into the end of a command.
@@ -130,29 +222,82 @@ fn finish(call: &mut Call, ended: Ended, mark: Mark) -> CommandResult {
         }
         Ended::Failed { line, counted: false } => Err(CommandError::Bytes(line)),
         Ended::Failed { line, counted: true } => Err(CommandError::Counted(line)),
-        Ended::Abandoned => Err(CommandError::text("ERR Script was abandoned")),
+        // Only runs under locks are given up, and they are begun again.
+        Ended::Abandoned => Err(CommandError::text("ERR Script was given up")),
     }
 }
 
-struct Runner<'r> {
-    engine: &'r Engine,
-    run: ScriptRun<'r>,
-}
-
 /// The server as a script sees it.
-struct Hosted<'h, 'r, 't> {
-    runner: &'h mut Runner<'r>,
+struct Hosted<'h, 't> {
+    engine: &'h Engine,
     session: &'h mut Session,
     keyspace: &'h mut Txn<'t>,
+    run: ScriptRun<'h>,
+    program: &'h Program<'h>,
+    request: &'h [&'h [u8]],
+    started: Ticks,
+    /// Set when it has been running for long.
+    running: Option<Arc<Running>>,
 }
 
-impl Host for Hosted<'_, '_, '_> {
+impl Hosted<'_, '_> {
+    fn is_alone(&self) -> bool {
+        self.keyspace.stopped_world().is_some()
+    }
+
+    #[cold]
+    fn begin_busy(&mut self, elapsed: Duration) {
+        let program = self.program;
+        let command = match program.kind {
+            Kind::Script => "SCRIPT KILL",
+            Kind::Function => "FUNCTION KILL",
+        };
+        log::warn!(
+            "Slow script detected: still in execution after {} milliseconds. You can try killing the script using the {command} \
+             command. Script name is: {}.",
+            elapsed.as_millis(),
+            program.name
+        );
+        let started = Instant::now().checked_sub(elapsed).unwrap_or_else(Instant::now);
+        let running = Arc::new(Running::new(program.kind, program.name, self.request, started));
+        if self.run.wrote {
+            running.note_write();
+        }
+        self.engine.busy.begin(Arc::clone(&running), self.is_alone());
+        if self.is_alone() {
+            self.engine.keyspace.gate.set_busy(true);
+        }
+        self.running = Some(running);
+    }
+
+    fn end_busy(&mut self) {
+        let Some(running) = self.running.take() else { return };
+        if self.is_alone() {
+            self.engine.keyspace.gate.set_busy(false);
+        }
+        self.engine.busy.end(&running);
+        // Those who could not be answered meanwhile.
+        self.engine.tell_loops(|| Message::Resume);
+    }
+}
+
+impl Host for Hosted<'_, '_> {
+    #[inline]
     fn call(&mut self, args: &[&[u8]], reply: &mut ReplyBuffer) -> Called {
-        let Runner { engine, run } = self.runner;
-        match script::call(engine, self.session, self.keyspace, run, reply, args) {
+        let called = script::call(self.engine, self.session, self.keyspace, &mut self.run, reply, args);
+        if let Some(running) = self.running.as_ref().filter(|_| self.run.wrote) {
+            running.note_write();
+        }
+        match called {
             ScriptCall::Replied => Called::Replied,
             ScriptCall::Refused => Called::Refused,
-            ScriptCall::Strayed => Called::Abandoned,
+            ScriptCall::Strayed if !self.run.wrote => Called::Abandoned,
+            ScriptCall::Strayed => {
+                // What could stray after a write does not run under locks; were it wrong about that, it must not go on as if nothing were.
+                log::error!("Script {} touched a key it had been found not to touch", self.program.name);
+                reply.error("ERR Script attempted to access a key that it did not declare");
+                Called::Refused
+            }
         }
     }
 
@@ -165,13 +310,34 @@ impl Host for Hosted<'_, '_, '_> {
     }
 
     fn may_call(&mut self, args: &[&[u8]]) -> Option<bool> {
-        script::find(self.runner.engine, args).map(|_| true)
+        script::find(self.engine, args).map(|_| true)
     }
 
     fn set_replication(&mut self, _: u8) {}
 
     fn interrupt(&mut self) -> Verdict {
-        Verdict::Continue
+        let elapsed = Duration::from_nanos(Ticks::now().nanos_since(self.started));
+        if self.running.is_none() {
+            let threshold = self.engine.config.busy_reply_threshold_milliseconds();
+            if threshold == 0 || elapsed.as_millis() < u128::from(threshold) {
+                return Verdict::Continue;
+            }
+            if !self.is_alone() && !self.run.wrote {
+                return Verdict::Abandon;
+            }
+            self.begin_busy(elapsed);
+        }
+        self.keyspace.context.meanwhile.call();
+        if self.engine.shutdown.load(Relaxed) {
+            return Verdict::Kill;
+        }
+        match &self.running {
+            Some(running) if running.is_killed() => {
+                log::info!("Lua script killed by user with SCRIPT KILL.");
+                Verdict::Kill
+            }
+            _ => Verdict::Continue,
+        }
     }
 }
 

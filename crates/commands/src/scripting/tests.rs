@@ -189,3 +189,166 @@ fn errors_are_counted_once() {
         "{stats}"
     );
 }
+
+const LIBRARY: &str =
+    "#!lua name=lib\\nredis.register_function('f', function(keys, args) return {keys[1], args[1]} end)";
+
+#[test]
+fn functions() {
+    check(&[
+        (&format!("FUNCTION LOAD \"{LIBRARY}\""), "$3\r\nlib\r\n"),
+        ("FCALL f 1 k a", "*2\r\n$1\r\nk\r\n$1\r\na\r\n"),
+        ("FCALL F 1 k a", "*2\r\n$1\r\nk\r\n$1\r\na\r\n"),
+        ("FCALL nosuch 0", "-ERR Function not found\r\n"),
+        ("FCALL f x", "-ERR Bad number of keys provided\r\n"),
+        ("FCALL f 2 a", "-ERR Number of keys can't be greater than number of args\r\n"),
+        ("FCALL f -1", "-ERR Number of keys can't be negative\r\n"),
+        ("FCALL_RO f 0", "-ERR Can not execute a script with write flag using *_ro command.\r\n"),
+        (&format!("FUNCTION LOAD \"{LIBRARY}\""), "-ERR Library 'lib' already exists\r\n"),
+        (&format!("FUNCTION LOAD REPLACE \"{LIBRARY}\""), "$3\r\nlib\r\n"),
+        (&format!("FUNCTION LOAD AGAIN \"{LIBRARY}\""), "-ERR Unknown option given: AGAIN\r\n"),
+        (
+            "FUNCTION LOAD \"#!lua name=other\\nredis.register_function('F', function() end)\"",
+            "-ERR Function F already exists\r\n",
+        ),
+        (
+            "FUNCTION LIST",
+            "*1\r\n*6\r\n$12\r\nlibrary_name\r\n$3\r\nlib\r\n$6\r\nengine\r\n$3\r\nLUA\r\n$9\r\nfunctions\r\n*1\r\n*6\r\n\
+             $4\r\nname\r\n$1\r\nf\r\n$11\r\ndescription\r\n$-1\r\n$5\r\nflags\r\n*0\r\n",
+        ),
+        ("FUNCTION LIST LIBRARYNAME x*", "*0\r\n"),
+        ("FUNCTION LIST LIBRARYNAME", "-ERR library name argument was not given\r\n"),
+        ("FUNCTION LIST WHAT", "-ERR Unknown argument WHAT\r\n"),
+        ("FUNCTION DELETE other", "-ERR Library not found\r\n"),
+        ("FUNCTION DELETE lib", "+OK\r\n"),
+        ("FCALL f 0", "-ERR Function not found\r\n"),
+        ("FUNCTION LIST", "*0\r\n"),
+        ("FUNCTION KILL", "-NOTBUSY No scripts in execution right now.\r\n"),
+        (
+            "FUNCTION STATS",
+            "*4\r\n$14\r\nrunning_script\r\n$-1\r\n$7\r\nengines\r\n*2\r\n$3\r\nLUA\r\n*4\r\n$15\r\nlibraries_count\r\n:0\r\n\
+             $15\r\nfunctions_count\r\n:0\r\n",
+        ),
+    ]);
+}
+
+#[test]
+fn libraries_that_are_refused() {
+    for (code, expected) in [
+        ("return 1", "Missing library metadata"),
+        ("#!lua name=x", "Invalid library metadata"),
+        ("#!lua\\nx", "Library name was not given"),
+        (
+            "#!lua name=a-b\\nx",
+            "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long",
+        ),
+        ("#!python name=a\\nx", "Engine 'python' not found"),
+        ("#!lua name=a\\nreturn 1", "No functions registered"),
+        ("#!lua name=a\\nreturn )", "Error compiling function: user_function:2: unexpected symbol near ')'"),
+        (
+            "#!lua name=a\\nredis.call('ping')",
+            "Error registering functions: ERR user_function:2: Script attempted to access nonexistent global variable 'call'",
+        ),
+        (
+            "#!lua name=a\\nreturn math.random()",
+            "Error registering functions: ERR user_function:2: Script attempted to access nonexistent global variable 'math'",
+        ),
+        (
+            "#!lua name=a\\nredis.register_function('a')",
+            "Error registering functions: ERR calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).",
+        ),
+        (
+            "#!lua name=a\\nredis.register_function('a b', function() end)",
+            "Error registering functions: ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long",
+        ),
+        (
+            "#!lua name=a\\nredis.register_function{function_name='a', callback=function() end, flags={'nosuch'}}",
+            "Error registering functions: ERR unknown flag given",
+        ),
+        (
+            "#!lua name=a\\nredis.register_function('a', function() end) redis.register_function('a', function() end)",
+            "Error registering functions: ERR Function already exists in the library",
+        ),
+    ] {
+        let reply = Tester::new().run(&format!("FUNCTION LOAD \"{code}\""));
+        assert_eq!(reply, format!("-ERR {expected}\r\n"), "{code}");
+    }
+}
+
+#[test]
+fn functions_have_flags_and_descriptions() {
+    let mut tester = Tester::new();
+    tester.run(
+        "FUNCTION LOAD \"#!lua name=l\\nredis.register_function{function_name='r', description='reads', \
+         callback=function(k) return redis.call('get', k[1]) end, flags={'no-writes'}} \
+         redis.register_function{function_name='w', callback=function(k) return redis.call('set', k[1], 1) end, flags={'no-writes'}}\"",
+    );
+    tester.check(&[
+        ("SET k v", "+OK\r\n"),
+        ("FCALL_RO r 1 k", "$1\r\nv\r\n"),
+        ("FCALL r 1 k", "$1\r\nv\r\n"),
+    ]);
+    assert!(tester.run("FCALL w 1 k").starts_with(
+        "-ERR Write commands are not allowed from read-only scripts. script: w, on @user_function:"
+    ));
+    let list = tester.run("FUNCTION LIST WITHCODE");
+    assert!(
+        list.contains("$5\r\nreads\r\n") && list.contains("+no-writes\r\n") && list.contains("library_code"),
+        "{list}"
+    );
+}
+
+#[test]
+fn libraries_are_dumped_and_restored() {
+    let mut tester = Tester::new();
+    tester.run(&format!("FUNCTION LOAD \"{LIBRARY}\""));
+    let dump = tester.run_args(0, &[b"FUNCTION", b"DUMP"]);
+    let payload: Vec<u8> = {
+        let start = dump.iter().position(|&byte| byte == b'\n').expect("a bulk string") + 1;
+        dump[start..dump.len() - 2].to_vec()
+    };
+    let mut restore = |policy: &[&[u8]]| {
+        let args: Vec<&[u8]> = [&[&b"FUNCTION"[..], b"RESTORE", &payload], policy].concat();
+        String::from_utf8_lossy(&tester.run_args(0, &args)).into_owned()
+    };
+    assert_eq!(restore(&[]), "-ERR Library lib already exists\r\n");
+    assert_eq!(restore(&[b"APPEND"]), "-ERR Library lib already exists\r\n");
+    assert_eq!(restore(&[b"REPLACE"]), "+OK\r\n");
+    assert_eq!(restore(&[b"FLUSH"]), "+OK\r\n");
+    assert_eq!(
+        restore(&[b"WHAT"]),
+        "-ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.\r\n"
+    );
+    tester.check(&[
+        ("FCALL f 1 k a", "*2\r\n$1\r\nk\r\n$1\r\na\r\n"),
+        ("FUNCTION RESTORE bad", "-ERR DUMP payload version or checksum are wrong\r\n"),
+        ("FUNCTION FLUSH", "+OK\r\n"),
+        ("FUNCTION LIST", "*0\r\n"),
+    ]);
+}
+
+#[test]
+fn a_library_known_to_one_thread_is_known_to_all() {
+    let mut tester = Tester::new();
+    tester.run(&format!("FUNCTION LOAD \"{LIBRARY}\""));
+    let mut other = tester.engine.worker(1);
+    std::mem::swap(&mut tester.worker, &mut other);
+    tester.check(&[("FCALL f 1 k a", "*2\r\n$1\r\nk\r\n$1\r\na\r\n"), ("FUNCTION FLUSH", "+OK\r\n")]);
+    std::mem::swap(&mut tester.worker, &mut other);
+    tester.check(&[("FCALL f 1 k a", "-ERR Function not found\r\n")]);
+}
+
+#[test]
+fn readers_that_stray_are_begun_again() {
+    let mut tester = Tester::new();
+    tester.check(&[("SET b two", "+OK\r\n")]);
+    for _ in 0..3 {
+        tester.check(&[
+            (
+                "EVAL_RO \"return {redis.call('get', 'b'), pcall(redis.call, 'dbsize')}\" 1 a",
+                "*3\r\n$3\r\ntwo\r\n:1\r\n:1\r\n",
+            ),
+            ("EVAL_RO \"redis.call('select', 1) return redis.call('keys', '*')\" 1 a", "*0\r\n"),
+        ]);
+    }
+}

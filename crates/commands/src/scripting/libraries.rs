@@ -1,0 +1,210 @@
+//! The table of libraries and their functions.
+//!
+//! It is never changed in place: a change makes a new one, and threads see one or the other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use braid_rdb::{Bytes, Decoder, Encoder};
+use braid_scripting::{INVALID_NAME, ScriptFlags, is_valid_name, parse_library};
+use hashbrown::HashMap;
+
+use super::run::Habits;
+
+/// A function, as FUNCTION LIST tells of it.
+pub(super) struct FunctionInfo {
+    pub name: String,
+    pub description: Option<Vec<u8>>,
+    pub flags: ScriptFlags,
+    pub habits: Habits,
+}
+
+/// A library.
+pub(super) struct Library {
+    /// Never used twice.
+    pub id: u64,
+    pub name: String,
+    /// All of it, the first line included.
+    pub code: Box<[u8]>,
+    pub functions: Vec<FunctionInfo>,
+}
+
+impl Library {
+    /// A library with an id of its own.
+    pub(super) fn new(name: String, code: &[u8], functions: Vec<FunctionInfo>) -> Library {
+        static IDS: AtomicU64 = AtomicU64::new(0);
+        Library { id: IDS.fetch_add(1, Ordering::Relaxed), name, code: code.into(), functions }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let of = |function: &FunctionInfo| {
+            size_of::<FunctionInfo>()
+                + function.name.len()
+                + function.description.as_ref().map_or(0, Vec::len)
+        };
+        size_of::<Library>()
+            + self.name.len()
+            + self.code.len()
+            + self.functions.iter().map(of).sum::<usize>()
+    }
+}
+
+/// What becomes of the libraries that are there when others are restored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Policy {
+    Flush,
+    Append,
+    Replace,
+}
+
+/// All libraries. Functions are found by their name in any case.
+#[derive(Clone, Default)]
+pub(super) struct Libraries {
+    libraries: Vec<Arc<Library>>,
+    functions: HashMap<Box<[u8]>, (Arc<Library>, usize), foldhash::fast::RandomState>,
+}
+
+/// The marker of a library in a dump, and that of a form that was never released.
+const FUNCTION: u8 = 245;
+const FUNCTION_BEFORE_RELEASE: u8 = 246;
+
+impl Libraries {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Library>> {
+        self.libraries.iter()
+    }
+
+    pub(super) fn function(&self, name: &[u8]) -> Option<(Arc<Library>, usize)> {
+        self.functions.get(&name.to_ascii_lowercase()[..]).cloned()
+    }
+
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.libraries.len(), self.functions.len())
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.libraries.iter().map(|library| library.memory_bytes()).sum()
+    }
+
+    fn named(&self, name: &[u8]) -> Option<&Arc<Library>> {
+        self.libraries.iter().find(|library| library.name.as_bytes() == name)
+    }
+
+    /// Takes a library away. False if there is none of this name.
+    pub(super) fn remove(&mut self, name: &[u8]) -> bool {
+        let before = self.libraries.len();
+        self.libraries.retain(|library| library.name.as_bytes() != name);
+        self.functions.retain(|_, (library, _)| library.name.as_bytes() != name);
+        self.libraries.len() < before
+    }
+
+    /// Adds a library that [`Libraries::prepare`] found to fit.
+    pub(super) fn add(&mut self, library: Library) {
+        self.add_shared(Arc::new(library));
+    }
+
+    fn add_shared(&mut self, library: Arc<Library>) {
+        for (index, function) in library.functions.iter().enumerate() {
+            let name = function.name.to_ascii_lowercase().into_bytes().into_boxed_slice();
+            self.functions.insert(name, (Arc::clone(&library), index));
+        }
+        self.libraries.push(library);
+    }
+
+    /// Reads a library that is to be added; with `replace` the one of its name is taken away. `read` runs its code.
+    pub(super) fn prepare(
+        &mut self,
+        code: &[u8],
+        replace: bool,
+        read: impl FnOnce(&[u8]) -> Result<Library, Vec<u8>>,
+    ) -> Result<Library, Vec<u8>> {
+        let head = parse_library(code)?;
+        if !is_valid_name(&head.name) {
+            return Err(INVALID_NAME.into());
+        }
+        if !head.engine.eq_ignore_ascii_case(b"lua") {
+            return Err([b"Engine '", &head.engine[..], b"' not found"].concat());
+        }
+        if self.named(&head.name).is_some() && !replace {
+            return Err([b"Library '", &head.name[..], b"' already exists"].concat());
+        }
+        self.remove(&head.name);
+        let library = read(code)?;
+        if library.functions.is_empty() {
+            return Err(b"No functions registered".to_vec());
+        }
+        self.check_names(&library)?;
+        Ok(library)
+    }
+
+    fn check_names(&self, library: &Library) -> Result<(), Vec<u8>> {
+        match library.functions.iter().find(|function| self.function(function.name.as_bytes()).is_some()) {
+            Some(function) => Err(format!("Function {} already exists", function.name).into_bytes()),
+            None => Ok(()),
+        }
+    }
+
+    /// All libraries as a payload: what a snapshot has of them, with a version and a checksum.
+    pub(super) fn dump(&self) -> Vec<u8> {
+        let mut encoder = Encoder::new(Vec::new(), true);
+        for library in &self.libraries {
+            let written = encoder.byte(FUNCTION).and_then(|()| encoder.string(&library.code));
+            debug_assert!(written.is_ok(), "memory takes everything");
+        }
+        let mut payload = encoder.into_inner();
+        braid_rdb::seal(&mut payload, braid_rdb::VERSION);
+        payload
+    }
+
+    /// Adds the libraries of a payload.
+    pub(super) fn restore(
+        &mut self,
+        payload: &[u8],
+        check: bool,
+        policy: Policy,
+        mut read: impl FnMut(&[u8]) -> Result<Library, Vec<u8>>,
+    ) -> Result<(), Vec<u8>> {
+        let mut decoder = braid_rdb::open(payload, check)
+            .map_err(|_| b"DUMP payload version or checksum are wrong".to_vec())?;
+        let mut restored = Libraries::default();
+        const TRAILER: usize = 10;
+        let end = payload.len().saturating_sub(TRAILER) as u64;
+        while let Some(code) = next_library(&mut decoder, end)? {
+            let library = restored.prepare(&code, false, &mut read)?;
+            restored.add(library);
+        }
+        if policy == Policy::Flush {
+            *self = restored;
+            return Ok(());
+        }
+        for library in &restored.libraries {
+            if self.named(library.name.as_bytes()).is_some() {
+                if policy == Policy::Append {
+                    return Err(format!("Library {} already exists", library.name).into_bytes());
+                }
+                self.remove(library.name.as_bytes());
+            }
+        }
+        for library in &restored.libraries {
+            self.check_names(library)?;
+        }
+        restored.libraries.into_iter().for_each(|library| self.add_shared(library));
+        Ok(())
+    }
+}
+
+/// The code of the next library of a payload; nothing at its end.
+fn next_library(decoder: &mut Decoder<Bytes<'_>>, end: u64) -> Result<Option<Vec<u8>>, Vec<u8>> {
+    if decoder.position() >= end {
+        return Ok(None);
+    }
+    match decoder.byte() {
+        Ok(FUNCTION) => {}
+        Ok(FUNCTION_BEFORE_RELEASE) => return Err(b"Pre-GA function format not supported".to_vec()),
+        Ok(_) => return Err(b"given type is not a function".to_vec()),
+        Err(_) => return Err(b"can not read data type".to_vec()),
+    }
+    match decoder.string() {
+        Ok(code) => Ok(Some(code.to_vec())),
+        Err(_) => Err(b"Failed loading library payload".to_vec()),
+    }
+}

@@ -1,0 +1,484 @@
+//! Which scripts provably touch the keys that they declare and no others, by their text.
+//!
+//! The proof is simple and errs on the safe side. `redis` may only be used as `redis.call(...)`, `redis.pcall(...)` or for a few harmless
+//! functions. Each call names its command by a literal, the command finds its keys at fixed places, and at each of these places stands a
+//! *key expression*: `KEYS[...]`, or a local variable that is declared once, as `local name = KEYS[...]`, and never assigned.
+//! `KEYS` itself may only be indexed. Whatever could reach the same things by another way (`_G`, `getfenv`, `load` ...) makes a
+//! script unprovable, as does everything that is not understood here.
+//!
+//! The names of such variables may be used anywhere: where one is not in scope it is a global that does not exist, and so an error.
+
+use braid_engine::spec::{Begin, Find};
+use braid_engine::{Engine, Flags, KeyFlags, Scope, dispatch};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Token<'a> {
+    Name(&'a [u8]),
+    /// A string's content, if it is written without escapes.
+    Text(&'a [u8]),
+    OddText,
+    Number,
+    Symbol(u8),
+    /// `==`, `~=`, `<=`, `>=`, `..`, `...`
+    Operator,
+}
+
+/// The tokens of a Lua text; nothing if it is not understood.
+fn tokens(code: &[u8]) -> Option<Vec<Token<'_>>> {
+    let mut tokens = Vec::new();
+    let mut rest = code;
+    while let Some((&first, after)) = rest.split_first() {
+        match first {
+            b' ' | b'\t' | b'\n' | b'\r' | 11 | 12 => rest = after,
+            b'-' if after.first() == Some(&b'-') => {
+                let comment = &after[1..];
+                rest = match long_bracket(comment) {
+                    Some((_, behind)) => behind?,
+                    None => {
+                        let end = comment.iter().position(|&byte| byte == b'\n').unwrap_or(comment.len());
+                        &comment[end..]
+                    }
+                };
+            }
+            b'[' => match long_bracket(rest) {
+                Some((content, behind)) => {
+                    tokens.push(Token::Text(content));
+                    rest = behind?;
+                }
+                None => {
+                    tokens.push(Token::Symbol(first));
+                    rest = after;
+                }
+            },
+            b'"' | b'\'' => {
+                let mut at = 0;
+                let mut odd = false;
+                loop {
+                    match after.get(at)? {
+                        b'\\' => {
+                            odd = true;
+                            at += 2;
+                        }
+                        b'\n' => return None,
+                        &byte if byte == first => break,
+                        _ => at += 1,
+                    }
+                }
+                tokens.push(if odd { Token::OddText } else { Token::Text(&after[..at]) });
+                rest = &after[at + 1..];
+            }
+            b'0'..=b'9' => {
+                let len =
+                    rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'.').count();
+                // `1..x` is no number; nobody writes that.
+                if rest[..len].windows(2).any(|pair| pair == b"..") {
+                    return None;
+                }
+                tokens.push(Token::Number);
+                rest = &rest[len..];
+            }
+            b'_' | b'a'..=b'z' | b'A'..=b'Z' => {
+                let len =
+                    rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+                tokens.push(Token::Name(&rest[..len]));
+                rest = &rest[len..];
+            }
+            b'.' if after.first() == Some(&b'.') => {
+                let len = rest.iter().take_while(|&&byte| byte == b'.').count();
+                tokens.push(Token::Operator);
+                rest = &rest[len..];
+            }
+            b'=' | b'~' | b'<' | b'>' if after.first() == Some(&b'=') => {
+                tokens.push(Token::Operator);
+                rest = &after[1..];
+            }
+            b'+' | b'-' | b'*' | b'/' | b'%' | b'^' | b'#' | b'=' | b'<' | b'>' | b'(' | b')' | b'{'
+            | b'}' | b']' | b';' | b':' | b',' | b'.' => {
+                tokens.push(Token::Symbol(first));
+                rest = after;
+            }
+            _ => return None,
+        }
+    }
+    Some(tokens)
+}
+
+/// The content of a long bracket that `text` begins with, and what follows (nothing if it does not end); nothing if it does not begin
+/// with one.
+#[expect(clippy::type_complexity, reason = "used here only")]
+fn long_bracket(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
+    let level = text.strip_prefix(b"[")?.iter().take_while(|&&byte| byte == b'=').count();
+    if text.get(level + 1) != Some(&b'[') {
+        return None;
+    }
+    let content = &text[level + 2..];
+    let end = [&b"]"[..], &vec![b'='; level], b"]"].concat();
+    match content.windows(end.len()).position(|window| window == end) {
+        Some(at) => Some((&content[..at], Some(&content[at + end.len()..]))),
+        None => Some((content, None)),
+    }
+}
+
+/// Ways around everything that is checked here.
+const FORBIDDEN: &[&[u8]] = &[b"_G", b"getfenv", b"setfenv", b"load", b"loadstring"];
+/// What of `redis` is harmless.
+const HARMLESS: &[&[u8]] = &[
+    b"error_reply",
+    b"status_reply",
+    b"sha1hex",
+    b"replicate_commands",
+    b"breakpoint",
+    b"setresp",
+    b"REPL_NONE",
+    b"REPL_AOF",
+    b"REPL_SLAVE",
+    b"REPL_REPLICA",
+    b"REPL_ALL",
+    b"LOG_DEBUG",
+    b"LOG_VERBOSE",
+    b"LOG_NOTICE",
+    b"LOG_WARNING",
+    b"REDIS_VERSION",
+    b"REDIS_VERSION_NUM",
+    b"set_repl",
+    b"log",
+];
+
+const CALL: Token<'_> = Token::Name(b"redis");
+const KEYS: Token<'_> = Token::Name(b"KEYS");
+
+/// True if a script's text proves that it touches declared keys only.
+pub(super) fn is_narrow(engine: &Engine, code: &[u8]) -> bool {
+    tokens(code).and_then(|tokens| prove(engine, &tokens)).is_some()
+}
+
+struct Proof<'a, 't> {
+    engine: &'a Engine,
+    tokens: &'t [Token<'t>],
+    /// Local variables that hold a declared key.
+    aliases: Vec<&'t [u8]>,
+}
+
+fn prove(engine: &Engine, tokens: &[Token<'_>]) -> Option<()> {
+    let mut proof = Proof { engine, tokens, aliases: Vec::new() };
+    proof.find_aliases()?;
+    for at in 0..tokens.len() {
+        match tokens[at] {
+            // A field of that name is something else.
+            Token::Name(_) if at > 0 && matches!(tokens[at - 1], Token::Symbol(b'.' | b':')) => {}
+            Token::Name(name) if FORBIDDEN.contains(&name) => return None,
+            token if token == KEYS => proof.keys_use(at)?,
+            token if token == CALL => proof.redis_use(at)?,
+            _ => {}
+        }
+    }
+    Some(())
+}
+
+impl<'t> Proof<'_, 't> {
+    fn token(&self, at: usize) -> Option<Token<'t>> {
+        self.tokens.get(at).copied()
+    }
+
+    fn is(&self, at: usize, symbol: u8) -> bool {
+        self.token(at) == Some(Token::Symbol(symbol))
+    }
+
+    /// Where an expression in brackets that begins at `at` ends: behind the closing one.
+    fn behind_brackets(&self, at: usize) -> Option<usize> {
+        let mut depth = 0usize;
+        for index in at..self.tokens.len() {
+            match self.tokens[index] {
+                Token::Symbol(b'[' | b'(' | b'{') => depth += 1,
+                Token::Symbol(b']' | b')' | b'}') => {
+                    depth = depth.checked_sub(1)?;
+                    if depth == 0 {
+                        return Some(index + 1);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Finds `local a, b = KEYS[1], KEYS[2]`: all names with keys, and nothing else assigned or declared by these names.
+    fn find_aliases(&mut self) -> Option<()> {
+        let mut candidates: Vec<&[u8]> = Vec::new();
+        for at in 0..self.tokens.len() {
+            if self.tokens[at] != Token::Name(b"local") {
+                continue;
+            }
+            let mut names = Vec::new();
+            let mut next = at + 1;
+            while let Some(Token::Name(name)) = self.token(next) {
+                names.push(name);
+                next += 1;
+                if !self.is(next, b',') {
+                    break;
+                }
+                next += 1;
+            }
+            if !self.is(next, b'=') {
+                continue;
+            }
+            next += 1;
+            let mut count = 0;
+            while self.token(next) == Some(KEYS) && self.is(next + 1, b'[') {
+                next = self.behind_brackets(next + 1)?;
+                count += 1;
+                if !self.is(next, b',') {
+                    break;
+                }
+                next += 1;
+            }
+            // What follows must begin a new statement, not go on with the expression.
+            let ends = match self.token(next) {
+                None | Some(Token::Symbol(b';')) => true,
+                Some(Token::Name(word)) => word != b"and" && word != b"or",
+                _ => false,
+            };
+            if count == names.len() && count > 0 && ends {
+                candidates.extend(names);
+            }
+        }
+        self.aliases = candidates.iter().copied().filter(|name| self.is_declared_once(name)).collect();
+        Some(())
+    }
+
+    /// True if a name is bound once, and only there: no assignment, no parameter, no loop variable of that name.
+    fn is_declared_once(&self, name: &[u8]) -> bool {
+        let mut declarations = 0;
+        for at in 0..self.tokens.len() {
+            if self.tokens[at] != Token::Name(name) {
+                continue;
+            }
+            let before = at.checked_sub(1).and_then(|before| self.token(before));
+            if matches!(before, Some(Token::Symbol(b'.' | b':'))) {
+                continue;
+            }
+            if self.in_name_list(at) {
+                declarations += 1;
+            }
+        }
+        declarations == 1
+    }
+
+    /// True if the name at `at` is declared or could be assigned: it stands behind `local`, `for` or `function`, among parameters, or in front
+    /// of an assignment's `=`.
+    fn in_name_list(&self, at: usize) -> bool {
+        // Backwards: over names and commas, to a word that binds names.
+        let mut back = at;
+        while back > 0 {
+            match self.tokens[back - 1] {
+                Token::Symbol(b',') if back > 1 && matches!(self.tokens[back - 2], Token::Name(_)) => {
+                    back -= 2
+                }
+                Token::Name(b"local" | b"for" | b"function") => return true,
+                Token::Symbol(b'(') => {
+                    // `function(a, b)`, `function name(a, b)`, `function a.b:c(a, b)`
+                    let mut word = back - 1;
+                    while word > 0 {
+                        match self.tokens[word - 1] {
+                            Token::Name(b"function") => return true,
+                            Token::Name(_) | Token::Symbol(b'.' | b':') => word -= 1,
+                            _ => break,
+                        }
+                    }
+                    break;
+                }
+                _ => break,
+            }
+        }
+        self.is_assigned(at + 1)
+    }
+
+    /// `KEYS` may be indexed, for reading, or counted.
+    fn keys_use(&self, at: usize) -> Option<()> {
+        if at > 0 && self.is(at - 1, b'#') && !self.is(at + 1, b'[') {
+            let next = self.token(at + 1);
+            return (!matches!(next, Some(Token::Symbol(b'.' | b':' | b'(')))).then_some(());
+        }
+        if !self.is(at + 1, b'[') {
+            return None;
+        }
+        let behind = self.behind_brackets(at + 1)?;
+        (!self.is_assigned(behind)).then_some(())
+    }
+
+    /// True if what ends before `at` could be the target of an assignment: indices, calls and further targets may follow, and then `=`.
+    fn is_assigned(&self, at: usize) -> bool {
+        let mut next = at;
+        loop {
+            match self.token(next) {
+                Some(Token::Symbol(b'=')) => return true,
+                Some(Token::Symbol(b'.' | b':')) => next += 2,
+                Some(Token::Symbol(b'[' | b'(' | b'{')) => match self.behind_brackets(next) {
+                    Some(behind) => next = behind,
+                    None => return true,
+                },
+                Some(Token::Text(_) | Token::OddText) => next += 1,
+                Some(Token::Symbol(b',')) => match self.token(next + 1) {
+                    Some(Token::Name(_)) => next += 2,
+                    // A bracket is looked at in the next round.
+                    Some(Token::Symbol(b'(')) => next += 1,
+                    _ => return false,
+                },
+                _ => return false,
+            }
+        }
+    }
+
+    /// A declared key at `at`, as an argument of its own; where the next argument begins, or the closing bracket stands.
+    fn key_argument(&self, at: usize) -> Option<usize> {
+        let behind = match self.token(at)? {
+            token if token == KEYS && self.is(at + 1, b'[') => self.behind_brackets(at + 1)?,
+            Token::Name(name) if self.aliases.contains(&name) => at + 1,
+            _ => return None,
+        };
+        self.ends_argument(behind)
+    }
+
+    fn ends_argument(&self, at: usize) -> Option<usize> {
+        match self.token(at)? {
+            Token::Symbol(b',') => Some(at + 1),
+            Token::Symbol(b')') => Some(at),
+            _ => None,
+        }
+    }
+
+    /// `redis.call('name', key ...)` or something harmless.
+    fn redis_use(&self, at: usize) -> Option<()> {
+        if !self.is(at + 1, b'.') {
+            return None;
+        }
+        match self.token(at + 2)? {
+            Token::Name(b"call" | b"pcall") if self.is(at + 3, b'(') => self.command(at + 4),
+            Token::Name(name) if HARMLESS.contains(&name) && !self.is(at + 3, b'=') => Some(()),
+            _ => None,
+        }
+    }
+
+    fn command(&self, at: usize) -> Option<()> {
+        let Token::Text(name) = self.token(at)? else { return None };
+        let mut next = self.ends_argument(at + 1)?;
+        let command = dispatch::script::find(self.engine, &[name])?;
+        let spec = command.spec;
+        if spec.scope != Scope::Keys || spec.key_finder.is_some() {
+            return None;
+        }
+        if spec.keys.is_empty() {
+            let acts = Flags::ADMIN | Flags::PUBSUB | Flags::MAY_REPLICATE | Flags::WRITE | Flags::NOSCRIPT;
+            return (!spec.flags.any(acts) && spec.subcommands.is_empty()).then_some(());
+        }
+        // Keys must be the first arguments: what stands between them could be several values, or none.
+        let mut last = 0;
+        for keys in spec.keys {
+            let (Begin::Index(first), Find::Range { last: count, step: 1, limit: 0 }) =
+                (keys.begin, keys.find)
+            else {
+                return None;
+            };
+            if first != last + 1 || keys.flags.any(KeyFlags::INCOMPLETE.and(KeyFlags::NOT_KEY)) {
+                return None;
+            }
+            last = match count {
+                0.. => first + count,
+                -1 => i32::MAX - 1,
+                _ => return None,
+            };
+        }
+        let mut index = 1;
+        while index <= last && !self.is(next, b')') {
+            next = self.key_argument(next)?;
+            index += 1;
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tester;
+
+    #[test]
+    fn what_can_be_proved() {
+        let tester = Tester::new();
+        for script in [
+            "return 1",
+            "return redis.call('get', KEYS[1])",
+            "return redis.call(\"SET\", KEYS[1], ARGV[1], 'PX', ARGV[2])",
+            "local key = KEYS[1]; redis.call('incr', key) return redis.call('get', key)",
+            "local a, b = KEYS[1], KEYS[2]\nredis.call('rename', a, b)",
+            "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
+            "for i = 1, #KEYS do redis.call('del', KEYS[i]) end",
+            "redis.call('del', KEYS[1], KEYS[2]) return redis.call('mget', KEYS[2])",
+            "redis.call('rpush', KEYS[1], unpack(ARGV))",
+            "-- KEYS _G load\n--[[ redis ]] return redis.call('ping', [==[ redis.call ]==])",
+            "local function f(x) return redis.pcall('hincrby', KEYS[1], x, 1) end return f('a')",
+            "local t = redis.call('time') redis.log(redis.LOG_NOTICE, t[1]) return redis.sha1hex(t[1])",
+            "return redis.error_reply('x')",
+            "local n = tonumber(redis.call('zcard', KEYS[1])) redis.call('zadd', KEYS[1], n, cjson.encode({KEYS[1]}))",
+            "local x = 1 x = x + 1 redis.call('set', KEYS[1], x)",
+        ] {
+            assert!(is_narrow(&tester.engine, script.as_bytes()), "{script}");
+        }
+    }
+
+    #[test]
+    fn what_cannot() {
+        let tester = Tester::new();
+        for script in [
+            "return redis.call('get', 'x')",
+            "return redis.call('get', KEYS[1] .. 'x')",
+            "return redis.call('get', (KEYS[1]))",
+            "return redis.call('get', ARGV[1])",
+            "return redis.call('mset', KEYS[1], 1)",
+            "return redis.call('del', KEYS[1], 'x')",
+            "return redis.call('del', KEYS[1], unpack(KEYS))",
+            "return redis.call(ARGV[1], KEYS[1])",
+            "return redis.call('get' .. '', KEYS[1])",
+            "return redis.call('keys', '*')",
+            "return redis.call('dbsize')",
+            "return redis.call('flushall')",
+            "return redis.call('publish', KEYS[1], 1)",
+            "return redis.call('config', 'get', 'x')",
+            "return redis.call('sort', KEYS[1], 'by', 'w_*')",
+            "return redis.call('nosuch', KEYS[1])",
+            "return redis.call 'ping'",
+            "local call = redis.call return call('get', 'x')",
+            "return redis['call']('get', 'x')",
+            "local r = redis return r.call('get', 'x')",
+            "KEYS[1] = 'x' return redis.call('get', KEYS[1])",
+            "KEYS[1], x = 'x', 1",
+            "local t = {} KEYS[1], t.x = 'x', 1",
+            "local function f() return {} end KEYS[1], f().x = 'x', 1",
+            "local t = {} t.x, KEYS[1] = 1, 'x'",
+            "table.insert(KEYS, 1, 'x') return redis.call('get', KEYS[1])",
+            "for _, key in ipairs(KEYS) do redis.call('get', key) end",
+            "local key = KEYS[1] key = 'x' return redis.call('get', key)",
+            "local key = KEYS[1] local function f() return {} end key, f().x = 'y', 1 return redis.call('get', key)",
+            "local key = KEYS[1] .. 'x' return redis.call('get', key)",
+            "local key = KEYS[1] or 'x' return redis.call('get', key)",
+            "local key = 'x' return redis.call('get', key)",
+            "local key = KEYS[1] local key = 'x' return redis.call('get', key)",
+            "local key = KEYS[1] local function f(key) return redis.call('get', key) end return f('x')",
+            "local key = KEYS[1] for key = 1, 2 do redis.call('get', key) end",
+            "local key = KEYS[1] for i, key in pairs({'x'}) do redis.call('get', key) end",
+            "local a, b = KEYS[1] return redis.call('get', b)",
+            "local key = KEYS[1]\n.x return redis.call('get', key)",
+            "local key = KEYS[1]\n('x') return redis.call('get', key)",
+            "_G.redis.call('get', 'x')",
+            "getfenv(1)['re' .. 'dis'].call('get', 'x')",
+            "setfenv(1, {})",
+            "loadstring('redis.call(1)')()",
+            "redis.call('get', KEYS[1]",
+            "return 'unfinished",
+            "--[[ unfinished",
+            "\0",
+        ] {
+            assert!(!is_narrow(&tester.engine, script.as_bytes()), "{script}");
+        }
+    }
+}
