@@ -75,6 +75,8 @@ pub enum Outcome {
 pub struct Prepared {
     /// Command id, or [`Prepared::UNKNOWN`].
     pub command: u32,
+    /// See [`Command::runs_scripts`].
+    pub runs_scripts: bool,
     /// Hash of the first key; 0 if there is none.
     pub hash: u64,
 }
@@ -87,13 +89,13 @@ impl Prepared {
 #[inline]
 pub fn prepare(engine: &Engine, args: &[&[u8]]) -> Prepared {
     let Some(command) = args.first().and_then(|name| engine.commands.find(name)) else {
-        return Prepared { command: Prepared::UNKNOWN, hash: 0 };
+        return Prepared { command: Prepared::UNKNOWN, runs_scripts: false, hash: 0 };
     };
     let hash = match command.simple_keys.first {
         0 => 0,
         first => args.get(first as usize).map_or(0, |key| engine.keyspace.hash(key)),
     };
-    Prepared { command: command.id, hash }
+    Prepared { command: command.id, runs_scripts: command.runs_scripts, hash }
 }
 
 /// Runs one request for a client and writes its reply.

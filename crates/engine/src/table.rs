@@ -20,6 +20,8 @@ pub struct Command {
     pub subcommands: Vec<u32>,
     /// Key positions when they can be told from numbers alone.
     pub simple_keys: SimpleKeys,
+    /// It runs scripts, or may do so (EXEC): others must be answered meanwhile.
+    pub runs_scripts: bool,
     /// No check beyond arity and authentication applies, in the normal state of server and client.
     pub plain: bool,
 }
@@ -35,6 +37,9 @@ pub struct CommandTable {
     /// another only in bit 5 of some byte. Nearly always empty.
     odd: Vec<u32>,
 }
+
+/// Commands that run scripts.
+const SCRIPT_RUNNERS: [&str; 7] = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "exec"];
 
 /// The longest command name that is found by the quick way (all of Redis's are shorter).
 const NAME_MAX: usize = 24;
@@ -99,6 +104,7 @@ impl CommandTable {
             parent,
             subcommands: Vec::new(),
             simple_keys: SimpleKeys::of(spec),
+            runs_scripts: parent.is_none() && SCRIPT_RUNNERS.contains(&spec.name),
             plain,
         });
         id

@@ -38,6 +38,7 @@ pub struct Event {
 pub struct Poller {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
+    waits: u64,
 }
 
 /// Events taken by one wait; more are reported by the next.
@@ -46,7 +47,11 @@ const EVENTS: usize = 1024;
 impl Poller {
     /// A new poller. Fails when the process is out of descriptors.
     pub fn new() -> io::Result<Poller> {
-        Ok(Poller { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(EVENTS) })
+        Ok(Poller {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            events: Vec::with_capacity(EVENTS),
+            waits: 0,
+        })
     }
 
     /// Begins to watch a descriptor.
@@ -68,6 +73,7 @@ impl Poller {
     /// an empty one.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         self.events.clear();
+        self.waits += 1;
         let timeout = timeout.map(|time| Timespec {
             tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: time.subsec_nanos().into(),
@@ -77,6 +83,11 @@ impl Poller {
             Err(rustix::io::Errno::INTR) => Ok(0),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// How often it was waited: whoever goes through the events of one wait sees by it that another has taken their place.
+    pub fn waits(&self) -> u64 {
+        self.waits
     }
 
     /// One of the events of the last wait.

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::{self, Ticks};
+use braid_base::gate::Entered;
 use braid_engine::attention::{MEMORY_LIMIT, PAUSED};
 use braid_engine::memory::make_room;
 use braid_engine::{Engine, Worker, dispatch};
@@ -77,7 +78,10 @@ impl Cron {
             engine.keyspace.tick(now_ms);
             engine.sample_rates(clock::unix_us());
         }
-        engine.keyspace.gate.enter(self.slot);
+        if engine.keyspace.gate.enter_unless_busy(self.slot) == Entered::Busy {
+            // A script has stopped the world for long.
+            return;
+        }
         worker.begin_batch();
         let paused = engine.attention.get() & PAUSED != 0 && engine.pause.current(now_ms).is_some();
         if !paused {
@@ -85,6 +89,9 @@ impl Cron {
             if engine.attention.get() & MEMORY_LIMIT != 0 {
                 make_room(engine, worker, now_ms);
             }
+        }
+        if std::mem::take(&mut worker.context.outside) {
+            return;
         }
         dispatch::follow_up(engine, worker);
         engine.keyspace.gate.leave(self.slot);

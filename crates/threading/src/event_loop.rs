@@ -9,20 +9,23 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::clock::{self, Ticks};
+use braid_base::gate::Entered;
 use braid_config::ClientClass;
 use braid_engine::attention::PAUSED;
 use braid_engine::blocking::Ending;
 use braid_engine::client::{Accepted, Message, client_flags};
 use braid_engine::stats::ThreadStats;
 use braid_engine::{Engine, Session, Worker, dispatch};
+use braid_keyspace::context::Meanwhile;
 use braid_net::poller::{Interest, Poller};
 use braid_net::stream::Stream;
 use hashbrown::HashMap;
 
 use crate::accept::{Accepting, Listeners, LoopLoads};
+use crate::batch::Request;
 use crate::client::Client;
 use crate::cron::Cron;
-use crate::steps::{Settings, Station};
+use crate::steps::{Run, Settings, Station};
 
 const MAILBOX: u64 = u64::MAX;
 /// Milliseconds without accepting after the process ran out of descriptors.
@@ -44,6 +47,18 @@ pub struct EventLoop {
     by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
     config_version: u64,
     stopping: bool,
+    /// Stand in for the worker and the engine while those run a script.
+    spare: Option<(Worker, Arc<Engine>)>,
+    /// A script is running further up the stack: what needs keys has to wait.
+    meanwhile: bool,
+    held: Held,
+}
+
+/// What could not be done while a script had stopped the world.
+#[derive(Default)]
+struct Held {
+    endings: Vec<(Vec<u32>, Ending)>,
+    drops: Vec<u32>,
 }
 
 impl EventLoop {
@@ -74,6 +89,9 @@ impl EventLoop {
             accepting_again_at: None,
             by_id: HashMap::default(),
             stopping: false,
+            spare: None,
+            meanwhile: false,
+            held: Held::default(),
         })
     }
 
@@ -103,6 +121,7 @@ impl EventLoop {
             }
         };
         let start = Ticks::now();
+        self.do_held();
         let executed = self.stats().executed.get();
         if self.engine.config.version() != self.config_version {
             self.config_version = self.engine.config.version();
@@ -112,7 +131,12 @@ impl EventLoop {
             self.cron.note_activity(&self.engine);
         }
         let mut mail = false;
+        let turn = self.poller.waits();
         for index in 0..events {
+            if self.poller.waits() != turn {
+                // Events were taken while a script ran; what is left of the old ones is reported again.
+                break;
+            }
             let event = self.poller.event(index);
             match event.token {
                 MAILBOX => mail = true,
@@ -156,6 +180,9 @@ impl EventLoop {
         }
         let now = clock::unix_ms();
         let mut wait = self.cron.wait_ms(now);
+        if !self.held.endings.is_empty() || !self.held.drops.is_empty() {
+            wait = wait.min(20);
+        }
         if let Some(at) = self.accepting_again_at {
             wait = wait.min((at - now).max(0));
         }
@@ -199,7 +226,7 @@ impl EventLoop {
     }
 
     fn execute_and_write(&mut self) {
-        self.station.execute(&self.engine, &mut self.worker);
+        self.execute();
         let now = self.worker.now_ms();
         let mut list = std::mem::take(&mut self.station.to_write);
         for place in list.drain(..) {
@@ -207,6 +234,132 @@ impl EventLoop {
             self.update_interest(place, now);
         }
         self.station.to_write = list;
+    }
+
+    /// Step two, for the whole batch.
+    fn execute(&mut self) {
+        let Some(mut run) = self.station.begin() else { return };
+        if !run.batch.requests.is_empty() {
+            let gate = &self.engine.keyspace.gate;
+            self.worker.context.outside = gate.enter_unless_busy(self.slot) == Entered::Busy;
+            self.worker.begin_batch();
+            while let Some(&request) = run.batch.requests.get(run.at) {
+                self.execute_next(&run, &request);
+                run.at += 1;
+            }
+            if !std::mem::take(&mut self.worker.context.outside) {
+                self.engine.keyspace.gate.leave(self.slot);
+            }
+            self.worker.context.limbo.reclaim();
+        }
+        self.station.end(&self.engine, run, self.worker.now_ms());
+    }
+
+    /// Executes a run's present request.
+    #[inline]
+    fn execute_next(&mut self, run: &Run, request: &Request) {
+        if !self.worker.context.outside || self.come_in() {
+            self.station.prefetch_next(&self.engine, run);
+        }
+        if run.is_finished() && !self.station.clients.is_in_batch(request.client) {
+            // Executed while a script ran.
+        } else if request.prepared.runs_scripts
+            && !self.worker.context.outside
+            && self.station.runs_scripts(&self.engine, request)
+        {
+            self.execute_script(run, request);
+        } else {
+            self.station.execute_one(&self.engine, &mut self.worker, run, request);
+        }
+    }
+
+    #[cold]
+    fn come_in(&mut self) -> bool {
+        self.engine.keyspace.come_in(&mut self.worker.context)
+    }
+
+    /// Executes a request that runs scripts, and serves the loop's other clients when that takes long.
+    fn execute_script(&mut self, run: &Run, request: &Request) {
+        let place = request.client;
+        let Some(mut client) = self.station.clients.lend(place) else { return };
+        if client.broken || client.keep_from.is_some() || client.session.close_after_reply {
+            return self.station.clients.give_back(place, client);
+        }
+        // A worker that stands in for the one that is occupied, and the engine at hand without counting one reference more each time.
+        let (spare, held) =
+            self.spare.take().unwrap_or_else(|| (self.engine.worker(self.slot), Arc::clone(&self.engine)));
+        let mut worker = std::mem::replace(&mut self.worker, spare);
+        let engine = std::mem::replace(&mut self.engine, held);
+        client.reply.set_limit(self.station.settings.reply_max());
+        let Client { session, reply, query, blobs, .. } = &mut *client;
+        let args = run.arguments(request, query, blobs);
+        let mut call = || self.serve_meanwhile(run, place);
+        let outcome = Meanwhile::with(
+            &mut worker,
+            |worker| &mut worker.context,
+            &mut call,
+            |worker| dispatch::execute(&engine, worker, session, reply, request.prepared, &args, blobs),
+        );
+        drop(args);
+        self.station.clients.give_back(place, client);
+        self.station.executed(&engine, &worker, request, outcome);
+        self.spare =
+            Some((std::mem::replace(&mut self.worker, worker), std::mem::replace(&mut self.engine, engine)));
+    }
+
+    /// A turn of the loop while one of its clients runs a script that has stopped the world for long: nobody is served, but everybody is
+    /// answered, and the script can be ended.
+    fn serve_meanwhile(&mut self, run: &Run, script_of: u32) {
+        self.meanwhile = true;
+        self.worker.context.outside = true;
+        self.worker.begin_batch();
+        self.station.settle_others(&self.engine, &mut self.worker, run, script_of);
+        self.station.receive_meanwhile();
+        let events = self.poller.wait(Some(Duration::ZERO)).unwrap_or(0);
+        let turn = self.poller.waits();
+        let mut mail = false;
+        for index in 0..events {
+            if self.poller.waits() != turn {
+                break;
+            }
+            let event = self.poller.event(index);
+            match event.token {
+                MAILBOX => mail = true,
+                token if token > u64::from(u32::MAX) => self.accept(token),
+                token => self.serve(token as u32, event.readable, event.writable),
+            }
+        }
+        self.execute_and_write();
+        if mail {
+            self.read_mail();
+            self.execute_and_write();
+        }
+        for place in std::mem::take(&mut self.station.to_resume) {
+            let received = self.station.resume(&self.engine, place);
+            self.count_received(received);
+        }
+        self.execute_and_write();
+        self.worker.context.outside = false;
+        self.meanwhile = false;
+    }
+
+    /// Enters the gate for the loop's own purposes. False if a script has stopped the world for long.
+    fn enter(&mut self) -> bool {
+        !self.meanwhile && self.engine.keyspace.gate.enter_unless_busy(self.slot) == Entered::Inside
+    }
+
+    /// Does what had to wait for a script.
+    fn do_held(&mut self) {
+        if self.held.endings.is_empty() && self.held.drops.is_empty() {
+            return;
+        }
+        let Held { endings, drops } = std::mem::take(&mut self.held);
+        for (places, ending) in endings {
+            self.give_up_waiting(&places, ending);
+        }
+        for place in drops {
+            self.drop_client(place);
+        }
     }
 
     /// Polls for writing exactly while something is left to send.
@@ -348,8 +501,11 @@ impl EventLoop {
 
     /// Answers clients whose waits have been ended before they were served.
     fn give_up_waiting(&mut self, places: &[u32], ending: Ending) {
+        if !self.enter() {
+            self.held.endings.push((places.to_vec(), ending));
+            return;
+        }
         let engine = Arc::clone(&self.engine);
-        engine.keyspace.gate.enter(self.slot);
         for &place in places {
             let Some(client) = self.station.clients.get(place) else { continue };
             let Some(blocked) = client.session.blocked.take() else { continue };
@@ -384,22 +540,27 @@ impl EventLoop {
     }
 
     fn drop_client(&mut self, place: u32) {
+        let Some(client) = self.station.clients.get(place) else { return };
+        let needs_keys = !client.session.watched.is_empty() || client.session.blocked.is_some();
+        if needs_keys && !self.enter() {
+            self.held.drops.push(place);
+            return;
+        }
         let Some(mut client) = self.station.clients.remove(place) else { return };
         // The kernel forgets a closed descriptor by itself; a duplicated one it would not.
         let _ = self.poller.remove(&client.socket);
         let engine = Arc::clone(&self.engine);
         if !client.session.watched.is_empty() {
-            engine.keyspace.gate.enter(self.slot);
             dispatch::unwatch_all(&engine, &mut self.worker.context, &mut client.session);
-            engine.keyspace.gate.leave(self.slot);
         }
         if let Some(blocked) = client.session.blocked.take() {
             // Whoever serves it just now takes it out of the queues too; twice does no harm.
             blocked.claim();
-            engine.keyspace.gate.enter(self.slot);
             blocked.leave(&engine, &mut self.worker);
-            engine.keyspace.gate.leave(self.slot);
             self.station.deadlines.remove(&(blocked.deadline_ms, place));
+        }
+        if needs_keys {
+            engine.keyspace.gate.leave(self.slot);
         }
         let id = client.session.id();
         self.by_id.remove(&id);

@@ -5,6 +5,7 @@
 //! They work on a [`Station`]: the clients a thread holds at the moment, its shared receive buffer and the batch in the making. A
 //! model decides which thread does which step for which client, and moves clients between stations.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -79,6 +80,16 @@ impl Clients {
         client
     }
 
+    /// Takes a client out for a while; its place stays taken.
+    pub fn lend(&mut self, place: u32) -> Option<Box<Client>> {
+        self.places.get_mut(place as usize)?.take()
+    }
+
+    /// Puts a client back that was lent.
+    pub fn give_back(&mut self, place: u32, client: Box<Client>) {
+        self.places[place as usize] = Some(client);
+    }
+
     /// Makes the places of removed clients available again.
     pub fn settle(&mut self) {
         self.free.append(&mut self.leaving);
@@ -104,6 +115,11 @@ impl Clients {
         self.some_from(0, self.places.len()).0
     }
 
+    /// True while a client's turn in a batch has not ended.
+    pub fn is_in_batch(&mut self, place: u32) -> bool {
+        self.get(place).is_some_and(|client| client.in_batch)
+    }
+
     /// True without any client.
     pub fn is_empty(&self) -> bool {
         self.places.len() == self.free.len() + self.leaving.len()
@@ -126,7 +142,7 @@ pub struct Settings {
 impl Settings {
     /// Pending reply bytes beyond which a client is dropped at once; 0 = never.
     #[inline]
-    fn reply_max(&self) -> usize {
+    pub fn reply_max(&self) -> usize {
         match usize::try_from(self.output_limit.hard_bytes) {
             Ok(0) | Err(_) => 0,
             Ok(hard) => hard.saturating_add(UNCOUNTED_REPLY),
@@ -156,6 +172,34 @@ impl ReplyPool {
             self.bytes += bytes;
             self.buffers.push(buffer);
         }
+    }
+}
+
+/// A batch on its way through step two.
+pub struct Run {
+    pub batch: Batch,
+    shared: Box<[u8]>,
+    /// The request that is executed now.
+    pub at: usize,
+    /// All turns but that of a client whose script took long have ended.
+    finished: Cell<bool>,
+}
+
+impl Run {
+    /// A request's arguments.
+    #[inline]
+    pub fn arguments<'a>(
+        &'a self,
+        request: &Request,
+        query: &'a [u8],
+        blobs: &'a [Blob],
+    ) -> SmallVec<[&'a [u8]; 8]> {
+        arguments(&self.batch, request, &self.shared, query, blobs)
+    }
+
+    /// True if the requests of others than a client whose script took long have been executed.
+    pub fn is_finished(&self) -> bool {
+        self.finished.get()
     }
 }
 
@@ -466,33 +510,63 @@ impl Station {
         batch.turns.push(turn);
     }
 
-    /// Step two: executes the batch, in the order in which its requests came.
-    pub fn execute(&mut self, engine: &Engine, worker: &mut Worker) {
+    /// Begins step two: takes the batch, to be executed in the order in which its requests came. Nothing if it is empty.
+    pub fn begin(&mut self) -> Option<Run> {
         if self.batch.is_empty() {
+            return None;
+        }
+        let (batch, shared) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.shared));
+        self.shared_used = 0;
+        Some(Run { batch, shared, at: 0, finished: Cell::new(false) })
+    }
+
+    /// Ends step two.
+    pub fn end(&mut self, engine: &Engine, run: Run, now_ms: i64) {
+        let Run { mut batch, shared, finished, .. } = run;
+        for turn in &batch.turns {
+            // Those whose requests were executed while a script ran have ended their turns then.
+            let ended = finished.get() && self.clients.get(turn.client).is_none_or(|client| !client.in_batch);
+            if !ended {
+                self.finish(engine, &batch, &shared, turn, now_ms);
+            }
+        }
+        batch.clear();
+        (self.batch, self.shared) = (batch, shared);
+    }
+
+    /// Lets those who come later in a batch than a client's script not wait for it: executes their requests, as far as that is possible
+    /// meanwhile, and ends their turns.
+    pub fn settle_others(&mut self, engine: &Engine, worker: &mut Worker, run: &Run, script_of: u32) {
+        if run.finished.replace(true) {
             return;
         }
-        let batch = std::mem::take(&mut self.batch);
-        let slot = worker.context.slot;
-        if !batch.requests.is_empty() {
-            engine.keyspace.gate.enter(slot);
-            worker.begin_batch();
-            for group in batch.requests.chunks(PREFETCH_GROUP) {
-                self.prefetch(engine, group);
-                for request in group {
-                    self.execute_one(engine, worker, &batch, request);
-                }
+        for at in run.at + 1..run.batch.requests.len() {
+            let request = run.batch.requests[at];
+            if request.client != script_of {
+                self.execute_one(engine, worker, run, &request);
             }
-            engine.keyspace.gate.leave(slot);
-            worker.context.limbo.reclaim();
         }
         let now = worker.now_ms();
-        for turn in &batch.turns {
-            self.finish(engine, &batch, turn, now);
+        for turn in run.batch.turns.iter().filter(|turn| turn.client != script_of) {
+            self.finish(engine, &run.batch, &run.shared, turn, now);
         }
-        self.shared_used = 0;
-        let mut batch = batch;
-        batch.clear();
-        self.batch = batch;
+    }
+
+    /// Gives the station a small buffer to receive into while a run has the real one.
+    pub fn receive_meanwhile(&mut self) {
+        if self.shared.is_empty() {
+            self.shared = vec![0; 4 * READ_CHUNK].into_boxed_slice();
+            self.shared_used = 0;
+        }
+    }
+
+    /// Fetches what the next requests of a run need into the cache.
+    #[inline]
+    pub fn prefetch_next(&mut self, engine: &Engine, run: &Run) {
+        if run.at.is_multiple_of(PREFETCH_GROUP) {
+            let end = (run.at + PREFETCH_GROUP).min(run.batch.requests.len());
+            self.prefetch(engine, &run.batch.requests[run.at..end]);
+        }
     }
 
     #[inline]
@@ -511,14 +585,15 @@ impl Station {
         }
     }
 
+    /// Executes a request of a run.
     #[inline]
-    fn execute_one(&mut self, engine: &Engine, worker: &mut Worker, batch: &Batch, request: &Request) {
+    pub fn execute_one(&mut self, engine: &Engine, worker: &mut Worker, run: &Run, request: &Request) {
         let Some(client) = self.clients.get(request.client) else { return };
         if client.broken || client.keep_from.is_some() || client.session.close_after_reply {
             return;
         }
         let Client { session, reply, query, blobs, .. } = client;
-        let args: SmallVec<[&[u8]; 8]> = arguments(batch, request, &self.shared, query, blobs);
+        let args = run.arguments(request, query, blobs);
         if request.prepared.command == Prepared::UNKNOWN && is_http(args[0]) {
             log::warn!(
                 "Possible attack: {} sends HTTP, as a web page does that makes its reader's browser talk to this server. The \
@@ -535,8 +610,30 @@ impl Station {
             reply.reuse(spare);
         }
         reply.set_limit(self.settings.reply_max());
-        let outcome = dispatch::execute(engine, worker, session, reply, request.prepared, &args, blobs);
+        let outcome = if worker.context.outside {
+            dispatch::execute_outside(engine, worker, session, reply, request.prepared, &args)
+        } else {
+            dispatch::execute(engine, worker, session, reply, request.prepared, &args, blobs)
+        };
         drop(args);
+        self.executed(engine, worker, request, outcome);
+    }
+
+    /// Whether a request runs scripts (EXEC: whether any of its commands does).
+    pub fn runs_scripts(&mut self, engine: &Engine, request: &Request) -> bool {
+        let Some(client) = self.clients.get(request.client) else { return false };
+        match &client.session.queue {
+            Some(queue) => {
+                queue.commands.iter().any(|queued| engine.commands.get(queued.command).runs_scripts)
+            }
+            None => true,
+        }
+    }
+
+    /// What is to be done when a request has been executed.
+    #[inline]
+    pub fn executed(&mut self, engine: &Engine, worker: &Worker, request: &Request, outcome: Outcome) {
+        let Some(client) = self.clients.get(request.client) else { return };
         client.commands += u64::from(outcome != Outcome::Postponed);
         match outcome {
             Outcome::Done => {}
@@ -569,15 +666,15 @@ impl Station {
     }
 
     /// Keeps what a client sent beyond its executed requests.
-    fn finish(&mut self, engine: &Engine, batch: &Batch, turn: &Turn, now_ms: i64) {
+    fn finish(&mut self, engine: &Engine, batch: &Batch, shared: &[u8], turn: &Turn, now_ms: i64) {
         let Some(client) = self.clients.get(turn.client) else { return };
         client.in_batch = false;
         client.session.record.last_active_ms.store(now_ms, Relaxed);
         client.session.record.commands.store(client.commands, Relaxed);
         if let Some(from) = client.keep_from.take() {
             match from {
-                Keep::Before(start) => keep(client, &self.shared, batch, turn, start),
-                Keep::Behind(start) => keep_rest(client, &self.shared, batch, turn, start),
+                Keep::Before(start) => keep(client, shared, batch, turn, start),
+                Keep::Behind(start) => keep_rest(client, shared, batch, turn, start),
             }
             client.publish_sizes();
             linger(client, &mut self.lingering, turn.client);
@@ -596,7 +693,7 @@ impl Station {
                     client.query.drain(..turn.rest_start);
                 }
             }
-            _ => client.query.extend_from_slice(&self.shared[turn.rest_start..turn.rest_end]),
+            _ => client.query.extend_from_slice(&shared[turn.rest_start..turn.rest_end]),
         }
         if let Some(error) = client.protocol_error.take()
             && !client.session.close_after_reply
