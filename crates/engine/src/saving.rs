@@ -161,6 +161,11 @@ impl Engine {
     /// thread's own, when it is an executing one.
     pub fn end(&self, slot: Option<usize>, save: Option<bool>, force: bool) -> Result<(), CannotEnd> {
         let progress = &self.persistence.progress;
+        if self.busy.error().is_some() {
+            // A script has the world, and will not give it back soon: it is ended, and nothing is saved.
+            self.request_shutdown();
+            return Ok(());
+        }
         let world = self.keyspace.gate.close(slot);
         // What is not all loaded must not replace what it is loaded from.
         let is_loading = progress.active.load(Relaxed);

@@ -301,6 +301,10 @@ impl EventLoop {
             |worker| dispatch::execute(&engine, worker, session, reply, request.prepared, &args, blobs),
         );
         drop(args);
+        if run.is_finished() {
+            // It was not there when replies were sent meanwhile.
+            client.in_write_list = self.station.to_write.contains(&place);
+        }
         self.station.clients.give_back(place, client);
         self.station.executed(&engine, &worker, request, outcome);
         self.spare =

@@ -51,7 +51,8 @@ const TIME: Spec = Spec::new("time", Group::Server, time)
     .tips(&["nondeterministic_output"]);
 
 fn time(call: &mut Call) -> CommandResult {
-    let micros = braid_base::clock::unix_us();
+    // Time stands still while a script runs.
+    let micros = if call.session.in_script { call.now() * 1000 } else { braid_base::clock::unix_us() };
     call.reply.array(2);
     call.reply.bulk_integer(micros / 1_000_000);
     call.reply.bulk_integer(micros % 1_000_000);

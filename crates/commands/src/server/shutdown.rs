@@ -59,6 +59,9 @@ fn shutdown(call: &mut Call) -> CommandResult {
         // The end cannot be held up by replicas yet, so it is never under way when a command still runs.
         return Err(CommandError::text("ERR No shutdown in progress."));
     }
+    if let Some(busy) = call.engine.busy.error().filter(|_| !options.no_save) {
+        return Err(busy);
+    }
     log::warn!("User requested shutdown...");
     let save = (options.save || options.no_save).then_some(options.save);
     let slot = call.keyspace.context.slot;
