@@ -305,7 +305,6 @@ fn check(
         // Nothing is evicted meanwhile: what is loaded fitted before.
         return if flags.has(Flags::LOADING) { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
     }
-    session.out_of_memory = false;
     if attention & MEMORY_LIMIT != 0 {
         // Every command gives eviction a slice, so that reads help to get below the limit too.
         let room = make_room(engine, worker, worker.now_ms);

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use braid_base::clock::Ticks;
+use braid_engine::attention::MEMORY_LIMIT;
 use braid_engine::busy::{Kind, Running};
 use braid_engine::client::Message;
 use braid_engine::dispatch::script::{self, ScriptCall, ScriptRun};
@@ -99,11 +100,18 @@ pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
     if program.read_only && !flags.has(ScriptFlags::NO_WRITES) {
         return Err(CommandError::text("ERR Can not execute a script with write flag using *_ro command."));
     }
-    if call.session.out_of_memory && !flags.has(ScriptFlags::ALLOW_OOM) && !flags.has(ScriptFlags::NO_WRITES)
+    if is_out_of_memory(call.engine, call.session)
+        && !flags.has(ScriptFlags::ALLOW_OOM)
+        && !flags.has(ScriptFlags::NO_WRITES)
     {
         return Err(CommandError::text("OOM command not allowed when used memory > 'maxmemory'."));
     }
     Ok(())
+}
+
+/// Memory was above the limit when the script's request was checked.
+fn is_out_of_memory(engine: &Engine, session: &Session) -> bool {
+    engine.attention.get() & MEMORY_LIMIT != 0 && session.out_of_memory
 }
 
 /// Runs a script for a client and writes its reply.
@@ -189,7 +197,7 @@ impl Attempt<'_> {
             strict: !engine.config.script_undeclared_keys(),
             read_only: !program.writes(),
             allow_out_of_memory: program.flags.has(ScriptFlags::ALLOW_OOM),
-            out_of_memory: session.out_of_memory,
+            out_of_memory: is_out_of_memory(engine, session),
             allow_all: engine.debug.scripts_call_all.load(Relaxed),
             wrote: false,
             strayed: false,
