@@ -25,7 +25,7 @@ super::directives! {
     /// Milliseconds after which a running script is reported as busy and can be killed; 0 never reports it.
     busy_reply_threshold_milliseconds: u64 =>
         integer("busy-reply-threshold", || 5000, 0, LONG_MAX, Unit::Milliseconds)
-            .aliases(&["lua-time-limit"]).no_effect_yet();
+            .aliases(&["lua-time-limit"]);
 
     /// Most bytes of a thread's Lua state; a script that needs more ends with an error. 0 means no limit.
     lua_memory_bytes: u64 => integer("lua-memory", || 1 << 30, 0, LONG_MAX, Unit::Bytes);
