@@ -95,10 +95,11 @@ impl Meanwhile {
                 (self.1)(self.0).meanwhile.0 = None;
             }
         }
-        let call: std::ptr::NonNull<dyn FnMut() + '_> = std::ptr::NonNull::from(call);
+        type Call<'c> = std::ptr::NonNull<dyn FnMut() + 'c>;
+        let call: Call<'_> = std::ptr::NonNull::from(call);
         // SAFETY: only the lifetime is longer than true; the pointer is gone before this function returns, and `call` is borrowed
         // until then.
-        let call = unsafe { std::mem::transmute::<_, std::ptr::NonNull<dyn FnMut() + 'static>>(call) };
+        let call = unsafe { std::mem::transmute::<Call<'_>, Call<'static>>(call) };
         let restore = Restore(holder, context_of);
         context_of(restore.0).meanwhile.0 = Some(call);
         work(restore.0)
