@@ -105,7 +105,6 @@ fn tokens(code: &[u8]) -> Option<Vec<Token<'_>>> {
 
 /// The content of a long bracket that `text` begins with, and what follows (nothing if it does not end); nothing if it does not begin
 /// with one.
-#[expect(clippy::type_complexity, reason = "used here only")]
 fn long_bracket(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let level = text.strip_prefix(b"[")?.iter().take_while(|&&byte| byte == b'=').count();
     if text.get(level + 1) != Some(&b'[') {
