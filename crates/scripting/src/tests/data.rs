@@ -8,7 +8,7 @@ use super::{Tester, check};
 fn json() {
     check("return cjson.encode({1, 2, 'x', true, cjson.null})", "$19 [1,2,\"x\",true,null]");
     check("return cjson.encode({a = {b = 0.1}})", "$15 {\"a\":{\"b\":0.1}}");
-    check("return cjson.encode('a/b\"\\\\\\1\\127')", "$23 \"a\\/b\\\"\\\\\\u0001\\u007f\"");
+    check("return cjson.encode('a/b\"\\\\\\1\\127')", "$22 \"a\\/b\\\"\\\\\\u0001\\u007f\"");
     check("return cjson.encode({})", "$2 {}");
     check("return cjson.encode({[1] = 1, x = 2}):len()", ":15");
     check("return cjson.encode({1, nil, 3})", "$10 [1,null,3]");
