@@ -240,6 +240,11 @@ impl Machine {
     /// Compiles code. `name` is how errors call it, in Lua's notation (`@user_script`). On failure Lua's message.
     pub fn compile(&mut self, name: &CStr, code: &[u8]) -> Result<Function, Vec<u8>> {
         let lua = self.lua();
+        if self.memory_bytes() > self.memory_max / 2 {
+            // What an earlier script left behind is not this one's fault.
+            // SAFETY: no script runs, and there are no finalizers.
+            unsafe { sys::lua_gc(self.state, sys::LUA_GCCOLLECT, 0) };
+        }
         let limit = self.memory_max.max(code.len() * 64);
         self.shared_mut().memory.restore(limit);
         // SAFETY: loading is protected by Lua itself.
