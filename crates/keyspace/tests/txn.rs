@@ -452,7 +452,7 @@ fn each_policy_evicts_what_it_should() {
         match policy {
             // Samples of 5 and more: a used key goes only if all of a sample were used.
             AllKeysLru | AllKeysLfu | VolatileLru | VolatileLfu => assert!(used < 25, "{policy:?}: {used}"),
-            VolatileTtl => assert!(used > 75, "those due first go first: {used}"),
+            VolatileTtl => assert!(used > 65, "those due first go first: {used}"),
             _ => assert!((25..75).contains(&used), "{policy:?}: {used}"),
         }
         let mut left = 300;
