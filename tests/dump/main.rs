@@ -9,6 +9,7 @@
 //! A server refuses payloads of versions newer than its own, so those meant for an older one are given its version where it knows
 //! the type (Redis 7.0 is one version behind what Redis 7.2 and Braid write).
 
+mod background;
 mod content;
 mod files;
 mod fill;

@@ -13,6 +13,12 @@ pub const STOPPING: u32 = 4;
 /// The dataset is being loaded: only commands that say they work meanwhile do.
 pub const LOADING: u32 = 8;
 
+/// The dataset could not be saved: nothing may be written until it can.
+pub const WRITES_REFUSED: u32 = 1 << 8;
+
+/// Writers are ahead of the snapshot in progress: they wait.
+pub const SNAPSHOT_FULL: u32 = 1 << 9;
+
 /// The word.
 #[derive(Default)]
 pub struct Attention(AtomicU32);

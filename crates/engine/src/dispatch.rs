@@ -17,7 +17,7 @@ use braid_keyspace::{Context, txn};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
-use crate::attention::{LOADING, MEMORY_LIMIT, PAUSED, STOPPING};
+use crate::attention::{LOADING, MEMORY_LIMIT, PAUSED, SNAPSHOT_FULL, STOPPING, WRITES_REFUSED};
 use crate::blocking::{self, Later};
 use crate::call::Call;
 use crate::client::client_flags;
@@ -280,6 +280,11 @@ fn queues(session: &Session, command: &Command) -> bool {
     session.in_multi() && !(command.parent.is_none() && immediate.contains(&command.spec.name))
 }
 
+/// What a client that writes is told while the dataset cannot be saved, in the words that clients know.
+pub const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify \
+     the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails \
+     (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
+
 /// What a client is told while the dataset is loaded, in the words that clients know.
 const LOADING_REFUSAL: &str = "LOADING Redis is loading the dataset in memory";
 
@@ -304,6 +309,9 @@ fn check(
     if attention & LOADING != 0 {
         // Nothing is evicted meanwhile: what is loaded fitted before.
         return if flags.has(Flags::LOADING) { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
+    }
+    if attention & (WRITES_REFUSED | SNAPSHOT_FULL) != 0 {
+        check_disk(engine, worker, session, command, attention)?;
     }
     if attention & MEMORY_LIMIT != 0 {
         // Every command gives eviction a slice, so that reads help to get below the limit too.
@@ -416,6 +424,33 @@ fn check_protected(engine: &Engine, session: &Session, command: &Command) -> Res
          connection, otherwise you need to set this option in the configuration file, and then restart the server.",
         container.to_ascii_uppercase()
     )))
+}
+
+/// While the dataset cannot be saved nothing is written; while a snapshot is behind, whoever writes waits for it.
+#[cold]
+fn check_disk(
+    engine: &Engine,
+    worker: &mut Worker,
+    session: &Session,
+    command: &Command,
+    attention: u32,
+) -> Result<(), CommandError> {
+    let writes = |command: &Command| command.spec.flags.has(Flags::WRITE);
+    let queue_writes = || {
+        session.queue.as_ref().is_some_and(|queue| {
+            queue.commands.iter().any(|queued| writes(engine.commands.get(queued.command)))
+        })
+    };
+    let refusable = writes(command)
+        || command.spec.name == "ping"
+        || (command.spec.name == "exec" && session.queue.is_some() && queue_writes());
+    if attention & WRITES_REFUSED != 0 && refusable {
+        return Err(CommandError::text(SAVE_FAILED));
+    }
+    if attention & SNAPSHOT_FULL != 0 && (refusable || command.runs_scripts) {
+        engine.wait_for_snapshot(&mut worker.context);
+    }
+    Ok(())
 }
 
 fn needs_memory(engine: &Engine, queue: &Queue) -> bool {

@@ -1,7 +1,7 @@
 //! The engine: what all executing threads share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use braid_base::Padded;
 use braid_base::hash::KeyHasher;
@@ -61,6 +61,10 @@ pub struct Engine {
     pub on_shutdown: RwLock<Option<Box<dyn Fn() + Send + Sync>>>,
     /// Saving and loading.
     pub persistence: braid_persistence::State,
+    /// Saving in the background.
+    pub background_save: crate::background_save::BackgroundSave,
+    /// The engine itself, for threads that it starts.
+    pub(crate) this: Weak<Engine>,
     /// DEBUG settings.
     pub debug: DebugSettings,
     /// What a higher layer keeps per server (scripts and functions).
@@ -158,7 +162,7 @@ impl Engine {
         fastrand::Rng::new().fill(&mut run_id);
         let mailboxes =
             (0..threads).map(|_| Mailbox::new().map(Arc::new)).collect::<std::io::Result<Vec<_>>>()?;
-        let engine = Arc::new(Engine {
+        let engine = Arc::new_cyclic(|this: &Weak<Engine>| Engine {
             keyspace,
             threads: (0..threads).map(|_| Padded::new(ThreadStats::new(commands.all().len()))).collect(),
             mailboxes: mailboxes.into(),
@@ -181,6 +185,8 @@ impl Engine {
             rates: Mutex::default(),
             on_shutdown: RwLock::new(None),
             persistence: braid_persistence::State::default(),
+            background_save: crate::background_save::BackgroundSave::new(this.clone()),
+            this: this.clone(),
             debug: DebugSettings::default(),
             attached: std::sync::OnceLock::new(),
             config,
@@ -188,8 +194,15 @@ impl Engine {
         engine.persistence.last_save_s.store(engine.started_at, Relaxed);
         engine.apply_settings();
         let weak = Arc::downgrade(&engine);
-        let names =
-            ["maxmemory", "maxmemory-policy", "maxmemory-samples", "lfu-log-factor", "lfu-decay-time"];
+        let names = [
+            "maxmemory",
+            "maxmemory-policy",
+            "maxmemory-samples",
+            "lfu-log-factor",
+            "lfu-decay-time",
+            "save",
+            "stop-writes-on-bgsave-error",
+        ];
         engine.config.on_change(&names, move |_| {
             if let Some(engine) = weak.upgrade() {
                 engine.apply_settings();
@@ -216,6 +229,7 @@ impl Engine {
         settings.lfu_decay_minutes.store(config.lfu_decay_time_minutes(), Relaxed);
         settings.eviction_samples.store(config.maxmemory_samples(), Relaxed);
         self.attention.set(MEMORY_LIMIT, config.maxmemory() > 0);
+        self.apply_refusal();
     }
 
     /// The worker of the thread that owns slot `slot`; each slot has one thread.

@@ -10,6 +10,7 @@
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
 pub mod attention;
+pub mod background_save;
 pub mod blocking;
 pub mod busy;
 pub mod call;

@@ -2,7 +2,7 @@
 //! that INFO shows.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::unix_ms;
@@ -35,6 +35,55 @@ pub enum Manner {
     Merge,
 }
 
+/// How to save, as configured at one moment.
+pub(crate) struct Settings {
+    path: PathBuf,
+    compress: bool,
+    checksum: bool,
+    sync_pieces: bool,
+    key_delay: i64,
+    functions: Vec<Vec<u8>>,
+}
+
+impl Settings {
+    pub(crate) fn of(engine: &Engine) -> Settings {
+        let config = &engine.config;
+        // The working folder is `dir`, which may be another one when the save ends.
+        let folder = std::env::current_dir().unwrap_or_default();
+        Settings {
+            path: folder.join(&*config.dbfilename()),
+            compress: config.rdbcompression(),
+            checksum: config.rdbchecksum(),
+            sync_pieces: config.rdb_save_incremental_fsync(),
+            key_delay: config.rdb_key_save_delay_microseconds(),
+            functions: Vec::new(),
+        }
+    }
+
+    /// What the file says about itself.
+    pub(crate) fn notes(&self) -> [(&'static str, String); 5] {
+        [
+            ("redis-ver", crate::COMPATIBLE_VERSION.to_string()),
+            ("redis-bits", "64".to_string()),
+            ("ctime", (unix_ms() / 1000).to_string()),
+            ("used-mem", braid_base::alloc::used_bytes().to_string()),
+            ("aof-base", "0".to_string()),
+        ]
+    }
+
+    pub(crate) fn options<'s>(&'s self, notes: &'s [(&'s str, String)]) -> SaveOptions<'s> {
+        SaveOptions {
+            path: &self.path,
+            compress: self.compress,
+            checksum: self.checksum,
+            sync_pieces: self.sync_pieces,
+            key_delay: self.key_delay,
+            notes,
+            functions: &self.functions,
+        }
+    }
+}
+
 /// The server cannot end, since it cannot save.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CannotEnd;
@@ -42,27 +91,9 @@ pub struct CannotEnd;
 impl Engine {
     /// Saves all databases to the dump file, while the world is stopped. The outcome is in the log, too.
     pub fn save(&self, world: &World<'_>) -> Result<(), SaveError> {
-        let config = &self.config;
-        let name = config.dbfilename();
-        let now_s = unix_ms() / 1000;
-        let notes = [
-            ("redis-ver", crate::COMPATIBLE_VERSION.to_string()),
-            ("redis-bits", "64".to_string()),
-            ("ctime", now_s.to_string()),
-            ("used-mem", braid_base::alloc::used_bytes().to_string()),
-            ("aof-base", "0".to_string()),
-        ];
-        let options = SaveOptions {
-            // The working folder is `dir`.
-            path: Path::new(&*name),
-            compress: config.rdbcompression(),
-            checksum: config.rdbchecksum(),
-            sync_pieces: config.rdb_save_incremental_fsync(),
-            key_delay: config.rdb_key_save_delay_microseconds(),
-            notes: &notes,
-            functions: &[],
-        };
-        let saved = braid_persistence::save(&self.keyspace, world, &options)
+        let settings = Settings::of(self);
+        let notes = settings.notes();
+        let saved = braid_persistence::save(&self.keyspace, world, &settings.options(&notes))
             .inspect_err(|error| log::warn!("Write error while saving DB to the disk: {error}"))?;
         log::info!(
             "DB saved on disk: {} keys, {} bytes, {:.3} seconds",
@@ -71,9 +102,10 @@ impl Engine {
             saved.duration.as_secs_f64()
         );
         let state = &self.persistence;
-        state.last_save_s.store(now_s, Relaxed);
+        state.last_save_s.store(unix_ms() / 1000, Relaxed);
         state.saves.fetch_add(1, Relaxed);
         self.forget_changes();
+        self.note_save_outcome(false);
         Ok(())
     }
 
@@ -166,6 +198,7 @@ impl Engine {
             self.request_shutdown();
             return Ok(());
         }
+        self.finish_background_save();
         let world = self.keyspace.gate.close(slot);
         // What is not all loaded must not replace what it is loaded from.
         let is_loading = progress.active.load(Relaxed);

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! offset 0   access clock (LRU seconds or LFU minutes and counter), 24 bits used
-//!        4   kind: type, string encoding, has-expiry, long-key
+//!        4   kind: type, mark of a snapshot, string encoding, has-expiry, long-key
 //!        5   key length (long keys: a u32 before the key bytes)
 //!        6   value length of embedded strings
 //!        8   [expiry, ms since the Unix epoch]
@@ -12,8 +12,8 @@
 //!   behind   [u32 key length] key bytes
 //! ```
 //!
-//! Sizes, kind, lengths and the key never change while the entry lives; a change of those makes a new entry. The clock, the expiry
-//! and the payload do change in place. All of these are accessed atomically (relaxed), because an optimistic reader may look while a writer
+//! Sizes, kind (but for the mark), lengths and the key never change while the entry lives; a change of those makes a new entry. The
+//! clock, the mark, the expiry and the payload do change in place. All of these are accessed atomically (relaxed), because an optimistic reader may look while a writer
 //! changes them; it finds out afterwards by the shard's version and drops what it read.
 //!
 //! Invariants behind the `unsafe` here: an [`Entry`] is only made from a pointer that [`Entry::allocate`] returned and
@@ -65,14 +65,16 @@ const EMBEDDED_RAW: u8 = 1 << ENCODING_SHIFT;
 const INTEGER: u8 = 2 << ENCODING_SHIFT;
 const BLOB: u8 = 3 << ENCODING_SHIFT;
 const ENCODING: u8 = 3 << ENCODING_SHIFT;
-const TYPE: u8 = 0x0f;
+const TYPE: u8 = 0x07;
+/// See `snapshot.rs`.
+pub(crate) const MARK: u8 = 0x08;
 const HAS_EXPIRY: u8 = 0x40;
 const LONG_KEY: u8 = 0x80;
 
 #[repr(C)]
 struct Header {
     clock: AtomicU32,
-    kind: u8,
+    kind: AtomicU8,
     key_len: u8,
     value_len: u16,
 }
@@ -163,7 +165,7 @@ impl<'a> Entry<'a> {
         unsafe {
             block.cast::<Header>().write(Header {
                 clock: AtomicU32::new(clock),
-                kind,
+                kind: AtomicU8::new(kind),
                 key_len: if kind & LONG_KEY != 0 { 0 } else { key.len() as u8 },
                 value_len: value_len as u16,
             });
@@ -248,7 +250,7 @@ impl<'a> Entry<'a> {
 
     #[inline]
     fn kind(self) -> u8 {
-        self.header().kind
+        self.header().kind.load(Relaxed)
     }
 
     #[inline]
@@ -274,11 +276,11 @@ impl<'a> Entry<'a> {
     /// The key.
     #[inline]
     pub fn key(self) -> &'a [u8] {
-        let header = self.header();
-        let payload = if header.kind & HAS_EXPIRY != 0 { 16 } else { 8 };
-        let pointer_like = header.kind & TYPE != 0 || header.kind & ENCODING >= INTEGER;
+        let (header, kind) = (self.header(), self.kind());
+        let payload = if kind & HAS_EXPIRY != 0 { 16 } else { 8 };
+        let pointer_like = kind & TYPE != 0 || kind & ENCODING >= INTEGER;
         let after = payload + if pointer_like { 8 } else { usize::from(header.value_len) };
-        if header.kind & LONG_KEY == 0 {
+        if kind & LONG_KEY == 0 {
             // SAFETY: written by `allocate` at this offset with this length, never changed.
             return unsafe { std::slice::from_raw_parts(self.byte_ptr(after), usize::from(header.key_len)) };
         }
@@ -343,6 +345,18 @@ impl<'a> Entry<'a> {
         if self.clock() != clock {
             self.header().clock.store(clock, Relaxed);
         }
+    }
+
+    /// The mark: [`MARK`] or 0.
+    #[inline]
+    pub(crate) fn mark(self) -> u8 {
+        self.kind() & MARK
+    }
+
+    /// Changes the mark. The caller holds the shard: exclusively, or shared as the only one that marks.
+    #[inline]
+    pub(crate) fn set_mark(self, mark: u8) {
+        self.header().kind.store(self.kind() & !MARK | mark, Relaxed);
     }
 
     /// The value for reading, under the shard's lock.

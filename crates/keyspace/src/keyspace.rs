@@ -12,6 +12,7 @@ use crate::context::Counters;
 use crate::entry::Entry;
 use crate::eviction::Policy;
 use crate::lazy_free::{Garbage, LazyFree};
+use crate::snapshot::Snapshots;
 use crate::table::Table;
 use crate::watch::Watchers;
 
@@ -98,6 +99,8 @@ pub struct Keyspace {
     pub dirty_baseline: AtomicU64,
     /// Moves with every eviction or expiry pass, so that each starts elsewhere.
     pub(crate) sweep: AtomicU64,
+    /// See `snapshot.rs`.
+    pub(crate) snapshots: Padded<Snapshots>,
 }
 
 /// Shape of a keyspace.
@@ -132,13 +135,14 @@ impl Keyspace {
             shard_bits: shape.shards.ilog2(),
             databases: shape.databases,
             hasher,
-            gate: Arc::new(Gate::new(shape.threads)),
+            gate: Arc::new(Gate::new(shape.threads + 1)),
             lazy_free: LazyFree::start(),
             counters: (0..shape.threads).map(|_| Arc::default()).collect(),
             settings: Settings::default(),
             clock: Padded::new(AtomicU32::new(0)),
             dirty_baseline: AtomicU64::new(0),
             sweep: AtomicU64::new(0),
+            snapshots: Padded::default(),
         };
         keyspace.settings.lfu_log_factor.store(10, Relaxed);
         keyspace.settings.lfu_decay_minutes.store(1, Relaxed);
@@ -160,6 +164,11 @@ impl Keyspace {
             context.outside = self.gate.enter_unless_busy(context.slot) == braid_base::gate::Entered::Busy;
         }
         !context.outside
+    }
+
+    /// The gate slot of whoever walks through a snapshot, behind those of the executing threads.
+    pub(crate) fn walker_slot(&self) -> usize {
+        self.counters.len()
     }
 
     /// True when only one thread ever executes.
@@ -251,11 +260,11 @@ impl Keyspace {
     /// Removes all keys of one database, or of all. Returns how many there were. With `background` the memory is given back by the
     /// lazy-free thread.
     pub fn flush(&self, world: &World<'_>, db: Option<u32>, background: bool) -> usize {
-        let _ = world;
-        let mut removed = Vec::with_capacity(self.shards.len());
-        for shard in &self.shards {
-            let databases = db.map_or(0..self.databases, |db| db..db + 1);
-            for db in databases {
+        let mut count = 0;
+        let mut removed = Vec::new();
+        for db in db.map_or(0..self.databases, |db| db..db + 1) {
+            let mut tables = Vec::new();
+            for shard in &self.shards {
                 let table = shard.table(db);
                 if !shard.watchers.is_empty() {
                     // SAFETY: the world is stopped.
@@ -271,10 +280,11 @@ impl Keyspace {
                 let empty = Table::default();
                 // SAFETY: the world is stopped.
                 unsafe { table.swap(&empty) };
-                removed.push(empty);
+                count += empty.len();
+                tables.push(empty);
             }
+            removed.append(&mut self.snapshots.hand_over(world, db, tables));
         }
-        let count = removed.iter().map(Table::len).sum();
         if background && count > 64 {
             self.lazy_free.send(Garbage::Tables(removed));
         }
@@ -296,7 +306,7 @@ impl Keyspace {
 
     /// Exchanges two databases (see [`Txn::swap_databases`](crate::Txn::swap_databases), which tidies up first).
     pub(crate) fn swap_tables(&self, world: &World<'_>, one: u32, other: u32) {
-        let _ = world;
+        self.snapshots.exchange(world, one, other);
         for shard in &self.shards {
             let (mine, theirs) = (shard.table(one), shard.table(other));
             if !shard.watchers.is_empty() {
@@ -337,6 +347,11 @@ impl Keyspace {
             count
         })
         .sum()
+    }
+
+    /// True if a database may have collections with members that expire.
+    pub fn has_expiring_members(&self, db: u32) -> bool {
+        self.shards.iter().any(|shard| shard.table(db).next_member_expiry().is_some())
     }
 
     /// Bytes of segments and directories in a database.

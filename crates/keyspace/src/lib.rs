@@ -1,8 +1,8 @@
 //! The keyspace: shards, tables, entries, lock sets, expiry and eviction.
 //!
 //! Flow: the dispatcher makes a [`Txn`] from the keys a command names; the transaction holds the locks of their shards and is
-//! the only way to reach a key. Everything a writer changes goes through its methods, where watchers (and later the
-//! snapshot and the journal) are told.
+//! the only way to reach a key. Everything a writer changes goes through its methods, where watchers, a snapshot in
+//! progress and the journal are told.
 //!
 //! This crate knows nothing of clients, commands or files, and never performs I/O.
 
@@ -16,6 +16,7 @@ pub mod limbo;
 mod member_due;
 pub mod object;
 pub mod scan;
+pub mod snapshot;
 pub mod table;
 pub mod txn;
 pub mod waiters;

@@ -504,6 +504,9 @@ impl<'a> Txn<'a> {
     #[inline]
     fn before_change(&self, entry: Entry<'_>) {
         debug_assert!(self.covers(self.keyspace.shard_of(self.keyspace.hash(entry.key())), true));
+        if self.keyspace.snapshots.is_due(entry) {
+            self.keyspace.snapshots.keep(self.keyspace, self.db, entry);
+        }
     }
 
     /// Tells watchers that a key changed, and counts the change. Setting, deleting, renaming and expiring do
@@ -652,6 +655,7 @@ impl<'a> Txn<'a> {
         let keyspace = self.keyspace;
         let shard = self.shard(hash, true);
         shard.note_use(self.db);
+        keyspace.snapshots.stamp(entry);
         let table = shard.table(self.db);
         let rehash = |key: &[u8]| keyspace.hash(key);
         // SAFETY: the shard is held exclusively, and the entry is new.
@@ -717,6 +721,7 @@ impl<'a> Txn<'a> {
         } else {
             let is_object = matches!(value, Value::Object(_));
             let new = Entry::allocate(key, value, at, old.clock());
+            self.keyspace.snapshots.stamp(new);
             let table = self.shard(hash, true).table(self.db);
             // SAFETY: the shard is held exclusively; `old` is linked, replaced and retired once.
             unsafe {
@@ -798,6 +803,7 @@ impl<'a> Txn<'a> {
                 // SAFETY: exclusive; the old entry becomes a shell here and is retired as one.
                 unsafe {
                     let new = entry.move_to(entry.key(), at);
+                    self.keyspace.snapshots.stamp(new);
                     let table = self.shard(hash, true).table(self.db);
                     table.replace(hash, self.keyspace.shard_bits(), entry, new);
                     self.context.limbo.retire_shell(entry);

@@ -1,19 +1,24 @@
 //! Dump files: the whole keyspace to disk and back, and what the format (crate `rdb`) and the keyspace know of values.
 //!
-//! Flow: [`save`] walks all databases with the world stopped and writes a file that only takes its name when it is complete and on disk.
+//! Flow: [`save`] walks all databases with the world stopped and writes a file that only takes its name when it is complete and on disk;
+//! [`write_snapshot`] writes the same file from a [`cut`] while the world goes on.
 //! [`load`] reads one record after the other and adds its key. What operators see of both is in [`State`].
 //!
 //! This crate knows neither clients nor commands nor the configuration: settings come as plain structs.
 
 mod load;
 mod save;
+mod snapshot;
 mod state;
 mod value;
 
+#[cfg(test)]
+mod snapshot_tests;
 #[cfg(test)]
 mod tests;
 
 pub use load::{LoadError, LoadOptions, Loaded, load};
 pub use save::{SaveError, SaveOptions, Saved, save};
+pub use snapshot::{Cut, OldForms, SnapshotProgress, cut, write_snapshot};
 pub use state::{Progress, State};
 pub use value::{from_rdb, to_rdb};

@@ -52,7 +52,7 @@ pub struct SaveError {
 const PIECE: u64 = 4 << 20;
 
 /// A file that is forced to disk piece by piece, or only at its end.
-struct SyncedFile {
+pub(crate) struct SyncedFile {
     file: File,
     sync_pieces: bool,
     waiting: u64,
@@ -75,23 +75,35 @@ impl Write for SyncedFile {
 }
 
 /// Saves all databases, while the world is stopped.
+pub fn save(keyspace: &Keyspace, world: &World<'_>, options: &SaveOptions<'_>) -> Result<Saved, SaveError> {
+    replace(options, "save", |file| write(keyspace, world, options, file), || Ok(()))
+}
+
+/// Has a file written (`write` returns how many keys and bytes) and puts it in the place of the old one, holding what `may_replace`
+/// returns. `tag` tells temporary files of different origin from each other.
 ///
 /// The file is written under another name in the same folder, forced to disk, and only then renamed, and the folder is
 /// forced to disk, too: at any time, even when power fails, there is the old file or the new one.
-pub fn save(keyspace: &Keyspace, world: &World<'_>, options: &SaveOptions<'_>) -> Result<Saved, SaveError> {
+pub(crate) fn replace<G>(
+    options: &SaveOptions<'_>,
+    tag: &str,
+    write: impl FnOnce(File) -> io::Result<(u64, u64)>,
+    may_replace: impl FnOnce() -> io::Result<G>,
+) -> Result<Saved, SaveError> {
     let began = Instant::now();
     let folder = match options.path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let temporary = folder.join(format!("temp-{}.rdb", std::process::id()));
+    let temporary = folder.join(format!("temp-{tag}-{}.rdb", std::process::id()));
     let failed = |action, path: &Path| {
         let path = path.to_owned();
         move |error| SaveError { action, path, error }
     };
     let file = File::create(&temporary).map_err(failed("cannot create", &temporary))?;
-    let written = write(keyspace, world, options, file);
+    let written = write(file);
     let saved = written.map_err(failed("cannot write", &temporary)).and_then(|(keys, bytes)| {
+        let _guard = may_replace().map_err(failed("do not keep", &temporary))?;
         fs::rename(&temporary, options.path).map_err(failed("cannot move the new file to", options.path))?;
         let sync_folder = || File::open(folder)?.sync_all();
         sync_folder().map_err(failed("cannot force to disk the folder", folder))?;
@@ -110,15 +122,7 @@ fn write(
     options: &SaveOptions<'_>,
     file: File,
 ) -> io::Result<(u64, u64)> {
-    let file = SyncedFile { file, sync_pieces: options.sync_pieces, waiting: 0 };
-    let version = version_needed(keyspace, world);
-    let mut writer = FileWriter::new(file, version, options.compress, options.checksum)?;
-    for (name, text) in options.notes {
-        writer.note(name, text)?;
-    }
-    for code in options.functions {
-        writer.function(code)?;
-    }
+    let mut writer = begin(options, file, version_needed(keyspace, world))?;
     let (mut total, mut pause) = (0, Pause::new(options.key_delay));
     for db in 0..keyspace.databases() {
         let (keys, expiring) = keyspace.len(db);
@@ -135,9 +139,31 @@ fn write(
         });
         result?;
     }
+    Ok((total, end(writer)?))
+}
+
+/// A file with what comes before the keys.
+pub(crate) fn begin(
+    options: &SaveOptions<'_>,
+    file: File,
+    version: u16,
+) -> io::Result<FileWriter<SyncedFile>> {
+    let file = SyncedFile { file, sync_pieces: options.sync_pieces, waiting: 0 };
+    let mut writer = FileWriter::new(file, version, options.compress, options.checksum)?;
+    for (name, text) in options.notes {
+        writer.note(name, text)?;
+    }
+    for code in options.functions {
+        writer.function(code)?;
+    }
+    Ok(writer)
+}
+
+/// Ends a file and forces it to disk. Returns its size in bytes.
+pub(crate) fn end(mut writer: FileWriter<SyncedFile>) -> io::Result<u64> {
     let bytes = writer.written();
     writer.finish()?.file.sync_all()?;
-    Ok((total, bytes))
+    Ok(bytes)
 }
 
 /// The least version of the format that knows all values.
@@ -158,7 +184,7 @@ fn version_needed(keyspace: &Keyspace, world: &World<'_>) -> u16 {
 }
 
 /// How the key was used, if the eviction policy keeps that.
-fn access(keyspace: &Keyspace, entry: Entry<'_>) -> Option<Access> {
+pub(crate) fn access(keyspace: &Keyspace, entry: Entry<'_>) -> Option<Access> {
     let policy = keyspace.settings.policy();
     if policy.is_lru() {
         Some(Access::Idle(u64::from(eviction::idle_seconds(keyspace, entry.clock()))))

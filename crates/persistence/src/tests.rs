@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_base::gate::World;
 use braid_base::hash::KeyHasher;
 use braid_containers::hash::{Expiry as FieldExpiry, Hash, HashLimits};
 use braid_containers::list::{End, List, ListLimits};
@@ -13,19 +14,19 @@ use braid_rdb::Limits;
 
 use crate::{LoadError, LoadOptions, Loaded, Progress, SaveOptions, load, save};
 
-const NOW: i64 = 1_800_000_000_000;
+pub(crate) const NOW: i64 = 1_800_000_000_000;
 
-fn keyspace() -> Keyspace {
+pub(crate) fn keyspace() -> Keyspace {
     Keyspace::new(Shape { shards: 16, databases: 4, threads: 1 }, KeyHasher::random())
 }
 
-fn with<R>(keyspace: &Keyspace, work: impl FnOnce(&mut Txn<'_>) -> R) -> R {
+pub(crate) fn with<R>(keyspace: &Keyspace, work: impl FnOnce(&mut Txn<'_>) -> R) -> R {
     let mut context = Context::new(keyspace, 0);
     let world = keyspace.gate.close(None);
     work(&mut Txn::world(keyspace, &mut context, world, 0, NOW))
 }
 
-fn fill(txn: &mut Txn<'_>) {
+pub(crate) fn fill(txn: &mut Txn<'_>) {
     for number in 0..500 {
         txn.set(format!("key:{number}").as_bytes(), Value::string(b"value"), Expiry::Clear);
     }
@@ -52,7 +53,11 @@ fn save_to(keyspace: &Keyspace, path: &Path) -> crate::Saved {
     save(keyspace, &world, &options).unwrap()
 }
 
-fn load_from(keyspace: &Keyspace, bytes: &[u8], replace: bool) -> Result<(Loaded, Vec<Vec<u8>>), LoadError> {
+pub(crate) fn load_from(
+    keyspace: &Keyspace,
+    bytes: &[u8],
+    replace: bool,
+) -> Result<(Loaded, Vec<Vec<u8>>), LoadError> {
     let progress = Progress::default();
     let options = LoadOptions {
         len: Some(bytes.len() as u64),
@@ -76,11 +81,14 @@ fn load_from(keyspace: &Keyspace, bytes: &[u8], replace: bool) -> Result<(Loaded
 }
 
 /// Names, values and expiries of all databases, as text.
-fn content(keyspace: &Keyspace) -> Vec<String> {
-    let world = keyspace.gate.close(None);
+pub(crate) fn content(keyspace: &Keyspace) -> Vec<String> {
+    content_in(keyspace, &keyspace.gate.close(None))
+}
+
+pub(crate) fn content_in(keyspace: &Keyspace, world: &World<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for db in 0..keyspace.databases() {
-        keyspace.visit(&world, db, |entry| {
+        keyspace.visit(world, db, |entry| {
             let payload = braid_rdb::dump(crate::to_rdb(entry), false);
             lines.push(format!("{db} {:?} {:?} {payload:?}", entry.key(), entry.expiry()));
             true

@@ -59,6 +59,8 @@ struct Summed<W> {
     /// `None` when no checksum is wanted.
     crc: Option<u64>,
     written: u64,
+    /// Nothing is passed on.
+    held: bool,
 }
 
 const BUFFER: usize = 256 * 1024;
@@ -70,6 +72,8 @@ impl<W: Write> Summed<W> {
         }
         self.out.write_all(&self.buffer)?;
         self.buffer.clear();
+        // A large value that was held has made it large.
+        self.buffer.shrink_to(4 * BUFFER);
         Ok(())
     }
 }
@@ -77,7 +81,7 @@ impl<W: Write> Summed<W> {
 impl<W: Write> Write for Summed<W> {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.buffer.len() + bytes.len() > BUFFER {
+        if self.buffer.len() + bytes.len() > BUFFER && !self.held {
             self.pass_on()?;
             if bytes.len() > BUFFER {
                 if let Some(crc) = &mut self.crc {
@@ -102,14 +106,16 @@ impl<W: Write> Write for Summed<W> {
 /// Writes a dump file.
 pub struct FileWriter<W: Write> {
     encoder: Encoder<Summed<W>>,
+    /// The database of what follows.
+    selected: Option<u32>,
 }
 
 impl<W: Write> FileWriter<W> {
     /// Begins a file of a version that knows all values to come ([`ValueRef::version`]). `compress` as `rdbcompression`, `checksum` as
     /// `rdbchecksum`.
     pub fn new(out: W, version: u16, compress: bool, checksum: bool) -> io::Result<FileWriter<W>> {
-        let summed =
-            Summed { out, buffer: Vec::with_capacity(BUFFER), crc: checksum.then_some(0), written: 0 };
+        let buffer = Vec::with_capacity(BUFFER);
+        let summed = Summed { out, buffer, crc: checksum.then_some(0), written: 0, held: false };
         let mut encoder = Encoder::new(summed, compress);
         let magic = if version >= crate::VERSION_FIELD_EXPIRY {
             format!("VALKEY{version:03}")
@@ -117,7 +123,7 @@ impl<W: Write> FileWriter<W> {
             format!("REDIS{version:04}")
         };
         encoder.bytes(magic.as_bytes())?;
-        Ok(FileWriter { encoder })
+        Ok(FileWriter { encoder, selected: None })
     }
 
     /// A note about the file.
@@ -133,10 +139,19 @@ impl<W: Write> FileWriter<W> {
         self.encoder.string(code)
     }
 
-    /// The database of what follows, and how many keys that will be, with an expiry or not.
+    /// The database of what follows.
+    pub fn select(&mut self, db: u32) -> io::Result<()> {
+        if self.selected != Some(db) {
+            self.selected = Some(db);
+            self.encoder.byte(DATABASE)?;
+            self.encoder.length(u64::from(db))?;
+        }
+        Ok(())
+    }
+
+    /// The database of what follows, and how many keys it has, with an expiry or not.
     pub fn database(&mut self, db: u32, keys: u64, expiring: u64) -> io::Result<()> {
-        self.encoder.byte(DATABASE)?;
-        self.encoder.length(u64::from(db))?;
+        self.select(db)?;
         self.encoder.byte(SIZE)?;
         self.encoder.length(keys)?;
         self.encoder.length(expiring)
@@ -150,21 +165,24 @@ impl<W: Write> FileWriter<W> {
         expire_at: Option<i64>,
         access: Option<Access>,
     ) -> io::Result<()> {
-        if let Some(time) = expire_at {
-            self.encoder.byte(EXPIRY_MS)?;
-            self.encoder.time_ms(time)?;
-        }
-        match access {
-            Some(Access::Idle(seconds)) => {
-                self.encoder.byte(IDLE)?;
-                self.encoder.length(seconds)?;
-            }
-            Some(Access::Frequency(count)) => self.encoder.bytes(&[FREQUENCY, count])?,
-            None => {}
-        }
-        self.encoder.kind(value.kind())?;
-        self.encoder.string(name)?;
-        self.encoder.value(value)
+        self.encoder.key(name, value, expire_at, access)
+    }
+
+    /// Keys that [`encode_key`] has written.
+    pub fn encoded_keys(&mut self, records: &[u8]) -> io::Result<()> {
+        self.encoder.bytes(records)
+    }
+
+    /// Until [`FileWriter::let_go`] is called what is written is kept in memory, so that no call waits for the sink.
+    pub fn hold(&mut self) {
+        self.encoder.sink().held = true;
+    }
+
+    /// Writes what was held, if it is much.
+    pub fn let_go(&mut self) -> io::Result<()> {
+        let sink = self.encoder.sink();
+        sink.held = false;
+        if sink.buffer.len() >= BUFFER / 2 { sink.pass_on() } else { Ok(()) }
     }
 
     /// Bytes written so far.
@@ -183,6 +201,45 @@ impl<W: Write> FileWriter<W> {
         sink.flush()?;
         Ok(sink.out)
     }
+}
+
+impl<W: Write> Encoder<W> {
+    /// A key with its value.
+    fn key(
+        &mut self,
+        name: &[u8],
+        value: ValueRef<'_>,
+        expire_at: Option<i64>,
+        access: Option<Access>,
+    ) -> io::Result<()> {
+        if let Some(time) = expire_at {
+            self.byte(EXPIRY_MS)?;
+            self.time_ms(time)?;
+        }
+        match access {
+            Some(Access::Idle(seconds)) => {
+                self.byte(IDLE)?;
+                self.length(seconds)?;
+            }
+            Some(Access::Frequency(count)) => self.bytes(&[FREQUENCY, count])?,
+            None => {}
+        }
+        self.kind(value.kind())?;
+        self.string(name)?;
+        self.value(value)
+    }
+}
+
+/// A key with its value as a record of a file, not compressed.
+pub fn encode_key(
+    name: &[u8],
+    value: ValueRef<'_>,
+    expire_at: Option<i64>,
+    access: Option<Access>,
+) -> Vec<u8> {
+    let mut encoder = Encoder::new(Vec::with_capacity(name.len() + 32), false);
+    encoder.key(name, value, expire_at, access).expect("memory takes everything");
+    encoder.into_inner()
 }
 
 /// What comes next in a file.

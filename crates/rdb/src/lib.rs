@@ -36,7 +36,7 @@ pub use decode::{Decoder, Length, Text};
 pub use dump::{PayloadError, dump, open, seal};
 pub use encode::Encoder;
 pub use error::{Error, Fault};
-pub use file::{Access, FileReader, FileWriter, Record};
+pub use file::{Access, FileReader, FileWriter, Record, encode_key};
 pub use kind::Kind;
 pub use limits::Limits;
 pub use read::Value;

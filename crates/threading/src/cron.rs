@@ -78,6 +78,9 @@ impl Cron {
             engine.keyspace.tick(now_ms);
             engine.sample_rates(clock::unix_us());
         }
+        if self.slot == 0 {
+            engine.save_if_due(now_ms);
+        }
         if engine.keyspace.gate.enter_unless_busy(self.slot) == Entered::Busy {
             // A script has stopped the world for long.
             return;

@@ -28,6 +28,7 @@ pub const COMMANDS: &[Spec] = &[
     latency::LATENCY,
     lolwut::LOLWUT,
     memory::MEMORY,
+    saving::BGSAVE,
     saving::LASTSAVE,
     saving::SAVE,
     shutdown::ROLE,

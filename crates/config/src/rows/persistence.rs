@@ -27,7 +27,7 @@ super::directives! {
         choice("rdb-version-check", RdbVersionCheck::Strict.raw(), RdbVersionCheck::WORDS);
 
     /// Refuse writes after a snapshot failed, until one succeeds.
-    stop_writes_on_bgsave_error: bool => switch("stop-writes-on-bgsave-error", true).no_effect_yet();
+    stop_writes_on_bgsave_error: bool => switch("stop-writes-on-bgsave-error", true);
 
     /// Remove snapshots that were made only to feed a replica.
     rdb_del_sync_files: bool => switch("rdb-del-sync-files", false).no_effect_yet();

@@ -1,0 +1,244 @@
+//! BGSAVE: the dump file is written by a thread of its own from a snapshot, while the server goes on; and what follows when
+//! that fails.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+use braid_base::clock::unix_ms;
+use braid_base::gate::World;
+use braid_keyspace::Context;
+use braid_persistence::{Cut, OldForms, SnapshotProgress};
+use parking_lot::Mutex;
+
+use crate::attention::{SNAPSHOT_FULL, WRITES_REFUSED};
+use crate::engine::Engine;
+use crate::saving::Settings;
+
+/// Old forms of entries may take this much memory, or [`FORMS_SHARE`] of all that is in use if that is more, before writers wait.
+const FORMS_BYTES: usize = 64 << 20;
+const FORMS_SHARE: usize = 20;
+/// Seconds between two attempts by save points when the first one failed.
+const RETRY_AFTER_S: i64 = 5;
+
+/// What is known of saves in the background. Anyone may read it.
+pub struct BackgroundSave {
+    /// One is under way.
+    pub active: AtomicBool,
+    /// One is to begin as soon as possible.
+    pub scheduled: AtomicBool,
+    /// How the last one ended.
+    pub last_failed: AtomicBool,
+    /// Seconds that the last one took; -1 before the first.
+    pub last_seconds: AtomicI64,
+    /// Unix time at which the present one, or the last one, began, in seconds.
+    pub began_s: AtomicI64,
+    /// Keys at the cut.
+    pub keys: AtomicU64,
+    /// How the present one is getting on.
+    pub progress: SnapshotProgress,
+    forms: Arc<OldForms>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Why no save in the background has begun.
+#[derive(Debug, thiserror::Error)]
+pub enum NotBegun {
+    #[error("one is under way")]
+    InProgress,
+    #[error("{0}")]
+    NoThread(#[from] std::io::Error),
+}
+
+impl BackgroundSave {
+    /// Nothing is under way. Reports to the engine, which need not be there yet.
+    pub(crate) fn new(engine: Weak<Engine>) -> BackgroundSave {
+        let on_full = move |full| {
+            if let Some(engine) = engine.upgrade() {
+                engine.attention.set(SNAPSHOT_FULL, full);
+            }
+        };
+        BackgroundSave {
+            active: AtomicBool::new(false),
+            scheduled: AtomicBool::new(false),
+            last_failed: AtomicBool::new(false),
+            last_seconds: AtomicI64::new(-1),
+            began_s: AtomicI64::new(0),
+            keys: AtomicU64::new(0),
+            progress: SnapshotProgress::default(),
+            forms: Arc::new(OldForms::new(Box::new(on_full))),
+            thread: Mutex::new(None),
+        }
+    }
+
+    /// Seconds that the present one has taken so far; -1 without one.
+    pub fn current_seconds(&self) -> i64 {
+        if self.active.load(Relaxed) { unix_ms() / 1000 - self.began_s.load(Relaxed) } else { -1 }
+    }
+
+    /// Bytes that old forms of entries take now.
+    pub fn old_form_bytes(&self) -> usize {
+        self.forms.bytes()
+    }
+}
+
+impl Engine {
+    /// Begins to save all databases as they are now to the dump file. The outcome is in the log and in [`BackgroundSave`].
+    pub fn save_in_background(&self, world: &World<'_>) -> Result<(), NotBegun> {
+        let state = &self.background_save;
+        if state.active.load(Relaxed) {
+            return Err(NotBegun::InProgress);
+        }
+        let (sender, receiver) = channel::<Cut>();
+        let dirty = self.keyspace.total(|counters| counters.dirty.get());
+        let (engine, settings) = (self.this.clone(), Settings::of(self));
+        // First the thread, since a cut must be walked through.
+        let thread = std::thread::Builder::new().name("bgsave".into()).spawn(move || {
+            if let (Ok(cut), Some(engine)) = (receiver.recv(), engine.upgrade()) {
+                engine.write_in_background(cut, &settings, dirty);
+            }
+        })?;
+        let limit = FORMS_BYTES.max(braid_base::alloc::used_bytes() / FORMS_SHARE);
+        let cut = braid_persistence::cut(&self.keyspace, world, &state.forms, limit);
+        let cut = cut.ok_or(NotBegun::InProgress)?;
+        state.active.store(true, Relaxed);
+        state.scheduled.store(false, Relaxed);
+        state.began_s.store(unix_ms() / 1000, Relaxed);
+        state.keys.store(cut.keys(), Relaxed);
+        state.progress.begin();
+        log::info!("Background saving started by a thread");
+        *state.thread.lock() = Some(thread);
+        // The thread waits for it.
+        let _ = sender.send(cut);
+        Ok(())
+    }
+
+    fn write_in_background(&self, cut: Cut, settings: &Settings, dirty: u64) {
+        let state = &self.background_save;
+        let notes = settings.notes();
+        let saved = braid_persistence::write_snapshot(
+            &self.keyspace,
+            cut,
+            &settings.options(&notes),
+            &state.progress,
+        );
+        let now_s = unix_ms() / 1000;
+        state.last_seconds.store(now_s - state.began_s.load(Relaxed), Relaxed);
+        match saved {
+            Ok(saved) => {
+                log::info!(
+                    "DB saved on disk: {} keys, {} bytes, {:.3} seconds",
+                    saved.keys,
+                    saved.bytes,
+                    saved.duration.as_secs_f64()
+                );
+                log::info!("Background saving terminated with success");
+                self.persistence.last_save_s.store(now_s, Relaxed);
+                self.persistence.saves.fetch_add(1, Relaxed);
+                self.keyspace.dirty_baseline.store(dirty, Relaxed);
+                self.note_save_outcome(false);
+            }
+            Err(_) if state.progress.is_stopped() => {
+                log::warn!("Background saving terminated by signal: it was told to stop");
+            }
+            Err(error) => {
+                log::warn!("Background saving error: {error}");
+                self.note_save_outcome(true);
+            }
+        }
+        state.active.store(false, Relaxed);
+    }
+
+    /// Notes how a save ended: while saves fail nothing may be written, if `stop-writes-on-bgsave-error` says so.
+    pub(crate) fn note_save_outcome(&self, failed: bool) {
+        self.background_save.last_failed.store(failed, Relaxed);
+        self.apply_refusal();
+    }
+
+    /// Switches the refusal of writes on or off, as the last save and the configuration say.
+    pub(crate) fn apply_refusal(&self) {
+        let config = &self.config;
+        let refused = config.stop_writes_on_bgsave_error()
+            && !config.save_points().is_empty()
+            && self.background_save.last_failed.load(Relaxed);
+        self.attention.set(WRITES_REFUSED, refused);
+    }
+
+    /// Ends a save in the background without a result. The thread may go on for a while.
+    pub fn stop_background_save(&self) {
+        if self.background_save.active.load(Relaxed) {
+            self.background_save.progress.stop();
+        }
+    }
+
+    /// Everything has been removed: a file of what was there must not appear any more, and if there are save points the one that is there
+    /// makes way for an empty one, as users of FLUSHALL expect.
+    pub fn save_after_flush(&self, world: &World<'_>) {
+        self.stop_background_save();
+        if !self.config.save_points().is_empty() {
+            // Why it failed is in the log.
+            let _ = self.save(world);
+        }
+    }
+
+    /// Ends a save in the background and waits until it has. The caller must not have closed the gate.
+    pub fn finish_background_save(&self) {
+        self.stop_background_save();
+        let thread = self.background_save.thread.lock().take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+
+    /// Begins a save that a save point asks for, or that is scheduled. Called by the first loop's cron, outside of the gate.
+    pub fn save_if_due(&self, now_ms: i64) {
+        let state = &self.background_save;
+        if state.active.load(Relaxed) || self.persistence.progress.active.load(Relaxed) {
+            return;
+        }
+        let now_s = now_ms / 1000;
+        let due = || {
+            let points = self.config.save_points();
+            if points.is_empty() {
+                return false;
+            }
+            let dirty = self.keyspace.total(|counters| counters.dirty.get());
+            let changes = dirty.wrapping_sub(self.keyspace.dirty_baseline.load(Relaxed));
+            let since = now_s - self.persistence.last_save_s.load(Relaxed);
+            let rests =
+                state.last_failed.load(Relaxed) && now_s - state.began_s.load(Relaxed) <= RETRY_AFTER_S;
+            let point = points
+                .iter()
+                .find(|point| changes >= u64::from(point.changes.unsigned_abs()) && since > point.seconds);
+            match point.filter(|_| !rests) {
+                Some(point) => {
+                    log::info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
+                    true
+                }
+                None => false,
+            }
+        };
+        if state.scheduled.load(Relaxed) || due() {
+            let world = self.keyspace.gate.close(None);
+            if let Err(error) = self.save_in_background(&world) {
+                log::warn!("Can't save in background: {error}");
+                state.began_s.store(now_s, Relaxed);
+                state.last_failed.store(true, Relaxed);
+            }
+        }
+    }
+
+    /// Waits until a snapshot in progress has room for old forms again. No lock may be held.
+    pub fn wait_for_snapshot(&self, context: &mut Context) {
+        let slot = context.slot;
+        let inside = self.keyspace.gate.is_inside(slot);
+        if inside {
+            self.keyspace.gate.leave(slot);
+        }
+        self.background_save.forms.wait_for_room();
+        if inside {
+            self.keyspace.gate.enter(slot);
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Writing a dump file while the dataset is in use: what the keyspace's snapshots (its `snapshot.rs`) show goes to the file.
+//!
+//! The thread that writes walks through the tables, a few entries at a time. Writers that come before it hand it old forms,
+//! encoded as they will stand in the file; their order there does not matter. It never waits for the disk while it holds a shard.
+//!
+//! What writers have handed over and is not yet written is bounded: above the limit [`OldForms::is_full`] says so, and whoever is about to
+//! write waits in [`OldForms::wait_for_room`], outside of all locks.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use braid_base::gate::World;
+use braid_keyspace::lazy_free::Garbage;
+use braid_keyspace::snapshot::{Keeper, Walk};
+use braid_keyspace::table::{Table, TableCursor};
+use braid_keyspace::{Entry, Keyspace};
+use braid_rdb::encode_key;
+use parking_lot::{Condvar, Mutex};
+
+use crate::save::{Pause, SaveError, SaveOptions, Saved, SyncedFile, access, begin, end, replace};
+use crate::value::to_rdb;
+
+/// Entries looked at while a shard is held.
+const STEP: usize = 64;
+/// As long as nothing is written any more, since the snapshot has failed: more at once.
+const STEP_FAILED: usize = 1024;
+
+type FileWriter = braid_rdb::FileWriter<SyncedFile>;
+
+/// A record of a database that writers have handed over.
+struct Kept {
+    origin: u32,
+    record: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Queue {
+    kept: Vec<Kept>,
+    tables: Vec<(u32, Vec<Table>)>,
+}
+
+/// Old forms of entries on their way to the file of the snapshot in progress.
+pub struct OldForms {
+    queue: Mutex<Queue>,
+    bytes: AtomicUsize,
+    limit: AtomicUsize,
+    room: Condvar,
+    /// Told when those who are about to write should begin to wait, and when they need not any more.
+    on_full: Box<dyn Fn(bool) + Send + Sync>,
+    /// The snapshot has failed: nothing is kept any more.
+    void: AtomicBool,
+    keys: AtomicU64,
+}
+
+impl OldForms {
+    /// Room for old forms; `on_full` is told when it gets full and when it no longer is. It may be told twice.
+    pub fn new(on_full: Box<dyn Fn(bool) + Send + Sync>) -> OldForms {
+        OldForms {
+            queue: Mutex::default(),
+            bytes: AtomicUsize::new(0),
+            limit: AtomicUsize::new(0),
+            room: Condvar::new(),
+            on_full,
+            void: AtomicBool::new(false),
+            keys: AtomicU64::new(0),
+        }
+    }
+
+    /// Begins anew, for a snapshot of which old forms may take `limit` bytes.
+    fn begin(&self, limit: usize) {
+        self.limit.store(limit, Relaxed);
+        self.void.store(false, Relaxed);
+        self.keys.store(0, Relaxed);
+    }
+
+    /// True when those who are about to write should wait.
+    pub fn is_full(&self) -> bool {
+        self.bytes.load(Relaxed) > self.limit.load(Relaxed)
+    }
+
+    /// Bytes that wait to be written.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Waits until there is room again, for a tenth of a second at most: a disk that hangs must not make the server hang. The
+    /// caller holds no lock and is outside of the gate.
+    pub fn wait_for_room(&self) {
+        let mut queue = self.queue.lock();
+        if self.is_full() {
+            self.room.wait_for(&mut queue, Duration::from_millis(100));
+        } else {
+            (self.on_full)(false);
+        }
+    }
+
+    fn give_up(&self) {
+        self.void.store(true, Relaxed);
+    }
+
+    /// Writes what has been handed over.
+    fn drain(&self, walk: &Walk<'_>, keyspace: &Keyspace, out: &mut Output<'_>) {
+        if self.bytes.load(Relaxed) > 0 {
+            let kept = std::mem::take(&mut self.queue.lock().kept);
+            let bytes = kept.iter().map(|kept| kept.record.len()).sum();
+            for kept in kept {
+                out.put(|writer| {
+                    writer.select(kept.origin)?;
+                    writer.encoded_keys(&kept.record)
+                });
+            }
+            self.bytes.fetch_sub(bytes, Relaxed);
+            if !self.is_full() {
+                (self.on_full)(false);
+                self.room.notify_all();
+            }
+        }
+        let tables = std::mem::take(&mut self.queue.lock().tables);
+        for (origin, tables) in tables {
+            for table in &tables {
+                let mut cursor = Some(TableCursor::default());
+                while let Some(at) = cursor {
+                    // SAFETY: the tables have been taken out of the keyspace, so nobody changes them.
+                    cursor = unsafe {
+                        table.scan(at, STEP, |entry| {
+                            if walk.is_due(entry) {
+                                out.entry(keyspace, origin, entry);
+                            }
+                        })
+                    };
+                    out.let_go();
+                }
+            }
+            keyspace.lazy_free.send(Garbage::Tables(tables));
+        }
+    }
+}
+
+impl Keeper for OldForms {
+    fn keep(&self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>) {
+        if self.void.load(Relaxed) {
+            return;
+        }
+        let record = encode_key(entry.key(), to_rdb(entry), entry.expiry(), access(keyspace, entry));
+        let (len, limit) = (record.len(), self.limit.load(Relaxed));
+        self.keys.fetch_add(1, Relaxed);
+        let before = self.bytes.fetch_add(len, Relaxed);
+        self.queue.lock().kept.push(Kept { origin, record });
+        if before <= limit && before + len > limit {
+            (self.on_full)(true);
+        }
+    }
+
+    fn take(&self, origin: u32, tables: Vec<Table>) {
+        self.queue.lock().tables.push((origin, tables));
+    }
+}
+
+/// The state of the dataset at one moment, to be written by [`write_snapshot`] on a thread of its own.
+pub struct Cut {
+    forms: Arc<OldForms>,
+    /// Database, keys, and how many of them have an expiry.
+    databases: Vec<(u32, usize, usize)>,
+    version: u16,
+}
+
+impl Cut {
+    /// Keys of all databases.
+    pub fn keys(&self) -> u64 {
+        self.databases.iter().map(|&(_, keys, _)| keys as u64).sum()
+    }
+}
+
+/// Makes a cut; nothing while another one is still being written. Old forms of entries may take `limit` bytes before writers are
+/// to be slowed.
+pub fn cut(keyspace: &Keyspace, world: &World<'_>, forms: &Arc<OldForms>, limit: usize) -> Option<Cut> {
+    let keeper: Arc<OldForms> = Arc::clone(forms);
+    if !keyspace.begin_snapshot(world, keeper) {
+        return None;
+    }
+    forms.begin(limit);
+    let forms = Arc::clone(forms);
+    let databases = (0..keyspace.databases()).map(|db| {
+        let (keys, expiring) = keyspace.len(db);
+        (db, keys, expiring)
+    });
+    // There is no time to look whether members that expire are in a form that needs the later version.
+    let expiring = (0..keyspace.databases()).any(|db| keyspace.has_expiring_members(db));
+    let version = if expiring { braid_rdb::VERSION_FIELD_EXPIRY } else { braid_rdb::VERSION };
+    Some(Cut { forms, databases: databases.collect(), version })
+}
+
+/// How a snapshot is getting on; anyone may read it.
+#[derive(Default)]
+pub struct SnapshotProgress {
+    /// Keys written.
+    pub keys: AtomicU64,
+    stop: AtomicBool,
+    /// Held while the new file takes the place of the old one.
+    replacing: Mutex<()>,
+}
+
+impl SnapshotProgress {
+    /// Has the snapshot given up, if its file has not taken the place of the old one yet; afterwards it does not any more.
+    pub fn stop(&self) {
+        let _replacing = self.replacing.lock();
+        self.stop.store(true, Relaxed);
+    }
+
+    /// Forgets the snapshot before.
+    pub fn begin(&self) {
+        self.keys.store(0, Relaxed);
+        self.stop.store(false, Relaxed);
+    }
+
+    /// True if somebody has stopped it.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.is_stopped() { Err(io::Error::other("stopped")) } else { Ok(()) }
+    }
+}
+
+/// What is written to, until that fails.
+struct Output<'o> {
+    file: io::Result<FileWriter>,
+    forms: &'o OldForms,
+    pause: Pause,
+    keys: u64,
+    /// Keys since the last pause.
+    unpaused: u64,
+}
+
+impl Output<'_> {
+    fn put(&mut self, write: impl FnOnce(&mut FileWriter) -> io::Result<()>) {
+        if let Ok(writer) = &mut self.file
+            && let Err(error) = write(writer)
+        {
+            self.fail(error);
+        }
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        self.file = Err(error);
+        self.forms.give_up();
+    }
+
+    /// Writes an entry into memory; [`Output::let_go`] writes it on.
+    fn entry(&mut self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>) {
+        self.put(|writer| {
+            writer.hold();
+            writer.select(origin)?;
+            writer.key(entry.key(), to_rdb(entry), entry.expiry(), access(keyspace, entry))
+        });
+        self.keys += 1;
+        self.unpaused += 1;
+    }
+
+    fn let_go(&mut self) {
+        self.put(FileWriter::let_go);
+        for _ in 0..std::mem::take(&mut self.unpaused) {
+            if self.file.is_ok() {
+                self.pause.after_key();
+            }
+        }
+    }
+}
+
+/// Writes a snapshot to a file. In any case the snapshot is over afterwards, and another one can be made.
+pub fn write_snapshot(
+    keyspace: &Keyspace,
+    cut: Cut,
+    options: &SaveOptions<'_>,
+    progress: &SnapshotProgress,
+) -> Result<Saved, SaveError> {
+    let mut walked = false;
+    let in_writing = |file| {
+        walked = true;
+        write(keyspace, &cut, begin(options, file, cut.version), options.key_delay, progress)
+    };
+    let in_replacing = || {
+        let guard = progress.replacing.lock();
+        progress.check().map(|()| guard)
+    };
+    let saved = replace(options, "snapshot", in_writing, in_replacing);
+    if !walked {
+        // There is no file. The marks of the entries have to be made equal nevertheless.
+        let nowhere = Err(io::Error::from(io::ErrorKind::NotFound));
+        let _ = write(keyspace, &cut, nowhere, 0, progress);
+    }
+    saved
+}
+
+fn write(
+    keyspace: &Keyspace,
+    cut: &Cut,
+    file: io::Result<FileWriter>,
+    key_delay: i64,
+    progress: &SnapshotProgress,
+) -> io::Result<(u64, u64)> {
+    let forms = &*cut.forms;
+    if file.is_err() {
+        forms.give_up();
+    }
+    let mut out = Output { file, forms, pause: Pause::new(key_delay), keys: 0, unpaused: 0 };
+    let mut walk = keyspace.walk_snapshot();
+    for &(origin, keys, expiring) in &cut.databases {
+        if keys > 0 {
+            out.put(|writer| writer.database(origin, keys as u64, expiring as u64));
+        }
+        for shard in 0..keyspace.shard_count() as u32 {
+            let mut cursor = Some(TableCursor::default());
+            while let Some(at) = cursor {
+                if let (Ok(_), Err(error)) = (&out.file, progress.check()) {
+                    out.fail(error);
+                }
+                let step = if out.file.is_ok() { STEP } else { STEP_FAILED };
+                cursor = walk.step(origin, shard, at, step, |entry| out.entry(keyspace, origin, entry));
+                out.let_go();
+                forms.drain(&walk, keyspace, &mut out);
+                progress.keys.store(out.keys + forms.keys.load(Relaxed), Relaxed);
+            }
+        }
+    }
+    // From here on nothing is handed over any more: what was, is still to be written.
+    walk.end();
+    forms.drain(&walk, keyspace, &mut out);
+    let keys = out.keys + forms.keys.load(Relaxed);
+    Ok((keys, end(out.file?)?))
+}

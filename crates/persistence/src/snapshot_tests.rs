@@ -1,0 +1,254 @@
+//! A snapshot has the state at its cut, whatever happens while it is written.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use braid_base::hash::KeyHasher;
+use braid_containers::hash::{Expiry as FieldExpiry, Hash, HashLimits};
+use braid_containers::list::{End, List, ListLimits};
+use braid_keyspace::keyspace::Shape;
+use braid_keyspace::object::Object;
+use braid_keyspace::{Context, Expiry, KeyRef, Keyspace, Txn, Value, scan};
+
+use crate::tests::{NOW, content, fill, keyspace, load_from, with};
+use crate::{Cut, OldForms, SaveError, SaveOptions, Saved, SnapshotProgress, cut, write_snapshot};
+
+const LIMIT: usize = 1 << 20;
+
+fn forms() -> Arc<OldForms> {
+    Arc::new(OldForms::new(Box::new(|_| {})))
+}
+
+fn make_cut(keyspace: &Keyspace, forms: &Arc<OldForms>) -> Option<Cut> {
+    let world = keyspace.gate.close(None);
+    cut(keyspace, &world, forms, LIMIT)
+}
+
+fn write_to(
+    keyspace: &Keyspace,
+    cut: Cut,
+    path: &Path,
+    progress: &SnapshotProgress,
+) -> Result<Saved, SaveError> {
+    let options = SaveOptions {
+        path,
+        compress: true,
+        checksum: true,
+        sync_pieces: false,
+        key_delay: 0,
+        notes: &[],
+        functions: &[],
+    };
+    write_snapshot(keyspace, cut, &options, progress)
+}
+
+/// What a file has, as [`content`] shows it. Nothing in it is past its expiry.
+fn content_of(path: &Path) -> Vec<String> {
+    let other = keyspace();
+    load_from(&other, &std::fs::read(path).unwrap(), false).unwrap();
+    content(&other)
+}
+
+/// A random change of a random key, under its lock; now and then of everything.
+fn change(keyspace: &Keyspace, context: &mut Context, random: &mut fastrand::Rng, sweeping: bool) {
+    let db = random.u32(0..4);
+    if sweeping && random.u32(0..2000) == 0 {
+        let world = keyspace.gate.close(Some(context.slot));
+        if random.bool() {
+            keyspace.flush(&world, Some(db), random.bool());
+        } else {
+            Txn::world(keyspace, context, world, 0, NOW).swap_databases(db, random.u32(0..4));
+        }
+        return;
+    }
+    let names: Vec<String> = (0..2).map(|_| format!("key:{}", random.u32(0..3000))).collect();
+    let keys: Vec<KeyRef<'_>> = names
+        .iter()
+        .map(|name| KeyRef { key: name.as_bytes(), hash: keyspace.hash(name.as_bytes()), write: true })
+        .collect();
+    keyspace.gate.enter(context.slot);
+    let (one, other) = (names[0].as_bytes(), names[1].as_bytes());
+    let mut txn = Txn::lock(keyspace, context, db, NOW, &keys);
+    match random.u32(0..10) {
+        0 => drop(txn.delete(one)),
+        1 => drop(txn.rename(one, random.u32(0..4), other)),
+        2 => drop(txn.copy(one, random.u32(0..4), other)),
+        3 => drop(txn.set_expiry(one, random.bool().then_some(NOW + 100_000))),
+        4 => drop(txn.set_expiry(one, Some(NOW - 1))),
+        5 => drop(txn.increment(one, 1)),
+        6 => drop(txn.edit_string(one, 2000, |bytes, _| {
+            bytes[random.usize(0..2000)] ^= 1;
+            ((), 1)
+        })),
+        7 => txn.set(one, Value::string(format!("value {}", random.u32(..)).as_bytes()), Expiry::Keep),
+        _ => {
+            if let Ok(list) = txn.write_or_create(one, List::new) {
+                list.push(End::Back, &[b'x'; 100], &ListLimits::default());
+                txn.changed(one);
+            }
+        }
+    }
+    drop(txn);
+    keyspace.gate.leave(context.slot);
+    context.limbo.reclaim();
+}
+
+#[test]
+fn changes_before_the_walk_do_not_show() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dump.rdb");
+    let (one, forms) = (keyspace(), forms());
+    with(&one, fill);
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut context = Context::new(&one, 0);
+    (0..20_000).for_each(|_| change(&one, &mut context, &mut random, true));
+    with(&one, |txn| txn.set_expiry(b"expired", Some(NOW + 1)));
+    for round in 0..4 {
+        with(&one, remove_expired);
+        let before = content(&one);
+        let taken = make_cut(&one, &forms).expect("no other snapshot");
+        assert!(make_cut(&one, &forms).is_none(), "one at a time");
+        (0..5000 * round).for_each(|_| change(&one, &mut context, &mut random, round > 1));
+        let kept = forms.bytes();
+        assert_eq!(kept > 0, round > 0);
+        let keys = taken.keys();
+        let saved = write_to(&one, taken, &path, &SnapshotProgress::default()).unwrap();
+        assert_eq!(saved.keys, keys);
+        assert_eq!(content_of(&path), before, "round {round}");
+    }
+}
+
+/// A file's content is compared with what a load leaves, which is without keys past their expiry.
+fn remove_expired(txn: &mut Txn<'_>) {
+    for db in 0..4 {
+        txn.set_db(db);
+        let mut names = Vec::new();
+        scan::scan(txn.keyspace(), db, 0, usize::MAX, |entry| names.push(entry.key().to_vec()));
+        for name in names {
+            // A look at the key for writing removes what is past its expiry.
+            txn.write(&name);
+        }
+    }
+}
+
+#[test]
+fn changes_by_several_threads_during_the_walk_do_not_show() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dump.rdb");
+    let shared = Keyspace::new(Shape { shards: 16, databases: 4, threads: 3 }, KeyHasher::random());
+    for db in 0..4 {
+        with(&shared, |txn| {
+            txn.set_db(db);
+            (0..3000).for_each(|n| txn.set(format!("key:{n}").as_bytes(), Value::Integer(n), Expiry::Clear));
+        });
+    }
+    let (stop, forms) = (AtomicBool::new(false), forms());
+    std::thread::scope(|scope| {
+        for slot in [1, 2] {
+            let (shared, stop) = (&shared, &stop);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(slot as u64);
+                let mut context = Context::new(shared, slot);
+                while !stop.load(Relaxed) {
+                    change(shared, &mut context, &mut random, true);
+                }
+            });
+        }
+        for round in 0..8 {
+            let (before, taken) = {
+                let world = shared.gate.close(None);
+                let mut context = Context::new(&shared, 0);
+                let mut txn = Txn::world(&shared, &mut context, world, 0, NOW);
+                remove_expired(&mut txn);
+                let world = txn.stopped_world().expect("stopped");
+                (
+                    crate::tests::content_in(&shared, world),
+                    cut(&shared, world, &forms, LIMIT).expect("no other"),
+                )
+            };
+            write_to(&shared, taken, &path, &SnapshotProgress::default()).unwrap();
+            let after = content_of(&path);
+            if after != before {
+                stop.store(true, Relaxed);
+                panic!("round {round}: {} keys instead of {}", after.len(), before.len());
+            }
+        }
+        stop.store(true, Relaxed);
+    });
+}
+
+#[test]
+fn a_snapshot_that_fails_leaves_the_file_and_the_next_one_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dump.rdb");
+    let (one, forms) = (keyspace(), forms());
+    with(&one, fill);
+    with(&one, remove_expired);
+    let mut context = Context::new(&one, 0);
+    let mut random = fastrand::Rng::with_seed(2);
+    let mut some_changes = || (0..100).for_each(|_| change(&one, &mut context, &mut random, false));
+    let taken = make_cut(&one, &forms).expect("a cut");
+    let error = write_to(&one, taken, &folder.path().join("no/such"), &SnapshotProgress::default());
+    assert!(error.unwrap_err().to_string().starts_with("cannot create"));
+    some_changes();
+    let taken = make_cut(&one, &forms).expect("a cut");
+    let progress = SnapshotProgress::default();
+    progress.stop();
+    assert!(write_to(&one, taken, &path, &progress).unwrap_err().to_string().contains("stopped"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    some_changes();
+    with(&one, remove_expired);
+    let before = content(&one);
+    let taken = make_cut(&one, &forms).expect("a cut");
+    some_changes();
+    write_to(&one, taken, &path, &SnapshotProgress::default()).unwrap();
+    assert_eq!(content_of(&path), before);
+}
+
+#[test]
+fn members_that_expire_make_it_a_file_of_valkey() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dump.rdb");
+    let (one, forms) = (keyspace(), forms());
+    let mut hash = Hash::new();
+    hash.set(b"f", b"v", FieldExpiry::At(NOW + 5), 0, &HashLimits::default());
+    with(&one, |txn| txn.set_object(b"hash", Object::Hash(Box::new(hash)), Expiry::Clear));
+    let taken = make_cut(&one, &forms).expect("a cut");
+    with(&one, |txn| txn.delete(b"hash"));
+    write_to(&one, taken, &path, &SnapshotProgress::default()).unwrap();
+    assert!(std::fs::read(&path).unwrap().starts_with(b"VALKEY080"));
+    assert_eq!(content_of(&path).len(), 1);
+}
+
+#[test]
+fn those_who_write_learn_that_old_forms_take_too_much() {
+    let (one, told) = (keyspace(), Arc::new(AtomicBool::new(false)));
+    let tell = Arc::clone(&told);
+    let forms = Arc::new(OldForms::new(Box::new(move |full| tell.store(full, Relaxed))));
+    with(&one, |txn| {
+        (0..40).for_each(|n| {
+            let name = format!("key:{n}");
+            txn.set(name.as_bytes(), Value::string(&[b'x'; 100_000]), Expiry::Clear);
+        });
+    });
+    let taken = make_cut(&one, &forms).expect("a cut");
+    let delete = |numbers: std::ops::Range<u32>| {
+        with(&one, |txn| numbers.for_each(|n| assert!(txn.delete(format!("key:{n}").as_bytes()))));
+    };
+    delete(0..5);
+    assert!(!forms.is_full() && !told.load(Relaxed));
+    delete(5..15);
+    assert!(forms.is_full() && told.load(Relaxed));
+    let folder = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            while forms.is_full() {
+                forms.wait_for_room();
+            }
+        });
+        write_to(&one, taken, &folder.path().join("dump.rdb"), &SnapshotProgress::default()).unwrap();
+        waiter.join().unwrap();
+    });
+    assert!(forms.bytes() == 0 && !told.load(Relaxed));
+}

@@ -1,0 +1,200 @@
+//! BGSAVE: the file has the state of one moment, whatever is written meanwhile, and its failure is handled as users know.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use braid_tests::{RawClient, TestServer, wait_for};
+
+const ACCOUNTS: u32 = 2000;
+const STAKE: u32 = 100;
+
+fn in_progress(client: &mut RawClient) -> bool {
+    client.info_field("persistence", "rdb_bgsave_in_progress").as_deref() == Some("1")
+}
+
+fn wait_for_end(client: &mut RawClient) {
+    wait_for("the save ends", || !in_progress(client));
+}
+
+fn begin(client: &mut RawClient) {
+    assert_eq!(client.call("BGSAVE").text(), "Background saving started");
+}
+
+/// Moves amounts between accounts until told to stop, so that their sum stays the same after every transaction.
+fn move_amounts(server: &TestServer, stop: &AtomicBool, seed: u64) {
+    let (mut client, mut random) = (server.connect(), fastrand::Rng::with_seed(seed));
+    while !stop.load(Relaxed) {
+        let mut batch = String::new();
+        for _ in 0..20 {
+            let (from, to, amount) = (random.u32(0..ACCOUNTS), random.u32(0..ACCOUNTS), random.u32(1..9));
+            // Half of them by counters, half by fields of hashes.
+            let lines = if random.bool() {
+                format!("DECRBY {from} {amount}\r\nINCRBY {to} {amount}\r\n")
+            } else {
+                format!("HINCRBY h:{from} f -{amount}\r\nHINCRBY h:{to} f {amount}\r\n")
+            };
+            batch.push_str(&format!("MULTI\r\n{lines}EXEC\r\n"));
+        }
+        client.send(batch.as_bytes());
+        (0..80).for_each(|_| drop(client.read()));
+    }
+}
+
+#[test]
+fn a_save_in_the_background_has_the_state_of_one_moment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a readable path");
+    let server = TestServer::start(&["--dir", path, "--io-threads", "2"]);
+    let mut client = server.connect();
+    for number in 0..ACCOUNTS {
+        client.ok(&format!("SET {number} {STAKE}"));
+        client.call(&format!("HSET h:{number} f {STAKE}"));
+    }
+    /// Ends the threads however the test ends.
+    struct Stop<'s>(&'s AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        for seed in 0..4 {
+            let (server, stop) = (&server, &stop);
+            scope.spawn(move || move_amounts(server, stop, seed));
+        }
+        for _ in 0..5 {
+            begin(&mut client);
+            wait_for_end(&mut client);
+            let reader = TestServer::start(&["--dir", path]);
+            let mut other = reader.connect();
+            assert_eq!(other.call("DBSIZE").integer(), Some(2 * i64::from(ACCOUNTS)));
+            let sum: i64 = (0..ACCOUNTS)
+                .map(|number| {
+                    let one: i64 = other.call(&format!("GET {number}")).text().parse().expect("a number");
+                    one + other.call(&format!("HGET h:{number} f")).text().parse::<i64>().expect("a number")
+                })
+                .sum();
+            assert_eq!(sum, i64::from(2 * ACCOUNTS * STAKE), "half of a transaction is in the file");
+        }
+    });
+}
+
+/// A server whose saves in the background take a while.
+fn slow_saver(arguments: &[&str]) -> (TestServer, RawClient, tempfile::TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a readable path").to_owned();
+    let server = TestServer::start(&[&["--dir", &path], arguments].concat());
+    let mut client = server.connect();
+    for number in 0..2000 {
+        client.ok(&format!("SET key:{number} value"));
+    }
+    client.ok("CONFIG SET rdb-key-save-delay 2000");
+    (server, client, folder)
+}
+
+fn files(folder: &tempfile::TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.path()).expect("a folder");
+    entries.map(|entry| entry.expect("a file").file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn one_save_at_a_time_and_the_end_of_the_server_does_not_wait_for_it() {
+    let (mut server, mut client, folder) = slow_saver(&[]);
+    begin(&mut client);
+    assert!(in_progress(&mut client));
+    assert_eq!(client.call("BGSAVE").text(), "ERR Background save already in progress");
+    assert_eq!(client.call("SAVE").text(), "ERR Background save already in progress");
+    assert_eq!(client.call("BGSAVE SOON").text(), "ERR syntax error");
+    client.ok("SET key:1 other");
+    assert_eq!(client.call("GET key:1").text(), "other");
+    wait_for("it is seen to get on", || {
+        let done = client.info_field("persistence", "current_save_keys_processed").expect("a field");
+        done.parse::<u32>().expect("a number") > 0
+    });
+    client.send(b"SHUTDOWN NOSAVE\r\n");
+    assert!(server.wait().success());
+    assert!(files(&folder).is_empty(), "{:?}", files(&folder));
+}
+
+#[test]
+fn a_transaction_only_schedules_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a readable path");
+    let server = TestServer::start(&["--dir", path]);
+    let mut client = server.connect();
+    client.ok("MULTI");
+    for line in ["SET k 1", "BGSAVE", "SET k 2"] {
+        assert_eq!(client.call(line).text(), "QUEUED");
+    }
+    let replies = client.call("EXEC");
+    assert_eq!(replies.elements().expect("three replies")[1].text(), "Background saving scheduled");
+    wait_for("it is saved", || folder.path().join("dump.rdb").exists());
+    let other = TestServer::start(&["--dir", path]);
+    assert_eq!(other.connect().call("GET k").text(), "2");
+}
+
+#[test]
+fn what_was_flushed_does_not_come_back() {
+    let (server, mut client, folder) = slow_saver(&["--save", "3600 1000000"]);
+    begin(&mut client);
+    client.ok("FLUSHALL");
+    assert_eq!(client.call("DBSIZE").integer(), Some(0));
+    wait_for_end(&mut client);
+    assert_eq!(files(&folder), ["dump.rdb"]);
+    let path = folder.path().to_str().expect("a readable path");
+    drop(server);
+    let other = TestServer::start(&["--dir", path]);
+    assert_eq!(other.connect().call("DBSIZE").integer(), Some(0));
+}
+
+#[test]
+fn a_save_point_saves() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a readable path");
+    let server = TestServer::start(&["--dir", path, "--save", "1 3"]);
+    let mut client = server.connect();
+    client.ok("SET a 1");
+    client.ok("SET b 1");
+    assert_eq!(client.info_field("persistence", "rdb_changes_since_last_save").as_deref(), Some("2"));
+    client.ok("SET c 1");
+    wait_for("it is saved", || folder.path().join("dump.rdb").exists());
+    wait_for_end(&mut client);
+    assert_eq!(client.info_field("persistence", "rdb_changes_since_last_save").as_deref(), Some("0"));
+    assert_eq!(client.info_field("persistence", "rdb_last_bgsave_status").as_deref(), Some("ok"));
+}
+
+#[test]
+fn while_it_fails_nothing_is_written_and_afterwards_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let inner = folder.path().join("inner");
+    std::fs::create_dir(&inner).expect("a folder");
+    let path = inner.to_str().expect("a readable path");
+    let protected = ["--enable-protected-configs", "yes"];
+    let server = TestServer::start(&[&["--dir", path, "--save", "3600 1000000"][..], &protected].concat());
+    let mut client = server.connect();
+    client.ok("SET k 1");
+    std::fs::remove_dir(&inner).expect("the folder is empty");
+    begin(&mut client);
+    wait_for_end(&mut client);
+    assert_eq!(client.info_field("persistence", "rdb_last_bgsave_status").as_deref(), Some("err"));
+    for refused in ["SET k 2", "PING", "DEL k"] {
+        let text = client.call(refused).text();
+        assert!(text.starts_with("MISCONF Redis is configured to save RDB snapshots"), "{text}");
+    }
+    assert_eq!(client.call("GET k").text(), "1");
+    client.ok("MULTI");
+    assert!(client.call("SET k 2").text().starts_with("MISCONF"));
+    assert!(client.call("EXEC").text().starts_with("EXECABORT"));
+    client.ok("CONFIG SET stop-writes-on-bgsave-error no");
+    client.ok("SET k 2");
+    client.ok("CONFIG SET stop-writes-on-bgsave-error yes");
+    assert!(client.call("SET k 3").text().starts_with("MISCONF"));
+    // The disk is there again.
+    std::fs::create_dir(&inner).expect("a folder");
+    client.ok(&format!("CONFIG SET dir {path}"));
+    begin(&mut client);
+    wait_for_end(&mut client);
+    assert_eq!(client.info_field("persistence", "rdb_last_bgsave_status").as_deref(), Some("ok"));
+    client.ok("SET k 3");
+}
