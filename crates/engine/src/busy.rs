@@ -103,6 +103,11 @@ impl Busy {
         Some(CommandError::text(alone.0.kind.busy_error()))
     }
 
+    /// The error for commands that have to wait because of any script, also one that others can work beside.
+    pub fn any_error(&self) -> Option<CommandError> {
+        self.current().map(|running| CommandError::text(running.kind.busy_error()))
+    }
+
     /// Ends what is running, if it is of this kind and has not written.
     pub fn kill(&self, kind: Kind) -> CommandResult {
         let Some(running) = self.current() else {

@@ -30,6 +30,16 @@ pub enum Message {
     Stop,
 }
 
+impl Message {
+    /// The client that it is about, if it is about one.
+    pub fn client(&self) -> Option<u64> {
+        match self {
+            Message::Kill(id) | Message::Unblock { id, .. } | Message::Served { id, .. } => Some(*id),
+            Message::Resume | Message::Accepted(_) | Message::Reconfigure | Message::Stop => None,
+        }
+    }
+}
+
 /// A connection that was just accepted.
 pub struct Accepted {
     pub socket: std::os::fd::OwnedFd,

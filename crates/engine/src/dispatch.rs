@@ -5,7 +5,10 @@
 //! [`prepare`] finds the command and hashes its first key, so that the loop can fetch what a whole batch will touch into the
 //! cache before the first body runs. [`execute`] checks, takes the locks, runs the body and counts.
 
+mod reach;
 pub mod script;
+
+pub use reach::{Reach, reach, reach_of};
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -370,7 +373,7 @@ pub fn execute_outside(
                 drop(txn);
                 count(engine, worker.context.slot, command, 0, failed);
                 session.record.last_command.store(command.id + 1, Relaxed);
-            } else if let Some(error) = engine.busy.error() {
+            } else if let Some(error) = engine.busy.any_error() {
                 if command.spec.name == "exec" && session.queue.is_some() {
                     abort_exec(engine, worker, session, reply, &error);
                 } else {
@@ -378,7 +381,7 @@ pub fn execute_outside(
                 }
             } else {
                 // It has just ended.
-                engine.mailboxes[worker.context.slot].send(crate::client::Message::Resume);
+                session.record.send(crate::client::Message::Resume);
                 return Outcome::Postponed;
             }
         }

@@ -65,6 +65,8 @@ pub struct Engine {
     pub background_save: crate::background_save::BackgroundSave,
     /// The engine itself, for threads that it starts.
     pub(crate) this: Weak<Engine>,
+    /// The threads beyond the first have work to do just now (model `fanout`).
+    pub io_threads_active: AtomicBool,
     /// DEBUG settings.
     pub debug: DebugSettings,
     /// What a higher layer keeps per server (scripts and functions).
@@ -187,6 +189,7 @@ impl Engine {
             persistence: braid_persistence::State::default(),
             background_save: crate::background_save::BackgroundSave::new(this.clone()),
             this: this.clone(),
+            io_threads_active: AtomicBool::new(false),
             debug: DebugSettings::default(),
             attached: std::sync::OnceLock::new(),
             config,

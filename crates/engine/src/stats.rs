@@ -85,6 +85,16 @@ thread_counters! {
     cycles,
     /// Nanoseconds in turns of the event loop, waiting excluded.
     cycle_nanos,
+    /// How often the thread had to wait for other threads in a turn (for the lock of `global-lock`, for the helpers of `fanout`).
+    waits,
+    /// Nanoseconds of such waiting.
+    wait_nanos,
+    /// Clients that were sent to the main thread to have their requests executed.
+    sent_away,
+    /// Requests that were sent with them.
+    requests_sent_away,
+    /// Clients that could not be sent at once, since the ring to the main thread was full.
+    ring_full,
     /// Nanoseconds in the cron of the event loop.
     cron_nanos,
     /// The longest turn of the event loop, in nanoseconds.
@@ -100,6 +110,15 @@ thread_counters! {
 }
 
 impl ThreadStats {
+    /// Counts a read that has brought so many bytes.
+    #[inline]
+    pub fn count_received(&self, bytes: usize) {
+        if bytes > 0 {
+            self.reads.add(1);
+            self.net_in.add(bytes as u64);
+        }
+    }
+
     /// Counts an error reply by its first word.
     #[cold]
     pub fn count_error(&self, line: &[u8]) {

@@ -2,6 +2,7 @@
 //!
 //! HOT PATH: a look-up hashes the upper-cased name as two words and compares once.
 
+use crate::dispatch::Reach;
 use crate::keys::SimpleKeys;
 use crate::spec::{Flags, Spec};
 
@@ -22,6 +23,8 @@ pub struct Command {
     pub simple_keys: SimpleKeys,
     /// It runs scripts, or may do so (EXEC): others must be answered meanwhile.
     pub runs_scripts: bool,
+    /// How much of the keyspace it may need.
+    pub reach: Reach,
     /// No check beyond arity and authentication applies, in the normal state of server and client.
     pub plain: bool,
 }
@@ -96,6 +99,8 @@ impl CommandTable {
         let id = self.commands.len() as u32;
         let special = Flags::NO_AUTH | Flags::NO_MULTI | Flags::PROTECTED;
         let plain = !spec.flags.any(special) && spec.subcommands.is_empty();
+        let (simple_keys, runs_scripts) =
+            (SimpleKeys::of(spec), parent.is_none() && SCRIPT_RUNNERS.contains(&spec.name));
         self.commands.push(Command {
             spec,
             called: spec.name.into(),
@@ -103,8 +108,9 @@ impl CommandTable {
             full_name,
             parent,
             subcommands: Vec::new(),
-            simple_keys: SimpleKeys::of(spec),
-            runs_scripts: parent.is_none() && SCRIPT_RUNNERS.contains(&spec.name),
+            reach: Reach::of(spec, simple_keys.is_single(), runs_scripts),
+            simple_keys,
+            runs_scripts,
             plain,
         });
         id

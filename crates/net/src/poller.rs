@@ -3,7 +3,7 @@
 //! Level-triggered, so that a loop may stop reading a socket at any point and is told again next time.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use rustix::event::Timespec;
@@ -67,6 +67,15 @@ impl Poller {
     /// Ends watching a descriptor.
     pub fn remove(&self, descriptor: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, descriptor)?)
+    }
+
+    /// As [`Poller::remove`], by the descriptor's number.
+    ///
+    /// # Safety
+    /// The descriptor is open, and stays so during the call.
+    pub unsafe fn remove_by_number(&self, descriptor: RawFd) -> io::Result<()> {
+        // SAFETY: as the caller guarantees.
+        self.remove(unsafe { BorrowedFd::borrow_raw(descriptor) })
     }
 
     /// Waits until something is ready or the time is over; no timeout waits for ever. An interrupted wait is

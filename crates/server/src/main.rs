@@ -69,10 +69,6 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     if let Some(user) = loaded.users.first() {
         return Err(user.place.error("users other than 'default' are not supported yet").to_string());
     }
-    if config.threading_model() != braid_config::ThreadingModel::Parallel {
-        let model = config.get_one("threading-model").unwrap_or_default();
-        return Err(format!("threading-model '{model}' is not there yet: 'parallel' is the only one."));
-    }
     braid_base::clock::calibrate();
     process::raise_descriptor_limit(&config);
     let executable = std::env::args().next().unwrap_or_default();
@@ -98,7 +94,7 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     listeners::follow(&engine, &listeners);
     process::follow_client_limit(&config);
     engine.expect_load();
-    let threads = braid_threading::parallel::start(&engine, &listeners).map_err(|error| error.to_string())?;
+    let threads = braid_threading::start(&engine, &listeners).map_err(|error| error.to_string())?;
     log::info!("Server initialized");
     let loaded = load(&engine);
     match &loaded {

@@ -1,6 +1,7 @@
 //! Accepting connections: who may come in, and which loop serves them.
 
 use std::net::IpAddr;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -16,24 +17,34 @@ use parking_lot::Mutex;
 use crate::steps::is_exhaustion;
 
 /// Clients of each loop, counted by who hands them out and by who drops them.
-pub struct LoopLoads(Box<[AtomicUsize]>);
+pub struct LoopLoads {
+    clients: Box<[AtomicUsize]>,
+    /// The loops that are given clients.
+    serving: Range<usize>,
+}
 
 impl LoopLoads {
-    /// For so many loops.
-    pub fn new(loops: usize) -> LoopLoads {
-        LoopLoads((0..loops).map(|_| AtomicUsize::new(0)).collect())
+    /// For so many loops, of which those of `serving` are given clients.
+    pub fn new(loops: usize, serving: Range<usize>) -> LoopLoads {
+        LoopLoads { clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(), serving }
+    }
+
+    /// Number of loops, serving or not.
+    pub fn loops(&self) -> usize {
+        self.clients.len()
     }
 
     /// The loop with the fewest clients; it is counted as having one more from now on.
     fn take_least(&self) -> usize {
-        let least = (0..self.0.len()).min_by_key(|&index| self.0[index].load(Relaxed)).unwrap_or(0);
-        self.0[least].fetch_add(1, Relaxed);
+        let loops = self.serving.clone();
+        let least = loops.min_by_key(|&index| self.clients[index].load(Relaxed)).unwrap_or(0);
+        self.clients[least].fetch_add(1, Relaxed);
         least
     }
 
     /// A loop has dropped a client.
     pub fn release(&self, index: usize) {
-        self.0[index].fetch_sub(1, Relaxed);
+        self.clients[index].fetch_sub(1, Relaxed);
     }
 }
 

@@ -64,6 +64,25 @@ impl Batch {
         self.requests.is_empty() && self.turns.is_empty()
     }
 
+    /// Takes over what another batch holds of one client, which has this place here, and empties that one. Its requests are in the client's
+    /// own buffer.
+    pub fn append(&mut self, other: &mut Batch, place: u32) {
+        let (spans, inline) = (self.spans.len() as u32, self.inline.len() as u32);
+        self.requests.extend(other.requests.iter().map(|request| Request {
+            client: place,
+            first_span: request.first_span + spans,
+            source: match request.source {
+                Source::Inline(number) => Source::Inline(number + inline),
+                source => source,
+            },
+            ..*request
+        }));
+        self.spans.extend_from_slice(&other.spans);
+        self.inline.append(&mut other.inline);
+        self.turns.extend(other.turns.iter().map(|turn| Turn { client: place, ..*turn }));
+        other.clear();
+    }
+
     /// Forgets everything; keeps the room, unless a rare huge batch made it huge.
     pub fn clear(&mut self) {
         self.requests.clear();

@@ -10,6 +10,8 @@ use braid_resp::error::ProtocolError;
 use braid_resp::parse::RequestParser;
 use braid_resp::reply::ReplyBuffer;
 
+use crate::travel::Trip;
+
 /// A big argument on its way in.
 pub struct Incoming {
     pub blob: Blob,
@@ -31,6 +33,8 @@ pub enum Keep {
     Before(usize),
     /// Behind the request at this offset.
     Behind(usize),
+    /// Before the request at this offset, which another thread executes, and those behind it.
+    Elsewhere(usize),
 }
 
 /// One client: its socket, what was received and not yet executed, what is to be sent.
@@ -67,6 +71,8 @@ pub struct Client {
     pub over_soft_limit_since: Option<i64>,
     /// Commands executed or queued; the shared record is told once per batch.
     pub commands: u64,
+    /// What it carries while its requests are executed by another thread than the one that polls it.
+    pub trip: Option<Box<Trip>>,
 }
 
 impl Client {
@@ -91,6 +97,7 @@ impl Client {
             lingers: false,
             over_soft_limit_since: None,
             commands: 0,
+            trip: None,
         }
     }
 

@@ -153,6 +153,9 @@ impl Cron {
     /// Looks at all clients that hold memory, and with `timeout` at the others too, a share per turn and all of them about once a
     /// second. Idle clients otherwise cost nothing.
     fn visit_clients(&mut self, engine: &Engine, station: &mut Station, now_ms: i64, period: i64) {
+        // Clients that have been away in between may stand there several times.
+        station.lingering.sort_unstable();
+        station.lingering.dedup();
         for place in std::mem::take(&mut station.lingering) {
             // A place that was given to another client meanwhile is looked at for nothing, once.
             let Some(client) = station.clients.get(place) else { continue };

@@ -3,6 +3,8 @@
 //! One turn: take events, receive and parse what is ready into a batch (over several clients, so that what their keys touch can be
 //! fetched together), execute, send the replies. Then mail, dropping, and the cron when it is due. A turn never waits except in
 //! the poller.
+//!
+//! Where threading models differ the loop asks its model ([`Model`]), a type that it is compiled for.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,6 +27,7 @@ use crate::accept::{Accepting, Listeners, LoopLoads};
 use crate::batch::Request;
 use crate::client::Client;
 use crate::cron::Cron;
+use crate::models::Model;
 use crate::steps::{Run, Settings, Station};
 
 const MAILBOX: u64 = u64::MAX;
@@ -32,19 +35,21 @@ const MAILBOX: u64 = u64::MAX;
 const ACCEPT_PAUSE_MS: i64 = 100;
 
 /// One thread's loop.
-pub struct EventLoop {
-    engine: Arc<Engine>,
-    slot: usize,
-    poller: Poller,
-    station: Station,
-    worker: Worker,
+pub struct EventLoop<M: Model> {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) slot: usize,
+    pub(crate) poller: Poller,
+    pub(crate) station: Station,
+    pub(crate) worker: Worker,
+    /// What the loop's threading model keeps.
+    pub(crate) model: M,
     cron: Cron,
     loads: Arc<LoopLoads>,
     /// Polled by the first loop.
     listeners: Arc<Listeners>,
     accepting_again_at: Option<i64>,
     /// Places of clients by id.
-    by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
+    pub(crate) by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
     config_version: u64,
     stopping: bool,
     /// Stand in for the worker and the engine while those run a script.
@@ -52,6 +57,10 @@ pub struct EventLoop {
     /// A script is running further up the stack: what needs keys has to wait.
     meanwhile: bool,
     held: Held,
+    /// How often it was told that postponed requests may go on.
+    pub(crate) resumes: u64,
+    /// Nanoseconds of the present turn that went by waiting for other threads.
+    waited_nanos: u64,
 }
 
 /// What could not be done while a script had stopped the world.
@@ -61,14 +70,15 @@ struct Held {
     drops: Vec<u32>,
 }
 
-impl EventLoop {
+impl<M: Model> EventLoop<M> {
     /// The loop of the thread that owns `slot`. The first one accepts connections.
     pub fn new(
         engine: Arc<Engine>,
         slot: usize,
         loads: Arc<LoopLoads>,
         listeners: Arc<Listeners>,
-    ) -> std::io::Result<EventLoop> {
+        model: M,
+    ) -> std::io::Result<EventLoop<M>> {
         let poller = Poller::new()?;
         poller.add(engine.mailboxes[slot].notifier(), MAILBOX, Interest::Read)?;
         if slot == 0 {
@@ -77,13 +87,14 @@ impl EventLoop {
         let worker = engine.worker(slot);
         let station = Station::new(settings(&engine));
         Ok(EventLoop {
-            cron: Cron::new(slot, engine.threads.len()),
+            cron: Cron::new(slot, loads.loops()),
             config_version: engine.config.version(),
             engine,
             slot,
             poller,
             station,
             worker,
+            model,
             loads,
             listeners,
             accepting_again_at: None,
@@ -92,12 +103,13 @@ impl EventLoop {
             spare: None,
             meanwhile: false,
             held: Held::default(),
+            resumes: 0,
+            waited_nanos: 0,
         })
     }
 
     /// Serves until told to stop.
     pub fn run(mut self) {
-        self.stats().task.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Relaxed);
         while !self.stopping {
             self.turn();
         }
@@ -106,7 +118,7 @@ impl EventLoop {
         }
     }
 
-    fn stats(&self) -> &ThreadStats {
+    pub(crate) fn stats(&self) -> &ThreadStats {
         &self.engine.threads[self.slot]
     }
 
@@ -144,18 +156,17 @@ impl EventLoop {
                 token => self.serve(token as u32, event.readable, event.writable),
             }
         }
-        self.execute_and_write();
-        if mail {
-            self.read_mail();
-            self.execute_and_write();
+        M::execute_and_write(self);
+        if mail || M::has_arrivals(self) {
+            self.read_mail(mail);
+            M::execute_and_write(self);
         }
         // Once per turn: a client with a lot to catch up on takes turns with the others.
         if !self.station.to_resume.is_empty() {
             for place in std::mem::take(&mut self.station.to_resume) {
-                let received = self.station.resume(&self.engine, place);
-                self.count_received(received);
+                M::resume(self, place);
             }
-            self.execute_and_write();
+            M::execute_and_write(self);
         }
         self.drop_finished();
         let now = clock::unix_ms();
@@ -168,14 +179,23 @@ impl EventLoop {
         self.station.clients.settle();
         let stats = self.stats();
         stats.cycles.add(1);
-        let nanos = Ticks::now().nanos_since(start);
+        let nanos = Ticks::now().nanos_since(start).saturating_sub(self.waited_nanos);
         stats.cycle_nanos.add(nanos);
         stats.cycle_nanos_max.raise(nanos);
         stats.cycle_commands_max.raise(stats.executed.get().saturating_sub(executed));
+        self.waited_nanos = 0;
+    }
+
+    /// Notes that the present turn had to wait for other threads: a thread that waits is not busy.
+    pub(crate) fn waited(&mut self, nanos: u64) {
+        self.waited_nanos += nanos;
+        let stats = self.stats();
+        stats.waits.add(1);
+        stats.wait_nanos.add(nanos);
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if !self.station.to_resume.is_empty() {
+        if !self.station.to_resume.is_empty() || M::has_arrivals(self) {
             return Some(Duration::ZERO);
         }
         let now = clock::unix_ms();
@@ -208,25 +228,34 @@ impl EventLoop {
             self.station.to_write.push(place);
         }
         if readable {
-            if self.station.is_full() {
-                self.execute_and_write();
-            }
-            let received = self.station.read(&self.engine, place);
-            self.count_received(received);
+            M::read(self, place);
         }
+    }
+
+    /// Step one on this thread: receives and parses into the loop's own batch.
+    #[inline]
+    pub(crate) fn read_here(&mut self, place: u32) {
+        if self.station.is_full() {
+            M::execute_and_write(self);
+        }
+        let received = self.station.read(&self.engine, place);
+        self.count_received(received);
+    }
+
+    /// Parses what a client has sent before into the loop's own batch.
+    #[inline]
+    pub(crate) fn resume_here(&mut self, place: u32) {
+        let received = self.station.resume(&self.engine, place);
+        self.count_received(received);
     }
 
     #[inline]
-    fn count_received(&self, received: usize) {
-        if received > 0 {
-            let stats = self.stats();
-            stats.reads.add(1);
-            stats.net_in.add(received as u64);
-        }
+    pub(crate) fn count_received(&self, received: usize) {
+        self.stats().count_received(received);
     }
 
-    fn execute_and_write(&mut self) {
-        self.execute();
+    /// Step three: sends the replies of the clients that have any.
+    pub(crate) fn write_replies(&mut self) {
         let now = self.worker.now_ms();
         let mut list = std::mem::take(&mut self.station.to_write);
         for place in list.drain(..) {
@@ -237,11 +266,14 @@ impl EventLoop {
     }
 
     /// Step two, for the whole batch.
-    fn execute(&mut self) {
+    pub(crate) fn execute(&mut self) {
         let Some(mut run) = self.station.begin() else { return };
         if !run.batch.requests.is_empty() {
+            M::before_execution(self);
             let gate = &self.engine.keyspace.gate;
-            self.worker.context.outside = gate.enter_unless_busy(self.slot) == Entered::Busy;
+            // While a script runs further up the stack, what it has locked is out of reach even if the gate is open.
+            self.worker.context.outside =
+                self.meanwhile || gate.enter_unless_busy(self.slot) == Entered::Busy;
             self.worker.begin_batch();
             while let Some(&request) = run.batch.requests.get(run.at) {
                 self.execute_next(&run, &request);
@@ -251,6 +283,7 @@ impl EventLoop {
                 self.engine.keyspace.gate.leave(self.slot);
             }
             self.worker.context.limbo.reclaim();
+            M::after_execution(self);
         }
         self.station.end(&self.engine, run, self.worker.now_ms());
     }
@@ -263,6 +296,8 @@ impl EventLoop {
         }
         if run.is_finished() && !self.station.clients.is_in_batch(request.client) {
             // Executed while a script ran.
+        } else if M::SENDS_AWAY && M::sends_away(self, run, request) {
+            // It waits for its client to leave.
         } else if request.prepared.runs_scripts
             && !self.worker.context.outside
             && self.station.runs_scripts(&self.engine, request)
@@ -275,7 +310,7 @@ impl EventLoop {
 
     #[cold]
     fn come_in(&mut self) -> bool {
-        self.engine.keyspace.come_in(&mut self.worker.context)
+        !self.meanwhile && self.engine.keyspace.come_in(&mut self.worker.context)
     }
 
     /// Executes a request that runs scripts, and serves the loop's other clients when that takes long.
@@ -309,11 +344,13 @@ impl EventLoop {
         self.station.executed(&engine, &worker, request, outcome);
         self.spare =
             Some((std::mem::replace(&mut self.worker, worker), std::mem::replace(&mut self.engine, engine)));
+        M::script_has_ended(self);
     }
 
     /// A turn of the loop while one of its clients runs a script that has stopped the world for long: nobody is served, but everybody is
     /// answered, and the script can be ended.
     fn serve_meanwhile(&mut self, run: &Run, script_of: u32) {
+        M::script_takes_long(self);
         self.meanwhile = true;
         self.worker.context.outside = true;
         self.worker.begin_batch();
@@ -333,16 +370,15 @@ impl EventLoop {
                 token => self.serve(token as u32, event.readable, event.writable),
             }
         }
-        self.execute_and_write();
-        if mail {
-            self.read_mail();
-            self.execute_and_write();
+        M::execute_and_write(self);
+        if mail || M::has_arrivals(self) {
+            self.read_mail(mail);
+            M::execute_and_write(self);
         }
         for place in std::mem::take(&mut self.station.to_resume) {
-            let received = self.station.resume(&self.engine, place);
-            self.count_received(received);
+            M::resume(self, place);
         }
-        self.execute_and_write();
+        M::execute_and_write(self);
         self.worker.context.outside = false;
         self.meanwhile = false;
     }
@@ -367,7 +403,7 @@ impl EventLoop {
     }
 
     /// Polls for writing exactly while something is left to send.
-    fn update_interest(&mut self, place: u32, now: i64) {
+    pub(crate) fn update_interest(&mut self, place: u32, now: i64) {
         let Some(client) = self.station.clients.get(place) else { return };
         let wants = client.has_unsent() && !client.broken;
         if client.wants_write != wants {
@@ -397,34 +433,53 @@ impl EventLoop {
         }
     }
 
-    fn read_mail(&mut self) {
+    /// Takes what others have left for this loop; `rung` if its bell has been rung.
+    fn read_mail(&mut self, rung: bool) {
         let mailbox = Arc::clone(&self.engine.mailboxes[self.slot]);
-        mailbox.acknowledge();
+        if rung {
+            // Before anything is taken: who comes later rings again.
+            mailbox.acknowledge();
+        }
+        M::take_arrivals(self);
         while let Some(message) = mailbox.take() {
-            match message {
-                Message::Accepted(accepted) => self.adopt(accepted),
-                Message::Kill(id) => {
-                    if let Some(&place) = self.by_id.get(&id)
-                        && let Some(client) = self.station.clients.get(place)
-                    {
-                        client.broken = true;
-                        self.station.to_drop.push(place);
-                    }
-                }
-                Message::Unblock { id, error } => {
-                    if let Some(&place) = self.by_id.get(&id) {
-                        let ending = if error { Ending::Error } else { Ending::Timeout };
-                        self.give_up_waiting(&[place], ending);
-                    }
-                }
-                Message::Served { id, reply } => self.hand_over(id, &reply),
-                Message::Resume => self.resume_postponed(),
-                Message::Reconfigure => {
-                    self.config_version = u64::MAX;
-                    self.resume_accepting();
-                }
-                Message::Stop => self.stopping = true,
+            let message = match message.client() {
+                Some(id) => M::defer(self, id, message),
+                None => Some(message),
+            };
+            if let Some(message) = message {
+                self.follow(message);
             }
+        }
+    }
+
+    /// Does what a message says.
+    pub(crate) fn follow(&mut self, message: Message) {
+        match message {
+            Message::Accepted(accepted) => self.adopt(accepted),
+            Message::Kill(id) => {
+                if let Some(&place) = self.by_id.get(&id)
+                    && let Some(client) = self.station.clients.get(place)
+                {
+                    client.broken = true;
+                    self.station.to_drop.push(place);
+                }
+            }
+            Message::Unblock { id, error } => {
+                if let Some(&place) = self.by_id.get(&id) {
+                    let ending = if error { Ending::Error } else { Ending::Timeout };
+                    self.give_up_waiting(&[place], ending);
+                }
+            }
+            Message::Served { id, reply } => self.hand_over(id, &reply),
+            Message::Resume => {
+                self.resumes += 1;
+                self.resume_postponed();
+            }
+            Message::Reconfigure => {
+                self.config_version = u64::MAX;
+                self.resume_accepting();
+            }
+            Message::Stop => self.stopping = true,
         }
     }
 
@@ -459,7 +514,7 @@ impl EventLoop {
     }
 
     /// Looks again at clients whose requests were held back.
-    fn resume_postponed(&mut self) {
+    pub(crate) fn resume_postponed(&mut self) {
         for place in std::mem::take(&mut self.station.postponed) {
             // A place may stand there twice when its first client has left: only who waits is resumed.
             let Some(client) = self.station.clients.get(place) else { continue };
@@ -499,7 +554,7 @@ impl EventLoop {
         }
         if !over.is_empty() {
             self.give_up_waiting(&over, Ending::Timeout);
-            self.execute_and_write();
+            M::execute_and_write(self);
         }
     }
 
@@ -576,7 +631,8 @@ impl EventLoop {
     }
 }
 
-fn settings(engine: &Engine) -> Settings {
+/// What the steps go by, as configured now.
+pub(crate) fn settings(engine: &Engine) -> Settings {
     Settings {
         bulk_len_max: engine.config.proto_max_bulk_len(),
         query_bytes_max: usize::try_from(engine.config.client_query_buffer_limit()).unwrap_or(usize::MAX),

@@ -1,12 +1,16 @@
 //! Event loops and threading models.
 //!
 //! Every model is a composition of the same three steps over clients that one thread at a time owns: read and
-//! parse, execute, write ([`steps`]). [`parallel`] does all three on the thread that polls the client.
+//! parse, execute, write ([`steps`]). [`models`] says which thread does which of them.
 
 pub mod accept;
 pub mod batch;
 pub mod client;
+mod crew;
 pub mod cron;
 pub mod event_loop;
-pub mod parallel;
+pub mod models;
 pub mod steps;
+pub mod travel;
+
+pub use models::start;

@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 
 use crate::batch::{Batch, Request, Source, Turn};
 use crate::client::{Client, Incoming, Keep};
+use crate::travel::Trip;
 
 /// Received at once from a client.
 const READ_CHUNK: usize = 32 * 1024;
@@ -43,6 +44,8 @@ const REPLY_STEP: usize = 20 * 1024;
 /// Replies that a client has waiting are sent before its next request is executed from this many bytes on: what
 /// stays in the cache is cheaper than what grows.
 const SEND_EARLY: usize = 64 * 1024;
+/// Emptied batches kept for clients that leave.
+const SPARE_TRIPS: usize = 256;
 /// Memory kept in reply buffers for reuse, together and in the largest one.
 const POOL_BYTES: usize = 4 * 1024 * 1024;
 const POOLED_BYTES: usize = 512 * 1024;
@@ -83,6 +86,11 @@ impl Clients {
     /// Takes a client out for a while; its place stays taken.
     pub fn lend(&mut self, place: u32) -> Option<Box<Client>> {
         self.places.get_mut(place as usize)?.take()
+    }
+
+    /// The place that the next client gets.
+    pub fn next_place(&self) -> u32 {
+        self.free.last().copied().unwrap_or(self.places.len() as u32)
     }
 
     /// Puts a client back that was lent.
@@ -221,6 +229,11 @@ pub struct Station {
     pub deadlines: BTreeSet<(i64, u32)>,
     /// Clients that hold memory or have unsent replies.
     pub lingering: Vec<u32>,
+    /// Clients that are to leave with the requests that they have packed, since another thread executes those.
+    pub to_leave: Vec<u32>,
+    /// For those who leave next.
+    #[expect(clippy::vec_box, reason = "a client takes the box along")]
+    spare_trips: Vec<Box<Trip>>,
     pool: ReplyPool,
     pub settings: Settings,
 }
@@ -239,6 +252,8 @@ impl Station {
             postponed: Vec::new(),
             deadlines: BTreeSet::new(),
             lingering: Vec::new(),
+            to_leave: Vec::new(),
+            spare_trips: Vec::new(),
             pool: ReplyPool::default(),
             settings,
         }
@@ -510,6 +525,54 @@ impl Station {
         batch.turns.push(turn);
     }
 
+    /// Gives a client what was read from it, which is all that the batch holds, to take it along to another thread.
+    pub fn pack(&mut self, place: u32) {
+        let Some(client) = self.clients.get(place) else { return };
+        let mut trip = client.trip.take().or_else(|| self.spare_trips.pop()).unwrap_or_default();
+        std::mem::swap(&mut trip.batch, &mut self.batch);
+        for turn in trip.batch.turns.iter_mut().filter(|turn| turn.source == Source::Shared) {
+            // What is received next may overwrite it there. Nothing was in front of it, neither there nor in the client's buffer.
+            client.query.extend_from_slice(&self.shared[..turn.received_end]);
+            turn.source = Source::Own;
+        }
+        for request in trip.batch.requests.iter_mut().filter(|request| request.source == Source::Shared) {
+            request.source = Source::Own;
+        }
+        self.shared_used = 0;
+        client.trip = Some(trip);
+    }
+
+    /// Something for a client to take along.
+    pub fn spare_trip(&mut self) -> Box<Trip> {
+        self.spare_trips.pop().unwrap_or_default()
+    }
+
+    /// Empties the lists of clients: those who were here for a moment only are put on lists where they belong.
+    pub fn forget_lists(&mut self) {
+        self.to_write.clear();
+        self.to_resume.clear();
+        self.to_drop.clear();
+        self.lingering.clear();
+        self.clients.settle();
+    }
+
+    /// Keeps what a client had with it for the next one that leaves.
+    pub fn keep_trip(&mut self, trip: Box<Trip>) {
+        if self.spare_trips.len() < SPARE_TRIPS && trip.batch.requests.capacity() <= BATCH_REQUESTS {
+            self.spare_trips.push(trip);
+        }
+    }
+
+    /// Has a client without replies take a buffer along for them, which comes back to this station with it.
+    pub fn lend_reply_buffer(&mut self, place: u32) {
+        if let Some(client) = self.clients.get(place)
+            && client.reply.is_empty()
+            && let Some(spare) = self.pool.take()
+        {
+            client.reply.reuse(spare);
+        }
+    }
+
     /// Begins step two: takes the batch, to be executed in the order in which its requests came. Nothing if it is empty.
     pub fn begin(&mut self) -> Option<Run> {
         if self.batch.is_empty() {
@@ -652,7 +715,11 @@ impl Station {
             }
         }
         let waiting = client.reply.len();
-        let early = waiting >= SEND_EARLY && !client.wants_write && !client.session.close_after_reply;
+        // Those of a guest are sent by its home.
+        let early = waiting >= SEND_EARLY
+            && !client.wants_write
+            && !client.session.close_after_reply
+            && client.trip.is_none();
         if !client.in_write_list && (!client.reply.is_empty() || client.session.close_after_reply) {
             client.in_write_list = true;
             self.to_write.push(request.client);
@@ -675,6 +742,15 @@ impl Station {
             match from {
                 Keep::Before(start) => keep(client, shared, batch, turn, start),
                 Keep::Behind(start) => keep_rest(client, shared, batch, turn, start),
+                Keep::Elsewhere(request) => {
+                    let mut trip = self.spare_trips.pop().unwrap_or_default();
+                    pack_rest(client, &mut trip.batch, shared, batch, turn, request);
+                    client.trip = Some(trip);
+                    // Nothing more is parsed before that is executed.
+                    client.in_batch = true;
+                    self.to_leave.push(turn.client);
+                    return;
+                }
             }
             client.publish_sizes();
             linger(client, &mut self.lingering, turn.client);
@@ -728,6 +804,13 @@ impl Station {
             return;
         }
         send(client, stats);
+        self.written(place);
+    }
+
+    /// What is to be done when a client has been sent what its socket took.
+    #[inline]
+    pub fn written(&mut self, place: u32) {
+        let Some(client) = self.clients.get(place) else { return };
         if client.reply.is_empty() {
             self.pool.give(client.reply.take_spare());
         }
@@ -792,7 +875,7 @@ fn linger(client: &mut Client, lingering: &mut Vec<u32>, place: u32) {
 }
 
 /// Sends a client's replies, as much as its socket takes and a turn allows.
-fn send(client: &mut Client, stats: &ThreadStats) {
+pub fn send(client: &mut Client, stats: &ThreadStats) {
     let mut sent = 0;
     while !client.reply.is_empty() {
         let result = match client.reply.as_contiguous() {
@@ -899,6 +982,37 @@ fn keep(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, from: us
     client.blobs.clear();
     client.incoming = None;
     client.query = kept;
+}
+
+/// Packs a client's requests from number `first` of the batch on, to be executed elsewhere. Their bytes go to the client's own buffer.
+fn pack_rest(client: &mut Client, to: &mut Batch, shared: &[u8], batch: &Batch, turn: &Turn, first: usize) {
+    // A client's requests stand together in a batch.
+    let own = batch.requests[first..].iter().take_while(|request| request.client == turn.client);
+    let from = batch.requests[first].start;
+    for request in own {
+        let first_span = to.spans.len() as u32;
+        let spans = request.first_span as usize..(request.first_span + request.span_count) as usize;
+        to.spans.extend_from_slice(&batch.spans[spans]);
+        let source = match request.source {
+            Source::Inline(number) => {
+                to.inline.push(batch.inline[number as usize].clone());
+                Source::Inline(to.inline.len() as u32 - 1)
+            }
+            _ => Source::Own,
+        };
+        to.requests.push(Request { source, start: request.start - from, first_span, ..*request });
+    }
+    to.turns.push(Turn {
+        source: Source::Own,
+        rest_start: turn.rest_start - from,
+        rest_end: turn.rest_end - from,
+        received_end: turn.received_end - from,
+        ..*turn
+    });
+    match turn.source {
+        Source::Own => drop(client.query.drain(..from)),
+        _ => client.query.extend_from_slice(&shared[from..turn.received_end]),
+    }
 }
 
 /// Keeps what follows the request at offset `start`, which has been executed. The parser begins anew with it.

@@ -7,6 +7,8 @@
 //! - it only reads. Should such a run stray, it is given up where it stands, which nobody can notice, and begun again with the world
 //!   stopped. A script that has done so is not tried again for a while ([`Habits`]).
 //!
+//! In the other threading models scripts run on one thread at a time, and always alone.
+//!
 //! After `busy-reply-threshold` a run under locks that has not written is likewise given up and begun again alone, because those who wait for
 //! its locks could not be told that it is busy. One that has written goes on; it can be seen, but no longer ended.
 
@@ -15,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use braid_base::clock::Ticks;
+use braid_config::ThreadingModel;
 use braid_engine::attention::MEMORY_LIMIT;
 use braid_engine::busy::{Kind, Running};
 use braid_engine::client::Message;
@@ -160,7 +163,9 @@ impl Attempt<'_> {
         }
         let strict = !engine.config.script_undeclared_keys();
         let program = self.program;
-        let may_try = strict || program.provably_narrow || (!program.writes() && program.habits.may_try());
+        let runs_beside_others = engine.config.threading_model() == ThreadingModel::Parallel;
+        let may_try = runs_beside_others
+            && (strict || program.provably_narrow || (!program.writes() && program.habits.may_try()));
         if may_try {
             let mut txn = Txn::lock(keyspace, call.keyspace.context, db, now, self.declared);
             let ended = self.under(&mut txn, engine, call.session, call.args, call.reply);

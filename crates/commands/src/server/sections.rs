@@ -9,7 +9,7 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock;
-use braid_config::{Config, Supervised};
+use braid_config::{Config, Supervised, ThreadingModel};
 use braid_engine::client::client_flags;
 use braid_engine::stats::{self, ThreadStats};
 use braid_engine::{COMPATIBLE_VERSION, Engine};
@@ -162,7 +162,9 @@ fn server(fields: &mut Fields<'_>) {
     fields.field("executable", &engine.executable);
     let file = engine.config_file.as_deref().unwrap_or(std::path::Path::new(""));
     fields.field("config_file", file.display());
-    fields.field("io_threads_active", u8::from(engine.threads.len() > 1));
+    // Only where threads are woken for work, they can be at rest together.
+    let active = config.threading_model() != ThreadingModel::Fanout || engine.io_threads_active.load(Relaxed);
+    fields.field("io_threads_active", u8::from(engine.threads.len() > 1 && active));
     listeners(fields, config);
 }
 
@@ -514,7 +516,7 @@ fn threads(fields: &mut Fields<'_>) {
         let time = system::thread_time(thread.task.load(Relaxed)).unwrap_or_default();
         let line = format!(
             "clients={},reads={},writes={},commands={},user_usec={},sys_usec={},busy_usec={},cycles={},lock_waits={},\
-             optimistic_retries={},net_in={},net_out={}",
+             optimistic_retries={},net_in={},net_out={},waits={},wait_usec={},sent_away={},requests_sent_away={},ring_full={}",
             owned[number],
             thread.reads.get(),
             thread.writes.get(),
@@ -527,6 +529,11 @@ fn threads(fields: &mut Fields<'_>) {
             counters.optimistic_failures.get(),
             thread.net_in.get(),
             thread.net_out.get(),
+            thread.waits.get(),
+            thread.wait_nanos.get() / 1000,
+            thread.sent_away.get(),
+            thread.requests_sent_away.get(),
+            thread.ring_full.get(),
         );
         fields.field(format_args!("io_thread_{number}"), line);
     }

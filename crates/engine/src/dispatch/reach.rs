@@ -1,0 +1,58 @@
+//! How far a request reaches: whether one lock at most is all that it needs. The threading model `hybrid` asks.
+
+use super::Prepared;
+use crate::engine::Engine;
+use crate::keys;
+use crate::session::Session;
+use crate::spec::{Scope, Spec};
+
+/// How far a request reaches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// One key at most.
+    OneKey,
+    /// Several keys, all of them, or what cannot be told beforehand: scripts and transactions.
+    Wide,
+    /// Its arguments tell.
+    Depends,
+}
+
+impl Reach {
+    /// Of a command, as far as that can be told without arguments.
+    pub(crate) fn of(spec: &Spec, takes_single_key: bool, runs_scripts: bool) -> Reach {
+        if runs_scripts {
+            Reach::Wide
+        } else if takes_single_key && spec.scope == Scope::Keys && spec.scope_finder.is_none() {
+            Reach::OneKey
+        } else {
+            Reach::Depends
+        }
+    }
+}
+
+/// How far a client's request reaches, as far as that can be told without its arguments. What is queued for a transaction reaches
+/// nothing yet.
+#[inline]
+pub fn reach(engine: &Engine, session: &Session, prepared: Prepared) -> Reach {
+    if prepared.command == Prepared::UNKNOWN {
+        return Reach::OneKey;
+    }
+    let command = engine.commands.get(prepared.command);
+    if session.queue.is_some() && command.spec.name != "exec" { Reach::OneKey } else { command.reach }
+}
+
+/// How far a request reaches, by its arguments. A request that is not understood needs no keys to be refused.
+pub fn reach_of(engine: &Engine, prepared: Prepared, args: &[&[u8]]) -> Reach {
+    let mut command = engine.commands.get(prepared.command);
+    if let Some(name) = args.get(1)
+        && let Some(subcommand) = engine.commands.find_subcommand(command, name)
+    {
+        command = subcommand;
+    }
+    let spec = command.spec;
+    if !spec.arity.allows(args.len()) {
+        return Reach::OneKey;
+    }
+    let takes_one = || keys::find(spec, args).is_none_or(|keys| keys.len() <= 1);
+    if spec.scope_of(args) == Scope::Keys && takes_one() { Reach::OneKey } else { Reach::Wide }
+}

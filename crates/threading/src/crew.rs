@@ -1,0 +1,226 @@
+//! Helper threads that do one kind of work for the main thread at a time, while it waits at a barrier: receiving and parsing, or sending.
+//!
+//! The main thread deals clients out to the helpers' lists ([`Crew::deal`]), starts them, does its own share, and waits until all are done
+//! ([`Crew::wait`]). A helper's list is behind a lock that is never contended: whose turn it is says a word beside it, which the main thread sets
+//! to [`WORKING`] and the helper back to [`IDLE`]. Whoever waits looks at the word for a moment and then parks; the other one unparks it after
+//! setting the word, and a thread that is unparked before it parks does not sleep, so no wake-up is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::Thread;
+
+use braid_base::clock::Ticks;
+use braid_engine::Engine;
+use braid_engine::stats::ThreadStats;
+use parking_lot::Mutex;
+
+use crate::client::Client;
+use crate::steps::{self, Settings, Station};
+use crate::travel::Trip;
+
+const IDLE: u32 = 0;
+const WORKING: u32 = 1;
+const ENDING: u32 = 2;
+
+/// Looks at the word before a thread parks: some microseconds.
+const SPINS: u32 = 400;
+
+/// What a helper does with its clients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Task {
+    /// Receive, and parse into the client's [`crate::travel::Trip`].
+    Read,
+    /// Send replies.
+    Write,
+}
+
+/// A client in a helper's list.
+pub struct Lent {
+    /// Its place in the main thread's station.
+    place: u32,
+    client: Box<Client>,
+    /// The lists of the main thread's station that it is on.
+    in_write_list: bool,
+    in_resume_list: bool,
+    lingers: bool,
+}
+
+impl Lent {
+    /// Takes a client out of the main thread's station, to have it carry its requests in `trip`. Nothing if it is not there.
+    pub fn take(station: &mut Station, place: u32, trip: Option<Box<Trip>>) -> Option<Lent> {
+        let mut client = station.clients.lend(place)?;
+        client.trip = trip;
+        let (in_write_list, in_resume_list) = (client.in_write_list, client.in_resume_list);
+        Some(Lent { place, in_write_list, in_resume_list, lingers: client.lingers, client })
+    }
+
+    /// Gives it back, and puts it on the lists that the helper would have put it on. Returns its place.
+    pub fn give_back(self, station: &mut Station) -> u32 {
+        let Lent { place, mut client, .. } = self;
+        if client.is_finished() {
+            station.to_drop.push(place);
+        }
+        if client.in_write_list && !self.in_write_list {
+            station.to_write.push(place);
+        }
+        if client.in_resume_list && !self.in_resume_list {
+            station.to_resume.push(place);
+        }
+        if client.lingers && !self.lingers {
+            station.lingering.push(place);
+        }
+        if let Some(mut trip) = client.trip.take() {
+            station.batch.append(&mut trip.batch, place);
+            station.keep_trip(trip);
+        }
+        station.clients.give_back(place, client);
+        place
+    }
+}
+
+/// What the main thread and a helper share.
+pub struct Desk {
+    state: AtomicU32,
+    work: Mutex<Work>,
+}
+
+struct Work {
+    task: Task,
+    clients: Vec<Lent>,
+    settings: Settings,
+    /// To be unparked when the work is done.
+    main: Thread,
+}
+
+impl Desk {
+    /// A desk without work. Called by the main thread, or before it runs: whoever deals says who it is.
+    pub fn new(settings: Settings) -> Arc<Desk> {
+        let work = Work { task: Task::Read, clients: Vec::new(), settings, main: std::thread::current() };
+        Arc::new(Desk { state: AtomicU32::new(IDLE), work: Mutex::new(work) })
+    }
+
+    /// Waits while the word is `state`; what it is then.
+    fn wait_while(&self, state: u32) -> u32 {
+        let mut looks = 0;
+        loop {
+            let now = self.state.load(Ordering::Acquire);
+            if now != state {
+                return now;
+            }
+            if looks < SPINS {
+                looks += 1;
+                std::hint::spin_loop();
+            } else {
+                std::thread::park();
+            }
+        }
+    }
+}
+
+/// One helper, for the main thread.
+struct Helper {
+    desk: Arc<Desk>,
+    thread: Thread,
+    /// Being dealt, or taken back.
+    clients: Vec<Lent>,
+}
+
+/// The helpers, for the main thread.
+pub struct Crew(Vec<Helper>);
+
+impl Crew {
+    /// The helpers that sit at these desks.
+    pub fn new(desks: Vec<(Arc<Desk>, Thread)>) -> Crew {
+        let helper = |(desk, thread)| Helper { desk, thread, clients: Vec::new() };
+        Crew(desks.into_iter().map(helper).collect())
+    }
+
+    /// Number of helpers.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Puts a client into a helper's list.
+    pub fn deal(&mut self, helper: usize, lent: Lent) {
+        self.0[helper].clients.push(lent);
+    }
+
+    /// Has the helpers begin with what they have been dealt.
+    pub fn start(&mut self, task: Task, settings: Settings) {
+        for helper in self.0.iter_mut().filter(|helper| !helper.clients.is_empty()) {
+            let mut work = helper.desk.work.lock();
+            std::mem::swap(&mut work.clients, &mut helper.clients);
+            (work.task, work.settings, work.main) = (task, settings, std::thread::current());
+            drop(work);
+            helper.desk.state.store(WORKING, Ordering::Release);
+            helper.thread.unpark();
+        }
+    }
+
+    /// Waits until all helpers are done.
+    pub fn wait(&mut self) {
+        for helper in &mut self.0 {
+            if helper.desk.state.load(Ordering::Acquire) == WORKING {
+                helper.desk.wait_while(WORKING);
+            }
+            std::mem::swap(&mut helper.desk.work.lock().clients, &mut helper.clients);
+        }
+    }
+
+    /// Takes a client back from a helper's list.
+    pub fn take_back(&mut self) -> Option<Lent> {
+        self.0.iter_mut().find_map(|helper| helper.clients.pop())
+    }
+}
+
+/// The helpers' threads end with the crew.
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for helper in &self.0 {
+            helper.desk.state.store(ENDING, Ordering::Release);
+            helper.thread.unpark();
+        }
+    }
+}
+
+/// A helper's thread: works until the crew ends.
+pub fn help(engine: &Engine, slot: usize, desk: &Desk) {
+    let mut station = Station::new(desk.work.lock().settings);
+    let stats = &engine.threads[slot];
+    let mut todo = Vec::new();
+    while desk.wait_while(IDLE) == WORKING {
+        let start = Ticks::now();
+        let mut work = desk.work.lock();
+        station.settings = work.settings;
+        let task = work.task;
+        std::mem::swap(&mut todo, &mut work.clients);
+        work.clients.extend(todo.drain(..).filter_map(|mut lent| match task {
+            Task::Read => read(engine, stats, &mut station, lent),
+            Task::Write => {
+                steps::send(&mut lent.client, stats);
+                Some(lent)
+            }
+        }));
+        station.forget_lists();
+        let main = work.main.clone();
+        drop(work);
+        // What is sent to all loops is for those that poll; a helper has nothing to do with it.
+        while engine.mailboxes[slot].take().is_some() {}
+        stats.cycles.add(1);
+        stats.cycle_nanos.add(Ticks::now().nanos_since(start));
+        // The end may have been announced meanwhile: that must not be undone.
+        let _ = desk.state.compare_exchange(WORKING, IDLE, Ordering::Release, Ordering::Relaxed);
+        main.unpark();
+    }
+}
+
+/// Receives from a client and packs what can be parsed. For that moment it is among the clients of the helper's station.
+fn read(engine: &Engine, stats: &ThreadStats, station: &mut Station, lent: Lent) -> Option<Lent> {
+    let place = station.clients.add(lent.client);
+    let received = station.read(engine, place);
+    stats.count_received(received);
+    if !station.batch.is_empty() {
+        station.pack(place);
+    }
+    station.clients.remove(place).map(|client| Lent { client, ..lent })
+}

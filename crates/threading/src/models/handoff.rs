@@ -1,0 +1,120 @@
+//! The `handoff` model, that of Redis 8: I/O threads poll their own clients, receive, parse and send; the main thread executes.
+//!
+//! A client that has sent requests goes to the main thread with them and comes back with the replies, each way through a queue with an event
+//! notifier. The main thread takes many clients at once, so what their keys touch is still fetched together. It accepts connections and has
+//! no clients of its own. What a client is to be sent unasked (messages, invalidations, the reply that it waited for) goes to the mailbox
+//! of its home, and is added to its replies when it is there: no lock is needed for that.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use braid_engine::client::Message;
+use crossbeam_queue::SegQueue;
+
+use super::{Model, Starting};
+use crate::client::Client;
+use crate::event_loop::EventLoop;
+use crate::travel::guests::{self, Guests, HasGuests};
+use crate::travel::home::{self, HasHome, Home};
+use crate::travel::{MAIN, Roads};
+
+type Road = SegQueue<Box<Client>>;
+
+/// The thread that executes.
+struct Main {
+    guests: Guests<Road>,
+}
+
+impl HasGuests for Main {
+    type Road = Road;
+
+    fn guests(&mut self) -> &mut Guests<Road> {
+        &mut self.guests
+    }
+}
+
+impl Model for Main {
+    fn execute_and_write(event_loop: &mut EventLoop<Self>) {
+        event_loop.execute();
+        guests::send_home(event_loop);
+        // They are sent their replies at home.
+        event_loop.station.to_write.clear();
+    }
+
+    fn take_arrivals(event_loop: &mut EventLoop<Self>) {
+        guests::take_in(event_loop);
+    }
+
+    fn has_arrivals(event_loop: &EventLoop<Self>) -> bool {
+        event_loop.model.guests.has_arrivals()
+    }
+}
+
+/// A thread that polls, receives, parses and sends.
+struct Io {
+    home: Home<Road>,
+}
+
+impl HasHome for Io {
+    type Road = Road;
+
+    fn home(&mut self) -> &mut Home<Road> {
+        &mut self.home
+    }
+}
+
+impl Model for Io {
+    fn read(event_loop: &mut EventLoop<Self>, place: u32) {
+        if event_loop.model.home.is_away(place) {
+            event_loop.model.home.mute(&event_loop.poller, place);
+        } else {
+            event_loop.read_here(place);
+            see_off(event_loop, place);
+        }
+    }
+
+    fn resume(event_loop: &mut EventLoop<Self>, place: u32) {
+        event_loop.resume_here(place);
+        see_off(event_loop, place);
+    }
+
+    fn execute_and_write(event_loop: &mut EventLoop<Self>) {
+        home::ring(event_loop);
+        event_loop.write_replies();
+    }
+
+    fn take_arrivals(event_loop: &mut EventLoop<Self>) {
+        home::take_in(event_loop);
+    }
+
+    fn defer(event_loop: &mut EventLoop<Self>, id: u64, message: Message) -> Option<Message> {
+        home::defer(event_loop, id, message)
+    }
+}
+
+/// Sends a client to the main thread if something was parsed that can be executed.
+fn see_off(event_loop: &mut EventLoop<Io>, place: u32) {
+    if event_loop.station.batch.requests.is_empty() {
+        // Less than a request, or what is none: that can be dealt with here.
+        event_loop.execute();
+    } else {
+        event_loop.station.pack(place);
+        event_loop.station.lend_reply_buffer(place);
+        home::depart(event_loop, place);
+    }
+}
+
+/// Starts the main thread and the I/O threads.
+pub(super) fn start(starting: &Starting<'_>) -> io::Result<Vec<JoinHandle<()>>> {
+    let loads = starting.loads(MAIN + 1..starting.count());
+    let roads = Roads::new(starting.count(), Road::new());
+    let start = |slot| {
+        let roads = Arc::clone(&roads);
+        match slot {
+            MAIN => starting.event_loop(slot, &loads, || Main { guests: Guests::new(roads) }),
+            _ => starting.event_loop(slot, &loads, || Io { home: Home::new(roads) }),
+        }
+    };
+    (0..starting.count()).map(start).collect()
+}

@@ -1,0 +1,135 @@
+//! The `hybrid` model: commands that need one key at most are executed by the thread that has read them, under the key's lock; the others
+//! (several keys, transactions, scripts, what needs all keys) go to the main thread over a bounded ring.
+//!
+//! A client whose request has to go there travels with that request and all that it has sent behind it, so nothing of it is overtaken. When the
+//! ring is full it waits at home, unread, until there is room: whoever sends too much for the main thread is slowed down, and nothing is
+//! lost. The main thread serves clients of its own as well.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use braid_engine::client::Message;
+use braid_engine::dispatch::{self, Reach};
+use crossbeam_queue::ArrayQueue;
+
+use super::{Model, Starting};
+use crate::batch::Request;
+use crate::client::{Client, Keep};
+use crate::event_loop::EventLoop;
+use crate::steps::Run;
+use crate::travel::guests::{self, Guests, HasGuests};
+use crate::travel::home::{self, HasHome, Home};
+use crate::travel::{MAIN, Roads};
+
+type Road = ArrayQueue<Box<Client>>;
+
+/// Clients on the ring.
+const RING: usize = 1024;
+
+/// The thread that executes what needs more than one key.
+struct Main {
+    guests: Guests<Road>,
+}
+
+impl HasGuests for Main {
+    type Road = Road;
+
+    fn guests(&mut self) -> &mut Guests<Road> {
+        &mut self.guests
+    }
+}
+
+impl Model for Main {
+    fn execute_and_write(event_loop: &mut EventLoop<Self>) {
+        event_loop.execute();
+        guests::send_home(event_loop);
+        event_loop.write_replies();
+    }
+
+    fn take_arrivals(event_loop: &mut EventLoop<Self>) {
+        guests::take_in(event_loop);
+    }
+
+    fn has_arrivals(event_loop: &EventLoop<Self>) -> bool {
+        event_loop.model.guests.has_arrivals()
+    }
+}
+
+/// A thread that executes what it can.
+struct Io {
+    home: Home<Road>,
+}
+
+impl HasHome for Io {
+    type Road = Road;
+
+    fn home(&mut self) -> &mut Home<Road> {
+        &mut self.home
+    }
+}
+
+impl Model for Io {
+    const SENDS_AWAY: bool = true;
+
+    fn read(event_loop: &mut EventLoop<Self>, place: u32) {
+        if event_loop.model.home.is_away(place) {
+            event_loop.model.home.mute(&event_loop.poller, place);
+        } else {
+            event_loop.read_here(place);
+        }
+    }
+
+    fn execute_and_write(event_loop: &mut EventLoop<Self>) {
+        event_loop.execute();
+        for place in std::mem::take(&mut event_loop.station.to_leave) {
+            home::depart(event_loop, place);
+        }
+        home::ring(event_loop);
+        event_loop.write_replies();
+    }
+
+    #[inline]
+    fn sends_away(event_loop: &mut EventLoop<Self>, run: &Run, request: &Request) -> bool {
+        let EventLoop { engine, station, .. } = event_loop;
+        let Some(client) = station.clients.get(request.client) else { return false };
+        if client.broken || client.keep_from.is_some() || client.session.close_after_reply {
+            // It is not executed at all, here.
+            return false;
+        }
+        let reach = match dispatch::reach(engine, &client.session, request.prepared) {
+            Reach::Depends => {
+                let args = run.arguments(request, &client.query, &client.blobs);
+                dispatch::reach_of(engine, request.prepared, &args)
+            }
+            reach => reach,
+        };
+        if reach == Reach::OneKey {
+            return false;
+        }
+        client.keep_from = Some(Keep::Elsewhere(run.at));
+        true
+    }
+
+    fn take_arrivals(event_loop: &mut EventLoop<Self>) {
+        home::take_in(event_loop);
+    }
+
+    fn defer(event_loop: &mut EventLoop<Self>, id: u64, message: Message) -> Option<Message> {
+        home::defer(event_loop, id, message)
+    }
+}
+
+/// Starts one loop per thread; the first one is the main thread.
+pub(super) fn start(starting: &Starting<'_>) -> io::Result<Vec<JoinHandle<()>>> {
+    let loads = starting.loads(0..starting.count());
+    let roads = Roads::new(starting.count(), Road::new(RING));
+    let start = |slot| {
+        let roads = Arc::clone(&roads);
+        match slot {
+            MAIN => starting.event_loop(slot, &loads, || Main { guests: Guests::new(roads) }),
+            _ => starting.event_loop(slot, &loads, || Io { home: Home::new(roads) }),
+        }
+    };
+    (0..starting.count()).map(start).collect()
+}

@@ -1,0 +1,99 @@
+//! The main thread's loop, where clients of the other loops come to have their requests executed.
+//!
+//! Guests get places of the loop's own station, so that one batch holds the requests of many clients, what their keys touch is fetched
+//! together, and scripts and the turns that a loop takes meanwhile need nothing special. Nothing is received from a guest and nothing
+//! sent to it here.
+
+use std::sync::Arc;
+
+use super::{Roads, ToMain};
+use crate::event_loop::EventLoop;
+use crate::models::Model;
+
+/// A model of a loop that has guests.
+pub trait HasGuests: Model {
+    /// The road on which they come.
+    type Road: ToMain;
+
+    /// Those who are here.
+    fn guests(&mut self) -> &mut Guests<Self::Road>;
+}
+
+/// The guests of the main thread's loop.
+pub struct Guests<Q> {
+    roads: Arc<Roads<Q>>,
+    /// Places of those who are here.
+    places: Vec<u32>,
+    /// Loops whose bells are due, since clients of theirs have been sent back.
+    bells: Vec<bool>,
+}
+
+impl<Q: ToMain> Guests<Q> {
+    /// A loop without guests.
+    pub fn new(roads: Arc<Roads<Q>>) -> Guests<Q> {
+        Guests { bells: vec![false; roads.back.len()], roads, places: Vec::new() }
+    }
+
+    /// True if some wait to be taken in.
+    #[inline]
+    pub fn has_arrivals(&self) -> bool {
+        self.roads.to_main.count() > 0
+    }
+}
+
+/// Takes in the guests that have arrived, their requests into the loop's batch. Those who come later have to wait for the next turn, so that the
+/// loop's other business is not kept waiting.
+pub fn take_in<M: HasGuests>(event_loop: &mut EventLoop<M>) {
+    let roads = Arc::clone(&event_loop.model.guests().roads);
+    for _ in 0..roads.to_main.count() {
+        let Some(mut client) = roads.to_main.pop() else { break };
+        let Some(mut trip) = client.trip.take() else { continue };
+        let station = &mut event_loop.station;
+        let place = station.clients.next_place();
+        station.batch.append(&mut trip.batch, place);
+        client.trip = Some(trip);
+        station.clients.add(client);
+        event_loop.model.guests().places.push(place);
+        if event_loop.station.is_full() {
+            M::execute_and_write(event_loop);
+        }
+    }
+    roads.tell_of_room(&event_loop.engine);
+}
+
+/// Sends the guests home whose requests have been executed.
+pub fn send_home<M: HasGuests>(event_loop: &mut EventLoop<M>) {
+    let mut places = std::mem::take(&mut event_loop.model.guests().places);
+    places.retain(|&place| {
+        // One whose script is running is lent to it.
+        let is_busy = event_loop.station.clients.get(place).is_none_or(|client| client.in_batch);
+        if !is_busy {
+            depart(event_loop, place);
+        }
+        is_busy
+    });
+    let guests = event_loop.model.guests();
+    // None can have come in meanwhile.
+    guests.places = places;
+    for (slot, bell) in guests.bells.iter_mut().enumerate() {
+        if std::mem::take(bell) {
+            event_loop.engine.mailboxes[slot].ring();
+        }
+    }
+}
+
+fn depart<M: HasGuests>(event_loop: &mut EventLoop<M>, place: u32) {
+    let station = &mut event_loop.station;
+    let Some(client) = station.clients.remove(place) else { return };
+    // Lists that are gone through by place skip those who have left; what outlasts the turn must not name the place any more.
+    if let Some(blocked) = &client.session.blocked {
+        station.deadlines.remove(&(blocked.deadline_ms, place));
+    }
+    if client.postponed {
+        station.postponed.retain(|&postponed| postponed != place);
+    }
+    let Some(home) = client.trip.as_ref().map(|trip| trip.home) else { return };
+    let guests = event_loop.model.guests();
+    guests.roads.back[home].push(client);
+    guests.bells[home] = true;
+}
