@@ -120,6 +120,9 @@ fn long_bracket(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
 
 /// Ways around everything that is checked here.
 const FORBIDDEN: &[&[u8]] = &[b"_G", b"getfenv", b"setfenv", b"load", b"loadstring"];
+/// Loops that may never end. A run under locks that takes long and has written can neither be given up nor let others know, so what
+/// could go on for ever runs alone: then it is everybody's business, and SCRIPT KILL and SHUTDOWN are heard.
+const ENDLESS: &[&[u8]] = &[b"while", b"repeat"];
 /// What of `redis` is harmless.
 const HARMLESS: &[&[u8]] = &[
     b"error_reply",
@@ -165,7 +168,7 @@ fn prove(engine: &Engine, tokens: &[Token<'_>]) -> Option<()> {
         match tokens[at] {
             // A field of that name is something else.
             Token::Name(_) if at > 0 && matches!(tokens[at - 1], Token::Symbol(b'.' | b':')) => {}
-            Token::Name(name) if FORBIDDEN.contains(&name) => return None,
+            Token::Name(name) if FORBIDDEN.contains(&name) || ENDLESS.contains(&name) => return None,
             token if token == KEYS => proof.keys_use(at)?,
             token if token == CALL => proof.redis_use(at)?,
             _ => {}
@@ -475,6 +478,8 @@ mod tests {
             "redis.call('get', KEYS[1]",
             "return 'unfinished",
             "--[[ unfinished",
+            "redis.call('set', KEYS[1], 1) while true do end",
+            "repeat redis.call('incr', KEYS[1]) until false",
             "\0",
         ] {
             assert!(!is_narrow(&tester.engine, script.as_bytes()), "{script}");
