@@ -13,6 +13,7 @@ mod configuration;
 mod expiry;
 mod keys;
 mod lifecycle;
+mod rebalancing;
 mod scanning;
 mod strings;
 mod watching;

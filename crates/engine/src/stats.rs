@@ -89,6 +89,8 @@ thread_counters! {
     waits,
     /// Nanoseconds of such waiting.
     wait_nanos,
+    /// Clients that were handed over to loops with less to do.
+    handed_over,
     /// Clients that were sent to the main thread to have their requests executed.
     sent_away,
     /// Requests that were sent with them.

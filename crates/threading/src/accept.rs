@@ -12,8 +12,10 @@ use braid_engine::client::{Accepted, Address, ClientRecord, Message};
 use braid_net::listener::{Connection, Listener, set_keepalive};
 use braid_net::poller::{Interest, Poller};
 use braid_net::tls::{ServerConfig, TlsConnection};
+use crossbeam_queue::SegQueue;
 use parking_lot::Mutex;
 
+use crate::client::Client;
 use crate::steps::is_exhaustion;
 
 /// Clients of each loop, counted by who hands them out and by who drops them.
@@ -21,12 +23,18 @@ pub struct LoopLoads {
     clients: Box<[AtomicUsize]>,
     /// The loops that are given clients.
     serving: Range<usize>,
+    /// For each loop, clients that others have handed over to it.
+    handed_over: Box<[SegQueue<Box<Client>>]>,
 }
 
 impl LoopLoads {
     /// For so many loops, of which those of `serving` are given clients.
     pub fn new(loops: usize, serving: Range<usize>) -> LoopLoads {
-        LoopLoads { clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(), serving }
+        LoopLoads {
+            clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
+            serving,
+            handed_over: (0..loops).map(|_| SegQueue::new()).collect(),
+        }
     }
 
     /// Number of loops, serving or not.
@@ -38,8 +46,28 @@ impl LoopLoads {
     fn take_least(&self) -> usize {
         let loops = self.serving.clone();
         let least = loops.min_by_key(|&index| self.clients[index].load(Relaxed)).unwrap_or(0);
-        self.clients[least].fetch_add(1, Relaxed);
+        self.take(least);
         least
+    }
+
+    /// The loops that are given clients.
+    pub fn serving(&self) -> Range<usize> {
+        self.serving.clone()
+    }
+
+    /// A loop is about to get a client more.
+    pub fn take(&self, index: usize) {
+        self.clients[index].fetch_add(1, Relaxed);
+    }
+
+    /// Leaves a client for another loop; its bell is still to be rung.
+    pub fn hand_over(&self, to: usize, client: Box<Client>) {
+        self.handed_over[to].push(client);
+    }
+
+    /// The next client that another loop has left for this one.
+    pub fn take_handed_over(&self, index: usize) -> Option<Box<Client>> {
+        self.handed_over[index].pop()
     }
 
     /// A loop has dropped a client.

@@ -24,6 +24,7 @@ use braid_net::stream::Stream;
 use hashbrown::HashMap;
 
 use crate::accept::{Accepting, Listeners, LoopLoads};
+use crate::balance::Balance;
 use crate::batch::Request;
 use crate::client::Client;
 use crate::cron::Cron;
@@ -44,7 +45,8 @@ pub struct EventLoop<M: Model> {
     /// What the loop's threading model keeps.
     pub(crate) model: M,
     cron: Cron,
-    loads: Arc<LoopLoads>,
+    pub(crate) balance: Balance,
+    pub(crate) loads: Arc<LoopLoads>,
     /// Polled by the first loop.
     listeners: Arc<Listeners>,
     accepting_again_at: Option<i64>,
@@ -88,6 +90,7 @@ impl<M: Model> EventLoop<M> {
         let station = Station::new(settings(&engine));
         Ok(EventLoop {
             cron: Cron::new(slot, loads.loops()),
+            balance: Balance::new(slot, Arc::clone(&loads)),
             config_version: engine.config.version(),
             engine,
             slot,
@@ -176,6 +179,9 @@ impl<M: Model> EventLoop<M> {
         }
         self.cron.run(&self.engine, &mut self.worker, &mut self.station, now);
         self.drop_finished();
+        if self.balance.is_due(now) {
+            self.rebalance(now);
+        }
         self.station.clients.settle();
         let stats = self.stats();
         stats.cycles.add(1);
@@ -441,8 +447,10 @@ impl<M: Model> EventLoop<M> {
             mailbox.acknowledge();
         }
         M::take_arrivals(self);
+        self.take_handed_over();
         while let Some(message) = mailbox.take() {
             let message = match message.client() {
+                Some(id) if !self.by_id.contains_key(&id) => self.forward(id, message),
                 Some(id) => M::defer(self, id, message),
                 None => Some(message),
             };

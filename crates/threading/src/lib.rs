@@ -4,6 +4,7 @@
 //! parse, execute, write ([`steps`]). [`models`] says which thread does which of them.
 
 pub mod accept;
+mod balance;
 pub mod batch;
 pub mod client;
 mod crew;

@@ -516,7 +516,7 @@ fn threads(fields: &mut Fields<'_>) {
         let time = system::thread_time(thread.task.load(Relaxed)).unwrap_or_default();
         let line = format!(
             "clients={},reads={},writes={},commands={},user_usec={},sys_usec={},busy_usec={},cycles={},lock_waits={},\
-             optimistic_retries={},net_in={},net_out={},waits={},wait_usec={},sent_away={},requests_sent_away={},ring_full={}",
+             optimistic_retries={},net_in={},net_out={},waits={},wait_usec={},sent_away={},requests_sent_away={},ring_full={},handed_over={}",
             owned[number],
             thread.reads.get(),
             thread.writes.get(),
@@ -534,6 +534,7 @@ fn threads(fields: &mut Fields<'_>) {
             thread.sent_away.get(),
             thread.requests_sent_away.get(),
             thread.ring_full.get(),
+            thread.handed_over.get(),
         );
         fields.field(format_args!("io_thread_{number}"), line);
     }

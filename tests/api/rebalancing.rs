@@ -1,0 +1,114 @@
+//! Connections move from busy threads to idle ones, and nobody notices.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use braid_tests::{RawClient, TestServer, Value, request, wait_for, wait_for_within};
+
+/// Requests in a pipeline: pairs of INCR and ECHO, a MULTI with two commands, and one that needs several keys.
+const ROUNDS: usize = 60;
+
+/// Sends pipelines and checks every reply, until told to stop. Returns how often it has incremented its key.
+fn keep_busy(client: &mut RawClient, number: usize, stop: &AtomicBool) -> i64 {
+    let mut count = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let mut pipeline = Vec::new();
+        for round in 0..ROUNDS {
+            let commands = [
+                format!("INCR busy:{number}"),
+                format!("ECHO {number}:{count}:{round}"),
+                "MULTI".into(),
+                format!("INCR busy:{number}"),
+                "EXEC".into(),
+                format!("MGET busy:{number} nothing:{number}"),
+            ];
+            commands.iter().for_each(|command| pipeline.extend_from_slice(&request(command)));
+        }
+        client.send(&pipeline);
+        let before = count;
+        for round in 0..ROUNDS {
+            assert_eq!(client.read(), Value::Integer(count + 1), "client {number}");
+            assert_eq!(client.read(), Value::Bulk(format!("{number}:{before}:{round}").into_bytes()));
+            assert_eq!(client.read(), Value::Simple(b"OK".to_vec()));
+            assert_eq!(client.read(), Value::Simple(b"QUEUED".to_vec()));
+            assert_eq!(client.read(), Value::Array(vec![Value::Integer(count + 2)]));
+            count += 2;
+            let both = vec![Value::Bulk(count.to_string().into_bytes()), Value::NullBulk];
+            assert_eq!(client.read(), Value::Array(both));
+        }
+    }
+    count
+}
+
+/// The thread that serves each client, by the client's id.
+fn threads_of(control: &mut RawClient) -> BTreeMap<i64, String> {
+    let field = |line: &str, name: &str| {
+        line.split(' ').find_map(|part| part.strip_prefix(name)).unwrap_or_default().to_owned()
+    };
+    let list = control.call("CLIENT LIST").text();
+    list.lines().map(|line| (field(line, "id=").parse().unwrap_or(0), field(line, "io-thread="))).collect()
+}
+
+#[test]
+fn a_busy_thread_hands_connections_over() {
+    let server = TestServer::start(&["--io-threads", "3"]);
+    if !server.is_braid() {
+        println!("skipped: only Braid tells which thread serves a client");
+        return;
+    }
+    let mut control = server.connect();
+    if control.info("threads").contains("threading_model:fanout") {
+        println!("skipped: in the model fanout all clients are polled by one thread");
+        return;
+    }
+    let mut clients: Vec<(i64, RawClient)> = (0..24)
+        .map(|_| {
+            let mut client = server.connect();
+            let Value::Integer(id) = client.call("CLIENT ID") else { panic!("an id") };
+            (id, client)
+        })
+        .collect();
+    // Clients of one thread only. All of them do the same, so in the end no thread has much more of them than another.
+    let threads = threads_of(&mut control);
+    let busy = threads[&clients[0].0].clone();
+    clients.retain(|(id, _)| threads[id] == busy);
+    assert!(clients.len() >= 6, "{threads:?}");
+    clients.truncate(6);
+    let ids: Vec<i64> = clients.iter().map(|&(id, _)| id).collect();
+    let stop = AtomicBool::new(false);
+    let (spread, counts) = std::thread::scope(|scope| {
+        let workers: Vec<_> = clients
+            .iter_mut()
+            .enumerate()
+            .map(|(number, (_, client))| {
+                let stop = &stop;
+                scope.spawn(move || keep_busy(client, number, stop))
+            })
+            .collect();
+        let spread = wait_for_within(Duration::from_secs(15), || {
+            let threads = threads_of(&mut control);
+            ids.iter().map(|id| &threads[id]).collect::<BTreeSet<_>>().len() > 1
+        });
+        // The moves go on for a while.
+        let until = Instant::now() + Duration::from_millis(700);
+        wait_for_within(Duration::from_secs(5), || Instant::now() > until);
+        stop.store(true, Ordering::Relaxed);
+        (spread, workers.into_iter().map(|worker| worker.join()).collect::<Vec<_>>())
+    });
+    for (number, count) in counts.into_iter().enumerate() {
+        let count = count.expect("every reply came once, in its place");
+        assert_eq!(control.call(&format!("GET busy:{number}")), Value::Bulk(count.to_string().into_bytes()));
+    }
+    assert!(spread, "nobody was moved: {:?}\n{}", threads_of(&mut control), control.info("threads"));
+    // They are served, listed and ended where they are now.
+    for (id, mut client) in clients {
+        assert_eq!(client.call("PING"), Value::Simple(b"PONG".to_vec()));
+        assert_eq!(control.call(&format!("CLIENT KILL ID {id}")), Value::Integer(1));
+        assert!(client.try_read().is_err(), "the connection is closed");
+    }
+    wait_for("killed clients to be gone", || {
+        let left = threads_of(&mut control);
+        ids.iter().all(|id| !left.contains_key(id))
+    });
+}
