@@ -13,7 +13,7 @@ mod configuration;
 mod expiry;
 mod keys;
 mod lifecycle;
-mod rebalancing;
 mod scanning;
 mod strings;
+mod under_load;
 mod watching;

@@ -1,4 +1,5 @@
-//! Connections move from busy threads to idle ones, and nobody notices.
+//! What happens to clients while they send as much as they can: they move from busy threads to idle ones, are paused, hang up. No
+//! reply may be lost, come twice or in another order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,4 +112,69 @@ fn a_busy_thread_hands_connections_over() {
         let left = threads_of(&mut control);
         ids.iter().all(|id| !left.contains_key(id))
     });
+}
+
+/// Serves a number of busy clients while `meddle` does what it does; then all of them must have got all of their replies.
+fn busy_during(server: &TestServer, meddle: impl FnOnce()) {
+    const CLIENTS: usize = 6;
+    let stop = AtomicBool::new(false);
+    let counts: Vec<_> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let (stop, mut client) = (&stop, server.connect());
+                scope.spawn(move || keep_busy(&mut client, number, stop))
+            })
+            .collect();
+        meddle();
+        stop.store(true, Ordering::Relaxed);
+        workers.into_iter().map(|worker| worker.join().expect("every reply came")).collect()
+    });
+    let mut control = server.connect();
+    for (number, count) in counts.into_iter().enumerate() {
+        assert_eq!(control.call(&format!("GET busy:{number}")), Value::Bulk(count.to_string().into_bytes()));
+    }
+}
+
+#[test]
+fn pauses_forget_nobody() {
+    let server = TestServer::start(&["--io-threads", "3"]);
+    let mut control = server.connect();
+    busy_during(&server, || {
+        // Ended by hand at all possible moments, and by their time.
+        for round in 0..300 {
+            let kind = if round % 2 == 0 { "WRITE" } else { "ALL" };
+            let length = if round % 5 == 0 { 1 } else { 1000 };
+            assert_eq!(control.call(&format!("CLIENT PAUSE {length} {kind}")), Value::ok());
+            if length == 1000 {
+                assert_eq!(control.call("CLIENT UNPAUSE"), Value::ok());
+            }
+        }
+    });
+}
+
+#[test]
+fn clients_that_hang_up_or_are_killed_in_the_middle_take_nobody_along() {
+    let server = TestServer::start(&["--io-threads", "3"]);
+    let mut control = server.connect();
+    let connected = |control: &mut RawClient| control.info_field("clients", "connected_clients");
+    let before = connected(&mut control);
+    busy_during(&server, || {
+        for round in 0..200 {
+            let mut client = server.connect();
+            let Value::Integer(id) = client.call("CLIENT ID") else { panic!("an id") };
+            let mut pipeline = Vec::new();
+            for _ in 0..100 {
+                pipeline.extend_from_slice(&request("MSET left:1 a left:2 b"));
+                pipeline.extend_from_slice(&request("MGET left:1 left:2"));
+            }
+            if round % 4 == 0 {
+                pipeline.extend_from_slice(&request("BLPOP never 0"));
+            }
+            client.send(&pipeline);
+            if round % 2 == 0 {
+                control.call(&format!("CLIENT KILL ID {id}"));
+            }
+        }
+    });
+    wait_for("all who have left to be gone", || connected(&mut control) == before);
 }
