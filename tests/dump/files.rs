@@ -127,6 +127,30 @@ fn the_end_of_the_server_saves_if_it_shall() {
 }
 
 #[test]
+fn functions_are_in_the_file() {
+    const LIBRARY: &str =
+        "#!lua name=kept\nredis.register_function('f', function() return 'it is there' end)";
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a readable path");
+    let mut server = TestServer::start(&["--dir", path, "--enable-debug-command", "yes"]);
+    let mut client = server.connect();
+    client.call_arguments(&["FUNCTION", "LOAD", LIBRARY]);
+    client.ok("DEBUG RELOAD");
+    assert_eq!(client.call("FCALL f 0").text(), "it is there");
+    client.call("BGSAVE");
+    wait_for("it is saved", || {
+        client.info_field("persistence", "rdb_bgsave_in_progress").as_deref() == Some("0")
+    });
+    client.send(b"SHUTDOWN NOSAVE\r\n");
+    server.wait();
+    let readers = stock().into_iter().chain(newer_peers()).filter(|peer| !peer.version.contains("7.0"));
+    for reader in readers.map(Some).chain([None]) {
+        let other = start(reader.as_ref(), &["--dir", path]);
+        assert_eq!(other.connect().call("FCALL f 0").text(), "it is there", "{}", name(reader.as_ref()));
+    }
+}
+
+#[test]
 fn a_file_that_is_none_ends_the_start() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("dump.rdb"), b"REDIS0009\xfe\x00\x02\x03set\x02\x01a\x01a\xff")

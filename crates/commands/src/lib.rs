@@ -70,5 +70,7 @@ pub const FAMILIES: &[&[Spec]] = &[
 
 /// A table of all commands under their own names.
 pub fn table() -> CommandTable {
-    CommandTable::new(FAMILIES)
+    let mut table = CommandTable::new(FAMILIES);
+    table.functions = Some(scripting::FUNCTION_FILES);
+    table
 }

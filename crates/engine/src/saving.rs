@@ -56,7 +56,7 @@ impl Settings {
             checksum: config.rdbchecksum(),
             sync_pieces: config.rdb_save_incremental_fsync(),
             key_delay: config.rdb_key_save_delay_microseconds(),
-            functions: Vec::new(),
+            functions: engine.commands.functions.map(|files| (files.save)(engine)).unwrap_or_default(),
         }
     }
 
@@ -160,17 +160,19 @@ impl Engine {
             in_slices: manner == Manner::AtStart,
             progress: &state.progress,
         };
-        let mut functions = 0;
-        let loaded = braid_persistence::load(txn, file, &options, &mut |_| {
-            functions += 1;
+        let mut functions = Vec::new();
+        let loaded = braid_persistence::load(txn, file, &options, &mut |code| {
+            functions.push(code.to_vec());
             Ok(())
         });
         state.progress.end();
-        if functions > 0 {
-            log::warn!(
-                "The RDB file contains {functions} function libraries, which are left out: there are no functions yet"
-            );
-        }
+        let loaded = loaded.and_then(|loaded| {
+            if let Some(files) = self.commands.functions {
+                let merges = manner == Manner::Merge;
+                (files.load)(self, txn.context, &functions, merges).map_err(LoadError::Function)?;
+            }
+            Ok(loaded)
+        });
         let loaded =
             loaded.inspect_err(|error| log::warn!("Internal error in RDB reading of {name}: {error}"))?;
         state.keys_loaded.store(loaded.keys, Relaxed);

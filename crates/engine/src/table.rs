@@ -2,7 +2,10 @@
 //!
 //! HOT PATH: a look-up hashes the upper-cased name as two words and compares once.
 
+use braid_keyspace::Context;
+
 use crate::dispatch::Reach;
+use crate::engine::Engine;
 use crate::keys::SimpleKeys;
 use crate::spec::{Flags, Spec};
 
@@ -39,6 +42,17 @@ pub struct CommandTable {
     /// Renamed commands that the quick look-up cannot tell apart: long names, and names that differ from
     /// another only in bit 5 of some byte. Nearly always empty.
     odd: Vec<u32>,
+    /// What functions have to do with dump files.
+    pub functions: Option<FunctionFiles>,
+}
+
+/// How the libraries of functions get into dump files and out of them.
+#[derive(Clone, Copy)]
+pub struct FunctionFiles {
+    /// The code of each library.
+    pub save: fn(&Engine) -> Vec<Vec<u8>>,
+    /// Makes libraries of these, in the place of those there are or, if asked to `merge`, beside them; or says why not.
+    pub load: fn(&Engine, &mut Context, codes: &[Vec<u8>], merge: bool) -> Result<(), String>,
 }
 
 /// Commands that run scripts.
@@ -78,6 +92,7 @@ impl CommandTable {
             seed: 0,
             top_level: Vec::new(),
             odd: Vec::new(),
+            functions: None,
         };
         let mut all: Vec<&'static Spec> = families.iter().flat_map(|family| family.iter()).collect();
         all.sort_by_key(|spec| spec.name);

@@ -5,7 +5,9 @@
 //! by each thread for itself.
 
 use braid_engine::busy::Kind;
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Scope, Spec};
+use braid_engine::table::FunctionFiles;
+use braid_engine::{Call, CommandError, CommandResult, Engine, Flags, Group, Scope, Spec};
+use braid_keyspace::Context;
 
 use super::cache::shared;
 use super::libraries::{Libraries, Library, Policy};
@@ -139,6 +141,33 @@ fn change<R>(
     let result = result.map_err(error)?;
     changed(call);
     Ok(result)
+}
+
+/// Libraries in dump files.
+pub const FILES: FunctionFiles = FunctionFiles { save: codes, load: load_codes };
+
+fn codes(engine: &Engine) -> Vec<Vec<u8>> {
+    shared(engine).libraries().all().map(|library| library.code.to_vec()).collect()
+}
+
+fn load_codes(engine: &Engine, context: &mut Context, codes: &[Vec<u8>], merge: bool) -> Result<(), String> {
+    let mut machines = Machines::take(context).map_err(|error| text_of(&error.line()))?;
+    let result = shared(engine).change_libraries(|libraries| {
+        if !merge {
+            *libraries = Libraries::default();
+        }
+        for code in codes {
+            let library = libraries.prepare(code, merge, |code| machines.read_library(engine, code, None))?;
+            libraries.add(library);
+        }
+        Ok(())
+    });
+    machines.put_back(context);
+    result.map_err(|error: Vec<u8>| text_of(&error))
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn load(call: &mut Call) -> CommandResult {

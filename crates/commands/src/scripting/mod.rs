@@ -16,6 +16,7 @@ mod tests;
 use braid_engine::{Engine, Flags, Group, KeyFlags, KeySpec, Scope, Spec};
 
 pub use cache::Figures;
+pub use functions::FILES as FUNCTION_FILES;
 
 const RUN: Flags = Flags::NOSCRIPT.and(Flags::SKIP_MONITOR).and(Flags::NO_MANDATORY_KEYS).and(Flags::STALE);
 const CHANGE: Flags = RUN.and(Flags::MAY_REPLICATE);

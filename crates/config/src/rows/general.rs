@@ -21,7 +21,7 @@ super::directives! {
     pidfile: text => optional_text("pidfile").immutable();
 
     /// Working directory: snapshots and append-only files are kept here, and relative names start here.
-    dir: special => special("dir", Special::Directory).protected().deny_loading()
+    dir: special => special("dir", Special::Directory).protected().deny_loading().always_applied()
         .documented_default("./", "the directory the server was started in");
 
     /// Number of databases. In cluster mode there is only database 0.
