@@ -51,9 +51,11 @@ pub struct CommandTable {
 pub struct FunctionFiles {
     /// The code of each library.
     pub save: fn(&Engine) -> Vec<Vec<u8>>,
-    /// Makes libraries of these, in the place of those there are or, if asked to `merge`, beside them; or says why not.
-    pub load: fn(&Engine, &mut Context, codes: &[Vec<u8>], merge: bool) -> Result<(), String>,
+    pub load: LoadFunctions,
 }
+
+/// Makes libraries of these, in the place of those there are or, if asked to `merge`, beside them; or says why not.
+pub type LoadFunctions = fn(&Engine, &mut Context, codes: &[Vec<u8>], merge: bool) -> Result<(), String>;
 
 /// Commands that run scripts.
 const SCRIPT_RUNNERS: [&str; 7] = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "exec"];
