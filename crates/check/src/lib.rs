@@ -1,0 +1,195 @@
+//! Checking a dump file without a server: every record is decoded as a load would do it, nothing is kept.
+//!
+//! What is said follows redis-check-rdb, since scripts look for its words: a line for each note and database with its offset, a verdict, and
+//! counts. It never changes the file.
+
+use std::fmt::Write;
+use std::io::Read;
+
+use braid_rdb::{Error, Fault, FileReader, Kind, Limits, Record};
+
+/// Values are decoded with these thresholds between packed and other forms; which ones does not matter here.
+fn limits() -> Limits {
+    Limits::default()
+}
+
+/// What was found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// One line each.
+    pub lines: String,
+    pub keys: u64,
+    /// Keys with an expiry.
+    pub expires: u64,
+    /// Keys past it.
+    pub expired: u64,
+    pub functions: u64,
+    /// The file is whole and every value in it can be loaded.
+    pub is_good: bool,
+}
+
+/// What the check was about when it failed.
+#[derive(Default)]
+struct Doing {
+    what: &'static str,
+    key: Option<Vec<u8>>,
+    kind: Option<Kind>,
+}
+
+/// Checks a dump file of `len` bytes, if that is known. `name` is what the file is called in the first line; keys are past their expiry as
+/// of `now_ms`, in ms since the Unix epoch.
+pub fn check_rdb(name: &str, input: impl Read, len: Option<u64>, now_ms: i64) -> Findings {
+    let mut findings = Findings::default();
+    findings.say(0, &format!("Checking RDB file {name}"));
+    let mut doing = Doing { what: "start", ..Doing::default() };
+    match findings.read(input, len, now_ms, &mut doing) {
+        Ok(()) => findings.is_good = true,
+        Err(error) => {
+            findings.lines.push_str("--- RDB ERROR DETECTED ---\n");
+            findings.say(error.position, &describe(&error.fault));
+            let mut note = |text: &str| {
+                // Writing to memory does not fail.
+                let _ = writeln!(findings.lines, "[additional info] {text}");
+            };
+            note(&format!("While doing: {}", doing.what));
+            if let Some(key) = &doing.key {
+                note(&format!("Reading key '{}'", key.escape_ascii()));
+            }
+            if let Some(kind) = doing.kind {
+                note(&format!("Reading type {} ({kind:?})", kind as u8));
+            }
+        }
+    }
+    let counts = [
+        (findings.keys, "keys read"),
+        (findings.expires, "expires"),
+        (findings.expired, "already expired"),
+        (findings.functions, "function libraries"),
+    ];
+    for (count, what) in counts {
+        let _ = writeln!(findings.lines, "[info] {count} {what}");
+    }
+    findings
+}
+
+fn describe(fault: &Fault) -> String {
+    match fault {
+        Fault::Short => "Unexpected EOF reading RDB file".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+impl Findings {
+    fn say(&mut self, offset: u64, text: &str) {
+        let _ = writeln!(self.lines, "[offset {offset}] {text}");
+    }
+
+    fn read(
+        &mut self,
+        input: impl Read,
+        len: Option<u64>,
+        now_ms: i64,
+        doing: &mut Doing,
+    ) -> Result<(), Error> {
+        let mut reader = FileReader::new(input, len, false, true)?;
+        loop {
+            (doing.what, doing.key, doing.kind) = ("read-type", None, None);
+            let record = reader.record()?;
+            let offset = reader.position();
+            match record {
+                Record::Note { name, text } => {
+                    let (name, text) = (name.escape_ascii(), text.escape_ascii());
+                    self.say(offset, &format!("AUX FIELD {name} = '{text}'"));
+                }
+                Record::Database(number) => self.say(offset, &format!("Selecting DB ID {number}")),
+                Record::Size { .. } => {}
+                Record::Function(_) => self.functions += 1,
+                Record::ModuleData(name) => self.say(offset, &format!("MODULE AUX for: {name}")),
+                Record::Key { kind, expire_at, .. } => {
+                    doing.what = "read-object-value";
+                    (doing.key, doing.kind) = (Some(reader.name().to_vec()), Some(kind));
+                    match reader.value(kind, &limits(), now_ms) {
+                        Ok(_) => {}
+                        // A load leaves such keys out.
+                        Err(Error { fault: Fault::Empty, .. }) => continue,
+                        Err(error) => return Err(error),
+                    }
+                    self.keys += 1;
+                    self.expires += u64::from(expire_at.is_some());
+                    self.expired += u64::from(expire_at.is_some_and(|at| at < now_ms));
+                }
+                Record::End { checked } => {
+                    let verdict =
+                        if checked { "Checksum OK" } else { "RDB file was saved with checksum disabled" };
+                    self.say(offset, verdict);
+                    self.say(offset, "\\o/ RDB looks OK! \\o/");
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use braid_rdb::{FileWriter, ValueRef};
+
+    const NOW: i64 = 1_800_000_000_000;
+
+    fn file() -> Vec<u8> {
+        let mut writer = FileWriter::new(Vec::new(), braid_rdb::VERSION, true, true).unwrap();
+        writer.note("redis-ver", "7.2.4").unwrap();
+        writer.function(b"#!lua name=l\n").unwrap();
+        writer.database(0, 2, 1).unwrap();
+        writer.key(b"k", ValueRef::Text(b"value"), None, None).unwrap();
+        writer.key(b"old", ValueRef::Integer(7), Some(NOW - 1), None).unwrap();
+        writer.database(3, 1, 1).unwrap();
+        writer.key(b"new", ValueRef::Integer(7), Some(NOW + 1), None).unwrap();
+        writer.finish().unwrap()
+    }
+
+    fn check(bytes: &[u8]) -> Findings {
+        check_rdb("dump.rdb", bytes, Some(bytes.len() as u64), NOW)
+    }
+
+    #[test]
+    fn what_is_in_a_good_file() {
+        let findings = check(&file());
+        assert!(findings.is_good, "{}", findings.lines);
+        assert_eq!((findings.keys, findings.expires, findings.expired), (3, 2, 1));
+        for line in [
+            "[offset 0] Checking RDB file dump.rdb",
+            "AUX FIELD redis-ver = '7.2.4'",
+            "Selecting DB ID 3",
+            "Checksum OK",
+            "\\o/ RDB looks OK! \\o/",
+            "[info] 3 keys read",
+            "[info] 1 function libraries",
+        ] {
+            assert!(findings.lines.contains(line), "{line} in {}", findings.lines);
+        }
+    }
+
+    #[test]
+    fn every_cut_and_most_changed_bytes_are_found() {
+        let good = file();
+        for len in 0..good.len() {
+            let findings = check(&good[..len]);
+            assert!(!findings.is_good && findings.lines.contains("--- RDB ERROR DETECTED ---"), "{len}");
+        }
+        for at in 0..good.len() {
+            let mut bytes = good.clone();
+            bytes[at] ^= 0x40;
+            assert!(!check(&bytes).is_good, "byte {at}: the checksum tells");
+        }
+    }
+
+    #[test]
+    fn what_was_being_read_is_told() {
+        let bytes = b"REDIS0011\xfe\x00\x02\x03set\x02\x01a\x01a\xff\0\0\0\0\0\0\0\0";
+        let lines = check(bytes).lines;
+        assert!(lines.contains("While doing: read-object-value"), "{lines}");
+        assert!(lines.contains("Reading key 'set'") && lines.contains("Reading type 2 (Set)"), "{lines}");
+    }
+}
