@@ -29,6 +29,7 @@ pub const COMMANDS: &[Spec] = &[
         .flags(Flags::WRITE.and(Flags::DENYOOM))
         .keys(&[KeySpec::at(1, CHANGE.and(KeyFlags::VARIABLE_FLAGS))
             .notes("This command allows both access and modification of the key")])
+        .exact_key_flags(key_flags)
         .docs(
             "3.2.0",
             "Reads and changes integers of any width within a string.",
@@ -296,6 +297,25 @@ fn parse_steps(call: &Call) -> Result<Steps, CommandError> {
         index += if gets { 3 } else { 4 };
     }
     Ok(steps)
+}
+
+/// BITFIELD only reads if all its operations do.
+fn key_flags(args: &[&[u8]]) -> KeyFlags {
+    let is = |arg: &[u8], word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
+    let mut rest = &args[2..];
+    // Each operation with the number of its arguments; anything but reading counts as writing.
+    while let [operation, ..] = rest {
+        let skip = match () {
+            () if is(operation, "get") => 3,
+            () if is(operation, "overflow") => 2,
+            () => return CHANGE,
+        };
+        match rest.get(skip..) {
+            Some(after) => rest = after,
+            None => return CHANGE,
+        }
+    }
+    READ
 }
 
 fn bitfield(call: &mut Call) -> CommandResult {

@@ -1,24 +1,20 @@
 //! CLIENT: what connections say of themselves and of each other, and how they are held back or closed.
 //!
-//! Flow: a client's own state is its session; of others, only their shared records are read (`describe.rs`),
+//! Flow: a client's own state is its session; of others, only their shared records are read,
 //! chosen by filters (`filter.rs`). Whatever is to happen to another client is a message to the loop that
 //! owns it.
 
-mod describe;
 mod filter;
-
-use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
 use braid_engine::attention::PAUSED;
-use braid_engine::client::{ClientRecord, Message, client_flags};
+use braid_engine::client::{ClientRecord, Message, client_flags, describe};
 use braid_engine::pause::PauseMode;
 use braid_engine::session::ReplyMode;
 use braid_engine::spec::Handler;
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
 
 use crate::connection::{check_name, is_showable};
-use describe::describe;
 use filter::{Filters, Purpose};
 
 const ANY_TIME: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE);
@@ -200,7 +196,7 @@ fn kill(call: &mut Call) -> CommandResult {
         if record.id == own_id {
             own = true;
         } else {
-            kill_other(call, &record);
+            call.engine.disconnect(&record);
         }
     }
     match (old_form, killed) {
@@ -214,14 +210,9 @@ fn kill(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// The owner closes the connection in its own time; for everybody else it is gone now.
-fn kill_other(call: &Call, record: &ClientRecord) {
-    record.set_flag(client_flags::CLOSE_NOW, true);
-    call.engine.clients.remove(record.id);
-    // Nothing is given to it any more.
-    record.end_wait();
-    // A client that no loop owns yet is found to be marked when one takes it over.
-    record.send(Message::Kill(record.id));
+fn describe(out: &mut Vec<u8>, call: &Call, record: &ClientRecord) {
+    let current = (record.id == call.session.id()).then_some((call.command, call.args));
+    describe::describe(out, call.engine, record, call.now(), current);
 }
 
 /// The argument of a switch.
@@ -359,15 +350,6 @@ fn help(call: &mut Call) -> CommandResult {
         "UNPAUSE",
         "    End a pause.",
     ])
-}
-
-/// Seconds since a time (ms since the Unix epoch), counted in whole seconds of the clock.
-fn seconds_since(now_ms: i64, then_ms: i64) -> i64 {
-    (now_ms / 1000 - then_ms / 1000).max(0)
-}
-
-fn idle_seconds(now_ms: i64, record: &ClientRecord) -> i64 {
-    seconds_since(now_ms, record.last_active_ms.load(Relaxed))
 }
 
 #[cfg(test)]

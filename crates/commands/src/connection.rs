@@ -1,12 +1,11 @@
 //! Commands on the connection itself: greeting, authentication, choice of protocol and database, ends.
 //!
-//! There is one user, `default`, whose password is `requirepass`. Passwords are compared in constant time and
-//! never logged.
+//! Who may log in is the engine's to say (its module `acl`); passwords are never logged.
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_base::digest::constant_time_eq;
 use braid_base::number;
+use braid_engine::acl::DEFAULT_USER;
 use braid_engine::client::client_flags;
 use braid_engine::session::ReplyMode;
 use braid_engine::{
@@ -21,9 +20,6 @@ const QUICK: Flags = ANY_TIME.and(Flags::FAST);
 /// Commands that a client may send before it has authenticated.
 const UNAUTHENTICATED: Flags = QUICK.and(Flags::NOSCRIPT).and(Flags::NO_AUTH).and(Flags::ALLOW_BUSY);
 
-/// The one user.
-const DEFAULT_USER: &str = "default";
-
 /// The family.
 pub const COMMANDS: &[Spec] = &[
     Spec::new("auth", Group::Connection, auth)
@@ -35,6 +31,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(N) where N is the number of passwords defined for the user",
         )
         .syntax("[username:string@6.0.0] password:string")
+        .secrets(|_, index| index > 0)
         .history(&[("6.0.0", "Takes a user name too, as the ACL wants it.")]),
     Spec::new("echo", Group::Connection, echo)
         .exactly(2)
@@ -49,6 +46,7 @@ pub const COMMANDS: &[Spec] = &[
             "[arguments:{protover:integer [AUTH auth:{username:string password:string}] \
              [SETNAME clientname:string]}]",
         )
+        .secrets(is_credential)
         .history(&[("6.2.0", "Without a protocol version it only describes.")]),
     Spec::new("ping", Group::Connection, ping)
         .at_least(1)
@@ -120,32 +118,39 @@ fn quit(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-fn wrong_password() -> CommandError {
-    CommandError::text("WRONGPASS invalid username-password pair or user is disabled.")
-}
-
 /// Checks name and password; the session then belongs to the user.
 fn authenticate(call: &mut Call, user: &[u8], password: &[u8]) -> CommandResult {
-    let required = call.engine.config.requirepass();
-    let right = required.is_empty() || constant_time_eq(required.as_bytes(), password);
-    if user != DEFAULT_USER.as_bytes() || !right {
-        return Err(wrong_password());
+    let current = (call.command, call.args);
+    call.engine.log_in(call.session, current, user, password)
+}
+
+/// HELLO's words behind AUTH.
+fn is_credential(args: &[&[u8]], index: usize) -> bool {
+    let mut at = 2;
+    while at < args.len() {
+        if args[at].eq_ignore_ascii_case(b"auth") {
+            if index == at + 1 || index == at + 2 {
+                return true;
+            }
+            at += 2;
+        } else if args[at].eq_ignore_ascii_case(b"setname") {
+            at += 1;
+        }
+        at += 1;
     }
-    call.session.set_authenticated(true);
-    *call.session.record.user.lock() = DEFAULT_USER.into();
-    Ok(())
+    false
 }
 
 fn auth(call: &mut Call) -> CommandResult {
     match *call.args {
         [_, password] => {
-            if call.engine.config.requirepass().is_empty() {
+            if call.engine.acl.default_user().no_password {
                 return Err(CommandError::text(
                     "ERR AUTH <password> called without any password configured for the default user. Are \
                      you sure your configuration is correct?",
                 ));
             }
-            authenticate(call, DEFAULT_USER.as_bytes(), password)?;
+            authenticate(call, DEFAULT_USER, password)?;
         }
         [_, user, password] => authenticate(call, user, password)?,
         _ => return Err(CommandError::Syntax),
@@ -265,16 +270,14 @@ fn speak(call: &mut Call, protocol: Protocol) {
 fn reset(call: &mut Call) -> CommandResult {
     dispatch::discard(call.engine, call.keyspace.context, call.session);
     speak(call, Protocol::Resp2);
-    let no_password = call.engine.config.requirepass().is_empty();
+    call.engine.log_out(call.session);
     let session = &mut *call.session;
     session.select(0);
-    session.set_authenticated(no_password);
     session.reply_mode = ReplyMode::On;
     session.no_touch = false;
     session.no_evict = false;
     let record = &session.record;
     record.set_flag(client_flags::NO_TOUCH | client_flags::NO_EVICT, false);
-    *record.user.lock() = DEFAULT_USER.into();
     // What the client's library said of itself still holds.
     record.edit_texts(|texts| texts.name.clear());
     call.reply.simple("RESET");

@@ -6,6 +6,7 @@
 use braid_engine::Spec;
 use braid_engine::table::CommandTable;
 
+pub mod acl;
 pub mod bitmap;
 pub mod client;
 mod collection;
@@ -40,6 +41,7 @@ mod waiting_tests;
 
 /// All families.
 pub const FAMILIES: &[&[Spec]] = &[
+    acl::COMMANDS,
     bitmap::COMMANDS,
     client::COMMANDS,
     command::COMMANDS,

@@ -185,7 +185,7 @@ fn line_key(line: &[u8]) -> Option<String> {
 }
 
 /// Replaces a file in one step, with its permissions kept.
-fn replace_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
+pub fn replace_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let permissions = fs::metadata(path).ok().map(|metadata| metadata.permissions());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let temporary = temporary_name(path);

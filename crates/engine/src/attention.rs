@@ -1,37 +1,60 @@
 //! States in which commands need more than the usual checks, as bits of one word that every thread reads once per command.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Clients are paused.
-pub const PAUSED: u32 = 1;
+pub const PAUSED: u64 = 1;
 /// There is a memory limit.
-pub const MEMORY_LIMIT: u32 = 2;
+pub const MEMORY_LIMIT: u64 = 2;
 
 /// The dataset is saved for the end of the server: nothing is executed any more.
-pub const STOPPING: u32 = 4;
+pub const STOPPING: u64 = 4;
 
 /// The dataset is being loaded: only commands that say they work meanwhile do.
-pub const LOADING: u32 = 8;
+pub const LOADING: u64 = 8;
 
 /// The dataset could not be saved: nothing may be written until it can.
-pub const WRITES_REFUSED: u32 = 1 << 8;
+pub const WRITES_REFUSED: u64 = 1 << 8;
 
 /// Writers are ahead of the snapshot in progress: they wait.
-pub const SNAPSHOT_FULL: u32 = 1 << 9;
+pub const SNAPSHOT_FULL: u64 = 1 << 9;
+
+/// The bits of states. Those above count the changes of users, so that one comparison tells a session that nothing is on and its user is
+/// as it was.
+const STATES: u64 = GENERATION - 1;
+/// One generation of users.
+const GENERATION: u64 = 1 << 16;
 
 /// The word.
 #[derive(Default)]
-pub struct Attention(AtomicU32);
+pub struct Attention(AtomicU64);
 
 impl Attention {
-    /// What is on.
+    /// What is on, and the generation of users.
     #[inline]
-    pub fn get(&self) -> u32 {
+    pub fn word(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// What is on.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.word() & STATES
+    }
+
+    /// The generation of users, as the word has it when nothing is on. To be read before users are.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.0.load(Ordering::Acquire) & !STATES
+    }
+
+    /// Users have changed: all sessions look theirs up again.
+    pub fn next_generation(&self) {
+        self.0.fetch_add(GENERATION, Ordering::AcqRel);
+    }
+
     /// Switches a state on or off.
-    pub fn set(&self, bit: u32, on: bool) {
+    pub fn set(&self, bit: u64, on: bool) {
         if on {
             self.0.fetch_or(bit, Ordering::Relaxed);
         } else {

@@ -25,6 +25,9 @@ use braid_keyspace::{KeyRef, Txn, Type};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use smallvec::SmallVec;
 
+use crate::acl::log::Origin;
+use crate::acl::user::User;
+use crate::acl::{self, Denied};
 use crate::call::Call;
 use crate::client::{ClientRecord, Message, client_flags};
 use crate::dispatch::{self, Worker};
@@ -81,6 +84,9 @@ struct Request {
     client: Arc<ClientRecord>,
     protocol: Protocol,
     no_touch: bool,
+    /// Who waits, with the rights that it had in this generation.
+    user: Arc<User>,
+    generation: u64,
     /// Nanoseconds that it ran before it began to wait.
     nanos: AtomicU64,
 }
@@ -195,6 +201,8 @@ impl Call<'_, '_> {
             client: Arc::clone(&session.record),
             protocol: self.reply.protocol,
             no_touch: session.no_touch,
+            user: Arc::clone(&session.user),
+            generation: session.generation,
             nanos: AtomicU64::new(0),
         };
         let db = self.keyspace.db();
@@ -316,8 +324,15 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     let handler = command.spec.handler.expect("a command that waits has a body");
     let args = request.args();
     let serving = Serving { waiter: Arc::clone(waiter), claimed: false };
-    let mut session = Session::serving(&request.client, waiter.db, request.no_touch, serving);
+    let mut session = Session::serving(&request.client, &request.user, waiter.db, request.no_touch, serving);
+    session.generation = request.generation;
     let mut reply = ReplyBuffer::new(request.protocol);
+    // Its rights may have changed while it waited.
+    engine.refresh_user(&mut session);
+    let access = engine.check_access(&session, command, &args, Origin::TopLevel, (command, &args));
+    if let Err(denied) = access {
+        return refuse(engine, txn.context.slot, waiter, &session, denied, reply);
+    }
     let start = Ticks::now();
     txn.set_touches(!request.no_touch);
     let mut call = Call {
@@ -351,6 +366,30 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     reply.io_slices(&mut slices, usize::MAX);
     let reply = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
     request.client.send(Message::Served { id: request.client.id, reply });
+    true
+}
+
+/// Ends the wait of a client that may not run its command any more. True if it was answered.
+#[cold]
+fn refuse(
+    engine: &Engine,
+    slot: usize,
+    waiter: &Arc<Waiter>,
+    session: &Session,
+    denied: Denied,
+    mut reply: ReplyBuffer,
+) -> bool {
+    if !claim(waiter) {
+        return false;
+    }
+    let request = Request::of(waiter);
+    let command = engine.commands.get(request.command);
+    let error = acl::refusal(denied, &session.user, command);
+    let line = error.line();
+    engine.command_stats(slot, command.id).rejected.add(1);
+    engine.threads[slot].count_error(&line);
+    reply.error_bytes(&line);
+    request.client.send(Message::Served { id: request.client.id, reply: reply.take_vec() });
     true
 }
 

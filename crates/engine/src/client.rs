@@ -1,5 +1,7 @@
 //! What others may know of a client: a shared record of atomics that its owner keeps up cheaply, and the registry of all of them.
 
+pub mod describe;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -9,6 +11,8 @@ use std::sync::atomic::{
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 
+use crate::acl::DEFAULT_USER;
+use crate::acl::user::Identity;
 use crate::blocking::Waiting;
 use crate::mailbox::Mailbox;
 
@@ -130,8 +134,8 @@ pub struct ClientRecord {
     pub total_bytes: AtomicUsize,
     pub authenticated: AtomicBool,
     pub texts: Mutex<Arc<ClientTexts>>,
-    /// The authenticated user.
-    pub user: Mutex<Arc<str>>,
+    /// The user that it has logged in as; the default user if it has not.
+    pub user: Mutex<Arc<Identity>>,
     /// Raised when a watched key has changed; there while keys are watched.
     pub watch_flag: Mutex<Option<Arc<AtomicBool>>>,
     /// What it waits for, if it is blocked.
@@ -177,7 +181,7 @@ impl ClientRecord {
             total_bytes: AtomicUsize::new(0),
             authenticated: AtomicBool::new(false),
             texts: Mutex::default(),
-            user: Mutex::new("default".into()),
+            user: Mutex::new(Arc::new(Identity { number: 0, name: DEFAULT_USER.into() })),
             watch_flag: Mutex::new(None),
             waiting: Mutex::new(None),
             mailbox: Mutex::new(None),

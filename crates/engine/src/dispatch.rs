@@ -20,6 +20,7 @@ use braid_keyspace::{Context, txn};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
+use crate::acl::{self, log::Origin};
 use crate::attention::{LOADING, MEMORY_LIMIT, PAUSED, SNAPSHOT_FULL, STOPPING, WRITES_REFUSED};
 use crate::blocking::{self, Later};
 use crate::call::Call;
@@ -112,12 +113,11 @@ pub fn execute(
     args: &[&[u8]],
     blobs: &[Blob],
 ) -> Outcome {
-    let attention = engine.attention.get();
+    let attention = engine.attention.word();
     if prepared.command != Prepared::UNKNOWN {
         let command = engine.commands.get(prepared.command);
         let ordinary = command.plain
-            && attention == 0
-            && session.authenticated
+            && attention == session.calm
             && session.queue.is_none()
             && session.reply_mode == ReplyMode::On
             && command.spec.arity.allows(args.len());
@@ -125,6 +125,7 @@ pub fn execute(
             return run(engine, worker, session, reply, command, prepared.hash, args, blobs);
         }
     }
+    let attention = engine.attention.get();
     execute_checked(engine, worker, session, reply, prepared, args, blobs, attention)
 }
 
@@ -138,7 +139,7 @@ fn execute_checked(
     prepared: Prepared,
     args: &[&[u8]],
     blobs: &[Blob],
-    attention: u32,
+    attention: u64,
 ) -> Outcome {
     let mark = reply.mark();
     let command = match resolve(engine, prepared, args) {
@@ -247,7 +248,7 @@ fn is_held_back(
     worker: &Worker,
     session: &Session,
     command: &Command,
-    attention: u32,
+    attention: u64,
 ) -> bool {
     if attention & (PAUSED | STOPPING) == 0 {
         return false;
@@ -296,19 +297,15 @@ fn check(
     worker: &mut Worker,
     session: &mut Session,
     command: &Command,
-    _args: &[&[u8]],
-    attention: u32,
+    args: &[&[u8]],
+    attention: u64,
 ) -> Result<(), CommandError> {
     let flags = command.spec.flags;
+    engine.refresh_user(session);
     if flags.has(Flags::PROTECTED) {
         check_protected(engine, session, command)?;
     }
-    if !session.authenticated && !flags.has(Flags::NO_AUTH) {
-        return Err(CommandError::text("NOAUTH Authentication required."));
-    }
-    if session.in_multi() && flags.has(Flags::NO_MULTI) {
-        return Err(CommandError::text("ERR Command not allowed inside a transaction"));
-    }
+    check_rights(engine, session, command, args)?;
     if attention & LOADING != 0 {
         // Nothing is evicted meanwhile: what is loaded fitted before.
         return if flags.has(Flags::LOADING) { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
@@ -332,6 +329,26 @@ fn check(
         }
     }
     Ok(())
+}
+
+/// Whether the client may send this command, and send it now.
+fn check_rights(
+    engine: &Engine,
+    session: &Session,
+    command: &Command,
+    args: &[&[u8]],
+) -> Result<(), CommandError> {
+    let flags = command.spec.flags;
+    if engine.must_log_in(session) && !flags.has(Flags::NO_AUTH) {
+        return Err(CommandError::text("NOAUTH Authentication required."));
+    }
+    if session.in_multi() && flags.has(Flags::NO_MULTI) {
+        return Err(CommandError::text("ERR Command not allowed inside a transaction"));
+    }
+    let origin = if session.in_multi() { Origin::Transaction } else { Origin::TopLevel };
+    engine
+        .check_access(session, command, args, origin, (command, args))
+        .map_err(|denied| acl::refusal(denied, &session.user, command))
 }
 
 /// The error while a script has stopped the world for long.
@@ -360,8 +377,8 @@ pub fn execute_outside(
             let ends_watches = ["discard", "reset", "quit"].contains(&command.spec.name);
             let watches = ["watch", "unwatch"].contains(&command.spec.name)
                 || (ends_watches && !session.watched.is_empty());
-            if !session.authenticated && !flags.has(Flags::NO_AUTH) {
-                let error = CommandError::text("NOAUTH Authentication required.");
+            engine.refresh_user(session);
+            if let Err(error) = check_rights(engine, session, command, args) {
                 refuse(engine, worker, session, reply, Some(command), &error);
             } else if allowed && watches {
                 // What is watched stands with the keys: the script has them.
@@ -436,7 +453,7 @@ fn check_disk(
     worker: &mut Worker,
     session: &Session,
     command: &Command,
-    attention: u32,
+    attention: u64,
 ) -> Result<(), CommandError> {
     let writes = |command: &Command| command.spec.flags.has(Flags::WRITE);
     let queue_writes = || {
@@ -624,8 +641,16 @@ pub(crate) fn note_slow(engine: &Engine, session: &Session, command: &Command, a
         let name = record.texts.lock().name.clone();
         let len_max = engine.config.slowlog_max_len();
         let seconds = braid_base::clock::unix_ms() / 1000;
-        engine.slow_log.push(seconds, micros, args, record.address.to_string(), name, len_max);
+        let args = without_secrets(command, args);
+        engine.slow_log.push(seconds, micros, &args, record.address.to_string(), name, len_max);
     }
+}
+
+/// A request's arguments as logs may show them.
+pub fn without_secrets<'a>(command: &Command, args: &[&'a [u8]]) -> SmallVec<[&'a [u8]; 8]> {
+    let Some(is_secret) = command.spec.secrets else { return args.into() };
+    let shown = |index| if is_secret(args, index) { &b"(redacted)"[..] } else { args[index] };
+    (0..args.len()).map(shown).collect()
 }
 
 /// GET without a lock. False if it has to be done under the lock.
@@ -701,7 +726,7 @@ fn run_wide(
 ) -> (bool, Option<Held>) {
     let spec = command.spec;
     if spec.name == "exec" && command.parent.is_none() {
-        return exec(engine, worker, session, reply);
+        return exec(engine, worker, session, reply, (command, args));
     }
     let (db, now) = (session.db, worker.now_ms);
     let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
@@ -748,6 +773,7 @@ fn exec(
     worker: &mut Worker,
     session: &mut Session,
     reply: &mut ReplyBuffer,
+    current: (&Command, &[&[u8]]),
 ) -> (bool, Option<Held>) {
     let slot = worker.context.slot;
     let Some(queue) = session.queue.take() else {
@@ -804,7 +830,7 @@ fn exec(
     for ((command, args), bounds) in requests.iter().zip(bounds) {
         txn.set_db(session.db);
         txn.set_keys(&keys[bounds]);
-        run_queued(engine, session, reply, command, args, &mut txn);
+        run_queued(engine, session, reply, command, args, &mut txn, current);
     }
     session.deny_blocking = false;
     let held = txn.context.follow_up.get().then(|| finish_held(engine, session, start, &mut txn));
@@ -821,7 +847,7 @@ fn leave_multi(session: &Session) {
     session.record.set_flag(client_flags::MULTI, false);
 }
 
-/// Runs one command of a transaction.
+/// Runs one command of a transaction. `current`: EXEC.
 fn run_queued(
     engine: &Engine,
     session: &mut Session,
@@ -829,8 +855,17 @@ fn run_queued(
     command: &Command,
     args: &[&[u8]],
     keyspace: &mut Txn<'_>,
+    current: (&Command, &[&[u8]]),
 ) {
     let slot = keyspace.context.slot;
+    // Rights may have changed since the command was queued, and even since EXEC was checked.
+    engine.refresh_user(session);
+    if let Err(denied) = engine.check_access(session, command, args, Origin::Transaction, current) {
+        let line = acl::refusal_in_transaction(denied).line().into_owned();
+        engine.threads[slot].count_error(&line);
+        reply.error_bytes(&line);
+        return;
+    }
     let start = Ticks::now();
     let failed = body(engine, session, reply, command, args, &[], keyspace);
     let nanos = Ticks::now().nanos_since(start);

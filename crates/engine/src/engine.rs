@@ -11,8 +11,9 @@ use braid_keyspace::keyspace::Shape;
 use braid_keyspace::{Context, Keyspace};
 use parking_lot::{Mutex, RwLock};
 
+use crate::acl::Acl;
 use crate::attention::{Attention, MEMORY_LIMIT};
-use crate::client::{Message, Registry};
+use crate::client::{ClientRecord, Message, Registry, client_flags};
 use crate::dispatch::Worker;
 use crate::latency::LatencyMonitor;
 use crate::mailbox::Mailbox;
@@ -35,6 +36,8 @@ pub struct Engine {
     pub slow_log: SlowLog,
     pub latency: LatencyMonitor,
     pub attention: Attention,
+    /// Users and their rights.
+    pub acl: Acl,
     pub pause: Pause,
     pub busy: crate::busy::Busy,
     /// Hex digits that name this process.
@@ -164,7 +167,9 @@ impl Engine {
         fastrand::Rng::new().fill(&mut run_id);
         let mailboxes =
             (0..threads).map(|_| Mailbox::new().map(Arc::new)).collect::<std::io::Result<Vec<_>>>()?;
+        let acl = Acl::new(&config, &commands);
         let engine = Arc::new_cyclic(|this: &Weak<Engine>| Engine {
+            acl,
             keyspace,
             threads: (0..threads).map(|_| Padded::new(ThreadStats::new(commands.all().len()))).collect(),
             mailboxes: mailboxes.into(),
@@ -209,6 +214,13 @@ impl Engine {
         engine.config.on_change(&names, move |_| {
             if let Some(engine) = weak.upgrade() {
                 engine.apply_settings();
+            }
+            Ok(())
+        });
+        let weak = Arc::downgrade(&engine);
+        engine.config.on_change(&["requirepass"], move |config| {
+            if let Some(engine) = weak.upgrade() {
+                engine.set_default_password(config.requirepass().as_bytes());
             }
             Ok(())
         });
@@ -264,6 +276,16 @@ impl Engine {
         rates.samples.push_back(sample);
         drop(rates);
         self.peak_bytes.fetch_max(braid_base::alloc::used_bytes(), Relaxed);
+    }
+
+    /// Closes another client's connection. Its owner does so in its own time; for everybody else it is gone now.
+    pub fn disconnect(&self, record: &ClientRecord) {
+        record.set_flag(client_flags::CLOSE_NOW, true);
+        self.clients.remove(record.id);
+        // Nothing is given to it any more.
+        record.end_wait();
+        // A client that no loop owns yet is found to be marked when one takes it over.
+        record.send(Message::Kill(record.id));
     }
 
     /// Tells all loops something.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use crate::acl::user::User;
 use crate::blocking::{Blocked, Serving};
 use crate::client::{ClientRecord, client_flags};
+use crate::engine::Engine;
 use crate::transaction::Queue;
 
 /// What becomes of replies (CLIENT REPLY).
@@ -29,7 +31,13 @@ pub struct Watched {
 pub struct Session {
     pub record: Arc<ClientRecord>,
     pub db: u32,
+    /// It need not log in any more.
     pub authenticated: bool,
+    /// Who it is, with the rights that it had in this generation of users (`attention.rs`).
+    pub user: Arc<User>,
+    pub(crate) generation: u64,
+    /// The attention word under which its commands need no particular checks; [`Session::NEVER`] if there is none.
+    pub(crate) calm: u64,
     pub reply_mode: ReplyMode,
     /// Commands queued since MULTI.
     pub queue: Option<Box<Queue>>,
@@ -57,13 +65,28 @@ pub struct Session {
 }
 
 impl Session {
-    /// A fresh session. `authenticated`: no password is needed.
-    pub fn new(record: Arc<ClientRecord>, authenticated: bool) -> Session {
-        record.authenticated.store(authenticated, Relaxed);
+    /// No attention word has all state bits set.
+    const NEVER: u64 = u64::MAX;
+
+    /// A fresh session.
+    pub fn new(record: Arc<ClientRecord>, engine: &Engine) -> Session {
+        let generation = engine.attention.generation();
+        let user = engine.acl.default_user();
+        let authenticated = user.is_open();
+        let mut session = Session::of_user(record, user);
+        let user = Arc::clone(&session.user);
+        session.take_user(user, authenticated, generation);
+        session
+    }
+
+    fn of_user(record: Arc<ClientRecord>, user: Arc<User>) -> Session {
         Session {
             record,
             db: 0,
-            authenticated,
+            authenticated: false,
+            user,
+            generation: 0,
+            calm: Session::NEVER,
             reply_mode: ReplyMode::On,
             queue: None,
             watched: Vec::new(),
@@ -81,8 +104,14 @@ impl Session {
     }
 
     /// A session that stands in for a client's own while it is served.
-    pub(crate) fn serving(record: &Arc<ClientRecord>, db: u32, no_touch: bool, serving: Serving) -> Session {
-        let mut session = Session::new(Arc::clone(record), record.authenticated.load(Relaxed));
+    pub(crate) fn serving(
+        record: &Arc<ClientRecord>,
+        user: &Arc<User>,
+        db: u32,
+        no_touch: bool,
+        serving: Serving,
+    ) -> Session {
+        let mut session = Session::of_user(Arc::clone(record), Arc::clone(user));
         (session.db, session.no_touch, session.serving) = (db, no_touch, Some(serving));
         session
     }
@@ -98,10 +127,14 @@ impl Session {
         self.record.db.store(db, Relaxed);
     }
 
-    /// Notes a successful authentication, or its loss.
-    pub fn set_authenticated(&mut self, authenticated: bool) {
+    /// Becomes a user, with the rights of a generation.
+    pub(crate) fn take_user(&mut self, user: Arc<User>, authenticated: bool, generation: u64) {
         self.authenticated = authenticated;
+        self.generation = generation;
+        self.calm = if authenticated && user.is_unrestricted() { generation } else { Session::NEVER };
         self.record.authenticated.store(authenticated, Relaxed);
+        *self.record.user.lock() = Arc::clone(&user.identity);
+        self.user = user;
     }
 
     /// True if commands are queued rather than executed.

@@ -272,6 +272,12 @@ impl Group {
 /// Finds keys where specifications cannot: pairs of argument index and whether it is written.
 pub type KeyFinder = fn(&[&[u8]]) -> Option<Vec<(usize, KeyFlags)>>;
 
+/// Tells from a request's arguments what it does with its keys.
+pub type KeyFlagsFinder = fn(&[&[u8]]) -> KeyFlags;
+
+/// Whether an argument of a request (its index) is a secret.
+pub type SecretFinder = fn(&[&[u8]], usize) -> bool;
+
 /// Finds what of the keyspace a request needs.
 pub type ScopeFinder = fn(&[&[u8]]) -> Scope;
 
@@ -287,6 +293,10 @@ pub struct Spec {
     pub extra_categories: Category,
     pub keys: &'static [KeySpec],
     pub key_finder: Option<KeyFinder>,
+    /// What a request really does with its keys, where the specifications only state the most it may do (`VARIABLE_FLAGS`).
+    pub exact_key_flags: Option<KeyFlagsFinder>,
+    /// Which arguments are secrets, not to be shown in logs.
+    pub secrets: Option<SecretFinder>,
     pub scope: Scope,
     /// Tells from the arguments that a request needs less than `scope`.
     pub scope_finder: Option<ScopeFinder>,
@@ -323,6 +333,8 @@ impl Spec {
             extra_categories: Category::NONE,
             keys: &[],
             key_finder: None,
+            exact_key_flags: None,
+            secrets: None,
             locks_exclusively: None,
             scope: Scope::Keys,
             scope_finder: None,
@@ -380,6 +392,23 @@ impl Spec {
     pub const fn find_keys(mut self, finder: KeyFinder) -> Spec {
         self.key_finder = Some(finder);
         self
+    }
+
+    /// See [`Spec::exact_key_flags`].
+    pub const fn exact_key_flags(mut self, finder: KeyFlagsFinder) -> Spec {
+        self.exact_key_flags = Some(finder);
+        self
+    }
+
+    /// See [`Spec::secrets`].
+    pub const fn secrets(mut self, finder: SecretFinder) -> Spec {
+        self.secrets = Some(finder);
+        self
+    }
+
+    /// True if requests name keys.
+    pub const fn has_keys(&self) -> bool {
+        !self.keys.is_empty() || self.key_finder.is_some()
     }
 
     /// See [`Spec::locks_exclusively`].

@@ -107,6 +107,12 @@ thread_counters! {
     output_limit_disconnections,
     /// Packed forms within RESTORE's payloads that were checked entry by entry.
     payload_checks,
+    /// Commands refused for want of a right to the command itself, to a key, to a channel.
+    denied_commands,
+    denied_keys,
+    denied_channels,
+    /// Wrong names or passwords.
+    denied_logins,
     /// Clients dropped for sending more than the query buffer may hold.
     query_limit_disconnections,
 }

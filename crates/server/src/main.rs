@@ -66,14 +66,12 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
             .rename(&renamed.command, &renamed.new_name)
             .map_err(|reason| renamed.place.error(reason).to_string())?;
     }
-    if let Some(user) = loaded.users.first() {
-        return Err(user.place.error("users other than 'default' are not supported yet").to_string());
-    }
     braid_base::clock::calibrate();
     process::raise_descriptor_limit(&config);
     let executable = std::env::args().next().unwrap_or_default();
     let start = Start { config_file: loaded.file.clone(), executable };
     let engine = Engine::new(Arc::clone(&config), commands, start).map_err(|error| error.to_string())?;
+    define_users(&engine, &loaded)?;
     log::warn!("oO0OoO0OoO0Oo Braid is starting oO0OoO0OoO0Oo");
     log::warn!(
         "Braid version={VERSION}, bits=64, pid={}, just started, compatible with Redis {}",
@@ -111,6 +109,22 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     loaded?;
     log::warn!("Braid is now ready to exit, bye bye...");
     Ok(())
+}
+
+/// Defines the users: those of the configuration, or those of the file that it names.
+fn define_users(engine: &Engine, loaded: &braid_config::Loaded) -> Result<(), String> {
+    let lines: Vec<&[String]> = loaded.users.iter().map(|user| &user.words[..]).collect();
+    if engine.acl_file().is_some() {
+        if !lines.is_empty() {
+            return Err("Users are defined both in the configuration and, by 'aclfile', in a file of their own. This very \
+                        likely leads to mistakes and security holes: use one of the two."
+                .into());
+        }
+        return engine
+            .load_acl_file(0)
+            .map_err(|error| format!("Aborting startup because of ACL errors: {error}"));
+    }
+    engine.define_users(&lines).map_err(|(number, error)| loaded.users[number].place.error(error).to_string())
 }
 
 /// Loads the dump file, if there is one.

@@ -68,7 +68,7 @@ impl Runner {
         Runner {
             worker: engine.worker(slot),
             engine: Arc::clone(engine),
-            session: Session::new(Arc::new(record), true),
+            session: Session::new(Arc::new(record), engine),
             reply: ReplyBuffer::default(),
             parser: RequestParser::default(),
             spans: Vec::new(),

@@ -194,7 +194,7 @@ fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Co
     }
     let is_loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
     if engine.config.protected_mode()
-        && engine.config.requirepass().is_empty()
+        && engine.acl.default_user().no_password
         && peer.is_some_and(|peer| !is_loopback(peer.ip()))
     {
         engine.clients.rejected.fetch_add(1, Relaxed);

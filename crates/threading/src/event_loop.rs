@@ -500,7 +500,7 @@ impl<M: Model> EventLoop<M> {
             Some(Err(error)) => (None, Some(error)),
         };
         let socket = Stream::new(socket, tls);
-        let session = Session::new(record, self.engine.config.requirepass().is_empty());
+        let session = Session::new(record, &self.engine);
         let place = self.station.clients.add(Box::new(Client::new(socket, session)));
         let Some(client) = self.station.clients.get(place) else { return };
         client.publish_sizes();

@@ -7,12 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
+use braid_engine::client::describe::{FLAG_LETTERS, idle_seconds, letters, seconds_since};
 use braid_engine::client::{ClientRecord, client_flags};
 use braid_engine::{Call, CommandError};
 use smallvec::SmallVec;
-
-use super::describe::{FLAG_LETTERS, letters};
-use super::{idle_seconds, seconds_since};
 
 /// What the filters are for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,7 +70,7 @@ impl Test<'_> {
             Test::Address(text) => record.address.to_string().as_bytes() == *text,
             Test::LocalAddress(text) => record.local_address.to_string().as_bytes() == *text,
             Test::Ip(text) => ip(&record.address.to_string()).as_bytes() == *text,
-            Test::User(name) => record.user.lock().as_bytes() == *name,
+            Test::User(name) => *record.user.lock().name == **name,
             Test::Name(name) => record.texts.lock().name == *name,
             Test::LibraryName(name) => record.texts.lock().lib_name == *name,
             Test::LibraryVersion(version) => record.texts.lock().lib_ver == *version,
@@ -214,7 +212,7 @@ fn parse_test<'a>(call: &Call, name: &[u8], value: &'a [u8]) -> Result<Option<Te
         b"addr" => Test::Address(value),
         b"laddr" => Test::LocalAddress(value),
         b"ip" => Test::Ip(value),
-        b"user" if value != b"default" => {
+        b"user" if call.engine.acl.user(value).is_none() => {
             return Err(CommandError::quoting("ERR No such user '", value, "'"));
         }
         b"user" => Test::User(value),

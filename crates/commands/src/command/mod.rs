@@ -201,40 +201,14 @@ fn reply_keys(call: &mut Call, with_flags: bool) -> CommandResult {
         }
         call.reply.bulk(args[key.index]);
         if with_flags {
-            flag_names(call.reply, exact_flags(&command.full_name, args, key.flags).names());
+            let flags = match command.spec.exact_key_flags {
+                Some(exact) => exact(args),
+                None => key.flags,
+            };
+            flag_names(call.reply, flags.names());
         }
     }
     Ok(())
-}
-
-/// What a request really does with its key, where its command's specification only states the most it may do.
-fn exact_flags(command: &str, args: &[&[u8]], stated: KeyFlags) -> KeyFlags {
-    if !stated.has(KeyFlags::VARIABLE_FLAGS) {
-        return stated;
-    }
-    let is = |arg: &[u8], word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
-    let read_write = KeyFlags::RW | KeyFlags::ACCESS | KeyFlags::UPDATE;
-    match command {
-        "set" if args[3..].iter().any(|arg| is(arg, "get")) => read_write,
-        "set" => KeyFlags::OW | KeyFlags::UPDATE,
-        "bitfield" => {
-            let mut rest = &args[2..];
-            // Each operation with the number of its arguments; anything but reading counts as writing.
-            while let [operation, ..] = rest {
-                let skip = match () {
-                    () if is(operation, "get") => 3,
-                    () if is(operation, "overflow") => 2,
-                    () => return read_write,
-                };
-                match rest.get(skip..) {
-                    Some(after) => rest = after,
-                    None => return read_write,
-                }
-            }
-            KeyFlags::RO | KeyFlags::ACCESS
-        }
-        _ => stated,
-    }
 }
 
 fn help(call: &mut Call) -> CommandResult {

@@ -52,7 +52,6 @@ fn selecting() {
 #[test]
 fn authentication() {
     let mut tester = Tester::with("requirepass \"se cret\"");
-    tester.session(0).set_authenticated(false);
     let early = tester.run("HELLO 3");
     assert!(
         early.starts_with("-NOAUTH HELLO must be called with the client already authenticated, otherwise"),

@@ -287,7 +287,7 @@ fn tune_text(call: &mut Call) -> CommandResult {
 fn rewrite_everything(call: &mut Call) -> CommandResult {
     let failed = |reason: &str| CommandError::text(format!("ERR CONFIG-REWRITE-FORCE-ALL failed: {reason}"));
     let Some(path) = &call.engine.config_file else { return Err(failed("No such file or directory")) };
-    let lines = ExtraLines { everything: true, ..ExtraLines::default() };
+    let lines = ExtraLines { users: Some(call.engine.acl_config_lines()), everything: true };
     call.engine.config.rewrite_with(path, &lines).map_err(|reason| failed(&reason))?;
     done(call)
 }

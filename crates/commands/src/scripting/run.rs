@@ -22,6 +22,7 @@ use braid_engine::attention::MEMORY_LIMIT;
 use braid_engine::busy::{Kind, Running};
 use braid_engine::client::Message;
 use braid_engine::dispatch::script::{self, ScriptCall, ScriptRun};
+use braid_engine::table::Command;
 use braid_engine::{Call, CommandError, CommandResult, Engine, Session};
 use braid_keyspace::{KeyRef, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
@@ -159,7 +160,13 @@ impl Attempt<'_> {
         let keyspace = &engine.keyspace;
         if call.keyspace.stopped_world().is_some() {
             // Part of a transaction.
-            return Ok(self.under(call.keyspace, engine, call.session, call.args, call.reply));
+            return Ok(self.under(
+                call.keyspace,
+                engine,
+                call.session,
+                (call.command, call.args),
+                call.reply,
+            ));
         }
         let strict = !engine.config.script_undeclared_keys();
         let program = self.program;
@@ -168,7 +175,7 @@ impl Attempt<'_> {
             && (strict || program.provably_narrow || (!program.writes() && program.habits.may_try()));
         if may_try {
             let mut txn = Txn::lock(keyspace, call.keyspace.context, db, now, self.declared);
-            let ended = self.under(&mut txn, engine, call.session, call.args, call.reply);
+            let ended = self.under(&mut txn, engine, call.session, (call.command, call.args), call.reply);
             script::serve(engine, call.session, &mut txn);
             drop(txn);
             if ended != Ended::Abandoned {
@@ -182,7 +189,7 @@ impl Attempt<'_> {
             return Err(engine.busy.error().unwrap_or(CommandError::text(text)));
         };
         let mut txn = Txn::world(keyspace, call.keyspace.context, world, db, now);
-        let ended = self.under(&mut txn, engine, call.session, call.args, call.reply);
+        let ended = self.under(&mut txn, engine, call.session, (call.command, call.args), call.reply);
         script::serve(engine, call.session, &mut txn);
         Ok(ended)
     }
@@ -193,7 +200,7 @@ impl Attempt<'_> {
         keyspace: &mut Txn<'_>,
         engine: &Engine,
         session: &mut Session,
-        request: &[&[u8]],
+        (command, request): (&Command, &[&[u8]]),
         reply: &mut ReplyBuffer,
     ) -> Ended {
         let program = self.program;
@@ -206,6 +213,7 @@ impl Attempt<'_> {
             allow_all: engine.debug.scripts_call_all.load(Relaxed),
             wrote: false,
             strayed: false,
+            current: (command, request),
             boundary: Ticks::now(),
         };
         let mut hosted =
@@ -323,7 +331,8 @@ impl Host for Hosted<'_, '_> {
     }
 
     fn may_call(&mut self, args: &[&[u8]]) -> Option<bool> {
-        script::find(self.engine, args).map(|_| true)
+        let command = script::find(self.engine, args)?;
+        Some(self.session.user.check(command, args).is_ok())
     }
 
     fn set_replication(&mut self, _: u8) {}

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_config::Origin;
+use braid_config::{ExtraLines, Origin};
 use braid_engine::{Call, CommandError, CommandResult, Engine, Group, Spec};
 
 use super::{ADMIN, BY_SUBCOMMAND, HELP, HELP_SUMMARY};
@@ -40,6 +40,11 @@ const SUBCOMMANDS: &[Spec] = &[
     Spec::new("set", Group::Server, set)
         .at_least(4)
         .flags(ADMIN)
+        .secrets(|args, index| {
+            let name = |index: usize| args.get(index).map(|name| String::from_utf8_lossy(name));
+            // Values stand behind their names, from the third argument on.
+            index > 2 && index % 2 == 1 && name(index - 1).is_some_and(|name| braid_config::is_secret(&name))
+        })
         .docs(
             "2.0.0",
             "Changes directives while the server runs.",
@@ -84,7 +89,8 @@ fn rewrite(call: &mut Call) -> CommandResult {
     let Some(path) = &call.engine.config_file else {
         return Err(CommandError::text("ERR The server is running without a config file"));
     };
-    if let Err(error) = call.engine.config.rewrite(path) {
+    let extra = ExtraLines { users: Some(call.engine.acl_config_lines()), everything: false };
+    if let Err(error) = call.engine.config.rewrite_with(path, &extra) {
         log::warn!("CONFIG REWRITE failed: {error}");
         return Err(CommandError::text(format!("ERR Rewriting config file: {error}")));
     }

@@ -373,8 +373,10 @@ fn statistics(fields: &mut Fields<'_>) {
     // Of one loop on the average: what reads this knows of one loop only.
     fields.field("instantaneous_eventloop_cycles_per_sec", rate.cycles / engine.threads.len() as u64);
     fields.field("instantaneous_eventloop_duration_usec", rate.cycle_micros);
-    fields.same(0, &["acl_access_denied_auth", "acl_access_denied_cmd"]);
-    fields.same(0, &["acl_access_denied_key", "acl_access_denied_channel"]);
+    fields.field("acl_access_denied_auth", fields.total(|thread| thread.denied_logins.get()));
+    fields.field("acl_access_denied_cmd", fields.total(|thread| thread.denied_commands.get()));
+    fields.field("acl_access_denied_key", fields.total(|thread| thread.denied_keys.get()));
+    fields.field("acl_access_denied_channel", fields.total(|thread| thread.denied_channels.get()));
 }
 
 fn replication(fields: &mut Fields<'_>) {

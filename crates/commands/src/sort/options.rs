@@ -48,6 +48,13 @@ pub(super) struct Options<'a> {
 impl<'a> Options<'a> {
     pub fn parse(call: &Call<'a, '_>, may_store: bool) -> Result<Options<'a>, CommandError> {
         let mut options = Options::default();
+        // What BY and GET lead to is not among the keys that were checked.
+        let reads_all = call.session.user.check_reading_all(call.command, call.args);
+        let denied = |option: &str| {
+            CommandError::text(format!(
+                "ERR {option} option of SORT denied due to insufficient ACL permissions."
+            ))
+        };
         let mut index = 2;
         while index < call.args.len() {
             let left = call.args.len() - index - 1;
@@ -68,9 +75,15 @@ impl<'a> Options<'a> {
                 let text = call.args[index + 1];
                 // Once such a pattern was given, a later one with a place for the element does not change it.
                 options.unsorted |= !text.contains(&b'*');
+                if text.contains(&b'*') && !reads_all {
+                    return Err(denied("BY"));
+                }
                 options.by = Some(Pattern::parse(text));
                 index += 1;
             } else if is("get") && left >= 1 {
+                if !reads_all {
+                    return Err(denied("GET"));
+                }
                 options.get.push(Pattern::parse(call.args[index + 1]));
                 index += 1;
             } else {

@@ -1,11 +1,17 @@
 //! Setting whole values, with the conditions and expiries of SET and its relatives.
 
 use braid_base::number;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::{Call, CommandError, CommandResult, KeyFlags};
 use braid_keyspace::Expiry;
 
-use super::{equals, reply_value};
+use super::{CHANGE, OVERWRITE, equals, reply_value};
 use crate::lifetime::{Lifetime, Unit};
+
+/// SET reads what was there only if it is asked to return it.
+pub(super) fn key_flags(args: &[&[u8]]) -> KeyFlags {
+    let returns = args[3..].iter().any(|arg| arg.eq_ignore_ascii_case(b"get"));
+    if returns { CHANGE } else { OVERWRITE }
+}
 
 /// When a value is set.
 #[derive(Clone, Copy, Default, PartialEq)]

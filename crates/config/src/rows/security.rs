@@ -11,15 +11,14 @@ super::directives! {
     requirepass: text => optional_text("requirepass").secret();
 
     /// File with the users and their rights; without it, `user` lines of the configuration file define them.
-    aclfile: text => text("aclfile", "").immutable().no_effect_yet();
+    aclfile: text => text("aclfile", "").immutable();
 
     /// Channels that a new user may use: all of them or none.
     acl_pubsub_default: AclPubsubDefault =>
-        choice("acl-pubsub-default", AclPubsubDefault::ResetChannels.raw(), AclPubsubDefault::WORDS)
-            .no_effect_yet();
+        choice("acl-pubsub-default", AclPubsubDefault::ResetChannels.raw(), AclPubsubDefault::WORDS);
 
     /// Entries kept in the log of refused commands.
-    acllog_max_len: usize => integer("acllog-max-len", || 128, 0, LONG_MAX, Unit::Plain).no_effect_yet();
+    acllog_max_len: usize => integer("acllog-max-len", || 128, 0, LONG_MAX, Unit::Plain);
 
     /// Who may change protected directives at run time: no, yes, or local connections only.
     enable_protected_configs: ProtectedAction =>

@@ -11,6 +11,7 @@ use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
 use super::{body, collect_keys, count};
+use crate::acl::log::Origin;
 use crate::blocking;
 use crate::engine::Engine;
 use crate::session::Session;
@@ -35,6 +36,8 @@ pub struct ScriptRun<'k> {
     pub wrote: bool,
     /// Something was needed beyond the declared keys.
     pub strayed: bool,
+    /// The command that runs the script, with its arguments.
+    pub current: (&'k Command, &'k [&'k [u8]]),
     /// End of the last command, or the start of the run.
     pub boundary: Ticks,
 }
@@ -73,10 +76,15 @@ pub fn call(
     args: &[&[u8]],
 ) -> ScriptCall {
     let Some(command) = find(engine, args) else {
-        return refuse(engine, keyspace, reply, None, "ERR Unknown Redis command called from script");
+        return refuse(engine, keyspace, reply, None, b"ERR Unknown Redis command called from script");
     };
     if let Err(text) = check(run, command, args) {
-        return refuse(engine, keyspace, reply, Some(command), text);
+        return refuse(engine, keyspace, reply, Some(command), text.as_bytes());
+    }
+    if let Err(denied) = engine.check_access(session, command, args, Origin::Script, run.current) {
+        let text = denied.text(&session.user, command);
+        let line = [b"ERR ACL failure in script: ", &text[..]].concat();
+        return refuse(engine, keyspace, reply, Some(command), &line);
     }
     keyspace.set_db(session.db);
     let spec = command.spec;
@@ -167,7 +175,11 @@ fn stray(
     command: &Command,
 ) -> ScriptCall {
     run.strayed = true;
-    if run.strict { refuse(engine, keyspace, reply, Some(command), UNDECLARED) } else { ScriptCall::Strayed }
+    if run.strict {
+        refuse(engine, keyspace, reply, Some(command), UNDECLARED.as_bytes())
+    } else {
+        ScriptCall::Strayed
+    }
 }
 
 #[cold]
@@ -176,14 +188,14 @@ fn refuse(
     keyspace: &Txn<'_>,
     reply: &mut ReplyBuffer,
     command: Option<&Command>,
-    text: &str,
+    line: &[u8],
 ) -> ScriptCall {
     let slot = keyspace.context.slot;
-    engine.threads[slot].count_error(text.as_bytes());
+    engine.threads[slot].count_error(line);
     if let Some(command) = command {
         engine.command_stats(slot, command.id).rejected.add(1);
     }
-    reply.error(text);
+    reply.error_bytes(line);
     ScriptCall::Refused
 }
 

@@ -21,11 +21,11 @@ fn engine(threads: usize) -> Arc<Engine> {
 }
 
 /// A client, and the other end of its connection.
-fn client(id: u64) -> (Box<Client>, UnixStream) {
+fn client(engine: &Engine, id: u64) -> (Box<Client>, UnixStream) {
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
     ours.set_nonblocking(true).expect("a socket that does not block");
     let record = ClientRecord::new(id, 0, Address::Unknown, Address::Unknown, 0);
-    let session = Session::new(Arc::new(record), true);
+    let session = Session::new(Arc::new(record), engine);
     (Box::new(Client::new(Stream::new(OwnedFd::from(ours), None), session)), theirs)
 }
 
@@ -44,8 +44,8 @@ fn hears(engine: &Engine, slot: usize) -> bool {
 fn who_finds_the_ring_full_is_told_when_there_is_room() {
     let engine = engine(2);
     let roads = Roads::new(2, ArrayQueue::new(1));
-    assert!(roads.send(1, client(1).0).is_ok());
-    let refused = roads.send(1, client(2).0).expect_err("one has room");
+    assert!(roads.send(1, client(&engine, 1).0).is_ok());
+    let refused = roads.send(1, client(&engine, 2).0).expect_err("one has room");
     assert_eq!(refused.session.id(), 2, "it comes back");
     roads.to_main.pop().expect("the first one");
     roads.tell_of_room(&engine);
@@ -120,14 +120,14 @@ const SENT: &[u8] = b"*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\nECHO \"b
 fn a_client_takes_along_what_was_read_from_it() {
     let engine = engine(2);
     let mut station = Station::new(settings(&engine));
-    let (traveller, mut peer) = client(1);
+    let (traveller, mut peer) = client(&engine, 1);
     let place = station.clients.add(traveller);
     std::io::Write::write_all(&mut peer, SENT).expect("sent");
     station.read(&engine, place);
     station.pack(place);
     assert!(station.batch.is_empty());
     // What is received next goes to where its requests were.
-    let (other, mut second_peer) = client(2);
+    let (other, mut second_peer) = client(&engine, 2);
     let second = station.clients.add(other);
     std::io::Write::write_all(&mut second_peer, &[b'-'; 200]).expect("sent");
     station.read(&engine, second);
@@ -144,11 +144,11 @@ fn the_rest_of_what_was_read_can_be_executed_elsewhere() {
             let engine = engine(2);
             let mut station = Station::new(settings(&engine));
             // Others are in the batch before and after it.
-            let (before, mut before_peer) = client(1);
+            let (before, mut before_peer) = client(&engine, 1);
             let before = station.clients.add(before);
             std::io::Write::write_all(&mut before_peer, b"PING\r\n*1\r\n$4\r\nPING\r\n").expect("sent");
             station.read(&engine, before);
-            let (traveller, mut peer) = client(2);
+            let (traveller, mut peer) = client(&engine, 2);
             let place = station.clients.add(traveller);
             // With something in its own buffer already, or without.
             if !begun.is_empty() {

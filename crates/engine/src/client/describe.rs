@@ -1,21 +1,22 @@
-//! A client as CLIENT LIST and CLIENT INFO show it: one line of fields, in the order that tools know.
+//! A client as CLIENT LIST, CLIENT INFO and ACL LOG show it: one line of fields, in the order that tools know.
 
 use std::io::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
-use braid_engine::Call;
-use braid_engine::client::{ClientRecord, client_flags};
 
-use super::{idle_seconds, seconds_since};
+use super::{ClientRecord, client_flags};
+use crate::engine::Engine;
+use crate::table::Command;
 
 /// Pending output up to this size is shown as `obl`, what exceeds it as `omem`: other servers keep the two
 /// apart, and tools look at `omem` to find clients that read too slowly.
 const FIRST_BUFFER_BYTES: usize = 16 * 1024;
 
 /// The letters of flags, in the order in which they are shown.
-pub(super) const FLAG_LETTERS: &[(u32, u8)] = &[
+pub const FLAG_LETTERS: &[(u32, u8)] = &[
     (client_flags::MONITOR, b'O'),
     (client_flags::PUBSUB, b'P'),
     (client_flags::MULTI, b'x'),
@@ -29,7 +30,7 @@ pub(super) const FLAG_LETTERS: &[(u32, u8)] = &[
 ];
 
 /// The letters of a client's flags; `N` if it has none.
-pub(super) fn letters(record: &ClientRecord) -> impl Iterator<Item = u8> {
+pub fn letters(record: &ClientRecord) -> impl Iterator<Item = u8> {
     let dirty = if record.is_watch_dirty() { client_flags::DIRTY_WATCH } else { 0 };
     let flags = record.flags.load(Relaxed) | dirty;
     let set = FLAG_LETTERS.iter().filter(move |(flag, _)| flags & flag != 0).map(|(_, letter)| *letter);
@@ -37,12 +38,29 @@ pub(super) fn letters(record: &ClientRecord) -> impl Iterator<Item = u8> {
     set.chain(none.then_some(b'N'))
 }
 
-/// Appends a client's line. Of the calling client more is known than its record says.
-pub(super) fn describe(out: &mut Vec<u8>, call: &Call, record: &ClientRecord) {
-    let own = record.id == call.session.id();
-    let now = call.now();
+/// Seconds since a time (ms since the Unix epoch), counted in whole seconds of the clock.
+pub fn seconds_since(now_ms: i64, then_ms: i64) -> i64 {
+    (now_ms / 1000 - then_ms / 1000).max(0)
+}
+
+/// Seconds since a client's last request.
+pub fn idle_seconds(now_ms: i64, record: &ClientRecord) -> i64 {
+    seconds_since(now_ms, record.last_active_ms.load(Relaxed))
+}
+
+/// Appends a client's line. `current`: the command that it has sent and that is executed now, if this is the calling client, of which
+/// more is known than its record says.
+pub fn describe(
+    out: &mut Vec<u8>,
+    engine: &Engine,
+    record: &ClientRecord,
+    now: i64,
+    current: Option<(&Command, &[&[u8]])>,
+) {
+    let own = current.is_some();
+    let args = current.map_or(&[][..], |(_, args)| args);
     let texts = record.texts.lock().clone();
-    let user = record.user.lock().clone();
+    let user = Arc::clone(&record.user.lock());
     let age = seconds_since(now, record.created_ms);
     let idle = if own { 0 } else { idle_seconds(now, record) };
     let bytes = |value: &AtomicUsize| value.load(Relaxed);
@@ -56,17 +74,16 @@ pub(super) fn describe(out: &mut Vec<u8>, call: &Call, record: &ClientRecord) {
     let _ = write!(out, " age={age} idle={idle} flags=");
     out.extend(letters(record));
     let argument_bytes =
-        if own { call.args.iter().map(|arg| arg.len()).sum() } else { bytes(&record.argument_bytes) };
+        if own { args.iter().map(|arg| arg.len()).sum() } else { bytes(&record.argument_bytes) };
     let pending = bytes(&record.reply_bytes);
     let overflow = pending.saturating_sub(FIRST_BUFFER_BYTES);
     let _ = write!(
         out,
         " db={} sub=0 psub=0 ssub=0 multi={} qbuf={} qbuf-free={} argv-mem={argument_bytes} multi-mem={} \
-         rbs={} rbp={} obl={} oll={} omem={} tot-mem={} events=r cmd={} user={user} redir=-1 \
-         resp={} lib-name=",
+         rbs={} rbp={} obl={} oll={} omem={} tot-mem={} events=r cmd={} user=",
         record.db.load(Relaxed),
         record.multi_count.load(Relaxed),
-        if own { request_bytes(call.args) } else { bytes(&record.query_bytes) },
+        if own { request_bytes(args) } else { bytes(&record.query_bytes) },
         bytes(&record.query_free),
         bytes(&record.multi_bytes),
         bytes(&record.reply_capacity),
@@ -75,9 +92,10 @@ pub(super) fn describe(out: &mut Vec<u8>, call: &Call, record: &ClientRecord) {
         record.reply_list_len.load(Relaxed).max(usize::from(overflow > 0)),
         overflow,
         bytes(&record.total_bytes),
-        last_command(call, record, own),
-        record.protocol.load(Relaxed),
+        last_command(engine, record, current),
     );
+    out.extend_from_slice(&user.name);
+    let _ = write!(out, " redir=-1 resp={} lib-name=", record.protocol.load(Relaxed));
     out.extend_from_slice(&texts.lib_name);
     out.extend_from_slice(b" lib-ver=");
     out.extend_from_slice(&texts.lib_ver);
@@ -98,12 +116,16 @@ fn request_bytes(args: &[&[u8]]) -> usize {
     header(args.len()) + args.iter().map(|arg| header(arg.len()) + arg.len() + 2).sum::<usize>()
 }
 
-fn last_command<'c>(call: &'c Call, record: &ClientRecord, own: bool) -> &'c str {
-    if own {
-        return &call.command.full_name;
+fn last_command<'c>(
+    engine: &'c Engine,
+    record: &ClientRecord,
+    current: Option<(&'c Command, &[&[u8]])>,
+) -> &'c str {
+    if let Some((command, _)) = current {
+        return &command.full_name;
     }
     match record.last_command.load(Relaxed).checked_sub(1) {
-        Some(id) => &call.engine.commands.get(id).full_name,
+        Some(id) => &engine.commands.get(id).full_name,
         None => "NULL",
     }
 }

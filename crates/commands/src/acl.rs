@@ -1,0 +1,354 @@
+//! ACL: users and what they may do.
+//!
+//! Rules, checks and the log are the engine's (its module `acl`); here are the commands that show and change them.
+
+use braid_base::number;
+use braid_engine::acl::log::Entry;
+use braid_engine::acl::selector::Selector;
+use braid_engine::acl::user::User;
+use braid_engine::spec::Handler;
+use braid_engine::table::Command;
+use braid_engine::{Call, Category, CommandError, CommandResult, Flags, Group, Spec};
+
+const ANY_TIME: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE).and(Flags::SENTINEL);
+const EVERY_NODE: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
+const USERS: &str = "O(N). Where N is the number of configured users.";
+
+/// The family.
+pub const COMMANDS: &[Spec] = &[Spec::container("acl", Group::Server, SUBCOMMANDS)
+    .flags(Flags::SENTINEL)
+    .docs("6.0.0", "Groups the commands of users and their rights.", "Depends on subcommand.")];
+
+const SUBCOMMANDS: &[Spec] = &[
+    open("cat", cat)
+        .at_least(2)
+        .docs(
+            "6.0.0",
+            "Lists the categories, or the commands of one.",
+            "O(1) since the categories and commands are a fixed set.",
+        )
+        .syntax("[category:string]"),
+    admin("deluser", delete_users)
+        .at_least(3)
+        .docs(
+            "6.0.0",
+            "Deletes users and closes their connections.",
+            "O(1) amortized time considering the typical user.",
+        )
+        .syntax("username:string...")
+        .tips(EVERY_NODE),
+    admin("dryrun", dry_run)
+        .at_least(4)
+        // The request may hold a password.
+        .secrets(|_, index| index > 3)
+        .docs("7.0.0", "Tells whether a user may run a command, without running it.", "O(1).")
+        .syntax("username:string command:string [arg:string...]"),
+    open("genpass", generate_password)
+        .at_least(2)
+        .docs("6.0.0", "Returns a password that cannot be guessed.", "O(1)")
+        .syntax("[bits:integer]"),
+    admin("getuser", get_user)
+        .exactly(3)
+        .docs(
+            "6.0.0",
+            "Returns a user's rules.",
+            "O(N). Where N is the number of password, command and pattern rules that the user has.",
+        )
+        .syntax("username:string")
+        .history(&[
+            ("6.2.0", "Channels."),
+            ("7.0.0", "Selectors; keys and channels in the form of rules instead of lists."),
+        ]),
+    Spec::new("help", Group::Server, help)
+        .exactly(2)
+        .flags(Flags::LOADING.and(Flags::STALE).and(Flags::SENTINEL))
+        .docs("6.0.0", "Lists the subcommands.", "O(1)"),
+    admin("list", list).exactly(2).docs("6.0.0", "Returns all users' rules, as a file holds them.", USERS),
+    admin("load", load).exactly(2).docs("6.0.0", "Replaces all users by those of the file.", USERS),
+    admin("log", log)
+        .at_least(2)
+        .docs("6.0.0", "Lists what was refused lately.", "O(N) with N being the number of entries shown.")
+        .syntax("[operation:(count:integer|RESET)]")
+        .history(&[("7.2.0", "New fields: entry's number, time of its creation and of its last update.")]),
+    admin("save", save).exactly(2).docs("6.0.0", "Writes all users into the file.", USERS).tips(EVERY_NODE),
+    admin("setuser", set_user)
+        .at_least(3)
+        .secrets(|_, index| index > 1)
+        .docs(
+            "6.0.0",
+            "Creates a user, or changes its rules.",
+            "O(N). Where N is the number of rules provided.",
+        )
+        .syntax("username:string [rule:string...]")
+        .history(&[("6.2.0", "Channels."), ("7.0.0", "Selectors, and reading and writing of keys apart.")])
+        .tips(EVERY_NODE),
+    admin("users", users).exactly(2).docs("6.0.0", "Lists the users' names.", USERS),
+    open("whoami", who_am_i).exactly(2).docs("6.0.0", "Returns the connection's user.", "O(1)"),
+];
+
+const fn open(name: &'static str, handler: Handler) -> Spec {
+    Spec::new(name, Group::Server, handler).flags(ANY_TIME)
+}
+
+const fn admin(name: &'static str, handler: Handler) -> Spec {
+    Spec::new(name, Group::Server, handler).flags(ANY_TIME.and(Flags::ADMIN))
+}
+
+fn set_user(call: &mut Call) -> CommandResult {
+    call.engine.set_user(call.args[2], &call.args[3..])?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn delete_users(call: &mut Call) -> CommandResult {
+    let names = &call.args[2..];
+    if names.contains(&braid_engine::acl::DEFAULT_USER) {
+        return Err(CommandError::text("ERR The 'default' user cannot be removed"));
+    }
+    let deleted = call.engine.delete_users(names, call.session.id());
+    call.reply.integer(deleted as i64);
+    close_without_user(call);
+    Ok(())
+}
+
+/// Ends the connection after its reply if its own user is gone.
+fn close_without_user(call: &mut Call) {
+    if call.engine.acl.current(&call.session.user.identity).is_none() {
+        call.session.close();
+    }
+}
+
+fn get_user(call: &mut Call) -> CommandResult {
+    let Some(user) = call.engine.acl.user(call.args[2]) else {
+        call.reply.null();
+        return Ok(());
+    };
+    call.reply.map(6);
+    call.reply.bulk(b"flags");
+    call.reply.set(user.flags().count());
+    user.flags().for_each(|flag| call.reply.bulk(flag.as_bytes()));
+    call.reply.bulk(b"passwords");
+    call.reply.array(user.passwords().len());
+    user.passwords().for_each(|password| call.reply.bulk(password));
+    reply_selector(call, user.root());
+    call.reply.bulk(b"selectors");
+    call.reply.array(user.selectors().len() - 1);
+    for selector in &user.selectors()[1..] {
+        call.reply.map(3);
+        reply_selector(call, selector);
+    }
+    Ok(())
+}
+
+fn reply_selector(call: &mut Call, selector: &Selector) {
+    let fields = [
+        (&b"commands"[..], selector.command_rules()),
+        (b"keys", selector.key_rules()),
+        (b"channels", selector.channel_rules()),
+    ];
+    for (name, rules) in fields {
+        call.reply.bulk(name);
+        call.reply.bulk(&rules);
+    }
+}
+
+fn reply_users(call: &mut Call, show: impl Fn(&User) -> Vec<u8>) {
+    let users = call.engine.acl.users();
+    call.reply.array(users.len());
+    users.iter().for_each(|user| call.reply.bulk(&show(user)));
+}
+
+fn list(call: &mut Call) -> CommandResult {
+    reply_users(call, User::describe);
+    Ok(())
+}
+
+fn users(call: &mut Call) -> CommandResult {
+    reply_users(call, |user| user.name().to_vec());
+    Ok(())
+}
+
+fn who_am_i(call: &mut Call) -> CommandResult {
+    call.reply.bulk(call.session.user.name());
+    Ok(())
+}
+
+fn need_file(call: &Call) -> CommandResult {
+    if call.engine.acl_file().is_some() {
+        return Ok(());
+    }
+    Err(CommandError::text(
+        "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER \
+         command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store \
+         users in the Redis configuration.",
+    ))
+}
+
+fn load(call: &mut Call) -> CommandResult {
+    need_file(call)?;
+    let asking = call.session.id();
+    call.engine.load_acl_file(asking).map_err(|error| CommandError::text(format!("ERR {error}")))?;
+    call.reply.ok();
+    close_without_user(call);
+    Ok(())
+}
+
+fn save(call: &mut Call) -> CommandResult {
+    need_file(call)?;
+    if let Err(error) = call.engine.save_acl_file() {
+        log::warn!("ACL SAVE failed: {error}");
+        return Err(CommandError::text(
+            "ERR There was an error trying to save the ACLs. Please check the server logs for more information",
+        ));
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn cat(call: &mut Call) -> CommandResult {
+    let name = match call.args {
+        [_, _] => {
+            call.reply.array(Category::ALL.len());
+            Category::ALL.iter().for_each(|(_, name)| call.reply.bulk(name.as_bytes()));
+            return Ok(());
+        }
+        [_, _, name] => *name,
+        _ => return Err(call.unknown_subcommand()),
+    };
+    let lower = name.to_ascii_lowercase();
+    let Some((category, _)) = Category::ALL.iter().find(|(_, known)| known.as_bytes() == lower) else {
+        let shown = &name[..name.len().min(128)];
+        return Err(CommandError::quoting("ERR Unknown category '", shown, "'"));
+    };
+    let belongs = |command: &&Command| command.spec.categories_all().has(*category);
+    let commands = call.engine.commands.all();
+    call.reply.array(commands.iter().filter(belongs).count());
+    commands.iter().filter(belongs).for_each(|command| call.reply.bulk(command.full_name.as_bytes()));
+    Ok(())
+}
+
+fn generate_password(call: &mut Call) -> CommandResult {
+    const BITS_MAX: usize = 4096;
+    let bits = match call.args.len() {
+        2 => 256,
+        3 => call.integer_arg(2)?,
+        _ => return Err(call.unknown_subcommand()),
+    };
+    let bits = usize::try_from(bits).ok().filter(|bits| (1..=BITS_MAX).contains(bits)).ok_or_else(|| {
+        CommandError::text(format!(
+            "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to \
+             {BITS_MAX}"
+        ))
+    })?;
+    let mut bytes = [0; BITS_MAX / 4];
+    let digits = &mut bytes[..bits.div_ceil(4)];
+    getrandom::fill(digits).map_err(|error| CommandError::text(format!("ERR No random numbers: {error}")))?;
+    for digit in &mut *digits {
+        *digit = b"0123456789abcdef"[usize::from(*digit & 15)];
+    }
+    call.reply.bulk(digits);
+    Ok(())
+}
+
+fn log(call: &mut Call) -> CommandResult {
+    let count = match call.args {
+        [_, _] => 10,
+        [_, _, word] if word.eq_ignore_ascii_case(b"reset") => {
+            call.engine.acl.log.clear();
+            call.reply.ok();
+            return Ok(());
+        }
+        [_, _, count] => number::parse_i64(count).ok_or(CommandError::NotAnInteger)?,
+        _ => return Err(call.unknown_subcommand()),
+    };
+    let entries = call.engine.acl.log.latest(usize::try_from(count).unwrap_or(0));
+    call.reply.array(entries.len());
+    for entry in &entries {
+        reply_entry(call, entry);
+    }
+    Ok(())
+}
+
+fn reply_entry(call: &mut Call, entry: &Entry) {
+    let now = call.now();
+    let reply = &mut *call.reply;
+    let integer = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    reply.map(10);
+    reply.bulk(b"count");
+    reply.integer(integer(entry.count));
+    let texts = [
+        (&b"reason"[..], entry.event.reason.name().as_bytes()),
+        (b"context", entry.event.origin.name().as_bytes()),
+        (b"object", &entry.event.object),
+        (b"username", &entry.event.user),
+    ];
+    for (name, text) in texts {
+        reply.bulk(name);
+        reply.bulk(text);
+    }
+    reply.bulk(b"age-seconds");
+    reply.double((now - entry.updated_ms).max(0) as f64 / 1000.0);
+    reply.bulk(b"client-info");
+    reply.bulk(&entry.event.client);
+    reply.bulk(b"entry-id");
+    reply.integer(integer(entry.id));
+    reply.bulk(b"timestamp-created");
+    reply.integer(entry.created_ms);
+    reply.bulk(b"timestamp-last-updated");
+    reply.integer(entry.updated_ms);
+}
+
+fn dry_run(call: &mut Call) -> CommandResult {
+    let (name, request) = (call.args[2], &call.args[3..]);
+    let Some(user) = call.engine.acl.user(name) else {
+        return Err(CommandError::quoting("ERR User '", name, "' not found"));
+    };
+    let commands = &call.engine.commands;
+    let found = commands.find(request[0]).and_then(|command| match request.get(1) {
+        Some(sub) if !command.subcommands.is_empty() => commands.find_subcommand(command, sub),
+        _ => Some(command),
+    });
+    let Some(command) = found else {
+        return Err(CommandError::quoting("ERR Command '", request[0], "' not found"));
+    };
+    if !command.spec.arity.allows(request.len()) {
+        return Err(CommandError::WrongArity(command.full_name.clone().into()));
+    }
+    match user.check(command, request) {
+        Ok(()) => call.reply.ok(),
+        Err(denied) => call.reply.bulk(&denied.detailed_text(&user, command, request)),
+    }
+    Ok(())
+}
+
+fn help(call: &mut Call) -> CommandResult {
+    call.help(&[
+        "CAT [<category>]",
+        "    The categories, or the commands that belong to <category>.",
+        "DELUSER <username> [<username> ...]",
+        "    Delete users and close their connections.",
+        "DRYRUN <username> <command> [<arg> ...]",
+        "    Whether a user may run a command. The command is not run.",
+        "GETUSER <username>",
+        "    A user's rules.",
+        "GENPASS [<bits>]",
+        "    A password of 256 random bits, or of <bits>.",
+        "LIST",
+        "    All users' rules, as a file holds them.",
+        "LOAD",
+        "    Replace all users by those of the file.",
+        "LOG [<count> | RESET]",
+        "    What was refused lately; or forget it.",
+        "SAVE",
+        "    Write all users into the file.",
+        "SETUSER <username> <rule> [<rule> ...]",
+        "    Create a user, or change its rules.",
+        "USERS",
+        "    The users' names.",
+        "WHOAMI",
+        "    This connection's user.",
+    ])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Users as text: lines of the configuration file, and the file of users (`aclfile`).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::rules::{RuleError, has_spaces, merge_selectors};
+use super::user::User;
+use super::{DEFAULT_USER, LineFault};
+use crate::engine::Engine;
+
+impl Engine {
+    /// Defines the users of a configuration's `user` lines: their names and rules. The error is the number of the line and what is wrong
+    /// with it.
+    pub fn define_users(&self, lines: &[&[String]]) -> Result<(), (usize, String)> {
+        let _changing = self.acl.changing.lock();
+        for (number, line) in lines.iter().enumerate() {
+            let fault = |text: String| (number, text);
+            let Some((name, rules)) = line.split_first() else { continue };
+            if lines[..number].iter().any(|other| other.first() == Some(name)) {
+                return Err(fault(format!("Error in user declaration '{name}': {}", RuleError::Duplicate)));
+            }
+            if has_spaces(name.as_bytes()) {
+                return Err(fault("Spaces not allowed in ACL usernames".into()));
+            }
+            let user = self.define_user(name.as_bytes(), rules).map_err(|(rule, error)| {
+                // A rule may hold a password.
+                let shown = match rule.first() {
+                    Some(b'>' | b'<') => "(redacted)".into(),
+                    _ => String::from_utf8_lossy(&rule).into_owned(),
+                };
+                fault(format!("Error in user declaration '{shown}': {error}"))
+            })?;
+            if !user.enabled {
+                log::info!(
+                    "The user '{name}' is disabled (there is no 'on' modifier in the user description). Make sure this is not a \
+                     configuration error."
+                );
+            }
+            self.put_user(user);
+        }
+        Ok(())
+    }
+
+    /// A user made of rules from nothing.
+    fn define_user(&self, name: &[u8], rules: &[impl AsRef<[u8]>]) -> Result<User, LineFault> {
+        let terms = self.acl_terms();
+        let identity = if name == DEFAULT_USER {
+            Arc::clone(&self.acl.default_user().identity)
+        } else {
+            self.acl.identity(name)
+        };
+        let mut user = User::new(identity, terms);
+        for rule in merge_selectors(rules).map_err(|open| (open, RuleError::Syntax))? {
+            user.apply(&rule, terms).map_err(|error| (rule.clone(), error))?;
+        }
+        user.settle();
+        Ok(user)
+    }
+
+    /// Where the file of users is; nothing if there is none.
+    pub fn acl_file(&self) -> Option<PathBuf> {
+        let name = self.config.aclfile();
+        (!name.is_empty()).then(|| self.config.dir().join(&*name))
+    }
+
+    /// Replaces all users by those of the file, or after any fault none. The error is the text that users of Redis know, without a code.
+    pub fn load_acl_file(&self, asking: u64) -> Result<(), String> {
+        let name = self.config.aclfile();
+        let path = self.acl_file().unwrap_or_default();
+        let text = std::fs::read(path).map_err(|error| {
+            format!("Error loading ACLs, opening file '{name}': {}", braid_config::error_reason(&error))
+        })?;
+        let _changing = self.acl.changing.lock();
+        let mut faults = String::new();
+        let mut users: BTreeMap<Box<[u8]>, Arc<User>> = BTreeMap::new();
+        for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
+            match self.read_acl_line(line) {
+                Ok(None) => {}
+                Ok(Some(user)) if users.contains_key(user.name()) => {
+                    let user = String::from_utf8_lossy(user.name()).into_owned();
+                    faults.push_str(&format!(
+                        "WARNING: Duplicate user '{user}' found on line {}. ",
+                        number + 1
+                    ));
+                }
+                Ok(Some(user)) => {
+                    users.insert(user.name().into(), Arc::new(user));
+                }
+                Err(fault) => faults.push_str(&format!("{name}:{}{fault} ", number + 1)),
+            }
+        }
+        if !faults.is_empty() {
+            return Err(faults
+                + "WARNING: ACL errors detected, no change to the previously active ACL rules was performed");
+        }
+        self.replace_users(users, asking);
+        Ok(())
+    }
+
+    /// The user that a line of the file defines, if it is not empty.
+    fn read_acl_line(&self, line: &[u8]) -> Result<Option<User>, String> {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return Ok(None);
+        }
+        let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+        let [b"user", name, rules @ ..] = &words[..] else {
+            return Err(" should start with user keyword followed by the username.".into());
+        };
+        if has_spaces(name) {
+            let name = String::from_utf8_lossy(name);
+            return Err(format!(": username '{name}' contains invalid characters."));
+        }
+        let rules: Vec<&[u8]> = rules.iter().map(|rule| rule.trim_ascii()).collect();
+        let user = self.define_user(name, &rules).map_err(|(rule, error)| match error {
+            // What is no command is no secret either.
+            RuleError::Unknown => {
+                format!(": Error in applying operation '{}': {error}.", String::from_utf8_lossy(&rule))
+            }
+            _ if merge_selectors(&rules).is_err() => ": Unmatched parenthesis in selector definition.".into(),
+            _ => format!(": {error}."),
+        })?;
+        Ok(Some(user))
+    }
+
+    /// Writes all users into the file.
+    pub fn save_acl_file(&self) -> Result<(), String> {
+        let mut text = Vec::new();
+        for user in self.acl.users() {
+            text.extend_from_slice(&user.describe());
+            text.push(b'\n');
+        }
+        let path = self.acl_file().unwrap_or_default();
+        braid_config::replace_file(&path, &text).map_err(|error| braid_config::error_reason(&error))
+    }
+
+    /// The `user` lines that CONFIG REWRITE writes: none if users are kept in a file of their own.
+    pub fn acl_config_lines(&self) -> Vec<String> {
+        if self.acl_file().is_some() {
+            return Vec::new();
+        }
+        let mut lines = Vec::new();
+        for user in self.acl.users() {
+            match String::from_utf8(user.describe()) {
+                Ok(line) => lines.push(quote_words(&line)),
+                Err(_) => log::warn!(
+                    "CONFIG REWRITE: user {:?} is left out, since a configuration file is UTF-8",
+                    String::from_utf8_lossy(user.name())
+                ),
+            }
+        }
+        lines
+    }
+}
+
+/// Quotes those words of a line that a reader would take for something else.
+fn quote_words(line: &str) -> String {
+    let words: Vec<String> = line.split(' ').map(braid_config::quote_if_needed).collect();
+    words.join(" ")
+}

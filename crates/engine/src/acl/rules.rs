@@ -1,0 +1,271 @@
+//! Rules as ACL SETUSER takes them, applied one at a time to a user or a selector.
+//!
+//! Nothing here is in force: rules are applied to a copy, which [`super`] puts in place when all of them were right.
+
+use braid_resp::inline::split_words;
+
+use super::selector::{Access, Selector};
+use super::user::{Password, User};
+use crate::spec::Category;
+use crate::table::{Command, CommandTable};
+
+/// What rules are understood by.
+#[derive(Clone, Copy)]
+pub struct Terms<'a> {
+    pub commands: &'a CommandTable,
+    /// New users and selectors may use all channels (`acl-pubsub-default`).
+    pub all_channels: bool,
+}
+
+/// Why a rule was not taken. The texts are those that users of Redis know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RuleError {
+    #[error("Unknown command or category name in ACL")]
+    Unknown,
+    #[error("Syntax error")]
+    Syntax,
+    #[error(
+        "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try \
+         'resetkeys' to start with an empty list of patterns"
+    )]
+    AfterAllKeys,
+    #[error(
+        "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. \
+         Try 'resetchannels' to start with an empty list of channels"
+    )]
+    AfterAllChannels,
+    #[error("The password you are trying to remove from the user does not exist")]
+    NoSuchPassword,
+    #[error(
+        "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
+    )]
+    NoHash,
+    #[error("Duplicate user found. A user can only be defined once in config files")]
+    Duplicate,
+    #[error("Allowing first-arg of a subcommand is not supported")]
+    ArgumentOfSubcommand,
+}
+
+/// True for names and patterns that could not be written down among others.
+pub fn has_spaces(text: &[u8]) -> bool {
+    text.iter().any(|&byte| byte == 0 || byte.is_ascii_whitespace() || byte == 0x0b)
+}
+
+/// Puts selectors together that are spread over several arguments. The error is the argument that opens one which nothing closes.
+pub fn merge_selectors(rules: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>, Vec<u8>> {
+    let mut merged = Vec::with_capacity(rules.len());
+    let mut open: Option<(&[u8], Vec<u8>)> = None;
+    for rule in rules {
+        let rule = rule.as_ref();
+        match &mut open {
+            Some((_, text)) => {
+                text.push(b' ');
+                text.extend_from_slice(rule);
+                if rule.ends_with(b")") {
+                    merged.extend(open.take().map(|(_, text)| text));
+                }
+            }
+            None if rule.starts_with(b"(") && !rule.ends_with(b")") => open = Some((rule, rule.to_vec())),
+            None => merged.push(rule.to_vec()),
+        }
+    }
+    match open {
+        Some((first, _)) => Err(first.to_vec()),
+        None => Ok(merged),
+    }
+}
+
+impl User {
+    /// Applies a rule.
+    pub(super) fn apply(&mut self, rule: &[u8], terms: Terms<'_>) -> Result<(), RuleError> {
+        match rule.to_ascii_lowercase().as_slice() {
+            b"" => {}
+            b"on" => self.enabled = true,
+            b"off" => self.enabled = false,
+            b"skip-sanitize-payload" => self.sanitizes = false,
+            b"sanitize-payload" => self.sanitizes = true,
+            b"nopass" => {
+                self.no_password = true;
+                self.passwords.clear();
+            }
+            b"resetpass" => {
+                self.no_password = false;
+                self.passwords.clear();
+            }
+            b"clearselectors" => self.selectors.truncate(1),
+            b"reset" => {
+                self.no_password = false;
+                self.passwords.clear();
+                self.enabled = false;
+                self.sanitizes = true;
+                self.selectors = vec![Selector::new(terms)];
+            }
+            _ => match rule[0] {
+                b'>' | b'#' => {
+                    let password = parse_password(rule, b'>')?;
+                    if !self.passwords.contains(&password) {
+                        self.passwords.push(password);
+                    }
+                    self.no_password = false;
+                }
+                b'<' | b'!' => {
+                    let password = parse_password(rule, b'<')?;
+                    let known = self.passwords.iter().position(|known| *known == password);
+                    self.passwords.remove(known.ok_or(RuleError::NoSuchPassword)?);
+                }
+                b'(' if rule.ends_with(b")") => self.selectors.push(parse_selector(rule, terms)?),
+                _ => self.selectors[0].apply(rule, terms)?,
+            },
+        }
+        Ok(())
+    }
+}
+
+/// A password behind the sign for plain text, or its digest behind another sign.
+fn parse_password(rule: &[u8], plain: u8) -> Result<Password, RuleError> {
+    let text = &rule[1..];
+    if rule[0] == plain {
+        return Ok(braid_base::digest::sha256_hex(text));
+    }
+    let digits = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
+    Password::try_from(text).ok().filter(|digest| digest.iter().all(digits)).ok_or(RuleError::NoHash)
+}
+
+fn parse_selector(rule: &[u8], terms: Terms<'_>) -> Result<Selector, RuleError> {
+    let mut selector = Selector::new(terms);
+    let inner = rule.get(1..rule.len() - 1).unwrap_or_default();
+    for word in split_words(inner).map_err(|_| RuleError::Syntax)? {
+        selector.apply(&word, terms)?;
+    }
+    Ok(selector)
+}
+
+impl Selector {
+    /// Applies a rule.
+    pub(super) fn apply(&mut self, rule: &[u8], terms: Terms<'_>) -> Result<(), RuleError> {
+        match rule.to_ascii_lowercase().as_slice() {
+            b"allkeys" | b"~*" => {
+                self.all_keys = true;
+                self.patterns.clear();
+            }
+            b"resetkeys" => {
+                self.all_keys = false;
+                self.patterns.clear();
+            }
+            b"allchannels" | b"&*" => {
+                self.all_channels = true;
+                self.channels.clear();
+            }
+            b"resetchannels" => {
+                self.all_channels = false;
+                self.channels.clear();
+            }
+            b"allcommands" | b"+@all" => self.set_all_commands(true),
+            b"nocommands" | b"-@all" => self.set_all_commands(false),
+            _ => match rule {
+                [b'~', pattern @ ..] => self.add_pattern(Access::BOTH, pattern)?,
+                [b'%', rest @ ..] => {
+                    let (access, pattern) = parse_access(rest)?;
+                    self.add_pattern(access, pattern)?;
+                }
+                [b'&', channel @ ..] => self.add_channel(channel)?,
+                [sign @ (b'+' | b'-'), b'@', name @ ..] => {
+                    let name = name.to_ascii_lowercase();
+                    let (category, name) = *Category::ALL
+                        .iter()
+                        .find(|(_, known)| known.as_bytes() == name)
+                        .ok_or(RuleError::Unknown)?;
+                    self.note_rule(*sign == b'+', format!("@{name}").into_bytes());
+                    self.set_category(category, *sign == b'+', terms.commands);
+                }
+                [b'-', name @ ..] => {
+                    let command = find(terms.commands, name).ok_or(RuleError::Unknown)?;
+                    self.set_command(command, false);
+                    self.note_rule(false, command.full_name.clone().into_bytes());
+                }
+                [b'+', name @ ..] => self.allow(name, terms.commands)?,
+                _ => return Err(RuleError::Syntax),
+            },
+        }
+        Ok(())
+    }
+
+    fn allow(&mut self, name: &[u8], commands: &CommandTable) -> Result<(), RuleError> {
+        let Some(bar) = name.iter().rposition(|&byte| byte == b'|') else {
+            let command = find(commands, name).ok_or(RuleError::Unknown)?;
+            self.set_command(command, true);
+            self.note_rule(true, command.full_name.clone().into_bytes());
+            return Ok(());
+        };
+        let (container, argument) = (&name[..bar], &name[bar + 1..]);
+        let command = find(commands, container).ok_or(RuleError::Unknown)?;
+        if command.parent.is_some() {
+            return Err(RuleError::ArgumentOfSubcommand);
+        }
+        if argument.is_empty() {
+            return Err(RuleError::Syntax);
+        }
+        if command.subcommands.is_empty() {
+            log::warn!(
+                "Deprecation warning: Allowing a first arg of an otherwise blocked command is a misuse of ACL and may get \
+                 disabled in the future (offender: +{})",
+                String::from_utf8_lossy(name)
+            );
+            self.add_first_argument(command.id, argument);
+        } else {
+            self.set_command(find(commands, name).ok_or(RuleError::Unknown)?, true);
+        }
+        self.note_rule(true, name.to_ascii_lowercase());
+        Ok(())
+    }
+
+    fn add_pattern(&mut self, access: Access, pattern: &[u8]) -> Result<(), RuleError> {
+        if self.all_keys {
+            return Err(RuleError::AfterAllKeys);
+        }
+        if has_spaces(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        match self.patterns.iter_mut().find(|(_, known)| **known == *pattern) {
+            Some((known, _)) => *known = known.and(access),
+            None => self.patterns.push((access, pattern.into())),
+        }
+        Ok(())
+    }
+
+    fn add_channel(&mut self, channel: &[u8]) -> Result<(), RuleError> {
+        if self.all_channels {
+            return Err(RuleError::AfterAllChannels);
+        }
+        if has_spaces(channel) {
+            return Err(RuleError::Syntax);
+        }
+        if !self.channels.iter().any(|known| **known == *channel) {
+            self.channels.push(channel.into());
+        }
+        Ok(())
+    }
+}
+
+/// `R~`, `W~`, `RW~` in front of a pattern, in any case.
+fn parse_access(text: &[u8]) -> Result<(Access, &[u8]), RuleError> {
+    let mut access = Access::NONE;
+    for (at, byte) in text.iter().enumerate() {
+        let added = match byte.to_ascii_uppercase() {
+            b'R' => Access::READ,
+            b'W' => Access::WRITE,
+            b'~' if access != Access::NONE => return Ok((access, &text[at + 1..])),
+            _ => return Err(RuleError::Syntax),
+        };
+        if access.has(added) {
+            return Err(RuleError::Syntax);
+        }
+        access = access.and(added);
+    }
+    Err(RuleError::Syntax)
+}
+
+/// A command or subcommand by its own name, whatever it may have been renamed to: rights do not change by that.
+fn find<'c>(commands: &'c CommandTable, name: &[u8]) -> Option<&'c Command> {
+    commands.all().iter().find(|command| command.full_name.as_bytes().eq_ignore_ascii_case(name))
+}

@@ -1,0 +1,185 @@
+//! A user: who may log in as it, and what it may do.
+//!
+//! Users are never changed where others see them: a change makes a new [`User`] of the same [`Identity`].
+
+use std::sync::Arc;
+
+use braid_base::digest::{constant_time_eq, sha256_hex};
+
+use super::rules::Terms;
+use super::selector::{FoundKeys, Selector};
+use super::{DEFAULT_USER, Denied};
+use crate::table::Command;
+
+/// SHA-256 of a password, in hexadecimal digits.
+pub(super) type Password = [u8; 64];
+
+/// What of a user never changes. One that is deleted and made again is another one.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Identity {
+    pub number: u64,
+    pub name: Box<[u8]>,
+}
+
+/// A user as it is at some time.
+#[derive(Clone, Debug)]
+pub struct User {
+    pub identity: Arc<Identity>,
+    /// One can log in as it.
+    pub enabled: bool,
+    /// Any password will do.
+    pub no_password: bool,
+    /// Payloads that it restores are checked deeply.
+    pub sanitizes: bool,
+    pub(super) passwords: Vec<Password>,
+    /// Its own one first.
+    pub(super) selectors: Vec<Selector>,
+    /// Everything is allowed.
+    unrestricted: bool,
+}
+
+impl User {
+    /// A new user, who may do nothing and cannot log in.
+    pub(super) fn new(identity: Arc<Identity>, terms: Terms<'_>) -> User {
+        User {
+            identity,
+            enabled: false,
+            no_password: false,
+            sanitizes: true,
+            passwords: Vec::new(),
+            selectors: vec![Selector::new(terms)],
+            unrestricted: false,
+        }
+    }
+
+    /// The default user as it is unless somebody says otherwise: it may do everything and needs no password.
+    pub(super) fn default_user(terms: Terms<'_>) -> User {
+        let identity = Identity { number: 0, name: DEFAULT_USER.into() };
+        let mut user = User::new(Arc::new(identity), terms);
+        let root = &mut user.selectors[0];
+        root.set_all_commands(true);
+        (root.all_keys, root.all_channels) = (true, true);
+        (user.enabled, user.no_password) = (true, true);
+        user.settle();
+        user
+    }
+
+    /// To be called when rules have been applied.
+    pub(super) fn settle(&mut self) {
+        self.unrestricted = self.selectors.iter().any(Selector::is_unrestricted);
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.identity.name
+    }
+
+    /// True if everything is allowed.
+    #[inline]
+    pub fn is_unrestricted(&self) -> bool {
+        self.unrestricted
+    }
+
+    /// True if connections are this user without logging in.
+    pub fn is_open(&self) -> bool {
+        self.no_password && self.enabled
+    }
+
+    /// Makes this the one password; with an empty one, none is needed.
+    pub(super) fn set_password(&mut self, password: &[u8]) {
+        self.no_password = password.is_empty();
+        self.passwords.clear();
+        if !password.is_empty() {
+            self.passwords.push(sha256_hex(password));
+        }
+    }
+
+    /// Whether one can log in with a password. Takes the same time whichever of the user's passwords it is, if any.
+    pub(super) fn accepts(&self, password: &[u8]) -> bool {
+        let digest = sha256_hex(password);
+        let mut known = false;
+        for password in &self.passwords {
+            known |= constant_time_eq(password, &digest);
+        }
+        self.enabled && (self.no_password || known)
+    }
+
+    /// The digests of its passwords.
+    pub fn passwords(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.passwords.iter().map(|password| &password[..])
+    }
+
+    /// Its own selector.
+    pub fn root(&self) -> &Selector {
+        &self.selectors[0]
+    }
+
+    /// Its selectors, its own one first.
+    pub fn selectors(&self) -> &[Selector] {
+        &self.selectors
+    }
+
+    /// The words that describe its state.
+    pub fn flags(&self) -> impl Iterator<Item = &'static str> {
+        let all = [
+            (self.enabled, "on"),
+            (!self.enabled, "off"),
+            (self.no_password, "nopass"),
+            (!self.sanitizes, "skip-sanitize-payload"),
+            (self.sanitizes, "sanitize-payload"),
+        ];
+        all.into_iter().filter(|(is, _)| *is).map(|(_, word)| word)
+    }
+
+    /// Whether a request with the right number of arguments is allowed. Of several selectors' reasons that it is not, the one counts
+    /// that comes last on the way of a check.
+    pub fn check(&self, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
+        if self.unrestricted {
+            return Ok(());
+        }
+        let mut found = FoundKeys::default();
+        let mut reason = Denied::Command;
+        for selector in &self.selectors {
+            match selector.check(command, args, &mut found) {
+                Ok(()) => return Ok(()),
+                Err(denied) => reason = reason.max(denied),
+            }
+        }
+        Err(reason)
+    }
+
+    /// Whether a request is allowed by a selector that lets all keys be read: its keys cannot all be told beforehand.
+    pub fn check_reading_all(&self, command: &Command, args: &[&[u8]]) -> bool {
+        let mut found = FoundKeys::default();
+        self.unrestricted
+            || self.selectors.iter().any(|selector| {
+                selector.reads_all_keys() && selector.check(command, args, &mut found).is_ok()
+            })
+    }
+
+    /// Whether a channel, or a pattern of channels, may be used.
+    pub fn may_use_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
+        self.selectors.iter().any(|selector| selector.may_use_channel(channel, is_pattern))
+    }
+
+    /// All its rules behind its name, as ACL LIST shows them.
+    pub fn describe(&self) -> Vec<u8> {
+        let mut text = [b"user ", self.name()].concat();
+        for flag in self.flags() {
+            text.push(b' ');
+            text.extend_from_slice(flag.as_bytes());
+        }
+        for password in &self.passwords {
+            text.extend_from_slice(b" #");
+            text.extend_from_slice(password);
+        }
+        text.push(b' ');
+        text.extend_from_slice(&self.root().describe());
+        for selector in &self.selectors[1..] {
+            text.extend_from_slice(b" (");
+            text.extend_from_slice(&selector.describe());
+            text.push(b')');
+        }
+        text
+    }
+}
