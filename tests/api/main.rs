@@ -6,6 +6,7 @@
 //! What differs between Braid and stock servers on purpose (`INFO threads` ...) is tested only when Braid
 //! runs.
 
+mod access;
 mod atomicity;
 mod blocking;
 mod clients;

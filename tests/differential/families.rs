@@ -1,8 +1,8 @@
 //! The list of command families: one file each, and one line here. A family is switched on by [`ENABLED`].
 
 use crate::{
-    absent, bitmaps, blocking, connection, geo, hashes, hyperloglog, introspection, keys, lists, newer,
-    scripts, sets, sorted_sets, streams, strings, transactions,
+    absent, access, bitmaps, blocking, connection, geo, hashes, hyperloglog, introspection, keys, lists,
+    newer, scripts, sets, sorted_sets, streams, strings, transactions,
 };
 
 /// Commands on one type or around one topic.
@@ -37,6 +37,7 @@ pub const FAMILIES: &[Family] = &[
     blocking::FAMILY,
     absent::FAMILY,
     scripts::FAMILY,
+    access::FAMILY,
     newer::VALKEY,
     newer::REDIS,
     newer::HASH_EXPIRY,
@@ -63,6 +64,7 @@ pub const ENABLED: &[&str] = &[
     "hyperloglog",
     "geo",
     "blocking",
+    "access",
     "newer-valkey",
     "newer-redis",
     "hash-expiry-valkey",

@@ -13,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
 
+use crate::access::RULES;
 use crate::families::Family;
 use crate::grammar::{Node, Template, templates};
 use crate::scripts::{LIBRARIES, SCRIPTS};
@@ -344,6 +345,7 @@ impl Generator {
             }
             "script" => (self.pick(SCRIPTS), Fixed),
             "library" => (self.pick(LIBRARIES), Fixed),
+            "rule" => (self.pick(RULES), Fixed),
             "channel" => (self.pick(&["c1", "c2", "news"]), Plain),
             _ => panic!("no slot named {slot}"),
         };

@@ -18,6 +18,7 @@
 //! `tests/known_differences.txt`.
 
 mod absent;
+mod access;
 mod bitmaps;
 mod blocking;
 mod compare;

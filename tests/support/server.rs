@@ -23,6 +23,8 @@ use crate::wait::{PATIENCE, wait_for_within};
 pub struct Options {
     /// The program; `None` is the one under test.
     pub program: Option<PathBuf>,
+    /// A configuration file, which the harness's own arguments come after.
+    pub config_file: Option<PathBuf>,
     /// Arguments after the harness's own, so they win.
     pub arguments: Vec<String>,
     /// `ulimit -n` for the process.
@@ -86,6 +88,7 @@ impl TestServer {
                 shell
             }
         };
+        command.args(&options.config_file);
         command.args(["--port", &port.to_string()]).arg("--dir").arg(directory.path());
         command.args(["--save", ""]);
         if !options.no_bind {

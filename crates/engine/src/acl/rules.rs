@@ -164,6 +164,7 @@ impl Selector {
             b"nocommands" | b"-@all" => self.set_all_commands(false),
             _ => match rule {
                 [b'~', pattern @ ..] => self.add_pattern(Access::BOTH, pattern)?,
+                [b'%', ..] if self.all_keys => return Err(RuleError::AfterAllKeys),
                 [b'%', rest @ ..] => {
                     let (access, pattern) = parse_access(rest)?;
                     self.add_pattern(access, pattern)?;
@@ -247,7 +248,7 @@ impl Selector {
     }
 }
 
-/// `R~`, `W~`, `RW~` in front of a pattern, in any case.
+/// `R~`, `W~`, `RW~` in front of a pattern, in any case. As in stock servers, an empty pattern may stand without the `~`.
 fn parse_access(text: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     let mut access = Access::NONE;
     for (at, byte) in text.iter().enumerate() {
@@ -262,7 +263,7 @@ fn parse_access(text: &[u8]) -> Result<(Access, &[u8]), RuleError> {
         }
         access = access.and(added);
     }
-    Err(RuleError::Syntax)
+    if access == Access::NONE { Err(RuleError::Syntax) } else { Ok((access, b"")) }
 }
 
 /// A command or subcommand by its own name, whatever it may have been renamed to: rights do not change by that.

@@ -176,10 +176,20 @@ impl User {
         text.push(b' ');
         text.extend_from_slice(&self.root().describe());
         for selector in &self.selectors[1..] {
+            let rules = selector.describe();
+            let rules: Vec<Vec<u8>> = rules.split(|&byte| byte == b' ').map(quote_if_needed).collect();
             text.extend_from_slice(b" (");
-            text.extend_from_slice(&selector.describe());
+            text.extend_from_slice(&rules.join(&b' '));
             text.push(b')');
         }
         text
+    }
+}
+
+/// A selector's rules are split as a line of arguments is when they are read.
+fn quote_if_needed(rule: &[u8]) -> Vec<u8> {
+    match std::str::from_utf8(rule) {
+        Ok(text) => braid_config::quote_if_needed(text).into_bytes(),
+        Err(_) => braid_config::quote(rule).into_bytes(),
     }
 }

@@ -1,0 +1,137 @@
+//! Users and their rights over several connections and threads, and where they are kept.
+
+use std::time::Duration;
+
+use braid_tests::server::Options;
+use braid_tests::{RawClient, TestServer, Value, wait_for};
+
+fn error(text: &str) -> Value {
+    Value::Error(text.into())
+}
+
+fn no_key() -> Value {
+    error("NOPERM No permissions to access a key")
+}
+
+fn is_closed(client: &mut RawClient) -> bool {
+    client.set_patience(Duration::from_secs(5)).expect("a socket");
+    client.read_to_close().is_some()
+}
+
+#[test]
+fn a_change_holds_for_connections_of_every_thread_at_once() {
+    let server = TestServer::start(&["--io-threads", "4"]);
+    let mut admin = server.connect();
+    admin.ok("ACL SETUSER app on nopass ~k* +@all");
+    let mut clients: Vec<RawClient> = (0..8).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| client.ok("AUTH app x"));
+    for round in 0..50 {
+        admin.ok("ACL SETUSER app -set");
+        for client in &mut clients {
+            let refused = error("NOPERM User app has no permissions to run the 'set' command");
+            assert_eq!(client.call("SET k 1"), refused, "round {round}");
+        }
+        admin.ok("ACL SETUSER app +set");
+        clients.iter_mut().for_each(|client| client.ok("SET k 1"));
+    }
+    admin.ok("ACL SETUSER app allkeys allchannels +@all");
+    clients.iter_mut().for_each(|client| client.ok("SET other 1"));
+    admin.ok("ACL SETUSER app resetkeys ~k");
+    clients.iter_mut().for_each(|client| assert_eq!(client.call("GET other"), no_key()));
+}
+
+#[test]
+fn deleting_a_user_ends_its_connections() {
+    let server = TestServer::start(&["--io-threads", "4"]);
+    let mut admin = server.connect();
+    admin.ok("ACL SETUSER app on nopass allkeys allchannels +@all");
+    let mut clients: Vec<RawClient> = (0..6).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| client.ok("AUTH app x"));
+    clients[0].send(b"BLPOP nothing 0\r\n");
+    wait_for("the client waits", || admin.info_field("clients", "blocked_clients").as_deref() == Some("1"));
+    let users = admin.call("CLIENT LIST USER app").text();
+    assert_eq!(users.lines().filter(|line| line.contains(" user=app ")).count(), 6, "{users}");
+    assert_eq!(admin.call("ACL DELUSER app"), Value::Integer(1));
+    clients.iter_mut().for_each(|client| assert!(is_closed(client)));
+    assert!(admin.call("CLIENT LIST USER app").is_error());
+    // One's own user goes after the reply.
+    admin.ok("ACL SETUSER own on nopass +@all");
+    let mut own = server.connect();
+    own.ok("AUTH own x");
+    assert_eq!(own.call("ACL DELUSER own"), Value::Integer(1));
+    assert!(is_closed(&mut own));
+    assert_eq!(admin.call("PING"), Value::Simple(b"PONG".to_vec()));
+}
+
+#[test]
+fn users_are_kept_in_the_configuration_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("braid.conf");
+    std::fs::write(
+        &file,
+        "user default on nopass ~* &* +@all -flushdb\nuser app on >secret \"(~\\\"a\\\\\\\"b\\\" +get)\"\n",
+    )
+    .expect("a file");
+    let options = Options { config_file: Some(file.clone()), ..Options::default() };
+    let server = TestServer::start_with(options.clone());
+    let mut client = server.connect();
+    assert!(client.call("FLUSHDB").is_error());
+    let list = client.call("ACL LIST");
+    assert_eq!(client.call_arguments(&["ACL", "DRYRUN", "app", "GET", "a\"b"]), Value::ok(), "{list}");
+    client.ok("ACL SETUSER new on nopass ~x:* +@read -get");
+    client.ok("CONFIG REWRITE");
+    let list_now = client.call("ACL LIST");
+    assert_ne!(list, list_now);
+    drop(server);
+    let text = std::fs::read_to_string(&file).expect("a file");
+    assert!(!text.contains("secret"), "{text}");
+    // The first server's folder is gone.
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("dir ")).collect();
+    std::fs::write(&file, lines.join("\n")).expect("a file");
+    let server = TestServer::start_with(options);
+    let mut client = server.connect();
+    assert_eq!(client.call("ACL LIST"), list_now);
+    assert!(client.call("FLUSHDB").is_error());
+}
+
+#[test]
+fn users_are_kept_in_a_file_of_their_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("users.acl");
+    let text = "user alice on allcommands allkeys &* >alice\nuser default on nopass ~* &* +@all\n";
+    std::fs::write(&file, text).expect("a file");
+    let server = TestServer::start(&["--aclfile", file.to_str().expect("a path")]);
+    let mut admin = server.connect();
+    let mut alice = server.connect();
+    alice.ok("AUTH alice alice");
+    admin.ok("ACL SETUSER eve on nopass ~e +get");
+    admin.ok("ACL SAVE");
+    let saved = std::fs::read_to_string(&file).expect("a file");
+    assert!(saved.contains("user eve on nopass sanitize-payload ~e resetchannels -@all +get\n"), "{saved}");
+    admin.ok("ACL SETUSER eve +set");
+    std::fs::write(&file, saved.clone() + "user eve on\n").expect("a file");
+    let reply = admin.call("ACL LOAD");
+    assert!(reply.text().contains("Duplicate user 'eve' found on line 4"), "{reply}");
+    assert_eq!(admin.call("ACL DRYRUN eve SET e 1"), Value::ok());
+    std::fs::write(&file, saved).expect("a file");
+    admin.ok("ACL LOAD");
+    assert!(is_closed(&mut alice));
+    assert!(admin.call("ACL DRYRUN eve SET e 1").text().contains("no permissions"));
+}
+
+#[test]
+fn wrong_definitions_end_the_start() {
+    let start = |arguments: &[&str]| {
+        let output = std::process::Command::new(braid_tests::server::program_under_test())
+            .args(["--port", "0", "--save", ""])
+            .args(arguments)
+            .output()
+            .expect("the server can be started");
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout)
+    };
+    let text = start(&["--user", "foo", "on", "--user", "foo"]);
+    assert!(text.contains("Duplicate user"), "{text}");
+    let text = start(&["--user", "foo", "on", ">secret", "+nosuch"]);
+    assert!(text.contains("Unknown command or category name in ACL") && !text.contains("secret"), "{text}");
+}
