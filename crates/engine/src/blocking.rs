@@ -30,6 +30,7 @@ use crate::acl::user::User;
 use crate::acl::{self, Denied};
 use crate::call::Call;
 use crate::client::{ClientRecord, Message, client_flags};
+use crate::dispatch::logging::{self, Cost};
 use crate::dispatch::{self, Worker};
 use crate::engine::Engine;
 use crate::error::{CommandError, CommandResult};
@@ -404,7 +405,7 @@ fn account(
     failed: bool,
 ) {
     dispatch::count(engine, slot, command, nanos, failed);
-    dispatch::note_slow(engine, session, command, args, nanos);
+    logging::note(engine, session, command, args, Cost { nanos, reply_bytes: 0 });
 }
 
 /// Does what [`serve_held`] could not do, each under the locks that it needs. No lock may be held.

@@ -5,6 +5,7 @@
 //! [`prepare`] finds the command and hashes its first key, so that the loop can fetch what a whole batch will touch into the
 //! cache before the first body runs. [`execute`] checks, takes the locks, runs the body and counts.
 
+pub mod logging;
 mod reach;
 pub mod script;
 
@@ -34,6 +35,7 @@ use crate::session::{ReplyMode, Session, Watched};
 use crate::spec::{Flags, Scope, Spec};
 use crate::table::Command;
 use crate::transaction::{Queue, Queued};
+use logging::Cost;
 
 /// An executing thread's own state.
 pub struct Worker {
@@ -521,6 +523,7 @@ fn run(
 ) -> Outcome {
     let slot = worker.context.slot;
     let spec = command.spec;
+    let reply_start = reply.len();
     let failed = if command.simple_keys.is_single() && spec.scope == Scope::Keys {
         let keys = [KeyRef { key: args[1], hash, write: command.simple_keys.writes }];
         if spec.optimistic && read_optimistic(engine, worker, session, reply, &keys[0]) {
@@ -548,8 +551,9 @@ fn run(
     worker.boundary = end;
     count(engine, slot, command, nanos, failed);
     session.record.last_command.store(command.id + 1, Relaxed);
-    if nanos >= 1000 || engine.config.slowlog_log_slower_than_microseconds() == 0 {
-        note_slow(engine, session, command, args, nanos);
+    let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
+    if logging::is_noteworthy(engine, cost, blobs.len()) {
+        logging::note(engine, session, command, args, cost);
     }
     Outcome::Done
 }
@@ -590,7 +594,7 @@ fn finish_later(
     if !blocked {
         let nanos = held.end.nanos_since(worker.boundary);
         count(engine, worker.context.slot, command, nanos, failed);
-        note_slow(engine, session, command, args, nanos);
+        logging::note(engine, session, command, args, Cost { nanos, reply_bytes: 0 });
     }
     session.record.last_command.store(command.id + 1, Relaxed);
     blocking::serve_later(engine, worker, held.later);
@@ -622,35 +626,6 @@ fn remove_stale(engine: &Engine, worker: &mut Worker) {
     for (db, key) in stale {
         engine.keyspace.expire_key(&mut worker.context, db, worker.now_ms, &key);
     }
-}
-
-/// The slow log and the latency monitor; commands under a microsecond only come here when everything is to be logged.
-pub(crate) fn note_slow(engine: &Engine, session: &Session, command: &Command, args: &[&[u8]], nanos: u64) {
-    let micros = nanos / 1000;
-    let threshold = engine.config.latency_monitor_threshold_milliseconds();
-    if threshold > 0 && micros >= threshold * 1000 {
-        let event = if command.spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
-        let seconds = braid_base::clock::unix_ms() / 1000;
-        engine.latency.add(event, seconds, u32::try_from(micros / 1000).unwrap_or(u32::MAX));
-    }
-    let slower_than = engine.config.slowlog_log_slower_than_microseconds();
-    // What a transaction's commands took is logged for each of them; EXEC is not slow by itself.
-    let skipped = command.spec.flags.has(Flags::SKIP_SLOWLOG) || command.spec.name == "exec";
-    if slower_than >= 0 && micros >= slower_than as u64 && !skipped {
-        let record = &session.record;
-        let name = record.texts.lock().name.clone();
-        let len_max = engine.config.slowlog_max_len();
-        let seconds = braid_base::clock::unix_ms() / 1000;
-        let args = without_secrets(command, args);
-        engine.slow_log.push(seconds, micros, &args, record.address.to_string(), name, len_max);
-    }
-}
-
-/// A request's arguments as logs may show them.
-pub fn without_secrets<'a>(command: &Command, args: &[&'a [u8]]) -> SmallVec<[&'a [u8]; 8]> {
-    let Some(is_secret) = command.spec.secrets else { return args.into() };
-    let shown = |index| if is_secret(args, index) { &b"(redacted)"[..] } else { args[index] };
-    (0..args.len()).map(shown).collect()
 }
 
 /// GET without a lock. False if it has to be done under the lock.
@@ -866,12 +841,13 @@ fn run_queued(
         reply.error_bytes(&line);
         return;
     }
-    let start = Ticks::now();
+    let (start, reply_start) = (Ticks::now(), reply.len());
     let failed = body(engine, session, reply, command, args, &[], keyspace);
     let nanos = Ticks::now().nanos_since(start);
     count(engine, slot, command, nanos, failed);
-    if nanos >= 1000 || engine.config.slowlog_log_slower_than_microseconds() == 0 {
-        note_slow(engine, session, command, args, nanos);
+    let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
+    if logging::is_noteworthy(engine, cost, 0) {
+        logging::note(engine, session, command, args, cost);
     }
 }
 

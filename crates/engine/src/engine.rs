@@ -14,12 +14,12 @@ use parking_lot::{Mutex, RwLock};
 use crate::acl::Acl;
 use crate::attention::{Attention, MEMORY_LIMIT};
 use crate::client::{ClientRecord, Message, Registry, client_flags};
+use crate::command_log::CommandLogs;
 use crate::dispatch::Worker;
 use crate::latency::LatencyMonitor;
 use crate::mailbox::Mailbox;
 use crate::memory::OverLimit;
 use crate::pause::Pause;
-use crate::slow_log::SlowLog;
 use crate::stats::{CommandStats, ThreadStats};
 use crate::table::CommandTable;
 
@@ -33,7 +33,7 @@ pub struct Engine {
     pub threads: Box<[Padded<ThreadStats>]>,
     /// How to reach each event loop.
     pub mailboxes: Box<[Arc<Mailbox<Message>>]>,
-    pub slow_log: SlowLog,
+    pub logs: CommandLogs,
     pub latency: LatencyMonitor,
     pub attention: Attention,
     /// Users and their rights.
@@ -170,12 +170,12 @@ impl Engine {
         let acl = Acl::new(&config, &commands);
         let engine = Arc::new_cyclic(|this: &Weak<Engine>| Engine {
             acl,
+            logs: CommandLogs::new(&config),
             keyspace,
             threads: (0..threads).map(|_| Padded::new(ThreadStats::new(commands.all().len()))).collect(),
             mailboxes: mailboxes.into(),
             commands,
             clients: Registry::default(),
-            slow_log: SlowLog::default(),
             latency: LatencyMonitor::default(),
             attention: Attention::default(),
             pause: Pause::default(),
@@ -214,6 +214,15 @@ impl Engine {
         engine.config.on_change(&names, move |_| {
             if let Some(engine) = weak.upgrade() {
                 engine.apply_settings();
+            }
+            Ok(())
+        });
+        let weak = Arc::downgrade(&engine);
+        let thresholds =
+            ["slowlog-log-slower-than", "commandlog-request-larger-than", "commandlog-reply-larger-than"];
+        engine.config.on_change(&thresholds, move |config| {
+            if let Some(engine) = weak.upgrade() {
+                engine.logs.configure(config);
             }
             Ok(())
         });

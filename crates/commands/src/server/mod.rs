@@ -5,6 +5,7 @@
 //! except MEMORY USAGE, and the sums never stop the threads that count.
 
 mod allocator;
+mod command_log;
 mod config;
 mod info;
 mod latency;
@@ -14,7 +15,6 @@ mod memory_report;
 mod saving;
 mod sections;
 mod shutdown;
-mod slow_log;
 mod system;
 
 use braid_engine::{Call, CommandResult, Flags, Group, Spec};
@@ -23,6 +23,7 @@ pub(crate) use allocator::{Tuned, mallctl_integer, mallctl_text};
 
 /// The family.
 pub const COMMANDS: &[Spec] = &[
+    command_log::COMMANDLOG,
     config::CONFIG,
     info::INFO,
     latency::LATENCY,
@@ -33,7 +34,7 @@ pub const COMMANDS: &[Spec] = &[
     saving::SAVE,
     shutdown::ROLE,
     shutdown::SHUTDOWN,
-    slow_log::SLOWLOG,
+    command_log::SLOWLOG,
     TIME,
 ];
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_engine::command_log::{Entry, Kind};
 use braid_resp::reply::Protocol;
 
 use crate::testing::Tester;
@@ -127,10 +128,10 @@ fn slow_commands_are_listed_newest_first() {
     let mut tester = Tester::with("slowlog-log-slower-than 0");
     tester.run("SLOWLOG RESET");
     // Commands under a microsecond are never slow; these are entered as the dispatcher would.
-    let log = &tester.engine.slow_log;
+    let log = tester.engine.logs.of(Kind::Slow);
     log.clear();
-    log.push(17, 5, &[b"get", b"k"], "1.2.3.4:5".into(), b"me".to_vec(), 10);
-    log.push(18, 6, &[b"ping"], "1.2.3.4:5".into(), Vec::new(), 10);
+    log.push(Entry::new(17, 5, &[b"get", b"k"], "1.2.3.4:5".into(), b"me".to_vec()), 10);
+    log.push(Entry::new(18, 6, &[b"ping"], "1.2.3.4:5".into(), Vec::new()), 10);
     let entries = log.latest(2);
     let one =
         format!("*6\r\n:{}\r\n:18\r\n:6\r\n*1\r\n$4\r\nping\r\n$9\r\n1.2.3.4:5\r\n$0\r\n\r\n", entries[0].id);
@@ -143,6 +144,45 @@ fn slow_commands_are_listed_newest_first() {
         "-ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.\r\n"
     );
     assert_eq!(tester.run("SLOWLOG RESET"), "+OK\r\n");
+}
+
+#[test]
+fn large_requests_and_replies_are_logged() {
+    let mut tester = Tester::with("slowlog-log-slower-than -1");
+    let big = "x".repeat(1 << 20);
+    tester.run(&format!("SET k {big}"));
+    tester.run("SET small 1");
+    tester.run("GET k");
+    tester.run("GET small");
+    let entry = |reply: String| reply.lines().map(str::to_owned).collect::<Vec<String>>();
+    let request = entry(tester.run("COMMANDLOG GET -1 large-request"));
+    // *3 $3 SET $1 k $1048576 ...
+    assert_eq!(request[0], "*1");
+    assert_eq!(request[4], format!(":{}", 4 + 9 + 7 + 10 + big.len() + 2));
+    assert_eq!(request[7], "SET");
+    let reply = entry(tester.run("COMMANDLOG GET 10 LARGE-REPLY"));
+    assert_eq!((&*reply[0], &*reply[4]), ("*1", &*format!(":{}", 10 + big.len() + 2)));
+    assert_eq!(reply[7], "GET");
+    assert_eq!(tester.run("COMMANDLOG LEN slow"), ":0\r\n");
+    // With low thresholds small and quick commands are logged, too; in transactions each by itself.
+    tester.run("CONFIG SET commandlog-reply-larger-than 7 commandlog-request-larger-than 30");
+    tester.run("COMMANDLOG RESET large-request");
+    tester.run("COMMANDLOG RESET large-reply");
+    for line in ["MULTI", "GET small", "SET 12345678 12345678", "EXEC"] {
+        tester.run(line);
+    }
+    // The two resets are among them.
+    assert_eq!(tester.run("COMMANDLOG LEN large-request"), ":3\r\n");
+    let replies = tester.run("COMMANDLOG GET 9 large-reply");
+    assert!(replies.starts_with("*1\r\n") && replies.contains("GET\r\n$5\r\nsmall"), "{replies}");
+    tester.check(&[
+        (
+            "COMMANDLOG GET 1 nosuch",
+            "-ERR type should be one of the following: slow, large-request, large-reply\r\n",
+        ),
+        ("COMMANDLOG GET -2 slow", "-ERR count should be greater than or equal to -1\r\n"),
+        ("COMMANDLOG RESET slow", "+OK\r\n"),
+    ]);
 }
 
 #[test]

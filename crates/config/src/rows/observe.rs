@@ -17,19 +17,19 @@ super::directives! {
 
     /// Log commands whose request is larger than this many bytes; -1 logs none.
     commandlog_request_larger_than: i64 =>
-        integer("commandlog-request-larger-than", || 1 << 20, -1, LONG_MAX, Unit::Plain).no_effect_yet();
+        integer("commandlog-request-larger-than", || 1 << 20, -1, LONG_MAX, Unit::Plain);
 
     /// Commands with a large request that are kept.
     commandlog_large_request_max_len: usize =>
-        integer("commandlog-large-request-max-len", || 128, 0, LONG_MAX, Unit::Plain).no_effect_yet();
+        integer("commandlog-large-request-max-len", || 128, 0, LONG_MAX, Unit::Plain);
 
     /// Log commands whose reply is larger than this many bytes; -1 logs none.
     commandlog_reply_larger_than: i64 =>
-        integer("commandlog-reply-larger-than", || 1 << 20, -1, LONG_MAX, Unit::Plain).no_effect_yet();
+        integer("commandlog-reply-larger-than", || 1 << 20, -1, LONG_MAX, Unit::Plain);
 
     /// Commands with a large reply that are kept.
     commandlog_large_reply_max_len: usize =>
-        integer("commandlog-large-reply-max-len", || 128, 0, LONG_MAX, Unit::Plain).no_effect_yet();
+        integer("commandlog-large-reply-max-len", || 128, 0, LONG_MAX, Unit::Plain);
 
     /// Record events that take at least this many milliseconds; 0 records none.
     latency_monitor_threshold_milliseconds: u64 =>

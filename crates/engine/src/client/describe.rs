@@ -111,7 +111,7 @@ pub fn describe(
 }
 
 /// Bytes of a request on the wire: the calling client's is in its read buffer while it runs.
-fn request_bytes(args: &[&[u8]]) -> usize {
+pub(crate) fn request_bytes(args: &[&[u8]]) -> usize {
     let header = |number: usize| 1 + number::digits_len(i64::try_from(number).unwrap_or(i64::MAX)) + 2;
     header(args.len()) + args.iter().map(|arg| header(arg.len()) + arg.len() + 2).sum::<usize>()
 }

@@ -62,7 +62,7 @@ fn no_wake_up_is_lost_on_a_full_ring() {
         for slot in 1..3 {
             let (engine, roads) = (&engine, &roads);
             scope.spawn(move || {
-                let mut traveller = Some(client(slot as u64).0);
+                let mut traveller = Some(client(engine, slot as u64).0);
                 for trip in 0..TRIPS {
                     let mut next = traveller.take();
                     while let Some(client) = next.take() {

@@ -1,0 +1,171 @@
+//! The command logs: the latest commands that took long, or whose request or reply was large.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use braid_config::Config;
+use parking_lot::Mutex;
+
+use crate::dispatch::logging::{BYTES_MIN, NANOS_MIN};
+
+/// What a log is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Slow,
+    LargeRequest,
+    LargeReply,
+}
+
+impl Kind {
+    /// As COMMANDLOG names it, in any case.
+    pub fn parse(name: &[u8]) -> Option<Kind> {
+        Some(match name.to_ascii_lowercase().as_slice() {
+            b"slow" => Kind::Slow,
+            b"large-request" => Kind::LargeRequest,
+            b"large-reply" => Kind::LargeReply,
+            _ => return None,
+        })
+    }
+}
+
+/// One logged command.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub id: u64,
+    /// Seconds since the Unix epoch.
+    pub time: i64,
+    /// Microseconds or bytes.
+    pub amount: u64,
+    /// The arguments, shortened.
+    pub args: Vec<Vec<u8>>,
+    pub address: String,
+    pub client_name: Vec<u8>,
+}
+
+impl Entry {
+    /// An entry, which gets its id from the log.
+    pub fn new(time: i64, amount: u64, args: &[&[u8]], address: String, client_name: Vec<u8>) -> Entry {
+        Entry { id: 0, time, amount, args: shorten(args), address, client_name }
+    }
+}
+
+/// Most arguments kept of a command.
+const ARGS_MAX: usize = 32;
+/// Most bytes kept of an argument.
+const ARG_LEN_MAX: usize = 128;
+
+/// A log; newest first.
+#[derive(Default)]
+pub struct CommandLog {
+    inner: Mutex<(u64, VecDeque<Entry>)>,
+}
+
+impl CommandLog {
+    /// Adds a command and drops the oldest beyond `len_max`.
+    pub fn push(&self, mut entry: Entry, len_max: usize) {
+        let mut inner = self.inner.lock();
+        entry.id = inner.0;
+        inner.0 += 1;
+        inner.1.push_front(entry);
+        inner.1.truncate(len_max);
+    }
+
+    /// The newest `count` entries.
+    pub fn latest(&self, count: usize) -> Vec<Entry> {
+        self.inner.lock().1.iter().take(count).cloned().collect()
+    }
+
+    /// Entries held.
+    pub fn len(&self) -> usize {
+        self.inner.lock().1.len()
+    }
+
+    /// True without entries.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Drops all entries; ids go on.
+    pub fn clear(&self) {
+        self.inner.lock().1.clear();
+    }
+}
+
+/// All logs.
+pub struct CommandLogs {
+    slow: CommandLog,
+    large_requests: CommandLog,
+    large_replies: CommandLog,
+    /// Commands of less weight (see `dispatch/logging.rs`) are in none of them.
+    pub(crate) floor: AtomicU64,
+}
+
+impl CommandLogs {
+    pub(crate) fn new(config: &Config) -> CommandLogs {
+        let logs = CommandLogs {
+            slow: CommandLog::default(),
+            large_requests: CommandLog::default(),
+            large_replies: CommandLog::default(),
+            floor: AtomicU64::new(0),
+        };
+        logs.configure(config);
+        logs
+    }
+
+    /// A log.
+    pub fn of(&self, kind: Kind) -> &CommandLog {
+        match kind {
+            Kind::Slow => &self.slow,
+            Kind::LargeRequest => &self.large_requests,
+            Kind::LargeReply => &self.large_replies,
+        }
+    }
+
+    /// To be called when thresholds have changed.
+    pub(crate) fn configure(&self, config: &Config) {
+        let takes_small = |threshold: i64| (0..BYTES_MIN).contains(&threshold);
+        let takes_all = config.slowlog_log_slower_than_microseconds() == 0
+            || takes_small(config.commandlog_request_larger_than())
+            || takes_small(config.commandlog_reply_larger_than());
+        self.floor.store(if takes_all { 0 } else { NANOS_MIN }, Relaxed);
+    }
+}
+
+/// Keeps the logs small: long arguments and long commands are cut, with a remark on how much is missing.
+fn shorten(args: &[&[u8]]) -> Vec<Vec<u8>> {
+    let kept = if args.len() > ARGS_MAX { ARGS_MAX - 1 } else { args.len() };
+    let mut short: Vec<Vec<u8>> = args[..kept].iter().map(|arg| shorten_one(arg)).collect();
+    if args.len() > ARGS_MAX {
+        short.push(format!("... ({} more arguments)", args.len() - kept).into_bytes());
+    }
+    short
+}
+
+fn shorten_one(arg: &[u8]) -> Vec<u8> {
+    if arg.len() <= ARG_LEN_MAX {
+        return arg.to_vec();
+    }
+    let mut short = arg[..ARG_LEN_MAX].to_vec();
+    short.extend_from_slice(format!("... ({} more bytes)", arg.len() - ARG_LEN_MAX).as_bytes());
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_commands_are_cut_and_old_entries_go() {
+        let log = CommandLog::default();
+        let (long, many) = (vec![b'x'; 200], vec![&b"a"[..]; 40]);
+        let entry = |args: &[&[u8]]| Entry::new(1, 2, args, "a".into(), Vec::new());
+        log.push(entry(&[&long]), 2);
+        let first = &log.latest(1)[0];
+        assert!(first.args[0].ends_with(b"x... (72 more bytes)"));
+        log.push(entry(&many), 2);
+        assert_eq!(log.latest(1)[0].args.len(), 32);
+        assert_eq!(log.latest(1)[0].args[31], b"... (9 more arguments)");
+        log.push(entry(&[b"x"]), 2);
+        assert_eq!(log.latest(9).iter().map(|entry| entry.id).collect::<Vec<_>>(), [2, 1]);
+    }
+}
