@@ -91,6 +91,11 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     stop_loops_on_shutdown(&engine);
     listeners::follow(&engine, &listeners);
     process::follow_client_limit(&config);
+    if config.metrics_port() != 0 {
+        let listeners = braid_metrics::bind(&config.metrics_bind(), config.metrics_port())?;
+        braid_metrics::serve(Arc::clone(&engine), listeners).map_err(|error| error.to_string())?;
+        log::info!("Figures and a page are served by HTTP on port {}", config.metrics_port());
+    }
     engine.expect_load();
     let threads = braid_threading::start(&engine, &listeners).map_err(|error| error.to_string())?;
     log::info!("Server initialized");

@@ -15,7 +15,7 @@ mod memory_report;
 mod saving;
 mod sections;
 mod shutdown;
-mod system;
+pub mod system;
 
 use braid_engine::{Call, CommandResult, Flags, Group, Spec};
 

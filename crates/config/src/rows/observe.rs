@@ -35,6 +35,12 @@ super::directives! {
     latency_monitor_threshold_milliseconds: u64 =>
         integer("latency-monitor-threshold", || 0, 0, LONG_MAX, Unit::Milliseconds);
 
+    /// Port for HTTP: figures for Prometheus at /metrics, a page that plots them at /. 0 listens nowhere.
+    metrics_port: u16 => integer("metrics-port", || 0, 0, 65535, Unit::Plain).immutable().beyond_redis();
+
+    /// Addresses that this port is listened to at, separated by blanks.
+    metrics_bind: text => text("metrics-bind", "127.0.0.1").immutable().beyond_redis();
+
     /// Keep a histogram of run times for each command.
     latency_tracking: bool => switch("latency-tracking", true);
 
