@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_commands::server::system;
 use braid_engine::client::client_flags;
-use braid_engine::stats::{self, ThreadStats};
+use braid_engine::stats::{self, CommandTotals, ThreadStats};
 use braid_engine::{COMPATIBLE_VERSION, Engine};
 
 /// Upper bounds of the buckets of run times, in nanoseconds.
@@ -244,17 +244,15 @@ fn commands(text: &mut Text, engine: &Engine) {
         .map(|command| (command, stats::command_totals(&engine.threads, command.id)))
         .filter(|(_, totals)| totals.calls + totals.rejected + totals.failed > 0)
         .collect();
-    let counters: [(&str, &str, fn(&stats::CommandTotals) -> u64); 3] = [
-        ("braid_command_calls_total", "Calls of a command.", |totals| totals.calls),
-        ("braid_command_rejected_total", "Calls refused before execution.", |totals| totals.rejected),
-        ("braid_command_failed_total", "Calls that ended with an error.", |totals| totals.failed),
-    ];
-    for (name, help, value) in counters {
+    let mut counter = |name: &str, help: &str, value: fn(&CommandTotals) -> u64| {
         text.family(name, Kind::Counter, help);
         for (command, totals) in &called {
             text.sample(name, &[("command", &command.full_name)], value(totals));
         }
-    }
+    };
+    counter("braid_command_calls_total", "Calls of a command.", |totals| totals.calls);
+    counter("braid_command_rejected_total", "Calls refused before execution.", |totals| totals.rejected);
+    counter("braid_command_failed_total", "Calls that ended with an error.", |totals| totals.failed);
     let name = "braid_command_duration_seconds";
     text.family(name, Kind::Histogram, "How long calls of a command took.");
     for (command, totals) in &called {
