@@ -308,6 +308,7 @@ fn a_reply_without_end_stops_at_the_output_limit() {
         other.call(&format!("ZADD zset {member} member:{member}"));
         other.call(&format!("HSET hash field:{member} value:{member}"));
         other.call(&format!("RPUSH list {:x<20000}", member));
+        other.call(&format!("XADD stream * f {:x<20000}", member));
     }
     let before = braid_tests::process::resident_bytes(server.process_id());
     for request in [
@@ -316,6 +317,9 @@ fn a_reply_without_end_stops_at_the_output_limit() {
         "HRANDFIELD hash -999999999 WITHVALUES",
         "ZRANDMEMBER zset -999999999 WITHSCORES",
         "LRANGE list 0 -1",
+        "SORT list ALPHA",
+        "XRANGE stream - +",
+        "XREAD STREAMS stream 0",
         "KEYS *",
     ] {
         let mut client = server.connect();

@@ -166,6 +166,9 @@ fn run(call: &mut Call, may_store: bool) -> CommandResult {
         None => {
             call.reply.array(items.len() * columns);
             for item in items {
+                if call.reply.is_full() {
+                    break;
+                }
                 if options.get.is_empty() {
                     call.reply.bulk(&item.text);
                 }

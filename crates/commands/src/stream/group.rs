@@ -90,7 +90,8 @@ pub fn set_id(call: &mut Call) -> CommandResult {
     };
     let group = group_mut(call)?;
     (group.last_id, group.entries_read) = (id, entries_read);
-    call.keyspace.changed_for_waiters(args[2]);
+    // As with stock servers, who waits is not told, even if there is something behind the new position.
+    call.keyspace.count_changes(1);
     call.reply.ok();
     Ok(())
 }

@@ -48,6 +48,9 @@ fn range(call: &mut Call, reverse: bool) -> CommandResult {
     let entries = if reverse { log.range_back(start, end) } else { log.range(start, end) };
     let (header, mut count) = (call.reply.begin_array(), 0);
     for entry in entries.take(most) {
+        if call.reply.is_full() {
+            break;
+        }
         reply_entry(call.reply, entry);
         count += 1;
     }

@@ -202,6 +202,9 @@ pub fn xread(call: &mut Call) -> CommandResult {
         served.begin_stream(call.reply, key);
         let (header, mut count) = (call.reply.begin_array(), 0);
         for entry in stream.log().range(start, StreamId::MAX).take(options.most) {
+            if call.reply.is_full() {
+                break;
+            }
             reply_entry(call.reply, entry);
             count += 1;
         }
