@@ -224,3 +224,76 @@ fn read(engine: &Engine, stats: &ThreadStats, station: &mut Station, lent: Lent)
     }
     station.clients.remove(place).map(|client| Lent { client, ..lent })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    use braid_config::Config;
+    use braid_engine::Session;
+    use braid_engine::client::{Address, ClientRecord};
+    use braid_engine::engine::Start;
+    use braid_net::stream::Stream;
+
+    use super::*;
+    use crate::event_loop::settings;
+
+    #[test]
+    fn every_client_comes_back_from_every_round_with_what_it_has_sent() {
+        const CLIENTS: usize = 7;
+        const HELPERS: usize = 2;
+        let config = Config::new();
+        config.load_text("io-threads 3\nshards 16\n").expect("valid settings");
+        let engine =
+            Engine::new(Arc::new(config), braid_commands::table(), Start::default()).expect("an engine");
+        let mut station = Station::new(settings(&engine));
+        let mut peers: Vec<UnixStream> = (0..CLIENTS)
+            .map(|id| {
+                let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+                ours.set_nonblocking(true).expect("a socket that does not block");
+                let record = ClientRecord::new(id as u64, 0, Address::Unknown, Address::Unknown, 0);
+                let stream = Stream::new(OwnedFd::from(ours), None);
+                let session = Session::new(Arc::new(record), true);
+                assert_eq!(station.clients.add(Box::new(Client::new(stream, session))), id as u32);
+                theirs
+            })
+            .collect();
+        std::thread::scope(|scope| {
+            let desks = (1..=HELPERS).map(|slot| {
+                let desk = Desk::new(settings(&engine));
+                let (engine, at) = (&engine, Arc::clone(&desk));
+                (desk, scope.spawn(move || help(engine, slot, &at)).thread().clone())
+            });
+            // Dropped at the end of the scope, which ends the helpers.
+            let mut crew = Crew::new(desks.collect());
+            let mut random = fastrand::Rng::with_seed(1);
+            for round in 0..3000 {
+                let places: Vec<u32> = (0..CLIENTS as u32).filter(|_| random.bool()).collect();
+                for &place in &places {
+                    peers[place as usize].write_all(b"PING\r\n").expect("sent");
+                    let trip = Some(station.spare_trip());
+                    let lent = Lent::take(&mut station, place, trip).expect("the client is here");
+                    crew.deal(random.usize(0..HELPERS), lent);
+                }
+                if random.u8(0..20) == 0 {
+                    // Long enough for the helpers to fall asleep.
+                    std::thread::sleep(std::time::Duration::from_micros(300));
+                }
+                crew.start(Task::Read, station.settings);
+                crew.wait();
+                while let Some(lent) = crew.take_back() {
+                    lent.give_back(&mut station);
+                }
+                let mut read: Vec<u32> =
+                    station.batch.requests.iter().map(|request| request.client).collect();
+                read.sort_unstable();
+                assert_eq!(read, places, "round {round}");
+                if let Some(run) = station.begin() {
+                    station.end(&engine, run, 0);
+                }
+            }
+        });
+    }
+}

@@ -133,3 +133,84 @@ pub(super) fn start(starting: &Starting<'_>) -> io::Result<Vec<JoinHandle<()>>> 
     };
     (0..starting.count()).map(start).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use braid_config::Config;
+    use braid_engine::client::{Address, ClientRecord};
+    use braid_engine::dispatch::{Reach, prepare, reach, reach_of};
+    use braid_engine::engine::Start;
+    use braid_engine::transaction::Queue;
+    use braid_engine::{Engine, Session};
+
+    /// How far a request reaches, as the loop finds it out.
+    fn found(engine: &Engine, session: &Session, line: &str) -> Reach {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let prepared = prepare(engine, &args);
+        match reach(engine, session, prepared) {
+            Reach::Depends => reach_of(engine, prepared, &args),
+            reach => reach,
+        }
+    }
+
+    #[test]
+    fn what_is_executed_in_place_needs_one_key_at_most() {
+        let engine = Engine::new(Arc::new(Config::new()), braid_commands::table(), Start::default());
+        let engine = engine.expect("an engine");
+        let record = ClientRecord::new(1, 0, Address::Unknown, Address::Unknown, 0);
+        let mut session = Session::new(Arc::new(record), true);
+        for line in [
+            "GET a",
+            "set a 1",
+            "INCR a",
+            "DEL a",
+            "MGET a",
+            "LPUSH l 1 2 3",
+            "BLPOP a 0",
+            "OBJECT ENCODING a",
+            "XADD s * f v",
+            "PING",
+            "CLIENT LIST",
+            "CONFIG GET *",
+            "MULTI",
+            "nosuch a b",
+            "MSET",
+            "SORT l",
+            "EXPIRE a 1",
+            "SUBSCRIBE a",
+            "GEOSEARCH g FROMMEMBER m BYRADIUS 1 m",
+            "ZUNION 1 a",
+        ] {
+            assert_eq!(found(&engine, &session, line), Reach::OneKey, "{line}");
+        }
+        for line in [
+            "MSET a 1 b 2",
+            "MGET a b",
+            "DEL a b",
+            "RENAME a b",
+            "LMOVE a b LEFT LEFT",
+            "BLPOP a b 0",
+            "ZUNION 2 a b",
+            "EXEC",
+            "EVAL x 0",
+            "FCALL f 0",
+            "FLUSHALL",
+            "SWAPDB 0 1",
+            "WATCH a b",
+            "SUNIONSTORE a b",
+            "SORT l BY w_* GET #",
+            "COPY a b",
+        ] {
+            assert_eq!(found(&engine, &session, line), Reach::Wide, "{line}");
+        }
+        // In a transaction all but EXEC is only queued.
+        session.queue = Some(Box::new(Queue::default()));
+        for (line, reach) in
+            [("MSET a 1 b 2", Reach::OneKey), ("EVAL x 0", Reach::OneKey), ("exec", Reach::Wide)]
+        {
+            assert_eq!(found(&engine, &session, line), reach, "{line}");
+        }
+    }
+}
