@@ -1,6 +1,7 @@
 //! What others may know of a client: a shared record of atomics that its owner keeps up cheaply, and the registry of all of them.
 
 pub mod describe;
+mod shed;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

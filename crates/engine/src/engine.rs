@@ -48,6 +48,8 @@ pub struct Engine {
     pub config_file: Option<std::path::PathBuf>,
     /// The program's path and arguments.
     pub executable: String,
+    /// Bytes that clients hold, as loops keep it up.
+    pub client_bytes: Arc<AtomicI64>,
     /// Bytes that do not count towards `maxmemory`.
     pub uncounted_bytes: AtomicUsize,
     /// Most memory ever in use, as last observed.
@@ -184,6 +186,7 @@ impl Engine {
             started_at: braid_base::clock::unix_ms() / 1000,
             config_file: start.config_file,
             executable: start.executable,
+            client_bytes: Arc::default(),
             uncounted_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),
             initial_bytes: braid_base::alloc::used_bytes(),

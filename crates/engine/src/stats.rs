@@ -46,6 +46,7 @@ macro_rules! thread_counters {
                     commands: (0..commands).map(|_| CommandStats::default()).collect(),
                     errors: Mutex::default(),
                     clients: Counter::default(),
+
                     resting: AtomicBool::new(false),
                     task: AtomicU32::new(0),
                     $($name: Counter::default()),*
@@ -113,6 +114,8 @@ thread_counters! {
     denied_channels,
     /// Wrong names or passwords.
     denied_logins,
+    /// Clients closed because all together held more than `maxmemory-clients`.
+    evicted_clients,
     /// Clients dropped for sending more than the query buffer may hold.
     query_limit_disconnections,
 }

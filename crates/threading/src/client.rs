@@ -1,6 +1,6 @@
 //! A connected client as its owning thread holds it.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use braid_base::blob::Blob;
 use braid_engine::Session;
@@ -25,6 +25,9 @@ impl Incoming {
         self.len + 2 - self.blob.len()
     }
 }
+
+/// What a watched key takes, roughly.
+const WATCHED_BYTES: usize = 128;
 
 /// Where execution stopped in a batch.
 #[derive(Clone, Copy)]
@@ -69,6 +72,8 @@ pub struct Client {
     pub lingers: bool,
     /// Since when (ms) its replies have been above the soft limit.
     pub over_soft_limit_since: Option<i64>,
+    /// What of its memory counts towards `maxmemory-clients`.
+    counted_bytes: i64,
     /// Commands executed or queued; the shared record is told once per batch.
     pub commands: u64,
     /// What it carries while its requests are executed by another thread than the one that polls it.
@@ -96,6 +101,7 @@ impl Client {
             in_resume_list: false,
             lingers: false,
             over_soft_limit_since: None,
+            counted_bytes: 0,
             commands: 0,
             trip: None,
         }
@@ -122,12 +128,14 @@ impl Client {
     pub fn memory_bytes(&self) -> usize {
         let blobs: usize = self.blobs.iter().map(|blob| blob.capacity()).sum();
         let queued = self.session.record.multi_bytes.load(Relaxed);
+        let watched = self.session.watched.len() * WATCHED_BYTES;
         let fixed = size_of::<Client>() + size_of::<ClientRecord>();
         fixed
             + self.query_bytes()
             + self.query_room()
             + blobs
             + queued
+            + watched
             + self.reply.memory_bytes()
             + self.socket.memory_bytes()
     }
@@ -143,15 +151,31 @@ impl Client {
         !self.reply.is_empty() || self.holds_requests()
     }
 
-    /// Tells the shared record the sizes of the buffers.
-    pub fn publish_sizes(&self) {
+    /// Tells the shared record the sizes of the buffers. `all`: what all clients hold together.
+    pub fn publish_sizes(&mut self, all: &AtomicI64) {
         let record = &self.session.record;
         record.query_bytes.store(self.query_bytes(), Relaxed);
         record.query_free.store(self.query_room(), Relaxed);
         record.argument_bytes.store(self.blobs.iter().map(|blob| blob.len()).sum(), Relaxed);
         record.reply_bytes.store(self.reply.len(), Relaxed);
         record.reply_capacity.store(self.reply.memory_bytes(), Relaxed);
-        record.total_bytes.store(self.memory_bytes(), Relaxed);
+        let bytes = self.memory_bytes();
+        record.total_bytes.store(bytes, Relaxed);
+        let counted = if self.session.no_evict || self.broken { 0 } else { bytes as i64 };
+        self.count(counted, all);
+    }
+
+    /// It is about to go: its memory no longer counts.
+    pub fn uncount(&mut self, all: &AtomicI64) {
+        self.session.record.total_bytes.store(0, Relaxed);
+        self.count(0, all);
+    }
+
+    fn count(&mut self, bytes: i64, all: &AtomicI64) {
+        let before = std::mem::replace(&mut self.counted_bytes, bytes);
+        if bytes != before {
+            all.fetch_add(bytes - before, Relaxed);
+        }
     }
 
     /// Gives back room that a client which has been silent for a while does not need.

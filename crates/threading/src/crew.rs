@@ -185,7 +185,8 @@ impl Drop for Crew {
 
 /// A helper's thread: works until the crew ends.
 pub fn help(engine: &Engine, slot: usize, desk: &Desk) {
-    let mut station = Station::new(desk.work.lock().settings);
+    let settings = desk.work.lock().settings;
+    let mut station = Station::new(settings, std::sync::Arc::clone(&engine.client_bytes));
     let stats = &engine.threads[slot];
     let mut todo = Vec::new();
     while desk.wait_while(IDLE) == WORKING {

@@ -162,7 +162,7 @@ impl Cron {
             if now_ms - client.session.record.last_active_ms.load(Relaxed) > IDLE_MS {
                 client.release_room();
             }
-            client.publish_sizes();
+            client.publish_sizes(&station.client_bytes);
             client.lingers = client.holds_memory();
             if client.lingers {
                 station.lingering.push(place);
@@ -235,7 +235,12 @@ mod tests {
         let engine =
             Engine::new(Arc::new(config), braid_commands::table(), Start::default()).expect("an engine");
         let worker = engine.worker(0);
-        let mut rig = Rig { worker, station: Station::new(settings), cron: Cron::new(0, 2), engine };
+        let mut rig = Rig {
+            worker,
+            station: Station::new(settings, Arc::clone(&engine.client_bytes)),
+            cron: Cron::new(0, 2),
+            engine,
+        };
         rig.engine.threads[1].resting.store(true, Relaxed);
         // The first turn follows activity, the second one finds none.
         rig.run(now_ms - 100);

@@ -87,7 +87,7 @@ impl<M: Model> EventLoop<M> {
             listeners.poll(&poller);
         }
         let worker = engine.worker(slot);
-        let station = Station::new(settings(&engine));
+        let station = Station::new(settings(&engine), Arc::clone(&engine.client_bytes));
         Ok(EventLoop {
             cron: Cron::new(slot, loads.loops()),
             balance: Balance::new(slot, Arc::clone(&loads)),
@@ -171,6 +171,7 @@ impl<M: Model> EventLoop<M> {
             }
             M::execute_and_write(self);
         }
+        self.shed_clients();
         self.drop_finished();
         let now = clock::unix_ms();
         self.end_waits(now);
@@ -273,6 +274,7 @@ impl<M: Model> EventLoop<M> {
 
     /// Step two, for the whole batch.
     pub(crate) fn execute(&mut self) {
+        self.shed_clients();
         let Some(mut run) = self.station.begin() else { return };
         if !run.batch.requests.is_empty() {
             M::before_execution(self);
@@ -292,6 +294,7 @@ impl<M: Model> EventLoop<M> {
             M::after_execution(self);
         }
         self.station.end(&self.engine, run, self.worker.now_ms());
+        self.shed_clients();
     }
 
     /// Executes a run's present request.
@@ -503,7 +506,7 @@ impl<M: Model> EventLoop<M> {
         let session = Session::new(record, &self.engine);
         let place = self.station.clients.add(Box::new(Client::new(socket, session)));
         let Some(client) = self.station.clients.get(place) else { return };
-        client.publish_sizes();
+        client.publish_sizes(&self.station.client_bytes);
         if client.session.record.has(client_flags::CLOSE_NOW) {
             // Killed before it got here.
             client.broken = true;
@@ -629,6 +632,7 @@ impl<M: Model> EventLoop<M> {
         if needs_keys {
             engine.keyspace.gate.leave(self.slot);
         }
+        client.uncount(&self.station.client_bytes);
         let id = client.session.id();
         self.by_id.remove(&id);
         engine.clients.remove(id);

@@ -11,6 +11,7 @@ mod crew;
 pub mod cron;
 pub mod event_loop;
 pub mod models;
+mod shed;
 pub mod steps;
 pub mod travel;
 

@@ -8,7 +8,8 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use braid_base::blob::Blob;
 use braid_config::OutputLimit;
@@ -234,13 +235,15 @@ pub struct Station {
     /// For those who leave next.
     #[expect(clippy::vec_box, reason = "a client takes the box along")]
     spare_trips: Vec<Box<Trip>>,
+    /// What of all clients' memory counts towards `maxmemory-clients`.
+    pub client_bytes: Arc<AtomicI64>,
     pool: ReplyPool,
     pub settings: Settings,
 }
 
 impl Station {
     /// An empty station.
-    pub fn new(settings: Settings) -> Station {
+    pub fn new(settings: Settings, client_bytes: Arc<AtomicI64>) -> Station {
         Station {
             clients: Clients::default(),
             batch: Batch::default(),
@@ -254,6 +257,7 @@ impl Station {
             lingering: Vec::new(),
             to_leave: Vec::new(),
             spare_trips: Vec::new(),
+            client_bytes,
             pool: ReplyPool::default(),
             settings,
         }
@@ -326,7 +330,7 @@ impl Station {
             self.drop_for_query(engine, place);
         } else if client.is_held() {
             // Kept until the client is resumed.
-            client.publish_sizes();
+            client.publish_sizes(&self.client_bytes);
             linger(client, &mut self.lingering, place);
         } else if own {
             let end = client.query.len();
@@ -388,6 +392,9 @@ impl Station {
         {
             self.drop_for_query(engine, place);
         } else {
+            if let Some(client) = self.clients.get(place) {
+                client.publish_sizes(&self.client_bytes);
+            }
             self.complete_big(engine, place);
         }
         received
@@ -752,7 +759,7 @@ impl Station {
                     return;
                 }
             }
-            client.publish_sizes();
+            client.publish_sizes(&self.client_bytes);
             linger(client, &mut self.lingering, turn.client);
             return;
         }
@@ -790,8 +797,12 @@ impl Station {
             client.in_resume_list = true;
             self.to_resume.push(turn.client);
         }
+        let watches = !client.session.watched.is_empty();
+        if watches && !client.lingers && !client.holds_requests() {
+            client.publish_sizes(&self.client_bytes);
+        }
         if client.lingers || client.holds_requests() {
-            client.publish_sizes();
+            client.publish_sizes(&self.client_bytes);
             linger(client, &mut self.lingering, turn.client);
         }
     }
@@ -817,7 +828,7 @@ impl Station {
         if client.is_finished() {
             self.to_drop.push(place);
         } else if client.lingers || client.holds_memory() {
-            client.publish_sizes();
+            client.publish_sizes(&self.client_bytes);
             linger(client, &mut self.lingering, place);
         }
     }
@@ -860,6 +871,7 @@ impl Station {
             let thread = record.io_thread.load(Relaxed) as usize;
             engine.threads[thread].output_limit_disconnections.add(1);
             client.broken = true;
+            client.uncount(&self.client_bytes);
             self.to_drop.push(place);
         }
         hard || soft

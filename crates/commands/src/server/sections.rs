@@ -343,7 +343,7 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.ratio("expired_stale_perc", 0.0);
     fields.same(0, &["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
     fields.field("evicted_keys", keyspace.total(|counters| counters.evicted.get()));
-    fields.field("evicted_clients", 0);
+    fields.field("evicted_clients", fields.total(|thread| thread.evicted_clients.get()));
     fields.field("total_eviction_exceeded_time", over_total);
     fields.field("current_eviction_exceeded_time", over_now);
     fields.field("keyspace_hits", keyspace.total(|counters| counters.hits.get()));

@@ -26,7 +26,7 @@ super::directives! {
     /// Most memory for buffers of all clients together, in bytes or in percent of maxmemory; 0 means no
     /// limit.
     maxmemory_clients_raw: i64 =>
-        integer("maxmemory-clients", || 0, -100, LONG_MAX, Unit::BytesOrPercent).no_effect_yet();
+        integer("maxmemory-clients", || 0, -100, LONG_MAX, Unit::BytesOrPercent);
 
     /// How slowly the counter of uses grows: about this many times more uses for each step.
     lfu_log_factor: u32 => integer("lfu-log-factor", || 10, 0, INT_MAX, Unit::Plain);

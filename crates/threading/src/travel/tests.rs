@@ -99,7 +99,7 @@ fn no_wake_up_is_lost_on_a_full_ring() {
 
 /// What a client has with it, as another thread sees it: the arguments of each request, joined.
 fn carried(engine: &Engine, mut client: Box<Client>) -> (Vec<String>, Box<Client>) {
-    let mut station = Station::new(settings(engine));
+    let mut station = Station::new(settings(engine), Arc::clone(&engine.client_bytes));
     let mut trip = client.trip.take().expect("packed");
     let place = station.clients.add(client);
     station.batch.append(&mut trip.batch, place);
@@ -119,7 +119,7 @@ const SENT: &[u8] = b"*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\nECHO \"b
 #[test]
 fn a_client_takes_along_what_was_read_from_it() {
     let engine = engine(2);
-    let mut station = Station::new(settings(&engine));
+    let mut station = Station::new(settings(&engine), Arc::clone(&engine.client_bytes));
     let (traveller, mut peer) = client(&engine, 1);
     let place = station.clients.add(traveller);
     std::io::Write::write_all(&mut peer, SENT).expect("sent");
@@ -142,7 +142,7 @@ fn the_rest_of_what_was_read_can_be_executed_elsewhere() {
     for first in 0..4 {
         for begun in [&b""[..], b"*1\r\n$4\r\nPI"] {
             let engine = engine(2);
-            let mut station = Station::new(settings(&engine));
+            let mut station = Station::new(settings(&engine), Arc::clone(&engine.client_bytes));
             // Others are in the batch before and after it.
             let (before, mut before_peer) = client(&engine, 1);
             let before = station.clients.add(before);
