@@ -199,3 +199,68 @@ fn info_threads_counts_what_each_thread_did() {
 fn field_of<'a>(info: &'a str, name: &str) -> &'a str {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default()
 }
+
+/// Begins a request with a big argument and sends all of it but the end.
+fn fill(client: &mut RawClient, bytes: usize) {
+    let mut part = format!("*2\r\n${}\r\n", bytes + 1).into_bytes();
+    part.resize(part.len() + bytes, b'v');
+    client.send(&part);
+}
+
+fn names(judge: &mut RawClient) -> Vec<String> {
+    let list = judge.call("CLIENT LIST").text();
+    let mut names: Vec<String> = list.lines().map(|line| field(line, "name")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_largest_clients_go_when_all_hold_too_much() {
+    for model in ["parallel", "handoff", "fanout"] {
+        let server = TestServer::start(&["--io-threads", "3", "--threading-model", model]);
+        let mut judge = server.connect();
+        judge.ok("CLIENT NO-EVICT on");
+        judge.ok("CLIENT SETNAME judge");
+        let sizes = [("small", 100_000), ("middle", 1_000_000), ("big", 3_000_000), ("huge", 4_000_000)];
+        let mut clients: Vec<RawClient> = Vec::new();
+        for (name, bytes) in sizes {
+            let mut client = server.connect();
+            client.ok(&format!("CLIENT SETNAME {name}"));
+            if name == "huge" {
+                client.ok("CLIENT NO-EVICT on");
+            }
+            fill(&mut client, bytes);
+            clients.push(client);
+        }
+        wait_for("all that was sent", || {
+            let list = judge.call("CLIENT LIST").text();
+            let held = |name: &str| {
+                let line = list.lines().find(|line| field(line, "name") == name).expect("it is connected");
+                field(line, "qbuf").parse::<usize>().expect("a number")
+            };
+            sizes.iter().all(|(name, bytes)| held(name) == *bytes)
+        });
+        judge.ok("CONFIG SET maxmemory-clients 2mb");
+        assert_eq!(names(&mut judge), ["huge", "judge", "middle", "small"], "{model}");
+        assert!(is_closed(&mut clients[2]), "{model}");
+        judge.ok("CONFIG SET maxmemory-clients 500kb");
+        assert_eq!(names(&mut judge), ["huge", "judge", "small"], "{model}");
+        // A client that grows beyond it goes by itself.
+        let mut greedy = server.connect();
+        greedy.ok("CLIENT SETNAME greedy");
+        let mut part = b"*2\r\n$2000000\r\n".to_vec();
+        part.resize(1_500_000, b'v');
+        let _ = greedy.try_send(&part);
+        assert!(is_closed(&mut greedy), "{model}");
+        // Queued commands count, too.
+        let mut queueing = server.connect();
+        queueing.ok("MULTI");
+        let value = "v".repeat(200_000);
+        for _ in 0..5 {
+            let _ = queueing.try_send(&braid_tests::request(&format!("SET k {value}")));
+        }
+        assert!(is_closed(&mut queueing), "{model}");
+        assert_eq!(judge.info_field("stats", "evicted_clients").as_deref(), Some("4"), "{model}");
+        assert_eq!(names(&mut judge), ["huge", "judge", "small"], "{model}");
+    }
+}

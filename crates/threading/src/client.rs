@@ -154,9 +154,15 @@ impl Client {
     /// Tells the shared record the sizes of the buffers. `all`: what all clients hold together.
     pub fn publish_sizes(&mut self, all: &AtomicI64) {
         let record = &self.session.record;
-        record.query_bytes.store(self.query_bytes(), Relaxed);
+        // In front of a big argument on its way in are others, which have been parsed.
+        let (unparsed, parsed) = match &self.incoming {
+            Some(incoming) => (incoming.blob.len(), self.query.len()),
+            None => (self.query.len(), 0),
+        };
+        record.query_bytes.store(unparsed, Relaxed);
         record.query_free.store(self.query_room(), Relaxed);
-        record.argument_bytes.store(self.blobs.iter().map(|blob| blob.len()).sum(), Relaxed);
+        let blobs: usize = self.blobs.iter().map(|blob| blob.len()).sum();
+        record.argument_bytes.store(parsed + blobs, Relaxed);
         record.reply_bytes.store(self.reply.len(), Relaxed);
         record.reply_capacity.store(self.reply.memory_bytes(), Relaxed);
         let bytes = self.memory_bytes();
