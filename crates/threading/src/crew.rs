@@ -249,7 +249,7 @@ mod tests {
         config.load_text("io-threads 3\nshards 16\n").expect("valid settings");
         let engine =
             Engine::new(Arc::new(config), braid_commands::table(), Start::default()).expect("an engine");
-        let mut station = Station::new(settings(&engine));
+        let mut station = Station::new(settings(&engine), Arc::clone(&engine.client_bytes));
         let mut peers: Vec<UnixStream> = (0..CLIENTS)
             .map(|id| {
                 let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
