@@ -150,3 +150,22 @@ fn restarting_begins_empty_without_persistence() {
     let server = TestServer::start(&[]);
     assert_eq!(server.connect().call("DBSIZE"), Value::Integer(0));
 }
+
+#[test]
+fn a_script_that_goes_on_and_on_does_not_keep_the_server_from_ending() {
+    // It has written, under the lock of its key only: nobody can end it but by ending the server.
+    let script = "redis.call('set', KEYS[1], 'v') for i = 1, 1e12 do end";
+    for by_signal in [true, false] {
+        let mut server = TestServer::start(&["--io-threads", "2", "--busy-reply-threshold", "10"]);
+        let mut other = server.connect();
+        let mut client = server.connect();
+        client.send(&braid_tests::words::encode(&["EVAL", script, "1", "k"]));
+        wait_for("the script to be busy", || other.call("SCRIPT KILL").text().starts_with("UNKILLABLE"));
+        if by_signal {
+            server.signal(Signal::TERM);
+        } else {
+            other.send(&braid_tests::request("SHUTDOWN NOSAVE"));
+        }
+        assert!(server.wait().success(), "by signal: {by_signal}");
+    }
+}

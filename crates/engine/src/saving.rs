@@ -201,6 +201,8 @@ impl Engine {
             return Ok(());
         }
         self.finish_background_save();
+        // A script that has run for long under locks would keep the world from being stopped: it hears of the end by this.
+        self.shutdown.store(true, Relaxed);
         let world = self.keyspace.gate.close(slot);
         // What is not all loaded must not replace what it is loaded from.
         let is_loading = progress.active.load(Relaxed);
@@ -209,6 +211,7 @@ impl Engine {
             log::info!("Saving the final RDB snapshot before exiting.");
             if self.save(&world).is_err() && !force {
                 log::warn!("Error trying to save the DB, can't exit.");
+                self.shutdown.store(false, Relaxed);
                 return Err(CannotEnd);
             }
             self.attention.set(STOPPING, true);
