@@ -276,6 +276,7 @@ pub fn usage(program: &str) -> String {
        {program} -                  read the configuration from standard input
        {program} -v or --version
        {program} -h or --help
+       {program} --check-system     settings of the system that matter to the server
 
 Examples:
        {program}                    every directive at its default

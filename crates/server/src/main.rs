@@ -3,6 +3,7 @@
 mod listeners;
 mod log_sink;
 mod process;
+mod system;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,6 +27,15 @@ static MALLOC_CONF: &[u8; 59] = b"background_thread:true,dirty_decay_ms:250,muzz
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn main() -> ExitCode {
+    if std::env::args_os().skip(1).eq(["--check-system"]) {
+        let findings = system::check_this();
+        print!("{}", system::report(&findings));
+        return if findings.iter().all(|finding| finding.is_good) {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        };
+    }
     match Request::parse(std::env::args_os().skip(1)) {
         Request::Version => {
             println!(
