@@ -4,7 +4,7 @@
 
 use braid_resp::inline::split_words;
 
-use super::selector::{Access, Selector};
+use super::selector::{Access, KeyPattern, Selector};
 use super::user::{Password, User};
 use crate::spec::Category;
 use crate::table::{Command, CommandTable};
@@ -227,9 +227,9 @@ impl Selector {
         if has_spaces(pattern) {
             return Err(RuleError::Syntax);
         }
-        match self.patterns.iter_mut().find(|(_, known)| **known == *pattern) {
-            Some((known, _)) => *known = known.and(access),
-            None => self.patterns.push((access, pattern.into())),
+        match self.patterns.iter_mut().find(|known| *known.text == *pattern) {
+            Some(known) => known.access = known.access.and(access),
+            None => self.patterns.push(KeyPattern::new(access, pattern)),
         }
         Ok(())
     }

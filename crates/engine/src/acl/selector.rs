@@ -1,7 +1,7 @@
 //! A selector: what commands may be run, on which keys, with which channels. A user has one of its own and perhaps more; a command
 //! has to be allowed by one of them alone.
 
-use braid_base::glob::matches;
+use braid_base::glob::{literal_prefix, matches};
 
 use super::Denied;
 use super::rules::Terms;
@@ -30,7 +30,8 @@ impl Access {
     }
 
     /// What a command needs that does this with a key. To ask whether there is something needs neither.
-    fn needed(flags: KeyFlags) -> Access {
+    #[inline]
+    pub(super) fn needed(flags: KeyFlags) -> Access {
         let read = if flags.has(KeyFlags::ACCESS) { Access::READ } else { Access::NONE };
         let changes = KeyFlags::INSERT | KeyFlags::DELETE | KeyFlags::UPDATE;
         if flags.any(changes) { read.and(Access::WRITE) } else { read }
@@ -42,6 +43,47 @@ impl Access {
             Access::READ => b"%R~",
             Access::WRITE => b"%W~",
             _ => b"~",
+        }
+    }
+}
+
+/// How a pattern goes on behind its literal beginning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rest {
+    Nothing,
+    /// One star.
+    Anything,
+    Pattern,
+}
+
+/// Keys, and what may be done with them. Most patterns are names with a star behind them, which need no matching.
+#[derive(Clone, Debug)]
+pub(super) struct KeyPattern {
+    pub access: Access,
+    pub text: Box<[u8]>,
+    /// So many bytes in front are literal.
+    literal: usize,
+    rest: Rest,
+}
+
+impl KeyPattern {
+    pub fn new(access: Access, text: &[u8]) -> KeyPattern {
+        let literal = literal_prefix(text).len();
+        let rest = match &text[literal..] {
+            [] => Rest::Nothing,
+            [b'*'] => Rest::Anything,
+            _ => Rest::Pattern,
+        };
+        KeyPattern { access, text: text.into(), literal, rest }
+    }
+
+    #[inline]
+    pub fn matches(&self, key: &[u8]) -> bool {
+        match self.rest {
+            Rest::Nothing => *self.text == *key,
+            // As with stock servers, a star alone does not match an empty key.
+            Rest::Anything => key.starts_with(&self.text[..self.literal]) && !key.is_empty(),
+            Rest::Pattern => key.starts_with(&self.text[..self.literal]) && matches(&self.text, key, false),
         }
     }
 }
@@ -60,7 +102,7 @@ pub struct Selector {
     /// The rules that led from all or none to `commands`, without their signs.
     rules: Vec<(bool, Vec<u8>)>,
     pub(super) all_keys: bool,
-    pub(super) patterns: Vec<(Access, Box<[u8]>)>,
+    pub(super) patterns: Vec<KeyPattern>,
     pub(super) all_channels: bool,
     pub(super) channels: Vec<Box<[u8]>>,
 }
@@ -99,7 +141,7 @@ impl Selector {
     /// True if all keys may be read.
     pub fn reads_all_keys(&self) -> bool {
         self.all_keys
-            || self.patterns.iter().any(|(access, pattern)| access.has(Access::READ) && **pattern == *b"*")
+            || self.patterns.iter().any(|known| known.access.has(Access::READ) && *known.text == *b"*")
     }
 
     pub(super) fn set_all_commands(&mut self, allowed: bool) {
@@ -159,6 +201,13 @@ impl Selector {
         self.rules.push((allowed, name));
     }
 
+    /// Whether a command on the one key is allowed without looking any closer.
+    #[inline]
+    pub(super) fn allows_key(&self, command: &Command, key: &[u8], needed: Access) -> bool {
+        let bit = self.commands[command.id as usize / 64] >> (command.id % 64) & 1;
+        bit == 1 && (self.all_keys || self.may_touch(key, needed))
+    }
+
     fn may_run(&self, command: &Command, args: &[&[u8]]) -> bool {
         let bit = self.commands[command.id as usize / 64] >> (command.id % 64) & 1;
         if bit == 1 || self.all_commands || command.spec.flags.has(Flags::NO_AUTH) {
@@ -171,7 +220,7 @@ impl Selector {
     }
 
     fn may_touch(&self, key: &[u8], needed: Access) -> bool {
-        self.patterns.iter().any(|(access, pattern)| access.has(needed) && matches(pattern, key, false))
+        self.patterns.iter().any(|known| known.access.has(needed) && known.matches(key))
     }
 
     /// Whether a channel may be used. A pattern to listen to has to be allowed in so many letters.
@@ -222,7 +271,7 @@ impl Selector {
             return b"~*".to_vec();
         }
         let rules: Vec<_> =
-            self.patterns.iter().map(|(access, pattern)| [access.sign(), pattern].concat()).collect();
+            self.patterns.iter().map(|known| [known.access.sign(), &known.text].concat()).collect();
         rules.join(&b' ')
     }
 

@@ -156,3 +156,15 @@ fn alike_events_are_one_entry() {
     log.clear();
     assert!(log.latest(9).is_empty());
 }
+
+#[test]
+fn patterns_match_as_the_general_way_does() {
+    use super::selector::{Access, KeyPattern};
+    use braid_base::glob::matches;
+    use proptest::prelude::*;
+    proptest!(ProptestConfig::with_cases(2000), |(pattern in "[ab*?\\\\\\[]{0,5}", key in "[ab*]{0,5}")| {
+        let (pattern, key) = (pattern.as_bytes(), key.as_bytes());
+        let quick = KeyPattern::new(Access::READ, pattern).matches(key);
+        prop_assert_eq!(quick, matches(pattern, key, false), "{:?} {:?}", pattern, key);
+    });
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use braid_base::digest::{constant_time_eq, sha256_hex};
 
 use super::rules::Terms;
-use super::selector::{FoundKeys, Selector};
+use super::selector::{Access, FoundKeys, Selector};
 use super::{DEFAULT_USER, Denied};
 use crate::table::Command;
 
@@ -146,6 +146,17 @@ impl User {
             }
         }
         Err(reason)
+    }
+
+    /// Whether a request is one on a single key, and allowed. False also when that takes a closer look.
+    #[inline]
+    pub(crate) fn allows_quickly(&self, command: &Command, args: &[&[u8]]) -> bool {
+        let spec = command.spec;
+        if !command.simple_keys.is_single() || spec.exact_key_flags.is_some() {
+            return false;
+        }
+        let (key, needed) = (args[1], Access::needed(spec.keys[0].flags));
+        self.selectors.iter().any(|selector| selector.allows_key(command, key, needed))
     }
 
     /// Whether a request is allowed by a selector that lets all keys be read: its keys cannot all be told beforehand.
