@@ -22,6 +22,8 @@ use smallvec::SmallVec;
 
 use crate::batch::{Batch, Request, Source, Turn};
 use crate::client::{Client, Incoming, Keep};
+use crate::clients::Clients;
+use crate::keep::{keep, keep_rest, pack_rest};
 use crate::travel::Trip;
 
 /// Received at once from a client.
@@ -50,95 +52,6 @@ const SPARE_TRIPS: usize = 256;
 /// Memory kept in reply buffers for reuse, together and in the largest one.
 const POOL_BYTES: usize = 4 * 1024 * 1024;
 const POOLED_BYTES: usize = 512 * 1024;
-
-/// The clients of one thread; places are reused.
-#[derive(Default)]
-pub struct Clients {
-    places: Vec<Option<Box<Client>>>,
-    free: Vec<u32>,
-    /// Freed in this turn of the loop: reused only afterwards, since events for them may be pending.
-    leaving: Vec<u32>,
-}
-
-impl Clients {
-    /// Adds a client and returns its place.
-    pub fn add(&mut self, client: Box<Client>) -> u32 {
-        match self.free.pop() {
-            Some(place) => {
-                self.places[place as usize] = Some(client);
-                place
-            }
-            None => {
-                self.places.push(Some(client));
-                (self.places.len() - 1) as u32
-            }
-        }
-    }
-
-    /// Takes a client out.
-    pub fn remove(&mut self, place: u32) -> Option<Box<Client>> {
-        let client = self.places.get_mut(place as usize)?.take();
-        if client.is_some() {
-            self.leaving.push(place);
-        }
-        client
-    }
-
-    /// Takes a client out for a while; its place stays taken.
-    pub fn lend(&mut self, place: u32) -> Option<Box<Client>> {
-        self.places.get_mut(place as usize)?.take()
-    }
-
-    /// The place that the next client gets.
-    pub fn next_place(&self) -> u32 {
-        self.free.last().copied().unwrap_or(self.places.len() as u32)
-    }
-
-    /// Puts a client back that was lent.
-    pub fn give_back(&mut self, place: u32, client: Box<Client>) {
-        self.places[place as usize] = Some(client);
-    }
-
-    /// Makes the places of removed clients available again.
-    pub fn settle(&mut self) {
-        self.free.append(&mut self.leaving);
-    }
-
-    /// A client by place.
-    #[inline]
-    pub fn get(&mut self, place: u32) -> Option<&mut Client> {
-        self.places.get_mut(place as usize)?.as_deref_mut()
-    }
-
-    /// Places in use, from `start` on, at most `count`; and where to go on.
-    pub fn some_from(&self, start: usize, count: usize) -> (Vec<u32>, usize) {
-        let start = if start >= self.places.len() { 0 } else { start };
-        let end = (start + count).min(self.places.len());
-        let used =
-            (start..end).filter(|&place| self.places[place].is_some()).map(|place| place as u32).collect();
-        (used, end)
-    }
-
-    /// All places in use.
-    pub fn all(&self) -> Vec<u32> {
-        self.some_from(0, self.places.len()).0
-    }
-
-    /// True while a client's turn in a batch has not ended.
-    pub fn is_in_batch(&mut self, place: u32) -> bool {
-        self.get(place).is_some_and(|client| client.in_batch)
-    }
-
-    /// True without any client.
-    pub fn is_empty(&self) -> bool {
-        self.places.len() == self.free.len() + self.leaving.len()
-    }
-
-    /// Number of places, used or not.
-    pub fn places(&self) -> usize {
-        self.places.len()
-    }
-}
 
 /// Settings read once per turn of the loop instead of once per request.
 #[derive(Clone, Copy)]
@@ -949,7 +862,7 @@ fn slice_of<'a>(span: Span, buffer: &'a [u8], blobs: &'a [Blob]) -> &'a [u8] {
 }
 
 #[inline]
-fn arguments<'a>(
+pub(crate) fn arguments<'a>(
     batch: &'a Batch,
     request: &Request,
     shared: &'a [u8],
@@ -964,80 +877,6 @@ fn arguments<'a>(
         Source::Inline(index) => return batch.inline[index as usize].iter().map(Vec::as_slice).collect(),
     };
     spans.iter().map(|&span| slice_of(span, buffer, blobs)).collect()
-}
-
-/// Keeps the requests from offset `from` on, none of which has been executed.
-fn keep(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, from: usize) {
-    client.parser.reset();
-    client.protocol_error = None;
-    let kept = match turn.source {
-        Source::Own if client.blobs.is_empty() => client.query[from..turn.received_end].to_vec(),
-        Source::Own => {
-            // The request had big arguments: write it down again as a whole.
-            let request =
-                batch.requests.iter().find(|request| request.client == turn.client && request.start == from);
-            let mut bytes = Vec::new();
-            if let Some(request) = request {
-                let args = arguments(batch, request, shared, &client.query, &client.blobs);
-                bytes.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
-                for arg in args {
-                    bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-                    bytes.extend_from_slice(arg);
-                    bytes.extend_from_slice(b"\r\n");
-                }
-            }
-            bytes.extend_from_slice(&client.query[turn.rest_start..turn.received_end]);
-            bytes
-        }
-        _ => shared[from..turn.received_end].to_vec(),
-    };
-    client.blobs.clear();
-    client.incoming = None;
-    client.query = kept;
-}
-
-/// Packs a client's requests from number `first` of the batch on, to be executed elsewhere. Their bytes go to the client's own buffer.
-fn pack_rest(client: &mut Client, to: &mut Batch, shared: &[u8], batch: &Batch, turn: &Turn, first: usize) {
-    // A client's requests stand together in a batch.
-    let own = batch.requests[first..].iter().take_while(|request| request.client == turn.client);
-    let from = batch.requests[first].start;
-    for request in own {
-        let first_span = to.spans.len() as u32;
-        let spans = request.first_span as usize..(request.first_span + request.span_count) as usize;
-        to.spans.extend_from_slice(&batch.spans[spans]);
-        let source = match request.source {
-            Source::Inline(number) => {
-                to.inline.push(batch.inline[number as usize].clone());
-                Source::Inline(to.inline.len() as u32 - 1)
-            }
-            _ => Source::Own,
-        };
-        to.requests.push(Request { source, start: request.start - from, first_span, ..*request });
-    }
-    to.turns.push(Turn {
-        source: Source::Own,
-        rest_start: turn.rest_start - from,
-        rest_end: turn.rest_end - from,
-        received_end: turn.received_end - from,
-        ..*turn
-    });
-    match turn.source {
-        Source::Own => drop(client.query.drain(..from)),
-        _ => client.query.extend_from_slice(&shared[from..turn.received_end]),
-    }
-}
-
-/// Keeps what follows the request at offset `start`, which has been executed. The parser begins anew with it.
-fn keep_rest(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, start: usize) {
-    let mut own = batch.requests.iter().filter(|request| request.client == turn.client);
-    let next = own.find(|request| request.start > start).map_or(turn.rest_start, |request| request.start);
-    let buffer = if turn.source == Source::Own { &client.query } else { shared };
-    let kept = buffer[next..turn.received_end].to_vec();
-    client.parser.reset();
-    client.protocol_error = None;
-    client.blobs.clear();
-    client.incoming = None;
-    client.query = kept;
 }
 
 /// True for words that only HTTP begins lines with.
