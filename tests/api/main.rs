@@ -14,6 +14,7 @@ mod configuration;
 mod expiry;
 mod keys;
 mod lifecycle;
+mod messages;
 mod metrics;
 mod scanning;
 mod strings;

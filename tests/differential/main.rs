@@ -23,6 +23,7 @@ mod bitmaps;
 mod blocking;
 mod compare;
 mod connection;
+mod events;
 mod families;
 mod generator;
 mod geo;

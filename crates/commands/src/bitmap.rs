@@ -7,7 +7,7 @@ use braid_base::number;
 use braid_containers::bits::{self, FieldType, Operation, Overflow};
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Spec};
 use braid_keyspace::txn::StringRef;
-use braid_keyspace::{Expiry, Value};
+use braid_keyspace::{Event, Expiry, Value};
 use smallvec::SmallVec;
 
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
@@ -106,7 +106,7 @@ fn setbit(call: &mut Call) -> CommandResult {
         _ => return Err(CommandError::text("ERR bit is not an integer or out of range")),
     };
     let len = memory_size(bits::bytes_for_bit(offset))?;
-    let old = call.keyspace.edit_string(call.args[1], len, |bytes, old_len| {
+    let old = call.keyspace.edit_string(Event::string("setbit"), call.args[1], len, |bytes, old_len| {
         let old = bits::set(bytes, offset, bit);
         let changed = old != bit || bytes.len() != old_len;
         (old, u64::from(changed))
@@ -225,7 +225,7 @@ fn bitop(call: &mut Call) -> CommandResult {
     if result.is_empty() {
         call.keyspace.delete(target);
     } else {
-        call.keyspace.set(target, Value::plain(&result, true), Expiry::Clear);
+        call.keyspace.set_as(Event::string("set"), target, Value::plain(&result, true), Expiry::Clear);
     }
     call.reply.integer(result.len() as i64);
     Ok(())
@@ -325,28 +325,33 @@ fn bitfield(call: &mut Call) -> CommandResult {
         return read_fields(call, &steps);
     };
     let reply = &mut *call.reply;
-    call.keyspace.edit_string(call.args[1], memory_size(len)?, |bytes, old_len| {
-        reply.array(steps.len());
-        let grown = bytes.len() != old_len;
-        let mut changes = 0;
-        for &Step { action, field, offset, overflow } in &steps {
-            let before = bits::field_get(bytes, field, offset);
-            let answer = match action {
-                Action::Get => Some(before),
-                Action::Set(value) => bits::field_set(bytes, field, offset, value, overflow),
-                Action::Add(by) => bits::field_increment(bytes, field, offset, by, overflow),
-            };
-            match answer {
-                Some(answer) => reply.integer(answer),
-                None => reply.null(),
+    call.keyspace.edit_string(
+        Event::string("setbit"),
+        call.args[1],
+        memory_size(len)?,
+        |bytes, old_len| {
+            reply.array(steps.len());
+            let grown = bytes.len() != old_len;
+            let mut changes = 0;
+            for &Step { action, field, offset, overflow } in &steps {
+                let before = bits::field_get(bytes, field, offset);
+                let answer = match action {
+                    Action::Get => Some(before),
+                    Action::Set(value) => bits::field_set(bytes, field, offset, value, overflow),
+                    Action::Add(by) => bits::field_increment(bytes, field, offset, by, overflow),
+                };
+                match answer {
+                    Some(answer) => reply.integer(answer),
+                    None => reply.null(),
+                }
+                let wrote = action != Action::Get && answer.is_some();
+                if wrote && (grown || bits::field_get(bytes, field, offset) != before) {
+                    changes += 1;
+                }
             }
-            let wrote = action != Action::Get && answer.is_some();
-            if wrote && (grown || bits::field_get(bytes, field, offset) != before) {
-                changes += 1;
-            }
-        }
-        ((), changes)
-    })?;
+            ((), changes)
+        },
+    )?;
     Ok(())
 }
 

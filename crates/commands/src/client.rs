@@ -5,6 +5,7 @@
 //! owns it.
 
 mod filter;
+mod tracking;
 
 use braid_base::number;
 use braid_engine::attention::PAUSED;
@@ -27,6 +28,10 @@ pub const COMMANDS: &[Spec] = &[Spec::container("client", Group::Connection, SUB
     .docs("2.4.0", "Groups commands on connections.", "Depends on subcommand.")];
 
 const SUBCOMMANDS: &[Spec] = &[
+    tracking::CACHING,
+    tracking::GETREDIR,
+    tracking::TRACKING,
+    tracking::TRACKINGINFO,
     own("getname", get_name).exactly(2).docs("2.6.9", "Returns the connection's name.", "O(1)"),
     own("help", help).exactly(2).flags(Flags::LOADING.and(Flags::STALE).and(Flags::SENTINEL)).docs(
         "5.0.0",
@@ -235,6 +240,7 @@ fn no_evict(call: &mut Call) -> CommandResult {
 fn no_touch(call: &mut Call) -> CommandResult {
     let on = on_or_off(call)?;
     call.session.no_touch = on;
+    call.session.settle_attention();
     call.session.record.set_flag(client_flags::NO_TOUCH, on);
     call.reply.ok();
     Ok(())
@@ -244,12 +250,12 @@ fn reply(call: &mut Call) -> CommandResult {
     let session = &mut *call.session;
     match call.args[2].to_ascii_lowercase().as_slice() {
         b"on" => {
-            session.reply_mode = ReplyMode::On;
+            session.set_reply_mode(ReplyMode::On);
             call.reply.ok();
         }
-        b"off" => session.reply_mode = ReplyMode::Off,
+        b"off" => session.set_reply_mode(ReplyMode::Off),
         b"skip" if session.reply_mode == ReplyMode::Off => {}
-        b"skip" => session.reply_mode = ReplyMode::SkipNext,
+        b"skip" => session.set_reply_mode(ReplyMode::SkipNext),
         _ => return Err(CommandError::Syntax),
     }
     Ok(())
@@ -305,6 +311,10 @@ fn unblock(call: &mut Call) -> CommandResult {
 
 fn help(call: &mut Call) -> CommandResult {
     call.help(&[
+        "CACHING (YES|NO)",
+        "    Track the keys of the next command (OPTIN), or do not (OPTOUT).",
+        "GETREDIR",
+        "    Number of the connection that invalidations go to.",
         "GETNAME",
         "    Name of this connection.",
         "ID",
@@ -345,6 +355,11 @@ fn help(call: &mut Call) -> CommandResult {
         "    Note what library this connection uses.",
         "SETNAME <name>",
         "    Name this connection.",
+        "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+        "         [OPTIN] [OPTOUT] [NOLOOP]",
+        "    Be told when keys that this connection has read change.",
+        "TRACKINGINFO",
+        "    How this connection tracks keys.",
         "UNBLOCK <id> [TIMEOUT|ERROR]",
         "    End the waiting of a blocked client.",
         "UNPAUSE",

@@ -9,7 +9,8 @@ use braid_engine::acl::DEFAULT_USER;
 use braid_engine::client::client_flags;
 use braid_engine::session::ReplyMode;
 use braid_engine::{
-    COMPATIBLE_VERSION, Call, CommandError, CommandResult, Flags, Group, Scope, Spec, dispatch,
+    COMPATIBLE_VERSION, Call, CommandError, CommandResult, Flags, Group, Scope, Spec, dispatch, monitor,
+    tracking,
 };
 use braid_resp::reply::Protocol;
 
@@ -269,12 +270,16 @@ fn speak(call: &mut Call, protocol: Protocol) {
 
 fn reset(call: &mut Call) -> CommandResult {
     dispatch::discard(call.engine, call.keyspace.context, call.session);
+    call.engine.hub.leave(call.session);
+    monitor::stop(call.engine, call.session);
+    tracking::stop(call.engine, call.session);
+    call.engine.hub.skip(call.session);
     speak(call, Protocol::Resp2);
     call.engine.log_out(call.session);
     let session = &mut *call.session;
     session.select(0);
-    session.reply_mode = ReplyMode::On;
     session.no_touch = false;
+    session.set_reply_mode(ReplyMode::On);
     session.no_evict = false;
     let record = &session.record;
     record.set_flag(client_flags::NO_TOUCH | client_flags::NO_EVICT, false);

@@ -10,7 +10,8 @@ use braid_config::SanitizeDumpPayload;
 use braid_engine::{
     Call, Category, CommandError, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Spec,
 };
-use braid_keyspace::{Expiry, Value, eviction};
+use braid_keyspace::events::NEW;
+use braid_keyspace::{Event, Expiry, Value, eviction};
 use braid_rdb::Limits;
 
 const OVERWRITE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::OW.and(KeyFlags::UPDATE))];
@@ -145,7 +146,12 @@ fn restore(call: &mut Call) -> CommandResult {
         call.reply.ok();
         return Ok(());
     }
+    let replaces = call.keyspace.peek(key).is_some();
     call.keyspace.set(key, value, expire_at.map_or(Expiry::Clear, Expiry::At));
+    if replaces {
+        call.keyspace.notify(NEW, key);
+    }
+    call.keyspace.notify(Event::generic("restore"), key);
     let keyspace = call.keyspace.keyspace();
     let by_frequency = keyspace.settings.policy().is_lfu();
     let clock = match (options.idle_seconds, options.frequency) {

@@ -7,8 +7,9 @@
 
 use braid_base::{glob, number};
 use braid_engine::{
-    Call, Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope, Spec,
+    Call, Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope, Spec, tracking,
 };
+use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::{Entry, Txn, eviction, scan};
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO)];
@@ -229,6 +230,15 @@ const fn object(name: &'static str, handler: braid_engine::spec::Handler) -> Spe
 
 /// The entry of a key: counts as a look-up, but does not mark the key as used.
 pub(crate) fn look<'k>(keyspace: &'k Txn<'_>, key: &[u8]) -> Option<Entry<'k>> {
+    let found = inspect(keyspace, key);
+    if found.is_none() {
+        keyspace.notify(KEY_MISS, key);
+    }
+    found
+}
+
+/// As [`look`], without telling anybody that there is no such key.
+fn inspect<'k>(keyspace: &'k Txn<'_>, key: &[u8]) -> Option<Entry<'k>> {
     let found = keyspace.peek(key);
     let counters = &keyspace.context.counters;
     if found.is_some() {
@@ -397,6 +407,7 @@ fn flush(call: &mut Call, db: Option<u32>) -> CommandResult {
         call.engine.save_after_flush(world);
     }
     call.keyspace.databases_changed(|changed| db.is_none_or(|db| db == changed));
+    tracking::flushed(call.engine, call.keyspace.context.slot);
     call.keyspace.context.counters.dirty.add(removed as u64);
     call.reply.ok();
     Ok(())
@@ -436,7 +447,7 @@ fn keys(call: &mut Call) -> CommandResult {
 }
 
 fn object_encoding(call: &mut Call) -> CommandResult {
-    match look(call.keyspace, call.args[2]) {
+    match inspect(call.keyspace, call.args[2]) {
         Some(entry) => call.reply.bulk(entry.encoding_name().as_bytes()),
         None => call.reply.null(),
     }
@@ -450,7 +461,7 @@ fn object_refcount(call: &mut Call) -> CommandResult {
     let config = &call.engine.config;
     let policy = call.keyspace.keyspace().settings.policy();
     let shares = config.maxmemory() == 0 || !(policy.is_lru() || policy.is_lfu());
-    match look(call.keyspace, call.args[2]) {
+    match inspect(call.keyspace, call.args[2]) {
         Some(entry) if shares && entry.integer().is_some_and(|number| (0..10_000).contains(&number)) => {
             call.reply.integer(SHARED);
         }
@@ -461,7 +472,7 @@ fn object_refcount(call: &mut Call) -> CommandResult {
 }
 
 fn object_idletime(call: &mut Call) -> CommandResult {
-    let Some(entry) = look(call.keyspace, call.args[2]) else {
+    let Some(entry) = inspect(call.keyspace, call.args[2]) else {
         call.reply.null();
         return Ok(());
     };
@@ -477,7 +488,7 @@ fn object_idletime(call: &mut Call) -> CommandResult {
 }
 
 fn object_freq(call: &mut Call) -> CommandResult {
-    let Some(entry) = look(call.keyspace, call.args[2]) else {
+    let Some(entry) = inspect(call.keyspace, call.args[2]) else {
         call.reply.null();
         return Ok(());
     };

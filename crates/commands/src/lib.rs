@@ -25,6 +25,7 @@ pub mod member_expiry;
 #[cfg(test)]
 mod models;
 pub mod module;
+pub mod pubsub;
 pub mod scan;
 pub mod scripting;
 pub mod server;
@@ -59,6 +60,7 @@ pub const FAMILIES: &[&[Spec]] = &[
     member_expiry::OF_SETS,
     member_expiry::OF_SORTED_SETS,
     module::COMMANDS,
+    pubsub::COMMANDS,
     scan::COMMANDS,
     scripting::COMMANDS,
     server::COMMANDS,

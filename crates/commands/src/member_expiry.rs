@@ -15,7 +15,7 @@ use braid_containers::sorted_set::SortedSet;
 use braid_engine::spec::Handler;
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Spec};
 use braid_keyspace::object::Expiring;
-use braid_keyspace::{Txn, Type};
+use braid_keyspace::{Event, Txn, Type};
 
 use crate::collection::purge;
 use crate::expire::Condition;
@@ -39,6 +39,12 @@ pub trait Members: for<'a> Expiring<'a> {
     /// The refusal of a number that is not that of the members.
     const COUNT_REFUSED: &'static str;
 
+    /// The event of members that have lost their expiry.
+    const PERSISTED: Event;
+
+    /// The event of members that were given an expiry, or removed since it is past.
+    fn expire_event(past: bool) -> Event;
+
     /// A member's expiry, in ms since the Unix epoch; `None` when there is no such member.
     fn expiry_of(&self, member: &[u8], now: i64) -> Option<Option<i64>>;
 
@@ -53,6 +59,12 @@ impl Members for Hash {
     const WORD: &'static str = "FIELDS";
     const COUNT_REFUSED: &'static str =
         "ERR numfields should be greater than 0 and match the provided number of fields";
+
+    const PERSISTED: Event = Event::hash("hpersist");
+
+    fn expire_event(past: bool) -> Event {
+        Event::hash(if past { "hdel" } else { "hexpire" })
+    }
 
     fn expiry_of(&self, field: &[u8], now: i64) -> Option<Option<i64>> {
         self.expiry(field, now)
@@ -74,6 +86,12 @@ impl Members for Set {
     const WORD: &'static str = "MEMBERS";
     const COUNT_REFUSED: &'static str = MEMBERS_REFUSED;
 
+    const PERSISTED: Event = Event::set("spersist");
+
+    fn expire_event(past: bool) -> Event {
+        Event::set(if past { "srem" } else { "sexpire" })
+    }
+
     fn expiry_of(&self, member: &[u8], now: i64) -> Option<Option<i64>> {
         self.expiry(member, now)
     }
@@ -90,6 +108,12 @@ impl Members for Set {
 impl Members for SortedSet {
     const WORD: &'static str = "MEMBERS";
     const COUNT_REFUSED: &'static str = MEMBERS_REFUSED;
+
+    const PERSISTED: Event = Event::zset("zpersist");
+
+    fn expire_event(past: bool) -> Event {
+        Event::zset(if past { "zrem" } else { "zexpire" })
+    }
 
     fn expiry_of(&self, member: &[u8], now: i64) -> Option<Option<i64>> {
         self.view(now).expiry(member)
@@ -281,7 +305,7 @@ fn set_expiry<T: Members>(call: &mut Call, unit: Unit) -> CommandResult {
         call.reply.integer(outcome);
     }
     let empty = collection.is_empty();
-    call.keyspace.settle_expiring(key, changes, expired, empty);
+    call.keyspace.settle_expiring(T::expire_event(at <= now), key, changes, expired, empty);
     call.keyspace.note_member_expiry(key);
     Ok(())
 }
@@ -325,7 +349,7 @@ fn persist<T: Members>(call: &mut Call) -> CommandResult {
         call.reply.integer(outcome);
     }
     let empty = collection.is_empty();
-    call.keyspace.settle_expiring(key, changes, expired, empty);
+    call.keyspace.settle_expiring(T::PERSISTED, key, changes, expired, empty);
     Ok(())
 }
 
@@ -408,7 +432,7 @@ fn expire_one<T: Members>(
     let expired = purge(collection, now);
     let found = set_one(collection, member, at, now, |_| true) != NO_MEMBER;
     let empty = collection.is_empty();
-    keyspace.settle_expiring(key, u64::from(found), expired, empty);
+    keyspace.settle_expiring(T::expire_event(at <= now), key, u64::from(found), expired, empty);
     keyspace.note_member_expiry(key);
     Ok(found)
 }

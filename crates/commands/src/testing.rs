@@ -13,7 +13,7 @@ use braid_engine::client::{Address, ClientRecord, Message};
 use braid_engine::engine::Start;
 use braid_engine::{Engine, Outcome, Session, Worker, dispatch};
 use braid_keyspace::object::Object;
-use braid_keyspace::{Expiry, KeyRef, Txn};
+use braid_keyspace::{Event, Expiry, KeyRef, Txn};
 use braid_resp::inline::split_words;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 
@@ -62,7 +62,10 @@ impl Tester {
 
     /// Changes what a client speaks.
     pub fn speak(&mut self, client: usize, protocol: Protocol) {
-        self.clients[client].1.protocol = protocol;
+        let (session, reply) = &mut self.clients[client];
+        reply.protocol = protocol;
+        let version = if protocol == Protocol::Resp2 { 2 } else { 3 };
+        session.record.protocol.store(version, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// Runs a line as client 0; the reply's bytes (what is not UTF-8 is replaced).
@@ -186,7 +189,9 @@ impl Tester {
     /// Puts an empty set at a key of database 0, whatever commands there are: a value of another type.
     pub fn put_set(&mut self, key: &str) {
         let key = key.as_bytes();
-        self.with_keys(&[key], |txn| txn.set_object(key, Object::Set(Box::default()), Expiry::Clear));
+        self.with_keys(&[key], |txn| {
+            txn.set_object(Event::generic("set"), key, Object::Set(Box::default()), Expiry::Clear)
+        });
     }
 }
 

@@ -102,7 +102,11 @@ impl NotifyFlags {
     pub const MODULE: u32 = 1 << 13;
     /// `n`: new keys; not part of `A`.
     pub const NEW: u32 = 1 << 14;
-    /// `A`: everything but `m` and `n`.
+    /// `o`: values that are replaced; not part of `A`.
+    pub const OVERWRITTEN: u32 = 1 << 15;
+    /// `c`: values that are replaced by one of another type; not part of `A`.
+    pub const TYPE_CHANGED: u32 = 1 << 16;
+    /// `A`: everything but `m`, `n`, `o` and `c`.
     pub const ALL: u32 = Self::GENERIC
         | Self::STRING
         | Self::LIST
@@ -115,7 +119,7 @@ impl NotifyFlags {
         | Self::MODULE;
 
     /// Letters in the order in which they are printed; `A` stands for the first ten if all are set.
-    const LETTERS: [(char, u32); 14] = [
+    const LETTERS: [(char, u32); 16] = [
         ('g', Self::GENERIC),
         ('$', Self::STRING),
         ('l', Self::LIST),
@@ -127,6 +131,8 @@ impl NotifyFlags {
         ('t', Self::STREAM),
         ('d', Self::MODULE),
         ('n', Self::NEW),
+        ('o', Self::OVERWRITTEN),
+        ('c', Self::TYPE_CHANGED),
         ('K', Self::KEYSPACE),
         ('E', Self::KEYEVENT),
         ('m', Self::KEY_MISS),
@@ -291,6 +297,7 @@ mod tests {
         assert_eq!(NotifyFlags::parse("An").unwrap().letters(), "A");
         assert_eq!(NotifyFlags::parse("g$lshzxetd").unwrap().letters(), "A");
         assert_eq!(NotifyFlags::parse("").unwrap().letters(), "");
+        assert_eq!(NotifyFlags::parse("AocE").unwrap().letters(), "AocE");
         assert_eq!(NotifyFlags::parse("Z"), None);
     }
 

@@ -19,6 +19,9 @@ pub const WRITES_REFUSED: u64 = 1 << 8;
 /// Writers are ahead of the snapshot in progress: they wait.
 pub const SNAPSHOT_FULL: u64 = 1 << 9;
 
+/// Clients are told of every command.
+pub const MONITORS: u64 = 1 << 10;
+
 /// The bits of states. Those above count the changes of users, so that one comparison tells a session that nothing is on and its user is
 /// as it was.
 const STATES: u64 = GENERATION - 1;

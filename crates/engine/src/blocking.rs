@@ -455,6 +455,11 @@ impl Blocked {
         claim(&self.waiter)
     }
 
+    /// True when somebody has ended the wait: the answer is on its way.
+    pub fn is_over(&self) -> bool {
+        !self.waiter.is_waiting()
+    }
+
     /// Adds the answer of whoever served the client to its replies.
     pub fn answer(&self, reply: &mut ReplyBuffer, served: &[u8]) {
         if !self.silent {

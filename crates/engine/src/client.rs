@@ -76,6 +76,16 @@ impl std::fmt::Display for Address {
     }
 }
 
+/// Bytes of replies that do not count towards `client-output-buffer-limit`.
+pub const UNCOUNTED_REPLY: usize = 16 * 1024;
+/// What exceeds them counts in steps of this many bytes: so much memory Redis takes at a time, and limits are set by that.
+const REPLY_STEP: usize = 20 * 1024;
+
+/// What waits to be sent to a client beyond the first bytes, as limits count it and CLIENT LIST shows it.
+pub fn counted_reply_bytes(bytes: usize) -> usize {
+    bytes.saturating_sub(UNCOUNTED_REPLY).next_multiple_of(REPLY_STEP)
+}
+
 /// Texts of a client that change rarely.
 #[derive(Default, Clone)]
 pub struct ClientTexts {
@@ -100,6 +110,12 @@ pub mod client_flags {
     pub const WATCHING: u32 = 1024;
     /// Held back by CLIENT PAUSE: set together with BLOCKED, but CLIENT UNBLOCK does not end it.
     pub const POSTPONED: u32 = 2048;
+    pub const TRACKING: u32 = 4096;
+    /// The client that invalidations are redirected to is gone.
+    pub const TRACKING_BROKEN: u32 = 8192;
+    pub const TRACKING_BCAST: u32 = 16384;
+    /// It is not told of its own changes.
+    pub const TRACKING_NOLOOP: u32 = 32768;
 }
 
 /// The shared record of one client. Times are ms since the Unix epoch, sizes are bytes.
@@ -129,6 +145,12 @@ pub struct ClientRecord {
     /// Queued commands; -1 outside MULTI.
     pub multi_count: AtomicI64,
     pub watch_count: AtomicUsize,
+    /// What it listens to.
+    pub channels: AtomicU32,
+    pub patterns: AtomicU32,
+    pub shard_channels: AtomicU32,
+    /// The client that its invalidations go to; 0 = itself, -1 = it does not track.
+    pub redirect: AtomicI64,
     pub reply_bytes: AtomicUsize,
     pub reply_capacity: AtomicUsize,
     pub reply_list_len: AtomicUsize,
@@ -176,6 +198,10 @@ impl ClientRecord {
             multi_bytes: AtomicUsize::new(0),
             multi_count: AtomicI64::new(-1),
             watch_count: AtomicUsize::new(0),
+            channels: AtomicU32::new(0),
+            patterns: AtomicU32::new(0),
+            shard_channels: AtomicU32::new(0),
+            redirect: AtomicI64::new(-1),
             reply_bytes: AtomicUsize::new(0),
             reply_capacity: AtomicUsize::new(0),
             reply_list_len: AtomicUsize::new(0),
@@ -202,6 +228,11 @@ impl ClientRecord {
             // A connection of the process itself.
             Address::Unknown => self.descriptor < 0,
         }
+    }
+
+    /// True while it speaks RESP2, in which nothing tells messages from replies.
+    pub fn speaks_resp2(&self) -> bool {
+        self.protocol.load(Relaxed) != 3
     }
 
     /// Says which mailbox reaches the owner.

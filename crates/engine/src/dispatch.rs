@@ -16,13 +16,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::blob::Blob;
 use braid_base::clock::Ticks;
 use braid_config::ProtectedAction;
+use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::txn::{KeyRef, Optimistic, Txn};
 use braid_keyspace::{Context, txn};
-use braid_resp::reply::ReplyBuffer;
+use braid_resp::reply::{Mark, ReplyBuffer};
 use smallvec::SmallVec;
 
 use crate::acl::{self, log::Origin};
-use crate::attention::{LOADING, MEMORY_LIMIT, PAUSED, SNAPSHOT_FULL, STOPPING, WRITES_REFUSED};
+use crate::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED, SNAPSHOT_FULL, STOPPING, WRITES_REFUSED};
 use crate::blocking::{self, Later};
 use crate::call::Call;
 use crate::client::client_flags;
@@ -30,10 +31,12 @@ use crate::engine::Engine;
 use crate::error::CommandError;
 use crate::keys;
 use crate::memory::{Room, make_room};
+use crate::monitor;
 use crate::pause::PauseMode;
-use crate::session::{ReplyMode, Session, Watched};
+use crate::session::{ReplyMode, Session, Watched, session_attention};
 use crate::spec::{Flags, Scope, Spec};
 use crate::table::Command;
+use crate::tracking;
 use crate::transaction::{Queue, Queued};
 use logging::Cost;
 
@@ -120,7 +123,7 @@ pub fn execute(
         let command = engine.commands.get(prepared.command);
         let ordinary = command.plain
             && session.queue.is_none()
-            && session.reply_mode == ReplyMode::On
+            && session.attention == 0
             && command.spec.arity.allows(args.len());
         if ordinary && (attention == session.calm || is_quickly_allowed(session, command, args, attention)) {
             return run(engine, worker, session, reply, command, prepared.hash, args, blobs);
@@ -148,7 +151,7 @@ fn execute_checked(
     blobs: &[Blob],
     attention: u64,
 ) -> Outcome {
-    let mark = reply.mark();
+    let mut mark = reply.mark();
     let command = match resolve(engine, prepared, args) {
         Ok(command) => command,
         Err(error) => {
@@ -173,24 +176,81 @@ fn execute_checked(
             }
             reply.simple("QUEUED");
         }
-        Ok(()) => outcome = run(engine, worker, session, reply, command, prepared.hash, args, blobs),
+        Ok(()) => {
+            if attention & MONITORS != 0 || session.attention & session_attention::TRACKS != 0 {
+                mark = begin_watched(engine, worker, session, reply, command, args, attention, mark);
+            }
+            outcome = run(engine, worker, session, reply, command, prepared.hash, args, blobs);
+            session.attention &= !session_attention::LOCKS;
+            if attention & MONITORS != 0 && is_exec(command) {
+                monitor::tell(engine, worker.context.slot, session, command, args);
+            }
+        }
     }
+    if let Some(tracking) = &mut session.tracking
+        && tracking.caching
+        && session.queue.is_none()
+        && !is_part_of_client(engine, command)
+    {
+        tracking.caching = false;
+    }
+    let mark = if command.spec.replies_with_pushes() && !session.in_multi() { reply.mark() } else { mark };
     finish_reply(session, reply, mark);
+    if session.hears() {
+        // What its own command has caused to be sent to it follows the reply.
+        engine.hub.claim(session, reply);
+    }
     outcome
 }
 
+fn is_exec(command: &Command) -> bool {
+    command.spec.name == "exec" && command.parent.is_none()
+}
+
+/// CLIENT CACHING is for the next command, and subcommands of CLIENT do not count.
+fn is_part_of_client(engine: &Engine, command: &Command) -> bool {
+    command.parent.is_some_and(|parent| engine.commands.get(parent).spec.name == "client")
+}
+
+/// Before a command of a client that tracks, or of which others are told, is run: sees to it that [`finish_held`] follows. Returns
+/// where the command's own reply begins.
+#[cold]
+#[expect(clippy::too_many_arguments, reason = "the parts are owned by different structures of the loop")]
+fn begin_watched(
+    engine: &Engine,
+    worker: &mut Worker,
+    session: &mut Session,
+    reply: &mut ReplyBuffer,
+    command: &Command,
+    args: &[&[u8]],
+    attention: u64,
+    mark: Mark,
+) -> Mark {
+    worker.context.follow_up.set(true);
+    session.attention |= session_attention::LOCKS;
+    if attention & MONITORS != 0 && command.runs_scripts && !is_exec(command) {
+        monitor::tell_always(engine, worker.context.slot, session, command, args);
+    }
+    if attention & MEMORY_LIMIT != 0 && session.attention & session_attention::TRACKS != 0 {
+        // Of keys that were evicted for the command the client is told before the reply.
+        engine.hub.claim(session, reply);
+        return reply.mark();
+    }
+    mark
+}
+
 /// Drops the reply if the client wants none.
-fn finish_reply(session: &mut Session, reply: &mut ReplyBuffer, mark: braid_resp::reply::Mark) {
+fn finish_reply(session: &mut Session, reply: &mut ReplyBuffer, mark: Mark) {
     match session.reply_mode {
         ReplyMode::On => {}
         ReplyMode::Off => reply.truncate(mark),
         ReplyMode::SkipNext => {
             reply.truncate(mark);
-            session.reply_mode = ReplyMode::Skip;
+            session.set_reply_mode(ReplyMode::Skip);
         }
         ReplyMode::Skip => {
             reply.truncate(mark);
-            session.reply_mode = ReplyMode::On;
+            session.set_reply_mode(ReplyMode::On);
         }
     }
 }
@@ -313,6 +373,14 @@ fn check(
         check_protected(engine, session, command)?;
     }
     check_rights(engine, session, command, args)?;
+    if session.attention & session_attention::LISTENS != 0 {
+        check_listening(session, command)?;
+    }
+    if session.attention & session_attention::MONITORS != 0
+        && flags.any(Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE)
+    {
+        return Err(CommandError::text("ERR Replica can't interact with the keyspace"));
+    }
     if attention & LOADING != 0 {
         // Nothing is evicted meanwhile: what is loaded fitted before.
         return if flags.has(Flags::LOADING) { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
@@ -358,6 +426,20 @@ fn check_rights(
         .map_err(|denied| acl::refusal(denied, &session.user, command))
 }
 
+/// A client that listens and speaks RESP2 could not tell replies from messages: only few commands are left to it.
+#[cold]
+fn check_listening(session: &Session, command: &Command) -> Result<(), CommandError> {
+    let allowed =
+        ["ping", "quit", "reset"].contains(&command.spec.name) || command.spec.replies_with_pushes();
+    if allowed || !session.record.speaks_resp2() {
+        return Ok(());
+    }
+    Err(CommandError::text(format!(
+        "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+        command.full_name
+    )))
+}
+
 /// The error while a script has stopped the world for long.
 fn busy(engine: &Engine) -> CommandError {
     let text = crate::busy::Kind::Script.busy_error();
@@ -396,6 +478,9 @@ pub fn execute_outside(
                 let failed = body(engine, session, reply, command, args, &[], &mut txn);
                 drop(txn);
                 count(engine, worker.context.slot, command, 0, failed);
+                if engine.attention.get() & MONITORS != 0 {
+                    monitor::tell(engine, worker.context.slot, session, command, args);
+                }
                 session.record.last_command.store(command.id + 1, Relaxed);
             } else if let Some(error) = engine.busy.any_error() {
                 if command.spec.name == "exec" && session.queue.is_some() {
@@ -537,7 +622,7 @@ fn run(
             let mut txn = Txn::lock(&engine.keyspace, &mut worker.context, session.db, worker.now_ms, &keys);
             let failed = body(engine, session, reply, command, args, blobs, &mut txn);
             if txn.context.follow_up.get() {
-                let held = finish_held(engine, session, worker.boundary, &mut txn);
+                let held = finish_held(engine, session, command, args, worker.boundary, &mut txn);
                 drop(txn);
                 return finish_later(engine, worker, session, command, args, failed, held);
             }
@@ -572,14 +657,30 @@ struct Held {
 
 /// What a command has caused beyond its own work, as far as it is done under the command's locks.
 #[cold]
-fn finish_held(engine: &Engine, session: &mut Session, start: Ticks, txn: &mut Txn<'_>) -> Held {
+fn finish_held(
+    engine: &Engine,
+    session: &mut Session,
+    command: &Command,
+    args: &[&[u8]],
+    start: Ticks,
+    txn: &mut Txn<'_>,
+) -> Held {
     txn.context.follow_up.set(false);
     let (end, mut later) = (Ticks::now(), *session.later.take().unwrap_or_default());
+    if engine.attention.get() & MONITORS != 0 && !is_exec(command) {
+        monitor::tell(engine, txn.context.slot, session, command, args);
+    }
+    if session.attention & session_attention::TRACKS != 0 {
+        tracking::remember(engine, session, txn, command, args);
+    }
+    tracking::settle(engine, txn.context, Some(session.id()));
     if let Some(blocked) = &session.blocked {
         // Once the locks are released its waiter may be served, and this is counted.
         blocked.note_nanos(end.nanos_since(start));
     }
     blocking::serve_held(engine, txn, &mut later);
+    // What those who were served have changed is news to everybody.
+    tracking::settle(engine, txn.context, None);
     Held { end, later }
 }
 
@@ -618,6 +719,7 @@ pub fn follow_up(engine: &Engine, worker: &mut Worker) {
             remove_stale(engine, worker);
         }
         blocking::serve_later(engine, worker, Later::default());
+        tracking::settle(engine, &mut worker.context, None);
     }
 }
 
@@ -642,7 +744,7 @@ fn read_optimistic(
     reply: &mut ReplyBuffer,
     key: &KeyRef<'_>,
 ) -> bool {
-    if session.no_touch {
+    if session.attention != 0 {
         return false;
     }
     let mark = reply.mark();
@@ -652,6 +754,9 @@ fn read_optimistic(
         Optimistic::Missing => {
             reply.truncate(mark);
             reply.null();
+            if engine.keyspace.wants(KEY_MISS.class) {
+                engine.keyspace.tell_event(context.slot, session.db, KEY_MISS, key.key, None);
+            }
         }
         Optimistic::Integer(number) => reply.bulk_integer(number),
         Optimistic::Failed => {
@@ -733,7 +838,8 @@ fn run_wide(
     };
     let start = worker.boundary;
     let failed = body(engine, session, reply, command, args, blobs, &mut txn);
-    let held = txn.context.follow_up.get().then(|| finish_held(engine, session, start, &mut txn));
+    let held =
+        txn.context.follow_up.get().then(|| finish_held(engine, session, command, args, start, &mut txn));
     (failed, held)
 }
 
@@ -813,7 +919,8 @@ fn exec(
         run_queued(engine, session, reply, command, args, &mut txn, current);
     }
     session.deny_blocking = false;
-    let held = txn.context.follow_up.get().then(|| finish_held(engine, session, start, &mut txn));
+    let held =
+        txn.context.follow_up.get().then(|| finish_held(engine, session, current.0, &[], start, &mut txn));
     drop(txn);
     leave_multi(session);
     worker.boundary = Ticks::now();
@@ -846,10 +953,19 @@ fn run_queued(
         reply.error_bytes(&line);
         return;
     }
+    if engine.attention.get() & MONITORS != 0 && command.runs_scripts {
+        monitor::tell_always(engine, slot, session, command, args);
+    }
     let (start, reply_start) = (Ticks::now(), reply.len());
     let failed = body(engine, session, reply, command, args, &[], keyspace);
     let nanos = Ticks::now().nanos_since(start);
     count(engine, slot, command, nanos, failed);
+    if engine.attention.get() & MONITORS != 0 {
+        monitor::tell(engine, slot, session, command, args);
+    }
+    if session.attention & session_attention::TRACKS != 0 {
+        tracking::remember(engine, session, keyspace, command, args);
+    }
     let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
     if logging::is_noteworthy(engine, cost, 0) {
         logging::note(engine, session, command, args, cost);

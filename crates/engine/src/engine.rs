@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 
 use braid_base::Padded;
 use braid_base::hash::KeyHasher;
-use braid_config::{Config, MaxmemoryPolicy};
+use braid_config::{Config, MaxmemoryPolicy, NotifyFlags};
+use braid_keyspace::events::Observer;
 use braid_keyspace::eviction::Policy;
 use braid_keyspace::keyspace::Shape;
 use braid_keyspace::{Context, Keyspace};
@@ -20,8 +21,10 @@ use crate::latency::LatencyMonitor;
 use crate::mailbox::Mailbox;
 use crate::memory::OverLimit;
 use crate::pause::Pause;
+use crate::pubsub::Hub;
 use crate::stats::{CommandStats, ThreadStats};
 use crate::table::CommandTable;
+use crate::tracking::{self, Trackers};
 
 /// Everything that is one per server.
 pub struct Engine {
@@ -34,6 +37,10 @@ pub struct Engine {
     /// How to reach each event loop.
     pub mailboxes: Box<[Arc<Mailbox<Message>>]>,
     pub logs: CommandLogs,
+    /// Publish and subscribe, and whatever else is sent without being asked for.
+    pub hub: Arc<Hub>,
+    /// Clients that are told of changes to what they have read.
+    pub trackers: Trackers,
     pub latency: LatencyMonitor,
     pub attention: Attention,
     /// Users and their rights.
@@ -175,9 +182,11 @@ impl Engine {
             logs: CommandLogs::new(&config),
             keyspace,
             threads: (0..threads).map(|_| Padded::new(ThreadStats::new(commands.all().len()))).collect(),
+            hub: Arc::new(Hub::new(&mailboxes)),
             mailboxes: mailboxes.into(),
             commands,
             clients: Registry::default(),
+            trackers: Trackers::default(),
             latency: LatencyMonitor::default(),
             attention: Attention::default(),
             pause: Pause::default(),
@@ -205,6 +214,8 @@ impl Engine {
         engine.persistence.last_save_s.store(engine.started_at, Relaxed);
         engine.apply_settings();
         let weak = Arc::downgrade(&engine);
+        // Set once, here.
+        let _ = engine.keyspace.observer.set(Arc::clone(&engine.hub) as Arc<dyn Observer>);
         let names = [
             "maxmemory",
             "maxmemory-policy",
@@ -213,6 +224,8 @@ impl Engine {
             "lfu-decay-time",
             "save",
             "stop-writes-on-bgsave-error",
+            "notify-keyspace-events",
+            "notify-keyspace-values",
         ];
         engine.config.on_change(&names, move |_| {
             if let Some(engine) = weak.upgrade() {
@@ -236,6 +249,14 @@ impl Engine {
             }
             Ok(())
         });
+        let weak = Arc::downgrade(&engine);
+        engine.config.on_change(&["tracking-table-max-keys"], move |_| {
+            if let Some(engine) = weak.upgrade() {
+                // Called on any thread: all loops are woken.
+                tracking::enforce_limit(&engine, usize::MAX);
+            }
+            Ok(())
+        });
         Ok(engine)
     }
 
@@ -255,6 +276,11 @@ impl Engine {
         settings.lfu_log_factor.store(config.lfu_log_factor(), Relaxed);
         settings.lfu_decay_minutes.store(config.lfu_decay_time_minutes(), Relaxed);
         settings.eviction_samples.store(config.maxmemory_samples(), Relaxed);
+        let events = config.notify_keyspace_events().0;
+        let channels = events & (NotifyFlags::KEYSPACE | NotifyFlags::KEYEVENT);
+        self.hub.event_channels.store(channels, Relaxed);
+        settings.events.store(if channels == 0 { 0 } else { events }, Relaxed);
+        settings.events_with_values.store(config.notify_keyspace_values().into(), Relaxed);
         self.attention.set(MEMORY_LIMIT, config.maxmemory() > 0);
         self.apply_refusal();
     }

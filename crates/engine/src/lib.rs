@@ -25,13 +25,16 @@ pub mod keys;
 pub mod latency;
 pub mod mailbox;
 pub mod memory;
+pub mod monitor;
 pub mod pause;
+pub mod pubsub;
 pub mod saving;
 pub mod session;
 pub mod spec;
 pub mod stats;
 pub mod syntax;
 pub mod table;
+pub mod tracking;
 pub mod transaction;
 
 pub use call::Call;
@@ -39,4 +42,6 @@ pub use dispatch::{Outcome, Prepared, Worker};
 pub use engine::Engine;
 pub use error::{CommandError, CommandResult};
 pub use session::Session;
-pub use spec::{Arity, Begin, Category, Find, Flags, Group, KeyFlags, KeySpec, Scope, Spec};
+pub use spec::{
+    Arity, Begin, Category, ChannelAccess, ChannelSpec, Find, Flags, Group, KeyFlags, KeySpec, Scope, Spec,
+};

@@ -7,6 +7,8 @@ use crate::acl::user::User;
 use crate::blocking::{Blocked, Serving};
 use crate::client::{ClientRecord, client_flags};
 use crate::engine::Engine;
+use crate::pubsub::Subscriptions;
+use crate::tracking::Tracking;
 use crate::transaction::Queue;
 
 /// What becomes of replies (CLIENT REPLY).
@@ -19,6 +21,22 @@ pub enum ReplyMode {
     SkipNext,
     /// This command's reply is dropped.
     Skip,
+}
+
+/// What of a session needs more than the usual checks, as bits of one word that is read once per command.
+pub mod session_attention {
+    /// Replies are off, or this one or the next is skipped.
+    pub const REPLIES: u8 = 1;
+    /// It listens to channels or patterns.
+    pub const LISTENS: u8 = 2;
+    /// Reads do not mark keys as used.
+    pub const NO_TOUCH: u8 = 4;
+    /// It is told of every command.
+    pub const MONITORS: u8 = 8;
+    /// It tracks what it reads.
+    pub const TRACKS: u8 = 16;
+    /// Its present command is to be run under its locks, though it could do without.
+    pub const LOCKS: u8 = 32;
 }
 
 /// A watched key. If it was past its expiry when the watch began it was removed then.
@@ -38,14 +56,23 @@ pub struct Session {
     pub(crate) generation: u64,
     /// The attention word under which its commands need no particular checks; [`Session::NEVER`] if there is none.
     pub(crate) calm: u64,
+    /// Bits of [`session_attention`], kept by [`Session::settle_attention`].
+    pub attention: u8,
+    /// Set with [`Session::set_reply_mode`].
     pub reply_mode: ReplyMode,
     /// Commands queued since MULTI.
     pub queue: Option<Box<Queue>>,
     pub watched: Vec<Watched>,
     /// Raised by whoever changes a watched key.
     pub watch_flag: Arc<AtomicBool>,
-    /// CLIENT NO-TOUCH.
+    /// CLIENT NO-TOUCH. Followed by [`Session::settle_attention`].
     pub no_touch: bool,
+    /// What the client listens to; nothing when it listens to nothing.
+    pub subscriptions: Option<Box<Subscriptions>>,
+    /// How it tracks what it reads, if it does.
+    pub tracking: Option<Box<Tracking>>,
+    /// Pushes in its loop's queue below this number have reached it.
+    pub pushes_seen: u64,
     /// CLIENT NO-EVICT.
     pub no_evict: bool,
     /// A script of it is running.
@@ -87,11 +114,15 @@ impl Session {
             user,
             generation: 0,
             calm: Session::NEVER,
+            attention: 0,
             reply_mode: ReplyMode::On,
             queue: None,
             watched: Vec::new(),
             watch_flag: Arc::new(AtomicBool::new(false)),
             no_touch: false,
+            subscriptions: None,
+            tracking: None,
+            pushes_seen: 0,
             no_evict: false,
             in_script: false,
             later: None,
@@ -135,6 +166,34 @@ impl Session {
         self.record.authenticated.store(authenticated, Relaxed);
         *self.record.user.lock() = Arc::clone(&user.identity);
         self.user = user;
+    }
+
+    /// Says what becomes of replies.
+    pub fn set_reply_mode(&mut self, mode: ReplyMode) {
+        self.reply_mode = mode;
+        self.settle_attention();
+    }
+
+    /// To be called when something has changed that checks before commands have to know of.
+    pub fn settle_attention(&mut self) {
+        let bit = |on: bool, bit: u8| if on { bit } else { 0 };
+        self.attention = bit(self.reply_mode != ReplyMode::On, session_attention::REPLIES)
+            | bit(self.subscriptions.is_some(), session_attention::LISTENS)
+            | bit(self.no_touch, session_attention::NO_TOUCH)
+            | bit(self.record.has(client_flags::MONITOR), session_attention::MONITORS)
+            | bit(self.tracking.is_some(), session_attention::TRACKS);
+    }
+
+    /// True if things are sent to it that it has not asked for.
+    pub fn hears(&self) -> bool {
+        self.attention
+            & (session_attention::LISTENS | session_attention::MONITORS | session_attention::TRACKS)
+            != 0
+    }
+
+    /// Its pushes are numbered by another loop from now on.
+    pub fn change_queue(&mut self) {
+        self.pushes_seen = 0;
     }
 
     /// True if commands are queued rather than executed.

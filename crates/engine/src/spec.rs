@@ -281,6 +281,34 @@ pub type SecretFinder = fn(&[&[u8]], usize) -> bool;
 /// Finds what of the keyspace a request needs.
 pub type ScopeFinder = fn(&[&[u8]]) -> Scope;
 
+/// What a command does with channels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChannelAccess {
+    Publish,
+    Subscribe,
+    Unsubscribe,
+}
+
+/// Which arguments are names of channels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChannelSpec {
+    /// The first of them.
+    pub first: usize,
+    /// All arguments from there on; otherwise only the first.
+    pub all: bool,
+    /// They are patterns.
+    pub patterns: bool,
+    pub access: ChannelAccess,
+}
+
+impl ChannelSpec {
+    /// The channels among the arguments of a request.
+    pub fn find<'s, 'a>(&self, args: &'s [&'a [u8]]) -> &'s [&'a [u8]] {
+        let end = if self.all { args.len() } else { self.first + 1 };
+        args.get(self.first..end).unwrap_or_default()
+    }
+}
+
 /// Everything about a command. Built by chaining, in a `const`.
 #[derive(Clone, Copy)]
 pub struct Spec {
@@ -297,6 +325,8 @@ pub struct Spec {
     pub exact_key_flags: Option<KeyFlagsFinder>,
     /// Which arguments are secrets, not to be shown in logs.
     pub secrets: Option<SecretFinder>,
+    /// Which arguments are names of channels; permissions are checked by it.
+    pub channels: Option<ChannelSpec>,
     pub scope: Scope,
     /// Tells from the arguments that a request needs less than `scope`.
     pub scope_finder: Option<ScopeFinder>,
@@ -335,6 +365,7 @@ impl Spec {
             key_finder: None,
             exact_key_flags: None,
             secrets: None,
+            channels: None,
             locks_exclusively: None,
             scope: Scope::Keys,
             scope_finder: None,
@@ -409,6 +440,17 @@ impl Spec {
     /// True if requests name keys.
     pub const fn has_keys(&self) -> bool {
         !self.keys.is_empty() || self.key_finder.is_some()
+    }
+
+    /// Names the arguments that are channels.
+    pub const fn channels(mut self, channels: ChannelSpec) -> Spec {
+        self.channels = Some(channels);
+        self
+    }
+
+    /// True for commands that tell of each subscription by a push of its own instead of a reply.
+    pub fn replies_with_pushes(&self) -> bool {
+        self.channels.is_some_and(|channels| channels.access != ChannelAccess::Publish)
     }
 
     /// See [`Spec::locks_exclusively`].

@@ -8,6 +8,7 @@ use braid_base::Padded;
 
 use crate::keyspace::Keyspace;
 use crate::limbo::Limbo;
+use crate::watch::Readers;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -130,6 +131,10 @@ pub struct Context {
     pub stale: RefCell<Vec<(u32, Box<[u8]>)>>,
     /// Keys that were changed and that clients wait for, in the order of the changes.
     pub ready: RefCell<Vec<(u32, Box<[u8]>)>>,
+    /// Keys that were changed and that clients have read, with these clients.
+    pub invalidated: RefCell<Vec<(Box<[u8]>, Readers)>>,
+    /// Keys that were changed, while somebody wants to know of all.
+    pub broadcast: RefCell<Vec<Box<[u8]>>>,
     /// The thread had to step outside of the gate in the middle of a batch, and has not come in again: no key may be touched.
     pub outside: bool,
     /// To be called now and then by what takes long, so that the thread's other clients are answered meanwhile.
@@ -154,6 +159,8 @@ impl Context {
             follow_up: Cell::new(false),
             stale: RefCell::default(),
             ready: RefCell::default(),
+            invalidated: RefCell::default(),
+            broadcast: RefCell::default(),
             outside: false,
             meanwhile: Meanwhile::default(),
             attached: None,

@@ -7,8 +7,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::context::Context;
 use crate::entry::Entry;
+use crate::events::{Event, class};
 use crate::keyspace::Keyspace;
 use crate::txn::{KeyRef, Txn};
+
+const EVICTED: Event = Event { class: class::EVICTED, name: "evicted" };
 
 /// What may be evicted, and in which order (`maxmemory-policy`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,7 +157,10 @@ pub fn evict_one(keyspace: &Keyspace, context: &mut Context, now: i64) -> Option
             continue;
         }
         let bytes = entry.memory_bytes();
-        txn.delete(&key);
+        if keyspace.wants(EVICTED.class) {
+            txn.notify_loss(EVICTED, entry);
+        }
+        txn.remove(&key);
         drop(txn);
         context.counters.evicted.add(1);
         return Some(Evicted { db, key, bytes });

@@ -1,7 +1,10 @@
 //! The keyspace itself: shards with their locks and tables, and the operations that need all of them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
+use std::sync::{Arc, OnceLock};
 
 use braid_base::Padded;
 use braid_base::gate::{Gate, World};
@@ -10,11 +13,12 @@ use braid_base::lock::ShardLock;
 
 use crate::context::Counters;
 use crate::entry::Entry;
+use crate::events::Observer;
 use crate::eviction::Policy;
 use crate::lazy_free::{Garbage, LazyFree};
 use crate::snapshot::Snapshots;
 use crate::table::Table;
-use crate::watch::Watchers;
+use crate::watch::{Readers, Watchers};
 
 /// One lock and what it guards: the same slice of the hash range in every database.
 #[repr(align(128))]
@@ -62,6 +66,12 @@ pub struct Settings {
     pub lfu_decay_minutes: AtomicU32,
     /// Keys compared when one is evicted.
     pub eviction_samples: AtomicU32,
+    /// Classes of events that are wanted (`events.rs`); none unless they would be published anywhere.
+    pub events: AtomicU32,
+    /// Events of expired and evicted keys carry the value that is lost.
+    pub events_with_values: AtomicU8,
+    /// Somebody wants to know of all keys that change.
+    pub broadcasts: AtomicU8,
     /// Set to zero by DEBUG SET-ACTIVE-EXPIRE 0.
     pub active_expire_off: AtomicU8,
 }
@@ -93,6 +103,8 @@ pub struct Keyspace {
     pub counters: Box<[Arc<Padded<Counters>>]>,
     /// See [`Settings`].
     pub settings: Settings,
+    /// Who is told of events; set once.
+    pub observer: OnceLock<Arc<dyn Observer>>,
     /// Seconds since the Unix epoch, for the access clocks in entries.
     clock: Padded<AtomicU32>,
     /// Changes since the last save, for INFO; adjusted by whoever saves.
@@ -139,6 +151,7 @@ impl Keyspace {
             lazy_free: LazyFree::start(),
             counters: (0..shape.threads).map(|_| Arc::default()).collect(),
             settings: Settings::default(),
+            observer: OnceLock::new(),
             clock: Padded::new(AtomicU32::new(0)),
             dirty_baseline: AtomicU64::new(0),
             sweep: AtomicU64::new(0),
@@ -302,6 +315,30 @@ impl Keyspace {
                 return;
             }
         }
+    }
+
+    /// Has all changes of keys noted for those who want to know of them, or no longer.
+    pub fn set_broadcast(&self, on: bool) {
+        self.settings.broadcasts.store(on.into(), SeqCst);
+        self.shards.iter().for_each(|shard| shard.watchers.set_broadcast(on));
+    }
+
+    /// Takes the notes of who has read some key away.
+    pub fn take_tracked(&self) -> Option<(Box<[u8]>, Readers)> {
+        let start = fastrand::usize(..self.shards.len());
+        let order = (start..self.shards.len()).chain(0..start);
+        let mut shards = order.map(|index| &self.shards[index]);
+        shards.find_map(
+            |shard| if shard.watchers.is_empty() { None } else { shard.watchers.take_some_readers() },
+        )
+    }
+
+    /// Takes all notes of who has read which key away; how many keys and notes there were.
+    pub fn forget_tracked(&self) -> (usize, usize) {
+        let counts = self.shards.iter().filter(|shard| !shard.watchers.is_empty());
+        counts
+            .map(|shard| shard.watchers.forget_readers())
+            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     /// Exchanges two databases (see [`Txn::swap_databases`](crate::Txn::swap_databases), which tidies up first).

@@ -8,6 +8,7 @@
 
 pub mod context;
 pub mod entry;
+pub mod events;
 pub mod eviction;
 pub mod expiry;
 pub mod keyspace;
@@ -24,5 +25,6 @@ pub mod watch;
 
 pub use context::{Context, Counters};
 pub use entry::{Entry, Type, Value, ValueRef};
+pub use events::Event;
 pub use keyspace::{Keyspace, Settings};
 pub use txn::{Expiry, KeyRef, Txn};

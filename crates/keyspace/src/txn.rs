@@ -22,10 +22,21 @@ use smallvec::SmallVec;
 
 use crate::context::Context;
 use crate::entry::{EMBEDDED_MAX, Entry, Type, Value, ValueRef};
+use crate::events::{DEL, Event, KEY_MISS, NEW, class, members_expired};
 use crate::eviction;
 use crate::keyspace::{Keyspace, Shard};
 use crate::object::{Expiring, Object, Typed};
 use crate::waiters::Waiter;
+
+const EXPIRED: Event = Event { class: class::EXPIRED, name: "expired" };
+const EXPIRE: Event = Event::generic("expire");
+const INCRBY: Event = Event::string("incrby");
+const COPY_TO: Event = Event::generic("copy_to");
+const PERSIST: Event = Event::generic("persist");
+const RENAMED: [Event; 2] = [Event::generic("rename_from"), Event::generic("rename_to")];
+const MOVED: [Event; 2] = [Event::generic("move_from"), Event::generic("move_to")];
+const OVERWRITTEN: Event = Event { class: class::OVERWRITTEN, name: "overwritten" };
+const TYPE_CHANGED: Event = Event { class: class::TYPE_CHANGED, name: "type_changed" };
 
 /// A key that a command names, with its hash; part of the lock set.
 #[derive(Clone, Copy)]
@@ -127,6 +138,8 @@ pub struct Txn<'a> {
     now: i64,
     /// False for clients that read without marking keys as used (CLIENT NO-TOUCH).
     touches: bool,
+    /// Nobody is told of new keys: they are loaded.
+    silent: bool,
 }
 
 impl<'a> Txn<'a> {
@@ -153,7 +166,7 @@ impl<'a> Txn<'a> {
             }
             _ => {}
         }
-        Txn { keyspace, context, keys, held, hint: Cell::new(0), db, now, touches: true }
+        Txn { keyspace, context, keys, held, hint: Cell::new(0), db, now, touches: true, silent: false }
     }
 
     /// Takes one shard for writing, whatever keys it has (active expiry).
@@ -174,6 +187,7 @@ impl<'a> Txn<'a> {
             db,
             now,
             touches: true,
+            silent: false,
         }
     }
 
@@ -197,6 +211,7 @@ impl<'a> Txn<'a> {
             db,
             now,
             touches: true,
+            silent: false,
         }
     }
 
@@ -217,6 +232,7 @@ impl<'a> Txn<'a> {
             db,
             now,
             touches: true,
+            silent: false,
         }
     }
 
@@ -381,6 +397,7 @@ impl<'a> Txn<'a> {
             None => {}
         }
         self.context.counters.misses.add(1);
+        self.notify(KEY_MISS, key);
         None
     }
 
@@ -496,7 +513,20 @@ impl<'a> Txn<'a> {
         self.context.counters.expired.add(1);
         self.before_change(entry);
         self.changed_hash(hash, entry.key());
+        if self.keyspace.wants(EXPIRED.class) {
+            self.notify_loss(EXPIRED, entry);
+        }
         self.unlink(hash, entry);
+    }
+
+    /// Tells that an entry is about to be lost, with its value if that is wanted and it is a string.
+    #[cold]
+    pub(crate) fn notify_loss(&self, event: Event, entry: Entry<'_>) {
+        let mut scratch = [0; 20];
+        let with_value = self.keyspace.settings.events_with_values.load(Relaxed) != 0;
+        let value = as_string(entry).ok().filter(|_| with_value);
+        let value = value.map(|value| value.bytes(&mut scratch));
+        self.keyspace.tell_event(self.context.slot, self.db, event, entry.key(), value);
     }
 
     /// Every change of an entry comes through here while its old form is still in place. What wants to keep old forms (a
@@ -509,12 +539,13 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Tells watchers that a key changed, and counts the change. Setting, deleting, renaming and expiring do
+    /// Tells watchers that a key changed and what happened to it, and counts the change. Setting, deleting, renaming and expiring do
     /// this themselves; call it after changing a collection in place.
     #[inline]
-    pub fn changed(&mut self, key: &[u8]) {
+    pub fn changed(&mut self, event: Event, key: &[u8]) {
         let hash = self.hash(key);
         self.changed_hash(hash, key);
+        self.notify(event, key);
         self.context.counters.dirty.add(1);
     }
 
@@ -524,7 +555,8 @@ impl<'a> Txn<'a> {
     }
 
     /// As [`Txn::count_changes`] for one change of a key, where those who wait for the key have to look again.
-    pub fn changed_for_waiters(&mut self, key: &[u8]) {
+    pub fn changed_for_waiters(&mut self, event: Event, key: &[u8]) {
+        self.notify(event, key);
         let watchers = &self.shard(self.hash(key), true).watchers;
         // SAFETY: the shard is held exclusively.
         if !watchers.is_empty() && unsafe { watchers.waiters().contains(self.db, key) } {
@@ -536,9 +568,14 @@ impl<'a> Txn<'a> {
     /// As [`Txn::changed`], after a change in place that counts as `changes`; with `empty` the collection has nothing left
     /// and its key goes.
     #[inline]
-    pub fn settle(&mut self, key: &[u8], changes: u64, empty: bool) {
+    pub fn settle(&mut self, event: Event, key: &[u8], changes: u64, empty: bool) {
         let hash = self.hash(key);
-        if !(empty && self.discard(hash, key)) {
+        if changes > 0 {
+            self.notify(event, key);
+        }
+        if empty && self.discard(hash, key) {
+            self.notify(DEL, key);
+        } else {
             self.changed_hash(hash, key);
         }
         self.context.counters.dirty.add(changes);
@@ -547,12 +584,17 @@ impl<'a> Txn<'a> {
     /// As [`Txn::settle`] for a collection of which `expired` members past their expiry were removed, too. Without a change
     /// of either kind nobody is told anything.
     #[inline]
-    pub fn settle_expiring(&mut self, key: &[u8], changes: u64, expired: usize, empty: bool) {
+    pub fn settle_expiring(&mut self, event: Event, key: &[u8], changes: u64, expired: usize, empty: bool) {
         if changes == 0 && expired == 0 {
             return;
         }
-        self.context.counters.expired_members.add(expired as u64);
-        self.settle(key, changes, empty);
+        if expired > 0 {
+            self.context.counters.expired_members.add(expired as u64);
+            if let Some(kind) = self.peek(key).map(|entry| entry.value_type()) {
+                self.notify(members_expired(kind), key);
+            }
+        }
+        self.settle(event, key, changes, empty);
     }
 
     /// Notes when the members of the collection at a key begin to expire; call it after giving one an expiry, so that it
@@ -598,8 +640,10 @@ impl<'a> Txn<'a> {
         if removed > 0 {
             self.context.counters.expired_members.add(removed as u64);
             self.changed_hash(hash, entry.key());
+            self.notify(members_expired(entry.value_type()), entry.key());
         }
         if empty {
+            self.notify(DEL, entry.key());
             self.unlink(hash, entry);
         } else {
             self.note_members(hash, entry);
@@ -640,6 +684,20 @@ impl<'a> Txn<'a> {
         if awaited {
             self.note_ready(self.db, key);
         }
+        if let Some(readers) = shard.watchers.take_readers(key) {
+            self.context.invalidated.borrow_mut().push((key.into(), readers));
+            self.context.follow_up.set(true);
+        }
+        if self.keyspace.settings.broadcasts.load(Relaxed) != 0 {
+            self.context.broadcast.borrow_mut().push(key.into());
+            self.context.follow_up.set(true);
+        }
+    }
+
+    /// Notes that a client has read a key of the lock set: it is to be told when the key changes. Returns whether the key, and
+    /// whether the note, is new.
+    pub fn track(&self, key: &[u8], client: u64) -> (bool, bool) {
+        self.shard(self.hash(key), false).watchers.track(key, client)
     }
 
     fn note_ready(&self, db: u32, key: &[u8]) {
@@ -660,6 +718,9 @@ impl<'a> Txn<'a> {
         let rehash = |key: &[u8]| keyspace.hash(key);
         // SAFETY: the shard is held exclusively, and the entry is new.
         unsafe { table.insert(hash, keyspace.shard_bits(), entry, &mut self.context.limbo, &rehash) };
+        if keyspace.wants(NEW.class) && !self.silent {
+            self.notify(NEW, entry.key());
+        }
     }
 
     fn unlink(&mut self, hash: u64, entry: Entry<'a>) {
@@ -682,6 +743,32 @@ impl<'a> Txn<'a> {
         self.context.counters.dirty.add(1);
     }
 
+    /// As [`Txn::set`], telling what has happened: `event`, and whether the key has an expiry now.
+    #[inline]
+    pub fn set_as(&mut self, event: Event, key: &[u8], value: Value<'_>, expiry: Expiry) {
+        if self.keyspace.wants(u32::MAX) {
+            return self.set_telling(event, key, value, expiry);
+        }
+        self.set(key, value, expiry);
+    }
+
+    #[cold]
+    fn set_telling(&mut self, event: Event, key: &[u8], value: Value<'_>, expiry: Expiry) {
+        let before = self.peek(key).map(|entry| entry.value_type());
+        self.set(key, value, expiry);
+        let now = self.peek(key).map(|entry| entry.value_type());
+        if before.is_some() {
+            self.notify(OVERWRITTEN, key);
+        }
+        if before.is_some() && before != now {
+            self.notify(TYPE_CHANGED, key);
+        }
+        self.notify(event, key);
+        if matches!(expiry, Expiry::At(_)) {
+            self.notify(EXPIRE, key);
+        }
+    }
+
     /// Adds a key that must not be there (loading), with the access clock of a new key unless one is given. False, and nothing is changed,
     /// when it is there. Tells nobody.
     pub fn add(&mut self, key: &[u8], value: Value<'_>, expiry: Option<i64>, clock: Option<u32>) -> bool {
@@ -690,7 +777,9 @@ impl<'a> Txn<'a> {
             return false;
         }
         let clock = clock.unwrap_or_else(|| eviction::new_clock(self.keyspace));
+        self.silent = true;
         self.insert_new(hash, Entry::allocate(key, value, expiry, clock));
+        self.silent = false;
         true
     }
 
@@ -758,6 +847,7 @@ impl<'a> Txn<'a> {
         let sum = number.checked_add(by).ok_or(IncrementError::Overflow)?;
         self.store(hash, old, key, Value::Integer(sum), Expiry::Keep);
         self.changed_hash(hash, key);
+        self.notify(INCRBY, key);
         self.context.counters.dirty.add(1);
         Ok(sum)
     }
@@ -770,12 +860,21 @@ impl<'a> Txn<'a> {
     }
 
     /// Puts a collection at a key, whatever it held before.
-    pub fn set_object(&mut self, key: &[u8], object: Object, expiry: Expiry) {
-        self.set(key, Value::Object(object), expiry);
+    pub fn set_object(&mut self, event: Event, key: &[u8], object: Object, expiry: Expiry) {
+        self.set_as(event, key, Value::Object(object), expiry);
     }
 
-    /// Deletes a key. False if it was not there (or expired).
+    /// Deletes a key, and tells that. False if it was not there (or expired).
     pub fn delete(&mut self, key: &[u8]) -> bool {
+        let removed = self.remove(key);
+        if removed {
+            self.notify(DEL, key);
+        }
+        removed
+    }
+
+    /// As [`Txn::delete`], without telling of it as an event.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
         let hash = self.hash(key);
         let removed = self.discard(hash, key);
         self.context.counters.dirty.add(u64::from(removed));
@@ -811,6 +910,7 @@ impl<'a> Txn<'a> {
             }
         }
         self.changed_hash(hash, key);
+        self.notify(if at.is_some() { EXPIRE } else { PERSIST }, key);
         self.context.counters.dirty.add(1);
         true
     }
@@ -849,6 +949,9 @@ impl<'a> Txn<'a> {
             self.context.limbo.retire_shell(entry);
         }
         self.changed_hash(from_hash, from);
+        let [from_event, to_event] = if from_db == to_db { RENAMED } else { MOVED };
+        self.notify(from_event, from);
+        self.notify_in(to_db, to_event, to);
         self.context.counters.dirty.add(1);
         true
     }
@@ -868,7 +971,13 @@ impl<'a> Txn<'a> {
             ValueRef::Object(object) => Value::Object(object.duplicate()),
         };
         let from_db = std::mem::replace(&mut self.db, to_db);
+        // What is replaced is deleted first, as far as events tell.
+        let replaces = self.keyspace.wants(NEW.class) && self.peek(to).is_some();
         self.set(to, value, expiry);
+        if replaces {
+            self.notify(NEW, to);
+        }
+        self.notify(COPY_TO, to);
         self.db = from_db;
         true
     }
@@ -878,6 +987,7 @@ impl<'a> Txn<'a> {
     /// with 0 nobody is told of a change. Keeps the expiry.
     pub fn edit_string<R>(
         &mut self,
+        event: Event,
         key: &[u8],
         len: usize,
         edit: impl FnOnce(&mut [u8], usize) -> (R, u64),
@@ -917,6 +1027,7 @@ impl<'a> Txn<'a> {
         };
         if changes > 0 {
             self.changed_hash(hash, key);
+            self.notify(event, key);
             self.context.counters.dirty.add(changes);
         }
         Ok(result)

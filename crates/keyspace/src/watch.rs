@@ -11,18 +11,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use crate::waiters::{Waiter, Waiters};
 
+/// Clients that have read a key.
+pub type Readers = SmallVec<[u64; 2]>;
+type Tracked = HashMap<Box<[u8]>, Readers, foldhash::fast::RandomState>;
 type Names = HashMap<(u32, Box<[u8]>), Vec<Arc<AtomicBool>>, foldhash::fast::RandomState>;
 
 /// Who takes an interest in keys of one shard.
 #[derive(Default)]
 pub struct Watchers {
-    /// Watches and places in queues of waiters.
+    /// Watches, places in queues of waiters, keys that clients have read; and one more while somebody wants to know of all changes.
     count: AtomicUsize,
     names: UnsafeCell<Names>,
     waiters: Waiters,
+    /// Clients that have read keys and want to know when these change, by id. Changed by readers, too: it has a lock of its own.
+    tracked: Mutex<Tracked>,
 }
 
 // SAFETY: `names` is only touched by whoever holds the shard exclusively (the methods that do are unsafe and say so).
@@ -58,6 +65,54 @@ impl Watchers {
         // SAFETY: the caller's.
         if unsafe { self.waiters.remove(key, waiter) } {
             self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a client has read a key (of whatever database), by whose lock the caller holds its shard. Returns whether
+    /// the key, and whether the note, is new.
+    pub(crate) fn track(&self, key: &[u8], client: u64) -> (bool, bool) {
+        let mut tracked = self.tracked.lock();
+        if let Some(readers) = tracked.get_mut(key) {
+            let is_new = !readers.contains(&client);
+            if is_new {
+                readers.push(client);
+            }
+            return (false, is_new);
+        }
+        tracked.insert(key.into(), SmallVec::from_slice(&[client]));
+        self.count.fetch_add(1, Ordering::Relaxed);
+        (true, true)
+    }
+
+    /// Takes the notes of a key away.
+    pub(crate) fn take_readers(&self, key: &[u8]) -> Option<Readers> {
+        let readers = self.tracked.lock().remove(key)?;
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        Some(readers)
+    }
+
+    /// Takes the notes of some key away.
+    pub(crate) fn take_some_readers(&self) -> Option<(Box<[u8]>, Readers)> {
+        let mut tracked = self.tracked.lock();
+        let key = tracked.keys().next()?.clone();
+        let readers = tracked.remove(&key)?;
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        Some((key, readers))
+    }
+
+    /// Takes all notes away; how many keys and notes there were.
+    pub(crate) fn forget_readers(&self) -> (usize, usize) {
+        let tracked = std::mem::take(&mut *self.tracked.lock());
+        self.count.fetch_sub(tracked.len(), Ordering::Relaxed);
+        (tracked.len(), tracked.values().map(|readers| readers.len()).sum())
+    }
+
+    /// Somebody wants to know of all changes, or nobody does any more.
+    pub(crate) fn set_broadcast(&self, on: bool) {
+        if on {
+            self.count.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.count.fetch_sub(1, Ordering::SeqCst);
         }
     }
 

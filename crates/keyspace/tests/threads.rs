@@ -7,11 +7,14 @@ use std::time::{Duration, Instant};
 
 use braid_base::alloc::{CountingAllocator, used_bytes};
 use braid_base::hash::KeyHasher;
+use braid_keyspace::Event;
 use braid_keyspace::context::Context;
 use braid_keyspace::entry::{Entry, Value, ValueRef};
 use braid_keyspace::keyspace::{Keyspace, Shape};
 use braid_keyspace::txn::{Expiry, KeyRef, Optimistic, Txn};
 use braid_keyspace::{expiry, scan};
+
+const EVENT: Event = Event::string("edited");
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -109,7 +112,7 @@ impl Worker<'_> {
             850..900 => drop(txn.set_expiry(one, choice.is_multiple_of(2).then_some(NOW + 50))),
             _ => {
                 // APPEND: the whole text has to be made anew to stay whole.
-                let grown = txn.edit_string(one, len, |bytes, _| {
+                let grown = txn.edit_string(EVENT, one, len, |bytes, _| {
                     bytes.copy_from_slice(&whole(seed, bytes.len()));
                     ((), 1)
                 });

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use braid_base::hash::KeyHasher;
+use braid_keyspace::Event;
 use braid_keyspace::context::Context;
 use braid_keyspace::entry::{Entry, Value, ValueRef};
 use braid_keyspace::eviction::{self, Policy};
@@ -13,6 +14,8 @@ use braid_keyspace::expiry::{self, Pass};
 use braid_keyspace::keyspace::{Keyspace, Shape};
 use braid_keyspace::scan;
 use braid_keyspace::txn::{self, Expiry, KeyRef, Optimistic, Txn, WrongType};
+
+const EVENT: Event = Event::string("edited");
 
 const NOW: i64 = 1_000_000;
 
@@ -225,7 +228,7 @@ fn copying_leaves_two_independent_values() {
             assert!(rig.run(&["from"], |txn| txn.copy(b"from", 1, b"from")));
             assert!(rig.run(&["from"], |txn| txn.copy(b"from", 0, b"from")), "onto itself");
             assert_eq!((rig.expiry("to"), rig.expiry("from")), (Some(NOW + 10), Some(NOW + 10)));
-            rig.run(&["from"], |txn| txn.edit_string(b"from", 1, |bytes, _| (bytes[0] = b'A', 1)))
+            rig.run(&["from"], |txn| txn.edit_string(EVENT, b"from", 1, |bytes, _| (bytes[0] = b'A', 1)))
                 .expect("a string");
             assert_eq!(rig.get("from").as_deref(), Some(edited));
             assert_eq!(
@@ -242,7 +245,7 @@ fn editing_grows_a_string_through_its_shapes() {
         let append = |rig: &mut Rig, more: usize| {
             let old = rig.get("k").unwrap_or_default().len();
             let result = rig.run(&["k"], |txn| {
-                txn.edit_string(b"k", old + more, |bytes, old_len| {
+                txn.edit_string(EVENT, b"k", old + more, |bytes, old_len| {
                     assert!(
                         old_len == old
                             && bytes.len() == old + more
@@ -265,7 +268,7 @@ fn editing_grows_a_string_through_its_shapes() {
         // Overwriting part of an embedded string in place.
         let half = "h".repeat(500);
         rig.set("k", &half, Expiry::Clear);
-        rig.run(&["k"], |txn| txn.edit_string(b"k", 2, |bytes, _| (bytes[..2].fill(b'!'), 1)))
+        rig.run(&["k"], |txn| txn.edit_string(EVENT, b"k", 2, |bytes, _| (bytes[..2].fill(b'!'), 1)))
             .expect("a string");
         assert_eq!((rig.get("k"), rig.encoding("k")), (Some(format!("!!{}", &half[2..])), "raw"));
         // A blob that somebody else still holds (a reply being sent) is not changed under them.
@@ -274,12 +277,15 @@ fn editing_grows_a_string_through_its_shapes() {
             ValueRef::Blob(blob) => blob.clone(),
             _ => panic!("4000 bytes are a blob"),
         });
-        rig.run(&["k"], |txn| txn.edit_string(b"k", 5000, |bytes, _| (bytes.fill(b'c'), 1)))
+        rig.run(&["k"], |txn| txn.edit_string(EVENT, b"k", 5000, |bytes, _| (bytes.fill(b'c'), 1)))
             .expect("a string");
         assert!(held.len() == 4000 && held.iter().all(|&byte| byte == b'b'));
         assert_eq!(rig.get("k"), Some("c".repeat(5000)));
         rig.run(&["set"], |txn| txn.write_or_create(b"set", empty_set).map(drop)).expect("created");
-        assert_eq!(rig.run(&["set"], |txn| txn.edit_string(b"set", 1, |_, _| ((), 1))), Err(WrongType));
+        assert_eq!(
+            rig.run(&["set"], |txn| txn.edit_string(EVENT, b"set", 1, |_, _| ((), 1))),
+            Err(WrongType)
+        );
     }
 }
 
@@ -295,7 +301,7 @@ fn watchers_learn_of_every_change_and_of_nothing_else() {
         ("set with the same value", |txn| txn.set(b"k", Value::string(b"v"), Expiry::Clear)),
         ("delete", |txn| assert!(txn.delete(b"k"))),
         ("expire", |txn| assert!(txn.set_expiry(b"k", Some(NOW + 1)))),
-        ("edit", |txn| txn.edit_string(b"k", 1, |bytes, _| (bytes.fill(b'e'), 1)).expect("a string")),
+        ("edit", |txn| txn.edit_string(EVENT, b"k", 1, |bytes, _| (bytes.fill(b'e'), 1)).expect("a string")),
         ("rename away", |txn| assert!(txn.rename(b"k", 0, b"other"))),
         ("rename onto", |txn| assert!(txn.rename(b"other", 0, b"k"))),
     ];
@@ -307,7 +313,7 @@ fn watchers_learn_of_every_change_and_of_nothing_else() {
             let elsewhere = [rig.watch(NOW, 1, "k"), rig.watch(NOW, 0, "bystander")];
             rig.run(&["k"], |txn| {
                 txn.read(b"k");
-                assert_eq!(txn.edit_string(b"k", 1, |_, _| ((), 0)), Ok(()));
+                assert_eq!(txn.edit_string(EVENT, b"k", 1, |_, _| ((), 0)), Ok(()));
             });
             rig.run(&["other", "absent"], |txn| txn.rename(b"absent", 0, b"other"));
             assert!(!txn::is_raised(&flag), "before: {name}");

@@ -7,6 +7,7 @@ use braid_base::gate::World;
 use braid_base::hash::KeyHasher;
 use braid_containers::hash::{Expiry as FieldExpiry, Hash, HashLimits};
 use braid_containers::list::{End, List, ListLimits};
+use braid_keyspace::Event;
 use braid_keyspace::keyspace::Shape;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Context, Expiry, Keyspace, Txn, Value};
@@ -35,7 +36,7 @@ pub(crate) fn fill(txn: &mut Txn<'_>) {
     txn.set_db(3);
     let mut list = List::new();
     (0..300).for_each(|number| list.push(End::Back, number.to_string().as_bytes(), &ListLimits::default()));
-    txn.set_object(b"list", Object::List(Box::new(list)), Expiry::Clear);
+    txn.set_object(Event::generic("t"), b"list", Object::List(Box::new(list)), Expiry::Clear);
 }
 
 fn save_to(keyspace: &Keyspace, path: &Path) -> crate::Saved {
@@ -134,8 +135,8 @@ fn fields_that_expire_make_it_a_file_of_valkey() {
         Object::Hash(Box::new(hash))
     };
     with(&one, |txn| {
-        txn.set_object(b"hash", hash(NOW + 5), Expiry::Clear);
-        txn.set_object(b"all-expired", hash(NOW - 5), Expiry::Clear);
+        txn.set_object(Event::generic("t"), b"hash", hash(NOW + 5), Expiry::Clear);
+        txn.set_object(Event::generic("t"), b"all-expired", hash(NOW - 5), Expiry::Clear);
     });
     save_to(&one, &path);
     let bytes = std::fs::read(&path).unwrap();

@@ -184,6 +184,7 @@ impl<M: Model> EventLoop<M> {
         // Were it polled here still, there would be events for a place without a client; those are passed over.
         let _ = self.poller.remove(&client.socket);
         client.lingers = false;
+        client.session.change_queue();
         let record = Arc::clone(&client.session.record);
         self.by_id.remove(&record.id);
         self.loads.release(self.slot);
@@ -245,7 +246,7 @@ fn is_movable(client: &Client) -> bool {
     let leaves = client.broken
         || client.session.close_after_reply
         || client.session.record.has(client_flags::CLOSE_NOW);
-    let hears = client.session.record.has(client_flags::PUBSUB | client_flags::MONITOR);
+    let hears = client.session.hears();
     !busy && !leaves && !hears && client.trip.is_none()
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::{self, Ticks};
 use braid_base::gate::Entered;
 use braid_engine::attention::{MEMORY_LIMIT, PAUSED};
+use braid_engine::client::client_flags;
 use braid_engine::memory::make_room;
 use braid_engine::{Engine, Worker, dispatch};
 use braid_keyspace::expiry;
@@ -180,7 +181,8 @@ impl Cron {
             let Some(client) = station.clients.get(place) else { continue };
             let record = &client.session.record;
             let idle = now_ms - record.last_active_ms.load(Relaxed);
-            if idle > timeout && !client.is_held() && !client.broken {
+            let listens = record.has(client_flags::PUBSUB) || record.has(client_flags::MONITOR);
+            if idle > timeout && !listens && !client.is_held() && !client.broken {
                 log::debug!("Closing idle client: id={} addr={}", record.id, record.address);
                 client.broken = true;
                 station.to_drop.push(place);
@@ -231,7 +233,9 @@ mod tests {
         let config = Config::new();
         config.load_text("io-threads 2\nshards 16\n").expect("valid settings");
         let output_limit = config.client_output_buffer_limit(ClientClass::Normal);
-        let settings = Settings { bulk_len_max: 1 << 29, query_bytes_max: 1 << 30, output_limit };
+        let listener_limit = output_limit;
+        let settings =
+            Settings { bulk_len_max: 1 << 29, query_bytes_max: 1 << 30, output_limit, listener_limit };
         let engine =
             Engine::new(Arc::new(config), braid_commands::table(), Start::default()).expect("an engine");
         let worker = engine.worker(0);

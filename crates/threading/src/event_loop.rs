@@ -17,7 +17,7 @@ use braid_engine::attention::PAUSED;
 use braid_engine::blocking::Ending;
 use braid_engine::client::{Accepted, Message, client_flags};
 use braid_engine::stats::ThreadStats;
-use braid_engine::{Engine, Session, Worker, dispatch};
+use braid_engine::{Engine, Session, Worker, dispatch, monitor, tracking};
 use braid_keyspace::context::Meanwhile;
 use braid_net::poller::{Interest, Poller};
 use braid_net::stream::Stream;
@@ -29,6 +29,7 @@ use crate::batch::Request;
 use crate::client::Client;
 use crate::cron::Cron;
 use crate::models::Model;
+use crate::push::Pushes;
 use crate::steps::{Run, Settings, Station};
 
 const MAILBOX: u64 = u64::MAX;
@@ -52,6 +53,7 @@ pub struct EventLoop<M: Model> {
     accepting_again_at: Option<i64>,
     /// Places of clients by id.
     pub(crate) by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
+    pub(crate) pushes: Pushes,
     config_version: u64,
     stopping: bool,
     /// Stand in for the worker and the engine while those run a script.
@@ -102,6 +104,7 @@ impl<M: Model> EventLoop<M> {
             listeners,
             accepting_again_at: None,
             by_id: HashMap::default(),
+            pushes: Pushes::default(),
             stopping: false,
             spare: None,
             meanwhile: false,
@@ -179,6 +182,10 @@ impl<M: Model> EventLoop<M> {
             self.resume_accepting();
         }
         self.cron.run(&self.engine, &mut self.worker, &mut self.station, now);
+        if self.engine.hub.has_pushes(self.slot) {
+            // Keys that have expired, for instance.
+            M::execute_and_write(self);
+        }
         self.drop_finished();
         if self.balance.is_due(now) {
             self.rebalance(now);
@@ -263,6 +270,7 @@ impl<M: Model> EventLoop<M> {
 
     /// Step three: sends the replies of the clients that have any.
     pub(crate) fn write_replies(&mut self) {
+        self.deliver();
         let now = self.worker.now_ms();
         let mut list = std::mem::take(&mut self.station.to_write);
         for place in list.drain(..) {
@@ -274,6 +282,8 @@ impl<M: Model> EventLoop<M> {
 
     /// Step two, for the whole batch.
     pub(crate) fn execute(&mut self) {
+        // Before the replies to what was sent later.
+        self.deliver();
         self.shed_clients();
         let Some(mut run) = self.station.begin() else { return };
         if !run.batch.requests.is_empty() {
@@ -623,6 +633,9 @@ impl<M: Model> EventLoop<M> {
         if !client.session.watched.is_empty() {
             dispatch::unwatch_all(&engine, &mut self.worker.context, &mut client.session);
         }
+        engine.hub.leave(&mut client.session);
+        monitor::stop(&engine, &mut client.session);
+        tracking::stop(&engine, &mut client.session);
         if let Some(blocked) = client.session.blocked.take() {
             // Whoever serves it just now takes it out of the queues too; twice does no harm.
             blocked.claim();
@@ -649,5 +662,6 @@ pub(crate) fn settings(engine: &Engine) -> Settings {
         bulk_len_max: engine.config.proto_max_bulk_len(),
         query_bytes_max: usize::try_from(engine.config.client_query_buffer_limit()).unwrap_or(usize::MAX),
         output_limit: engine.config.client_output_buffer_limit(ClientClass::Normal),
+        listener_limit: engine.config.client_output_buffer_limit(ClientClass::Pubsub),
     }
 }

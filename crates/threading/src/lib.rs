@@ -13,6 +13,7 @@ pub mod cron;
 pub mod event_loop;
 mod keep;
 pub mod models;
+pub mod push;
 mod shed;
 pub mod steps;
 pub mod travel;

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use braid_base::blob::Blob;
 use braid_config::OutputLimit;
-use braid_engine::client::client_flags;
+use braid_engine::client::{UNCOUNTED_REPLY, client_flags, counted_reply_bytes};
+use braid_engine::pubsub::queue::Push;
 use braid_engine::stats::ThreadStats;
 use braid_engine::{Engine, Outcome, Prepared, Worker, dispatch};
 use braid_resp::parse::{Limits, Span, Step};
@@ -40,10 +41,6 @@ const PREFETCH_GROUP: usize = 32;
 const BIG_ARGUMENT: usize = 32 * 1024;
 /// First allocation for a big argument; it doubles as bytes arrive, so that an announcement alone costs little.
 const BIG_FIRST: usize = 1024 * 1024;
-/// Bytes of replies that do not count towards `client-output-buffer-limit`.
-const UNCOUNTED_REPLY: usize = 16 * 1024;
-/// What exceeds them counts in steps of this many bytes: so much memory Redis takes at a time, and limits are set by that.
-const REPLY_STEP: usize = 20 * 1024;
 /// Replies that a client has waiting are sent before its next request is executed from this many bytes on: what
 /// stays in the cache is cheaper than what grows.
 const SEND_EARLY: usize = 64 * 1024;
@@ -59,6 +56,8 @@ pub struct Settings {
     pub bulk_len_max: u64,
     pub query_bytes_max: usize,
     pub output_limit: OutputLimit,
+    /// The limit of clients that listen to channels.
+    pub listener_limit: OutputLimit,
 }
 
 impl Settings {
@@ -123,6 +122,16 @@ impl Run {
     pub fn is_finished(&self) -> bool {
         self.finished.get()
     }
+}
+
+/// What became of a push.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pushed {
+    Done,
+    /// The client is not at hand, or something has to come before.
+    Later,
+    /// The client is leaving.
+    Gone,
 }
 
 /// What the steps work on.
@@ -634,6 +643,13 @@ impl Station {
                 }
             }
         }
+        self.replied(engine, worker.context.slot, request.client, worker.now_ms());
+    }
+
+    /// Sees to it that what was added to a client's replies is sent.
+    #[inline]
+    fn replied(&mut self, engine: &Engine, slot: usize, place: u32, now_ms: i64) {
+        let Some(client) = self.clients.get(place) else { return };
         let waiting = client.reply.len();
         // Those of a guest are sent by its home.
         let early = waiting >= SEND_EARLY
@@ -642,14 +658,38 @@ impl Station {
             && client.trip.is_none();
         if !client.in_write_list && (!client.reply.is_empty() || client.session.close_after_reply) {
             client.in_write_list = true;
-            self.to_write.push(request.client);
+            self.to_write.push(place);
         }
         if waiting > UNCOUNTED_REPLY {
-            let dropped = self.check_output_limit(engine, request.client, worker.now_ms());
+            let dropped = self.check_output_limit(engine, place, now_ms);
             if early && !dropped {
-                self.send_early(&engine.threads[worker.context.slot], request.client);
+                self.send_early(&engine.threads[slot], place);
             }
         }
+    }
+
+    /// Adds a push to what a client is sent.
+    pub fn push(&mut self, engine: &Engine, slot: usize, place: u32, push: &Push, now_ms: i64) -> Pushed {
+        let Some(client) = self.clients.get(place) else { return Pushed::Later };
+        if client.broken || client.session.close_after_reply {
+            return Pushed::Gone;
+        }
+        if client.session.blocked.as_ref().is_some_and(|blocked| blocked.is_over()) {
+            // The reply of whoever serves it comes first.
+            return Pushed::Later;
+        }
+        let Client { session, reply, .. } = client;
+        if push.number < session.pushes_seen {
+            return Pushed::Done;
+        }
+        if reply.is_empty()
+            && let Some(spare) = self.pool.take()
+        {
+            reply.reuse(spare);
+        }
+        push.payload.write(session, reply);
+        self.replied(engine, slot, place, now_ms);
+        Pushed::Done
     }
 
     /// Keeps what a client sent beyond its executed requests.
@@ -760,12 +800,13 @@ impl Station {
     ///
     /// As in Redis, what exceeds the first [`UNCOUNTED_REPLY`] bytes counts, whether or not the client would read it.
     pub fn check_output_limit(&mut self, engine: &Engine, place: u32, now_ms: i64) -> bool {
-        let limit = self.settings.output_limit;
+        let Settings { output_limit, listener_limit, .. } = self.settings;
+        let Some(client) = self.clients.get(place).filter(|client| !client.broken) else { return false };
+        let limit = if client.session.subscriptions.is_some() { listener_limit } else { output_limit };
         if limit.hard_bytes == 0 && limit.soft_bytes == 0 {
             return false;
         }
-        let Some(client) = self.clients.get(place).filter(|client| !client.broken) else { return false };
-        let bytes = client.reply.len().saturating_sub(UNCOUNTED_REPLY).next_multiple_of(REPLY_STEP) as u64;
+        let bytes = counted_reply_bytes(client.reply.len()) as u64;
         let hard = limit.hard_bytes > 0 && bytes > limit.hard_bytes;
         let soft = if limit.soft_bytes > 0 && bytes > limit.soft_bytes {
             let since = *client.over_soft_limit_since.get_or_insert(now_ms);

@@ -77,7 +77,7 @@ fn output_beyond_the_first_buffer_is_shown_apart() {
     let mut tester = Tester::new();
     tester.session(0).record.reply_bytes.store(20_000, Relaxed);
     let line = info(&mut tester);
-    assert!(line.contains(" obl=16384 oll=1 omem=3616 "), "{line}");
+    assert!(line.contains(" obl=16384 oll=1 omem=20480 "), "{line}");
 }
 
 /// The numbers that CLIENT LIST shows with these filters, or the error.

@@ -4,6 +4,7 @@ use braid_containers::geohash::{Position, Search};
 use braid_containers::listpack::Element;
 use braid_containers::sorted_set::{AddRule, ScoreBound, ScoreRange, SortedSet, View};
 use braid_engine::{Call, CommandError, CommandResult};
+use braid_keyspace::Event;
 use braid_resp::reply::ReplyBuffer;
 
 use super::{reply_distance, reply_position};
@@ -146,7 +147,9 @@ pub fn answer(call: &mut Call, key: &[u8], search: Option<&Search>, wishes: &Wis
         let score = if wishes.store_distance { place.distance } else { place.score };
         set.add(place.member.text(&mut buffer), score, AddRule::default(), &limits);
     }
-    let len = sorted_set::store(call.keyspace, target, set);
+    let by_search = call.command.spec.name == "geosearchstore";
+    let event = if by_search { "geosearchstore" } else { "georadiusstore" };
+    let len = sorted_set::store(call.keyspace, Event::zset(event), target, set);
     call.reply.integer(len as i64);
     Ok(())
 }

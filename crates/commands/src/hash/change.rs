@@ -7,6 +7,7 @@ use braid_engine::{Call, CommandError, CommandResult};
 
 use super::limits;
 use crate::collection::purge;
+use braid_keyspace::Event;
 
 pub(super) fn hset(call: &mut Call) -> CommandResult {
     let created = set_pairs(call)?;
@@ -36,7 +37,7 @@ fn set_pairs(call: &mut Call) -> Result<i64, CommandError> {
     for pair in pairs.chunks_exact(2) {
         created += i64::from(hash.set(pair[0], pair[1], Expiry::Clear, now, &limits));
     }
-    call.keyspace.settle(key, pairs.len() as u64 / 2, false);
+    call.keyspace.settle(Event::hash("hset"), key, pairs.len() as u64 / 2, false);
     Ok(created)
 }
 
@@ -49,7 +50,7 @@ pub(super) fn hsetnx(call: &mut Call) -> CommandResult {
         hash.set(call.args[2], call.args[3], Expiry::Clear, now, &limits);
     }
     if absent || expired > 0 {
-        call.keyspace.settle(key, u64::from(absent), false);
+        call.keyspace.settle(Event::hash("hset"), key, u64::from(absent), false);
     }
     call.reply.integer(i64::from(absent));
     Ok(())
@@ -67,7 +68,7 @@ pub(super) fn hdel(call: &mut Call) -> CommandResult {
             }
         }
         let empty = hash.is_empty();
-        call.keyspace.settle_expiring(key, removed, expired, empty);
+        call.keyspace.settle_expiring(Event::hash("hdel"), key, removed, expired, empty);
     }
     call.reply.integer(removed as i64);
     Ok(())
@@ -87,7 +88,7 @@ pub(super) fn hincrby(call: &mut Call) -> CommandResult {
     };
     let sum = sum.map_err(CommandError::text)?;
     hash.set(field, itoa::Buffer::new().format(sum).as_bytes(), Expiry::Keep, now, &limits);
-    call.keyspace.changed(key);
+    call.keyspace.changed(Event::hash("hincrby"), key);
     call.reply.integer(sum);
     Ok(())
 }
@@ -112,7 +113,7 @@ pub(super) fn hincrbyfloat(call: &mut Call) -> CommandResult {
     let mut text = Vec::with_capacity(number::INTEGER_LEN_MAX * 2);
     sum.write_human(&mut text);
     hash.set(field, &text, Expiry::Keep, now, &limits);
-    call.keyspace.changed(key);
+    call.keyspace.changed(Event::hash("hincrbyfloat"), key);
     call.reply.bulk(&text);
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::{limits, reply_field};
 use crate::collection::purge;
 use crate::lifetime::Lifetime;
 use crate::member_expiry::{Arguments, Members, fixed_members};
+use braid_keyspace::Event;
 
 /// Whether something has to be there or not.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -114,7 +115,12 @@ pub(super) fn hgetex(call: &mut Call) -> CommandResult {
         }
     }
     let empty = hash.is_empty();
-    call.keyspace.settle_expiring(key, changes, expired, empty);
+    let event = Event::hash(match at {
+        Some(at) if at <= now => "hdel",
+        Some(_) => "hexpire",
+        None => "hpersist",
+    });
+    call.keyspace.settle_expiring(event, key, changes, expired, empty);
     if at.is_some() {
         call.keyspace.note_member_expiry(key);
     }
@@ -144,7 +150,7 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
             let expired = purge(hash, now);
             let removed = pairs().filter(|pair| hash.remove(pair[0], now)).count();
             let empty = hash.is_empty();
-            call.keyspace.settle_expiring(key, removed as u64, expired, empty);
+            call.keyspace.settle_expiring(Event::hash("hdel"), key, removed as u64, expired, empty);
         }
         return Ok(());
     }
@@ -159,8 +165,9 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
     for pair in pairs() {
         hash.set(pair[0], pair[1], expiry, now, &limits);
     }
-    call.keyspace.settle(key, arguments.members.len() as u64 / 2, false);
+    call.keyspace.settle(Event::hash("hset"), key, arguments.members.len() as u64 / 2, false);
     if at.is_some() {
+        call.keyspace.notify(Event::hash("hexpire"), key);
         call.keyspace.note_member_expiry(key);
     }
     Ok(())
@@ -181,6 +188,6 @@ pub(super) fn hgetdel(call: &mut Call) -> CommandResult {
         removed += u64::from(hash.remove(field, now));
     }
     let empty = hash.is_empty();
-    call.keyspace.settle_expiring(key, removed, expired, empty);
+    call.keyspace.settle_expiring(Event::hash("hdel"), key, removed, expired, empty);
     Ok(())
 }

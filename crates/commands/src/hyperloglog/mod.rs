@@ -11,7 +11,7 @@ use braid_base::blob::Blob;
 use braid_containers::hyperloglog::{self as hll, Encoding, HllError, Registers};
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Spec};
 use braid_keyspace::entry::EMBEDDED_MAX;
-use braid_keyspace::{Expiry, Txn, Value};
+use braid_keyspace::{Event, Expiry, Txn, Value};
 
 /// The family.
 pub const COMMANDS: &[Spec] = &[
@@ -66,6 +66,10 @@ fn refused(error: HllError) -> CommandError {
     CommandError::text(error.to_string())
 }
 
+const PFADD: Event = Event::string("pfadd");
+/// Counting may store what it has found, of which nobody is told.
+const UNTOLD: Event = Event { class: 0, name: "" };
+
 /// Puts a changed HyperLogLog at its key.
 fn store(keyspace: &mut Txn<'_>, key: &[u8], value: &[u8]) {
     let value = if value.len() <= EMBEDDED_MAX {
@@ -73,7 +77,7 @@ fn store(keyspace: &mut Txn<'_>, key: &[u8], value: &[u8]) {
     } else {
         Value::Blob(Blob::from_slice(value))
     };
-    keyspace.set(key, value, Expiry::Keep);
+    keyspace.set_as(PFADD, key, value, Expiry::Keep);
 }
 
 /// A copy of the HyperLogLog at a key that is about to be changed.
@@ -90,7 +94,7 @@ fn pfadd(call: &mut Call) -> CommandResult {
     if let Some(string) = call.keyspace.string_for_change(args[1])?
         && hll::check(string.bytes(&mut [0; 20])) == Ok(Encoding::Dense)
     {
-        let changed = call.keyspace.edit_string(args[1], 0, |value, _| {
+        let changed = call.keyspace.edit_string(PFADD, args[1], 0, |value, _| {
             let changed =
                 args[2..].iter().fold(false, |changed, element| hll::add_dense(value, element) | changed);
             (changed, u64::from(changed))
@@ -128,7 +132,7 @@ fn pfcount(call: &mut Call) -> CommandResult {
             Some(count) => count,
             None => {
                 let count = hll::count(bytes).map_err(refused)?;
-                call.keyspace.edit_string(key, 0, |bytes, _| {
+                call.keyspace.edit_string(UNTOLD, key, 0, |bytes, _| {
                     hll::store_count(bytes, count);
                     ((), 1)
                 })?;

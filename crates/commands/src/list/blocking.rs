@@ -9,7 +9,7 @@ use braid_engine::{Call, CommandResult, Flags, Group, KeySpec, Spec};
 use braid_keyspace::Type;
 use braid_keyspace::txn::WrongType;
 
-use super::ends::{MultiplePop, end_arg, move_element, take};
+use super::ends::{MultiplePop, end_arg, move_element, popped, take};
 use super::{GROWS, MOVE, TAKE, limits};
 use crate::collection::reply_element;
 
@@ -116,7 +116,7 @@ fn pop_one(call: &mut Call, key: &[u8], end: End, limits: &ListLimits) -> Result
     let Some(list) = call.keyspace.write_as::<List>(key)? else { return Ok(()) };
     list.pop(end, limits, |element| reply_element(call.reply, element));
     let empty = list.is_empty();
-    call.keyspace.settle(key, 1, empty);
+    call.keyspace.settle(popped(end), key, 1, empty);
     Ok(())
 }
 

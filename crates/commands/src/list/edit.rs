@@ -3,6 +3,8 @@
 use braid_containers::list::List;
 use braid_engine::{Call, CommandError, CommandResult};
 
+use braid_keyspace::Event;
+
 use super::limits;
 use crate::collection::{index_range, symmetric_arg};
 
@@ -13,7 +15,7 @@ pub(super) fn lset(call: &mut Call) -> CommandResult {
     if !list.set(index?, call.args[3], &limits) {
         return Err(CommandError::IndexOutOfRange);
     }
-    call.keyspace.changed(key);
+    call.keyspace.changed(Event::list("lset"), key);
     call.reply.ok();
     Ok(())
 }
@@ -29,7 +31,7 @@ pub(super) fn linsert(call: &mut Call) -> CommandResult {
         let inserted = list.insert_by(call.args[3], behind, call.args[4], &limits);
         len = if inserted { list.len() as i64 } else { -1 };
         if inserted {
-            call.keyspace.changed(key);
+            call.keyspace.changed(Event::list("linsert"), key);
         }
     }
     call.reply.integer(len);
@@ -44,7 +46,7 @@ pub(super) fn lrem(call: &mut Call) -> CommandResult {
         removed = list.remove_equal(call.args[3], count, &limits);
         let empty = list.is_empty();
         if removed > 0 {
-            call.keyspace.settle(key, removed as u64, empty);
+            call.keyspace.settle(Event::list("lrem"), key, removed as u64, empty);
         }
     }
     call.reply.integer(removed as i64);
@@ -59,8 +61,11 @@ pub(super) fn ltrim(call: &mut Call) -> CommandResult {
         let (first, count) = index_range(start, stop, len);
         list.keep_range(first, count, &limits);
         let empty = list.is_empty();
-        // Watchers are told even when nothing was removed, as Redis does.
-        call.keyspace.settle(key, (len - count) as u64, empty);
+        // Everybody is told even when nothing was removed, as Redis does.
+        if len == count {
+            call.keyspace.notify(Event::list("ltrim"), key);
+        }
+        call.keyspace.settle(Event::list("ltrim"), key, (len - count) as u64, empty);
     }
     call.reply.ok();
     Ok(())

@@ -5,7 +5,7 @@
 use braid_containers::list::{End, List, ListLimits};
 use braid_engine::{Call, CommandError, CommandResult};
 use braid_keyspace::txn::WrongType;
-use braid_keyspace::{Txn, Type};
+use braid_keyspace::{Event, Txn, Type};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
@@ -23,11 +23,21 @@ pub(super) fn rpush(call: &mut Call) -> CommandResult {
     push(call, End::Back)
 }
 
+/// The event of elements that were added.
+fn pushed(end: End) -> Event {
+    Event::list(if end == End::Front { "lpush" } else { "rpush" })
+}
+
+/// The event of elements that were taken.
+pub(super) fn popped(end: End) -> Event {
+    Event::list(if end == End::Front { "lpop" } else { "rpop" })
+}
+
 fn push(call: &mut Call, end: End) -> CommandResult {
     let (key, limits) = (call.args[1], limits(call.engine));
     let list = call.keyspace.write_or_create(key, List::new)?;
     let len = push_args(list, &call.args[2..], end, &limits);
-    call.keyspace.settle(key, call.args.len() as u64 - 2, false);
+    call.keyspace.settle(pushed(end), key, call.args.len() as u64 - 2, false);
     call.reply.integer(len as i64);
     Ok(())
 }
@@ -53,7 +63,7 @@ fn push_if_there(call: &mut Call, end: End) -> CommandResult {
     let mut len = 0;
     if let Some(list) = call.keyspace.write_as::<List>(key)? {
         len = push_args(list, &call.args[2..], end, &limits);
-        call.keyspace.settle(key, call.args.len() as u64 - 2, false);
+        call.keyspace.settle(pushed(end), key, call.args.len() as u64 - 2, false);
     }
     call.reply.integer(len as i64);
     Ok(())
@@ -85,7 +95,7 @@ fn pop(call: &mut Call, end: End) -> CommandResult {
         None => {
             list.pop(end, &limits, |element| reply_element(call.reply, element));
             let empty = list.is_empty();
-            call.keyspace.settle(key, 1, empty);
+            call.keyspace.settle(popped(end), key, 1, empty);
         }
         Some(0) => call.reply.array(0),
         Some(count) => {
@@ -122,7 +132,7 @@ pub fn take(
         list.remove_range(len - count, count, limits);
     }
     let empty = list.is_empty();
-    keyspace.settle(key, count as u64, empty);
+    keyspace.settle(popped(end), key, count as u64, empty);
     Ok(true)
 }
 
@@ -240,12 +250,14 @@ pub fn move_element(
     if source == destination {
         // The key stays, with its expiry, even if this was the only element.
         list.push(to, &text, limits);
-        keyspace.settle(source, 1, false);
+        keyspace.notify(pushed(to), destination);
+        keyspace.settle(popped(from), source, 1, false);
         return Ok(Some(text));
     }
-    let empty = list.is_empty();
-    keyspace.settle(source, 0, empty);
     keyspace.write_or_create(destination, List::new)?.push(to, &text, limits);
-    keyspace.settle(destination, 1, false);
+    keyspace.settle(pushed(to), destination, 1, false);
+    let empty = keyspace.write_as::<List>(source)?.is_some_and(|list| list.is_empty());
+    keyspace.notify(popped(from), source);
+    keyspace.settle(popped(from), source, 0, empty);
     Ok(Some(text))
 }

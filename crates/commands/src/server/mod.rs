@@ -12,6 +12,7 @@ mod latency;
 mod lolwut;
 mod memory;
 mod memory_report;
+mod monitor;
 mod saving;
 mod sections;
 mod shutdown;
@@ -30,6 +31,7 @@ pub const COMMANDS: &[Spec] = &[
     lolwut::LOLWUT,
     memory::MEMORY,
     saving::BGSAVE,
+    monitor::MONITOR,
     saving::LASTSAVE,
     saving::SAVE,
     shutdown::ROLE,

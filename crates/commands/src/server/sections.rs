@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock;
 use braid_config::{Config, Supervised, ThreadingModel};
 use braid_engine::client::client_flags;
+use braid_engine::pubsub::Kind;
 use braid_engine::stats::{self, ThreadStats};
 use braid_engine::{COMPATIBLE_VERSION, Engine};
 use braid_keyspace::table::TableCursor;
@@ -200,7 +201,8 @@ fn clients(fields: &mut Fields<'_>) {
     fields.field("client_recent_max_input_buffer", input_max);
     fields.field("client_recent_max_output_buffer", output_max);
     fields.field("blocked_clients", all.iter().filter(|client| client.has(client_flags::BLOCKED)).count());
-    fields.field("tracking_clients", 0);
+    fields.field("tracking_clients", engine.trackers.clients());
+    fields.field("pubsub_clients", all.iter().filter(|client| client.has(client_flags::PUBSUB)).count());
     let with_deadline = all.iter().filter(|client| client.waits_until_deadline()).count();
     fields.field("clients_in_timeout_table", with_deadline);
     let (awaited, loss_heeded) = engine.keyspace.awaited_keys();
@@ -348,7 +350,9 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("current_eviction_exceeded_time", over_now);
     fields.field("keyspace_hits", keyspace.total(|counters| counters.hits.get()));
     fields.field("keyspace_misses", keyspace.total(|counters| counters.misses.get()));
-    fields.same(0, &["pubsub_channels", "pubsub_patterns", "pubsubshard_channels"]);
+    fields.field("pubsub_channels", engine.hub.name_count(Kind::Channel));
+    fields.field("pubsub_patterns", engine.hub.name_count(Kind::Pattern));
+    fields.field("pubsubshard_channels", engine.hub.name_count(Kind::ShardChannel));
     fields.same(
         0,
         &["latest_fork_usec", "total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys"],
@@ -356,7 +360,9 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.same(0, &["active_defrag_hits", "active_defrag_misses"]);
     fields.same(0, &["active_defrag_key_hits", "active_defrag_key_misses"]);
     fields.same(0, &["total_active_defrag_time", "current_active_defrag_time"]);
-    fields.same(0, &["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
+    fields.field("tracking_total_keys", engine.trackers.keys());
+    fields.field("tracking_total_items", engine.trackers.items());
+    fields.field("tracking_total_prefixes", engine.trackers.prefixes());
     // Errors sent to a primary or a replica, of which there are none.
     fields.field("unexpected_error_replies", 0);
     fields.field("total_error_replies", fields.total(|thread| thread.error_replies.get()));

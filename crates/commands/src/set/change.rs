@@ -2,7 +2,7 @@
 
 use braid_containers::set::Set;
 use braid_engine::{Call, CommandError, CommandResult};
-use braid_keyspace::Type;
+use braid_keyspace::{Event, Type};
 
 use super::limits;
 use crate::collection::purge;
@@ -19,7 +19,7 @@ pub(super) fn sadd(call: &mut Call) -> CommandResult {
     for member in members {
         added += u64::from(set.add(member, now, &limits));
     }
-    call.keyspace.settle_expiring(key, added, expired, false);
+    call.keyspace.settle_expiring(Event::set("sadd"), key, added, expired, false);
     call.reply.integer(added as i64);
     Ok(())
 }
@@ -36,7 +36,7 @@ pub(super) fn srem(call: &mut Call) -> CommandResult {
             }
         }
         let empty = set.is_empty();
-        call.keyspace.settle_expiring(key, removed, expired, empty);
+        call.keyspace.settle_expiring(Event::set("srem"), key, removed, expired, empty);
     }
     call.reply.integer(removed as i64);
     Ok(())
@@ -64,7 +64,7 @@ pub(super) fn smove(call: &mut Call) -> CommandResult {
     let removed = set.remove(member, now);
     let empty = set.is_empty();
     call.reply.integer(i64::from(removed));
-    call.keyspace.settle_expiring(source, u64::from(removed), expired, empty);
+    call.keyspace.settle_expiring(Event::set("srem"), source, u64::from(removed), expired, empty);
     if !removed {
         return Ok(());
     }
@@ -76,7 +76,7 @@ pub(super) fn smove(call: &mut Call) -> CommandResult {
     if expiry.is_some() {
         set.set_expiry(member, expiry, now);
     }
-    call.keyspace.settle_expiring(destination, u64::from(added), expired, false);
+    call.keyspace.settle_expiring(Event::set("sadd"), destination, u64::from(added), expired, false);
     if expiry.is_some() {
         call.keyspace.note_member_expiry(destination);
     }

@@ -8,7 +8,7 @@ use braid_containers::set::{self, Set, SetLimits};
 use braid_engine::{Call, CommandError, CommandResult};
 use braid_keyspace::object::Object;
 use braid_keyspace::txn::WrongType;
-use braid_keyspace::{Expiry, Txn};
+use braid_keyspace::{Event, Expiry, Txn};
 use smallvec::SmallVec;
 
 use super::limits;
@@ -176,7 +176,12 @@ fn store(call: &mut Call, result: Set) -> CommandResult {
     if count == 0 {
         call.keyspace.delete(destination);
     } else {
-        call.keyspace.set_object(destination, Object::Set(Box::new(result)), Expiry::Clear);
+        call.keyspace.set_object(
+            Event::set(call.command.spec.name),
+            destination,
+            Object::Set(Box::new(result)),
+            Expiry::Clear,
+        );
     }
     call.reply.integer(count as i64);
     Ok(())

@@ -3,6 +3,7 @@
 use braid_containers::listpack::Listpack;
 use braid_containers::set::{Set, SetLimits};
 use braid_engine::{Call, CommandError, CommandResult};
+use braid_keyspace::Event;
 use braid_resp::reply::ReplyBuffer;
 
 use super::{limits, reply_members};
@@ -30,14 +31,14 @@ pub(super) fn spop(call: &mut Call) -> CommandResult {
             call.reply.null();
         }
         let empty = set.is_empty();
-        call.keyspace.settle_expiring(key, u64::from(popped), expired, empty);
+        call.keyspace.settle_expiring(Event::set("spop"), key, u64::from(popped), expired, empty);
         return Ok(());
     };
     let count = count.min(set.len());
     if count == 0 {
         call.reply.set(0);
         let empty = set.is_empty();
-        call.keyspace.settle_expiring(key, 0, expired, empty);
+        call.keyspace.settle_expiring(Event::set("spop"), key, 0, expired, empty);
         return Ok(());
     }
     let left = set.len() - count;
@@ -53,7 +54,7 @@ pub(super) fn spop(call: &mut Call) -> CommandResult {
             }
         }
     }
-    call.keyspace.settle_expiring(key, count as u64, expired, left == 0);
+    call.keyspace.settle_expiring(Event::set("spop"), key, count as u64, expired, left == 0);
     Ok(())
 }
 

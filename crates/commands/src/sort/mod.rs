@@ -19,7 +19,7 @@ use braid_engine::{
     Begin, Call, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec, Scope, Spec,
 };
 use braid_keyspace::object::ObjectRef;
-use braid_keyspace::{Expiry, Txn, ValueRef};
+use braid_keyspace::{Event, Expiry, Txn, ValueRef};
 
 use crate::list::limits;
 use options::{Options, Pattern};
@@ -199,7 +199,7 @@ fn run(call: &mut Call, may_store: bool) -> CommandResult {
                 call.keyspace.delete(destination);
             } else {
                 let list = braid_keyspace::object::Object::List(Box::new(list));
-                call.keyspace.set_object(destination, list, Expiry::Clear);
+                call.keyspace.set_object(Event::list("sortstore"), destination, list, Expiry::Clear);
             }
             call.reply.integer(count as i64);
         }

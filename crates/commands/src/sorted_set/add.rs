@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::limits;
 use crate::collection::purge;
+use braid_keyspace::Event;
 
 /// Scores and members to be stored.
 pub(crate) type Pairs<'a> = SmallVec<[(f64, &'a [u8]); 8]>;
@@ -62,9 +63,10 @@ pub(crate) fn put(
         };
     }
     if set.is_empty() {
-        call.keyspace.delete(key);
+        call.keyspace.remove(key);
     } else {
-        call.keyspace.settle_expiring(key, (done.added + done.updated) as u64, expired, false);
+        let event = Event::zset(if rule.increment { "zincr" } else { "zadd" });
+        call.keyspace.settle_expiring(event, key, (done.added + done.updated) as u64, expired, false);
     }
     result.map(|()| done)
 }

@@ -9,7 +9,7 @@ use braid_engine::{Call, CommandResult};
 use braid_keyspace::Type;
 use braid_keyspace::txn::WrongType;
 
-use super::remove::{End, MultiplePop, pop};
+use super::remove::{End, MultiplePop, pop, popped};
 use super::{Layout, change};
 
 pub fn bzpopmin(call: &mut Call) -> CommandResult {
@@ -43,7 +43,7 @@ fn pop_one(call: &mut Call, end: End) -> CommandResult {
         let reply = &mut *call.reply;
         reply.array(3);
         reply.bulk(key);
-        change(call.keyspace, key, |set| {
+        change(call.keyspace, popped(end), key, |set| {
             let mut entry = |member: braid_containers::listpack::Element<'_>, score| {
                 Layout::Flat.entry(reply, member, score);
             };
@@ -67,7 +67,7 @@ pub fn bzmpop(call: &mut Call) -> CommandResult {
         let reply = &mut *call.reply;
         reply.array(2);
         reply.bulk(key);
-        change(call.keyspace, key, |set| (pop(reply, set, end, count, Layout::Pairs), true))?;
+        change(call.keyspace, popped(end), key, |set| (pop(reply, set, end, count, Layout::Pairs), true))?;
     }
     Ok(())
 }

@@ -10,9 +10,9 @@ use braid_containers::sorted_set::{
     union,
 };
 use braid_engine::{Call, CommandError, CommandResult};
-use braid_keyspace::Txn;
 use braid_keyspace::entry::ValueRef;
 use braid_keyspace::object::ObjectRef;
+use braid_keyspace::{Event, Txn};
 use smallvec::SmallVec;
 
 use super::{Layout, limits, store};
@@ -190,7 +190,7 @@ fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
     for (member, score) in &result {
         set.add(member, *score, AddRule::default(), &limits);
     }
-    let len = store(call.keyspace, call.args[1], set);
+    let len = store(call.keyspace, Event::zset(call.command.spec.name), call.args[1], set);
     call.reply.integer(len as i64);
     Ok(())
 }

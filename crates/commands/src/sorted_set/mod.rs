@@ -21,7 +21,7 @@ use braid_containers::sorted_set::{PackedLimits, SortedSet, View};
 use braid_engine::Engine;
 use braid_keyspace::object::Object;
 use braid_keyspace::txn::WrongType;
-use braid_keyspace::{Expiry, Txn};
+use braid_keyspace::{Event, Expiry, Txn};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 
 use crate::collection::purge;
@@ -44,10 +44,11 @@ pub(crate) fn find<'s>(keyspace: &'s Txn<'_>, key: &[u8]) -> Result<Option<View<
 }
 
 /// Changes the sorted set at a key, if there is one. `work` is given it without expired members (perhaps
-/// empty) and says, beside its result, whether it changed anything. The key is deleted when no member is
+/// empty) and says, beside its result, whether it changed anything, of which `event` tells. The key is deleted when no member is
 /// left.
 fn change<R>(
     keyspace: &mut Txn<'_>,
+    event: Event,
     key: &[u8],
     work: impl FnOnce(&mut SortedSet) -> (R, bool),
 ) -> Result<Option<R>, WrongType> {
@@ -56,18 +57,18 @@ fn change<R>(
     let expired = purge(set, now);
     let (result, changed) = work(set);
     let empty = set.is_empty();
-    keyspace.settle_expiring(key, u64::from(changed), expired, empty);
+    keyspace.settle_expiring(event, key, u64::from(changed), expired, empty);
     Ok(Some(result))
 }
 
 /// Puts a sorted set made by a command at a key, or deletes the key if the set is empty; the number of
 /// members.
-pub(crate) fn store(keyspace: &mut Txn<'_>, key: &[u8], set: SortedSet) -> usize {
+pub(crate) fn store(keyspace: &mut Txn<'_>, event: Event, key: &[u8], set: SortedSet) -> usize {
     let len = set.len();
     if len == 0 {
         keyspace.delete(key);
     } else {
-        keyspace.set_object(key, Object::SortedSet(Box::new(set)), Expiry::Clear);
+        keyspace.set_object(event, key, Object::SortedSet(Box::new(set)), Expiry::Clear);
     }
     len
 }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use braid_base::number;
 use braid_containers::sorted_set::{AddRule, LexBound, LexRange, ScoreBound, ScoreRange, SortedSet, View};
 use braid_engine::{Call, CommandError, CommandResult};
+use braid_keyspace::Event;
 use smallvec::SmallVec;
 
 use super::{Layout, find, limits, store};
@@ -283,7 +284,7 @@ pub fn zrangestore(call: &mut Call) -> CommandResult {
             result
         }
     };
-    let len = store(call.keyspace, args[1], result);
+    let len = store(call.keyspace, Event::zset("zrangestore"), args[1], result);
     call.reply.integer(len as i64);
     Ok(())
 }

@@ -7,10 +7,11 @@ use braid_resp::reply::{Protocol, ReplyBuffer};
 
 use super::range::Selector;
 use super::{Layout, change};
+use braid_keyspace::Event;
 
 pub fn zrem(call: &mut Call) -> CommandResult {
     let args = call.args;
-    let removed = change(call.keyspace, args[1], |set| {
+    let removed = change(call.keyspace, Event::zset("zrem"), args[1], |set| {
         let removed = args[2..].iter().filter(|member| set.remove(member).is_some()).count();
         (removed, removed > 0)
     })?;
@@ -35,7 +36,7 @@ pub fn zremrangebylex(call: &mut Call) -> CommandResult {
 
 fn remove_range(call: &mut Call, selector: &Selector<'_>) -> CommandResult {
     let now = call.now();
-    let removed = change(call.keyspace, call.args[1], |set| {
+    let removed = change(call.keyspace, Event::zset(call.command.spec.name), call.args[1], |set| {
         let ranks = selector.ranks(&set.view(now), false);
         let removed = set.remove_ranks(ranks, |_, _| ());
         (removed, removed > 0)
@@ -49,6 +50,11 @@ fn remove_range(call: &mut Call, selector: &Selector<'_>) -> CommandResult {
 pub(super) enum End {
     Lowest,
     Highest,
+}
+
+/// The event of members that were taken.
+pub(super) fn popped(end: End) -> Event {
+    Event::zset(if end == End::Lowest { "zpopmin" } else { "zpopmax" })
 }
 
 /// Removes up to `count` members and replies with them, header included; how many there were.
@@ -89,7 +95,7 @@ fn pop_from_one(call: &mut Call, end: End) -> CommandResult {
         _ => Layout::Flat,
     };
     let reply = &mut *call.reply;
-    let found = change(call.keyspace, args[1], |set| {
+    let found = change(call.keyspace, popped(end), args[1], |set| {
         let removed = pop(reply, set, end, count, layout);
         ((), removed > 0)
     })?;
@@ -143,7 +149,7 @@ pub fn zmpop(call: &mut Call) -> CommandResult {
     let MultiplePop { keys, end, count } = MultiplePop::parse(call.args, 1)?;
     for key in keys {
         let reply = &mut *call.reply;
-        let removed = change(call.keyspace, key, |set| {
+        let removed = change(call.keyspace, popped(end), key, |set| {
             if set.is_empty() {
                 return (0, false);
             }

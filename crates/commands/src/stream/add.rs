@@ -3,6 +3,7 @@
 use braid_base::number;
 use braid_containers::stream::{AppendError, BlockLimits, IdError, IdRequest, Stream, StreamId, Trim};
 use braid_engine::{Call, CommandError, CommandResult, Engine};
+use braid_keyspace::Event;
 use smallvec::SmallVec;
 
 use super::{ID_LEN_MAX, invalid_id, reply_id, strict_id};
@@ -139,15 +140,18 @@ pub fn xadd(call: &mut Call) -> CommandResult {
         fields.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     match append(stream, request, now, &pairs, &limits) {
         Ok(id) => {
-            options.trim(stream);
-            call.keyspace.changed(args[1]);
+            let trimmed = options.trim(stream) > 0;
+            call.keyspace.changed(Event::stream("xadd"), args[1]);
+            if trimmed {
+                call.keyspace.notify(Event::stream("xtrim"), args[1]);
+            }
             reply_id(call.reply, id);
             Ok(())
         }
         Err(error) => {
             // A stream that was made for nothing.
             if is_new {
-                call.keyspace.delete(args[1]);
+                call.keyspace.remove(args[1]);
             }
             Err(error)
         }
@@ -190,7 +194,7 @@ pub fn xtrim(call: &mut Call) -> CommandResult {
         None => 0,
     };
     if removed > 0 {
-        call.keyspace.changed(args[1]);
+        call.keyspace.changed(Event::stream("xtrim"), args[1]);
     }
     call.reply.integer(removed as i64);
     Ok(())
@@ -205,7 +209,7 @@ pub fn xdel(call: &mut Call) -> CommandResult {
         deleted = ids?.into_iter().filter(|id| stream.log_mut().delete(*id)).count();
     }
     if deleted > 0 {
-        call.keyspace.changed(args[1]);
+        call.keyspace.changed(Event::stream("xdel"), args[1]);
     }
     call.reply.integer(deleted as i64);
     Ok(())
@@ -265,7 +269,7 @@ pub fn xsetid(call: &mut Call) -> CommandResult {
     if max_deleted != StreamId::MIN {
         log.set_max_deleted_id(max_deleted);
     }
-    call.keyspace.changed(args[1]);
+    call.keyspace.changed(Event::stream("xsetid"), args[1]);
     call.reply.ok();
     Ok(())
 }

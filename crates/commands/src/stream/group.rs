@@ -3,6 +3,7 @@
 use braid_base::number;
 use braid_containers::stream::{Group, Stream, StreamId};
 use braid_engine::{Call, CommandError, CommandResult};
+use braid_keyspace::Event;
 use smallvec::SmallVec;
 
 use super::{any_id, no_group_in, strict_id};
@@ -57,8 +58,9 @@ pub fn create(call: &mut Call) -> CommandResult {
         return Err(CommandError::text("BUSYGROUP Consumer Group name already exists"));
     }
     if last.is_none() {
-        call.keyspace.changed(key);
+        call.keyspace.changed(Event::stream("xgroup-create"), key);
     } else {
+        call.keyspace.notify(Event::stream("xgroup-create"), key);
         call.keyspace.count_changes(1);
     }
     call.reply.ok();
@@ -90,6 +92,7 @@ pub fn set_id(call: &mut Call) -> CommandResult {
     };
     let group = group_mut(call)?;
     (group.last_id, group.entries_read) = (id, entries_read);
+    call.keyspace.notify(Event::stream("xgroup-setid"), args[2]);
     // As with stock servers, who waits is not told, even if there is something behind the new position.
     call.keyspace.count_changes(1);
     call.reply.ok();
@@ -103,7 +106,7 @@ pub fn destroy(call: &mut Call) -> CommandResult {
     };
     let removed = stream.split_mut().1.remove(args[3]).is_some();
     if removed {
-        call.keyspace.changed_for_waiters(args[2]);
+        call.keyspace.changed_for_waiters(Event::stream("xgroup-destroy"), args[2]);
     }
     call.reply.integer(i64::from(removed));
     Ok(())
@@ -113,6 +116,7 @@ pub fn create_consumer(call: &mut Call) -> CommandResult {
     let (args, now) = (call.args, call.now());
     let created = group_mut(call)?.create_consumer(args[4], now).is_some();
     if created {
+        call.keyspace.notify(super::CONSUMER_CREATED, args[2]);
         call.keyspace.count_changes(1);
     }
     call.reply.integer(i64::from(created));
@@ -123,6 +127,7 @@ pub fn delete_consumer(call: &mut Call) -> CommandResult {
     let args = call.args;
     let pending = group_mut(call)?.delete_consumer(args[4]);
     if pending.is_some() {
+        call.keyspace.notify(Event::stream("xgroup-delconsumer"), args[2]);
         call.keyspace.count_changes(1);
     }
     call.reply.integer(pending.unwrap_or(0) as i64);

@@ -20,9 +20,13 @@ use braid_base::number::{INTEGER_LEN_MAX, write_u64};
 use braid_containers::listpack::Element;
 use braid_containers::stream::{Fields, LogEntry, StreamId};
 use braid_engine::CommandError;
+use braid_keyspace::Event;
 use braid_resp::reply::ReplyBuffer;
 
 pub use rows::COMMANDS;
+
+/// The event of a consumer that was made, by asking for it or by reading as it.
+const CONSUMER_CREATED: Event = Event::stream("xgroup-createconsumer");
 
 /// Longer texts are not looked at.
 const ID_LEN_MAX: usize = 127;

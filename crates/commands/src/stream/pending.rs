@@ -202,6 +202,7 @@ pub fn xclaim(call: &mut Call) -> CommandResult {
     let options = ClaimOptions::parse(&args[4..], now)?;
     group.last_id = group.last_id.max(options.last_id);
     let (header, mut count) = (call.reply.begin_array(), 0);
+    let is_new = group.find_consumer(args[3]).is_none();
     if let Some(consumer) = claimant(group, args[3], now) {
         for id in options.ids {
             if group.claim(log, id, consumer, &options.claim) == Claimed::Yes {
@@ -211,6 +212,9 @@ pub fn xclaim(call: &mut Call) -> CommandResult {
         }
     }
     call.reply.end_array(header, count);
+    if is_new {
+        call.keyspace.notify(super::CONSUMER_CREATED, args[1]);
+    }
     call.keyspace.count_changes(1);
     Ok(())
 }
@@ -248,6 +252,7 @@ pub fn xautoclaim(call: &mut Call) -> CommandResult {
         return Err(no_group(args[1], args[2], ""));
     };
     let claim = Claim { now, min_idle, delivery_time: now, retry_count: None, just_id, force: false };
+    let is_new = group.find_consumer(args[3]).is_none();
     let done = match claimant(group, args[3], now) {
         Some(consumer) => group.auto_claim(log, consumer, start, most, &claim),
         None => AutoClaimed::default(),
@@ -258,6 +263,9 @@ pub fn xautoclaim(call: &mut Call) -> CommandResult {
     done.claimed.iter().for_each(|id| reply_claimed(call.reply, log, *id, just_id));
     call.reply.array(done.gone.len());
     done.gone.iter().for_each(|(id, _)| reply_id(call.reply, *id));
+    if is_new {
+        call.keyspace.notify(super::CONSUMER_CREATED, args[1]);
+    }
     call.keyspace.count_changes(1);
     Ok(())
 }

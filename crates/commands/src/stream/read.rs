@@ -317,6 +317,9 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
                 }
             }
         }
+        if is_new {
+            call.keyspace.notify(super::CONSUMER_CREATED, key);
+        }
         if serves || is_new {
             call.keyspace.count_changes(1);
         }

@@ -4,7 +4,7 @@ use braid_base::long_double::LongDouble;
 use braid_base::number;
 use braid_engine::{Call, CommandError, CommandResult};
 use braid_keyspace::txn::{IncrementError, StringRef};
-use braid_keyspace::{Expiry, Value};
+use braid_keyspace::{Event, Expiry, Value};
 
 use super::check_length;
 
@@ -12,14 +12,14 @@ pub(super) fn append(call: &mut Call) -> CommandResult {
     let (key, suffix) = (call.args[1], call.args[2]);
     let Some(value) = call.keyspace.string_for_change(key)? else {
         let value = call.value_arg(2);
-        call.keyspace.set(key, value, Expiry::Clear);
+        call.keyspace.set_as(Event::string("append"), key, value, Expiry::Clear);
         call.reply.integer(suffix.len() as i64);
         return Ok(());
     };
     let len = value.len();
     check_length(call, len as u64, suffix.len() as u64)?;
     let total = len + suffix.len();
-    call.keyspace.edit_string(key, total, |bytes, _| {
+    call.keyspace.edit_string(Event::string("append"), key, total, |bytes, _| {
         bytes[len..].copy_from_slice(suffix);
         ((), 1)
     })?;
@@ -38,7 +38,7 @@ pub(super) fn setrange(call: &mut Call) -> CommandResult {
     check_length(call, offset, part.len() as u64)?;
     let start = usize::try_from(offset).map_err(|_| CommandError::StringTooLong)?;
     let end = start + part.len();
-    let total = call.keyspace.edit_string(key, end, |bytes, _| {
+    let total = call.keyspace.edit_string(Event::string("setrange"), key, end, |bytes, _| {
         bytes[start..end].copy_from_slice(part);
         (bytes.len(), 1)
     })?;
@@ -95,7 +95,7 @@ pub(super) fn incrbyfloat(call: &mut Call) -> CommandResult {
     let mut text = Vec::with_capacity(number::INTEGER_LEN_MAX * 2);
     sum.write_human(&mut text);
     // Text it stays, even when it reads as an integer: as OBJECT ENCODING of stock servers shows.
-    call.keyspace.set(key, Value::plain(&text, false), Expiry::Keep);
+    call.keyspace.set_as(Event::string("incrbyfloat"), key, Value::plain(&text, false), Expiry::Keep);
     call.reply.bulk(&text);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use braid_base::number;
 use braid_engine::{Call, CommandError, CommandResult, KeyFlags};
-use braid_keyspace::Expiry;
+use braid_keyspace::{Event, Expiry};
 
 use super::{CHANGE, OVERWRITE, equals, reply_value};
 use crate::lifetime::{Lifetime, Unit};
@@ -92,12 +92,15 @@ impl<'a> Options<'a> {
     }
 }
 
+/// The event of a string that was set.
+const SET: Event = Event::string("set");
+
 pub(super) fn set(call: &mut Call) -> CommandResult {
     if call.args.len() > 3 {
         return set_with_options(call);
     }
     let value = call.value_arg(2);
-    call.keyspace.set(call.args[1], value, Expiry::Clear);
+    call.keyspace.set_as(SET, call.args[1], value, Expiry::Clear);
     call.reply.ok();
     Ok(())
 }
@@ -121,7 +124,7 @@ fn set_with_options(call: &mut Call) -> CommandResult {
     }
     if set {
         let value = call.value_arg(2);
-        call.keyspace.set(key, value, expiry);
+        call.keyspace.set_as(SET, key, value, expiry);
     }
     Ok(())
 }
@@ -131,7 +134,7 @@ pub(super) fn setnx(call: &mut Call) -> CommandResult {
     let absent = call.keyspace.peek(key).is_none();
     if absent {
         let value = call.value_arg(2);
-        call.keyspace.set(key, value, Expiry::Clear);
+        call.keyspace.set_as(SET, key, value, Expiry::Clear);
     }
     call.reply.integer(i64::from(absent));
     Ok(())
@@ -148,7 +151,7 @@ pub(super) fn psetex(call: &mut Call) -> CommandResult {
 fn set_for(call: &mut Call, unit: Unit) -> CommandResult {
     let at = unit.deadline(call, call.args[2], 1)?;
     let value = call.value_arg(3);
-    call.keyspace.set(call.args[1], value, Expiry::At(at));
+    call.keyspace.set_as(SET, call.args[1], value, Expiry::At(at));
     call.reply.ok();
     Ok(())
 }
@@ -156,7 +159,7 @@ fn set_for(call: &mut Call, unit: Unit) -> CommandResult {
 pub(super) fn getset(call: &mut Call) -> CommandResult {
     reply_value(call)?;
     let value = call.value_arg(2);
-    call.keyspace.set(call.args[1], value, Expiry::Clear);
+    call.keyspace.set_as(SET, call.args[1], value, Expiry::Clear);
     Ok(())
 }
 
@@ -243,7 +246,7 @@ pub(super) fn msetex(call: &mut Call) -> CommandResult {
 fn set_pairs(call: &mut Call, from: usize, end: usize, expiry: Expiry) {
     for index in (from..end).step_by(2) {
         let value = call.value_arg(index + 1);
-        call.keyspace.set(call.args[index], value, expiry);
+        call.keyspace.set_as(SET, call.args[index], value, expiry);
     }
 }
 

@@ -32,7 +32,7 @@ super::directives! {
 
     /// Keys that clients with tracking may have remembered in all; 0 means no limit.
     tracking_table_max_keys: usize =>
-        integer("tracking-table-max-keys", || 1_000_000, 0, LONG_MAX, Unit::Plain).no_effect_yet();
+        integer("tracking-table-max-keys", || 1_000_000, 0, LONG_MAX, Unit::Plain);
 
     /// Microseconds to wait after each key that is loaded; for tests.
     key_load_delay_microseconds: i64 =>

@@ -50,8 +50,13 @@ super::directives! {
 
     /// Events that are published, by letters: K and E for the two kinds of channel, then classes: g generic,
     /// $ strings, l lists, s sets, h hashes, z sorted sets, x expired, e evicted, t streams, d modules, m
-    /// missed keys, n new keys, A for all but m and n. Empty publishes nothing.
-    notify_keyspace_events: special => special("notify-keyspace-events", Special::NotifyKeyspaceEvents).no_effect_yet();
+    /// missed keys, n new keys, o values that were overwritten, c keys whose type changed, A for all but m, n, o and c. Empty
+    /// publishes nothing.
+    notify_keyspace_events: special => special("notify-keyspace-events", Special::NotifyKeyspaceEvents);
+
+    /// Publish the value of strings that expire or are evicted, too: on the channel __keyvalue@<db>__:<event>:<key>, where
+    /// the event itself is published.
+    notify_keyspace_values: bool => switch("notify-keyspace-values", false);
 }
 
 /// Position of `notify-keyspace-events`.

@@ -7,13 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
 
-use super::{ClientRecord, client_flags};
+use super::{ClientRecord, UNCOUNTED_REPLY, client_flags, counted_reply_bytes};
 use crate::engine::Engine;
 use crate::table::Command;
-
-/// Pending output up to this size is shown as `obl`, what exceeds it as `omem`: other servers keep the two
-/// apart, and tools look at `omem` to find clients that read too slowly.
-const FIRST_BUFFER_BYTES: usize = 16 * 1024;
 
 /// The letters of flags, in the order in which they are shown.
 pub const FLAG_LETTERS: &[(u32, u8)] = &[
@@ -21,6 +17,9 @@ pub const FLAG_LETTERS: &[(u32, u8)] = &[
     (client_flags::PUBSUB, b'P'),
     (client_flags::MULTI, b'x'),
     (client_flags::BLOCKED, b'b'),
+    (client_flags::TRACKING, b't'),
+    (client_flags::TRACKING_BROKEN, b'R'),
+    (client_flags::TRACKING_BCAST, b'B'),
     (client_flags::DIRTY_WATCH, b'd'),
     (client_flags::CLOSE_AFTER_REPLY, b'c'),
     (client_flags::CLOSE_NOW, b'A'),
@@ -76,26 +75,32 @@ pub fn describe(
     let argument_bytes =
         if own { args.iter().map(|arg| arg.len()).sum() } else { bytes(&record.argument_bytes) };
     let pending = bytes(&record.reply_bytes);
-    let overflow = pending.saturating_sub(FIRST_BUFFER_BYTES);
+    // The first bytes are shown as `obl`, what exceeds them as `omem`: other servers keep the two apart, and tools look at `omem` to
+    // find clients that read too slowly.
+    let overflow = counted_reply_bytes(pending);
     let _ = write!(
         out,
-        " db={} sub=0 psub=0 ssub=0 multi={} qbuf={} qbuf-free={} argv-mem={argument_bytes} multi-mem={} \
+        " db={} sub={} psub={} ssub={} multi={} qbuf={} qbuf-free={} argv-mem={argument_bytes} multi-mem={} \
          rbs={} rbp={} obl={} oll={} omem={} tot-mem={} events=r cmd={} user=",
         record.db.load(Relaxed),
+        record.channels.load(Relaxed),
+        record.patterns.load(Relaxed),
+        record.shard_channels.load(Relaxed),
         record.multi_count.load(Relaxed),
         if own { request_bytes(args) } else { bytes(&record.query_bytes) },
         bytes(&record.query_free),
         bytes(&record.multi_bytes),
         bytes(&record.reply_capacity),
         bytes(&record.reply_capacity),
-        pending.min(FIRST_BUFFER_BYTES),
+        pending.min(UNCOUNTED_REPLY),
         record.reply_list_len.load(Relaxed).max(usize::from(overflow > 0)),
         overflow,
         bytes(&record.total_bytes),
         last_command(engine, record, current),
     );
     out.extend_from_slice(&user.name);
-    let _ = write!(out, " redir=-1 resp={} lib-name=", record.protocol.load(Relaxed));
+    let (redirect, protocol) = (record.redirect.load(Relaxed), record.protocol.load(Relaxed));
+    let _ = write!(out, " redir={redirect} resp={protocol} lib-name=");
     out.extend_from_slice(&texts.lib_name);
     out.extend_from_slice(b" lib-ver=");
     out.extend_from_slice(&texts.lib_ver);

@@ -12,11 +12,14 @@ use smallvec::SmallVec;
 
 use super::{body, collect_keys, count};
 use crate::acl::log::Origin;
+use crate::attention::MONITORS;
 use crate::blocking;
 use crate::engine::Engine;
-use crate::session::Session;
+use crate::monitor;
+use crate::session::{Session, session_attention};
 use crate::spec::{Flags, Scope};
 use crate::table::Command;
+use crate::tracking;
 
 /// A script's run, as the dispatcher sees it.
 pub struct ScriptRun<'k> {
@@ -218,5 +221,11 @@ fn execute(
     let nanos = end.nanos_since(run.boundary);
     run.boundary = end;
     count(engine, keyspace.context.slot, command, nanos, failed);
+    if engine.attention.get() & MONITORS != 0 {
+        monitor::tell(engine, keyspace.context.slot, session, command, args);
+    }
+    if session.attention & session_attention::TRACKS != 0 {
+        tracking::remember(engine, session, keyspace, command, args);
+    }
     ScriptCall::Replied
 }

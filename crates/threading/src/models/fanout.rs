@@ -74,6 +74,7 @@ fn read_all(event_loop: &mut EventLoop<Fanout>) {
 
 /// The last phase: sends the replies.
 fn write_all(event_loop: &mut EventLoop<Fanout>) {
+    event_loop.deliver();
     let count = event_loop.station.to_write.len();
     if count == 0 {
         return;

@@ -99,6 +99,8 @@ fn see_off(event_loop: &mut EventLoop<Io>, place: u32) {
         // Less than a request, or what is none: that can be dealt with here.
         event_loop.execute();
     } else {
+        // Before the replies to what it has sent later.
+        event_loop.deliver();
         event_loop.station.pack(place);
         event_loop.station.lend_reply_buffer(place);
         home::depart(event_loop, place);

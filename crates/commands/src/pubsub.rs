@@ -1,0 +1,312 @@
+//! Publish and subscribe: SUBSCRIBE and its kin, PUBLISH, SPUBLISH, PUBSUB.
+//!
+//! Who listens to what, and how messages travel, is the engine's `pubsub` module. A subscription is told of by a push of its own, one
+//! per channel, instead of a reply.
+
+use braid_engine::pubsub::Kind;
+use braid_engine::{
+    Call, ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Spec,
+};
+
+const ANY_TIME: Flags = Flags::PUBSUB.and(Flags::LOADING).and(Flags::STALE);
+/// Changes what the client listens to.
+const LISTENING: Flags = ANY_TIME.and(Flags::NOSCRIPT);
+const PUBLISHING: Flags = ANY_TIME.and(Flags::FAST).and(Flags::MAY_REPLICATE);
+
+/// Shard channels are told to clients of a cluster as keys are, so that these find the node.
+const SHARD_CHANNELS: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::NOT_KEY)];
+const SHARD_CHANNEL: &[KeySpec] = &[KeySpec::at(1, KeyFlags::NOT_KEY)];
+
+const fn channels(access: ChannelAccess, patterns: bool) -> ChannelSpec {
+    ChannelSpec { first: 1, all: !matches!(access, ChannelAccess::Publish), patterns, access }
+}
+
+/// The family.
+pub const COMMANDS: &[Spec] = &[
+    Spec::new("psubscribe", Group::PubSub, psubscribe)
+        .at_least(2)
+        .flags(LISTENING.and(Flags::SENTINEL))
+        .channels(channels(ChannelAccess::Subscribe, true))
+        .docs(
+            "2.0.0",
+            "Listens to all channels whose names match patterns.",
+            "O(N) where N is the number of patterns to subscribe to.",
+        )
+        .syntax("pattern:pattern..."),
+    Spec::new("publish", Group::PubSub, publish)
+        .exactly(3)
+        .flags(PUBLISHING.and(Flags::SENTINEL))
+        .channels(channels(ChannelAccess::Publish, false))
+        .docs(
+            "2.0.0",
+            "Sends a message to all who listen to a channel.",
+            "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of \
+             subscribed patterns (by any client).",
+        )
+        .syntax("channel:string message:string"),
+    Spec::container("pubsub", Group::PubSub, SUBCOMMANDS).docs(
+        "2.8.0",
+        "Groups commands that tell of channels.",
+        "Depends on subcommand.",
+    ),
+    Spec::new("punsubscribe", Group::PubSub, punsubscribe)
+        .at_least(1)
+        .flags(LISTENING.and(Flags::SENTINEL))
+        .channels(channels(ChannelAccess::Unsubscribe, true))
+        .docs(
+            "2.0.0",
+            "Stops listening by patterns.",
+            "O(N) where N is the number of patterns to unsubscribe.",
+        )
+        .syntax("[pattern:pattern...]"),
+    Spec::new("spublish", Group::PubSub, spublish)
+        .exactly(3)
+        .flags(PUBLISHING)
+        .keys(SHARD_CHANNEL)
+        .channels(channels(ChannelAccess::Publish, false))
+        .docs(
+            "7.0.0",
+            "Sends a message to all who listen to a shard channel.",
+            "O(N) where N is the number of clients subscribed to the receiving shard channel.",
+        )
+        .syntax("shardchannel:string message:string"),
+    Spec::new("ssubscribe", Group::PubSub, ssubscribe)
+        .at_least(2)
+        .flags(LISTENING)
+        .keys(SHARD_CHANNELS)
+        .channels(channels(ChannelAccess::Subscribe, false))
+        .docs(
+            "7.0.0",
+            "Listens to shard channels.",
+            "O(N) where N is the number of shard channels to subscribe to.",
+        )
+        .syntax("shardchannel:string..."),
+    Spec::new("subscribe", Group::PubSub, subscribe)
+        .at_least(2)
+        .flags(LISTENING.and(Flags::SENTINEL))
+        .channels(channels(ChannelAccess::Subscribe, false))
+        .docs("2.0.0", "Listens to channels.", "O(N) where N is the number of channels to subscribe to.")
+        .syntax("channel:string..."),
+    Spec::new("sunsubscribe", Group::PubSub, sunsubscribe)
+        .at_least(1)
+        .flags(LISTENING)
+        .keys(SHARD_CHANNELS)
+        .channels(channels(ChannelAccess::Unsubscribe, false))
+        .docs(
+            "7.0.0",
+            "Stops listening to shard channels.",
+            "O(N) where N is the number of shard channels to unsubscribe.",
+        )
+        .syntax("[shardchannel:string...]"),
+    Spec::new("unsubscribe", Group::PubSub, unsubscribe)
+        .at_least(1)
+        .flags(LISTENING.and(Flags::SENTINEL))
+        .channels(channels(ChannelAccess::Unsubscribe, false))
+        .docs("2.0.0", "Stops listening to channels.", "O(N) where N is the number of channels to unsubscribe.")
+        .syntax("[channel:string...]"),
+];
+
+const SUBCOMMANDS: &[Spec] = &[
+    Spec::new("channels", Group::PubSub, list_channels)
+        .at_least(2)
+        .flags(ANY_TIME)
+        .docs(
+            "2.8.0",
+            "Lists the channels that somebody listens to.",
+            "O(N) where N is the number of active channels, and assuming constant time pattern matching (relatively \
+             short channels and patterns)",
+        )
+        .syntax("[pattern:pattern]"),
+    Spec::new("help", Group::PubSub, help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
+        "6.2.0",
+        "Lists the subcommands.",
+        "O(1)",
+    ),
+    Spec::new("numpat", Group::PubSub, count_patterns).exactly(2).flags(ANY_TIME).docs(
+        "2.8.0",
+        "Counts the patterns that somebody listens by.",
+        "O(1)",
+    ),
+    Spec::new("numsub", Group::PubSub, count_listeners)
+        .at_least(2)
+        .flags(ANY_TIME)
+        .docs(
+            "2.8.0",
+            "Counts those who listen to channels, by name.",
+            "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
+        )
+        .syntax("[channel:string...]"),
+    Spec::new("shardchannels", Group::PubSub, list_shard_channels)
+        .at_least(2)
+        .flags(ANY_TIME)
+        .docs(
+            "7.0.0",
+            "Lists the shard channels that somebody listens to.",
+            "O(N) where N is the number of active shard channels, and assuming constant time pattern matching \
+             (relatively short shard channels).",
+        )
+        .syntax("[pattern:pattern]"),
+    Spec::new("shardnumsub", Group::PubSub, count_shard_listeners)
+        .at_least(2)
+        .flags(ANY_TIME)
+        .docs(
+            "7.0.0",
+            "Counts those who listen to shard channels.",
+            "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
+        )
+        .syntax("[shardchannel:string...]"),
+];
+
+fn subscribe(call: &mut Call) -> CommandResult {
+    listen(call, Kind::Channel, "subscribe")
+}
+
+fn psubscribe(call: &mut Call) -> CommandResult {
+    listen(call, Kind::Pattern, "psubscribe")
+}
+
+fn ssubscribe(call: &mut Call) -> CommandResult {
+    listen(call, Kind::ShardChannel, "ssubscribe")
+}
+
+fn unsubscribe(call: &mut Call) -> CommandResult {
+    stop_listening(call, Kind::Channel, "unsubscribe")
+}
+
+fn punsubscribe(call: &mut Call) -> CommandResult {
+    stop_listening(call, Kind::Pattern, "punsubscribe")
+}
+
+fn sunsubscribe(call: &mut Call) -> CommandResult {
+    stop_listening(call, Kind::ShardChannel, "sunsubscribe")
+}
+
+fn listen(call: &mut Call, kind: Kind, event: &str) -> CommandResult {
+    // A script takes one reply from each command; so does a transaction, but there it was allowed from the beginning.
+    let in_transaction = call.session.deny_blocking && !call.session.in_script;
+    if call.session.in_script || (in_transaction && kind == Kind::ShardChannel) {
+        let name = event.to_ascii_uppercase();
+        return Err(CommandError::text(format!("ERR {name} isn't allowed for a DENY BLOCKING client")));
+    }
+    for name in &call.args[1..] {
+        let count = call.engine.hub.subscribe(call.session, kind, name);
+        tell(call, event, Some(name), count);
+    }
+    Ok(())
+}
+
+fn stop_listening(call: &mut Call, kind: Kind, event: &str) -> CommandResult {
+    let hub = &call.engine.hub;
+    let all;
+    let mut names: Vec<&[u8]> = call.args[1..].to_vec();
+    if names.is_empty() {
+        all = hub.names_of(call.session, kind);
+        names = all.iter().map(|name| &**name).collect();
+        if names.is_empty() {
+            let count = call.session.subscriptions.as_ref().map_or(0, |all| all.count(kind));
+            tell(call, event, None, count);
+        }
+    }
+    for name in names {
+        let count = hub.unsubscribe(call.session, kind, name);
+        if !call.session.deny_blocking {
+            // Nothing is published to it any more: what was, comes first.
+            hub.claim(call.session, call.reply);
+            if call.session.subscriptions.is_none() {
+                hub.skip(call.session);
+            }
+        } else if call.session.subscriptions.is_none() && call.session.record.speaks_resp2() {
+            // Within a transaction's reply there is no place for it, and behind it it would be taken for a reply.
+            hub.skip(call.session);
+        }
+        tell(call, event, Some(name), count);
+    }
+    Ok(())
+}
+
+/// Tells the client of a change to what it listens to.
+fn tell(call: &mut Call, event: &str, name: Option<&[u8]>, count: usize) {
+    call.reply.push(3);
+    call.reply.bulk(event.as_bytes());
+    match name {
+        Some(name) => call.reply.bulk(name),
+        None => call.reply.null(),
+    }
+    call.reply.integer(count as i64);
+}
+
+fn publish(call: &mut Call) -> CommandResult {
+    let (from, blob) = (call.keyspace.context.slot, call.blob_of(call.args[2]));
+    let receivers = call.engine.hub.publish(from, call.args[1], call.args[2], blob.as_ref());
+    call.reply.integer(receivers as i64);
+    Ok(())
+}
+
+fn spublish(call: &mut Call) -> CommandResult {
+    let (from, blob) = (call.keyspace.context.slot, call.blob_of(call.args[2]));
+    let receivers = call.engine.hub.publish_shard(from, call.args[1], call.args[2], blob.as_ref());
+    call.reply.integer(receivers as i64);
+    Ok(())
+}
+
+fn list_channels(call: &mut Call) -> CommandResult {
+    list(call, Kind::Channel)
+}
+
+fn list_shard_channels(call: &mut Call) -> CommandResult {
+    list(call, Kind::ShardChannel)
+}
+
+fn list(call: &mut Call, kind: Kind) -> CommandResult {
+    if call.args.len() > 3 {
+        return Err(call.unknown_subcommand());
+    }
+    let names = call.engine.hub.channel_names(kind, call.args.get(2).copied());
+    call.reply.array(names.len());
+    for name in names {
+        call.reply.bulk(&name);
+    }
+    Ok(())
+}
+
+fn count_patterns(call: &mut Call) -> CommandResult {
+    call.reply.integer(call.engine.hub.name_count(Kind::Pattern) as i64);
+    Ok(())
+}
+
+fn count_listeners(call: &mut Call) -> CommandResult {
+    count(call, Kind::Channel)
+}
+
+fn count_shard_listeners(call: &mut Call) -> CommandResult {
+    count(call, Kind::ShardChannel)
+}
+
+fn count(call: &mut Call, kind: Kind) -> CommandResult {
+    let names = &call.args[2..];
+    call.reply.array(names.len() * 2);
+    for name in names {
+        call.reply.bulk(name);
+        call.reply.integer(call.engine.hub.listener_count(kind, name) as i64);
+    }
+    Ok(())
+}
+
+fn help(call: &mut Call) -> CommandResult {
+    call.help(&[
+        "CHANNELS [<pattern>]",
+        "    Channels that somebody listens to, those matching <pattern> if given.",
+        "NUMPAT",
+        "    How many patterns somebody listens by.",
+        "NUMSUB [<channel> ...]",
+        "    How many clients listen to each channel, those that do so by a pattern",
+        "    not counted.",
+        "SHARDCHANNELS [<pattern>]",
+        "    As CHANNELS, of shard channels.",
+        "SHARDNUMSUB [<shardchannel> ...]",
+        "    As NUMSUB, of shard channels.",
+    ])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,25 @@
+//! MONITOR: the client is told of every command. What it is told is made in the engine's `monitor` module.
+
+use braid_engine::{Call, CommandError, CommandResult, Group, Spec, monitor};
+
+use super::ADMIN;
+
+pub(super) const MONITOR: Spec = Spec::new("monitor", Group::Server, start).exactly(1).flags(ADMIN).docs(
+    "1.0.0",
+    "Shows all commands as they are executed.",
+    "",
+);
+
+fn start(call: &mut Call) -> CommandResult {
+    if call.session.deny_blocking || call.session.in_script {
+        return Err(CommandError::text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    // Asked for a second time it says nothing, as in Redis.
+    if monitor::start(call.engine, call.session) {
+        call.reply.ok();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+use braid_engine::attention::MONITORS;
+
+use crate::testing::Tester;
+
+/// What a client that monitors is told when others send these lines, without times and addresses.
+fn told(lines: &[&str]) -> Vec<String> {
+    let mut tester = Tester::new();
+    let monitor = tester.client();
+    assert_eq!(tester.run_as(monitor, "MONITOR"), "+OK\r\n");
+    for line in lines {
+        tester.run(line);
+    }
+    let text = tester.run_as(monitor, "ECHO end");
+    let lines = text.strip_prefix("$3\r\nend\r\n").expect("the reply comes first").lines();
+    let commands = lines.map(|line| {
+        let (time, rest) = line.split_once(' ').expect("a time");
+        assert!(time.starts_with('+') && time.split_once('.').is_some_and(|(_, micros)| micros.len() == 6));
+        rest.replace("[0 ?:0] ", "")
+    });
+    commands.collect()
+}
+
+#[test]
+fn every_command_is_told_of_in_order() {
+    let told = told(&["SET k 1", "get k", "get \"\\x00\\\"\\\\\\n\\xff\"", "nosuch", "SELECT 3", "PING"]);
+    let expected = [
+        "\"SET\" \"k\" \"1\"",
+        "\"get\" \"k\"",
+        "\"get\" \"\\x00\\\"\\\\\\n\\xff\"",
+        "[3 ?:0] \"SELECT\" \"3\"",
+        "[3 ?:0] \"PING\"",
+        "\"ECHO\" \"end\"",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn transactions_and_scripts_are_told_of_with_what_they_run() {
+    let told = told(&[
+        "MULTI",
+        "SET k 1",
+        "EXEC",
+        "MULTI",
+        "NOSUCH",
+        "EXEC",
+        "EVAL \"return redis.call('get', KEYS[1])\" 1 k",
+        "BLPOP k2 0",
+    ]);
+    let expected = [
+        "\"MULTI\"",
+        "\"SET\" \"k\" \"1\"",
+        "\"EXEC\"",
+        "\"MULTI\"",
+        "\"EXEC\"",
+        "\"EVAL\" \"return redis.call('get', KEYS[1])\" \"1\" \"k\"",
+        "[0 lua] \"get\" \"k\"",
+        "\"BLPOP\" \"k2\" \"0\"",
+        "\"ECHO\" \"end\"",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn passwords_and_what_administrators_do_are_not_told() {
+    let told =
+        told(&["AUTH secret", "AUTH user secret", "HELLO 2 AUTH user secret SETNAME n", "CONFIG GET port"]);
+    let expected = [
+        "\"AUTH\" \"(redacted)\"",
+        "\"AUTH\" \"(redacted)\" \"(redacted)\"",
+        "\"HELLO\" \"2\" \"AUTH\" \"(redacted)\" \"(redacted)\" \"SETNAME\" \"n\"",
+        "\"ECHO\" \"end\"",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn it_ends_with_reset_and_forbids_the_keyspace() {
+    let mut tester = Tester::new();
+    tester.check(&[
+        ("MONITOR", "+OK\r\n"),
+        ("MONITOR", ""),
+        ("GET k", "-ERR Replica can't interact with the keyspace\r\n"),
+        ("RESET", "+RESET\r\n"),
+        ("GET k", "$-1\r\n"),
+        ("MULTI", "+OK\r\n"),
+        ("MONITOR", "+QUEUED\r\n"),
+        ("EXEC", "*1\r\n-ERR MONITOR isn't allowed for DENY BLOCKING client\r\n"),
+    ]);
+    assert_eq!(tester.engine.attention.get() & MONITORS, 0);
+}

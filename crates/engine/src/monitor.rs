@@ -1,0 +1,101 @@
+//! MONITOR: a line for each command that is executed, to every client that asked for them.
+//!
+//! Lines are made under the locks of the command, so those of commands that meet in a key come in the order of their effects. While nobody
+//! monitors the attention word says so, and nothing here runs.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use crate::attention::{LOADING, MONITORS};
+use crate::client::{Address, client_flags};
+use crate::dispatch::logging::without_secrets;
+use crate::engine::Engine;
+use crate::pubsub::queue::Payload;
+use crate::session::Session;
+use crate::spec::Flags;
+use crate::table::Command;
+
+/// Begins to tell a client of all commands. False if that is done already.
+pub fn start(engine: &Engine, session: &mut Session) -> bool {
+    if session.record.has(client_flags::MONITOR) {
+        return false;
+    }
+    session.record.set_flag(client_flags::MONITOR, true);
+    session.settle_attention();
+    engine.hub.add_monitor(&session.record);
+    engine.attention.set(MONITORS, true);
+    true
+}
+
+/// Ends it.
+pub fn stop(engine: &Engine, session: &mut Session) {
+    if !session.record.has(client_flags::MONITOR) {
+        return;
+    }
+    session.record.set_flag(client_flags::MONITOR, false);
+    session.settle_attention();
+    if engine.hub.remove_monitor(session.id()) {
+        engine.attention.set(MONITORS, false);
+        if engine.hub.has_monitors() {
+            // Another client has begun just now: its bit must not be lost.
+            engine.attention.set(MONITORS, true);
+        }
+    }
+}
+
+/// Tells of a command, if it is one that may be told of.
+#[cold]
+pub(crate) fn tell(engine: &Engine, slot: usize, session: &Session, command: &Command, args: &[&[u8]]) {
+    if !command.spec.flags.any(Flags::SKIP_MONITOR | Flags::ADMIN) {
+        tell_always(engine, slot, session, command, args);
+    }
+}
+
+/// Tells of a command that runs others: it comes before them.
+#[cold]
+pub(crate) fn tell_always(
+    engine: &Engine,
+    slot: usize,
+    session: &Session,
+    command: &Command,
+    args: &[&[u8]],
+) {
+    if engine.attention.get() & LOADING != 0 {
+        return;
+    }
+    let micros = braid_base::clock::unix_us();
+    let mut line = Vec::with_capacity(64 + args.iter().map(|arg| arg.len() + 3).sum::<usize>());
+    // Writing to a vector does not fail.
+    let _ = write!(line, "+{}.{:06} [{} ", micros / 1_000_000, micros % 1_000_000, session.db);
+    let _ = match (&session.record.local_address, session.in_script) {
+        (_, true) => write!(line, "lua]"),
+        (Address::Unix(path), _) => write!(line, "unix:{path}]"),
+        _ => write!(line, "{}]", session.record.address),
+    };
+    for arg in without_secrets(command, args) {
+        line.push(b' ');
+        quote(&mut line, arg);
+    }
+    line.extend_from_slice(b"\r\n");
+    engine.hub.tell_monitors(slot, &Arc::new(Payload::Line(line.into())));
+}
+
+/// Writes an argument in quotes, with everything that is not printable ASCII escaped.
+fn quote(out: &mut Vec<u8>, text: &[u8]) {
+    out.push(b'"');
+    for &byte in text {
+        match byte {
+            b'\\' | b'"' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0x07 => out.extend_from_slice(b"\\a"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            0x20..=0x7e => out.push(byte),
+            _ => {
+                let _ = write!(out, "\\x{byte:02x}");
+            }
+        }
+    }
+    out.push(b'"');
+}

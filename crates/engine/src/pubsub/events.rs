@@ -1,0 +1,39 @@
+//! Keyspace events, published on the channels that `notify-keyspace-events` names.
+
+use std::sync::atomic::Ordering;
+
+use braid_base::number;
+use braid_config::NotifyFlags;
+use braid_keyspace::events::{Event, Observer};
+use smallvec::SmallVec;
+
+use super::Hub;
+
+impl Observer for Hub {
+    fn event(&self, slot: usize, db: u32, event: Event, key: &[u8], old: Option<&[u8]>) {
+        if !self.has_listeners() {
+            return;
+        }
+        let channels = self.event_channels.load(Ordering::Relaxed);
+        let mut digits = [0; number::INTEGER_LEN_MAX];
+        let db = number::write_i64(&mut digits, i64::from(db));
+        let channel = |kind: &[u8], subject: &[u8]| {
+            let mut name = SmallVec::<[u8; 128]>::new();
+            for part in [kind, db, b"__:", subject] {
+                name.extend_from_slice(part);
+            }
+            name
+        };
+        if channels & NotifyFlags::KEYSPACE != 0 {
+            self.publish(slot, &channel(b"__keyspace@", key), event.name.as_bytes(), None);
+        }
+        if channels & NotifyFlags::KEYEVENT != 0 {
+            self.publish(slot, &channel(b"__keyevent@", event.name.as_bytes()), key, None);
+        }
+        if let Some(old) = old {
+            // The lost value, on a channel of its own that is named after event and key.
+            let subject = [event.name.as_bytes(), b":", key].concat();
+            self.publish(slot, &channel(b"__keyvalue@", &subject), old, None);
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! Publish and subscribe: who listens to what, and how messages reach them.
+//!
+//! One table for the whole process ([`Hub`]) tells for each channel and pattern which clients listen, by the event loop that owns
+//! them. PUBLISH looks its channel up, encodes the message once, and leaves one push per loop with listeners in that loop's queue
+//! (`queue.rs`); the loop writes it into its clients' replies. Nothing else is shared, and nobody waits for a slow client.
+//!
+//! Order: a channel's lock is held while a message is put into the queues, so all listeners of a channel see its messages in the same
+//! order, and those of one publisher in the order in which it published them. A SUBSCRIBE is in the table before it is answered, so
+//! it gets whatever is published afterwards.
+//!
+//! What must never happen: a shard lock is taken, or a reply is written, while a lock of this module is held.
+
+mod events;
+pub mod frame;
+pub mod queue;
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use braid_base::blob::Blob;
+use braid_base::{Padded, glob};
+use braid_resp::reply::ReplyBuffer;
+use hashbrown::{HashMap, HashSet};
+use parking_lot::{Mutex, RwLock};
+use smallvec::SmallVec;
+
+use crate::client::{ClientRecord, Message, client_flags};
+use crate::mailbox::Mailbox;
+use crate::session::Session;
+use frame::Frame;
+use queue::{Listeners, Payload, Push, Queue};
+
+/// Locks that channels are spread over.
+const TABLES: usize = 64;
+
+/// What a client can listen to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Channel,
+    Pattern,
+    /// A channel that lives where its hash slot does (SSUBSCRIBE).
+    ShardChannel,
+}
+
+type Names<T> = HashMap<Box<[u8]>, T, foldhash::fast::RandomState>;
+type NameSet = HashSet<Box<[u8]>, foldhash::fast::RandomState>;
+
+/// What one client listens to.
+#[derive(Default)]
+pub struct Subscriptions {
+    channels: NameSet,
+    patterns: NameSet,
+    shard_channels: NameSet,
+}
+
+impl Subscriptions {
+    fn names(&mut self, kind: Kind) -> &mut NameSet {
+        match kind {
+            Kind::Channel => &mut self.channels,
+            Kind::Pattern => &mut self.patterns,
+            Kind::ShardChannel => &mut self.shard_channels,
+        }
+    }
+
+    /// How many there are, as clients are told when one of a kind changes: patterns and channels count together.
+    pub fn count(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Channel | Kind::Pattern => self.channels.len() + self.patterns.len(),
+            Kind::ShardChannel => self.shard_channels.len(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.channels.is_empty() && self.patterns.is_empty() && self.shard_channels.is_empty()
+    }
+}
+
+/// The clients that listen to one channel or pattern, by the loop that owns them.
+#[derive(Default)]
+struct Audience {
+    loops: SmallVec<[(usize, Listeners); 2]>,
+}
+
+impl Audience {
+    fn add(&mut self, owner: usize, client: u64) {
+        let at = match self.loops.iter().position(|(known, _)| *known == owner) {
+            Some(at) => at,
+            None => {
+                self.loops.push((owner, Listeners::default()));
+                self.loops.len() - 1
+            }
+        };
+        self.loops[at].1.add(client);
+    }
+
+    /// True if nobody is left.
+    fn remove(&mut self, client: u64) -> bool {
+        for (_, listeners) in &mut self.loops {
+            listeners.remove(client);
+        }
+        self.loops.retain(|(_, listeners)| listeners.len() > 0);
+        self.loops.is_empty()
+    }
+
+    fn len(&self) -> usize {
+        self.loops.iter().map(|(_, listeners)| listeners.len()).sum()
+    }
+}
+
+/// Channels with their listeners.
+type Table = Box<[Padded<Mutex<Names<Audience>>>]>;
+
+/// Who listens to what, and the queues that messages travel in. One per server.
+pub struct Hub {
+    hasher: foldhash::fast::RandomState,
+    channels: Table,
+    shard_channels: Table,
+    patterns: RwLock<Names<Audience>>,
+    /// Numbers of names in the tables: PUBLISH looks no further where there is none.
+    channel_count: AtomicUsize,
+    pattern_count: AtomicUsize,
+    shard_channel_count: AtomicUsize,
+    /// Clients that are told of every command.
+    monitors: Mutex<Audience>,
+    /// The kinds of channels that keyspace events are published on.
+    pub(crate) event_channels: AtomicU32,
+    /// One per event loop.
+    queues: Box<[Padded<Queue>]>,
+    mailboxes: Box<[Arc<Mailbox<Message>>]>,
+}
+
+impl Hub {
+    /// A hub for the loops with these mailboxes.
+    pub fn new(mailboxes: &[Arc<Mailbox<Message>>]) -> Hub {
+        let table = || (0..TABLES).map(|_| Padded::default()).collect();
+        Hub {
+            hasher: foldhash::fast::RandomState::default(),
+            channels: table(),
+            shard_channels: table(),
+            patterns: RwLock::default(),
+            channel_count: AtomicUsize::new(0),
+            pattern_count: AtomicUsize::new(0),
+            shard_channel_count: AtomicUsize::new(0),
+            monitors: Mutex::default(),
+            event_channels: AtomicU32::new(0),
+            queues: mailboxes.iter().map(|_| Padded::default()).collect(),
+            mailboxes: mailboxes.into(),
+        }
+    }
+
+    fn part<'t>(&self, table: &'t Table, name: &[u8]) -> &'t Mutex<Names<Audience>> {
+        &table[self.hasher.hash_one(name) as usize % TABLES]
+    }
+
+    fn count_of(&self, kind: Kind) -> &AtomicUsize {
+        match kind {
+            Kind::Channel => &self.channel_count,
+            Kind::Pattern => &self.pattern_count,
+            Kind::ShardChannel => &self.shard_channel_count,
+        }
+    }
+
+    /// Works on the table that a name belongs to.
+    fn with_names<R>(&self, kind: Kind, name: &[u8], work: impl FnOnce(&mut Names<Audience>) -> R) -> R {
+        match kind {
+            Kind::Channel => work(&mut self.part(&self.channels, name).lock()),
+            Kind::ShardChannel => work(&mut self.part(&self.shard_channels, name).lock()),
+            Kind::Pattern => work(&mut self.patterns.write()),
+        }
+    }
+
+    /// How many channels, patterns or shard channels somebody listens to.
+    pub fn name_count(&self, kind: Kind) -> usize {
+        self.count_of(kind).load(Ordering::Relaxed)
+    }
+
+    /// How many clients listen to a channel (not by a pattern).
+    pub fn listener_count(&self, kind: Kind, name: &[u8]) -> usize {
+        self.with_names(kind, name, |names| names.get(name).map_or(0, Audience::len))
+    }
+
+    /// The channels that somebody listens to and whose names match a pattern, if one is given.
+    pub fn channel_names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
+        let table = if kind == Kind::ShardChannel { &self.shard_channels } else { &self.channels };
+        let wanted = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name, false));
+        let mut found = Vec::new();
+        for part in table {
+            found.extend(part.lock().keys().filter(|name| wanted(name)).cloned());
+        }
+        found
+    }
+
+    /// Lets a client listen. Returns how many subscriptions it has then, as it is told.
+    pub fn subscribe(&self, session: &mut Session, kind: Kind, name: &[u8]) -> usize {
+        let subscriptions = session.subscriptions.get_or_insert_default();
+        if subscriptions.names(kind).insert(name.into()) {
+            let record = &session.record;
+            let owner = record.io_thread.load(Ordering::Relaxed) as usize;
+            self.with_names(kind, name, |names| {
+                let audience = names.entry(name.into()).or_insert_with(|| {
+                    self.count_of(kind).fetch_add(1, Ordering::Release);
+                    Audience::default()
+                });
+                audience.add(owner, record.id);
+            });
+        }
+        let count = subscriptions.count(kind);
+        session.note_subscriptions();
+        count
+    }
+
+    /// Stops a client's listening to something. Returns how many subscriptions it has left, as it is told.
+    pub fn unsubscribe(&self, session: &mut Session, kind: Kind, name: &[u8]) -> usize {
+        let Some(subscriptions) = &mut session.subscriptions else { return 0 };
+        if subscriptions.names(kind).remove(name) {
+            self.forget(kind, name, session.record.id);
+        }
+        let count = subscriptions.count(kind);
+        session.note_subscriptions();
+        count
+    }
+
+    fn forget(&self, kind: Kind, name: &[u8], client: u64) {
+        self.with_names(kind, name, |names| {
+            if names.get_mut(name).is_some_and(|audience| audience.remove(client)) {
+                names.remove(name);
+                self.count_of(kind).fetch_sub(1, Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// What a client listens to of one kind.
+    pub fn names_of(&self, session: &mut Session, kind: Kind) -> Vec<Box<[u8]>> {
+        session.subscriptions.as_mut().map_or_else(Vec::new, |all| all.names(kind).iter().cloned().collect())
+    }
+
+    /// Stops all of a client's listening. What was published before and has not reached it is dropped.
+    pub fn leave(&self, session: &mut Session) {
+        let Some(mut subscriptions) = session.subscriptions.take() else { return };
+        for kind in [Kind::Channel, Kind::Pattern, Kind::ShardChannel] {
+            for name in std::mem::take(subscriptions.names(kind)) {
+                self.forget(kind, &name, session.record.id);
+            }
+        }
+        session.note_subscriptions();
+        self.skip(session);
+    }
+
+    /// Sends a message to all who listen to a channel. `from` is the slot of the calling thread; `blob` holds the message's bytes if
+    /// they came in an allocation of their own. Returns how many clients get it (one that listens by a pattern too counts twice, as it
+    /// gets it twice).
+    #[inline]
+    pub fn publish(&self, from: usize, channel: &[u8], message: &[u8], blob: Option<&Blob>) -> usize {
+        let nobody = self.channel_count.load(Ordering::Acquire) == 0
+            && self.pattern_count.load(Ordering::Acquire) == 0;
+        if nobody { 0 } else { self.publish_to(from, channel, message, blob) }
+    }
+
+    fn publish_to(&self, from: usize, channel: &[u8], message: &[u8], blob: Option<&Blob>) -> usize {
+        // Held to the end, so that all listeners get the channel's messages in one order.
+        let names = self.part(&self.channels, channel).lock();
+        let mut receivers = 0;
+        if let Some(audience) = names.get(channel) {
+            receivers += self.send(from, audience, || Frame::new(&[b"message", channel], message, blob));
+        }
+        if self.pattern_count.load(Ordering::Acquire) > 0 {
+            for (pattern, audience) in &*self.patterns.read() {
+                if glob::matches(pattern, channel, false) {
+                    let frame = || Frame::new(&[b"pmessage", pattern, channel], message, blob);
+                    receivers += self.send(from, audience, frame);
+                }
+            }
+        }
+        receivers
+    }
+
+    /// As [`Hub::publish`], for shard channels, which no pattern matches.
+    pub fn publish_shard(&self, from: usize, channel: &[u8], message: &[u8], blob: Option<&Blob>) -> usize {
+        if self.shard_channel_count.load(Ordering::Acquire) == 0 {
+            return 0;
+        }
+        let names = self.part(&self.shard_channels, channel).lock();
+        let Some(audience) = names.get(channel) else { return 0 };
+        self.send(from, audience, || Frame::new(&[b"smessage", channel], message, blob))
+    }
+
+    /// True if a message on some channel could reach anybody.
+    #[inline]
+    pub fn has_listeners(&self) -> bool {
+        self.channel_count.load(Ordering::Acquire) > 0 || self.pattern_count.load(Ordering::Acquire) > 0
+    }
+
+    fn send(&self, from: usize, audience: &Audience, frame: impl FnOnce() -> Frame) -> usize {
+        let payload = Arc::new(Payload::Message(frame()));
+        let mut count = 0;
+        for (owner, listeners) in &audience.loops {
+            count += listeners.len();
+            self.push(from, *owner, listeners.clone(), Arc::clone(&payload));
+        }
+        count
+    }
+
+    pub(crate) fn add_monitor(&self, record: &ClientRecord) {
+        let owner = record.io_thread.load(Ordering::Relaxed) as usize;
+        self.monitors.lock().add(owner, record.id);
+    }
+
+    /// True if nobody is left.
+    pub(crate) fn remove_monitor(&self, client: u64) -> bool {
+        self.monitors.lock().remove(client)
+    }
+
+    pub(crate) fn has_monitors(&self) -> bool {
+        !self.monitors.lock().loops.is_empty()
+    }
+
+    /// Sends the same to all who monitor.
+    pub(crate) fn tell_monitors(&self, from: usize, payload: &Arc<Payload>) {
+        for (owner, listeners) in &self.monitors.lock().loops {
+            self.push(from, *owner, listeners.clone(), Arc::clone(payload));
+        }
+    }
+
+    /// Leaves something for clients of a loop. A loop looks into its queue after what it has executed itself: only others have to be
+    /// woken.
+    pub fn push(&self, from: usize, owner: usize, to: Listeners, payload: Arc<Payload>) {
+        self.queues[owner].push(to, payload);
+        if owner != from {
+            self.mailboxes[owner].ring();
+        }
+    }
+
+    /// True if something waits for clients of a loop.
+    #[inline]
+    pub fn has_pushes(&self, owner: usize) -> bool {
+        self.queues[owner].has_some()
+    }
+
+    /// Takes what waits for clients of a loop, in order, behind what is in `out`.
+    pub fn take_pushes(&self, owner: usize, out: &mut Vec<Push>) {
+        self.queues[owner].take(out);
+    }
+
+    /// Puts what could not be handed out yet back in front.
+    pub fn put_back(&self, owner: usize, pushes: &mut Vec<Push>) {
+        self.queues[owner].put_back(pushes);
+    }
+
+    /// Writes what waits for a client into its reply, before its loop gets to it: what follows there comes later.
+    pub fn claim(&self, session: &mut Session, reply: &mut ReplyBuffer) {
+        let owner = session.record.io_thread.load(Ordering::Relaxed) as usize;
+        let queue = &self.queues[owner];
+        if !queue.has_some() {
+            return;
+        }
+        let (own, end) = queue.find(session.id(), session.pushes_seen);
+        session.pushes_seen = end;
+        for payload in own {
+            payload.write(session, reply);
+        }
+    }
+
+    /// Has a client miss what waits for it.
+    pub fn skip(&self, session: &mut Session) {
+        let owner = session.record.io_thread.load(Ordering::Relaxed) as usize;
+        session.pushes_seen = self.queues[owner].end();
+    }
+}
+
+impl Session {
+    /// Tells the shared record, and the checks before each command, of the subscriptions.
+    fn note_subscriptions(&mut self) {
+        if self.subscriptions.as_ref().is_some_and(|all| all.is_empty()) {
+            self.subscriptions = None;
+        }
+        let count = |names: fn(&Subscriptions) -> &NameSet| {
+            self.subscriptions.as_ref().map_or(0, |all| u32::try_from(names(all).len()).unwrap_or(u32::MAX))
+        };
+        let record = &self.record;
+        record.channels.store(count(|all| &all.channels), Ordering::Relaxed);
+        record.patterns.store(count(|all| &all.patterns), Ordering::Relaxed);
+        record.shard_channels.store(count(|all| &all.shard_channels), Ordering::Relaxed);
+        record.set_flag(client_flags::PUBSUB, self.subscriptions.is_some());
+        self.settle_attention();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! What waits for the clients of one event loop: messages that answer no request.
+//!
+//! Every push has a number. A session remembers up to which number it has been served out of turn ([`Hub::claim`](super::Hub::claim)),
+//! so that each push reaches it once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use braid_resp::reply::{Protocol, ReplyBuffer};
+use parking_lot::Mutex;
+
+use super::frame::Frame;
+use crate::session::Session;
+use crate::tracking::Invalidation;
+
+/// Clients of one loop, by id, in ascending order.
+#[derive(Clone, Default, Debug)]
+pub struct Listeners(Arc<Vec<u64>>);
+
+impl Listeners {
+    /// One client.
+    pub fn one(client: u64) -> Listeners {
+        Listeners(Arc::new(vec![client]))
+    }
+
+    /// Adds a client. Messages under way do not reach it.
+    pub fn add(&mut self, client: u64) {
+        if let Err(at) = self.0.binary_search(&client) {
+            Arc::make_mut(&mut self.0).insert(at, client);
+        }
+    }
+
+    /// Takes a client away.
+    pub fn remove(&mut self, client: u64) {
+        if let Ok(at) = self.0.binary_search(&client) {
+            Arc::make_mut(&mut self.0).remove(at);
+        }
+    }
+
+    /// How many there are.
+    #[expect(clippy::len_without_is_empty, reason = "nobody keeps an empty list")]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if a client is among them.
+    pub fn contains(&self, client: u64) -> bool {
+        self.0.binary_search(&client).is_ok()
+    }
+
+    /// Their ids.
+    pub fn ids(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+/// What is sent.
+#[derive(Debug)]
+pub enum Payload {
+    /// A published message.
+    Message(Frame),
+    /// A line for those who monitor.
+    Line(Box<[u8]>),
+    /// Keys that a client shall forget.
+    Invalidation(Invalidation),
+    /// The client that a tracking one redirects to is gone.
+    RedirectBroken(i64),
+}
+
+impl Payload {
+    /// Adds it to what a client is sent.
+    pub fn write(&self, session: &Session, reply: &mut ReplyBuffer) {
+        match self {
+            Payload::Message(frame) => frame.write(reply),
+            Payload::Line(line) => reply.raw(line),
+            Payload::Invalidation(invalidation) => invalidation.write(session, reply),
+            Payload::RedirectBroken(redirect) => {
+                if reply.protocol == Protocol::Resp3 {
+                    reply.push(2);
+                    reply.bulk(b"tracking-redir-broken");
+                    reply.integer(*redirect);
+                }
+            }
+        }
+    }
+}
+
+/// Something for clients of a loop.
+#[derive(Clone, Debug)]
+pub struct Push {
+    /// Its number in the loop's queue.
+    pub number: u64,
+    pub to: Listeners,
+    pub payload: Arc<Payload>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// The number of the next push.
+    next: u64,
+    pushes: Vec<Push>,
+}
+
+/// A loop's queue.
+#[derive(Default)]
+pub struct Queue {
+    has_some: AtomicBool,
+    waiting: Mutex<Waiting>,
+}
+
+impl Queue {
+    /// True if there is something. Whoever put something in before it woke the loop is seen.
+    #[inline]
+    pub fn has_some(&self) -> bool {
+        self.has_some.load(Ordering::Acquire)
+    }
+
+    pub(super) fn push(&self, to: Listeners, payload: Arc<Payload>) {
+        let mut waiting = self.waiting.lock();
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.pushes.push(Push { number, to, payload });
+        self.has_some.store(true, Ordering::Release);
+    }
+
+    /// Takes all, behind what is in `out`.
+    pub(super) fn take(&self, out: &mut Vec<Push>) {
+        let mut waiting = self.waiting.lock();
+        self.has_some.store(false, Ordering::Relaxed);
+        if out.is_empty() {
+            std::mem::swap(out, &mut waiting.pushes);
+        } else {
+            out.append(&mut waiting.pushes);
+        }
+    }
+
+    /// Puts back, in front, what could not be handed out yet.
+    pub(super) fn put_back(&self, pushes: &mut Vec<Push>) {
+        let mut waiting = self.waiting.lock();
+        waiting.pushes.splice(..0, pushes.drain(..));
+        self.has_some.store(true, Ordering::Release);
+    }
+
+    /// What waits for a client from number `from` on, and the number behind the last of it.
+    pub(super) fn find(&self, client: u64, from: u64) -> (Vec<Arc<Payload>>, u64) {
+        let waiting = self.waiting.lock();
+        let start = waiting.pushes.partition_point(|push| push.number < from);
+        let own = waiting.pushes[start..].iter().filter(|push| push.to.contains(client));
+        let end = own.clone().next_back().map_or(from, |push| push.number + 1);
+        (own.map(|push| Arc::clone(&push.payload)).collect(), end)
+    }
+
+    /// The number of the next push.
+    pub(super) fn end(&self) -> u64 {
+        self.waiting.lock().next
+    }
+}

@@ -1,0 +1,153 @@
+use std::sync::OnceLock;
+
+use braid_config::Config;
+
+use super::*;
+use crate::client::{Address, ClientRecord};
+use crate::engine::{Engine, Start};
+use crate::table::CommandTable;
+use braid_resp::reply::Protocol;
+
+fn hub(loops: usize) -> Hub {
+    let mailboxes: Vec<_> = (0..loops).map(|_| Arc::new(Mailbox::new().expect("a mailbox"))).collect();
+    Hub::new(&mailboxes)
+}
+
+fn session(id: u64, owner: u32) -> Session {
+    let record = ClientRecord::new(id, -1, Address::Unknown, Address::Unknown, 0);
+    record.io_thread.store(owner, Ordering::Relaxed);
+    static ENGINE: OnceLock<Arc<Engine>> = OnceLock::new();
+    let engine = ENGINE.get_or_init(|| {
+        let config = Config::new();
+        config.load_text("io-threads 1\nshards 1\n").expect("valid settings");
+        Engine::new(Arc::new(config), CommandTable::new(&[]), Start::default()).expect("an engine")
+    });
+    Session::new(Arc::new(record), engine)
+}
+
+/// What a loop hands out: client and text of each message, in order.
+fn handed_out(hub: &Hub, owner: usize) -> Vec<(u64, String)> {
+    let mut taken = Vec::new();
+    hub.take_pushes(owner, &mut taken);
+    let mut all = Vec::new();
+    for push in taken {
+        for &id in push.to.ids() {
+            all.push((id, text(&push.payload)));
+        }
+    }
+    all
+}
+
+fn text(payload: &Payload) -> String {
+    let mut reply = ReplyBuffer::new(Protocol::Resp2);
+    payload.write(&mut session(0, 0), &mut reply);
+    String::from_utf8(reply.take_vec()).expect("ASCII").replace("\r\n", " ")
+}
+
+#[test]
+fn a_message_is_left_once_for_each_loop_that_has_listeners() {
+    let hub = hub(3);
+    let mut clients: Vec<Session> = (0..4).map(|id| session(id, (id % 2) as u32)).collect();
+    for (at, client) in clients.iter_mut().enumerate() {
+        assert_eq!(hub.subscribe(client, Kind::Channel, b"c"), 1);
+        assert_eq!(hub.listener_count(Kind::Channel, b"c"), at + 1);
+    }
+    assert_eq!(hub.publish(0, b"c", b"m", None), 4);
+    let expected = "*3 $7 message $1 c $1 m ";
+    assert_eq!(handed_out(&hub, 0), [(0, expected.to_owned()), (2, expected.to_owned())]);
+    assert_eq!(handed_out(&hub, 1), [(1, expected.to_owned()), (3, expected.to_owned())]);
+    assert!(!hub.has_pushes(2));
+    assert_eq!(hub.unsubscribe(&mut clients[1], Kind::Channel, b"c"), 0);
+    assert_eq!(hub.publish(0, b"c", b"m", None), 3);
+    for client in &mut clients {
+        hub.leave(client);
+    }
+    assert_eq!((hub.publish(0, b"c", b"m", None), hub.name_count(Kind::Channel)), (0, 0));
+}
+
+#[test]
+fn patterns_and_channels_count_together_and_deliver_both() {
+    let hub = hub(1);
+    let mut client = session(7, 0);
+    assert_eq!(hub.subscribe(&mut client, Kind::Pattern, b"c*"), 1);
+    assert_eq!(hub.subscribe(&mut client, Kind::Channel, b"cc"), 2);
+    assert_eq!(hub.subscribe(&mut client, Kind::Channel, b"cc"), 2, "twice is once");
+    assert_eq!(hub.subscribe(&mut client, Kind::ShardChannel, b"cc"), 1);
+    assert!(client.record.has(client_flags::PUBSUB) && client.attention != 0);
+    assert_eq!(hub.publish(0, b"cc", b"m", None), 2);
+    assert_eq!(hub.publish_shard(0, b"cc", b"m", None), 1);
+    let texts: Vec<String> = handed_out(&hub, 0).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(
+        texts,
+        ["*3 $7 message $2 cc $1 m ", "*4 $8 pmessage $2 c* $2 cc $1 m ", "*3 $8 smessage $2 cc $1 m "]
+    );
+    hub.leave(&mut client);
+    assert!(!client.record.has(client_flags::PUBSUB) && client.attention == 0);
+    assert_eq!(hub.name_count(Kind::Pattern) + hub.name_count(Kind::ShardChannel), 0);
+}
+
+#[test]
+fn what_a_client_has_claimed_is_not_handed_out_again() {
+    let hub = hub(1);
+    let mut client = session(7, 0);
+    hub.subscribe(&mut client, Kind::Channel, b"c");
+    hub.publish(0, b"c", b"1", None);
+    let mut reply = ReplyBuffer::new(Protocol::Resp3);
+    hub.claim(&mut client, &mut reply);
+    assert_eq!(reply.take_vec(), b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n1\r\n");
+    hub.publish(0, b"c", b"2", None);
+    let mut taken = Vec::new();
+    hub.take_pushes(0, &mut taken);
+    let left: Vec<u64> = taken.iter().map(|push| push.number).filter(|&n| n >= client.pushes_seen).collect();
+    assert_eq!(left, [1], "the first was claimed, the second is still to come");
+    hub.claim(&mut client, &mut reply);
+    assert!(reply.is_empty());
+}
+
+#[test]
+fn a_big_message_is_not_copied() {
+    let hub = hub(1);
+    let mut client = session(1, 0);
+    hub.subscribe(&mut client, Kind::Channel, b"c");
+    let blob = Blob::from_slice(&[b'x'; 40_000]);
+    hub.publish(0, b"c", &blob, Some(&blob));
+    let mut reply = ReplyBuffer::new(Protocol::Resp2);
+    hub.claim(&mut client, &mut reply);
+    let mut slices = Vec::new();
+    reply.io_slices(&mut slices, 10);
+    assert!(slices.iter().any(|slice| std::ptr::eq(slice.as_ptr(), blob.as_ptr())));
+    let sent: usize = slices.iter().map(|slice| slice.len()).sum();
+    assert_eq!(sent, "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$40000\r\n\r\n".len() + 40_000);
+}
+
+#[test]
+fn all_listeners_of_a_channel_see_one_order() {
+    let hub = hub(3);
+    let mut clients = [session(1, 1), session(2, 2)];
+    for client in &mut clients {
+        hub.subscribe(client, Kind::Channel, b"c");
+    }
+    std::thread::scope(|scope| {
+        for publisher in 0..2 {
+            let hub = &hub;
+            scope.spawn(move || {
+                for number in 0..2000 {
+                    hub.publish(0, b"c", format!("{publisher}:{number}").as_bytes(), None);
+                }
+            });
+        }
+    });
+    let [one, other] = [1, 2].map(|owner| {
+        let all = handed_out(&hub, owner);
+        all.into_iter().map(|(_, text)| text).collect::<Vec<_>>()
+    });
+    assert_eq!(one.len(), 4000);
+    assert_eq!(one, other);
+    for publisher in ["0:", "1:"] {
+        let numbers: Vec<u32> = one
+            .iter()
+            .filter_map(|text| text.split(' ').nth(6)?.strip_prefix(publisher)?.parse().ok())
+            .collect();
+        assert_eq!(numbers, (0..2000).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,139 @@
+//! What is sent without being asked for: published messages, over several threads.
+
+use braid_tests::{RawClient, TestServer, Value, request, wait_for};
+
+fn start() -> TestServer {
+    TestServer::start(&["--io-threads", "4"])
+}
+
+fn message(channel: &str, text: &str) -> Value {
+    Value::Array(vec![Value::bulk("message"), Value::bulk(channel), Value::bulk(text)])
+}
+
+fn listen(client: &mut RawClient, channel: &str) {
+    let reply = client.call(&format!("SUBSCRIBE {channel}"));
+    assert_eq!(reply.elements().expect("an array")[0], Value::bulk("subscribe"));
+}
+
+#[test]
+fn everybody_sees_the_messages_of_a_channel_in_one_order() {
+    const EACH: usize = 500;
+    let server = start();
+    let mut listeners: Vec<RawClient> = (0..6).map(|_| server.connect()).collect();
+    for client in &mut listeners {
+        listen(client, "c");
+    }
+    std::thread::scope(|scope| {
+        for publisher in 0..4 {
+            let mut client = server.connect();
+            scope.spawn(move || {
+                // Some one by one, some in a pipeline, some in transactions and scripts.
+                for number in (0..EACH).step_by(5) {
+                    let text = |at: usize| format!("PUBLISH c {publisher}:{}", number + at);
+                    assert_eq!(client.call(&text(0)), Value::Integer(6));
+                    client.send(
+                        &[request(&text(1)), request("MULTI"), request(&text(2)), request("EXEC")].concat(),
+                    );
+                    let script =
+                        "EVAL \"redis.call('publish', 'c', ARGV[1]); redis.call('publish', 'c', ARGV[2])\" 0";
+                    let script = format!("{script} {publisher}:{} {publisher}:{}", number + 3, number + 4);
+                    client.send(&request(&script));
+                    for _ in 0..5 {
+                        client.read();
+                    }
+                }
+            });
+        }
+    });
+    let read_all = |client: &mut RawClient| -> Vec<String> {
+        (0..4 * EACH).map(|_| client.read().elements().expect("a message")[2].text()).collect()
+    };
+    let first = read_all(&mut listeners[0]);
+    for publisher in 0..4 {
+        let prefix = format!("{publisher}:");
+        let numbers: Vec<usize> =
+            first.iter().filter_map(|text| text.strip_prefix(&prefix)?.parse().ok()).collect();
+        assert_eq!(numbers, (0..EACH).collect::<Vec<_>>(), "publisher {publisher}");
+    }
+    for client in &mut listeners[1..] {
+        assert_eq!(read_all(client), first);
+    }
+}
+
+#[test]
+fn who_is_told_that_it_listens_gets_what_is_published_from_then_on() {
+    let server = start();
+    let mut listeners: Vec<RawClient> = (0..8).map(|_| server.connect()).collect();
+    let mut publishers: Vec<RawClient> = (0..4).map(|_| server.connect()).collect();
+    for round in 0..200 {
+        let listener = &mut listeners[round % 8];
+        let publisher = &mut publishers[round % 4];
+        let channel = format!("channel:{}", round % 3);
+        listen(listener, &channel);
+        assert_eq!(publisher.call(&format!("PUBLISH {channel} {round}")), Value::Integer(1));
+        // The message was published before the end of the subscription was asked for, so it comes before it.
+        let reply = listener.call(&format!("UNSUBSCRIBE {channel}"));
+        assert_eq!(reply, message(&channel, &round.to_string()));
+        assert_eq!(listener.read().elements().expect("an array")[0], Value::bulk("unsubscribe"));
+        assert_eq!(publisher.call(&format!("PUBLISH {channel} late")), Value::Integer(0));
+        assert_eq!(listener.call("PING"), Value::Simple("PONG".into()));
+    }
+}
+
+#[test]
+fn what_was_published_before_a_request_comes_before_its_reply() {
+    let server = start();
+    let mut listener = server.connect();
+    listener.call("HELLO 3");
+    listen_resp3(&mut listener);
+    let mut publishers: Vec<RawClient> = (0..4).map(|_| server.connect()).collect();
+    for round in 0..400 {
+        publishers[round % 4].call(&format!("PUBLISH c {round}"));
+        let first = listener.call("PING");
+        assert_eq!(first.elements().expect("the message")[2], Value::bulk(round.to_string()));
+        assert_eq!(listener.read(), Value::Simple("PONG".into()));
+    }
+}
+
+fn listen_resp3(client: &mut RawClient) {
+    let reply = client.call("SUBSCRIBE c");
+    assert_eq!(reply.elements().expect("a push")[0], Value::bulk("subscribe"));
+}
+
+#[test]
+fn a_slow_listener_is_dropped_and_holds_up_nobody() {
+    let server = start();
+    let (mut slow, mut quick, mut publisher) = (server.connect(), server.connect(), server.connect());
+    publisher.ok("CONFIG SET client-output-buffer-limit \"pubsub 1mb 0 0\"");
+    slow.ok("CLIENT SETNAME slow");
+    listen(&mut slow, "c");
+    listen(&mut quick, "c");
+    let text = "x".repeat(100_000);
+    wait_for("the slow listener to be dropped", || {
+        publisher.call(&format!("PUBLISH c {text}"));
+        assert_eq!(quick.read(), message("c", &text));
+        !publisher.call("CLIENT LIST").text().contains("name=slow")
+    });
+    assert_eq!(publisher.call("PUBLISH c end"), Value::Integer(1));
+    assert_eq!(quick.read(), message("c", "end"));
+    // It counts as one of those who listen, for ordinary clients have no limit.
+    assert_eq!(publisher.call("PUBSUB NUMSUB c").elements().expect("pairs")[1], Value::Integer(1));
+}
+
+#[test]
+fn listeners_are_killed_by_type_and_leave_no_trace() {
+    let server = start();
+    let mut other = server.connect();
+    let mut listeners: Vec<RawClient> = (0..5).map(|_| server.connect()).collect();
+    for client in &mut listeners {
+        listen(client, "c");
+    }
+    assert_eq!(other.call("CLIENT KILL TYPE pubsub"), Value::Integer(5));
+    for client in &mut listeners {
+        assert!(client.read_to_close().is_some());
+    }
+    wait_for("the channel to be forgotten", || {
+        other.call("PUBSUB CHANNELS") == Value::Array(vec![])
+            && other.info_field("stats", "pubsub_channels").as_deref() == Some("0")
+    });
+}

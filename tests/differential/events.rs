@@ -1,0 +1,258 @@
+//! Keyspace events: after each command, the server under test and a stock server have published the same, in the same order.
+
+use braid_tests::server::stock;
+use braid_tests::{RawClient, TestServer, Value};
+
+/// One of a connection's commands in each line; `#` begins a transaction's line, `;` separates its commands.
+const COMMANDS: &str = r"
+SET s 1
+SET s 2 EX 100
+SET s 3 KEEPTTL
+SET s 4 NX
+SET s 5 XX GET
+SETNX s 1
+SETNX s2 1
+SETEX s 100 v
+PSETEX s 100000 v
+GETSET s w
+GETEX s EX 100
+GETEX s PERSIST
+GETEX s PERSIST
+GETEX s EXAT 1
+SET s 1
+GETDEL s
+GETDEL s
+MSET a 1 b 2 a 3
+MSETNX a 1 c 2
+MSETNX c 1 d 2
+INCR n
+INCRBY n 4
+DECR n
+DECRBY n 2
+INCRBYFLOAT n 1.5
+APPEND n 0
+APPEND fresh x
+SETRANGE n 1 zz
+SETRANGE n 1 ''
+SETBIT bits 3 1
+SETBIT bits 3 1
+BITFIELD bits SET u8 0 7 INCRBY u8 8 1
+BITFIELD bits GET u8 0
+BITOP AND both bits bits
+BITOP AND both nosuch nosuch
+BITOP AND both nosuch nosuch
+PFADD hll a b
+PFADD hll a b
+PFADD hll c
+PFCOUNT hll
+PFMERGE merged hll
+GET nosuch
+MGET nosuch a
+EXISTS nosuch
+TTL nosuch
+HGET nosuch f
+DEL a nosuch b
+UNLINK c
+RENAME d e
+RENAMENX e f
+RENAMENX f f
+MOVE f 1
+MOVE f 1
+COPY hll hll2
+COPY hll hll2
+COPY hll hll2 REPLACE
+COPY hll hll3 DB 2
+SET x 1
+EXPIRE x 100
+EXPIRE x 100 NX
+PEXPIRE x 100000
+EXPIREAT x 99999999999
+PERSIST x
+PERSIST x
+EXPIRE x -1
+EXPIRE x 100
+LPUSH l a b
+RPUSH l c
+LPUSHX l d
+RPUSHX nosuch d
+LINSERT l BEFORE a z
+LINSERT l BEFORE nosuch z
+LSET l 0 q
+LPOP l
+RPOP l 2
+LREM l 0 q
+LREM l 0 nosuch
+LTRIM l 0 -1
+LMOVE l l2 LEFT RIGHT
+LMOVE l2 l2 LEFT RIGHT
+RPOPLPUSH l l2
+RPOPLPUSH l l2
+LMPOP 2 l l2 LEFT COUNT 1
+LTRIM l2 5 6
+BLPOP nosuch l2 0.01
+RPUSH l3 a
+BLPOP nosuch l3 0
+RPUSH l3 a
+BLMOVE l3 l4 LEFT LEFT 0
+RPUSH sortme 3 1 2
+SORT sortme STORE sorted
+SORT nosuch STORE sorted
+SORT nosuch STORE sorted
+HSET h a 1 b 2
+HMSET h a 1
+HSETNX h a 1
+HSETNX h c 1
+HINCRBY h a 5
+HINCRBYFLOAT h a 1.5
+HDEL h nosuch
+HDEL h a b
+HDEL h c
+SADD set a b c d
+SADD set a
+SREM set nosuch
+SREM set a
+SMOVE set set2 b
+SMOVE set set2 nosuch
+SADD set b
+SMOVE set set2 b
+SPOP set
+SPOP set 10
+SADD set a b
+SADD set2 b c
+SINTERSTORE out set set2
+SUNIONSTORE out set set2
+SDIFFSTORE out set set2
+SDIFFSTORE out set set
+SDIFFSTORE out set set
+SREM set a b
+ZADD z 1 a 2 b 3 c 4 d 5 e 6 f
+ZADD z 1 a
+ZADD z CH 2 a
+ZADD z INCR 1 a
+ZINCRBY z 1 a
+ZREM z nosuch
+ZREM z a
+ZREMRANGEBYRANK z 0 0
+ZREMRANGEBYSCORE z 3 3
+ZADD zl 0 a 0 b
+ZREMRANGEBYLEX zl [a [a
+ZREMRANGEBYLEX zl - +
+ZPOPMIN z
+ZPOPMAX z 1
+ZMPOP 1 z MIN
+BZPOPMIN z 0.01
+ZADD z 1 a 2 b
+BZPOPMAX z 0
+BZMPOP 0 1 z MIN
+ZADD z 1 a 2 b
+ZUNIONSTORE zu 2 z zl
+ZINTERSTORE zu 2 z zl
+ZDIFFSTORE zu 2 z zl
+ZRANGESTORE zr z 0 0
+ZRANGESTORE zr z 9 9
+GEOADD g 13.361389 38.115556 Palermo 15.087269 37.502669 Catania
+GEOSEARCHSTORE gs g FROMLONLAT 15 37 BYRADIUS 200 km
+GEORADIUS g 15 37 200 km STORE gr
+GEOSEARCHSTORE gs g FROMLONLAT 1 1 BYRADIUS 1 km
+GEOSEARCHSTORE gs g FROMLONLAT 1 1 BYRADIUS 1 km
+XADD st 1-1 a 1
+XADD st 2-1 a 1
+XADD st MAXLEN 1 3-1 a 1
+XADD nosuch NOMKSTREAM 3-1 a 1
+XADD st 4-1 a 1
+XGROUP CREATE st g1 0
+XGROUP CREATE new g1 $ MKSTREAM
+XGROUP CREATECONSUMER st g1 c1
+XGROUP CREATECONSUMER st g1 c1
+XREADGROUP GROUP g1 c2 COUNT 1 STREAMS st >
+XCLAIM st g1 c3 0 3-1
+XAUTOCLAIM st g1 c4 0 0
+XACK st g1 3-1
+XGROUP DELCONSUMER st g1 c1
+XGROUP DELCONSUMER st g1 nosuch
+XGROUP SETID st g1 0
+XGROUP DESTROY st g1
+XGROUP DESTROY st g1
+XDEL st 3-1
+XDEL st 9-9
+XTRIM st MAXLEN 5
+XTRIM st MAXLEN 0
+XSETID st 9-9
+SET s text
+SET s2 text
+EVAL return{redis.call('set','s',1),redis.call('get','gone'),redis.call('del','s')} 2 s gone
+MULTI
+SET s 1
+SET s2 1
+LPUSH s 1
+DEL s s2
+EXEC
+SET stale 1 PX 1
+";
+
+struct Side {
+    _server: TestServer,
+    client: RawClient,
+    listener: RawClient,
+}
+
+impl Side {
+    fn start(server: TestServer, flags: &str) -> Side {
+        let (mut client, mut listener) = (server.connect(), server.connect());
+        client.ok(&format!("CONFIG SET notify-keyspace-events {flags}"));
+        listener.call("HELLO 3");
+        listener.call("PSUBSCRIBE __key*");
+        Side { _server: server, client, listener }
+    }
+
+    /// What has been published since the last time.
+    fn events(&mut self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut value = self.listener.call("PING");
+        while value != Value::Simple("PONG".into()) {
+            let parts = value.elements().expect("a message");
+            found.push(format!("{} {}", parts[2].text(), parts[3].text()));
+            value = self.listener.read();
+        }
+        found
+    }
+}
+
+#[test]
+fn commands_publish_what_they_publish_in_stock_servers() {
+    let Some(peer) = stock() else {
+        println!("skipped, no redis-server on PATH");
+        return;
+    };
+    let mut faults = Vec::new();
+    for flags in ["KEAmn", "KEA", "Kgx", "E$lshzt", "Em"] {
+        let mut ours = Side::start(TestServer::start(&["--io-threads", "3"]), flags);
+        let mut stock = Side::start(TestServer::start_program(&peer.program, &[]), flags);
+        let mut seen = 0;
+        for line in COMMANDS.lines().filter(|line| !line.is_empty()) {
+            let replies = [ours.client.call(line), stock.client.call(line)];
+            // Which member SPOP takes is open.
+            if !line.starts_with("SPOP") {
+                assert_eq!(replies[0], replies[1], "{line}");
+            }
+            let (one, other) = (ours.events(), stock.events());
+            seen += one.len();
+            if one != other {
+                faults.push(format!("{flags}: {line}\n  here  {one:?}\n  there {other:?}"));
+            }
+        }
+        assert!(seen > 5, "{flags}: {seen}");
+        if flags.contains('x') || flags.contains('A') {
+            let expired = |side: &mut Side| {
+                let mut all = Vec::new();
+                braid_tests::wait_for("the key to expire", || {
+                    all.extend(side.events());
+                    all.iter().any(|event| event.starts_with("__keyspace@0__:stale expired"))
+                });
+                all
+            };
+            assert_eq!(expired(&mut ours), expired(&mut stock));
+        }
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
