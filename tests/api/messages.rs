@@ -1,4 +1,4 @@
-//! What is sent without being asked for: published messages, over several threads.
+//! What is sent without being asked for, over several threads: published messages, keyspace events, lines of MONITOR, invalidations.
 
 use braid_tests::{RawClient, TestServer, Value, request, wait_for};
 
@@ -136,4 +136,150 @@ fn listeners_are_killed_by_type_and_leave_no_trace() {
         other.call("PUBSUB CHANNELS") == Value::Array(vec![])
             && other.info_field("stats", "pubsub_channels").as_deref() == Some("0")
     });
+}
+
+/// The number of a message like `1:27`.
+fn number(text: &str) -> Option<u64> {
+    text.split(':').nth(1)?.parse().ok()
+}
+
+#[test]
+fn events_of_a_key_come_in_the_order_of_its_changes() {
+    const ROUNDS: usize = 300;
+    let server = start();
+    let mut listener = server.connect();
+    server.connect().ok("CONFIG SET notify-keyspace-events Kgl");
+    assert_eq!(listener.call("SUBSCRIBE __keyspace@0__:k").elements().expect("an array").len(), 3);
+    // A push makes the key and the pop that empties it deletes it: in the order of changes lengths are never negative, and each deletion
+    // comes right behind the pop that took the last element.
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let mut client = server.connect();
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    client.call(if (round + thread) % 2 == 0 { "RPUSH k x" } else { "LPOP k" });
+                }
+            });
+        }
+    });
+    let mut other = server.connect();
+    other.call("PUBLISH __keyspace@0__:k end");
+    let (mut len, mut events) = (0i64, 0);
+    loop {
+        let event = listener.read().elements().expect("a message")[2].text();
+        match event.as_str() {
+            "rpush" => len += 1,
+            "lpop" => len -= 1,
+            "del" => assert_eq!(len, 0, "after {events} events"),
+            "end" => break,
+            _ => panic!("{event}"),
+        }
+        assert!(len >= 0, "after {events} events");
+        events += 1;
+    }
+    assert_eq!(other.call("LLEN k"), Value::Integer(len));
+    assert!(events >= 2 * ROUNDS, "{events}");
+}
+
+/// Clients that cache read and write beside each other: whoever has been told that a write is done must not be able to find the old value
+/// in a cache whose connection was heard since.
+#[test]
+fn a_cache_is_never_stale_behind_a_later_reply() {
+    for model in ["parallel", "handoff", "hybrid", "fanout", "global-lock"] {
+        let server = TestServer::start(&["--io-threads", "3", "--threading-model", model]);
+        let mut reader = server.connect();
+        reader.call("HELLO 3");
+        reader.ok("CLIENT TRACKING ON");
+        let mut writers: Vec<RawClient> = (0..4).map(|_| server.connect()).collect();
+        let mut cached: Option<Vec<u8>> = None;
+        for round in 0..400u64 {
+            let written = format!("v:{round}");
+            if round % 3 != 2 {
+                writers[round as usize % 4].ok(&format!("SET k {written}"));
+            }
+            if cached.is_none() {
+                let mut reply = reader.call("GET k");
+                while reply.bytes().is_none() {
+                    // An invalidation of what was cached before.
+                    reply = reader.read();
+                }
+                cached = reply.bytes().map(<[u8]>::to_vec);
+            }
+            // Everything that was sent before this reply has been heard behind it.
+            let mut reply = reader.call("PING");
+            while reply != Value::Simple("PONG".into()) {
+                assert_eq!(reply.elements().expect("a push")[0], Value::bulk("invalidate"), "{model}");
+                cached = None;
+                reply = reader.read();
+            }
+            if let Some(text) = cached.as_ref().and_then(|text| number(std::str::from_utf8(text).ok()?)) {
+                let last = if round % 3 == 2 { round - 1 } else { round };
+                assert_eq!(text, last, "{model}: stale in round {round}");
+            }
+        }
+    }
+}
+
+#[test]
+fn messages_reach_clients_that_travel() {
+    for model in ["handoff", "hybrid", "fanout", "global-lock"] {
+        let server = TestServer::start(&["--io-threads", "3", "--threading-model", model]);
+        let mut listeners: Vec<RawClient> = (0..6).map(|_| server.connect()).collect();
+        for client in &mut listeners {
+            client.call("HELLO 3");
+            listen(client, "c");
+        }
+        let mut publisher = server.connect();
+        for round in 0..200 {
+            // They are on their way while the message comes.
+            for client in &mut listeners {
+                client.send(
+                    &[request("MGET a b"), request("GET a"), request("MULTI"), request("EXEC")].concat(),
+                );
+            }
+            assert_eq!(publisher.call(&format!("PUBLISH c {round}")), Value::Integer(6), "{model}");
+        }
+        for client in &mut listeners {
+            let (mut replies, mut messages) = (0, 0);
+            while replies < 800 || messages < 200 {
+                let value = client.read();
+                match value.elements() {
+                    Some([kind, _, text]) if *kind == Value::bulk("message") => {
+                        assert_eq!(*text, Value::bulk(messages.to_string()), "{model}");
+                        messages += 1;
+                    }
+                    _ => replies += 1,
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_monitor_sees_the_commands_of_all_threads() {
+    let server = start();
+    let mut monitor = server.connect();
+    monitor.ok("MONITOR");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let mut client = server.connect();
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    client.call("INCR k");
+                    client.call("GET k");
+                }
+            });
+        }
+    });
+    server.connect().call("ECHO end");
+    let (mut increments, mut reads) = (0, 0);
+    loop {
+        let line = monitor.read().text();
+        increments += usize::from(line.ends_with("\"INCR\" \"k\""));
+        reads += usize::from(line.ends_with("\"GET\" \"k\""));
+        if line.ends_with("\"ECHO\" \"end\"") {
+            break;
+        }
+    }
+    assert_eq!((increments, reads), (800, 800));
 }

@@ -40,7 +40,7 @@ fn handed_out(hub: &Hub, owner: usize) -> Vec<(u64, String)> {
 
 fn text(payload: &Payload) -> String {
     let mut reply = ReplyBuffer::new(Protocol::Resp2);
-    payload.write(&mut session(0, 0), &mut reply);
+    payload.write(&session(0, 0), &mut reply);
     String::from_utf8(reply.take_vec()).expect("ASCII").replace("\r\n", " ")
 }
 
