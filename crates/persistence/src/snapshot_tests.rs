@@ -9,7 +9,7 @@ use braid_containers::hash::{Expiry as FieldExpiry, Hash, HashLimits};
 use braid_containers::list::{End, List, ListLimits};
 use braid_keyspace::keyspace::Shape;
 use braid_keyspace::object::Object;
-use braid_keyspace::{Context, Expiry, KeyRef, Keyspace, Txn, Value, scan};
+use braid_keyspace::{Context, Event, Expiry, KeyRef, Keyspace, Txn, Value, scan};
 
 use crate::tests::{NOW, content, fill, keyspace, load_from, with};
 use crate::{Cut, OldForms, SaveError, SaveOptions, Saved, SnapshotProgress, cut, write_snapshot};
@@ -77,7 +77,7 @@ fn change(keyspace: &Keyspace, context: &mut Context, random: &mut fastrand::Rng
         3 => drop(txn.set_expiry(one, random.bool().then_some(NOW + 100_000))),
         4 => drop(txn.set_expiry(one, Some(NOW - 1))),
         5 => drop(txn.increment(one, 1)),
-        6 => drop(txn.edit_string(one, 2000, |bytes, _| {
+        6 => drop(txn.edit_string(Event::string("edited"), one, 2000, |bytes, _| {
             bytes[random.usize(0..2000)] ^= 1;
             ((), 1)
         })),
@@ -85,7 +85,7 @@ fn change(keyspace: &Keyspace, context: &mut Context, random: &mut fastrand::Rng
         _ => {
             if let Ok(list) = txn.write_or_create(one, List::new) {
                 list.push(End::Back, &[b'x'; 100], &ListLimits::default());
-                txn.changed(one);
+                txn.changed(Event::generic("changed"), one);
             }
         }
     }
@@ -213,7 +213,9 @@ fn members_that_expire_make_it_a_file_of_valkey() {
     let (one, forms) = (keyspace(), forms());
     let mut hash = Hash::new();
     hash.set(b"f", b"v", FieldExpiry::At(NOW + 5), 0, &HashLimits::default());
-    with(&one, |txn| txn.set_object(b"hash", Object::Hash(Box::new(hash)), Expiry::Clear));
+    with(&one, |txn| {
+        txn.set_object(Event::hash("made"), b"hash", Object::Hash(Box::new(hash)), Expiry::Clear)
+    });
     let taken = make_cut(&one, &forms).expect("a cut");
     with(&one, |txn| txn.delete(b"hash"));
     write_to(&one, taken, &path, &SnapshotProgress::default()).unwrap();
