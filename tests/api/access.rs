@@ -135,3 +135,34 @@ fn wrong_definitions_end_the_start() {
     let text = start(&["--user", "foo", "on", ">secret", "+nosuch"]);
     assert!(text.contains("Unknown command or category name in ACL") && !text.contains("secret"), "{text}");
 }
+
+#[test]
+fn listeners_go_when_they_may_listen_no_more() {
+    let server = TestServer::start(&["--io-threads", "3"]);
+    let mut admin = server.connect();
+    let listen = |what: &str| {
+        let mut client = server.connect();
+        client.ok("AUTH app x");
+        client.call(what);
+        client
+    };
+    admin.ok("ACL SETUSER app on nopass +@pubsub +auth resetchannels &news &log:* &deep:*");
+    let mut stays = listen("SUBSCRIBE news log:1");
+    let mut pattern = listen("PSUBSCRIBE log:*");
+    let mut shard = listen("SSUBSCRIBE deep:1");
+    let mut idle = server.connect();
+    idle.ok("AUTH app x");
+    admin.ok("ACL SETUSER app &more");
+    admin.ok("ACL SETUSER app resetchannels &news &log:1 &more");
+    assert!(is_closed(&mut pattern), "the pattern is no longer allowed in so many letters");
+    assert!(is_closed(&mut shard));
+    assert_eq!(admin.call("PUBLISH news x"), Value::Integer(1));
+    // Behind the answer for its second channel.
+    stays.read();
+    let message = stays.read().to_string();
+    assert!(message.contains("message") && message.contains("news"), "{message}");
+    assert!(idle.call("PUBLISH zap x").is_error());
+    admin.ok("ACL SETUSER app allchannels");
+    admin.ok("ACL SETUSER app resetchannels");
+    assert!(is_closed(&mut stays));
+}

@@ -26,8 +26,8 @@ impl Incoming {
     }
 }
 
-/// What a watched key takes, roughly.
-const WATCHED_BYTES: usize = 128;
+/// What a watched key or a subscription takes, roughly.
+const NAME_BYTES: usize = 128;
 
 /// Where execution stopped in a batch.
 #[derive(Clone, Copy)]
@@ -128,14 +128,17 @@ impl Client {
     pub fn memory_bytes(&self) -> usize {
         let blobs: usize = self.blobs.iter().map(|blob| blob.capacity()).sum();
         let queued = self.session.record.multi_bytes.load(Relaxed);
-        let watched = self.session.watched.len() * WATCHED_BYTES;
+        let record = &self.session.record;
+        let listens =
+            [&record.channels, &record.patterns, &record.shard_channels].map(|count| count.load(Relaxed));
+        let names = self.session.watched.len() + listens.iter().sum::<u32>() as usize;
         let fixed = size_of::<Client>() + size_of::<ClientRecord>();
         fixed
             + self.query_bytes()
             + self.query_room()
             + blobs
             + queued
-            + watched
+            + names * NAME_BYTES
             + self.reply.memory_bytes()
             + self.socket.memory_bytes()
     }

@@ -750,8 +750,8 @@ impl Station {
             client.in_resume_list = true;
             self.to_resume.push(turn.client);
         }
-        let watches = !client.session.watched.is_empty();
-        if watches && !client.lingers && !client.holds_requests() {
+        let names = !client.session.watched.is_empty() || client.session.subscriptions.is_some();
+        if names && !client.lingers && !client.holds_requests() {
             client.publish_sizes(&self.client_bytes);
         }
         if client.lingers || client.holds_requests() {

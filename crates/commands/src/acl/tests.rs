@@ -294,3 +294,41 @@ fn rules_as_they_are_shown() {
         assert_eq!(again, reply, "{rules}");
     }
 }
+
+#[test]
+fn channels() {
+    let mut tester = with_user("+@pubsub +multi +exec +eval resetchannels &foo:1 &bar:*");
+    let refused = "-NOPERM No permissions to access a channel\r\n";
+    check(
+        &mut tester,
+        &[
+            ("PUBLISH foo:1 x", ":0\r\n"),
+            ("PUBLISH bar:2 x", ":0\r\n"),
+            ("PUBLISH zap x", refused),
+            ("SPUBLISH zap x", refused),
+            ("SUBSCRIBE foo:1 zap", refused),
+            ("SSUBSCRIBE zap", refused),
+            // A pattern has to be allowed in so many letters.
+            ("PSUBSCRIBE bar:1*", refused),
+            ("EVAL \"return redis.call('PUBLISH', 'bar:1', 'x')\" 0", ":0\r\n"),
+            (
+                "EVAL \"return redis.pcall('PUBLISH', 'zap', 'x')\" 0",
+                "-ERR ACL failure in script: No permissions to access a channel\r\n",
+            ),
+            ("MULTI", "+OK\r\n"),
+            ("PUBLISH zap x", refused),
+            ("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n"),
+            ("MULTI", "+OK\r\n"),
+            ("PUBLISH foo:1 x", "+QUEUED\r\n"),
+        ],
+    );
+    tester.run("ACL SETUSER u resetchannels");
+    let reply = tester.run_as(1, "EXEC");
+    assert!(reply.ends_with("no permission to access one of the channels used as arguments\r\n"), "{reply}");
+    let log = tester.run("ACL LOG 1");
+    assert!(log.contains("channel") && log.contains("foo:1") && log.contains("multi"), "{log}");
+    tester.check(&[
+        ("ACL DRYRUN u PUBLISH zap x", "$54\r\nUser u has no permissions to access the 'zap' channel\r\n"),
+        ("ACL DRYRUN u SUNSUBSCRIBE zap", "+OK\r\n"),
+    ]);
+}

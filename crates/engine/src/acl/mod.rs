@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use braid_config::{AclPubsubDefault, Config};
 use parking_lot::{Mutex, RwLock};
 
+use crate::client::client_flags;
 use crate::client::describe::describe;
 use crate::engine::Engine;
 use crate::error::CommandError;
@@ -147,7 +148,20 @@ impl Engine {
             })?;
         }
         self.put_user(user);
+        self.disconnect_listeners(name);
         Ok(())
+    }
+
+    /// Closes the connections of a user that listen to what it may not listen to any more.
+    fn disconnect_listeners(&self, name: &[u8]) {
+        let Some(user) = self.acl.user(name).filter(|user| !user.may_use_all_channels()) else { return };
+        for record in self.clients.all().iter().filter(|record| record.has(client_flags::PUBSUB)) {
+            let is_theirs = **record.user.lock() == *user.identity;
+            let allowed = |name: &[u8], is_pattern| user.may_use_channel(name, is_pattern);
+            if is_theirs && self.hub.listens_to_other(record.id, allowed) {
+                self.disconnect(record);
+            }
+        }
     }
 
     /// Puts a changed user in force. The caller holds `changing`.

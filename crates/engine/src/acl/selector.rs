@@ -6,7 +6,7 @@ use braid_base::glob::{literal_prefix, matches};
 use super::Denied;
 use super::rules::Terms;
 use crate::keys::{self, KeyList};
-use crate::spec::{Category, Flags, KeyFlags};
+use crate::spec::{Category, ChannelAccess, Flags, KeyFlags};
 use crate::table::{Command, CommandTable};
 
 /// What may be done with keys.
@@ -250,6 +250,15 @@ impl Selector {
                 if !self.may_touch(args[at.index], Access::needed(flags)) {
                     return Err(Denied::Key(at.index));
                 }
+            }
+        }
+        if !self.all_channels
+            && let Some(channels) = command.spec.channels
+            && channels.access != ChannelAccess::Unsubscribe
+        {
+            let denied = |name: &&[u8]| !self.may_use_channel(name, channels.patterns);
+            if let Some(at) = channels.find(args).iter().position(denied) {
+                return Err(Denied::Channel(channels.first + at));
             }
         }
         Ok(())

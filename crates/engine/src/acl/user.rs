@@ -173,6 +173,11 @@ impl User {
         self.selectors.iter().any(|selector| selector.may_use_channel(channel, is_pattern))
     }
 
+    /// Whether all channels may be used.
+    pub(super) fn may_use_all_channels(&self) -> bool {
+        self.selectors.iter().any(|selector| selector.all_channels)
+    }
+
     /// All its rules behind its name, as ACL LIST shows them.
     pub fn describe(&self) -> Vec<u8> {
         let mut text = [b"user ", self.name()].concat();

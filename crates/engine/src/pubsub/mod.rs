@@ -106,6 +106,10 @@ impl Audience {
     fn len(&self) -> usize {
         self.loops.iter().map(|(_, listeners)| listeners.len()).sum()
     }
+
+    fn contains(&self, client: u64) -> bool {
+        self.loops.iter().any(|(_, listeners)| listeners.contains(client))
+    }
 }
 
 /// Channels with their listeners.
@@ -189,6 +193,15 @@ impl Hub {
             found.extend(part.lock().keys().filter(|name| wanted(name)).cloned());
         }
         found
+    }
+
+    /// Whether a client listens to a channel or a pattern (then with `true`) that is not `allowed`. Looks at all names: for rare occasions.
+    pub fn listens_to_other(&self, client: u64, allowed: impl Fn(&[u8], bool) -> bool) -> bool {
+        let other = |names: &Names<Audience>, is_pattern: bool| {
+            names.iter().any(|(name, audience)| audience.contains(client) && !allowed(name, is_pattern))
+        };
+        other(&self.patterns.read(), true)
+            || self.channels.iter().chain(&self.shard_channels).any(|part| other(&part.lock(), false))
     }
 
     /// Lets a client listen. Returns how many subscriptions it has then, as it is told.
