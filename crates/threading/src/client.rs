@@ -26,7 +26,7 @@ impl Incoming {
     }
 }
 
-/// What a watched key or a subscription takes, roughly.
+/// What a watched key, a subscription or a prefix of tracked keys takes, roughly.
 const NAME_BYTES: usize = 128;
 
 /// Where execution stopped in a batch.
@@ -131,7 +131,8 @@ impl Client {
         let record = &self.session.record;
         let listens =
             [&record.channels, &record.patterns, &record.shard_channels].map(|count| count.load(Relaxed));
-        let names = self.session.watched.len() + listens.iter().sum::<u32>() as usize;
+        let prefixes = self.session.tracking.as_ref().map_or(0, |tracking| tracking.prefixes.len());
+        let names = self.session.watched.len() + prefixes + listens.iter().sum::<u32>() as usize;
         let fixed = size_of::<Client>() + size_of::<ClientRecord>();
         fixed
             + self.query_bytes()

@@ -750,7 +750,9 @@ impl Station {
             client.in_resume_list = true;
             self.to_resume.push(turn.client);
         }
-        let names = !client.session.watched.is_empty() || client.session.subscriptions.is_some();
+        let session = &client.session;
+        let names =
+            !session.watched.is_empty() || session.subscriptions.is_some() || session.tracking.is_some();
         if names && !client.lingers && !client.holds_requests() {
             client.publish_sizes(&self.client_bytes);
         }
