@@ -328,7 +328,7 @@ fn channels() {
     let log = tester.run("ACL LOG 1");
     assert!(log.contains("channel") && log.contains("foo:1") && log.contains("multi"), "{log}");
     tester.check(&[
-        ("ACL DRYRUN u PUBLISH zap x", "$54\r\nUser u has no permissions to access the 'zap' channel\r\n"),
+        ("ACL DRYRUN u PUBLISH zap x", "$53\r\nUser u has no permissions to access the 'zap' channel\r\n"),
         ("ACL DRYRUN u SUNSUBSCRIBE zap", "+OK\r\n"),
     ]);
 }
