@@ -40,6 +40,11 @@ impl Clients {
         self.places.get_mut(place as usize)?.take()
     }
 
+    /// True unless the client of a place is lent, or there is none.
+    pub fn is_here(&self, place: u32) -> bool {
+        self.places.get(place as usize).is_some_and(Option::is_some)
+    }
+
     /// The place that the next client gets.
     pub fn next_place(&self) -> u32 {
         self.free.last().copied().unwrap_or(self.places.len() as u32)

@@ -33,7 +33,14 @@ impl<M: Model> EventLoop<M> {
 
     fn deliver_now(&mut self) {
         let Pushes { mut taken, mut held } = std::mem::take(&mut self.pushes);
-        self.engine.hub.take_pushes(self.slot, &mut taken);
+        if M::CLIENTS_TRAVEL {
+            let (by_id, clients) = (&self.by_id, &self.station.clients);
+            self.engine.hub.take_pushes_here(self.slot, &mut taken, |client| {
+                by_id.get(&client).is_some_and(|&place| !clients.is_here(place))
+            });
+        } else {
+            self.engine.hub.take_pushes(self.slot, &mut taken);
+        }
         let now = braid_base::clock::unix_ms();
         for push in taken.drain(..) {
             for &client in push.to.ids() {

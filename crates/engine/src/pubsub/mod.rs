@@ -355,6 +355,11 @@ impl Hub {
         self.queues[owner].take(out);
     }
 
+    /// As [`Hub::take_pushes`], without what is for clients that `is_away` names.
+    pub fn take_pushes_here(&self, owner: usize, out: &mut Vec<Push>, is_away: impl Fn(u64) -> bool) {
+        self.queues[owner].take_for_those_here(out, is_away);
+    }
+
     /// Puts what could not be handed out yet back in front.
     pub fn put_back(&self, owner: usize, pushes: &mut Vec<Push>) {
         self.queues[owner].put_back(pushes);

@@ -134,6 +134,25 @@ impl Queue {
         }
     }
 
+    /// As [`Queue::take`], but what is for clients that `is_away` names stays: they are with another thread, which finds it here. To take it and
+    /// put it back would not do, since in between that thread would find what came later.
+    pub(super) fn take_for_those_here(&self, out: &mut Vec<Push>, is_away: impl Fn(u64) -> bool) {
+        let mut waiting = self.waiting.lock();
+        for push in std::mem::take(&mut waiting.pushes) {
+            let (away, here): (Vec<u64>, Vec<u64>) =
+                push.to.ids().iter().copied().partition(|&client| is_away(client));
+            if away.is_empty() {
+                out.push(push);
+                continue;
+            }
+            if !here.is_empty() {
+                out.push(Push { to: Listeners(Arc::new(here)), ..push.clone() });
+            }
+            waiting.pushes.push(Push { to: Listeners(Arc::new(away)), ..push });
+        }
+        self.has_some.store(!waiting.pushes.is_empty(), Ordering::Relaxed);
+    }
+
     /// Puts back, in front, what could not be handed out yet.
     pub(super) fn put_back(&self, pushes: &mut Vec<Push>) {
         let mut waiting = self.waiting.lock();
@@ -153,5 +172,40 @@ impl Queue {
     /// The number of the next push.
     pub(super) fn end(&self) -> u64 {
         self.waiting.lock().next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> Arc<Payload> {
+        Arc::new(Payload::Line(text.as_bytes().into()))
+    }
+
+    #[test]
+    fn what_is_for_those_who_are_away_stays_in_order() {
+        let queue = Queue::default();
+        let mut both = Listeners::one(1);
+        both.add(2);
+        queue.push(both, line("a"));
+        queue.push(Listeners::one(1), line("b"));
+        queue.push(Listeners::one(2), line("c"));
+        let mut taken = Vec::new();
+        queue.take_for_those_here(&mut taken, |client| client == 2);
+        let numbers = |pushes: &[Push]| -> Vec<(u64, Vec<u64>)> {
+            pushes.iter().map(|push| (push.number, push.to.ids().to_vec())).collect()
+        };
+        assert_eq!(numbers(&taken), [(0, vec![1]), (1, vec![1])]);
+        assert!(queue.has_some());
+        let (found, end) = queue.find(2, 0);
+        assert_eq!((found.len(), end), (2, 3));
+        queue.push(Listeners::one(2), line("d"));
+        assert_eq!(queue.find(2, end).0.len(), 1);
+        // It is back: what it has not found elsewhere is handed out.
+        taken.clear();
+        queue.take_for_those_here(&mut taken, |_| false);
+        assert_eq!(numbers(&taken), [(0, vec![2]), (2, vec![2]), (3, vec![2])]);
+        assert!(!queue.has_some());
     }
 }

@@ -65,6 +65,8 @@ impl HasHome for Io {
 }
 
 impl Model for Io {
+    const CLIENTS_TRAVEL: bool = true;
+
     fn read(event_loop: &mut EventLoop<Self>, place: u32) {
         if event_loop.model.home.is_away(place) {
             event_loop.model.home.mute(&event_loop.poller, place);

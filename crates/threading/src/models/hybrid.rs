@@ -71,6 +71,7 @@ impl HasHome for Io {
 
 impl Model for Io {
     const SENDS_AWAY: bool = true;
+    const CLIENTS_TRAVEL: bool = true;
 
     fn read(event_loop: &mut EventLoop<Self>, place: u32) {
         if event_loop.model.home.is_away(place) {

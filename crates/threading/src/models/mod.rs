@@ -30,6 +30,9 @@ pub trait Model: Sized {
     /// Some requests are executed by another thread: [`Model::sends_away`] is asked about each.
     const SENDS_AWAY: bool = false;
 
+    /// Clients are with another thread now and then.
+    const CLIENTS_TRAVEL: bool = false;
+
     /// There may be something to read from a client.
     #[inline]
     fn read(event_loop: &mut EventLoop<Self>, place: u32) {
