@@ -229,16 +229,12 @@ impl Engine {
         }
     }
 
-    /// Waits until a snapshot in progress has room for old forms again. No lock may be held.
-    pub fn wait_for_snapshot(&self, context: &mut Context) {
-        let slot = context.slot;
-        let inside = self.keyspace.gate.is_inside(slot);
-        if inside {
-            self.keyspace.gate.leave(slot);
-        }
+    /// Waits until a snapshot in progress has room for old forms again. No lock may be held. The thread steps outside of the gate meanwhile, and stays
+    /// there if a script has stopped the world for long.
+    pub(crate) fn wait_for_snapshot(&self, context: &mut Context) {
+        self.keyspace.gate.leave(context.slot);
+        context.outside = true;
         self.background_save.forms.wait_for_room();
-        if inside {
-            self.keyspace.gate.enter(slot);
-        }
+        self.keyspace.come_in(context);
     }
 }

@@ -37,7 +37,7 @@ use crate::session::{ReplyMode, Session, Watched, session_attention};
 use crate::spec::{Flags, Scope, Spec};
 use crate::table::Command;
 use crate::tracking;
-use crate::transaction::{Queue, Queued};
+use crate::transaction::Queued;
 use logging::Cost;
 
 /// An executing thread's own state.
@@ -323,7 +323,7 @@ fn is_held_back(
     if attention & STOPPING != 0 {
         return true;
     }
-    let writes = |command: &Command| command.spec.flags.any(Flags::WRITE | Flags::MAY_REPLICATE);
+    const WRITES: Flags = Flags::WRITE.and(Flags::MAY_REPLICATE);
     match engine.pause.current(worker.now_ms) {
         None => false,
         Some((PauseMode::All, _)) => {
@@ -331,15 +331,10 @@ fn is_held_back(
             !(session.authenticated && command.full_name == "client|unpause")
         }
         Some((PauseMode::Write, _)) => {
-            let queued_writes = || {
-                session.queue.as_ref().is_some_and(|queue| {
-                    queue.commands.iter().any(|queued| writes(engine.commands.get(queued.command)))
-                })
-            };
             if command.spec.name == "exec" {
-                queued_writes()
+                queue_has(engine, session, WRITES)
             } else {
-                writes(command) && session.queue.is_none()
+                command.spec.flags.any(WRITES) && session.queue.is_none()
             }
         }
     }
@@ -397,8 +392,7 @@ fn check(
         follow_up(engine, worker);
         session.out_of_memory = room == Room::None;
         let needs = flags.has(Flags::DENYOOM)
-            || (command.spec.name == "exec"
-                && session.queue.as_ref().is_some_and(|queue| needs_memory(engine, queue)));
+            || (command.spec.name == "exec" && queue_has(engine, session, Flags::DENYOOM));
         if room == Room::None && needs {
             return Err(CommandError::text("OOM command not allowed when used memory > 'maxmemory'."));
         }
@@ -547,26 +541,26 @@ fn check_disk(
     command: &Command,
     attention: u64,
 ) -> Result<(), CommandError> {
-    let writes = |command: &Command| command.spec.flags.has(Flags::WRITE);
-    let queue_writes = || {
-        session.queue.as_ref().is_some_and(|queue| {
-            queue.commands.iter().any(|queued| writes(engine.commands.get(queued.command)))
-        })
-    };
-    let refusable = writes(command)
+    let refusable = command.spec.flags.has(Flags::WRITE)
         || command.spec.name == "ping"
-        || (command.spec.name == "exec" && session.queue.is_some() && queue_writes());
+        || (command.spec.name == "exec" && queue_has(engine, session, Flags::WRITE));
     if attention & WRITES_REFUSED != 0 && refusable {
         return Err(CommandError::text(SAVE_FAILED));
     }
     if attention & SNAPSHOT_FULL != 0 && (refusable || command.runs_scripts) {
         engine.wait_for_snapshot(&mut worker.context);
+        if worker.context.outside {
+            return Err(busy(engine));
+        }
     }
     Ok(())
 }
 
-fn needs_memory(engine: &Engine, queue: &Queue) -> bool {
-    queue.commands.iter().any(|queued| engine.commands.get(queued.command).spec.flags.has(Flags::DENYOOM))
+/// True if any command that waits for EXEC has one of these flags.
+fn queue_has(engine: &Engine, session: &Session, flags: Flags) -> bool {
+    session.queue.as_ref().is_some_and(|queue| {
+        queue.commands.iter().any(|queued| engine.commands.get(queued.command).spec.flags.any(flags))
+    })
 }
 
 /// Replies with an error before execution.

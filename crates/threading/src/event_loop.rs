@@ -148,6 +148,35 @@ impl<M: Model> EventLoop<M> {
         if events > 0 {
             self.cron.note_activity(&self.engine);
         }
+        self.serve_events(events);
+        self.shed_clients();
+        self.drop_finished();
+        let now = clock::unix_ms();
+        self.end_waits(now);
+        if self.accepting_again_at.is_some_and(|at| now >= at) {
+            self.resume_accepting();
+        }
+        self.cron.run(&self.engine, &mut self.worker, &mut self.station, now);
+        if self.engine.hub.has_pushes(self.slot) {
+            // Keys that have expired, for instance.
+            M::execute_and_write(self);
+        }
+        self.drop_finished();
+        if self.balance.is_due(now) {
+            self.rebalance(now);
+        }
+        self.station.clients.settle();
+        let stats = self.stats();
+        stats.cycles.add(1);
+        let nanos = Ticks::now().nanos_since(start).saturating_sub(self.waited_nanos);
+        stats.cycle_nanos.add(nanos);
+        stats.cycle_nanos_max.raise(nanos);
+        stats.cycle_commands_max.raise(stats.executed.get().saturating_sub(executed));
+        self.waited_nanos = 0;
+    }
+
+    /// Serves the clients that the poller has reported, then the mail, then those who have sent more than was executed at once.
+    fn serve_events(&mut self, events: usize) {
         let mut mail = false;
         let turn = self.poller.waits();
         for index in 0..events {
@@ -174,30 +203,6 @@ impl<M: Model> EventLoop<M> {
             }
             M::execute_and_write(self);
         }
-        self.shed_clients();
-        self.drop_finished();
-        let now = clock::unix_ms();
-        self.end_waits(now);
-        if self.accepting_again_at.is_some_and(|at| now >= at) {
-            self.resume_accepting();
-        }
-        self.cron.run(&self.engine, &mut self.worker, &mut self.station, now);
-        if self.engine.hub.has_pushes(self.slot) {
-            // Keys that have expired, for instance.
-            M::execute_and_write(self);
-        }
-        self.drop_finished();
-        if self.balance.is_due(now) {
-            self.rebalance(now);
-        }
-        self.station.clients.settle();
-        let stats = self.stats();
-        stats.cycles.add(1);
-        let nanos = Ticks::now().nanos_since(start).saturating_sub(self.waited_nanos);
-        stats.cycle_nanos.add(nanos);
-        stats.cycle_nanos_max.raise(nanos);
-        stats.cycle_commands_max.raise(stats.executed.get().saturating_sub(executed));
-        self.waited_nanos = 0;
     }
 
     /// Notes that the present turn had to wait for other threads: a thread that waits is not busy.
@@ -376,28 +381,7 @@ impl<M: Model> EventLoop<M> {
         self.station.settle_others(&self.engine, &mut self.worker, run, script_of);
         self.station.receive_meanwhile();
         let events = self.poller.wait(Some(Duration::ZERO)).unwrap_or(0);
-        let turn = self.poller.waits();
-        let mut mail = false;
-        for index in 0..events {
-            if self.poller.waits() != turn {
-                break;
-            }
-            let event = self.poller.event(index);
-            match event.token {
-                MAILBOX => mail = true,
-                token if token > u64::from(u32::MAX) => self.accept(token),
-                token => self.serve(token as u32, event.readable, event.writable),
-            }
-        }
-        M::execute_and_write(self);
-        if mail || M::has_arrivals(self) {
-            self.read_mail(mail);
-            M::execute_and_write(self);
-        }
-        for place in std::mem::take(&mut self.station.to_resume) {
-            M::resume(self, place);
-        }
-        M::execute_and_write(self);
+        self.serve_events(events);
         self.worker.context.outside = false;
         self.meanwhile = false;
     }

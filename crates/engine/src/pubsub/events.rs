@@ -4,10 +4,34 @@ use std::sync::atomic::Ordering;
 
 use braid_base::number;
 use braid_config::NotifyFlags;
-use braid_keyspace::events::{Event, Observer};
+use braid_keyspace::events::{Event, Observer, class};
 use smallvec::SmallVec;
 
 use super::Hub;
+
+// What the configuration says is handed to the keyspace as it is: both must mean the same by each bit.
+const _: () = {
+    let pairs = [
+        (class::GENERIC, NotifyFlags::GENERIC),
+        (class::STRING, NotifyFlags::STRING),
+        (class::LIST, NotifyFlags::LIST),
+        (class::SET, NotifyFlags::SET),
+        (class::HASH, NotifyFlags::HASH),
+        (class::ZSET, NotifyFlags::ZSET),
+        (class::EXPIRED, NotifyFlags::EXPIRED),
+        (class::EVICTED, NotifyFlags::EVICTED),
+        (class::STREAM, NotifyFlags::STREAM),
+        (class::KEY_MISS, NotifyFlags::KEY_MISS),
+        (class::NEW, NotifyFlags::NEW),
+        (class::OVERWRITTEN, NotifyFlags::OVERWRITTEN),
+        (class::TYPE_CHANGED, NotifyFlags::TYPE_CHANGED),
+    ];
+    let mut at = 0;
+    while at < pairs.len() {
+        assert!(pairs[at].0 == pairs[at].1);
+        at += 1;
+    }
+};
 
 impl Observer for Hub {
     fn event(&self, slot: usize, db: u32, event: Event, key: &[u8], old: Option<&[u8]>) {

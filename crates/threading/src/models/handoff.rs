@@ -6,7 +6,6 @@
 //! of its home, and is added to its replies when it is there: no lock is needed for that.
 
 use std::io;
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use braid_engine::client::Message;
@@ -15,41 +14,10 @@ use crossbeam_queue::SegQueue;
 use super::{Model, Starting};
 use crate::client::Client;
 use crate::event_loop::EventLoop;
-use crate::travel::guests::{self, Guests, HasGuests};
+use crate::travel::MAIN;
 use crate::travel::home::{self, HasHome, Home};
-use crate::travel::{MAIN, Roads};
 
 type Road = SegQueue<Box<Client>>;
-
-/// The thread that executes.
-struct Main {
-    guests: Guests<Road>,
-}
-
-impl HasGuests for Main {
-    type Road = Road;
-
-    fn guests(&mut self) -> &mut Guests<Road> {
-        &mut self.guests
-    }
-}
-
-impl Model for Main {
-    fn execute_and_write(event_loop: &mut EventLoop<Self>) {
-        event_loop.execute();
-        guests::send_home(event_loop);
-        // They are sent their replies at home.
-        event_loop.station.to_write.clear();
-    }
-
-    fn take_arrivals(event_loop: &mut EventLoop<Self>) {
-        guests::take_in(event_loop);
-    }
-
-    fn has_arrivals(event_loop: &EventLoop<Self>) -> bool {
-        event_loop.model.guests.has_arrivals()
-    }
-}
 
 /// A thread that polls, receives, parses and sends.
 struct Io {
@@ -112,13 +80,5 @@ fn see_off(event_loop: &mut EventLoop<Io>, place: u32) {
 /// Starts the main thread and the I/O threads.
 pub(super) fn start(starting: &Starting<'_>) -> io::Result<Vec<JoinHandle<()>>> {
     let loads = starting.loads(MAIN + 1..starting.count());
-    let roads = Roads::new(starting.count(), Road::new());
-    let start = |slot| {
-        let roads = Arc::clone(&roads);
-        match slot {
-            MAIN => starting.event_loop(slot, &loads, || Main { guests: Guests::new(roads) }),
-            _ => starting.event_loop(slot, &loads, || Io { home: Home::new(roads) }),
-        }
-    };
-    (0..starting.count()).map(start).collect()
+    starting.travelling(&loads, Road::new(), |home| Io { home })
 }

@@ -6,7 +6,6 @@
 //! lost. The main thread serves clients of its own as well.
 
 use std::io;
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use braid_engine::client::Message;
@@ -18,43 +17,12 @@ use crate::batch::Request;
 use crate::client::{Client, Keep};
 use crate::event_loop::EventLoop;
 use crate::steps::Run;
-use crate::travel::guests::{self, Guests, HasGuests};
 use crate::travel::home::{self, HasHome, Home};
-use crate::travel::{MAIN, Roads};
 
 type Road = ArrayQueue<Box<Client>>;
 
 /// Clients on the ring.
 const RING: usize = 1024;
-
-/// The thread that executes what needs more than one key.
-struct Main {
-    guests: Guests<Road>,
-}
-
-impl HasGuests for Main {
-    type Road = Road;
-
-    fn guests(&mut self) -> &mut Guests<Road> {
-        &mut self.guests
-    }
-}
-
-impl Model for Main {
-    fn execute_and_write(event_loop: &mut EventLoop<Self>) {
-        event_loop.execute();
-        guests::send_home(event_loop);
-        event_loop.write_replies();
-    }
-
-    fn take_arrivals(event_loop: &mut EventLoop<Self>) {
-        guests::take_in(event_loop);
-    }
-
-    fn has_arrivals(event_loop: &EventLoop<Self>) -> bool {
-        event_loop.model.guests.has_arrivals()
-    }
-}
 
 /// A thread that executes what it can.
 struct Io {
@@ -124,15 +92,7 @@ impl Model for Io {
 /// Starts one loop per thread; the first one is the main thread.
 pub(super) fn start(starting: &Starting<'_>) -> io::Result<Vec<JoinHandle<()>>> {
     let loads = starting.loads(0..starting.count());
-    let roads = Roads::new(starting.count(), Road::new(RING));
-    let start = |slot| {
-        let roads = Arc::clone(&roads);
-        match slot {
-            MAIN => starting.event_loop(slot, &loads, || Main { guests: Guests::new(roads) }),
-            _ => starting.event_loop(slot, &loads, || Io { home: Home::new(roads) }),
-        }
-    };
-    (0..starting.count()).map(start).collect()
+    starting.travelling(&loads, Road::new(RING), |home| Io { home })
 }
 
 #[cfg(test)]

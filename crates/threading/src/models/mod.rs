@@ -24,6 +24,9 @@ use crate::accept::{Listeners, LoopLoads};
 use crate::batch::Request;
 use crate::event_loop::EventLoop;
 use crate::steps::Run;
+use crate::travel::guests::Guests;
+use crate::travel::home::Home;
+use crate::travel::{MAIN, Roads, ToMain};
 
 /// What a model does in its own way. What is written here is what a thread does that serves its clients all by itself.
 pub trait Model: Sized {
@@ -141,6 +144,24 @@ impl Starting<'_> {
                 }
             }
         })
+    }
+
+    /// Starts the main thread, to which clients travel on this road, and the threads that have the clients.
+    fn travelling<Q: ToMain + 'static, M: Model + 'static>(
+        &self,
+        loads: &Arc<LoopLoads>,
+        to_main: Q,
+        io: fn(Home<Q>) -> M,
+    ) -> io::Result<Vec<JoinHandle<()>>> {
+        let roads = Roads::new(self.count(), to_main);
+        let start = |slot| {
+            let roads = Arc::clone(&roads);
+            match slot {
+                MAIN => self.event_loop(slot, loads, || Guests::new(roads)),
+                _ => self.event_loop(slot, loads, move || io(Home::new(roads))),
+            }
+        };
+        (0..self.count()).map(start).collect()
     }
 
     /// Starts a thread that owns a slot of the engine.

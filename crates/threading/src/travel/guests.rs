@@ -10,16 +10,7 @@ use super::{Roads, ToMain};
 use crate::event_loop::EventLoop;
 use crate::models::Model;
 
-/// A model of a loop that has guests.
-pub trait HasGuests: Model {
-    /// The road on which they come.
-    type Road: ToMain;
-
-    /// Those who are here.
-    fn guests(&mut self) -> &mut Guests<Self::Road>;
-}
-
-/// The guests of the main thread's loop.
+/// The model of the main thread's loop: its guests.
 pub struct Guests<Q> {
     roads: Arc<Roads<Q>>,
     /// Places of those who are here.
@@ -33,18 +24,29 @@ impl<Q: ToMain> Guests<Q> {
     pub fn new(roads: Arc<Roads<Q>>) -> Guests<Q> {
         Guests { bells: vec![false; roads.back.len()], roads, places: Vec::new() }
     }
+}
 
-    /// True if some wait to be taken in.
-    #[inline]
-    pub fn has_arrivals(&self) -> bool {
-        self.roads.to_main.count() > 0
+impl<Q: ToMain> Model for Guests<Q> {
+    fn execute_and_write(event_loop: &mut EventLoop<Self>) {
+        event_loop.execute();
+        send_home(event_loop);
+        // To clients of its own, if it has any: guests are sent their replies at home.
+        event_loop.write_replies();
+    }
+
+    fn take_arrivals(event_loop: &mut EventLoop<Self>) {
+        take_in(event_loop);
+    }
+
+    fn has_arrivals(event_loop: &EventLoop<Self>) -> bool {
+        event_loop.model.roads.to_main.count() > 0
     }
 }
 
 /// Takes in the guests that have arrived, their requests into the loop's batch. Those who come later have to wait for the next turn, so that the
 /// loop's other business is not kept waiting.
-pub fn take_in<M: HasGuests>(event_loop: &mut EventLoop<M>) {
-    let roads = Arc::clone(&event_loop.model.guests().roads);
+fn take_in<Q: ToMain>(event_loop: &mut EventLoop<Guests<Q>>) {
+    let roads = Arc::clone(&event_loop.model.roads);
     for _ in 0..roads.to_main.count() {
         let Some(mut client) = roads.to_main.pop() else { break };
         let Some(mut trip) = client.trip.take() else { continue };
@@ -53,17 +55,17 @@ pub fn take_in<M: HasGuests>(event_loop: &mut EventLoop<M>) {
         station.batch.append(&mut trip.batch, place);
         client.trip = Some(trip);
         station.clients.add(client);
-        event_loop.model.guests().places.push(place);
+        event_loop.model.places.push(place);
         if event_loop.station.is_full() {
-            M::execute_and_write(event_loop);
+            Guests::execute_and_write(event_loop);
         }
     }
     roads.tell_of_room(&event_loop.engine);
 }
 
 /// Sends the guests home whose requests have been executed.
-pub fn send_home<M: HasGuests>(event_loop: &mut EventLoop<M>) {
-    let mut places = std::mem::take(&mut event_loop.model.guests().places);
+fn send_home<Q: ToMain>(event_loop: &mut EventLoop<Guests<Q>>) {
+    let mut places = std::mem::take(&mut event_loop.model.places);
     places.retain(|&place| {
         // One whose script is running is lent to it.
         let is_busy = event_loop.station.clients.get(place).is_none_or(|client| client.in_batch);
@@ -72,7 +74,7 @@ pub fn send_home<M: HasGuests>(event_loop: &mut EventLoop<M>) {
         }
         is_busy
     });
-    let guests = event_loop.model.guests();
+    let guests = &mut event_loop.model;
     // None can have come in meanwhile.
     guests.places = places;
     for (slot, bell) in guests.bells.iter_mut().enumerate() {
@@ -82,7 +84,7 @@ pub fn send_home<M: HasGuests>(event_loop: &mut EventLoop<M>) {
     }
 }
 
-fn depart<M: HasGuests>(event_loop: &mut EventLoop<M>, place: u32) {
+fn depart<Q: ToMain>(event_loop: &mut EventLoop<Guests<Q>>, place: u32) {
     let station = &mut event_loop.station;
     let Some(client) = station.clients.remove(place) else { return };
     // Lists that are gone through by place skip those who have left; what outlasts the turn must not name the place any more.
@@ -93,7 +95,7 @@ fn depart<M: HasGuests>(event_loop: &mut EventLoop<M>, place: u32) {
         station.postponed.retain(|&postponed| postponed != place);
     }
     let Some(home) = client.trip.as_ref().map(|trip| trip.home) else { return };
-    let guests = event_loop.model.guests();
+    let guests = &mut event_loop.model;
     guests.roads.back[home].push(client);
     guests.bells[home] = true;
 }
