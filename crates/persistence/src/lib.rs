@@ -6,6 +6,7 @@
 //!
 //! This crate knows neither clients nor commands nor the configuration: settings come as plain structs.
 
+mod aof;
 mod load;
 mod save;
 mod snapshot;
@@ -17,6 +18,7 @@ mod snapshot_tests;
 #[cfg(test)]
 mod tests;
 
+pub use aof::{FileInfo, FileKind, Folder, FolderError, Manifest, ManifestError, ManifestFault};
 pub use load::{LoadError, LoadOptions, Loaded, load};
 pub use save::{SaveError, SaveOptions, Saved, save};
 pub use snapshot::{Cut, OldForms, SnapshotProgress, cut, write_snapshot};

@@ -1,0 +1,280 @@
+//! The folder of an append-only file: its manifest on disk, the names in it, and the move of an old file into it.
+//!
+//! A manifest takes effect at once and as a whole: it is written under another name, forced to disk, and renamed, and the folder is
+//! forced to disk behind it. A file must be on disk before a manifest that names it.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use super::manifest::{FileInfo, Manifest, ManifestError, shown};
+
+/// Where an append-only file is: `appenddirname` and `appendfilename`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    dir: PathBuf,
+    name: String,
+}
+
+/// Why something could not be done. The words are those that Redis logs.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    #[error("{what}: {error}")]
+    Io {
+        what: String,
+        #[source]
+        error: io::Error,
+    },
+    #[error("{0}")]
+    Manifest(#[from] ManifestError),
+}
+
+impl FolderError {
+    /// What to log about it, a message each.
+    pub fn messages(&self) -> Vec<String> {
+        match self {
+            FolderError::Io { .. } => vec![self.to_string()],
+            FolderError::Manifest(error) => error.messages(),
+        }
+    }
+}
+
+fn failed(what: String) -> impl FnOnce(io::Error) -> FolderError {
+    |error| FolderError::Io { what, error }
+}
+
+impl Folder {
+    /// `dir` is the folder itself, `name` what its files' names begin with.
+    pub fn new(dir: impl Into<PathBuf>, name: impl Into<String>) -> Folder {
+        Folder { dir: dir.into(), name: name.into() }
+    }
+
+    /// The folder (`appenddirname`).
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What its files' names begin with (`appendfilename`).
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where a file of it is.
+    pub fn path(&self, name: &OsStr) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Where the manifest is.
+    pub fn manifest_path(&self) -> PathBuf {
+        self.dir.join(format!("{}.manifest", self.name))
+    }
+
+    /// Where changes are gathered while the first base is being written, after `CONFIG SET appendonly yes`.
+    pub fn temporary_incr_path(&self) -> PathBuf {
+        self.dir.join(format!("temp-{}.incr", self.name))
+    }
+
+    /// Makes the folder, if it is not there.
+    pub fn create(&self) -> Result<(), FolderError> {
+        match fs::create_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.dir.is_dir() => Ok(()),
+            other => {
+                other.map_err(failed(format!("Can't open or create append-only dir {}", self.dir.display())))
+            }
+        }
+    }
+
+    /// Reads the manifest. Without a folder or a manifest in it, the manifest is empty.
+    pub fn load_manifest(&self) -> Result<Manifest, FolderError> {
+        let path = self.manifest_path();
+        if !self.dir.is_dir() {
+            log::debug!("The AOF directory {} doesn't exist", self.dir.display());
+        } else if !path.is_file() {
+            log::debug!("The AOF manifest file {} doesn't exist", path.display());
+        } else {
+            let cannot_open =
+                || format!("Fatal error: can't open the AOF manifest file {} for reading", path.display());
+            let mut file = File::open(&path).map_err(failed(cannot_open()))?;
+            let mut text = Vec::new();
+            file.read_to_end(&mut text).map_err(failed("Read AOF manifest failed".to_owned()))?;
+            return Ok(Manifest::parse(&text)?);
+        }
+        Ok(Manifest::default())
+    }
+
+    /// Puts a manifest into effect: when this returns without an error it will be read after a loss of power, too. After an
+    /// error the one before is in effect, or (if forcing the folder to disk failed) one of the two.
+    pub fn persist(&self, manifest: &Manifest) -> Result<(), FolderError> {
+        let path = self.manifest_path();
+        let temporary_name = format!("temp-{}.manifest", self.name);
+        let temporary = self.dir.join(&temporary_name);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&temporary)
+            .map_err(failed(format!("Can't open the AOF manifest file {temporary_name}")))?;
+        file.write_all(&manifest.format()).map_err(failed(format!(
+            "Error trying to write the temporary AOF manifest file {temporary_name}"
+        )))?;
+        file.sync_all().map_err(failed(format!("Fail to fsync the temp AOF file {temporary_name}")))?;
+        fs::rename(&temporary, &path).map_err(failed(format!(
+            "Error trying to rename the temporary AOF manifest file {temporary_name} into {}.manifest",
+            self.name
+        )))?;
+        self.sync()
+    }
+
+    /// Forces the folder to disk: which files there are, not what is in them.
+    pub fn sync(&self) -> Result<(), FolderError> {
+        let sync = || File::open(&self.dir)?.sync_all();
+        sync().map_err(failed(format!("Fail to fsync AOF directory {}", self.dir.display())))
+    }
+
+    /// Removes the files of the history and takes them out of the manifest. A file that cannot be removed stays, without a name in
+    /// the manifest.
+    pub fn remove_history(&self, manifest: &mut Manifest) -> Result<(), FolderError> {
+        if manifest.history.is_empty() {
+            return Ok(());
+        }
+        for info in &manifest.history {
+            log::info!("Removing the history file {} in the background", shown(&info.name));
+            let removed = fs::remove_file(self.path(&info.name));
+            if let Err(error) = removed
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                log::warn!("Cannot remove the history file {}: {error}", shown(&info.name));
+            }
+        }
+        manifest.history.clear();
+        self.persist(manifest)
+    }
+
+    /// Moves an append-only file of before Redis 7 (one file, called `appendfilename`, beside the folder) into the folder, as its base.
+    /// Returns whether there was one to move. If this fails or is interrupted, the next start does it again.
+    pub fn adopt_old_file(&self, manifest: &mut Manifest) -> Result<bool, FolderError> {
+        let parent = self.dir.parent().unwrap_or(Path::new(""));
+        let old = parent.join(&self.name);
+        let inside = self.dir.join(&self.name);
+        let is_half_done = manifest.incrs.is_empty()
+            && manifest.base.as_ref().is_some_and(|base| *base.name == *self.name)
+            && !inside.is_file();
+        if !old.is_file() || !(manifest.has_no_data() || is_half_done) {
+            return Ok(false);
+        }
+        self.create()?;
+        manifest.base = Some(FileInfo { name: self.name.clone().into(), seq: 1 });
+        self.persist(manifest)?;
+        let shown_dir = self.dir.display();
+        fs::rename(&old, &inside).map_err(failed(format!(
+            "Error trying to move the old AOF file {} into dir {shown_dir}",
+            self.name
+        )))?;
+        self.sync()?;
+        log::info!(
+            "Successfully migrated an old-style AOF file ({}) into the AOF directory ({shown_dir}).",
+            self.name
+        );
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, Folder) {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path().join("appendonlydir"), "a.aof");
+        (dir, folder)
+    }
+
+    fn names(folder: &Folder) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(folder.dir())
+            .unwrap()
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_manifest_is_written_and_read() {
+        let (_dir, folder) = folder();
+        assert_eq!(folder.load_manifest().unwrap(), Manifest::default(), "no folder");
+        let mut manifest = Manifest::default();
+        manifest.begin_base("a.aof", true);
+        let error = folder.persist(&manifest).unwrap_err().to_string();
+        assert!(error.starts_with("Can't open the AOF manifest file temp-a.aof.manifest: "), "{error}");
+        folder.create().unwrap();
+        folder.create().unwrap();
+        assert_eq!(folder.load_manifest().unwrap(), Manifest::default(), "no manifest");
+        folder.persist(&manifest).unwrap();
+        assert_eq!(folder.load_manifest().unwrap(), manifest);
+        manifest.begin_incr("a.aof");
+        folder.persist(&manifest).unwrap();
+        assert_eq!(folder.load_manifest().unwrap(), manifest);
+        assert_eq!(names(&folder), ["a.aof.manifest"]);
+        fs::write(folder.manifest_path(), "nonsense\n").unwrap();
+        let error = folder.load_manifest().unwrap_err();
+        assert_eq!(
+            error.messages()[1..].join(" "),
+            "Reading the manifest file, at line 1 >>> 'nonsense' Invalid AOF manifest file format"
+        );
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made() {
+        let (_dir, folder) = folder();
+        fs::write(folder.dir(), "").unwrap();
+        let error = folder.create().unwrap_err().to_string();
+        assert!(error.starts_with("Can't open or create append-only dir "), "{error}");
+    }
+
+    #[test]
+    fn history_goes() {
+        let (_dir, folder) = folder();
+        folder.create().unwrap();
+        let mut manifest = Manifest::default();
+        for round in 0..2 {
+            for info in [manifest.begin_base("a.aof", round == 0), manifest.begin_incr("a.aof")] {
+                fs::write(folder.path(&info.name), "").unwrap();
+            }
+        }
+        manifest.retire_incrs(1);
+        // One that is gone already, as after an end in between.
+        fs::remove_file(folder.path(OsStr::new("a.aof.1.incr.aof"))).unwrap();
+        folder.persist(&manifest).unwrap();
+        folder.remove_history(&mut manifest).unwrap();
+        assert_eq!(names(&folder), ["a.aof.2.base.aof", "a.aof.2.incr.aof", "a.aof.manifest"]);
+        assert_eq!(folder.load_manifest().unwrap(), manifest);
+        assert!(manifest.history.is_empty());
+    }
+
+    #[test]
+    fn an_old_file_moves_in() {
+        let (dir, folder) = folder();
+        let old = dir.path().join("a.aof");
+        let mut manifest = Manifest::default();
+        assert!(!folder.adopt_old_file(&mut manifest).unwrap(), "none there");
+        fs::write(&old, "old").unwrap();
+        assert!(folder.adopt_old_file(&mut manifest).unwrap());
+        assert_eq!(fs::read_to_string(folder.path(OsStr::new("a.aof"))).unwrap(), "old");
+        assert!(!old.exists());
+        assert_eq!(folder.load_manifest().unwrap().format(), b"file a.aof seq 1 type b\n");
+
+        // Interrupted before the move.
+        fs::rename(folder.path(OsStr::new("a.aof")), &old).unwrap();
+        let mut manifest = folder.load_manifest().unwrap();
+        assert!(folder.adopt_old_file(&mut manifest).unwrap());
+        assert_eq!(names(&folder), ["a.aof", "a.aof.manifest"]);
+
+        // A file of that name that has nothing to do with it stays where it is.
+        fs::write(&old, "other").unwrap();
+        assert!(!folder.adopt_old_file(&mut manifest).unwrap());
+        manifest.begin_incr("a.aof");
+        assert!(!folder.adopt_old_file(&mut manifest).unwrap());
+        assert!(old.exists());
+    }
+}

@@ -1,0 +1,17 @@
+//! The append-only file: every change as the command that made it, in files that only grow.
+//!
+//! What is called one file is a folder of them, as since Redis 7:
+//!
+//! ```text
+//! appenddirname/
+//!     appendfilename.manifest         which files there are, in which order ([`Manifest`])
+//!     appendfilename.N.base.rdb       all keys at the last rewrite (or .base.aof, as commands)
+//!     appendfilename.N.incr.aof       the changes since; several of them during a rewrite, and after one that failed
+//! ```
+//! A load takes the base and then the increments in their order.
+
+mod folder;
+mod manifest;
+
+pub use folder::{Folder, FolderError};
+pub use manifest::{FileInfo, FileKind, Manifest, ManifestError, ManifestFault};
