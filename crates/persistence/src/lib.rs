@@ -18,7 +18,10 @@ mod snapshot_tests;
 #[cfg(test)]
 mod tests;
 
-pub use aof::{FileInfo, FileKind, Folder, FolderError, Manifest, ManifestError, ManifestFault};
+pub use aof::{
+    AofRecord, CommandReader, FileInfo, FileKind, Folder, FolderError, Manifest, ManifestError,
+    ManifestFault, ReadError,
+};
 pub use load::{LoadError, LoadOptions, Loaded, load};
 pub use save::{SaveError, SaveOptions, Saved, save};
 pub use snapshot::{Cut, OldForms, SnapshotProgress, cut, write_snapshot};

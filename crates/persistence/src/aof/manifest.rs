@@ -282,9 +282,10 @@ fn leading_number(text: &[u8]) -> i64 {
     if negative { -magnitude } else { magnitude }
 }
 
-/// Writes a word, in quotes if it needs them.
+/// Writes a word, in quotes if it needs them. (Stock servers leave out the quotes of a word with a single one in it, and cannot read it.)
 fn push_quoted(out: &mut Vec<u8>, word: &[u8]) {
-    if !word.is_empty() && word.iter().all(|&byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\') {
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
+    if !word.is_empty() && word.iter().all(is_plain) {
         return out.extend_from_slice(word);
     }
     out.push(b'"');

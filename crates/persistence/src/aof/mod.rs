@@ -12,6 +12,8 @@
 
 mod folder;
 mod manifest;
+mod reader;
 
 pub use folder::{Folder, FolderError};
 pub use manifest::{FileInfo, FileKind, Manifest, ManifestError, ManifestFault};
+pub use reader::{AofRecord, CommandReader, ReadError};

@@ -92,7 +92,7 @@ fn names_are_quoted_where_they_must_be() {
     for (name, written) in [
         (&b"appendonly.aof"[..], &b"appendonly.aof"[..]),
         (b"a b", b"\"a b\""),
-        (b"a'b", b"a'b"),
+        (b"a'b", b"\"a'b\""),
         (b"\"\\\n\r\t\x07\x08\x00\x7f\xe9", br#""\"\\\n\r\t\a\b\x00\x7f\xe9""#),
     ] {
         let mut out = Vec::new();
