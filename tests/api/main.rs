@@ -12,6 +12,7 @@ mod blocking;
 mod clients;
 mod configuration;
 mod expiry;
+mod fairness;
 mod keys;
 mod lifecycle;
 mod messages;

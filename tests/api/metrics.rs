@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use braid_tests::server::free_port;
-use braid_tests::{TestServer, wait_for_within};
+use braid_tests::{TestServer, wait_for, wait_for_within};
 
 /// A server with the port, which another process might have taken in between.
 fn start(arguments: &[&str]) -> (TestServer, u16) {
@@ -42,6 +42,9 @@ fn figures_follow_what_happens() {
         client.call("GET k");
     }
     client.call("INCR k");
+    wait_for("the connection that found the server up to be gone", || {
+        client.info_field("clients", "connected_clients").as_deref() == Some("1")
+    });
     let (status, header, body) = get(port, "/metrics", "");
     assert_eq!(status, 200);
     assert!(header.contains("content-type: text/plain; version=0.0.4"), "{header}");
@@ -80,6 +83,8 @@ fn a_password_is_asked_for_when_there_is_one() {
     client.ok("AUTH \"open sesame\"");
     let log = client.call("ACL LOG 1").to_string();
     assert!(log.contains("cmd=http") && log.contains("auth"), "{log}");
+    let denied = client.info_field("stats", "acl_access_denied_auth");
+    assert_eq!(denied.as_deref(), Some("1"), "a header without name and password is not a wrong one");
     // Users have to be allowed INFO: a:x, b:x.
     client.ok("ACL SETUSER a on >x +get");
     client.ok("ACL SETUSER b on >x +info");

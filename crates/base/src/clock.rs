@@ -25,6 +25,18 @@ fn since_epoch() -> Duration {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ticks(u64);
 
+/// A length of time in ticks: whether it has gone by costs a subtraction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TickSpan(u64);
+
+impl TickSpan {
+    /// So many nanoseconds.
+    pub fn from_nanos(nanos: u64) -> TickSpan {
+        let ticks = (u128::from(nanos) << 32) / u128::from(scale().nanos_per_tick.max(1));
+        TickSpan(u64::try_from(ticks).unwrap_or(u64::MAX))
+    }
+}
+
 struct Scale {
     /// Nanoseconds per tick, as a 32.32 fixed-point number.
     nanos_per_tick: u64,
@@ -73,6 +85,12 @@ impl Ticks {
     pub fn now() -> Ticks {
         let scale = scale();
         if scale.counter { Ticks(read_counter()) } else { Ticks(scale.origin.elapsed().as_nanos() as u64) }
+    }
+
+    /// True if this reading is later than `earlier` by more than `span`.
+    #[inline]
+    pub fn exceeds(self, earlier: Ticks, span: TickSpan) -> bool {
+        self.0.saturating_sub(earlier.0) > span.0
     }
 
     /// Nanoseconds from `earlier` to this reading; zero if the order is the other way round.

@@ -62,6 +62,12 @@ impl Worker {
         self.boundary = Ticks::now();
     }
 
+    /// When the last command ended, or the batch began.
+    #[inline]
+    pub fn boundary(&self) -> Ticks {
+        self.boundary
+    }
+
     /// The time of the present batch, ms since the Unix epoch.
     pub fn now_ms(&self) -> i64 {
         self.now_ms

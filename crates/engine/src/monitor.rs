@@ -43,10 +43,15 @@ pub fn stop(engine: &Engine, session: &mut Session) {
     }
 }
 
+/// Whether a command is one that may be told of.
+pub(crate) fn tells_of(command: &Command) -> bool {
+    !command.spec.flags.any(Flags::SKIP_MONITOR | Flags::ADMIN)
+}
+
 /// Tells of a command, if it is one that may be told of.
 #[cold]
 pub(crate) fn tell(engine: &Engine, slot: usize, session: &Session, command: &Command, args: &[&[u8]]) {
-    if !command.spec.flags.any(Flags::SKIP_MONITOR | Flags::ADMIN) {
+    if tells_of(command) {
         tell_always(engine, slot, session, command, args);
     }
 }
@@ -60,9 +65,20 @@ pub(crate) fn tell_always(
     command: &Command,
     args: &[&[u8]],
 ) {
-    if engine.attention.get() & LOADING != 0 {
-        return;
+    if engine.attention.get() & LOADING == 0 {
+        send(engine, slot, &line(session, command, args));
     }
+}
+
+/// Sends a line to those who monitor.
+#[cold]
+pub(crate) fn send(engine: &Engine, slot: usize, line: &Arc<Payload>) {
+    engine.hub.tell_monitors(slot, line);
+}
+
+/// The line of a command.
+#[cold]
+pub(crate) fn line(session: &Session, command: &Command, args: &[&[u8]]) -> Arc<Payload> {
     let micros = braid_base::clock::unix_us();
     let mut line = Vec::with_capacity(64 + args.iter().map(|arg| arg.len() + 3).sum::<usize>());
     // Writing to a vector does not fail.
@@ -77,7 +93,7 @@ pub(crate) fn tell_always(
         quote(&mut line, arg);
     }
     line.extend_from_slice(b"\r\n");
-    engine.hub.tell_monitors(slot, &Arc::new(Payload::Line(line.into())));
+    Arc::new(Payload::Line(line.into()))
 }
 
 /// Writes an argument in quotes, with everything that is not printable ASCII escaped.

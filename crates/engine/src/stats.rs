@@ -118,6 +118,14 @@ thread_counters! {
     evicted_clients,
     /// Clients dropped for sending more than the query buffer may hold.
     query_limit_disconnections,
+    /// Turns of clients that ended before all their requests were executed, since others were waiting.
+    turns_cut_short,
+    /// Runs of scripts and functions under the locks of their declared keys, beside other commands.
+    scripts_beside,
+    /// Runs of scripts and functions with the world stopped.
+    scripts_alone,
+    /// Of these, such as were begun again after a run under locks that needed more than it held.
+    scripts_again,
 }
 
 impl ThreadStats {

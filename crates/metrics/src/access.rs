@@ -3,6 +3,8 @@
 //! Without a password for the default user everybody who can connect may, since everybody may then ask for INFO as well. With one, name and
 //! password of a user who may run INFO are wanted (HTTP basic authentication; without a name, the default user's).
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use braid_engine::Engine;
@@ -40,6 +42,7 @@ pub fn check(engine: &Engine, authorization: Option<&[u8]>, peer: &str) -> Acces
                 client: format!("addr={peer} cmd=http").into_bytes(),
             };
             let now = braid_base::clock::unix_ms();
+            engine.acl.denied_by_http.fetch_add(1, Relaxed);
             engine.acl.log.push(event, now, engine.config.acllog_max_len());
             Access::Unauthorized
         }

@@ -189,7 +189,7 @@ fn traffic(text: &mut Text, engine: &Engine) {
     }
     text.family("braid_access_denied_total", Kind::Counter, "What was refused for want of a right.");
     let reasons = [
-        ("auth", total(|thread| thread.denied_logins.get())),
+        ("auth", engine.denied_logins()),
         ("command", total(|thread| thread.denied_commands.get())),
         ("key", total(|thread| thread.denied_keys.get())),
         ("channel", total(|thread| thread.denied_channels.get())),

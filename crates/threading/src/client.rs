@@ -12,6 +12,9 @@ use braid_resp::reply::ReplyBuffer;
 
 use crate::travel::Trip;
 
+/// Requests of one client in a batch; it may have kept far more while it was paused.
+pub const PACE_MAX: u32 = 64 * 1024;
+
 /// A big argument on its way in.
 pub struct Incoming {
     pub blob: Blob,
@@ -36,6 +39,8 @@ pub enum Keep {
     Before(usize),
     /// Behind the request at this offset.
     Behind(usize),
+    /// As [`Keep::Before`], because others are waiting: it goes on in the loop's next turn.
+    Later(usize),
     /// Before the request at this offset, which another thread executes, and those behind it.
     Elsewhere(usize),
 }
@@ -56,6 +61,8 @@ pub struct Client {
     pub postponed: bool,
     /// Execution of a batch stopped at one of the client's requests: what follows is kept.
     pub keep_from: Option<Keep>,
+    /// How many of its requests are put into a batch at most. Fewer than [`PACE_MAX`] once they have kept others waiting.
+    pub pace: u32,
     /// To be reported, and the connection closed, when all requests before it are executed.
     pub protocol_error: Option<ProtocolError>,
     /// Polled for writing too.
@@ -93,6 +100,7 @@ impl Client {
             blobs: Vec::new(),
             postponed: false,
             keep_from: None,
+            pace: PACE_MAX,
             protocol_error: None,
             wants_write: false,
             broken: false,
@@ -105,6 +113,13 @@ impl Client {
             commands: 0,
             trip: None,
         }
+    }
+
+    /// True while its requests, of which some have been received already, take turns with those of others: nothing more is received
+    /// before these are executed.
+    #[inline]
+    pub fn takes_turns(&self) -> bool {
+        self.in_resume_list && self.pace < PACE_MAX
     }
 
     /// True while what it sends is kept and not looked at: its requests are postponed, or one of them waits.

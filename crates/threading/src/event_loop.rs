@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use braid_base::clock::{self, Ticks};
+use braid_base::clock::{self, TickSpan, Ticks};
 use braid_base::gate::Entered;
 use braid_config::ClientClass;
 use braid_engine::attention::PAUSED;
@@ -36,6 +36,9 @@ const MAILBOX: u64 = u64::MAX;
 /// Milliseconds without accepting after the process ran out of descriptors.
 const ACCEPT_PAUSE_MS: i64 = 100;
 
+/// For so long the requests of one client are executed before others get their turn. Long enough for some thousand ordinary commands.
+const TURN_NANOS: u64 = 1_000_000;
+
 /// One thread's loop.
 pub struct EventLoop<M: Model> {
     pub(crate) engine: Arc<Engine>,
@@ -55,6 +58,8 @@ pub struct EventLoop<M: Model> {
     pub(crate) by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
     pub(crate) pushes: Pushes,
     config_version: u64,
+    /// [`TURN_NANOS`].
+    turn_span: TickSpan,
     stopping: bool,
     /// Stand in for the worker and the engine while those run a script.
     spare: Option<(Worker, Arc<Engine>)>,
@@ -94,6 +99,7 @@ impl<M: Model> EventLoop<M> {
             cron: Cron::new(slot, loads.loops()),
             balance: Balance::new(slot, Arc::clone(&loads)),
             config_version: engine.config.version(),
+            turn_span: TickSpan::from_nanos(TURN_NANOS),
             engine,
             slot,
             poller,
@@ -298,9 +304,17 @@ impl<M: Model> EventLoop<M> {
             self.worker.context.outside =
                 self.meanwhile || gate.enter_unless_busy(self.slot) == Entered::Busy;
             self.worker.begin_batch();
+            // The client whose turn it is, its first request in the batch, and when its turn began.
+            let (mut client, mut first, mut began) = (u32::MAX, 0, self.worker.boundary());
             while let Some(&request) = run.batch.requests.get(run.at) {
+                if request.client != client {
+                    (client, first, began) = (request.client, run.at, self.worker.boundary());
+                }
                 self.execute_next(&run, &request);
                 run.at += 1;
+                if self.worker.boundary().exceeds(began, self.turn_span) {
+                    self.station.cut_short(&self.engine, self.slot, &mut run, first);
+                }
             }
             if !std::mem::take(&mut self.worker.context.outside) {
                 self.engine.keyspace.gate.leave(self.slot);

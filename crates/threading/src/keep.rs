@@ -10,7 +10,12 @@ pub fn keep(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, from
     client.parser.reset();
     client.protocol_error = None;
     let kept = match turn.source {
-        Source::Own if client.blobs.is_empty() => client.query[from..turn.received_end].to_vec(),
+        Source::Own if client.blobs.is_empty() => {
+            let mut query = std::mem::take(&mut client.query);
+            query.truncate(turn.received_end);
+            query.drain(..from);
+            query
+        }
         Source::Own => {
             // The request had big arguments: write it down again as a whole.
             let request =

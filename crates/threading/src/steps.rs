@@ -22,7 +22,7 @@ use braid_resp::reply::SpareBuffer;
 use smallvec::SmallVec;
 
 use crate::batch::{Batch, Request, Source, Turn};
-use crate::client::{Client, Incoming, Keep};
+use crate::client::{Client, Incoming, Keep, PACE_MAX};
 use crate::clients::Clients;
 use crate::keep::{keep, keep_rest, pack_rest};
 use crate::travel::Trip;
@@ -33,8 +33,6 @@ const READ_CHUNK: usize = 32 * 1024;
 const SHARED: usize = 512 * 1024;
 /// Requests executed before the next batch is begun.
 const BATCH_REQUESTS: usize = 1024;
-/// Requests of one client in a batch; it may have kept far more while it was paused.
-const TURN_REQUESTS: usize = 64 * 1024;
 /// Requests whose keys are fetched into the cache together.
 const PREFETCH_GROUP: usize = 32;
 /// Arguments of at least this many bytes are received into allocations of their own.
@@ -217,7 +215,7 @@ impl Station {
 
     fn receive(&mut self, engine: &Engine, place: u32) -> usize {
         let Some(client) = self.clients.get(place) else { return 0 };
-        if client.in_batch {
+        if client.in_batch || client.takes_turns() {
             // The poller will say so again.
             return 0;
         }
@@ -369,7 +367,7 @@ impl Station {
         };
         client.in_batch = true;
         let batch = &mut self.batch;
-        let requests_max = batch.requests.len() + TURN_REQUESTS;
+        let requests_max = batch.requests.len() + client.pace as usize;
         let mut turn = Turn {
             client: place,
             source,
@@ -611,6 +609,23 @@ impl Station {
         self.executed(engine, worker, request, outcome);
     }
 
+    /// Ends the turn of a client whose requests have taken so long that others come first: what is left of them from `run.at` on is for the
+    /// next turn of the loop. `first`: the client's first request in the batch.
+    #[cold]
+    pub fn cut_short(&mut self, engine: &Engine, slot: usize, run: &mut Run, first: usize) {
+        let rest = &run.batch.requests[run.at..];
+        let place = run.batch.requests[first].client;
+        let own = rest.iter().take_while(|request| request.client == place).count();
+        let Some(client) = self.clients.get(place) else { return };
+        if own == 0 || client.broken || client.keep_from.is_some() || client.session.close_after_reply {
+            return;
+        }
+        client.keep_from = Some(Keep::Later(rest[0].start));
+        client.pace = u32::try_from(run.at - first).unwrap_or(PACE_MAX).clamp(1, PACE_MAX - 1);
+        run.at += own;
+        engine.threads[slot].turns_cut_short.add(1);
+    }
+
     /// Whether a request runs scripts (EXEC: whether any of its commands does).
     pub fn runs_scripts(&mut self, engine: &Engine, request: &Request) -> bool {
         let Some(client) = self.clients.get(request.client) else { return false };
@@ -701,6 +716,13 @@ impl Station {
         if let Some(from) = client.keep_from.take() {
             match from {
                 Keep::Before(start) => keep(client, shared, batch, turn, start),
+                Keep::Later(start) => {
+                    keep(client, shared, batch, turn, start);
+                    if !client.in_resume_list {
+                        client.in_resume_list = true;
+                        self.to_resume.push(turn.client);
+                    }
+                }
                 Keep::Behind(start) => keep_rest(client, shared, batch, turn, start),
                 Keep::Elsewhere(request) => {
                     let mut trip = self.spare_trips.pop().unwrap_or_default();
@@ -715,6 +737,9 @@ impl Station {
             client.publish_sizes(&self.client_bytes);
             linger(client, &mut self.lingering, turn.client);
             return;
+        }
+        if client.pace < PACE_MAX {
+            client.pace = (client.pace * 2).min(PACE_MAX);
         }
         if turn.used_blobs {
             client.blobs.clear();

@@ -160,6 +160,7 @@ impl Attempt<'_> {
         let keyspace = &engine.keyspace;
         if call.keyspace.stopped_world().is_some() {
             // Part of a transaction.
+            engine.threads[call.keyspace.context.slot].scripts_alone.add(1);
             return Ok(self.under(
                 call.keyspace,
                 engine,
@@ -178,9 +179,12 @@ impl Attempt<'_> {
             let ended = self.under(&mut txn, engine, call.session, (call.command, call.args), call.reply);
             script::serve(engine, call.session, &mut txn);
             drop(txn);
+            let stats = &engine.threads[call.keyspace.context.slot];
             if ended != Ended::Abandoned {
+                stats.scripts_beside.add(1);
                 return Ok(ended);
             }
+            stats.scripts_again.add(1);
             program.habits.note_stray();
             call.session.db = db;
         }
@@ -188,6 +192,7 @@ impl Attempt<'_> {
             let text = Kind::Script.busy_error();
             return Err(engine.busy.error().unwrap_or(CommandError::text(text)));
         };
+        engine.threads[call.keyspace.context.slot].scripts_alone.add(1);
         let mut txn = Txn::world(keyspace, call.keyspace.context, world, db, now);
         let ended = self.under(&mut txn, engine, call.session, (call.command, call.args), call.reply);
         script::serve(engine, call.session, &mut txn);
@@ -215,12 +220,17 @@ impl Attempt<'_> {
             strayed: false,
             current: (command, request),
             boundary: Ticks::now(),
+            unsent: keyspace.stopped_world().is_none().then(Vec::new),
         };
         let mut hosted =
             Hosted { engine, session, keyspace, run, program, request, started: self.started, running: None };
         let ended =
             self.machine.run(program.function, program.name, self.keys, self.args, &mut hosted, reply);
         hosted.end_busy();
+        let slot = hosted.keyspace.context.slot;
+        if ended != Ended::Abandoned {
+            hosted.run.settle(engine, slot);
+        }
         ended
     }
 }

@@ -379,7 +379,11 @@ fn statistics(fields: &mut Fields<'_>) {
     // Of one loop on the average: what reads this knows of one loop only.
     fields.field("instantaneous_eventloop_cycles_per_sec", rate.cycles / engine.threads.len() as u64);
     fields.field("instantaneous_eventloop_duration_usec", rate.cycle_micros);
-    fields.field("acl_access_denied_auth", fields.total(|thread| thread.denied_logins.get()));
+    fields.field("client_turns_cut_short", fields.total(|thread| thread.turns_cut_short.get()));
+    fields.field("scripts_run_beside_others", fields.total(|thread| thread.scripts_beside.get()));
+    fields.field("scripts_run_alone", fields.total(|thread| thread.scripts_alone.get()));
+    fields.field("scripts_begun_again", fields.total(|thread| thread.scripts_again.get()));
+    fields.field("acl_access_denied_auth", engine.denied_logins());
     fields.field("acl_access_denied_cmd", fields.total(|thread| thread.denied_commands.get()));
     fields.field("acl_access_denied_key", fields.total(|thread| thread.denied_keys.get()));
     fields.field("acl_access_denied_channel", fields.total(|thread| thread.denied_channels.get()));

@@ -72,6 +72,8 @@ pub struct Acl {
     changing: Mutex<()>,
     next_number: AtomicU64,
     pub log: AclLog,
+    /// Wrong names or passwords that were not sent by a client of a loop, but by HTTP.
+    pub denied_by_http: AtomicU64,
 }
 
 impl Acl {
@@ -84,6 +86,7 @@ impl Acl {
             changing: Mutex::new(()),
             next_number: AtomicU64::new(1),
             log: AclLog::default(),
+            denied_by_http: AtomicU64::new(0),
         }
     }
 
@@ -325,6 +328,14 @@ impl Engine {
         client.truncate(client.trim_ascii_end().len());
         let event = Event { reason, origin, object, user, client };
         self.acl.log.push(event, now, self.config.acllog_max_len());
+    }
+}
+
+impl Engine {
+    /// Wrong names or passwords so far, from wherever.
+    pub fn denied_logins(&self) -> u64 {
+        crate::stats::total(&self.threads, |thread| thread.denied_logins.get())
+            + self.acl.denied_by_http.load(Relaxed)
     }
 }
 

@@ -5,6 +5,8 @@
 //! A run holds the whole world, or the locks of the keys that the script declares. In the second case a command that needs anything else
 //! is not run: [`ScriptCall::Strayed`]. Whoever runs the script decides what becomes of it.
 
+use std::sync::Arc;
+
 use braid_base::clock::Ticks;
 use braid_keyspace::txn::{KeyRef, Txn};
 use braid_resp::reply::ReplyBuffer;
@@ -16,6 +18,7 @@ use crate::attention::MONITORS;
 use crate::blocking;
 use crate::engine::Engine;
 use crate::monitor;
+use crate::pubsub::queue::Payload;
 use crate::session::{Session, session_attention};
 use crate::spec::{Flags, Scope};
 use crate::table::Command;
@@ -43,6 +46,37 @@ pub struct ScriptRun<'k> {
     pub current: (&'k Command, &'k [&'k [u8]]),
     /// End of the last command, or the start of the run.
     pub boundary: Ticks,
+    /// While the run may still be given up and begun again: lines for those who monitor, which are sent when it cannot be any more.
+    pub unsent: Option<Vec<Arc<Payload>>>,
+}
+
+impl ScriptRun<'_> {
+    /// Sends what has been held back for those who monitor: the run will not be given up. Its locks are still held.
+    pub fn settle(&mut self, engine: &Engine, slot: usize) {
+        for line in self.unsent.take().into_iter().flatten() {
+            monitor::send(engine, slot, &line);
+        }
+    }
+
+    /// Tells those who monitor of a command.
+    #[cold]
+    fn tell_monitors(
+        &mut self,
+        engine: &Engine,
+        slot: usize,
+        session: &Session,
+        command: &Command,
+        args: &[&[u8]],
+    ) {
+        if self.wrote {
+            self.settle(engine, slot);
+        }
+        match &mut self.unsent {
+            Some(unsent) if monitor::tells_of(command) => unsent.push(monitor::line(session, command, args)),
+            Some(_) => {}
+            None => monitor::tell(engine, slot, session, command, args),
+        }
+    }
 }
 
 /// How a call has ended.
@@ -222,7 +256,7 @@ fn execute(
     run.boundary = end;
     count(engine, keyspace.context.slot, command, nanos, failed);
     if engine.attention.get() & MONITORS != 0 {
-        monitor::tell(engine, keyspace.context.slot, session, command, args);
+        run.tell_monitors(engine, keyspace.context.slot, session, command, args);
     }
     if session.attention & session_attention::TRACKS != 0 {
         tracking::remember(engine, session, keyspace, command, args);

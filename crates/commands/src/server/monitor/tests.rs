@@ -61,6 +61,24 @@ fn transactions_and_scripts_are_told_of_with_what_they_run() {
 }
 
 #[test]
+fn a_script_that_is_begun_again_is_told_of_once() {
+    let told = told(&[
+        "EVAL_RO \"redis.call('get', KEYS[1]) return redis.call('get', ARGV[1])\" 1 k other",
+        "EVAL \"redis.call('incr', KEYS[1]) return redis.call('get', KEYS[1])\" 1 k",
+    ]);
+    let expected = [
+        "\"EVAL_RO\" \"redis.call('get', KEYS[1]) return redis.call('get', ARGV[1])\" \"1\" \"k\" \"other\"",
+        "[0 lua] \"get\" \"k\"",
+        "[0 lua] \"get\" \"other\"",
+        "\"EVAL\" \"redis.call('incr', KEYS[1]) return redis.call('get', KEYS[1])\" \"1\" \"k\"",
+        "[0 lua] \"incr\" \"k\"",
+        "[0 lua] \"get\" \"k\"",
+        "\"ECHO\" \"end\"",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn passwords_and_what_administrators_do_are_not_told() {
     let told =
         told(&["AUTH secret", "AUTH user secret", "HELLO 2 AUTH user secret SETNAME n", "CONFIG GET port"]);
