@@ -8,6 +8,7 @@ use braid_tests::client::ReadError;
 use braid_tests::{RawClient, Value, words};
 
 use crate::model::{Operation, key_name};
+use crate::script;
 use crate::workload::Round;
 
 /// One operation as it was seen from outside.
@@ -42,7 +43,11 @@ impl Arena {
     pub fn try_new(server: SocketAddr, clients: usize) -> Option<Arena> {
         let connect = || RawClient::tcp(server).ok();
         let clients = (0..clients).map(|_| connect()).collect::<Option<Vec<_>>>()?;
-        Some(Arena { clients, control: connect()?, start: Instant::now() })
+        let mut control = connect()?;
+        // A server that has no functions says so here; only scripts' workloads call one.
+        control.try_send(&words::encode(&["FUNCTION", "LOAD", "REPLACE", &script::library()])).ok()?;
+        control.try_read().ok()?;
+        Some(Arena { clients, control, start: Instant::now() })
     }
 
     /// Empties the keys and runs a round, each connection on a thread of its own.

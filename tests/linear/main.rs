@@ -17,8 +17,11 @@ mod checker;
 mod delivery;
 mod history;
 mod model;
+mod script;
 mod torn;
 mod workload;
+
+use std::ffi::OsStr;
 
 use braid_tests::random::{number, source};
 use braid_tests::server::Options;
@@ -36,7 +39,7 @@ fn start(program: Option<std::path::PathBuf>) -> TestServer {
     TestServer::start_with(Options { program, arguments, ..Options::default() })
 }
 
-fn check(workload: &Workload) {
+fn check(workload: &Workload) -> TestServer {
     let server = start(None);
     if server.is_braid() {
         let threads = braid_tests::process::threads(server.process_id());
@@ -61,6 +64,7 @@ fn check(workload: &Workload) {
     }
     println!("{}: {rounds} rounds, {operations} operations, {undecided} rounds undecided", workload.name);
     assert!(undecided * 20 <= rounds, "{undecided} of {rounds} rounds were too hard for the checker");
+    server
 }
 
 #[test]
@@ -88,22 +92,46 @@ fn everything_together() {
     check(&workload::EVERYTHING);
 }
 
+/// Scripts that stay with their keys, scripts that stray, scripts of which that is not known: beside commands and transactions.
+#[test]
+fn scripts_of_all_kinds() {
+    let server = check(&workload::SCRIPTS);
+    let mut client = server.connect();
+    let model = client.call("CONFIG GET threading-model");
+    if server.is_braid() && model.elements().is_some_and(|found| found[1].text() == "parallel") {
+        // Otherwise the histories would say nothing about how these are told apart.
+        for field in ["scripts_run_beside_others", "scripts_run_alone", "scripts_begun_again"] {
+            let count = client.info_field("stats", field).and_then(|count| count.parse::<u64>().ok());
+            println!("{field}: {count:?}");
+            assert!(count.is_some_and(|count| count > 0), "{field}: {count:?}");
+        }
+    }
+}
+
 /// The proof that these tests can fail: commands that are not atomic must be noticed, in each kind of
 /// workload.
 #[test]
 fn commands_taken_apart_are_noticed() {
     let server = start(None);
     let torn = torn::start(server.address());
-    for workload in
-        [&workload::SINGLE_KEYS, &workload::PIPELINES, &workload::MANY_KEYS, &workload::EVERYTHING]
-    {
+    for workload in [
+        &workload::SINGLE_KEYS,
+        &workload::PIPELINES,
+        &workload::MANY_KEYS,
+        &workload::EVERYTHING,
+        &workload::SCRIPTS_ALONE,
+    ] {
         let mut random = source(workload.name);
         let mut arena = Arena::new(torn, workload.clients);
         let noticed = (0..500).any(|_| {
             let history = arena.run(&workload.draw(&mut random)).expect("the server answers");
             matches!(checker::check(&history), Verdict::Violation(_))
         });
-        assert!(noticed, "{}: no violation found where INCR, MSET and MGET are not atomic", workload.name);
+        assert!(
+            noticed,
+            "{}: no violation found where INCR, MSET, MGET and scripts are not atomic",
+            workload.name
+        );
     }
 }
 
@@ -114,11 +142,20 @@ fn a_server_without_locks_is_convicted() {
         println!("skipped: BRAID_TEST_BROKEN_SERVER names no server");
         return;
     };
+    for workloads in [
+        &[&workload::MANY_KEYS, &workload::PIPELINES, &workload::TRANSACTIONS][..],
+        &[&workload::SCRIPTS_ALONE, &workload::SCRIPTS],
+    ] {
+        convict(&program, workloads);
+    }
+}
+
+fn convict(program: &OsStr, workloads: &[&Workload]) {
     let mut random = source("without locks");
     let mut crashes = 0;
     for _ in 0..30 {
-        let mut server = start(Some(program.clone().into()));
-        for workload in [&workload::MANY_KEYS, &workload::PIPELINES, &workload::TRANSACTIONS] {
+        let mut server = start(Some(program.into()));
+        for workload in workloads {
             let Some(mut arena) = Arena::try_new(server.address(), workload.clients) else { break };
             for _ in 0..200 {
                 let Ok(history) = arena.run(&workload.draw(&mut random)) else { break };

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use braid_tests::Value;
 
+use crate::script::Script;
+
 /// A key: a small number, written `k0`, `k1` ...
 pub type Key = u8;
 
@@ -27,6 +29,8 @@ pub enum Operation {
     /// With REPLACE.
     Copy(Key, Key),
     Transaction(Vec<Operation>),
+    /// Several operations on single keys or many, in a script; the reply is the list of theirs.
+    Script(Script),
 }
 
 /// The name of a key on the server.
@@ -48,7 +52,13 @@ impl Operation {
             Operation::MSet(pairs) | Operation::MSetNx(pairs) => pairs.iter().map(|(key, _)| *key).collect(),
             Operation::Rename(from, to) | Operation::Copy(from, to) => vec![*from, *to],
             Operation::Transaction(operations) => operations.iter().flat_map(Operation::keys).collect(),
+            Operation::Script(script) => script.operations.iter().flat_map(Operation::keys).collect(),
         }
+    }
+
+    /// Whether it changes nothing, whatever it finds.
+    pub fn only_reads(&self) -> bool {
+        matches!(self, Operation::Get(_) | Operation::MGet(_) | Operation::Exists(_))
     }
 
     /// The commands that carry it out; a transaction is several.
@@ -85,6 +95,7 @@ impl Operation {
                 commands.push(vec![b"EXEC".to_vec()]);
                 return commands;
             }
+            Operation::Script(script) => script.command(),
         }]
     }
 
@@ -95,13 +106,15 @@ impl Operation {
             Operation::Del(_) | Operation::MSetNx(_) | Operation::Copy(..) => *reply == Value::Integer(0),
             Operation::Incr(_) | Operation::Rename(..) => reply.is_error(),
             Operation::Set(..) | Operation::Append(..) | Operation::GetSet(..) | Operation::MSet(_) => false,
-            Operation::Transaction(operations) => reply.elements().is_some_and(|replies| {
-                replies.len() == operations.len()
-                    && operations
-                        .iter()
-                        .zip(replies)
-                        .all(|(operation, reply)| operation.changes_nothing(reply))
-            }),
+            Operation::Transaction(operations) | Operation::Script(Script { operations, .. }) => {
+                reply.elements().is_some_and(|replies| {
+                    replies.len() == operations.len()
+                        && operations
+                            .iter()
+                            .zip(replies)
+                            .all(|(operation, reply)| operation.changes_nothing(reply))
+                })
+            }
         }
     }
 
@@ -170,7 +183,7 @@ impl Operation {
                 }
                 None => Value::Integer(0),
             },
-            Operation::Transaction(operations) => {
+            Operation::Transaction(operations) | Operation::Script(Script { operations, .. }) => {
                 Value::Array(operations.iter().map(|operation| operation.apply(state)).collect())
             }
         }
@@ -184,8 +197,10 @@ fn the_model_agrees_with_the_server() {
     let mut client = server.connect();
     let mut random = braid_tests::random::source("model");
     let mut state = State::new();
-    for _ in 0..5_000 {
-        let operation = crate::workload::EVERYTHING.operation(&mut random);
+    client.call_arguments(&["FUNCTION", "LOAD", &crate::script::library()]);
+    for number in 0..6_000 {
+        let workload = if number < 4_000 { &crate::workload::EVERYTHING } else { &crate::workload::SCRIPTS };
+        let operation = workload.operation(&mut random);
         let mut reply = Value::Null;
         for command in operation.commands() {
             reply = client.call_arguments(&command);

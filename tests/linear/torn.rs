@@ -1,10 +1,13 @@
 //! A server that is wrong on purpose: a proxy in front of a right one that takes commands apart, as a server
-//! does that forgets its locks. INCR becomes a read and a write, MSET several writes, MGET several reads.
+//! does that forgets its locks. INCR becomes a read and a write, MSET several writes, MGET several reads, and a script that
+//! carries out its arguments a command for each of them.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use braid_tests::words::encode;
 use braid_tests::{RawClient, Value};
+
+use crate::script;
 
 /// Starts the proxy; it serves until the test process ends.
 pub fn start(backend: SocketAddr) -> SocketAddr {
@@ -37,6 +40,9 @@ fn serve(mut front: RawClient, mut back: RawClient) {
                 let values = words[1..].iter().map(|key| back.call_arguments(&[b"GET", &key[..]])).collect();
                 Some(Value::Array(values))
             }
+            b"EVAL" | b"EVAL_RO" | b"FCALL_RO" if !in_transaction => script::interpreted(&words)
+                .map(|commands| commands.iter().map(|command| back.call_arguments(command)).collect())
+                .map(Value::Array),
             name => {
                 in_transaction = name == b"MULTI" || (in_transaction && name != b"EXEC");
                 None
@@ -76,6 +82,7 @@ fn written(value: &Value) -> Vec<u8> {
         Value::Array(items) => {
             [format!("*{}\r\n", items.len()).into_bytes(), items.iter().flat_map(written).collect()].concat()
         }
+        Value::Error(text) => [b"-", &text[..], b"\r\n"].concat(),
         other => [b"+", other.bytes().unwrap_or_default(), b"\r\n"].concat(),
     }
 }

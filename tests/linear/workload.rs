@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fastrand::Rng;
 
 use crate::model::{Key, Operation};
+use crate::script::Script;
 
 /// A mix of operations.
 pub struct Workload {
@@ -21,6 +22,8 @@ pub struct Workload {
     span: usize,
     /// Weights: on one key, on many keys, transactions.
     weights: [u32; 3],
+    /// Of a hundred operations, these many are scripts.
+    scripts: u32,
     /// Bytes of a value at most: longer ones take longer to write, so that a torn one is seen more easily.
     value_len_max: usize,
 }
@@ -33,6 +36,7 @@ pub const SINGLE_KEYS: Workload = Workload {
     keys: 3,
     span: 1,
     weights: [1, 0, 0],
+    scripts: 0,
     value_len_max: 8,
 };
 
@@ -53,6 +57,7 @@ pub const MANY_KEYS: Workload = Workload {
     keys: 8,
     span: 8,
     weights: [1, 5, 0],
+    scripts: 0,
     value_len_max: 40,
 };
 
@@ -67,8 +72,16 @@ pub const EVERYTHING: Workload = Workload {
     keys: 4,
     span: 3,
     weights: [4, 3, 2],
+    scripts: 0,
     value_len_max: 12,
 };
+
+/// Scripts of all forms among commands and transactions with the same keys, and within transactions.
+pub const SCRIPTS: Workload =
+    Workload { name: "scripts", clients: 8, batches: 3, span: 3, scripts: 60, ..EVERYTHING };
+
+/// Nothing but scripts.
+pub const SCRIPTS_ALONE: Workload = Workload { name: "scripts alone", scripts: 100, ..SCRIPTS };
 
 /// A round: for each connection its batches, for each batch its operations.
 pub type Round = Vec<Vec<Vec<Operation>>>;
@@ -83,6 +96,9 @@ impl Workload {
 
     /// Draws one operation.
     pub fn operation(&self, random: &mut Rng) -> Operation {
+        if self.draws_script(random) {
+            return self.script(random);
+        }
         let [one, many, transactions] = self.weights;
         let ticket = random.u32(0..one + many + transactions);
         if ticket < one {
@@ -91,10 +107,31 @@ impl Workload {
             self.on_many_keys(random)
         } else {
             let inner = |random: &mut Rng| {
+                if self.draws_script(random) {
+                    return self.script(random);
+                }
                 if many > 0 && random.bool() { self.on_many_keys(random) } else { self.on_one_key(random) }
             };
             Operation::Transaction((0..random.usize(1..4)).map(|_| inner(random)).collect())
         }
+    }
+
+    fn draws_script(&self, random: &mut Rng) -> bool {
+        self.scripts > 0 && random.u32(0..100) < self.scripts
+    }
+
+    /// A few operations in a script, half of the time only such as read.
+    fn script(&self, random: &mut Rng) -> Operation {
+        let reads = random.bool();
+        let count = random.usize(1..5);
+        let mut operations = Vec::new();
+        while operations.len() < count {
+            let drawn = if random.bool() { self.on_many_keys(random) } else { self.on_one_key(random) };
+            if drawn.only_reads() || !reads {
+                operations.push(drawn);
+            }
+        }
+        Operation::Script(Script::draw(operations, random))
     }
 
     fn on_one_key(&self, random: &mut Rng) -> Operation {
