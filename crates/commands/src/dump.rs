@@ -138,7 +138,7 @@ fn restore(call: &mut Call) -> CommandResult {
     let expire_at = match ttl {
         0 => None,
         _ if options.absolute => Some(ttl),
-        _ => Some(ttl.saturating_add(call.now())),
+        _ => Some(ttl.saturating_add(call.clock_ms())),
     };
     if expire_at.is_some_and(|at| at <= call.now()) {
         // Born expired: all that is left of it is that the old value goes.

@@ -30,7 +30,7 @@ impl Unit {
     pub fn deadline(self, call: &Call, text: &[u8], least: i64) -> Result<i64, CommandError> {
         let given = number::parse_i64(text).ok_or(CommandError::NotAnInteger)?;
         let scale = if matches!(self, Unit::Seconds | Unit::UnixSeconds) { 1000 } else { 1 };
-        let origin = if matches!(self, Unit::Seconds | Unit::Milliseconds) { call.now() } else { 0 };
+        let origin = if matches!(self, Unit::Seconds | Unit::Milliseconds) { call.clock_ms() } else { 0 };
         given
             .checked_mul(scale)
             .and_then(|time| time.checked_add(origin))

@@ -7,11 +7,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_engine::attention::LOADING;
 use braid_engine::client::client_flags;
 use braid_engine::session::Watched;
 use braid_engine::{
     Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope, Spec, dispatch,
 };
+use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_keyspace::{KeyRef, Txn, txn};
 use smallvec::SmallVec;
 
@@ -100,7 +102,10 @@ fn watch(call: &mut Call) -> CommandResult {
 }
 
 fn add_watches(call: &mut Call) {
-    let (db, now, keyspace) = (call.keyspace.db(), call.now(), call.keyspace.keyspace());
+    let (db, keyspace) = (call.keyspace.db(), call.keyspace.keyspace());
+    // A key that is past its expiry is removed, but not one that is being loaded.
+    let is_loading = call.engine.attention.get() & LOADING != 0;
+    let now = if is_loading { NOTHING_EXPIRED } else { call.now() };
     let keys: SmallVec<[KeyRef<'_>; 8]> =
         call.args[1..].iter().map(|key| KeyRef { key, hash: keyspace.hash(key), write: true }).collect();
     let session = &mut *call.session;

@@ -176,7 +176,9 @@ impl Engine {
     /// makes way for an empty one, as users of FLUSHALL expect.
     pub fn save_after_flush(&self, world: &World<'_>) {
         self.stop_background_save();
-        if !self.config.save_points().is_empty() {
+        // A FLUSHALL that is read from the append-only file is none of now.
+        let is_loading = self.persistence.progress.active.load(Relaxed);
+        if !is_loading && !self.config.save_points().is_empty() {
             // Why it failed is in the log.
             let _ = self.save(world);
         }

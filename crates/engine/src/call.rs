@@ -2,6 +2,7 @@
 
 use braid_base::blob::Blob;
 use braid_base::number;
+use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_keyspace::{Txn, Value};
 use braid_resp::reply::ReplyBuffer;
 
@@ -26,9 +27,18 @@ pub struct Call<'a, 't> {
 }
 
 impl<'a> Call<'a, '_> {
-    /// The time of this command, ms since the Unix epoch.
+    /// The time of this command, ms since the Unix epoch, by which keys and members have expired or not.
     pub fn now(&self) -> i64 {
         self.keyspace.now()
+    }
+
+    /// The time of this command, ms since the Unix epoch, for what is to be written down or reckoned from. The same as [`Call::now`], except
+    /// for a command that is read from an append-only file, to which nothing has expired.
+    pub fn clock_ms(&self) -> i64 {
+        match self.now() {
+            NOTHING_EXPIRED => braid_base::clock::unix_ms(),
+            now => now,
+        }
     }
 
     /// An argument as an integer.

@@ -7,6 +7,7 @@
 
 pub mod logging;
 mod reach;
+pub(crate) mod replay;
 pub mod script;
 
 pub use reach::{Reach, reach, reach_of};

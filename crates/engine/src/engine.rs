@@ -13,7 +13,7 @@ use braid_keyspace::{Context, Keyspace};
 use parking_lot::{Mutex, RwLock};
 
 use crate::acl::Acl;
-use crate::attention::{Attention, MEMORY_LIMIT};
+use crate::attention::{Attention, LOADING, MEMORY_LIMIT};
 use crate::client::{ClientRecord, Message, Registry, client_flags};
 use crate::command_log::CommandLogs;
 use crate::dispatch::Worker;
@@ -261,7 +261,7 @@ impl Engine {
     }
 
     /// Copies the settings that hot paths read into where they read them.
-    fn apply_settings(&self) {
+    pub(crate) fn apply_settings(&self) {
         let (config, settings) = (&self.config, &self.keyspace.settings);
         settings.set_policy(match config.maxmemory_policy() {
             MaxmemoryPolicy::NoEviction => Policy::NoEviction,
@@ -279,7 +279,8 @@ impl Engine {
         let events = config.notify_keyspace_events().0;
         let channels = events & (NotifyFlags::KEYSPACE | NotifyFlags::KEYEVENT);
         self.hub.event_channels.store(channels, Relaxed);
-        settings.events.store(if channels == 0 { 0 } else { events }, Relaxed);
+        let silent = channels == 0 || self.attention.get() & LOADING != 0;
+        settings.events.store(if silent { 0 } else { events }, Relaxed);
         settings.events_with_values.store(config.notify_keyspace_values().into(), Relaxed);
         self.attention.set(MEMORY_LIMIT, config.maxmemory() > 0);
         self.apply_refusal();

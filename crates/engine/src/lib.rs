@@ -4,12 +4,13 @@
 //! [`Spec`], checks what is to be checked, takes the locks that the spec's keys name, runs the body on a [`Call`] and
 //! counts. Command families (another crate) provide specs and bodies.
 //!
-//! This crate never touches a socket; files only through crate `persistence` (`saving.rs`), but for the file of users (`acl/file.rs`).
+//! This crate never touches a socket; files only through crate `persistence` (`saving.rs`, `aof_load.rs`), but for the file of users (`acl/file.rs`).
 
 /// The version of Redis whose behaviour and texts the server follows, as clients are told.
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
 pub mod acl;
+pub mod aof_load;
 pub mod attention;
 pub mod background_save;
 pub mod blocking;

@@ -9,9 +9,11 @@ use braid_base::clock::unix_ms;
 use braid_base::gate::World;
 use braid_config::RdbVersionCheck;
 use braid_keyspace::Txn;
-use braid_persistence::{LoadError, LoadOptions, SaveError, SaveOptions};
+use braid_keyspace::txn::NOTHING_EXPIRED;
+use braid_persistence::{LoadError, LoadOptions, Loaded, SaveError, SaveOptions, Slices};
 use braid_rdb::Limits;
 
+use crate::aof_load::{AofLoadError, AofLoaded};
 use crate::attention::{LOADING, STOPPING};
 use crate::engine::Engine;
 
@@ -117,14 +119,22 @@ impl Engine {
     /// Loads the dump file at the start, before there is any data, while the loops already run: they serve what needs no data between
     /// slices of the load. False when there is no dump file.
     pub fn load_at_start(&self, limits: Limits) -> Result<bool, LoadFailure> {
+        self.at_start(unix_ms(), |txn| self.load(txn, limits, Manner::AtStart))
+    }
+
+    /// As [`Engine::load_at_start`], but loads the append-only file.
+    pub fn load_append_only_at_start(&self, limits: Limits) -> Result<AofLoaded, AofLoadError> {
+        self.at_start(NOTHING_EXPIRED, |txn| self.load_append_only(txn, limits, true))
+    }
+
+    fn at_start<T, E>(&self, now: i64, load: impl FnOnce(&mut Txn<'_>) -> Result<T, E>) -> Result<T, E> {
         // This thread lends itself the first loop's context: it is used with the world stopped only.
         let mut worker = self.worker(0);
         let world = self.keyspace.gate.close(None);
-        let mut txn = Txn::world(&self.keyspace, &mut worker.context, world, 0, unix_ms());
-        let loaded = self.load(&mut txn, limits, Manner::AtStart);
+        let mut txn = Txn::world(&self.keyspace, &mut worker.context, world, 0, now);
+        let loaded = load(&mut txn);
         if loaded.is_ok() {
-            self.attention.set(LOADING, false);
-            self.config.set_loading(false);
+            self.set_loading(false);
         } else {
             // What is there is no dataset: nobody may see it, and nobody may save it.
             self.persistence.progress.active.store(true, Relaxed);
@@ -134,8 +144,14 @@ impl Engine {
 
     /// Has commands that need data refused from now on, until [`Engine::load_at_start`] is done. Call it before the loops start.
     pub fn expect_load(&self) {
-        self.attention.set(LOADING, true);
-        self.config.set_loading(true);
+        self.set_loading(true);
+    }
+
+    fn set_loading(&self, is_loading: bool) {
+        self.attention.set(LOADING, is_loading);
+        self.config.set_loading(is_loading);
+        // What the load does is no event.
+        self.apply_settings();
     }
 
     /// Loads the dump file, while the world is stopped; false when there is none.
@@ -148,33 +164,45 @@ impl Engine {
             Err(error) => return Err(LoadFailure::Open(name, error)),
         };
         let len = file.metadata().ok().filter(|data| data.is_file()).map(|data| data.len());
-        let state = &self.persistence;
-        state.progress.begin(len.unwrap_or(0), unix_ms() / 1000);
+        let progress = &self.persistence.progress;
+        progress.begin(len.unwrap_or(0), unix_ms() / 1000);
+        let delay = config.key_load_delay_microseconds();
+        let mut slices = Slices::new(progress, manner == Manner::AtStart, delay);
+        let loaded = self.load_dump(txn, &file, len, limits, manner, &mut slices);
+        progress.end();
+        loaded.inspect_err(|error| log::warn!("Internal error in RDB reading of {name}: {error}"))?;
+        self.forget_changes();
+        Ok(true)
+    }
+
+    /// Loads a dump of at most `len` bytes (if that is known) from the begin of a file, behind which more may follow.
+    pub(crate) fn load_dump(
+        &self,
+        txn: &mut Txn<'_>,
+        file: &File,
+        len: Option<u64>,
+        limits: Limits,
+        manner: Manner,
+        slices: &mut Slices<'_>,
+    ) -> Result<Loaded, LoadError> {
+        let (config, state) = (&self.config, &self.persistence);
         let options = LoadOptions {
             len,
             limits,
             relaxed: config.rdb_version_check() == RdbVersionCheck::Relaxed,
             checksum: config.rdbchecksum() && !self.debug.skip_checksums.load(Relaxed),
             replace: manner == Manner::Merge,
-            key_delay: config.key_load_delay_microseconds(),
-            in_slices: manner == Manner::AtStart,
             progress: &state.progress,
         };
         let mut functions = Vec::new();
-        let loaded = braid_persistence::load(txn, file, &options, &mut |code| {
+        let loaded = braid_persistence::load(txn, file, &options, slices, &mut |code| {
             functions.push(code.to_vec());
             Ok(())
-        });
-        state.progress.end();
-        let loaded = loaded.and_then(|loaded| {
-            if let Some(files) = self.commands.functions {
-                let merges = manner == Manner::Merge;
-                (files.load)(self, txn.context, &functions, merges).map_err(LoadError::Function)?;
-            }
-            Ok(loaded)
-        });
-        let loaded =
-            loaded.inspect_err(|error| log::warn!("Internal error in RDB reading of {name}: {error}"))?;
+        })?;
+        if let Some(files) = self.commands.functions {
+            let merges = manner == Manner::Merge;
+            (files.load)(self, txn.context, &functions, merges).map_err(LoadError::Function)?;
+        }
         state.keys_loaded.store(loaded.keys, Relaxed);
         state.keys_expired.store(loaded.expired, Relaxed);
         let skipped = match loaded.empty {
@@ -186,8 +214,7 @@ impl Engine {
             loaded.keys,
             loaded.expired
         );
-        self.forget_changes();
-        Ok(true)
+        Ok(loaded)
     }
 
     /// Ends the server: saves before, if `save` says so or, when it says nothing, if save points are configured. Afterwards no command is executed

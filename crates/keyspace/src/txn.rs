@@ -58,6 +58,10 @@ pub enum Expiry {
     At(i64),
 }
 
+/// A time before all expiries: to a transaction of this time nothing has expired. Changes that are read from an append-only file are made at it,
+/// since what they found living must be found living again.
+pub const NOTHING_EXPIRED: i64 = 0;
+
 /// The key holds another type than the command works on.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WrongType;
@@ -316,7 +320,7 @@ impl<'a> Txn<'a> {
         self.touches = touches;
     }
 
-    /// The time of this command, ms since the Unix epoch. The same throughout.
+    /// The time of this command, ms since the Unix epoch, by which keys and members have expired or not. The same throughout.
     #[inline]
     pub fn now(&self) -> i64 {
         self.now

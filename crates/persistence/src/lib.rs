@@ -9,6 +9,7 @@
 mod aof;
 mod load;
 mod save;
+mod slices;
 mod snapshot;
 mod state;
 mod value;
@@ -24,6 +25,7 @@ pub use aof::{
 };
 pub use load::{LoadError, LoadOptions, Loaded, load};
 pub use save::{SaveError, SaveOptions, Saved, save};
+pub use slices::{Slices, Stopped};
 pub use snapshot::{Cut, OldForms, SnapshotProgress, cut, write_snapshot};
 pub use state::{Progress, State};
 pub use value::{from_rdb, to_rdb};

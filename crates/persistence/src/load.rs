@@ -2,12 +2,12 @@
 
 use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
 
+use braid_base::clock::unix_ms;
 use braid_keyspace::{Txn, eviction};
 use braid_rdb::{Access, Fault, FileReader, Limits, Record};
 
-use crate::save::Pause;
+use crate::slices::{Slices, Stopped};
 use crate::state::Progress;
 use crate::value::from_rdb;
 
@@ -23,10 +23,6 @@ pub struct LoadOptions<'a> {
     pub checksum: bool,
     /// A key that is there already gives way; else it ends the load.
     pub replace: bool,
-    /// Microseconds to wait after each key; negative: one microsecond after so many keys (`key-load-delay`).
-    pub key_delay: i64,
-    /// Let the world go on now and then.
-    pub in_slices: bool,
     pub progress: &'a Progress,
 }
 
@@ -61,43 +57,36 @@ pub enum LoadError {
 
 /// Log the first so many keys without members by name.
 const EMPTY_NAMED_MAX: u64 = 10;
-/// Look at the clock, and whether to stop, after so many records.
-const RECORDS_BETWEEN: u64 = 64;
-/// How long the world stands still, and how long it then goes on.
-const SLICE: Duration = Duration::from_millis(10);
-const BREAK: Duration = Duration::from_micros(200);
-/// Time between two lines about progress.
-const REPORT_EVERY: Duration = Duration::from_secs(5);
 
-/// Loads a dump file, while the world is stopped (as a whole, or in slices). Libraries of functions go to `function`.
+impl From<Stopped> for LoadError {
+    fn from(_: Stopped) -> LoadError {
+        LoadError::Stopped
+    }
+}
+
+/// Loads a dump file, while the world is stopped (as a whole, or in slices). Libraries of functions go to `function`. What is past its expiry
+/// by the transaction's time is left out.
 pub fn load(
     txn: &mut Txn<'_>,
     input: impl Read,
     options: &LoadOptions<'_>,
+    slices: &mut Slices<'_>,
     function: &mut dyn FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<Loaded, LoadError> {
     let db = txn.db();
-    let loaded = Loader::new(txn, options).run(input, function);
+    let loaded = Loader { txn, options, slices, loaded: Loaded::default() }.run(input, function);
     txn.set_db(db);
     loaded
 }
 
-struct Loader<'l, 't> {
+struct Loader<'l, 't, 'p> {
     txn: &'l mut Txn<'t>,
     options: &'l LoadOptions<'l>,
+    slices: &'l mut Slices<'p>,
     loaded: Loaded,
-    slice_began: Instant,
-    reported: Instant,
-    pause: Pause,
 }
 
-impl<'l, 't> Loader<'l, 't> {
-    fn new(txn: &'l mut Txn<'t>, options: &'l LoadOptions<'l>) -> Self {
-        let pause = Pause::new(options.key_delay);
-        let now = Instant::now();
-        Loader { txn, options, loaded: Loaded::default(), slice_began: now, reported: now, pause }
-    }
-
+impl Loader<'_, '_, '_> {
     fn run(
         mut self,
         input: impl Read,
@@ -106,11 +95,10 @@ impl<'l, 't> Loader<'l, 't> {
         let options = self.options;
         let mut reader = FileReader::new(input, options.len, options.relaxed, options.checksum)?;
         self.txn.set_db(0);
-        let mut records = 0u64;
         loop {
-            records += 1;
-            if records.is_multiple_of(RECORDS_BETWEEN) || options.key_delay != 0 {
-                self.report(reader.position())?;
+            if self.slices.is_due() {
+                let keys = self.loaded.keys;
+                self.slices.turn(self.txn, reader.position(), || format!("{keys} keys"))?;
             }
             match reader.record()? {
                 Record::Note { name, text } => self.note(&name, &text),
@@ -139,7 +127,6 @@ impl<'l, 't> Loader<'l, 't> {
             }
         }
         self.loaded.bytes = reader.position();
-        options.progress.loaded_bytes.store(self.loaded.bytes, Relaxed);
         Ok(self.loaded)
     }
 
@@ -175,7 +162,7 @@ impl<'l, 't> Loader<'l, 't> {
                 return Err(LoadError::Value { error, key: readable(reader.name()), db });
             }
         }
-        self.pause.after_key();
+        self.slices.after_record();
         Ok(())
     }
 
@@ -199,7 +186,7 @@ impl<'l, 't> Loader<'l, 't> {
         match name {
             b"redis-ver" | b"valkey-ver" => log::info!("Loading RDB produced by version {text}"),
             b"ctime" => {
-                let age = self.txn.now() / 1000 - text.parse().unwrap_or(0);
+                let age = unix_ms() / 1000 - text.parse().unwrap_or(0);
                 log::info!("RDB age {} seconds", age.max(0));
             }
             b"used-mem" => {
@@ -207,29 +194,9 @@ impl<'l, 't> Loader<'l, 't> {
                 self.options.progress.used_memory.store(bytes, Relaxed);
                 log::info!("RDB memory usage when created {:.2} Mb", bytes as f64 / (1 << 20) as f64);
             }
+            b"aof-base" if text == "1" => log::info!("RDB is base AOF"),
             _ if name.starts_with(b"%") => log::info!("RDB '{}': {text}", String::from_utf8_lossy(name)),
             _ => log::trace!("RDB note '{}': {text}", String::from_utf8_lossy(name)),
         }
-    }
-
-    /// Shows others how far this is.
-    fn report(&mut self, position: u64) -> Result<(), LoadError> {
-        let progress = self.options.progress;
-        if progress.stop.load(Relaxed) {
-            return Err(LoadError::Stopped);
-        }
-        progress.loaded_bytes.store(position, Relaxed);
-        // What adding keys has set aside would otherwise wait until the end.
-        self.txn.context.limbo.reclaim();
-        let now = Instant::now();
-        if self.options.in_slices && now.duration_since(self.slice_began) >= SLICE {
-            self.txn.let_world_go_on(BREAK);
-            self.slice_began = Instant::now();
-        }
-        if now.duration_since(self.reported) >= REPORT_EVERY {
-            self.reported = now;
-            log::info!("Loading: {} keys so far, {:.0}% of the file", self.loaded.keys, progress.percent());
-        }
-        Ok(())
     }
 }

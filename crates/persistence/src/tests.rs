@@ -13,7 +13,7 @@ use braid_keyspace::object::Object;
 use braid_keyspace::{Context, Expiry, Keyspace, Txn, Value};
 use braid_rdb::Limits;
 
-use crate::{LoadError, LoadOptions, Loaded, Progress, SaveOptions, load, save};
+use crate::{LoadError, LoadOptions, Loaded, Progress, SaveOptions, Slices, load, save};
 
 pub(crate) const NOW: i64 = 1_800_000_000_000;
 
@@ -66,16 +66,17 @@ pub(crate) fn load_from(
         relaxed: false,
         checksum: true,
         replace,
-        key_delay: 0,
-        in_slices: false,
         progress: &progress,
     };
     let mut functions = Vec::new();
     let loaded = with(keyspace, |txn| {
-        load(txn, bytes, &options, &mut |code| {
+        let mut slices = Slices::new(&progress, false, 0);
+        let loaded = load(txn, bytes, &options, &mut slices, &mut |code| {
             functions.push(code.to_vec());
             Ok(())
-        })
+        })?;
+        slices.end_file(loaded.bytes);
+        Ok::<_, LoadError>(loaded)
     })?;
     assert_eq!(progress.loaded_bytes.load(Relaxed), bytes.len() as u64);
     Ok((loaded, functions))

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use braid_config::{Config, Request};
 use braid_engine::Engine;
+use braid_engine::aof_load::AofLoadError;
 use braid_engine::client::Message;
 use braid_engine::engine::Start;
 use braid_engine::saving::LoadFailure;
@@ -142,9 +143,12 @@ fn define_users(engine: &Engine, loaded: &braid_config::Loaded) -> Result<(), St
     engine.define_users(&lines).map_err(|(number, error)| loaded.users[number].place.error(error).to_string())
 }
 
-/// Loads the dump file, if there is one.
+/// Loads the data, if there are any.
 fn load(engine: &Engine) -> Result<(), String> {
     let began = std::time::Instant::now();
+    if engine.config.appendonly() {
+        return load_append_only(engine);
+    }
     match engine.load_at_start(braid_commands::dump::limits(engine)) {
         Ok(false) => Ok(()),
         Ok(true) => {
@@ -159,6 +163,24 @@ fn load(engine: &Engine) -> Result<(), String> {
             log::warn!("{text}");
             Err(text)
         }
+    }
+}
+
+/// Loads the append-only file, if there is one. A dump file beside it is not looked at.
+fn load_append_only(engine: &Engine) -> Result<(), String> {
+    match engine.load_append_only_at_start(braid_commands::dump::limits(engine)) {
+        Ok(loaded) => {
+            let dump = engine.config.dbfilename();
+            if loaded.manifest.has_no_data() && std::path::Path::new(&*dump).is_file() {
+                log::warn!(
+                    "There is no append-only file, so the database is empty: the dump file {dump} is not loaded while 'appendonly' is \
+                     'yes'. To go on from it, start with 'appendonly no' and then CONFIG SET appendonly yes."
+                );
+            }
+            Ok(())
+        }
+        Err(AofLoadError::Stopped) => Ok(()),
+        Err(error) => Err(format!("Fatal error loading the append-only file: {error}. Exiting.")),
     }
 }
 

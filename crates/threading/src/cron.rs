@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::{self, Ticks};
 use braid_base::gate::Entered;
-use braid_engine::attention::{MEMORY_LIMIT, PAUSED};
+use braid_engine::attention::{LOADING, MEMORY_LIMIT, PAUSED};
 use braid_engine::client::client_flags;
 use braid_engine::memory::make_room;
 use braid_engine::{Engine, Worker, dispatch};
@@ -88,7 +88,9 @@ impl Cron {
         }
         worker.begin_batch();
         let paused = engine.attention.get() & PAUSED != 0 && engine.pause.current(now_ms).is_some();
-        if !paused {
+        // What is being loaded must be found as it was when it was written.
+        let is_loading = engine.attention.get() & LOADING != 0;
+        if !paused && !is_loading {
             self.expire(engine, worker, now_ms);
             if engine.attention.get() & MEMORY_LIMIT != 0 {
                 make_room(engine, worker, now_ms);

@@ -56,7 +56,7 @@ const TIME: Spec = Spec::new("time", Group::Server, time)
 
 fn time(call: &mut Call) -> CommandResult {
     // Time stands still while a script runs.
-    let micros = if call.session.in_script { call.now() * 1000 } else { braid_base::clock::unix_us() };
+    let micros = if call.session.in_script { call.clock_ms() * 1000 } else { braid_base::clock::unix_us() };
     call.reply.array(2);
     call.reply.bulk_integer(micros / 1_000_000);
     call.reply.bulk_integer(micros % 1_000_000);

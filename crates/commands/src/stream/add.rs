@@ -120,7 +120,7 @@ pub fn xadd(call: &mut Call) -> CommandResult {
     if request == IdRequest::Explicit(StreamId::MIN) {
         return Err(CommandError::text("ERR The ID specified in XADD must be greater than 0-0"));
     }
-    let (limits, now) = (block_limits(call.engine), call.now().max(0) as u64);
+    let (limits, now) = (block_limits(call.engine), call.clock_ms().max(0) as u64);
     let mut is_new = false;
     let stream = if options.no_stream {
         match call.keyspace.write_as::<Stream>(args[1])? {

@@ -113,7 +113,7 @@ pub fn destroy(call: &mut Call) -> CommandResult {
 }
 
 pub fn create_consumer(call: &mut Call) -> CommandResult {
-    let (args, now) = (call.args, call.now());
+    let (args, now) = (call.args, call.clock_ms());
     let created = group_mut(call)?.create_consumer(args[4], now).is_some();
     if created {
         call.keyspace.notify(super::CONSUMER_CREATED, args[2]);

@@ -191,7 +191,7 @@ impl ClaimOptions {
 }
 
 pub fn xclaim(call: &mut Call) -> CommandResult {
-    let (args, now) = (call.args, call.now());
+    let (args, now) = (call.args, call.clock_ms());
     let stream = call.keyspace.write_as::<Stream>(args[1])?;
     let Some((log, group)) = stream.and_then(|stream| {
         let (log, groups) = stream.split_mut();
@@ -223,7 +223,7 @@ pub fn xclaim(call: &mut Call) -> CommandResult {
 const AUTO_CLAIM_MAX: i64 = i64::MAX / 16;
 
 pub fn xautoclaim(call: &mut Call) -> CommandResult {
-    let (args, now) = (call.args, call.now());
+    let (args, now) = (call.args, call.clock_ms());
     let min_idle = number::parse_i64(args[4])
         .ok_or(CommandError::text("ERR Invalid min-idle-time argument for XAUTOCLAIM"))?;
     let start = range_start(args[5])?;

@@ -280,7 +280,7 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
             },
         });
     }
-    let now = call.now();
+    let now = call.clock_ms();
     let mut serves = false;
     for (key, wanted) in keys.iter().zip(&wanted) {
         let stream = if call.reaches(key) { call.keyspace.peek_as::<Stream>(key)? } else { None };

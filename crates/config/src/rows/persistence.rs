@@ -67,7 +67,7 @@ super::directives! {
         integer("auto-aof-rewrite-min-size", || 64 << 20, 0, LONG_MAX, Unit::Bytes).no_effect_yet();
 
     /// Load an append-only file whose last command is cut off, rather than refuse to start.
-    aof_load_truncated: bool => switch("aof-load-truncated", true).no_effect_yet();
+    aof_load_truncated: bool => switch("aof-load-truncated", true);
 
     /// Begin a rewritten append-only file with a snapshot.
     aof_use_rdb_preamble: bool => switch("aof-use-rdb-preamble", true).no_effect_yet();

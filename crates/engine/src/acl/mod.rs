@@ -105,6 +105,11 @@ impl Acl {
         self.user(&identity.name).filter(|user| *user.identity == *identity)
     }
 
+    /// A user who is nobody in particular and may do everything.
+    pub(crate) fn unrestricted_user(&self, engine: &Engine) -> Arc<User> {
+        Arc::new(User::default_user(engine.acl_terms()))
+    }
+
     /// All users in the order of their names.
     pub fn users(&self) -> Vec<Arc<User>> {
         self.users.read().values().cloned().collect()

@@ -1,0 +1,320 @@
+//! Loading an append-only file: its base, then its increments in order, command by command.
+//!
+//! The words in the log are those of Redis, since people and scripts look for them. A load that fails has said in the log why; what
+//! is there then is no dataset.
+//!
+//! A file that was being written when the power failed ends within a command. If it is the last one, it is cut there, with `aof-load-truncated`;
+//! anything else that is wrong ends the load, and the files stay as they are.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use braid_base::clock::unix_ms;
+use braid_keyspace::Txn;
+use braid_keyspace::txn::NOTHING_EXPIRED;
+use braid_persistence::{
+    AofRecord, CommandReader, FileInfo, FileKind, Folder, FolderError, LoadError, Manifest, ReadError, Slices,
+};
+use braid_rdb::Limits;
+use smallvec::SmallVec;
+
+use crate::dispatch::replay::Replay;
+use crate::engine::Engine;
+use crate::saving::Manner;
+use crate::tracking;
+
+/// Why an append-only file was not loaded. Except for [`AofLoadError::Stopped`], the log says more.
+#[derive(Debug, thiserror::Error)]
+pub enum AofLoadError {
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error("{0}")]
+    File(String),
+    #[error("stopped")]
+    Stopped,
+}
+
+/// What was loaded, for whoever goes on writing.
+#[derive(Clone, Debug)]
+pub struct AofLoaded {
+    pub folder: Folder,
+    /// The manifest on disk; empty where there was no append-only file.
+    pub manifest: Manifest,
+    /// Bytes of base and increments, as they are now.
+    pub bytes: u64,
+    /// Bytes of the base.
+    pub base_bytes: u64,
+}
+
+/// How a file has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Good,
+    Empty,
+    /// Within a command or a transaction: it was cut.
+    Cut,
+}
+
+/// The file that is being loaded.
+struct Present<'f> {
+    name: String,
+    path: std::path::PathBuf,
+    folder: &'f Folder,
+    is_last: bool,
+}
+
+impl Engine {
+    /// The folder of the append-only file, as configured.
+    pub fn append_only_folder(&self) -> Folder {
+        Folder::new(&*self.config.appenddirname(), &*self.config.appendfilename())
+    }
+
+    /// Loads the append-only file while the world is stopped. The transaction must be one to which nothing has expired
+    /// ([`NOTHING_EXPIRED`]). `at_start`: others are served in between.
+    pub fn load_append_only(
+        &self,
+        txn: &mut Txn<'_>,
+        limits: Limits,
+        at_start: bool,
+    ) -> Result<AofLoaded, AofLoadError> {
+        debug_assert_eq!(txn.now(), NOTHING_EXPIRED);
+        let folder = self.append_only_folder();
+        let loaded = folder.load_manifest().and_then(|mut manifest| {
+            folder.adopt_old_file(&mut manifest)?;
+            Ok(manifest)
+        });
+        let manifest = loaded.inspect_err(|error| {
+            error.messages().iter().for_each(|line| log::warn!("{line}"));
+        })?;
+        let mut loaded = AofLoaded { folder, manifest, bytes: 0, base_bytes: 0 };
+        let sizes = sizes(&loaded.folder, &loaded.manifest)?;
+        let progress = &self.persistence.progress;
+        progress.begin(sizes.iter().sum(), unix_ms() / 1000);
+        let began = Instant::now();
+        let db = txn.db();
+        let outcome = self.load_files(txn, limits, at_start, &mut loaded, &sizes);
+        txn.set_db(db);
+        progress.end();
+        outcome?;
+        if !loaded.manifest.has_no_data() {
+            log::info!("DB loaded from append only file: {:.3} seconds", began.elapsed().as_secs_f64());
+        }
+        Ok(loaded)
+    }
+
+    fn load_files(
+        &self,
+        txn: &mut Txn<'_>,
+        limits: Limits,
+        at_start: bool,
+        loaded: &mut AofLoaded,
+        sizes: &[u64],
+    ) -> Result<(), AofLoadError> {
+        let delay = self.config.key_load_delay_microseconds();
+        let mut slices = Slices::new(&self.persistence.progress, at_start, delay);
+        let mut replay = Replay::new(self);
+        let files: Vec<(FileKind, &FileInfo)> = loaded.manifest.data().collect();
+        for (index, ((kind, info), &size)) in files.iter().zip(sizes).enumerate() {
+            let began = Instant::now();
+            let present = Present {
+                name: info.name.display().to_string(),
+                path: loaded.folder.path(&info.name),
+                folder: &loaded.folder,
+                is_last: index + 1 == files.len(),
+            };
+            let (end, bytes) = self.load_file(txn, &limits, at_start, &mut slices, &mut replay, &present)?;
+            slices.end_file(size);
+            loaded.bytes += bytes;
+            let part = if *kind == FileKind::Base { "base" } else { "incr" };
+            if *kind == FileKind::Base {
+                loaded.base_bytes = bytes;
+            }
+            if end != End::Empty {
+                let seconds = began.elapsed().as_secs_f64();
+                log::info!("DB loaded from {part} file {}: {seconds:.3} seconds", present.name);
+            }
+        }
+        if replay.refused > 0 {
+            let (refused, all) = (replay.refused, replay.executed);
+            log::warn!(
+                "{refused} of the append-only file's {all} commands were refused: the data may not be what they were"
+            );
+        }
+        Ok(())
+    }
+
+    /// Loads one file; how it ended, and its size then.
+    fn load_file(
+        &self,
+        txn: &mut Txn<'_>,
+        limits: &Limits,
+        at_start: bool,
+        slices: &mut Slices<'_>,
+        replay: &mut Replay,
+        present: &Present<'_>,
+    ) -> Result<(End, u64), AofLoadError> {
+        let name = &present.name;
+        let mut file = File::open(&present.path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => fail(format!("The append log file {name} doesn't exist: {error}")),
+            _ => fail(format!("Fatal error: can't open the append log file {name} for reading: {error}")),
+        })?;
+        let unreadable = |error: std::io::Error| {
+            fail(format!("Unrecoverable error reading the append only file {name}: {error}"))
+        };
+        let len = file.metadata().map_err(unreadable)?.len();
+        if len == 0 {
+            return Ok((End::Empty, 0));
+        }
+        let mut position = 0;
+        if begins_with_dump(&mut file).map_err(unreadable)? {
+            position = self.load_base(txn, limits, at_start, slices, present, &file, len)?;
+            file.seek(SeekFrom::Start(position)).map_err(unreadable)?;
+        }
+        let mut reader = CommandReader::resume(file, Some(len), position, Vec::new());
+        let end = self.replay_file(txn, slices, replay, &mut reader, name)?;
+        replay.end_file();
+        if end == End::Good {
+            return Ok((end, len));
+        }
+        self.cut(present, reader.usable())?;
+        Ok((end, reader.usable()))
+    }
+
+    /// Loads the dump at a file's begin; its size.
+    #[expect(clippy::too_many_arguments, reason = "all parts of the load take part")]
+    fn load_base(
+        &self,
+        txn: &mut Txn<'_>,
+        limits: &Limits,
+        at_start: bool,
+        slices: &mut Slices<'_>,
+        present: &Present<'_>,
+        file: &File,
+        len: u64,
+    ) -> Result<u64, AofLoadError> {
+        let name = &present.name;
+        let is_old = name == present.folder.name();
+        if is_old {
+            log::info!("Reading RDB preamble from AOF file...");
+        } else {
+            log::info!("Reading RDB base file on AOF loading...");
+        }
+        let manner = if at_start { Manner::AtStart } else { Manner::Strict };
+        txn.set_db(0);
+        let loaded = self.load_dump(txn, file, Some(len), *limits, manner, slices);
+        match loaded {
+            Ok(loaded) => {
+                if is_old {
+                    log::info!("Reading the remaining AOF tail...");
+                }
+                Ok(loaded.bytes)
+            }
+            Err(LoadError::Stopped) => Err(AofLoadError::Stopped),
+            Err(error) => {
+                log::warn!("Internal error in RDB reading of {name}: {error}");
+                let what = if is_old { "RDB preamble of the AOF file" } else { "RDB base file" };
+                Err(fail(format!("Error reading the {what} {name}, AOF loading aborted")))
+            }
+        }
+    }
+
+    /// Runs the commands of a file until it ends, in whatever way.
+    fn replay_file(
+        &self,
+        txn: &mut Txn<'_>,
+        slices: &mut Slices<'_>,
+        replay: &mut Replay,
+        reader: &mut CommandReader<File>,
+        name: &str,
+    ) -> Result<End, AofLoadError> {
+        loop {
+            if slices.is_due() {
+                if txn.context.follow_up.get() && self.persistence.progress.active.load(Relaxed) {
+                    tracking::settle(self, txn.context, None);
+                }
+                let commands = replay.executed;
+                let turn = slices.turn(txn, reader.position(), || format!("{commands} commands"));
+                turn.map_err(|_| AofLoadError::Stopped)?;
+            }
+            match reader.read() {
+                Ok(Some(AofRecord::Command)) => {}
+                Ok(Some(AofRecord::Timestamp(_) | AofRecord::Annotation)) => continue,
+                Ok(None) if reader.in_transaction() => {
+                    log::warn!("Revert incomplete MULTI/EXEC transaction in AOF file {name}");
+                    return Ok(End::Cut);
+                }
+                Ok(None) => return Ok(End::Good),
+                Err(ReadError::Truncated) => return Ok(End::Cut),
+                Err(ReadError::Io(error)) => {
+                    return Err(fail(format!(
+                        "Unrecoverable error reading the append only file {name}: {error}"
+                    )));
+                }
+                Err(error @ ReadError::Format { .. }) => {
+                    return Err(fail(format!(
+                        "Bad file format reading the append only file {name}: make a backup of your AOF file, then use \
+                         ./braid-check-aof --fix <filename.manifest> ({error})"
+                    )));
+                }
+            }
+            let args: SmallVec<[&[u8]; 16]> = reader.args().collect();
+            replay
+                .run(self, txn, &args)
+                .map_err(|error| fail(format!("{error} reading the append only file {name}")))?;
+            slices.after_record();
+        }
+    }
+
+    /// Cuts the last file behind what can be used, if that is allowed.
+    fn cut(&self, present: &Present<'_>, usable: u64) -> Result<(), AofLoadError> {
+        let name = &present.name;
+        if !self.config.aof_load_truncated() {
+            return Err(fail(format!(
+                "Unexpected end of file reading the append only file {name}. You can: 1) Make a backup of your AOF file, then use \
+                 ./braid-check-aof --fix <filename.manifest>. 2) Alternatively you can set the 'aof-load-truncated' configuration \
+                 option to yes and restart the server."
+            )));
+        }
+        log::warn!("!!! Warning: short read while loading the AOF file {name}!!!");
+        if !present.is_last {
+            // Nothing is cut then: whoever repairs it may want all that there is.
+            return Err(fail("Fatal error: the truncated file is not the last file".to_owned()));
+        }
+        log::warn!("!!! Truncating the AOF {name} at offset {usable} !!!");
+        let cut = || {
+            let file = OpenOptions::new().write(true).open(&present.path)?;
+            file.set_len(usable)?;
+            file.sync_all()
+        };
+        cut().map_err(|error| fail(format!("Error truncating the AOF file {name}: {error}")))?;
+        log::warn!("AOF {name} loaded anyway because aof-load-truncated is enabled");
+        Ok(())
+    }
+}
+
+/// Says in the log what the error says.
+fn fail(text: String) -> AofLoadError {
+    log::warn!("{text}");
+    AofLoadError::File(text)
+}
+
+/// The sizes of the files with data. One that is missing is an error: without it the rest is not the dataset.
+fn sizes(folder: &Folder, manifest: &Manifest) -> Result<Vec<u64>, AofLoadError> {
+    let size = |info: &FileInfo| {
+        let data = std::fs::metadata(folder.path(&info.name));
+        data.map(|data| data.len()).map_err(|error| {
+            fail(format!("Unable to obtain the AOF file {} length. stat: {error}", info.name.display()))
+        })
+    };
+    manifest.data().map(|(_, info)| size(info)).collect()
+}
+
+/// Whether a file begins with a dump; leaves it at its begin.
+fn begins_with_dump(file: &mut File) -> std::io::Result<bool> {
+    let mut magic = Vec::new();
+    file.by_ref().take(6).read_to_end(&mut magic)?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(magic.starts_with(b"REDIS") || magic == b"VALKEY")
+}

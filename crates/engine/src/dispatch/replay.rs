@@ -1,0 +1,220 @@
+//! Commands that are read from an append-only file: the bodies of clients' commands, without any of the checks, and without a reply.
+//!
+//! HOT PATH: as `dispatch.rs`; how fast this is, is how long a restart takes.
+//!
+//! What stands in the file has been done once, and was allowed then. So nobody's rights are looked at, no memory limit, no pause. Only what
+//! changes data is run; anything else that may stand there is passed over. The commands between MULTI and EXEC are kept until EXEC has been seen,
+//! so that a transaction whose end is missing is not done by half. What cannot be run as it was is an error: going on would make another dataset.
+
+use std::sync::Arc;
+
+use braid_base::clock::unix_ms;
+use braid_keyspace::Txn;
+use braid_keyspace::txn::KeyRef;
+use braid_resp::reply::{Protocol, ReplyBuffer};
+use smallvec::SmallVec;
+
+use super::{body, collect_keys};
+use crate::client::{Address, ClientRecord};
+use crate::engine::Engine;
+use crate::session::Session;
+use crate::spec::{Flags, Scope};
+use crate::table::Command;
+use crate::transaction::Queued;
+
+/// Why a command of the file cannot be run.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    #[error("Unknown command '{0}'")]
+    Unknown(String),
+    #[error("Wrong number of arguments for '{0}'")]
+    Arity(String),
+    /// SELECT of a database that there is not.
+    #[error("No such database: {0}")]
+    Database(String),
+}
+
+/// What is done with a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Run,
+    Select,
+    Multi,
+    Exec,
+    Discard,
+    PassOver,
+}
+
+/// So many refusals are told one by one.
+const REFUSALS_TOLD: u64 = 16;
+
+/// The state of a replay.
+pub struct Replay {
+    session: Session,
+    reply: ReplyBuffer,
+    /// By the command's id.
+    kinds: Vec<Kind>,
+    /// The commands since MULTI.
+    transaction: Option<Vec<Queued>>,
+    /// Commands run.
+    pub executed: u64,
+    /// Commands that replied with an error, which they had not done when they were written.
+    pub refused: u64,
+}
+
+impl Replay {
+    /// A replay that begins in database 0.
+    pub fn new(engine: &Engine) -> Replay {
+        let record = ClientRecord::new(u64::MAX, -1, Address::Unknown, Address::Unknown, unix_ms());
+        let mut session = Session::new(Arc::new(record), engine);
+        session.deny_blocking = true;
+        let kinds = engine.commands.all().iter().map(|command| kind_of(engine, command)).collect();
+        let reply = ReplyBuffer::new(Protocol::Resp2);
+        Replay { session, reply, kinds, transaction: None, executed: 0, refused: 0 }
+    }
+
+    /// Runs a command, in a transaction that has the world stopped and to which nothing has expired. The database that it works in is
+    /// the replay's own.
+    #[inline]
+    pub fn run(&mut self, engine: &Engine, txn: &mut Txn<'_>, args: &[&[u8]]) -> Result<(), ReplayError> {
+        let command = find(engine, args)?;
+        match self.kinds[command.id as usize] {
+            Kind::Run if self.transaction.is_none() => self.execute(engine, txn, command, args),
+            kind => self.handle(engine, txn, command, args, kind)?,
+        }
+        Ok(())
+    }
+
+    /// Forgets the transaction that has no end, if there is one. To be called behind the last command of a file.
+    pub fn end_file(&mut self) {
+        self.transaction = None;
+    }
+
+    fn handle(
+        &mut self,
+        engine: &Engine,
+        txn: &mut Txn<'_>,
+        command: &Command,
+        args: &[&[u8]],
+        kind: Kind,
+    ) -> Result<(), ReplayError> {
+        match (kind, &mut self.transaction) {
+            (Kind::PassOver, _) => {}
+            (Kind::Multi, None) => self.transaction = Some(Vec::new()),
+            (Kind::Multi, Some(_)) | (Kind::Exec, None) => {}
+            (Kind::Discard, _) => self.transaction = None,
+            (Kind::Exec, Some(_)) => {
+                for queued in self.transaction.take().unwrap_or_default() {
+                    let (command, args) = (engine.commands.get(queued.command), queued.args());
+                    self.do_now(engine, txn, command, &args)?;
+                }
+            }
+            (Kind::Run | Kind::Select, Some(queue)) => queue.push(Queued::new(command.id, args)),
+            (Kind::Run | Kind::Select, None) => self.do_now(engine, txn, command, args)?,
+        }
+        Ok(())
+    }
+
+    fn do_now(
+        &mut self,
+        engine: &Engine,
+        txn: &mut Txn<'_>,
+        command: &Command,
+        args: &[&[u8]],
+    ) -> Result<(), ReplayError> {
+        if self.kinds[command.id as usize] != Kind::Select {
+            self.execute(engine, txn, command, args);
+            return Ok(());
+        }
+        let number = braid_base::number::parse_i64(args[1]).and_then(|number| u32::try_from(number).ok());
+        let db = number.filter(|&db| db < engine.keyspace.databases());
+        let db = db.ok_or_else(|| ReplayError::Database(String::from_utf8_lossy(args[1]).into_owned()))?;
+        self.session.select(db);
+        Ok(())
+    }
+
+    #[inline]
+    fn execute(&mut self, engine: &Engine, txn: &mut Txn<'_>, command: &Command, args: &[&[u8]]) {
+        txn.set_db(self.session.db);
+        if command.runs_scripts {
+            // Whoever the users are by now: scripts may do everything.
+            self.session.take_user(engine.acl.unrestricted_user(engine), true, engine.attention.generation());
+        }
+        let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
+        if command.simple_keys.is_single() && command.spec.scope == Scope::Keys {
+            let (key, write) = (args[1], command.simple_keys.writes);
+            keys.push(KeyRef { key, hash: engine.keyspace.hash(key), write });
+        } else if command.spec.scope_of(args) == Scope::Keys {
+            collect_keys(engine, command.spec, args, &mut keys);
+        }
+        let (session, reply) = (&mut self.session, &mut self.reply);
+        let failed = txn.with_keys(&keys, |txn| body(engine, session, reply, command, args, &[], txn));
+        if failed {
+            self.note_refusal(command);
+        }
+        self.reply.clear();
+        self.executed += 1;
+    }
+
+    #[cold]
+    fn note_refusal(&mut self, command: &Command) {
+        self.refused += 1;
+        if self.refused > REFUSALS_TOLD {
+            return;
+        }
+        let mut slices = Vec::new();
+        self.reply.io_slices(&mut slices, usize::MAX);
+        let line: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+        let line = String::from_utf8_lossy(line.trim_ascii());
+        log::warn!(
+            "== CRITICAL == This AOF-loading-client is sending an error to its server: '{}' after processing the command '{}'",
+            line.trim_start_matches('-'),
+            command.full_name
+        );
+    }
+}
+
+/// What becomes of a command.
+fn kind_of(engine: &Engine, command: &Command) -> Kind {
+    let container = command.parent.map_or("", |parent| engine.commands.get(parent).spec.name);
+    let flags = command.spec.flags;
+    match (container, command.spec.name) {
+        ("", "select") => Kind::Select,
+        ("", "multi") => Kind::Multi,
+        ("", "exec") => Kind::Exec,
+        ("", "discard") => Kind::Discard,
+        // Servers before Redis 7 wrote scripts rather than what they did.
+        ("script", "load" | "flush") => Kind::Run,
+        _ if flags.has(Flags::PUBSUB) => Kind::PassOver,
+        _ if flags.any(Flags::WRITE | Flags::MAY_REPLICATE) => Kind::Run,
+        _ => Kind::PassOver,
+    }
+}
+
+/// The command that arguments name, with the right number of them. A command that has been renamed is known by both names.
+#[inline]
+fn find<'e>(engine: &'e Engine, args: &[&[u8]]) -> Result<&'e Command, ReplayError> {
+    let shown = || String::from_utf8_lossy(args.first().copied().unwrap_or_default()).into_owned();
+    let found = args.first().and_then(|name| engine.commands.find(name));
+    let mut command = match found {
+        Some(command) => command,
+        None => find_original(engine, args).ok_or_else(|| ReplayError::Unknown(shown()))?,
+    };
+    if !command.subcommands.is_empty()
+        && let Some(name) = args.get(1)
+    {
+        let sub = engine.commands.find_subcommand(command, name);
+        command = sub.ok_or_else(|| ReplayError::Unknown(shown()))?;
+    }
+    if !command.spec.arity.allows(args.len()) || command.spec.handler.is_none() {
+        return Err(ReplayError::Arity(shown()));
+    }
+    Ok(command)
+}
+
+#[cold]
+fn find_original<'e>(engine: &'e Engine, args: &[&[u8]]) -> Option<&'e Command> {
+    let name = args.first()?;
+    let mut originals = engine.commands.all().iter().filter(|command| command.parent.is_none());
+    originals.find(|command| command.spec.name.as_bytes().eq_ignore_ascii_case(name))
+}

@@ -1,0 +1,103 @@
+//! A load in slices: the world stands still for some milliseconds, then goes on for a moment, so that clients are told what is going on.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use braid_keyspace::Txn;
+
+use crate::save::Pause;
+use crate::state::Progress;
+
+/// Look at the clock, and whether to stop, after so many records.
+const RECORDS_BETWEEN: u32 = 64;
+/// How long the world stands still, and how long it then goes on.
+const SLICE: Duration = Duration::from_millis(10);
+const BREAK: Duration = Duration::from_micros(200);
+/// Time between two lines about progress.
+const REPORT_EVERY: Duration = Duration::from_secs(5);
+
+/// Somebody wants the load to end early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped;
+
+/// The slices of one load, which may be of several files.
+pub struct Slices<'p> {
+    progress: &'p Progress,
+    /// Let the world go on now and then.
+    in_slices: bool,
+    /// Bytes of the files before the present one.
+    before: u64,
+    left: u32,
+    slice_began: Instant,
+    reported: Instant,
+    pause: Pause,
+    has_pause: bool,
+}
+
+impl<'p> Slices<'p> {
+    /// `key_delay` as `key-load-delay`: microseconds to wait after each record; negative: one microsecond after so many records.
+    pub fn new(progress: &'p Progress, in_slices: bool, key_delay: i64) -> Slices<'p> {
+        let now = Instant::now();
+        Slices {
+            progress,
+            in_slices,
+            before: 0,
+            left: 0,
+            slice_began: now,
+            reported: now,
+            pause: Pause::new(key_delay),
+            has_pause: key_delay != 0,
+        }
+    }
+
+    /// To be called before each record, `position` being where it begins in the present file. True if a turn is due: call [`Slices::turn`].
+    #[inline]
+    pub fn is_due(&mut self) -> bool {
+        if self.left > 0 && !self.has_pause {
+            self.left -= 1;
+            return false;
+        }
+        self.left = RECORDS_BETWEEN - 1;
+        true
+    }
+
+    /// Shows others how far this is, at `position` of the present file, and lets the world go on if it is time. `what` says what has been loaded.
+    pub fn turn(
+        &mut self,
+        txn: &mut Txn<'_>,
+        position: u64,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), Stopped> {
+        let progress = self.progress;
+        if progress.stop.load(Relaxed) {
+            return Err(Stopped);
+        }
+        progress.loaded_bytes.store(self.before + position, Relaxed);
+        // What adding keys has set aside would otherwise wait until the end.
+        txn.context.limbo.reclaim();
+        let now = Instant::now();
+        if self.in_slices && now.duration_since(self.slice_began) >= SLICE {
+            txn.let_world_go_on(BREAK);
+            self.slice_began = Instant::now();
+        }
+        if now.duration_since(self.reported) >= REPORT_EVERY {
+            self.reported = now;
+            log::info!("Loading: {} so far, {:.0}% of the file", what(), progress.percent());
+        }
+        Ok(())
+    }
+
+    /// Waits as long as is asked for after each record.
+    #[inline]
+    pub fn after_record(&mut self) {
+        if self.has_pause {
+            self.pause.after_key();
+        }
+    }
+
+    /// The present file is at its end, after `bytes`; another one may follow.
+    pub fn end_file(&mut self, bytes: u64) {
+        self.before += bytes;
+        self.progress.loaded_bytes.store(self.before, Relaxed);
+    }
+}

@@ -1,0 +1,1 @@
+//! Files that stock servers have made.

@@ -1,0 +1,360 @@
+//! Append-only files made by hand: what a server that starts with them holds, what it refuses, and what it says then.
+//!
+//!   cargo test -p braid-tests --test aof_load
+
+mod corpus;
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use braid_tests::server::{free_port, is_braid, program_under_test};
+use braid_tests::{RawClient, TestServer, Value, wait_for};
+use tempfile::TempDir;
+
+/// A folder to start a server in.
+struct Place(TempDir);
+
+const INCR: &str = "appendonly.aof.1.incr.aof";
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().expect("a folder"))
+    }
+
+    /// A folder with an append-only file of these files; names with `base` are bases. In the manifest they have the numbers in their names.
+    fn with(files: &[(&str, Vec<u8>)]) -> Place {
+        let place = Place::new();
+        let mut manifest = String::new();
+        for (name, content) in files {
+            place.write(name, content);
+            let kind = if name.contains("base") { "b" } else { "i" };
+            let seq = name.split('.').find_map(|part| part.parse::<u32>().ok()).expect("a number");
+            manifest.push_str(&format!("file {name} seq {seq} type {kind}\n"));
+        }
+        place.write("appendonly.aof.manifest", manifest.as_bytes());
+        place
+    }
+
+    /// An append-only file of one increment.
+    fn of(content: Vec<u8>) -> Place {
+        Place::with(&[(INCR, content)])
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn write(&self, name: &str, content: &[u8]) {
+        let folder = self.path().join("appendonlydir");
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join(name), content).expect("a file");
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path().join("appendonlydir").join(name)).expect("the file is there")
+    }
+
+    fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+        let own = ["--dir", self.path().to_str().expect("a readable path"), "--appendonly", "yes"];
+        own.iter().chain(more).copied().collect()
+    }
+
+    fn start(&self, more: &[&str]) -> TestServer {
+        TestServer::start(&self.arguments(more))
+    }
+
+    /// Starts a server that does not come up; what it has said.
+    #[track_caller]
+    fn refused(&self, more: &[&str]) -> String {
+        let mut command = Command::new(program_under_test());
+        command.args(["--port", &free_port().to_string(), "--bind", "127.0.0.1", "--save", ""]);
+        let output = command.args(self.arguments(more)).stdin(Stdio::null()).output().expect("it runs");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        text
+    }
+}
+
+/// A command as it stands in the file.
+fn command(words: &[&str]) -> Vec<u8> {
+    let mut text = format!("*{}\r\n", words.len());
+    for word in words {
+        text.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    text.into_bytes()
+}
+
+/// Commands given as lines of words.
+fn commands(lines: &[&str]) -> Vec<u8> {
+    lines.iter().flat_map(|line| command(&line.split(' ').collect::<Vec<_>>())).collect()
+}
+
+#[track_caller]
+fn check(client: &mut RawClient, exchanges: &[(&str, &str)]) {
+    for (line, reply) in exchanges {
+        assert_eq!(client.call(line).to_string(), *reply, "{line}");
+    }
+}
+
+#[test]
+fn base_and_increments_in_order() {
+    let place = Place::with(&[
+        ("appendonly.aof.3.base.aof", commands(&["SET k base", "SET gone base", "LPUSH l a"])),
+        ("appendonly.aof.4.incr.aof", commands(&["SELECT 3", "SET k other", "SELECT 0", "APPEND k -one"])),
+        ("appendonly.aof.5.incr.aof", Vec::new()),
+        ("appendonly.aof.9.incr.aof", commands(&["RPUSH l b", "DEL gone", "APPEND k -two"])),
+    ]);
+    let server = place.start(&[]);
+    let mut client = server.connect();
+    assert_eq!(client.call("GET k").text(), "base-one-two");
+    assert_eq!(client.call("LRANGE l 0 -1"), Value::Array(vec![Value::bulk("a"), Value::bulk("b")]));
+    assert_eq!(client.call("DBSIZE").integer(), Some(2));
+    client.ok("SELECT 3");
+    assert_eq!(client.call("GET k").text(), "other");
+    let log = server.log();
+    assert!(log.contains("DB loaded from base file appendonly.aof.3.base.aof: "), "{log}");
+    assert!(log.contains("DB loaded from incr file appendonly.aof.9.incr.aof: "), "{log}");
+    assert!(log.contains("DB loaded from append only file: "), "{log}");
+}
+
+#[test]
+fn transactions_scripts_annotations_and_what_is_no_change() {
+    let mut content = b"#TS:1700000000\r\n".to_vec();
+    content.extend(commands(&["SELECT 0", "MULTI", "SET a 1", "INCR a", "SELECT 2", "SET b 2", "EXEC"]));
+    content.extend_from_slice(b"# anything\r\n");
+    content.extend(commands(&["SELECT 0", "PING", "GET a", "PUBLISH c m", "pfadd hll x", "PFCOUNT hll"]));
+    content.extend(command(&["EVAL", "redis.call('SET', KEYS[1], ARGV[1])", "1", "s", "v"]));
+    content.extend(command(&[
+        "FUNCTION",
+        "LOAD",
+        "#!lua name=lib\nredis.register_function('f', function() return 7 end)",
+    ]));
+    let place = Place::of(content.clone());
+    let server = place.start(&[]);
+    let mut client = server.connect();
+    assert_eq!(client.call("GET a").text(), "2");
+    assert_eq!(client.call("GET s").text(), "v");
+    assert_eq!(client.call("PFCOUNT hll").integer(), Some(1));
+    assert_eq!(client.call("FCALL f 0").integer(), Some(7));
+    client.ok("SELECT 2");
+    assert_eq!(client.call("GET b").text(), "2");
+    assert_eq!(place.read(INCR)[..content.len()], content, "what was loaded is not touched");
+}
+
+#[test]
+fn nobody_is_asked_for_rights_or_memory() {
+    let mut content = commands(&["SET k v", "SET s v"]);
+    if is_braid() {
+        // A stock server ends when it comes to this.
+        content.extend(commands(&["EVAL return(redis.call('set','s','w')) 0"]));
+    }
+    let place = Place::of(content);
+    let users = place.path().join("users.acl");
+    fs::write(&users, "user default off -@all\nuser admin on nopass ~* +@all\n").expect("a file");
+    let server = place.start(&["--aclfile", users.to_str().expect("readable"), "--maxmemory", "1"]);
+    let mut client = server.connect();
+    client.ok("AUTH admin any");
+    assert_eq!(client.call("EXISTS k s").integer(), Some(2));
+}
+
+#[test]
+fn a_file_that_ends_within_a_command_is_cut() {
+    let good = commands(&["SET a 1", "SET b 2"]);
+    for tail in [&b"*3\r\n$3\r\nSET\r\n$1\r\nc"[..], b"*", b"*3\r", b"*3\r\n$3\r\nSET\r\n$1000\r\nabc"] {
+        let place = Place::of([&good, tail].concat());
+        let log = place.refused(&["--aof-load-truncated", "no"]);
+        assert!(
+            log.contains(&format!("Unexpected end of file reading the append only file {INCR}")),
+            "{log}"
+        );
+        assert_eq!(place.read(INCR), [&good, tail].concat());
+        let server = place.start(&[]);
+        assert_eq!(server.connect().call("MGET a b c").to_string(), "[\"1\", \"2\", (nil)]");
+        let log = server.log();
+        assert!(
+            log.contains(&format!("!!! Warning: short read while loading the AOF file {INCR}!!!")),
+            "{log}"
+        );
+        let cut = format!("!!! Truncating the AOF {INCR} at offset {} !!!", good.len());
+        assert!(log.contains(&cut), "{log}");
+        assert!(
+            log.contains(&format!("AOF {INCR} loaded anyway because aof-load-truncated is enabled")),
+            "{log}"
+        );
+        assert!(place.read(INCR).starts_with(&good));
+    }
+}
+
+#[test]
+fn a_transaction_without_its_end_is_not_done() {
+    let good = commands(&["SELECT 0", "SET a 1"]);
+    // A stock server cuts the second one behind INCR: what it appends then becomes a part of the transaction.
+    let tails = [&b""[..], b"*2\r\n$3\r\nDEL"];
+    for tail in &tails[..if is_braid() { 2 } else { 1 }] {
+        let open = commands(&["MULTI", "SET b 2", "INCR a"]);
+        let place = Place::of([&good[..], &open, tail].concat());
+        let server = place.start(&[]);
+        assert_eq!(server.connect().call("MGET a b").to_string(), "[\"1\", (nil)]");
+        let log = server.log();
+        assert!(log.contains(&format!("at offset {} !!!", good.len())), "{log}");
+        drop(server);
+        assert!(place.read(INCR).starts_with(&good) && place.read(INCR).len() <= good.len() + 30);
+    }
+    let place = Place::of([&good[..], &commands(&["MULTI", "SET b 2"])].concat());
+    place.refused(&["--aof-load-truncated", "no"]);
+}
+
+#[test]
+fn only_the_last_file_may_be_cut() {
+    let first = [&commands(&["SET a 1"])[..], b"*3\r\n$3"].concat();
+    let place = Place::with(&[(INCR, first), ("appendonly.aof.2.incr.aof", commands(&["SET b 2"]))]);
+    let log = place.refused(&[]);
+    assert!(log.contains("Fatal error: the truncated file is not the last file"), "{log}");
+}
+
+#[test]
+fn damage_is_refused() {
+    let good = commands(&["SET a 1"]);
+    for tail in [&b"x"[..], b"*0\r\n", b"*x\r\n", b"*1\r\n:4\r\nPING\r\n", b"\0\0\0\0"] {
+        let place = Place::of([&good, tail].concat());
+        let log = place.refused(&[]);
+        assert!(log.contains(&format!("Bad file format reading the append only file {INCR}")), "{log}");
+        assert_eq!(place.read(INCR), [&good, tail].concat());
+    }
+    let log = Place::of(commands(&["NOSUCH a"])).refused(&[]);
+    assert!(log.contains(&format!("Unknown command 'NOSUCH' reading the append only file {INCR}")), "{log}");
+    let place = Place::of(good);
+    fs::remove_file(place.path().join("appendonlydir").join(INCR)).expect("it is there");
+    let log = place.refused(&[]);
+    assert!(log.contains(&format!("Unable to obtain the AOF file {INCR} length. stat: ")), "{log}");
+    assert!(log.contains("No such file or directory"), "{log}");
+    place.write("appendonly.aof.manifest", b"file appendonly.aof.1.incr.aof seq 1 type x\n");
+    let log = place.refused(&[]);
+    assert!(log.contains("Unknown AOF file type"), "{log}");
+    let place = Place::with(&[("appendonly.aof.1.base.rdb", b"REDIS0011\xff".to_vec())]);
+    let log = place.refused(&[]);
+    assert!(
+        log.contains("Error reading the RDB base file appendonly.aof.1.base.rdb, AOF loading aborted"),
+        "{log}"
+    );
+}
+
+#[test]
+fn what_only_this_server_refuses() {
+    if !is_braid() {
+        return;
+    }
+    // A stock server would go on in the wrong database, or end in the middle of the command.
+    let log = Place::of(commands(&["SELECT 16", "SET a 1"])).refused(&[]);
+    assert!(log.contains(&format!("No such database: 16 reading the append only file {INCR}")), "{log}");
+    let log = Place::of(commands(&["SET a"])).refused(&[]);
+    assert!(log.contains("Wrong number of arguments for 'SET'"), "{log}");
+}
+
+#[test]
+fn nothing_expires_until_all_is_loaded() {
+    let place = Place::of(commands(&[
+        "SET a 1 PXAT 1000",
+        "PERSIST a",
+        "SET b 1 PXAT 1000",
+        "APPEND b 2",
+        "SET c 1",
+        "PEXPIREAT c 1000",
+        "PEXPIREAT c 4000000000000",
+        "SET d 1",
+        "PEXPIREAT d 1000",
+        "SET f 1 EX 1000",
+        "XADD x 1-1 a b",
+        "XGROUP CREATE x g 0",
+        "XGROUP CREATECONSUMER x g c",
+    ]));
+    let server = place.start(&[]);
+    let mut client = server.connect();
+    check(
+        &mut client,
+        &[("GET b", "(nil)"), ("GET d", "(nil)"), ("PEXPIRETIME c", "(integer) 4000000000000")],
+    );
+    assert_eq!(client.call("MGET a c f").to_string(), "[\"1\", \"1\", \"1\"]");
+    let ttl = client.call("TTL f").integer().expect("a number");
+    assert!((900..=1000).contains(&ttl), "from now on: {ttl}");
+    let consumers = client.call("XINFO CONSUMERS x g");
+    let idle = consumers.elements().and_then(|all| all[0].elements()?[5].integer()).expect("a number");
+    assert!((0..1_000_000).contains(&idle), "seen now, not in 1970: {idle}");
+    wait_for("keys past their expiry go", || client.call("DBSIZE").integer() == Some(4));
+}
+
+#[test]
+fn an_old_file_is_taken_over() {
+    let place = Place::new();
+    let old = place.path().join("appendonly.aof");
+    fs::write(&old, commands(&["SET k1 v1", "SET k2 v2"])).expect("a file");
+    let server = place.start(&[]);
+    assert_eq!(server.connect().call("MGET k1 k2").to_string(), "[\"v1\", \"v2\"]");
+    let log = server.log();
+    let words = "Successfully migrated an old-style AOF file (appendonly.aof) into the AOF directory (appendonlydir).";
+    assert!(log.contains(words), "{log}");
+    assert!(!old.exists());
+    let manifest = String::from_utf8(place.read("appendonly.aof.manifest")).expect("text");
+    assert!(manifest.starts_with("file appendonly.aof seq 1 type b\n"), "{manifest}");
+}
+
+#[test]
+fn a_dump_file_beside_it_is_not_read() {
+    let place = Place::new();
+    let path = place.path().to_str().expect("readable").to_owned();
+    let mut server = TestServer::start(&["--dir", &path]);
+    let mut client = server.connect();
+    client.ok("SET k v");
+    client.ok("SAVE");
+    client.send(b"SHUTDOWN NOSAVE\r\n");
+    server.wait();
+    let server = place.start(&[]);
+    assert_eq!(server.connect().call("DBSIZE").integer(), Some(0));
+}
+
+#[test]
+fn clients_are_told_that_it_loads() {
+    const KEYS: i64 = 8000;
+    let lines: Vec<String> = (0..KEYS).map(|number| format!("SET k{number} v")).collect();
+    let content = commands(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let total = content.len();
+    let place = Place::of(content);
+    let port = free_port();
+    let mut command = Command::new(program_under_test());
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+    command.args(place.arguments(&["--key-load-delay", "300"])).stdout(Stdio::null());
+    let mut server = Killed(command.spawn().expect("it starts"));
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut client = None;
+    wait_for("the server", || {
+        client = RawClient::tcp(address).ok();
+        client.is_some()
+    });
+    let mut client = client.expect("just seen");
+    let reply = client.call("GET k1").to_string();
+    assert!(reply.contains("LOADING Redis is loading the dataset in memory"), "{reply}");
+    assert_eq!(client.info_field("persistence", "loading").as_deref(), Some("1"));
+    let expected = total.to_string();
+    assert_eq!(client.info_field("persistence", "loading_total_bytes"), Some(expected));
+    wait_for("progress", || {
+        let loaded = client.info_field("persistence", "loading_loaded_bytes");
+        loaded.is_none_or(|bytes| bytes.parse::<usize>().expect("a number") > total / 10)
+    });
+    wait_for("the end of the load", || client.info_field("persistence", "loading").as_deref() == Some("0"));
+    assert_eq!(client.call("DBSIZE").integer(), Some(KEYS));
+    client.send(b"SHUTDOWN NOSAVE\r\n");
+    assert!(server.0.wait().is_ok_and(|status| status.success()));
+}
+
+/// A process that does not outlive its test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
