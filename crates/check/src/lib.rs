@@ -3,6 +3,8 @@
 //! What is said follows redis-check-rdb, since scripts look for its words: a line for each note and database with its offset, a verdict, and
 //! counts. It never changes the file.
 
+pub mod aof;
+
 use std::fmt::Write;
 use std::io::Read;
 
@@ -24,6 +26,8 @@ pub struct Findings {
     /// Keys past it.
     pub expired: u64,
     pub functions: u64,
+    /// Bytes of a good file.
+    pub bytes: u64,
     /// The file is whole and every value in it can be loaded.
     pub is_good: bool,
 }
@@ -121,6 +125,7 @@ impl Findings {
                 Record::End { checked } => {
                     let verdict =
                         if checked { "Checksum OK" } else { "RDB file was saved with checksum disabled" };
+                    self.bytes = offset;
                     self.say(offset, verdict);
                     self.say(offset, "\\o/ RDB looks OK! \\o/");
                     return Ok(());

@@ -1,0 +1,526 @@
+//! Checking an append-only file without a server: the manifest, the base and the increments, or an old single file.
+//!
+//! What is said, and the exit codes, follow redis-check-aof, since scripts look for its words. With [`Task::Fix`] or [`Task::TruncateTo`] the end
+//! of the last file is cut off, nothing else is ever changed.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use braid_persistence::{FileKind, Manifest};
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    Check,
+    /// Cut what is wrong off the end of the last file, when somebody says yes.
+    Fix,
+    /// Cut off what was written after this time, in seconds since the Unix epoch.
+    TruncateTo(i64),
+}
+
+/// There is an error, and what there is to say has been said: the exit code is 1.
+#[derive(Debug)]
+pub struct Failed;
+
+impl From<io::Error> for Failed {
+    fn from(_: io::Error) -> Failed {
+        Failed
+    }
+}
+
+/// A check: where it writes to, who is asked, and how far it is.
+pub struct AofCheck<'c> {
+    task: Task,
+    out: &'c mut dyn Write,
+    answers: &'c mut dyn BufRead,
+    /// The present time, ms since the Unix epoch.
+    now_ms: i64,
+    /// The number of the line in which a command's next part stands, over all files.
+    line: u64,
+}
+
+/// How the check of a file has ended.
+enum Outcome {
+    Valid,
+    Empty,
+    Truncated,
+    TruncatedToTime(i64),
+}
+
+/// Longest line of a number, as far as it is read.
+const NUMBER_LINE_MAX: usize = 127;
+/// Longest annotation, as far as it is read.
+const ANNOTATION_MAX: usize = 1023;
+
+macro_rules! say {
+    ($check:expr, $($text:tt)*) => {
+        writeln!($check.out, $($text)*)?
+    };
+}
+
+macro_rules! fail {
+    ($check:expr, $($text:tt)*) => {{
+        writeln!($check.out, $($text)*)?;
+        return Err(Failed);
+    }};
+}
+
+impl<'c> AofCheck<'c> {
+    /// A check that writes to `out` and, before it changes anything in [`Task::Fix`], reads an answer from `answers`.
+    pub fn new(
+        task: Task,
+        out: &'c mut dyn Write,
+        answers: &'c mut dyn BufRead,
+        now_ms: i64,
+    ) -> AofCheck<'c> {
+        AofCheck { task, out, answers, now_ms, line: 1 }
+    }
+
+    /// Checks a manifest with its files, or a single file.
+    pub fn run(&mut self, path: &Path) -> Result<(), Failed> {
+        if self.is_manifest(path)? {
+            return self.check_parts(path);
+        }
+        let is_dump = self.is_dump(path)?;
+        say!(self, "Start checking Old-Style AOF");
+        let name = path.display().to_string();
+        let outcome = self.check_file(&name, path, true, is_dump)?;
+        self.conclude(&outcome, &name, "AOF")
+    }
+
+    /// A file of which a line begins as those of a manifest do.
+    fn is_manifest(&mut self, path: &Path) -> Result<bool, Failed> {
+        let mut file = BufReader::new(self.open(path)?);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            // No line of a manifest is longer.
+            if file.by_ref().take(1024).read_until(b'\n', &mut line)? == 0 {
+                return Ok(false);
+            }
+            if line.starts_with(b"file") {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn is_dump(&mut self, path: &Path) -> Result<bool, Failed> {
+        let mut magic = Vec::new();
+        self.open(path)?.take(8).read_to_end(&mut magic)?;
+        Ok(magic.len() == 8 && (magic.starts_with(b"REDIS") || magic.starts_with(b"VALKEY")))
+    }
+
+    fn open(&mut self, path: &Path) -> Result<File, Failed> {
+        match File::open(path) {
+            Ok(file) => Ok(file),
+            Err(error) => fail!(self, "Cannot open file {}: {}", path.display(), reason(&error)),
+        }
+    }
+
+    fn check_parts(&mut self, path: &Path) -> Result<(), Failed> {
+        say!(self, "Start checking Multi Part AOF");
+        let mut text = Vec::new();
+        self.open(path)?.read_to_end(&mut text)?;
+        let manifest = match Manifest::parse(&text) {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                for message in error.messages() {
+                    say!(self, "{message}");
+                }
+                return Err(Failed);
+            }
+        };
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let last = manifest.data().next_back().map(|(_, info)| info);
+        let mut told_of_increments = false;
+        for (kind, info) in manifest.data() {
+            let (name, path) = (info.name.display().to_string(), folder.join(&info.name));
+            let is_base = kind == FileKind::Base;
+            let is_dump = is_base && self.is_dump(&path)?;
+            if is_base {
+                let format = if is_dump { "RDB" } else { "RESP" };
+                say!(self, "Start to check BASE AOF ({format} format).");
+            } else if !told_of_increments {
+                told_of_increments = true;
+                say!(self, "Start to check INCR files.");
+            }
+            let outcome = self.check_file(&name, &path, last == Some(info), is_dump)?;
+            self.conclude(&outcome, &name, if is_base { "BASE AOF" } else { "INCR AOF" })?;
+        }
+        say!(self, "All AOF files and manifest are valid");
+        Ok(())
+    }
+
+    fn conclude(&mut self, outcome: &Outcome, name: &str, kind: &str) -> Result<(), Failed> {
+        match outcome {
+            Outcome::Valid => say!(self, "{kind} {name} is valid"),
+            Outcome::Empty => say!(self, "{kind} {name} is empty"),
+            Outcome::Truncated => say!(self, "Successfully truncated AOF {name}"),
+            Outcome::TruncatedToTime(time) => {
+                say!(self, "Successfully truncated AOF {name} to timestamp {time}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks one file; `name` is what it is called.
+    fn check_file(
+        &mut self,
+        name: &str,
+        path: &Path,
+        is_last: bool,
+        is_dump: bool,
+    ) -> Result<Outcome, Failed> {
+        // Only who may cut the file off needs to write to it.
+        let mut file = match OpenOptions::new().read(true).write(self.task != Task::Check).open(path) {
+            Ok(file) => file,
+            Err(error) => {
+                fail!(self, "Cannot open file {}: {}, aborting...", path.display(), reason(&error))
+            }
+        };
+        let size = file.metadata()?.len();
+        if size == 0 {
+            return Ok(Outcome::Empty);
+        }
+        let mut from = 0;
+        if is_dump {
+            let findings = crate::check_rdb(&path.display().to_string(), &file, Some(size), self.now_ms);
+            self.out.write_all(findings.lines.as_bytes())?;
+            if !findings.is_good {
+                fail!(self, "RDB preamble of AOF file is not sane, aborting.");
+            }
+            say!(self, "RDB preamble is OK, proceeding with AOF tail...");
+            from = findings.bytes;
+        }
+        file.seek(SeekFrom::Start(from))?;
+        let mut input = Input { file: BufReader::with_capacity(1 << 20, file), position: from, size };
+        let mut state = State { good_up_to: from, ..State::default() };
+        if let Some(cut) = self.walk(&mut input, &mut state, path, name, is_last)? {
+            if input.file.get_ref().set_len(cut).is_err() {
+                let time = if let Task::TruncateTo(time) = self.task { time } else { 0 };
+                fail!(self, "Failed to truncate AOF {} to timestamp {time}", path.display());
+            }
+            return Ok(Outcome::TruncatedToTime(if let Task::TruncateTo(time) = self.task {
+                time
+            } else {
+                0
+            }));
+        }
+        self.judge(&input, state, name, is_last)
+    }
+
+    /// Reads commands and annotations until the end or the first error. Returns where to cut the file off, if that was asked for and there is
+    /// such a place.
+    fn walk(
+        &mut self,
+        input: &mut Input,
+        state: &mut State,
+        path: &Path,
+        name: &str,
+        is_last: bool,
+    ) -> Result<Option<u64>, Failed> {
+        loop {
+            if state.multi == 0 {
+                state.good_up_to = input.position;
+            }
+            let Some(first) = input.peek()? else {
+                state.at_end = true;
+                return Ok(None);
+            };
+            match first {
+                b'#' => {
+                    let begin = input.position;
+                    state.error_at = begin;
+                    let line = input.line(ANNOTATION_MAX)?;
+                    if self.is_too_late(&line)? {
+                        self.check_cut(begin, path, is_last)?;
+                        return Ok(Some(begin));
+                    }
+                }
+                b'*' => {
+                    if !self.command(input, state, path)? {
+                        return Ok(None);
+                    }
+                }
+                _ => {
+                    say!(self, "AOF {name} format error");
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Whether an annotation says that what follows was written after the time to which the file is to be cut off.
+    fn is_too_late(&mut self, line: &[u8]) -> Result<bool, Failed> {
+        let Task::TruncateTo(time) = self.task else { return Ok(false) };
+        let Some(text) = line.strip_prefix(b"#TS:") else { return Ok(false) };
+        let (found, rest) = leading_number(text);
+        match found {
+            Some(found) if rest.first() == Some(&b'\r') => Ok(found > time),
+            _ => fail!(self, "Invalid timestamp annotation"),
+        }
+    }
+
+    /// Whether a file may be cut off at an annotation.
+    fn check_cut(&mut self, at: u64, path: &Path, is_last: bool) -> Result<(), Failed> {
+        let Task::TruncateTo(time) = self.task else { return Ok(()) };
+        let path = path.display();
+        if at == 0 {
+            fail!(self, "AOF {path} has nothing before timestamp {time}, aborting...");
+        }
+        if !is_last {
+            say!(
+                self,
+                "Failed to truncate AOF {path} to timestamp {time} to offset {at} because it is not the last file."
+            );
+            fail!(
+                self,
+                "If you insist, please delete all files after this file according to the manifest file and delete the corresponding \
+                 records in manifest file manually. Then re-run redis-check-aof."
+            );
+        }
+        Ok(())
+    }
+
+    /// Reads a command. False if it is wrong or not whole.
+    fn command(&mut self, input: &mut Input, state: &mut State, path: &Path) -> Result<bool, Failed> {
+        let Some(count) = self.number(input, state, b'*')? else { return Ok(false) };
+        if count < 1 {
+            // A server does not take it.
+            state.error = format!("Expected at least one argument, got: {count}");
+            return Ok(false);
+        }
+        for index in 0..count {
+            let Some(len) = self.number(input, state, b'$')? else { return Ok(false) };
+            if !(0..=i64::MAX - 2).contains(&len) {
+                state.error =
+                    format!("Expected to read string of {len} bytes, which is not in the suitable range");
+                return Ok(false);
+            }
+            state.error_at = input.position;
+            let (kept, read) = input.skip(len as u64 + 2)?;
+            if read < len as u64 + 2 {
+                state.error = format!("Expected to read {} bytes, got {read} bytes", len + 2);
+                return Ok(false);
+            }
+            let (argument, end) = kept.split_at(kept.len() - 2);
+            if !self.line_end(end, state) {
+                return Ok(false);
+            }
+            if index == 0 && !state.note_name(argument, path) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A line of a number behind a prefix. Nothing if there is none; without a word if the file ends here.
+    fn number(&mut self, input: &mut Input, state: &mut State, prefix: u8) -> Result<Option<i64>, Failed> {
+        state.error_at = input.position;
+        let line = input.line(NUMBER_LINE_MAX)?;
+        match line.first() {
+            None => {
+                state.at_end = true;
+                return Ok(None);
+            }
+            Some(&found) if found != prefix => {
+                let (prefix, found) = (char::from(prefix), char::from(found));
+                state.error = format!("Expected prefix '{prefix}', got: '{found}'");
+                return Ok(None);
+            }
+            Some(_) => {}
+        }
+        let (number, rest) = leading_number(&line[1..]);
+        Ok(if self.line_end(rest, state) { Some(number.unwrap_or(0)) } else { None })
+    }
+
+    /// Whether bytes begin with a line end; if so the next line begins.
+    fn line_end(&mut self, bytes: &[u8], state: &mut State) -> bool {
+        if bytes.starts_with(b"\r\n") {
+            self.line += 1;
+            return true;
+        }
+        // As C shows characters, which have a sign.
+        let shown = |index: usize| bytes.get(index).map_or(0, |&byte| i32::from(byte as i8));
+        state.error = format!("Expected \\r\\n, got: {:02x}{:02x}", shown(0), shown(1));
+        false
+    }
+
+    /// Says how good the file is, and cuts off what is not if that is asked for.
+    fn judge(
+        &mut self,
+        input: &Input,
+        mut state: State,
+        name: &str,
+        is_last: bool,
+    ) -> Result<Outcome, Failed> {
+        if state.at_end && state.multi != 0 && state.error.is_empty() {
+            state.error = "Reached EOF before reading EXEC for MULTI".to_owned();
+        }
+        if !state.error.is_empty() {
+            say!(self, "0x{:>16x}: {}", state.error_at, state.error);
+        }
+        let (size, good, line) = (input.size, state.good_up_to, self.line);
+        let rest = size.saturating_sub(good);
+        if let (Task::TruncateTo(time), 0) = (self.task, rest) {
+            say!(self, "Truncate nothing in AOF {name} to timestamp {time}");
+            return Ok(Outcome::Valid);
+        }
+        say!(
+            self,
+            "AOF analyzed: filename={name}, size={size}, ok_up_to={good}, ok_up_to_line={line}, diff={rest}"
+        );
+        if rest == 0 {
+            return Ok(Outcome::Valid);
+        }
+        if self.task != Task::Fix {
+            fail!(self, "AOF {name} is not valid. Use the --fix option to try fixing it.");
+        }
+        if !is_last {
+            fail!(self, "Failed to truncate AOF {name} because it is not the last file");
+        }
+        say!(self, "This will shrink the AOF {name} from {size} bytes, with {rest} bytes, to {good} bytes");
+        write!(self.out, "Continue? [y/N]: ")?;
+        self.out.flush()?;
+        let mut answer = String::new();
+        if self.answers.read_line(&mut answer).is_err() || !answer.to_lowercase().starts_with('y') {
+            fail!(self, "Aborting...");
+        }
+        let file = input.file.get_ref();
+        if file.set_len(good).and_then(|()| file.sync_all()).is_err() {
+            fail!(self, "Failed to truncate AOF {name}");
+        }
+        Ok(Outcome::Truncated)
+    }
+}
+
+/// What is known of a file.
+#[derive(Default)]
+struct State {
+    /// Up to here everything is right, and no transaction is open.
+    good_up_to: u64,
+    /// Transactions that are open: 0 or 1 unless something is wrong.
+    multi: i32,
+    /// What is wrong, and at which byte the thing begins that is. Nothing where the file ends within a command, at the end of a line.
+    error: String,
+    error_at: u64,
+    at_end: bool,
+}
+
+impl State {
+    /// Counts transactions. False if one begins or ends where none may.
+    fn note_name(&mut self, name: &[u8], path: &Path) -> bool {
+        if name.eq_ignore_ascii_case(b"multi") {
+            self.multi += 1;
+            if self.multi != 1 {
+                self.error = format!("Unexpected MULTI in AOF {}", path.display());
+                return false;
+            }
+        } else if name.eq_ignore_ascii_case(b"exec") {
+            self.multi -= 1;
+            if self.multi != 0 {
+                self.error = format!("Unexpected EXEC in AOF {}", path.display());
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// The bytes of a file.
+struct Input {
+    file: BufReader<File>,
+    position: u64,
+    size: u64,
+}
+
+impl Input {
+    fn peek(&mut self) -> io::Result<Option<u8>> {
+        Ok(self.file.fill_buf()?.first().copied())
+    }
+
+    /// A line with its end, or as much of it as is read at once.
+    fn line(&mut self, max: usize) -> io::Result<Vec<u8>> {
+        let mut line = Vec::new();
+        self.file.by_ref().take(max as u64).read_until(b'\n', &mut line)?;
+        self.position += line.len() as u64;
+        Ok(line)
+    }
+
+    /// Passes over bytes. Returns those of them that matter (a short name, and the last two), and how many there were.
+    fn skip(&mut self, len: u64) -> io::Result<(Vec<u8>, u64)> {
+        const NAME_MAX: u64 = 16;
+        let mut kept = Vec::new();
+        let mut read = 0;
+        if len > NAME_MAX + 2 {
+            let middle = len - 2;
+            read += io::copy(&mut self.file.by_ref().take(middle), &mut io::sink())?;
+        }
+        read += self.file.by_ref().take(len - read.min(len)).read_to_end(&mut kept)? as u64;
+        self.position += read;
+        Ok((kept, read))
+    }
+}
+
+/// The number at the begin of a text, as C's `strtol` has it, and what follows. Nothing if it is too large.
+fn leading_number(text: &[u8]) -> (Option<i64>, &[u8]) {
+    let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
+    let sign = usize::from(matches!(text.get(blanks), Some(b'-' | b'+')));
+    let digits = text[blanks + sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if digits == 0 {
+        return (Some(0), text);
+    }
+    let (number, rest) = text.split_at(blanks + sign + digits);
+    let number = std::str::from_utf8(&number[blanks..]).ok();
+    (number.and_then(|number| number.parse().ok()), rest)
+}
+
+/// The words of an error of the system.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.rfind(" (os error ").map_or(text.clone(), |end| text[..end].to_owned())
+}
+
+/// Runs the program with its arguments; the exit code.
+pub fn main(
+    arguments: &[impl AsRef<OsStr>],
+    out: &mut dyn Write,
+    answers: &mut dyn BufRead,
+    now_ms: i64,
+) -> u8 {
+    const USAGE: &str =
+        "Usage: braid-check-aof [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>";
+    let words: Vec<&OsStr> = arguments.iter().map(AsRef::as_ref).collect();
+    let (task, path) = match &words[..] {
+        [word] if *word == "--help" || *word == "-h" => {
+            let _ = writeln!(out, "{USAGE}");
+            return 0;
+        }
+        [word] if *word == "--version" || *word == "-v" => {
+            let _ = writeln!(out, "braid-check-aof {}", env!("CARGO_PKG_VERSION"));
+            return 0;
+        }
+        [path] => (Task::Check, *path),
+        [option, path] if *option == "--fix" => (Task::Fix, *path),
+        [option, time, path] if *option == "--truncate-to-timestamp" => {
+            match time.to_str().and_then(|time| time.parse().ok()) {
+                Some(time) => (Task::TruncateTo(time), *path),
+                None => {
+                    let _ = writeln!(out, "Invalid timestamp, aborting...");
+                    return 1;
+                }
+            }
+        }
+        _ => {
+            let _ = writeln!(out, "{USAGE}");
+            return 1;
+        }
+    };
+    let checked = AofCheck::new(task, out, answers, now_ms).run(Path::new(path));
+    u8::from(checked.is_err())
+}
+
+#[cfg(test)]
+mod tests;
