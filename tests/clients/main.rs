@@ -1,9 +1,10 @@
-//! Client libraries of other languages doing real work: redis-py, go-redis, ioredis, Jedis.
+//! Client libraries of other languages doing real work (redis-py, go-redis, ioredis, Jedis), and programs that are built on Redis: job queues
+//! (BullMQ, Celery, Sidekiq), and servers that talk to each other through it (Socket.IO).
 //!
 //!   tests/clients/install && cargo test -p braid-tests --test clients
 //!
-//! Each script is a program in `clients/LANGUAGE` that takes the port and checks itself; its last line says
-//! how many checks passed. A language that is not installed is skipped, and named; with `CI` set that is a
+//! Each script is a program in `clients/FOLDER` that takes the port and checks itself; its last line says
+//! how many checks passed. What is not installed is skipped, and named; with `CI` set that is a
 //! failure.
 
 use std::path::{Path, PathBuf};
@@ -68,6 +69,42 @@ fn java() {
             folder.join("target/lib").display()
         );
         command.args(["-cp", &libraries, "ClientTest"]);
+        command
+    });
+}
+
+#[test]
+fn bullmq() {
+    run("bullmq", "node_modules/bullmq", |folder| {
+        let mut command = Command::new("node");
+        command.arg("--no-warnings").arg(folder.join("test_bullmq.mjs"));
+        command
+    });
+}
+
+#[test]
+fn socketio() {
+    run("socketio", "node_modules/socket.io", |folder| {
+        let mut command = Command::new("node");
+        command.arg(folder.join("test_socketio.mjs"));
+        command
+    });
+}
+
+#[test]
+fn celery() {
+    run("celery", "venv/bin/celery", |folder| {
+        let mut command = Command::new(folder.join("venv/bin/python"));
+        command.arg(folder.join("test_celery.py"));
+        command
+    });
+}
+
+#[test]
+fn sidekiq() {
+    run("sidekiq", "installed", |folder| {
+        let mut command = Command::new("ruby");
+        command.arg(folder.join("test_sidekiq.rb"));
         command
     });
 }

@@ -90,6 +90,42 @@ def transactions(client):
     check(client.get("counter"), b"200", "WATCH under contention")
 
 
+def locks(client):
+    """Locks are taken by SET NX and given back by a script that looks whose they are."""
+    first, second = client.lock("lock", timeout=10), client.lock("lock", timeout=10, blocking_timeout=0.05)
+    check(first.acquire(), True, "a free lock")
+    check(second.acquire(), False, "a taken lock")
+    check((first.owned(), second.owned()), (True, False), "whose it is")
+    check(first.extend(20), True, "more time")
+    check(10 < client.ttl("lock") <= 30, True, "its time")
+    check(first.reacquire(), True, "time begins anew")
+    first.release()
+    check(client.exists("lock"), 0, "given back")
+    short = client.lock("lock", timeout=0.05)
+    short.acquire()
+    check(client.lock("lock", timeout=10, sleep=0.005).acquire(), True, "a lock whose time is over")
+    try:
+        short.release()
+        raise AssertionError("a lost lock must not be given back")
+    except redis.exceptions.LockNotOwnedError:
+        check(client.exists("lock"), 1, "it is another one's")
+    client.delete("lock")
+    client.set("locked", 0)
+
+    def work():
+        own = redis.Redis(connection_pool=client.connection_pool)
+        for _ in range(25):
+            with own.lock("lock", timeout=20, sleep=0.001):
+                own.set("locked", int(own.get("locked")) + 1)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    check(client.get("locked"), b"150", "one at a time")
+
+
 def server(client):
     check(client.ping(), True, "PING")
     check(client.echo("hello"), b"hello", "ECHO")
@@ -108,7 +144,7 @@ def main():
     for protocol in (2, 3):
         client = redis.Redis(port=port, protocol=protocol, socket_timeout=20)
         client.flushall()
-        for part in (strings, keys, pipelines, transactions, server):
+        for part in (strings, keys, pipelines, transactions, locks, server):
             part(client)
         client.close()
     decoded = redis.Redis(port=port, decode_responses=True, db=2)
