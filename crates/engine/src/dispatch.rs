@@ -846,6 +846,9 @@ fn run_wide(
 
 /// The lock set of a request.
 fn collect_keys<'a>(engine: &Engine, spec: &Spec, args: &[&'a [u8]], out: &mut SmallVec<[KeyRef<'a>; 8]>) {
+    if spec.keys.is_empty() && spec.key_finder.is_none() {
+        return;
+    }
     let exclusive = spec.locks_exclusively.is_some_and(|locks| locks(args));
     for at in keys::find(spec, args).into_iter().flatten() {
         let key = args[at.index];

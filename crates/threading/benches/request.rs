@@ -31,6 +31,7 @@ enum Work {
     SetRandom,
     Mixed,
     GetHot,
+    Script,
 }
 
 fn key(number: u64) -> String {
@@ -42,12 +43,22 @@ fn pipelines(work: Work, seed: u64) -> Vec<Vec<u8>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let get = |number| format!("*2\r\n$3\r\nGET\r\n$16\r\n{}\r\n", key(number));
     let set = |number| format!("*3\r\n$3\r\nSET\r\n$16\r\n{}\r\n$32\r\n{:032}\r\n", key(number), number);
+    // Its text shows that it keeps to its keys.
+    let script = |number| {
+        let text = "local old = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], ARGV[1]) return redis.call('INCR', KEYS[2])";
+        let (key, count) = (key(number), format!("cnt:{number:012}"));
+        format!(
+            "*6\r\n$4\r\nEVAL\r\n${}\r\n{text}\r\n$1\r\n2\r\n$16\r\n{key}\r\n$16\r\n{count}\r\n$32\r\n{number:032}\r\n",
+            text.len()
+        )
+    };
     let mut request = |index: usize| match work {
         Work::GetRandom => get(random.u64(0..KEYS)),
         Work::SetRandom => set(random.u64(0..KEYS)),
         Work::Mixed if index.is_multiple_of(10) => set(random.u64(0..KEYS)),
         Work::Mixed => get(random.u64(0..KEYS)),
         Work::GetHot => get(7),
+        Work::Script => script(random.u64(0..KEYS)),
     };
     (0..2000).map(|_| (0..BATCH).map(&mut request).collect::<String>().into_bytes()).collect()
 }
@@ -111,7 +122,7 @@ impl Runner {
         }
         engine.keyspace.gate.leave(self.worker.context.slot);
         self.worker.context.limbo.reclaim();
-        assert!(self.reply.len() >= BATCH * 5, "a reply per request");
+        assert!(self.reply.len() >= BATCH * 4, "a reply per request");
         self.reply.clear();
     }
 }
@@ -172,6 +183,7 @@ fn main() {
         ("SET random keys", Work::SetRandom),
         ("90% GET, 10% SET", Work::Mixed),
         ("GET one key", Work::GetHot),
+        ("EVAL, three calls", Work::Script),
     ];
     for (name, work) in works {
         let one = measure(1, work);

@@ -14,7 +14,7 @@ pub struct Frame {
     /// Elements of the array or push that it is.
     elements: usize,
     /// What comes behind the header.
-    text: Box<[u8]>,
+    text: Vec<u8>,
     /// The last element, if it is not part of the text.
     big: Option<Blob>,
 }
@@ -24,17 +24,17 @@ impl Frame {
     pub fn new(head: &[&[u8]], body: &[u8], blob: Option<&Blob>) -> Frame {
         let big = blob.filter(|blob| blob.len() >= SHARED_MIN).cloned();
         let inline = big.is_none().then_some(body);
-        let room: usize = head.iter().chain(&inline).map(|part| part.len() + 16).sum();
+        let room: usize = head.iter().chain(&inline).map(|part| encoded_len(part.len())).sum();
         let mut text = Vec::with_capacity(room);
         for part in head.iter().copied().chain(inline) {
             put_bulk(&mut text, part);
         }
-        Frame { elements: head.len() + 1, text: text.into(), big }
+        Frame { elements: head.len() + 1, text, big }
     }
 
     /// A message of `elements` whose encoding, without the header, is given.
     pub fn encoded(elements: usize, text: Vec<u8>) -> Frame {
-        Frame { elements, text: text.into(), big: None }
+        Frame { elements, text, big: None }
     }
 
     /// Adds it to what a client is sent.
@@ -47,6 +47,12 @@ impl Frame {
     }
 }
 
+/// Bytes that a string of so many takes when it is encoded.
+fn encoded_len(len: usize) -> usize {
+    let digits = len.checked_ilog10().map_or(1, |log| log as usize + 1);
+    1 + digits + 2 + len + 2
+}
+
 /// Encodes a string.
 pub fn put_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     let mut digits = [0; 20];
@@ -55,4 +61,18 @@ pub fn put_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_neither_too_small_nor_too_large() {
+        for len in [0, 1, 9, 10, 99, 100, 101, 12_345] {
+            let frame = Frame::new(&[b"message", b"c"], &vec![b'x'; len], None);
+            assert_eq!(frame.text.len(), encoded_len(7) + encoded_len(1) + encoded_len(len));
+            assert_eq!(frame.text.capacity(), frame.text.len(), "{len}");
+        }
+    }
 }

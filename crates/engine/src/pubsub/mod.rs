@@ -305,13 +305,14 @@ impl Hub {
     }
 
     fn send(&self, from: usize, audience: &Audience, frame: impl FnOnce() -> Frame) -> usize {
+        let Some(((last, others), rest)) = audience.loops.split_last() else { return 0 };
         let payload = Arc::new(Payload::Message(frame()));
-        let mut count = 0;
-        for (owner, listeners) in &audience.loops {
-            count += listeners.len();
+        for (owner, listeners) in rest {
             self.push(from, *owner, listeners.clone(), Arc::clone(&payload));
         }
-        count
+        // Mostly the only one: what is shared by nobody else need not be counted twice.
+        self.push(from, *last, others.clone(), payload);
+        audience.len()
     }
 
     pub(crate) fn add_monitor(&self, record: &ClientRecord) {
