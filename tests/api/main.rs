@@ -19,5 +19,6 @@ mod messages;
 mod metrics;
 mod scanning;
 mod strings;
+mod threads;
 mod under_load;
 mod watching;

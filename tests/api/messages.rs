@@ -187,35 +187,40 @@ fn events_of_a_key_come_in_the_order_of_its_changes() {
 fn a_cache_is_never_stale_behind_a_later_reply() {
     for model in ["parallel", "handoff", "hybrid", "fanout", "global-lock"] {
         let server = TestServer::start(&["--io-threads", "3", "--threading-model", model]);
-        let mut reader = server.connect();
-        reader.call("HELLO 3");
-        reader.ok("CLIENT TRACKING ON");
-        let mut writers: Vec<RawClient> = (0..4).map(|_| server.connect()).collect();
-        let mut cached: Option<Vec<u8>> = None;
-        for round in 0..400u64 {
-            let written = format!("v:{round}");
-            if round % 3 != 2 {
-                writers[round as usize % 4].ok(&format!("SET k {written}"));
-            }
-            if cached.is_none() {
-                let mut reply = reader.call("GET k");
-                while reply.bytes().is_none() {
-                    // An invalidation of what was cached before.
-                    reply = reader.read();
-                }
-                cached = reply.bytes().map(<[u8]>::to_vec);
-            }
-            // Everything that was sent before this reply has been heard behind it.
-            let mut reply = reader.call("PING");
-            while reply != Value::Simple("PONG".into()) {
-                assert_eq!(reply.elements().expect("a push")[0], Value::bulk("invalidate"), "{model}");
-                cached = None;
+        cache_beside_writers(&server, model);
+    }
+}
+
+/// One client caches, four write.
+pub fn cache_beside_writers(server: &TestServer, model: &str) {
+    let mut reader = server.connect();
+    reader.call("HELLO 3");
+    reader.ok("CLIENT TRACKING ON");
+    let mut writers: Vec<RawClient> = (0..4).map(|_| server.connect()).collect();
+    let mut cached: Option<Vec<u8>> = None;
+    for round in 0..400u64 {
+        let written = format!("v:{round}");
+        if round % 3 != 2 {
+            writers[round as usize % 4].ok(&format!("SET k {written}"));
+        }
+        if cached.is_none() {
+            let mut reply = reader.call("GET k");
+            while reply.bytes().is_none() {
+                // An invalidation of what was cached before.
                 reply = reader.read();
             }
-            if let Some(text) = cached.as_ref().and_then(|text| number(std::str::from_utf8(text).ok()?)) {
-                let last = if round % 3 == 2 { round - 1 } else { round };
-                assert_eq!(text, last, "{model}: stale in round {round}");
-            }
+            cached = reply.bytes().map(<[u8]>::to_vec);
+        }
+        // Everything that was sent before this reply has been heard behind it.
+        let mut reply = reader.call("PING");
+        while reply != Value::Simple("PONG".into()) {
+            assert_eq!(reply.elements().expect("a push")[0], Value::bulk("invalidate"), "{model}");
+            cached = None;
+            reply = reader.read();
+        }
+        if let Some(text) = cached.as_ref().and_then(|text| number(std::str::from_utf8(text).ok()?)) {
+            let last = if round % 3 == 2 { round - 1 } else { round };
+            assert_eq!(text, last, "{model}: stale in round {round}");
         }
     }
 }

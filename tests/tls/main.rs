@@ -166,3 +166,38 @@ fn nonsense_harms_nobody() {
     ask(&mut connect(port, &config(folder.path(), false)), b"PING\r\n", b"+PONG\r\n").unwrap();
     assert_eq!(server.connect().call("PING").text(), "PONG");
 }
+
+#[test]
+fn connections_go_on_while_the_number_of_threads_changes() {
+    let folder = certificates();
+    for model in ["parallel", "handoff", "hybrid", "fanout"] {
+        let more = ["--tls-auth-clients", "no", "--io-threads", "1", "--threading-model", model];
+        let (server, port) = start(folder.path(), &more);
+        if !server.is_braid() {
+            return;
+        }
+        let mut clients: Vec<Client> = (0..3).map(|_| connect(port, &config(folder.path(), false))).collect();
+        // One of them is in the middle of a request all the time.
+        let mut half = connect(port, &config(folder.path(), false));
+        ask(&mut half, b"PING\r\n*2\r\n$4\r\nECHO\r\n$4\r\nha", b"+PONG\r\n").unwrap();
+        let mut plain = server.connect();
+        // More than one receive takes: decrypted bytes wait in the connection when it goes to another thread.
+        let request = [b"*1\r\n$4\r\nPING\r\n".repeat(6_000), set_request("big", &[b'x'; 60_000])].concat();
+        let reply = [b"+PONG\r\n".repeat(6_000), b"+OK\r\n".to_vec()].concat();
+        std::thread::scope(|scope| {
+            let asking: Vec<_> = clients
+                .iter_mut()
+                .map(|client| scope.spawn(|| (0..20).for_each(|_| ask(client, &request, &reply).unwrap())))
+                .collect();
+            while asking.iter().any(|thread| !thread.is_finished()) {
+                for count in [3, 1, 2, 4, 1] {
+                    plain.ok(&format!("CONFIG SET io-threads {count}"));
+                    braid_tests::wait_for("the threads", || {
+                        plain.info_field("threads", "io_threads") == Some(count.to_string())
+                    });
+                }
+            }
+        });
+        ask(&mut half, b"lf\r\n", b"$4\r\nhalf\r\n").unwrap();
+    }
+}

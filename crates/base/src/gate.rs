@@ -15,7 +15,7 @@
 //! A thread must never close the gate while inside (it would wait for itself): [`Gate::close`] takes the
 //! thread's own slot and steps outside first.
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Condvar, Fault, Mutex, lock, planted, spin_loop, yield_now};
 use crossbeam_utils::CachePadded;
 
@@ -27,6 +27,10 @@ pub struct Gate {
     closed: CachePadded<AtomicBool>,
     epoch: CachePadded<AtomicU64>,
     slots: Box<[CachePadded<AtomicU64>]>,
+    /// Number of threads: the slots from here on to [`Gate::extra`] are nobody's, and are not looked at.
+    threads: AtomicUsize,
+    /// The first slot of those that are no executing thread's.
+    extra: usize,
     /// True while somebody has closed the gate, or is about to.
     waiting: Mutex<bool>,
     opened: Condvar,
@@ -52,14 +56,43 @@ pub enum Entered {
 impl Gate {
     /// A gate for threads that use slots `0..slots`.
     pub fn new(slots: usize) -> Gate {
+        Gate::with_room(slots, slots, 0)
+    }
+
+    /// A gate for threads that use slots `0..threads`, of which there may be `most` one day ([`Gate::set_threads`]). Behind those come
+    /// `extra` slots for others, who are no executing threads.
+    pub fn with_room(threads: usize, most: usize, extra: usize) -> Gate {
+        assert!(threads <= most, "{threads} of {most} threads");
         Gate {
             closed: CachePadded::new(AtomicBool::new(false)),
             epoch: CachePadded::new(AtomicU64::new(1)),
-            slots: (0..slots).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
+            slots: (0..most + extra).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
+            threads: AtomicUsize::new(threads),
+            extra: most,
             waiting: Mutex::new(false),
             opened: Condvar::new(),
             busy: AtomicBool::new(false),
         }
+    }
+
+    /// Says how many threads there are from now on. Stops the world for that, so whoever is inside has seen it; a thread may use a new slot
+    /// once this has returned, and must be gone for good before its slot is taken away. Never to be called by a thread that is inside.
+    pub fn set_threads(&self, threads: usize) {
+        assert!(threads <= self.extra, "{threads} of {} threads", self.extra);
+        let _world = self.close(None);
+        self.threads.store(threads, Ordering::Relaxed);
+    }
+
+    /// True while there is one executing thread only. That it changes while a thread is inside cannot be.
+    #[inline]
+    pub fn is_solo(&self) -> bool {
+        self.threads.load(Ordering::Relaxed) == 1
+    }
+
+    /// The slots that somebody may use. To be looked at behind a fence: who enters by a new one comes after the count of it.
+    fn in_use(&self) -> impl Iterator<Item = &CachePadded<AtomicU64>> {
+        let threads = self.threads.load(Ordering::Relaxed);
+        self.slots[..threads].iter().chain(&self.slots[self.extra..])
     }
 
     /// Begins a batch on the thread that owns `slot`; waits while the gate is closed.
@@ -171,7 +204,7 @@ impl Gate {
 
     /// Waits until nobody is inside.
     fn wait_until_alone(&self) {
-        for other in &self.slots {
+        for other in self.in_use() {
             let mut rounds = 0u32;
             while other.load(Ordering::Acquire) != 0 {
                 rounds += 1;
@@ -196,7 +229,7 @@ impl Gate {
     pub fn try_advance(&self) -> u64 {
         let epoch = self.epoch.load(Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        for slot in &self.slots {
+        for slot in self.in_use() {
             let word = slot.load(Ordering::Relaxed);
             if word != 0 && word >> 1 != epoch && !planted(Fault::EpochIgnoresReaders) {
                 return epoch;
@@ -252,6 +285,35 @@ mod tests {
                         gate.leave(slot);
                     }
                 });
+            }
+        });
+    }
+
+    #[test]
+    fn threads_come_and_go() {
+        let gate = Gate::with_room(1, 3, 1);
+        assert!(gate.is_solo());
+        std::thread::scope(|scope| {
+            for slot in [0, 3] {
+                let gate = &gate;
+                scope.spawn(move || {
+                    for round in 0..2_000 {
+                        gate.enter(slot);
+                        if round % 50 == 0 {
+                            drop(gate.close(Some(slot)));
+                        }
+                        gate.leave(slot);
+                    }
+                });
+            }
+            for _ in 0..50 {
+                gate.set_threads(3);
+                scope.spawn(|| gate.enter(2)).join().expect("it came in");
+                let epoch = gate.epoch();
+                assert!(gate.try_advance() <= epoch + 1 && gate.try_advance() <= epoch + 1, "slot 2 counts");
+                gate.leave(2);
+                gate.set_threads(1);
+                assert!(gate.is_solo());
             }
         });
     }

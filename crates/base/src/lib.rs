@@ -7,6 +7,7 @@ pub mod gate;
 pub mod hash;
 pub mod lock;
 pub mod prefetch;
+pub mod slots;
 pub mod sync;
 
 // Text and numbers.

@@ -132,7 +132,7 @@ pub struct ClientRecord {
     pub flags: AtomicU32,
     /// 2 or 3.
     pub protocol: AtomicU8,
-    /// The loop that owns it.
+    /// The loop that owns it. See [`ClientRecord::set_owner`].
     pub io_thread: AtomicU32,
     /// Commands executed or queued.
     pub commands: AtomicU64,
@@ -235,7 +235,20 @@ impl ClientRecord {
         self.protocol.load(Relaxed) != 3
     }
 
-    /// Says which mailbox reaches the owner.
+    /// Says that another loop owns the client from now on: what is pushed to it goes there. Its mailbox is said by
+    /// [`ClientRecord::set_mailbox`] once the client has come there.
+    pub fn set_owner(&self, slot: usize) {
+        let _mailbox = self.mailbox.lock();
+        self.io_thread.store(slot as u32, Relaxed);
+    }
+
+    /// Does something with the slot of the loop that owns the client, which stays the owner meanwhile.
+    pub fn with_owner<R>(&self, work: impl FnOnce(usize) -> R) -> R {
+        let _mailbox = self.mailbox.lock();
+        work(self.io_thread.load(Relaxed) as usize)
+    }
+
+    /// Says which mailbox reaches the owner. Nothing is put into the old one any more when this returns.
     pub fn set_mailbox(&self, mailbox: &Arc<Mailbox<Message>>) {
         *self.mailbox.lock() = Some(Arc::clone(mailbox));
     }

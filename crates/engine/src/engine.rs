@@ -1,10 +1,14 @@
 //! The engine: what all executing threads share.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::sync::{Arc, Weak};
 
 use braid_base::Padded;
 use braid_base::hash::KeyHasher;
+use braid_base::slots::Slots;
 use braid_config::{Config, MaxmemoryPolicy, NotifyFlags};
 use braid_keyspace::events::Observer;
 use braid_keyspace::eviction::Policy;
@@ -26,16 +30,21 @@ use crate::stats::{CommandStats, ThreadStats};
 use crate::table::CommandTable;
 use crate::tracking::{self, Trackers};
 
+/// The most threads that there may be.
+pub const THREADS_MAX: usize = 256;
+
 /// Everything that is one per server.
 pub struct Engine {
     pub keyspace: Keyspace,
     pub config: Arc<Config>,
     pub commands: CommandTable,
     pub clients: Registry,
-    /// One per executing thread.
-    pub threads: Box<[Padded<ThreadStats>]>,
+    /// One per executing thread. What was counted by those that have ended stays.
+    pub threads: Slots<Padded<ThreadStats>>,
+    /// See [`Engine::thread_count`].
+    thread_count: AtomicUsize,
     /// How to reach each event loop.
-    pub mailboxes: Box<[Arc<Mailbox<Message>>]>,
+    pub mailboxes: Arc<Slots<Arc<Mailbox<Message>>>>,
     pub logs: CommandLogs,
     /// Publish and subscribe, and whatever else is sent without being asked for.
     pub hub: Arc<Hub>,
@@ -170,20 +179,21 @@ impl Engine {
     /// An engine with the given commands, as configured.
     pub fn new(config: Arc<Config>, commands: CommandTable, start: Start) -> std::io::Result<Arc<Engine>> {
         let threads = config.io_threads();
-        let shape = Shape { shards: config.shards(), databases: config.databases(), threads };
+        let (shards, databases, threads_max) = (config.shards(), config.databases(), THREADS_MAX);
+        let shape = Shape { shards, databases, threads, threads_max };
         let keyspace = Keyspace::new(shape, KeyHasher::random());
         let mut run_id = [0u8; 20];
         fastrand::Rng::new().fill(&mut run_id);
-        let mailboxes =
-            (0..threads).map(|_| Mailbox::new().map(Arc::new)).collect::<std::io::Result<Vec<_>>>()?;
+        let mailboxes = Arc::new(Slots::new(THREADS_MAX));
         let acl = Acl::new(&config, &commands);
         let engine = Arc::new_cyclic(|this: &Weak<Engine>| Engine {
             acl,
             logs: CommandLogs::new(&config),
             keyspace,
-            threads: (0..threads).map(|_| Padded::new(ThreadStats::new(commands.all().len()))).collect(),
+            threads: Slots::new(THREADS_MAX),
+            thread_count: AtomicUsize::new(threads),
             hub: Arc::new(Hub::new(&mailboxes)),
-            mailboxes: mailboxes.into(),
+            mailboxes,
             commands,
             clients: Registry::default(),
             trackers: Trackers::default(),
@@ -211,6 +221,7 @@ impl Engine {
             attached: std::sync::OnceLock::new(),
             config,
         });
+        engine.make_room_for_threads(threads)?;
         engine.persistence.last_save_s.store(engine.started_at, Relaxed);
         engine.apply_settings();
         let weak = Arc::downgrade(&engine);
@@ -258,6 +269,27 @@ impl Engine {
             Ok(())
         });
         Ok(engine)
+    }
+
+    /// Number of executing threads. They have the slots below it.
+    pub fn thread_count(&self) -> usize {
+        self.thread_count.load(SeqCst)
+    }
+
+    /// Makes what so many threads need. Fails when the process is out of file descriptors.
+    pub fn make_room_for_threads(&self, threads: usize) -> std::io::Result<()> {
+        self.mailboxes.try_grow(threads, |_| Mailbox::new().map(Arc::new))?;
+        self.hub.make_room_for_loops(threads);
+        self.threads.grow(threads, |_| Padded::new(ThreadStats::new(self.commands.all().len())));
+        self.keyspace.make_room_for_threads(threads);
+        Ok(())
+    }
+
+    /// Says how many threads there are: before the new ones start, and when the old ones have ended. There must be room for them. Not
+    /// to be called by one of them.
+    pub fn set_thread_count(&self, threads: usize) {
+        self.keyspace.gate.set_threads(threads);
+        self.thread_count.store(threads, SeqCst);
     }
 
     /// Copies the settings that hot paths read into where they read them.
@@ -327,9 +359,9 @@ impl Engine {
         record.send(Message::Kill(record.id));
     }
 
-    /// Tells all loops something.
+    /// Tells the loops of all threads something.
     pub fn tell_loops(&self, message: impl Fn() -> Message) {
-        self.mailboxes.iter().for_each(|mailbox| mailbox.send(message()));
+        self.mailboxes.iter().take(self.thread_count()).for_each(|mailbox| mailbox.send(message()));
     }
 
     /// Commands executed since start.
@@ -339,7 +371,8 @@ impl Engine {
 
     /// Asks for the end of the server.
     pub fn request_shutdown(&self) {
-        self.shutdown.store(true, Relaxed);
+        // Either the threads that begin just now see it, or they are told.
+        self.shutdown.store(true, SeqCst);
         if let Some(end) = &*self.on_shutdown.read() {
             end();
         }

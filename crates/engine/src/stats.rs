@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
+use braid_base::Padded;
+use braid_base::slots::Slots;
 use braid_keyspace::context::Counter;
 use parking_lot::Mutex;
 
@@ -161,7 +163,7 @@ pub struct CommandTotals {
 }
 
 /// Sums a command's counters.
-pub fn command_totals(threads: &[braid_base::Padded<ThreadStats>], id: u32) -> CommandTotals {
+pub fn command_totals(threads: &Slots<Padded<ThreadStats>>, id: u32) -> CommandTotals {
     let mut totals = CommandTotals::default();
     for stats in threads.iter().map(|thread| &thread.commands[id as usize]) {
         totals.calls += stats.calls.get();
@@ -173,7 +175,7 @@ pub fn command_totals(threads: &[braid_base::Padded<ThreadStats>], id: u32) -> C
 }
 
 /// Sums a command's latencies.
-pub fn command_latency(threads: &[braid_base::Padded<ThreadStats>], id: u32) -> HistogramSum {
+pub fn command_latency(threads: &Slots<Padded<ThreadStats>>, id: u32) -> HistogramSum {
     let mut sum = HistogramSum::default();
     for histogram in threads.iter().filter_map(|thread| thread.commands[id as usize].latency.get()) {
         histogram.add_to(&mut sum);
@@ -182,6 +184,6 @@ pub fn command_latency(threads: &[braid_base::Padded<ThreadStats>], id: u32) -> 
 }
 
 /// Sums one thread counter.
-pub fn total(threads: &[braid_base::Padded<ThreadStats>], counter: impl Fn(&ThreadStats) -> u64) -> u64 {
+pub fn total(threads: &Slots<Padded<ThreadStats>>, counter: impl Fn(&ThreadStats) -> u64) -> u64 {
     threads.iter().map(|thread| counter(thread)).sum()
 }

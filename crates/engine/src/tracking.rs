@@ -304,5 +304,5 @@ fn tell_broken(engine: &Engine, slot: usize, owner: &ClientRecord) {
 }
 
 fn push(engine: &Engine, slot: usize, to: &ClientRecord, payload: Arc<Payload>) {
-    engine.hub.push(slot, to.io_thread.load(Relaxed) as usize, Listeners::one(to.id), payload);
+    to.with_owner(|owner| engine.hub.push(slot, owner, Listeners::one(to.id), payload));
 }

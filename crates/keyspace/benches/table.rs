@@ -42,7 +42,7 @@ fn name(n: u64) -> [u8; 16] {
 
 impl Tables {
     fn empty() -> Tables {
-        let limbo = Limbo::new(Arc::new(Gate::new(1)), LazyFree::start(), true);
+        let limbo = Limbo::new(Arc::new(Gate::new(1)), LazyFree::start());
         let tables = (0..1 << SHARD_BITS).map(|_| Table::default()).collect();
         Tables { tables, limbo, hasher: KeyHasher::with_key(b"0123456789abcdef") }
     }

@@ -31,7 +31,7 @@ fn name(n: u64) -> [u8; 16] {
 }
 
 fn keyspace(threads: usize) -> Keyspace {
-    let shape = Shape { shards: 1024, databases: 16, threads };
+    let shape = Shape { shards: 1024, databases: 16, threads, threads_max: threads };
     let keyspace = Keyspace::new(shape, KeyHasher::with_key(b"0123456789abcdef"));
     let mut context = Context::new(&keyspace, 0);
     (0..KEYS).for_each(|n| set(&keyspace, &mut context, n));

@@ -150,11 +150,7 @@ impl Context {
     pub fn new(keyspace: &Keyspace, slot: usize) -> Context {
         Context {
             slot,
-            limbo: Limbo::new(
-                Arc::clone(&keyspace.gate),
-                Arc::clone(&keyspace.lazy_free),
-                keyspace.is_solo(),
-            ),
+            limbo: Limbo::new(Arc::clone(&keyspace.gate), Arc::clone(&keyspace.lazy_free)),
             counters: Arc::clone(&keyspace.counters[slot]),
             follow_up: Cell::new(false),
             stale: RefCell::default(),

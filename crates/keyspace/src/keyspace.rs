@@ -10,6 +10,7 @@ use braid_base::Padded;
 use braid_base::gate::{Gate, World};
 use braid_base::hash::KeyHasher;
 use braid_base::lock::ShardLock;
+use braid_base::slots::Slots;
 
 use crate::context::Counters;
 use crate::entry::Entry;
@@ -99,8 +100,10 @@ pub struct Keyspace {
     pub gate: Arc<Gate>,
     /// The background thread that frees big values.
     pub lazy_free: Arc<LazyFree>,
+    /// How many executing threads there may be at most.
+    threads_max: usize,
     /// Counters of each executing thread.
-    pub counters: Box<[Arc<Padded<Counters>>]>,
+    pub counters: Slots<Arc<Padded<Counters>>>,
     /// See [`Settings`].
     pub settings: Settings,
     /// Who is told of events; set once.
@@ -124,6 +127,8 @@ pub struct Shape {
     pub databases: u32,
     /// Threads that execute commands.
     pub threads: usize,
+    /// The most there may be one day ([`Keyspace::make_room_for_threads`]).
+    pub threads_max: usize,
 }
 
 impl Keyspace {
@@ -133,7 +138,7 @@ impl Keyspace {
             shape.shards.is_power_of_two()
                 && shape.shards <= 65536
                 && shape.databases > 0
-                && shape.threads > 0
+                && (1..=shape.threads_max).contains(&shape.threads)
         );
         let shard = |_| Shard {
             lock: ShardLock::default(),
@@ -147,9 +152,10 @@ impl Keyspace {
             shard_bits: shape.shards.ilog2(),
             databases: shape.databases,
             hasher,
-            gate: Arc::new(Gate::new(shape.threads + 1)),
+            gate: Arc::new(Gate::with_room(shape.threads, shape.threads_max, 1)),
             lazy_free: LazyFree::start(),
-            counters: (0..shape.threads).map(|_| Arc::default()).collect(),
+            threads_max: shape.threads_max,
+            counters: Slots::new(shape.threads_max),
             settings: Settings::default(),
             observer: OnceLock::new(),
             clock: Padded::new(AtomicU32::new(0)),
@@ -157,6 +163,7 @@ impl Keyspace {
             sweep: AtomicU64::new(0),
             snapshots: Padded::default(),
         };
+        keyspace.make_room_for_threads(shape.threads);
         keyspace.settings.lfu_log_factor.store(10, Relaxed);
         keyspace.settings.lfu_decay_minutes.store(1, Relaxed);
         keyspace.settings.eviction_samples.store(5, Relaxed);
@@ -179,14 +186,14 @@ impl Keyspace {
         !context.outside
     }
 
-    /// The gate slot of whoever walks through a snapshot, behind those of the executing threads.
-    pub(crate) fn walker_slot(&self) -> usize {
-        self.counters.len()
+    /// Provides for so many executing threads. Those may begin once the gate knows of them, too.
+    pub fn make_room_for_threads(&self, threads: usize) {
+        self.counters.grow(threads, |_| Arc::default());
     }
 
-    /// True when only one thread ever executes.
-    pub fn is_solo(&self) -> bool {
-        self.counters.len() == 1
+    /// The gate slot of whoever walks through a snapshot, behind those of the executing threads.
+    pub(crate) fn walker_slot(&self) -> usize {
+        self.threads_max
     }
 
     /// Number of databases.

@@ -1,7 +1,7 @@
 //! Limbo: memory that is unlinked but may still be seen by a lock-free reader, until the gate's epoch says
 //! that nobody can.
 //!
-//! One per executing thread. With a single executing thread nothing waits here. What is expensive to free (a
+//! One per executing thread. While there is a single executing thread nothing waits here. What is expensive to free (a
 //! big collection, a big blob) goes to the lazy-free thread instead of being freed on the request path.
 
 use std::alloc::{Layout, dealloc};
@@ -47,14 +47,13 @@ fn is_heavy(entry: Entry<'_>) -> bool {
 pub struct Limbo {
     gate: Arc<Gate>,
     lazy: Arc<LazyFree>,
-    solo: bool,
     waiting: VecDeque<(u64, Retired)>,
 }
 
 impl Limbo {
-    /// `solo`: no other thread ever executes, so nothing needs to wait.
-    pub fn new(gate: Arc<Gate>, lazy: Arc<LazyFree>, solo: bool) -> Limbo {
-        Limbo { gate, lazy, solo, waiting: VecDeque::new() }
+    /// Of one of the gate's threads. As long as that is the only one nothing needs to wait.
+    pub fn new(gate: Arc<Gate>, lazy: Arc<LazyFree>) -> Limbo {
+        Limbo { gate, lazy, waiting: VecDeque::new() }
     }
 
     /// Releases an entry with its value when nobody can see it any more.
@@ -65,12 +64,12 @@ impl Limbo {
     pub unsafe fn retire_entry(&mut self, entry: Entry<'_>) {
         if is_heavy(entry) {
             self.lazy.announce(1);
-            if self.solo {
+            if self.gate.is_solo() {
                 self.lazy.send_announced(Garbage::Entry(entry.address()));
             } else {
                 self.push(Retired::Heavy(entry.address()));
             }
-        } else if self.solo {
+        } else if self.gate.is_solo() {
             // SAFETY: no other thread executes; the caller unlinked it.
             unsafe { entry.release() };
         } else {
@@ -84,7 +83,7 @@ impl Limbo {
     /// As for `retire_entry`, after `Entry::move_to`.
     #[inline]
     pub unsafe fn retire_shell(&mut self, entry: Entry<'_>) {
-        if self.solo {
+        if self.gate.is_solo() {
             // SAFETY: as above.
             unsafe { entry.release_shell() };
         } else {
@@ -97,7 +96,7 @@ impl Limbo {
     /// # Safety
     /// The block was allocated with `layout`, is unlinked, and is retired once.
     pub unsafe fn retire_block(&mut self, block: NonNull<u8>, layout: Layout) {
-        if self.solo {
+        if self.gate.is_solo() {
             // SAFETY: as above.
             unsafe { dealloc(block.as_ptr(), layout) };
         } else {

@@ -172,7 +172,7 @@ impl Worker<'_> {
 /// `threads` of which all but the first (of several) write as well as read; returns confirmed optimistic
 /// reads.
 fn hammer(threads: usize, shards: usize, rounds: u32) -> (u64, u64) {
-    let shape = Shape { shards, databases: 2, threads };
+    let shape = Shape { shards, databases: 2, threads, threads_max: threads };
     let keyspace = Keyspace::new(shape, KeyHasher::with_key(b"0123456789abcdef"));
     let names: Vec<String> = (0..KEYS).map(|n| format!("key:{n}")).collect();
     let (confirmed, stop) = (AtomicU64::new(0), AtomicBool::new(false));

@@ -25,7 +25,7 @@ struct Rig {
 }
 
 fn rig(shards: usize, threads: usize) -> Rig {
-    let shape = Shape { shards, databases: 3, threads };
+    let shape = Shape { shards, databases: 3, threads, threads_max: threads };
     let keyspace = Keyspace::new(shape, KeyHasher::with_key(b"0123456789abcdef"));
     let context = Context::new(&keyspace, 0);
     Rig { keyspace, context }

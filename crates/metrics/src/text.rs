@@ -200,11 +200,11 @@ fn traffic(text: &mut Text, engine: &Engine) {
 }
 
 fn threads(text: &mut Text, engine: &Engine) {
-    let names: Vec<String> = (0..engine.threads.len()).map(|number| number.to_string()).collect();
+    let names: Vec<String> = (0..engine.thread_count()).map(|number| number.to_string()).collect();
     let seconds = |nanos: u64| nanos as f64 / 1e9;
     let mut family = |name: &str, kind: Kind, help: &str, value: &dyn Fn(&ThreadStats) -> f64| {
         text.family(name, kind, help);
-        for (number, thread) in names.iter().zip(&engine.threads) {
+        for (number, thread) in names.iter().zip(engine.threads.iter()) {
             text.sample(name, &[("thread", number)], value(thread));
         }
     };

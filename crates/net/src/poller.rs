@@ -47,11 +47,17 @@ const EVENTS: usize = 1024;
 impl Poller {
     /// A new poller. Fails when the process is out of descriptors.
     pub fn new() -> io::Result<Poller> {
-        Ok(Poller {
-            epoll: epoll::create(CreateFlags::CLOEXEC)?,
-            events: Vec::with_capacity(EVENTS),
-            waits: 0,
-        })
+        Ok(Poller::on(Poller::open()?))
+    }
+
+    /// What a poller needs, to be made where it can still be done without. Fails when the process is out of descriptors.
+    pub fn open() -> io::Result<OwnedFd> {
+        Ok(epoll::create(CreateFlags::CLOEXEC)?)
+    }
+
+    /// A poller on what [`Poller::open`] has made.
+    pub fn on(epoll: OwnedFd) -> Poller {
+        Poller { epoll, events: Vec::with_capacity(EVENTS), waits: 0 }
     }
 
     /// Begins to watch a descriptor.

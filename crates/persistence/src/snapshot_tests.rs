@@ -136,7 +136,8 @@ fn remove_expired(txn: &mut Txn<'_>) {
 fn changes_by_several_threads_during_the_walk_do_not_show() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dump.rdb");
-    let shared = Keyspace::new(Shape { shards: 16, databases: 4, threads: 3 }, KeyHasher::random());
+    let shared =
+        Keyspace::new(Shape { shards: 16, databases: 4, threads: 3, threads_max: 3 }, KeyHasher::random());
     for db in 0..4 {
         with(&shared, |txn| {
             txn.set_db(db);

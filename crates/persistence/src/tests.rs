@@ -18,7 +18,7 @@ use crate::{LoadError, LoadOptions, Loaded, Progress, SaveOptions, Slices, load,
 pub(crate) const NOW: i64 = 1_800_000_000_000;
 
 pub(crate) fn keyspace() -> Keyspace {
-    Keyspace::new(Shape { shards: 16, databases: 4, threads: 1 }, KeyHasher::random())
+    Keyspace::new(Shape { shards: 16, databases: 4, threads: 1, threads_max: 1 }, KeyHasher::random())
 }
 
 pub(crate) fn with<R>(keyspace: &Keyspace, work: impl FnOnce(&mut Txn<'_>) -> R) -> R {

@@ -115,11 +115,7 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
         Ok(()) => listeners::announce(&config),
         Err(_) => engine.request_shutdown(),
     }
-    for thread in threads {
-        if thread.join().is_err() {
-            return Err("an I/O thread ended by a panic".into());
-        }
-    }
+    threads.join()?;
     signals.close();
     process::remove_pid_file(&config);
     loaded?;

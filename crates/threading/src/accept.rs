@@ -4,75 +4,132 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use arc_swap::ArcSwapOption;
+use braid_base::slots::Slots;
 use braid_engine::Engine;
 use braid_engine::client::{Accepted, Address, ClientRecord, Message};
+use braid_engine::engine::THREADS_MAX;
 use braid_net::listener::{Connection, Listener, set_keepalive};
 use braid_net::poller::{Interest, Poller};
 use braid_net::tls::{ServerConfig, TlsConnection};
 use crossbeam_queue::SegQueue;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::client::Client;
 use crate::steps::is_exhaustion;
 
-/// Clients of each loop, counted by who hands them out and by who drops them.
+/// Which loops there are, which of them are given clients, and how many clients each of them has.
 pub struct LoopLoads {
-    clients: Box<[AtomicUsize]>,
-    /// The loops that are given clients.
-    serving: Range<usize>,
-    /// For each loop, clients that others have handed over to it.
-    handed_over: Box<[SegQueue<Box<Client>>]>,
+    /// Of so many threads, the loops that are given clients; the last one of them is the last loop.
+    serving: fn(usize) -> Range<usize>,
+    threads: AtomicUsize,
+    /// Moves with the number of threads.
+    version: AtomicU64,
+    /// Held while a client is assigned to a loop and until it waits there, and while the number of threads changes: nobody is sent to a loop
+    /// that is about to end.
+    assigning: Mutex<()>,
+    loops: Slots<Arrivals>,
 }
 
-impl LoopLoads {
-    /// For so many loops, of which those of `serving` are given clients.
-    pub fn new(loops: usize, serving: Range<usize>) -> LoopLoads {
-        LoopLoads {
-            clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
-            serving,
-            handed_over: (0..loops).map(|_| SegQueue::new()).collect(),
-        }
-    }
+/// What others know of a loop.
+#[derive(Default)]
+struct Arrivals {
+    /// Clients, counted by who hands them out and by who drops them.
+    clients: AtomicUsize,
+    /// Clients that others have handed over.
+    handed_over: SegQueue<Box<Client>>,
+}
 
-    /// Number of loops, serving or not.
-    pub fn loops(&self) -> usize {
-        self.clients.len()
-    }
+/// The right to assign clients to loops.
+pub struct Assigning<'a> {
+    loads: &'a LoopLoads,
+    _guard: MutexGuard<'a, ()>,
+}
 
-    /// The loop with the fewest clients; it is counted as having one more from now on.
-    fn take_least(&self) -> usize {
-        let loops = self.serving.clone();
-        let least = loops.min_by_key(|&index| self.clients[index].load(Relaxed)).unwrap_or(0);
-        self.take(least);
-        least
-    }
-
-    /// The loops that are given clients.
-    pub fn serving(&self) -> Range<usize> {
-        self.serving.clone()
+impl Assigning<'_> {
+    /// The loop with the fewest clients.
+    pub fn least(&self) -> usize {
+        let clients = |&index: &usize| self.loads.loops[index].clients.load(Relaxed);
+        self.loads.serving().min_by_key(clients).unwrap_or(0)
     }
 
     /// A loop is about to get a client more.
     pub fn take(&self, index: usize) {
-        self.clients[index].fetch_add(1, Relaxed);
+        self.loads.loops[index].clients.fetch_add(1, Relaxed);
     }
 
-    /// Leaves a client for another loop; its bell is still to be rung.
+    /// Leaves a client for another loop, which has been counted there; its bell is still to be rung.
     pub fn hand_over(&self, to: usize, client: Box<Client>) {
-        self.handed_over[to].push(client);
+        self.loads.loops[to].handed_over.push(client);
+    }
+}
+
+impl LoopLoads {
+    /// For so many threads. `serving`: the loops that are given clients, for each number of threads.
+    pub fn new(threads: usize, serving: fn(usize) -> Range<usize>) -> LoopLoads {
+        let loads = LoopLoads {
+            serving,
+            threads: AtomicUsize::new(threads),
+            version: AtomicU64::new(0),
+            assigning: Mutex::new(()),
+            loops: Slots::new(THREADS_MAX),
+        };
+        loads.make_room(threads);
+        loads
+    }
+
+    /// Provides for so many threads.
+    pub fn make_room(&self, threads: usize) {
+        self.loops.grow(threads, |_| Arrivals::default());
+    }
+
+    /// Changes the number of threads: the loops beyond it, and those that are not to serve any more, are to hand their clients over. There has to
+    /// be room. Loops notice it when they wake up.
+    pub fn set_threads(&self, threads: usize) {
+        let _guard = self.assigning.lock();
+        self.threads.store(threads, Relaxed);
+        self.version.fetch_add(1, Release);
+    }
+
+    /// Moves when the number of threads changes.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Acquire)
+    }
+
+    /// Number of threads, with or without a loop, that are to stay.
+    pub fn threads(&self) -> usize {
+        self.threads.load(Relaxed)
+    }
+
+    /// Number of loops, serving or not.
+    pub fn loops(&self) -> usize {
+        self.serving().end
+    }
+
+    /// The loops that are given clients.
+    pub fn serving(&self) -> Range<usize> {
+        (self.serving)(self.threads())
+    }
+
+    /// Nobody else assigns clients, and the number of threads stays, while this is held.
+    pub fn assign(&self) -> Assigning<'_> {
+        Assigning { loads: self, _guard: self.assigning.lock() }
     }
 
     /// The next client that another loop has left for this one.
     pub fn take_handed_over(&self, index: usize) -> Option<Box<Client>> {
-        self.handed_over[index].pop()
+        self.loops[index].handed_over.pop()
     }
 
-    /// A loop has dropped a client.
+    /// A loop has dropped a client, or does not get it after all.
     pub fn release(&self, index: usize) {
-        self.clients[index].fetch_sub(1, Relaxed);
+        self.loops[index].clients.fetch_sub(1, Relaxed);
     }
 }
 
@@ -213,7 +270,9 @@ fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Co
     let now = braid_base::clock::unix_ms();
     let id = engine.clients.next_id();
     let record = Arc::new(ClientRecord::new(id, socket.as_raw_fd(), address, local_address, now));
-    let target = loads.take_least();
+    let assigning = loads.assign();
+    let target = assigning.least();
+    assigning.take(target);
     record.io_thread.store(target as u32, Relaxed);
     record.set_mailbox(&engine.mailboxes[target]);
     engine.clients.accepted.fetch_add(1, Relaxed);

@@ -8,12 +8,12 @@
 //!
 //! Mail that was sent to the old loop goes after the client ([`EventLoop::forward`]).
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::Ticks;
 use braid_engine::client::{Message, client_flags};
-use braid_net::poller::Interest;
 use hashbrown::HashMap;
 
 use crate::accept::LoopLoads;
@@ -35,7 +35,8 @@ const DIFFERENCE: u64 = 10;
 
 /// What a loop remembers from one look to the next.
 pub struct Balance {
-    loads: Arc<LoopLoads>,
+    /// The loops between which clients are moved.
+    serving: Range<usize>,
     next_ms: i64,
     seen_at: Ticks,
     /// Nanoseconds in turns of each loop, at the last look.
@@ -57,12 +58,14 @@ struct Leaving {
 
 impl Balance {
     /// Of loop `slot`.
-    pub fn new(slot: usize, loads: Arc<LoopLoads>) -> Balance {
-        let shares = loads.serving().len() > 1 && loads.serving().contains(&slot);
+    pub fn new(slot: usize, loads: &LoopLoads) -> Balance {
+        // Once: their number may change at any moment.
+        let serving = loads.serving();
+        let shares = serving.len() > 1 && serving.contains(&slot);
         Balance {
             next_ms: if shares { 0 } else { i64::MAX },
-            seen: vec![0; loads.loops()],
-            loads,
+            seen: vec![0; serving.end],
+            serving,
             seen_at: Ticks::now(),
             looks: 0,
             commands: HashMap::default(),
@@ -88,7 +91,7 @@ struct Imbalance {
 
 /// How the time of loops is distributed, if that is unfair to loop `slot`. `busy` are shares of their time in per cent, for the loops of
 /// `serving`; the others count for nothing.
-fn imbalance(slot: usize, busy: &[u64], serving: std::ops::Range<usize>) -> Option<Imbalance> {
+fn imbalance(slot: usize, busy: &[u64], serving: Range<usize>) -> Option<Imbalance> {
     let to = serving.filter(|&other| other != slot).min_by_key(|&other| busy[other])?;
     let (own, other) = (busy[slot], busy[to]);
     (own >= BUSY && own >= other + DIFFERENCE).then_some(Imbalance { to, own, other })
@@ -127,14 +130,14 @@ impl<M: Model> EventLoop<M> {
         let busy: Vec<u64> = balance
             .seen
             .iter_mut()
-            .zip(&self.engine.threads)
+            .zip(self.engine.threads.iter())
             .map(|(seen, stats)| {
                 let nanos = stats.cycle_nanos.get();
                 // Statistics can be reset: then this look tells nothing.
                 nanos.saturating_sub(std::mem::replace(seen, nanos)).saturating_mul(100) / elapsed
             })
             .collect();
-        let Some(imbalance) = imbalance(self.slot, &busy, balance.loads.serving()) else {
+        let Some(imbalance) = imbalance(self.slot, &busy, balance.serving.clone()) else {
             balance.looks = 0;
             return;
         };
@@ -175,53 +178,19 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// Hands a client over to another loop. False if something keeps it here for now.
+    /// Hands a client over to another loop, if that serves. False if something keeps it here for now.
     fn hand_over_client(&mut self, place: u32, to: usize) -> bool {
         if !self.station.clients.get(place).is_some_and(|client| is_movable(client)) {
             return false;
         }
-        let Some(mut client) = self.station.clients.remove(place) else { return false };
-        // Were it polled here still, there would be events for a place without a client; those are passed over.
-        let _ = self.poller.remove(&client.socket);
-        client.lingers = false;
-        client.session.change_queue();
-        let record = Arc::clone(&client.session.record);
-        self.by_id.remove(&record.id);
-        self.loads.release(self.slot);
-        self.loads.take(to);
-        // Minus one, in wrapping arithmetic.
-        self.stats().clients.add(u64::MAX);
-        self.stats().handed_over.add(1);
-        record.io_thread.store(to as u32, Relaxed);
-        self.loads.hand_over(to, client);
-        // Behind the client: who sends to the new loop finds it there.
-        record.set_mailbox(&self.engine.mailboxes[to]);
-        self.engine.mailboxes[to].ring();
-        true
-    }
-
-    /// Takes in the clients that other loops have handed over.
-    pub(crate) fn take_handed_over(&mut self) {
-        while let Some(mut client) = self.loads.take_handed_over(self.slot) {
-            let id = client.session.id();
-            let place = self.station.clients.next_place();
-            let interest = if client.wants_write { Interest::ReadWrite } else { Interest::Read };
-            let killed = client.session.record.has(client_flags::CLOSE_NOW);
-            if killed || self.poller.add(&client.socket, u64::from(place), interest).is_err() {
-                client.broken = true;
-                self.station.to_drop.push(place);
-            }
-            if client.holds_memory() {
-                client.lingers = true;
-                self.station.lingering.push(place);
-            }
-            // What it has sent before is no event for the poller.
-            client.in_resume_list = true;
-            self.station.to_resume.push(place);
-            self.station.clients.add(client);
-            self.by_id.insert(id, place);
-            self.stats().clients.add(1);
+        let loads = Arc::clone(&self.loads);
+        let assigning = loads.assign();
+        if !loads.serving().contains(&to) {
+            return false;
         }
+        let is_gone = self.send_over(&assigning, place, to);
+        self.stats().handed_over.add(u64::from(is_gone));
+        is_gone
     }
 
     /// Sends a message about a client that is not here after it. Returns the message if the client has come in the meantime.

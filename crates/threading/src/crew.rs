@@ -125,14 +125,33 @@ struct Helper {
     clients: Vec<Lent>,
 }
 
+impl Helper {
+    fn end(&self) {
+        end(&self.desk, &self.thread);
+    }
+}
+
+/// Ends the thread of a helper that is not at work.
+pub fn end(desk: &Desk, thread: &Thread) {
+    desk.state.store(ENDING, Ordering::Release);
+    thread.unpark();
+}
+
 /// The helpers, for the main thread.
+#[derive(Default)]
 pub struct Crew(Vec<Helper>);
 
 impl Crew {
-    /// The helpers that sit at these desks.
-    pub fn new(desks: Vec<(Arc<Desk>, Thread)>) -> Crew {
-        let helper = |(desk, thread)| Helper { desk, thread, clients: Vec::new() };
-        Crew(desks.into_iter().map(helper).collect())
+    /// Takes in the helper that sits at this desk. Nobody may be at work.
+    pub fn add(&mut self, desk: Arc<Desk>, thread: Thread) {
+        self.0.push(Helper { desk, thread, clients: Vec::new() });
+    }
+
+    /// Keeps the first so many helpers; the threads of the others end. Nobody may be at work.
+    pub fn keep(&mut self, count: usize) {
+        for helper in self.0.drain(count.min(self.0.len())..) {
+            helper.end();
+        }
     }
 
     /// Number of helpers.
@@ -176,10 +195,7 @@ impl Crew {
 /// The helpers' threads end with the crew.
 impl Drop for Crew {
     fn drop(&mut self) {
-        for helper in &self.0 {
-            helper.desk.state.store(ENDING, Ordering::Release);
-            helper.thread.unpark();
-        }
+        self.0.iter().for_each(Helper::end);
     }
 }
 
@@ -262,21 +278,33 @@ mod tests {
             })
             .collect();
         std::thread::scope(|scope| {
-            let desks = (1..=HELPERS).map(|slot| {
-                let desk = Desk::new(settings(&engine));
-                let (engine, at) = (&engine, Arc::clone(&desk));
-                (desk, scope.spawn(move || help(engine, slot, &at)).thread().clone())
-            });
             // Dropped at the end of the scope, which ends the helpers.
-            let mut crew = Crew::new(desks.collect());
+            let mut crew = Crew::default();
+            let mut ending = None;
             let mut random = fastrand::Rng::with_seed(1);
             for round in 0..3000 {
+                if round % 100 == 0 {
+                    // One helper, two, one...
+                    if crew.len() == HELPERS {
+                        crew.keep(1);
+                    }
+                    let slot = crew.len() + 1;
+                    let before: Option<std::thread::ScopedJoinHandle<'_, ()>> = ending.take();
+                    before.into_iter().for_each(|thread| thread.join().expect("it has ended"));
+                    let desk = Desk::new(settings(&engine));
+                    let (engine, at) = (&engine, Arc::clone(&desk));
+                    let thread = scope.spawn(move || help(engine, slot, &at));
+                    crew.add(desk, thread.thread().clone());
+                    if slot == HELPERS {
+                        ending = Some(thread);
+                    }
+                }
                 let places: Vec<u32> = (0..CLIENTS as u32).filter(|_| random.bool()).collect();
                 for &place in &places {
                     peers[place as usize].write_all(b"PING\r\n").expect("sent");
                     let trip = Some(station.spare_trip());
                     let lent = Lent::take(&mut station, place, trip).expect("the client is here");
-                    crew.deal(random.usize(0..HELPERS), lent);
+                    crew.deal(random.usize(0..crew.len()), lent);
                 }
                 if random.u8(0..20) == 0 {
                     // Long enough for the helpers to fall asleep.

@@ -38,6 +38,11 @@ impl Cron {
         Cron { slot, loops, next_ms: 0, next_client: 0, busy: true, resting: false }
     }
 
+    /// There are so many loops from now on.
+    pub fn set_loops(&mut self, loops: usize) {
+        self.loops = loops;
+    }
+
     /// Milliseconds until the next turn is due.
     pub fn wait_ms(&self, now_ms: i64) -> i64 {
         (self.next_ms - now_ms).clamp(0, 1000)

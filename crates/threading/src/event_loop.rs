@@ -6,6 +6,7 @@
 //!
 //! Where threading models differ the loop asks its model ([`Model`]), a type that it is compiled for.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -28,6 +29,7 @@ use crate::balance::Balance;
 use crate::batch::Request;
 use crate::client::Client;
 use crate::cron::Cron;
+use crate::leave;
 use crate::models::Model;
 use crate::push::Pushes;
 use crate::steps::{Run, Settings, Station};
@@ -48,7 +50,7 @@ pub struct EventLoop<M: Model> {
     pub(crate) worker: Worker,
     /// What the loop's threading model keeps.
     pub(crate) model: M,
-    cron: Cron,
+    pub(crate) cron: Cron,
     pub(crate) balance: Balance,
     pub(crate) loads: Arc<LoopLoads>,
     /// Polled by the first loop.
@@ -60,12 +62,15 @@ pub struct EventLoop<M: Model> {
     config_version: u64,
     /// [`TURN_NANOS`].
     turn_span: TickSpan,
-    stopping: bool,
+    pub(crate) loads_version: u64,
+    /// All clients are to go to other loops.
+    pub(crate) is_left: bool,
+    pub(crate) stopping: bool,
     /// Stand in for the worker and the engine while those run a script.
     spare: Option<(Worker, Arc<Engine>)>,
     /// A script is running further up the stack: what needs keys has to wait.
     meanwhile: bool,
-    held: Held,
+    pub(crate) held: Held,
     /// How often it was told that postponed requests may go on.
     pub(crate) resumes: u64,
     /// Nanoseconds of the present turn that went by waiting for other threads.
@@ -74,21 +79,30 @@ pub struct EventLoop<M: Model> {
 
 /// What could not be done while a script had stopped the world.
 #[derive(Default)]
-struct Held {
+pub(crate) struct Held {
     endings: Vec<(Vec<u32>, Ending)>,
     drops: Vec<u32>,
 }
 
+impl Held {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.endings.is_empty() && self.drops.is_empty()
+    }
+}
+
 impl<M: Model> EventLoop<M> {
     /// The loop of the thread that owns `slot`. The first one accepts connections.
+    ///
+    /// `loads` with their version when the thread began to be started: what has changed since then is followed in the first turn.
     pub fn new(
         engine: Arc<Engine>,
         slot: usize,
-        loads: Arc<LoopLoads>,
+        epoll: OwnedFd,
+        (loads, loads_version): (Arc<LoopLoads>, u64),
         listeners: Arc<Listeners>,
         model: M,
     ) -> std::io::Result<EventLoop<M>> {
-        let poller = Poller::new()?;
+        let poller = Poller::on(epoll);
         poller.add(engine.mailboxes[slot].notifier(), MAILBOX, Interest::Read)?;
         if slot == 0 {
             listeners.poll(&poller);
@@ -97,9 +111,11 @@ impl<M: Model> EventLoop<M> {
         let station = Station::new(settings(&engine), Arc::clone(&engine.client_bytes));
         Ok(EventLoop {
             cron: Cron::new(slot, loads.loops()),
-            balance: Balance::new(slot, Arc::clone(&loads)),
+            balance: Balance::new(slot, &loads),
             config_version: engine.config.version(),
             turn_span: TickSpan::from_nanos(TURN_NANOS),
+            loads_version,
+            is_left: false,
             engine,
             slot,
             poller,
@@ -128,6 +144,7 @@ impl<M: Model> EventLoop<M> {
         for place in self.station.clients.all() {
             self.drop_client(place);
         }
+        self.sign_off();
     }
 
     pub(crate) fn stats(&self) -> &ThreadStats {
@@ -151,6 +168,9 @@ impl<M: Model> EventLoop<M> {
             self.config_version = self.engine.config.version();
             self.station.settings = settings(&self.engine);
         }
+        if self.loads.version() != self.loads_version {
+            self.follow_thread_count();
+        }
         if events > 0 {
             self.cron.note_activity(&self.engine);
         }
@@ -168,8 +188,14 @@ impl<M: Model> EventLoop<M> {
             M::execute_and_write(self);
         }
         self.drop_finished();
-        if self.balance.is_due(now) {
+        if self.is_left {
+            self.leave();
+        } else if self.balance.is_due(now) {
             self.rebalance(now);
+        }
+        if !self.station.to_write.is_empty() {
+            // Those who were told of something when others were handed over.
+            M::execute_and_write(self);
         }
         self.station.clients.settle();
         let stats = self.stats();
@@ -204,6 +230,12 @@ impl<M: Model> EventLoop<M> {
         }
         // Once per turn: a client with a lot to catch up on takes turns with the others.
         if !self.station.to_resume.is_empty() {
+            if self.is_left {
+                // They go on elsewhere. Places of guests, who have gone, are forgotten.
+                let Station { clients, to_resume, .. } = &mut self.station;
+                to_resume.retain(|&place| clients.get(place).is_some_and(|client| client.in_resume_list));
+                return;
+            }
             for place in std::mem::take(&mut self.station.to_resume) {
                 M::resume(self, place);
             }
@@ -225,8 +257,11 @@ impl<M: Model> EventLoop<M> {
         }
         let now = clock::unix_ms();
         let mut wait = self.cron.wait_ms(now);
-        if !self.held.endings.is_empty() || !self.held.drops.is_empty() {
+        if !self.held.is_empty() {
             wait = wait.min(20);
+        }
+        if self.is_left {
+            wait = wait.min(leave::ATTEMPT_MS);
         }
         if let Some(at) = self.accepting_again_at {
             wait = wait.min((at - now).max(0));
@@ -407,7 +442,7 @@ impl<M: Model> EventLoop<M> {
 
     /// Does what had to wait for a script.
     fn do_held(&mut self) {
-        if self.held.endings.is_empty() && self.held.drops.is_empty() {
+        if self.held.is_empty() {
             return;
         }
         let Held { endings, drops } = std::mem::take(&mut self.held);
@@ -451,7 +486,7 @@ impl<M: Model> EventLoop<M> {
     }
 
     /// Takes what others have left for this loop; `rung` if its bell has been rung.
-    fn read_mail(&mut self, rung: bool) {
+    pub(crate) fn read_mail(&mut self, rung: bool) {
         let mailbox = Arc::clone(&self.engine.mailboxes[self.slot]);
         if rung {
             // Before anything is taken: who comes later rings again.

@@ -12,10 +12,13 @@ mod crew;
 pub mod cron;
 pub mod event_loop;
 mod keep;
+mod leave;
 pub mod models;
+mod pool;
 pub mod push;
 mod shed;
 pub mod steps;
 pub mod travel;
 
 pub use models::start;
+pub use pool::Pool;

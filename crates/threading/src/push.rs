@@ -4,7 +4,6 @@
 //! reply to a later request; and after it, for what the batch itself has sent to the loop's own clients.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use braid_engine::pubsub::queue::{Listeners, Payload, Push};
 
@@ -69,14 +68,14 @@ impl<M: Model> EventLoop<M> {
     #[cold]
     fn send_after(&self, client: u64, payload: &Arc<Payload>) -> Pushed {
         let engine = &self.engine;
-        match engine.clients.get(client).map(|record| record.io_thread.load(Relaxed) as usize) {
-            None => Pushed::Gone,
-            // It is on its way here.
-            Some(home) if home == self.slot => Pushed::Later,
-            Some(home) => {
-                engine.hub.push(self.slot, home, Listeners::one(client), Arc::clone(payload));
-                Pushed::Done
+        let Some(record) = engine.clients.get(client) else { return Pushed::Gone };
+        record.with_owner(|owner| {
+            if owner == self.slot {
+                // It is on its way here.
+                return Pushed::Later;
             }
-        }
+            engine.hub.push(self.slot, owner, Listeners::one(client), Arc::clone(payload));
+            Pushed::Done
+        })
     }
 }

@@ -12,7 +12,9 @@ pub mod home;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
+use braid_base::slots::Slots;
 use braid_engine::Engine;
+use braid_engine::engine::THREADS_MAX;
 use crossbeam_queue::{ArrayQueue, SegQueue};
 
 use crate::batch::Batch;
@@ -73,10 +75,17 @@ impl ToMain for ArrayQueue<Box<Client>> {
 /// All roads of a server. The main thread's loop is the first one.
 pub struct Roads<Q> {
     to_main: Q,
-    /// Back to each loop.
-    back: Box<[SegQueue<Box<Client>>]>,
-    /// Loops that have found no room on the road to the main thread, and want to be told when there is some.
-    want_room: Box<[AtomicBool]>,
+    /// To each loop.
+    ways: Slots<Way>,
+}
+
+/// What there is for each loop.
+#[derive(Default)]
+struct Way {
+    /// Back from the main thread.
+    back: SegQueue<Box<Client>>,
+    /// The loop has found no room on the road to the main thread, and wants to be told when there is some.
+    wants_room: AtomicBool,
 }
 
 /// The main thread's loop.
@@ -85,17 +94,20 @@ pub const MAIN: usize = 0;
 impl<Q: ToMain> Roads<Q> {
     /// Roads between the main thread and the other ones of so many loops.
     pub fn new(loops: usize, to_main: Q) -> Arc<Roads<Q>> {
-        Arc::new(Roads {
-            to_main,
-            back: (0..loops).map(|_| SegQueue::new()).collect(),
-            want_room: (0..loops).map(|_| AtomicBool::new(false)).collect(),
-        })
+        let roads = Arc::new(Roads { to_main, ways: Slots::new(THREADS_MAX) });
+        roads.make_room(loops);
+        roads
+    }
+
+    /// Builds roads for more loops.
+    pub fn make_room(&self, loops: usize) {
+        self.ways.grow(loops, |_| Way::default());
     }
 
     /// Sends a client off, if there is room. If there is none, the loop's bell is rung once there is.
     fn send(&self, home: usize, client: Box<Client>) -> Result<(), Box<Client>> {
         self.to_main.push(client).or_else(|client| {
-            self.want_room[home].store(true, Ordering::Relaxed);
+            self.ways[home].wants_room.store(true, Ordering::Relaxed);
             // Either this attempt finds the room that was made meanwhile, or whoever makes room sees the wish.
             fence(Ordering::SeqCst);
             self.to_main.push(client)
@@ -105,7 +117,7 @@ impl<Q: ToMain> Roads<Q> {
     /// Tells those who want room that there is some.
     fn tell_of_room(&self, engine: &Engine) {
         fence(Ordering::SeqCst);
-        for (slot, wants) in self.want_room.iter().enumerate() {
+        for (slot, Way { wants_room: wants, .. }) in self.ways.iter().enumerate() {
             if wants.load(Ordering::Relaxed) && wants.swap(false, Ordering::Relaxed) {
                 engine.mailboxes[slot].ring();
             }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use braid_engine::Engine;
+use braid_engine::engine::THREADS_MAX;
 use braid_scripting::{ScriptFlags, parse_shebang};
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
@@ -110,7 +111,7 @@ pub struct Figures {
 pub(super) fn shared(engine: &Engine) -> &Shared {
     engine
         .attached
-        .get_or_init(|| Box::new(Shared::new(engine.threads.len())))
+        .get_or_init(|| Box::new(Shared::new(THREADS_MAX)))
         .downcast_ref()
         .expect("nothing else is attached to an engine")
 }
@@ -197,9 +198,10 @@ impl Shared {
         }
     }
 
-    pub(super) fn figures(&self) -> Figures {
+    /// With the machines of the first so many threads: those that there are.
+    pub(super) fn figures(&self, threads: usize) -> Figures {
         let sum = |of: fn(&(AtomicUsize, AtomicUsize)) -> &AtomicUsize| {
-            self.machine_bytes.iter().map(|bytes| of(bytes).load(Ordering::Relaxed)).sum()
+            self.machine_bytes.iter().take(threads).map(|bytes| of(bytes).load(Ordering::Relaxed)).sum()
         };
         let libraries = self.libraries();
         let (library_count, functions) = libraries.counts();

@@ -274,7 +274,7 @@ fn stats(call: &mut Call) -> CommandResult {
     if running.as_ref().is_some_and(|running| running.kind == Kind::Script) {
         return Err(CommandError::text(Kind::Script.busy_error()));
     }
-    let figures = shared(call.engine).figures();
+    let figures = shared(call.engine).figures(call.engine.thread_count());
     let reply = &mut *call.reply;
     reply.map(2);
     reply.bulk(b"running_script");

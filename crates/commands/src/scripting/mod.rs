@@ -79,5 +79,5 @@ pub const COMMANDS: &[Spec] = &[
 
 /// What INFO tells of scripts.
 pub fn figures(engine: &Engine) -> Figures {
-    cache::shared(engine).figures()
+    cache::shared(engine).figures(engine.thread_count())
 }

@@ -165,7 +165,7 @@ fn server(fields: &mut Fields<'_>) {
     fields.field("config_file", file.display());
     // Only where threads are woken for work, they can be at rest together.
     let active = config.threading_model() != ThreadingModel::Fanout || engine.io_threads_active.load(Relaxed);
-    fields.field("io_threads_active", u8::from(engine.threads.len() > 1 && active));
+    fields.field("io_threads_active", u8::from(engine.thread_count() > 1 && active));
     listeners(fields, config);
 }
 
@@ -377,7 +377,7 @@ fn statistics(fields: &mut Fields<'_>) {
     let in_commands = |thread: &ThreadStats| thread.commands.iter().map(|command| command.nanos.get()).sum();
     fields.field("eventloop_duration_cmd_sum", fields.total(in_commands) / 1000);
     // Of one loop on the average: what reads this knows of one loop only.
-    fields.field("instantaneous_eventloop_cycles_per_sec", rate.cycles / engine.threads.len() as u64);
+    fields.field("instantaneous_eventloop_cycles_per_sec", rate.cycles / engine.thread_count() as u64);
     fields.field("instantaneous_eventloop_duration_usec", rate.cycle_micros);
     fields.field("client_turns_cut_short", fields.total(|thread| thread.turns_cut_short.get()));
     fields.field("scripts_run_beside_others", fields.total(|thread| thread.scripts_beside.get()));
@@ -436,7 +436,7 @@ fn command_stats(fields: &mut Fields<'_>) {
 
 fn error_stats(fields: &mut Fields<'_>) {
     let mut sum: BTreeMap<String, u64> = BTreeMap::new();
-    for thread in &fields.engine.threads {
+    for thread in fields.engine.threads.iter() {
         for (code, count) in thread.errors.lock().iter() {
             *sum.entry(safe(code)).or_default() += count;
         }
@@ -513,17 +513,18 @@ fn average_ttl(engine: &Engine, db: u32) -> i64 {
 
 fn threads(fields: &mut Fields<'_>) {
     let engine = fields.engine;
-    let mut owned = vec![0usize; engine.threads.len()];
+    let count = engine.thread_count();
+    let mut owned = vec![0usize; count];
     for client in engine.clients.all() {
         if let Some(count) = owned.get_mut(client.io_thread.load(Relaxed) as usize) {
             *count += 1;
         }
     }
     let keyspace = &engine.keyspace;
-    fields.field("io_threads", engine.threads.len());
+    fields.field("io_threads", count);
     fields.field("threading_model", engine.config.get_one("threading-model").unwrap_or_default());
     fields.field("shards", keyspace.shard_count());
-    for (number, thread) in engine.threads.iter().enumerate() {
+    for (number, thread) in engine.threads.iter().take(count).enumerate() {
         let counters = &keyspace.counters[number];
         let time = system::thread_time(thread.task.load(Relaxed)).unwrap_or_default();
         let line = format!(

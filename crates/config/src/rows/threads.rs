@@ -8,9 +8,9 @@ use crate::rows::INT_MAX;
 super::directives! {
     "Threads", after general;
 
-    /// Number of threads that serve clients.
+    /// Number of threads that serve clients. It may be changed while they do.
     io_threads: usize => integer("io-threads", checks::processors, 1, 256, Unit::Plain)
-        .unlisted_aliases(&["server-threads"]).immutable()
+        .unlisted_aliases(&["server-threads"])
         .documented_default("4", "the number of processors this process may use");
 
     /// How the threads share the work. In `parallel` every thread reads, executes and replies under the locks

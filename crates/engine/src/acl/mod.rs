@@ -320,7 +320,7 @@ impl Engine {
         object: Vec<u8>,
         user: Vec<u8>,
     ) {
-        let stats = &self.threads[session.record.io_thread.load(Relaxed) as usize % self.threads.len()];
+        let stats = &self.threads[session.record.io_thread.load(Relaxed) as usize];
         match reason {
             Reason::Command => stats.denied_commands.add(1),
             Reason::Key => stats.denied_keys.add(1),

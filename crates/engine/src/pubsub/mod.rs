@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use braid_base::blob::Blob;
+use braid_base::slots::Slots;
 use braid_base::{Padded, glob};
 use braid_resp::reply::ReplyBuffer;
 use hashbrown::{HashMap, HashSet};
@@ -26,6 +27,7 @@ use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
 
 use crate::client::{ClientRecord, Message, client_flags};
+use crate::engine::THREADS_MAX;
 use crate::mailbox::Mailbox;
 use crate::session::Session;
 use frame::Frame;
@@ -103,6 +105,14 @@ impl Audience {
         self.loops.is_empty()
     }
 
+    /// Has a client's part go to another loop.
+    fn relocate(&mut self, client: u64, to: usize) {
+        if self.contains(client) {
+            self.remove(client);
+            self.add(to, client);
+        }
+    }
+
     fn len(&self) -> usize {
         self.loops.iter().map(|(_, listeners)| listeners.len()).sum()
     }
@@ -111,6 +121,9 @@ impl Audience {
         self.loops.iter().any(|(_, listeners)| listeners.contains(client))
     }
 }
+
+/// How loops are woken.
+type Mailboxes = Arc<Slots<Arc<Mailbox<Message>>>>;
 
 /// Channels with their listeners.
 type Table = Box<[Padded<Mutex<Names<Audience>>>]>;
@@ -130,13 +143,13 @@ pub struct Hub {
     /// The kinds of channels that keyspace events are published on.
     pub(crate) event_channels: AtomicU32,
     /// One per event loop.
-    queues: Box<[Padded<Queue>]>,
-    mailboxes: Box<[Arc<Mailbox<Message>>]>,
+    queues: Slots<Padded<Queue>>,
+    mailboxes: Mailboxes,
 }
 
 impl Hub {
-    /// A hub for the loops with these mailboxes.
-    pub fn new(mailboxes: &[Arc<Mailbox<Message>>]) -> Hub {
+    /// A hub for the loops with these mailboxes. Room is to be made for them ([`Hub::make_room_for_loops`]).
+    pub fn new(mailboxes: &Mailboxes) -> Hub {
         let table = || (0..TABLES).map(|_| Padded::default()).collect();
         Hub {
             hasher: foldhash::fast::RandomState::default(),
@@ -148,9 +161,14 @@ impl Hub {
             shard_channel_count: AtomicUsize::new(0),
             monitors: Mutex::default(),
             event_channels: AtomicU32::new(0),
-            queues: mailboxes.iter().map(|_| Padded::default()).collect(),
-            mailboxes: mailboxes.into(),
+            queues: Slots::new(THREADS_MAX),
+            mailboxes: Arc::clone(mailboxes),
         }
+    }
+
+    /// Provides for so many loops.
+    pub fn make_room_for_loops(&self, loops: usize) {
+        self.queues.grow(loops, |_| Padded::default());
     }
 
     fn part<'t>(&self, table: &'t Table, name: &[u8]) -> &'t Mutex<Names<Audience>> {
@@ -200,8 +218,9 @@ impl Hub {
         let other = |names: &Names<Audience>, is_pattern: bool| {
             names.iter().any(|(name, audience)| audience.contains(client) && !allowed(name, is_pattern))
         };
-        other(&self.patterns.read(), true)
-            || self.channels.iter().chain(&self.shard_channels).any(|part| other(&part.lock(), false))
+        // No lock is held while the next one is waited for.
+        let hears_other = other(&self.patterns.read(), true);
+        hears_other || self.channels.iter().chain(&self.shard_channels).any(|part| other(&part.lock(), false))
     }
 
     /// Lets a client listen. Returns how many subscriptions it has then, as it is told.
@@ -333,6 +352,36 @@ impl Hub {
     pub(crate) fn tell_monitors(&self, from: usize, payload: &Arc<Payload>) {
         for (owner, listeners) in &self.monitors.lock().loops {
             self.push(from, *owner, listeners.clone(), Arc::clone(payload));
+        }
+    }
+
+    /// Has everything that is sent to a client go to another loop from now on. What waits in the queue of its present one came before that, and is
+    /// to be handed out by that loop, before the client goes over.
+    pub fn relocate(&self, session: &mut Session, to: usize) {
+        let Session { record, subscriptions, .. } = session;
+        // First of all, so that what comes to the new loop early waits there.
+        record.set_owner(to);
+        if record.has(client_flags::MONITOR) {
+            self.monitors.lock().relocate(record.id, to);
+        }
+        let Some(subscriptions) = subscriptions else { return };
+        // All tables at once: otherwise of two messages, sent one after the other on two channels, the first could go to the new queue and the
+        // second one to the old. In the order in which publishers take them: channels, then patterns.
+        let mut channels: Vec<_> = self.channels.iter().map(|part| part.lock()).collect();
+        let mut shard_channels: Vec<_> = self.shard_channels.iter().map(|part| part.lock()).collect();
+        let mut patterns = self.patterns.write();
+        let part = |name: &[u8]| self.hasher.hash_one(name) as usize % TABLES;
+        for kind in [Kind::Channel, Kind::ShardChannel, Kind::Pattern] {
+            for name in &*subscriptions.names(kind) {
+                let names = match kind {
+                    Kind::Channel => &mut *channels[part(name)],
+                    Kind::ShardChannel => &mut *shard_channels[part(name)],
+                    Kind::Pattern => &mut *patterns,
+                };
+                if let Some(audience) = names.get_mut(name) {
+                    audience.relocate(record.id, to);
+                }
+            }
         }
     }
 

@@ -9,8 +9,11 @@ use crate::table::CommandTable;
 use braid_resp::reply::Protocol;
 
 fn hub(loops: usize) -> Hub {
-    let mailboxes: Vec<_> = (0..loops).map(|_| Arc::new(Mailbox::new().expect("a mailbox"))).collect();
-    Hub::new(&mailboxes)
+    let mailboxes = Arc::new(Slots::new(loops));
+    mailboxes.grow(loops, |_| Arc::new(Mailbox::new().expect("a mailbox")));
+    let hub = Hub::new(&mailboxes);
+    hub.make_room_for_loops(loops);
+    hub
 }
 
 fn session(id: u64, owner: u32) -> Session {
@@ -150,4 +153,25 @@ fn all_listeners_of_a_channel_see_one_order() {
             .collect();
         assert_eq!(numbers, (0..2000).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn who_moves_to_another_loop_gets_what_comes_later_there() {
+    let hub = hub(3);
+    let mut clients: Vec<Session> = (0..2).map(|id| session(id, 0)).collect();
+    for client in &mut clients {
+        hub.subscribe(client, Kind::Channel, b"c");
+        hub.subscribe(client, Kind::Pattern, b"c*");
+        hub.subscribe(client, Kind::ShardChannel, b"s");
+    }
+    hub.publish(1, b"c", b"1", None);
+    hub.relocate(&mut clients[1], 2);
+    assert_eq!(hub.publish(1, b"c", b"2", None), 4);
+    assert_eq!(hub.publish_shard(1, b"s", b"3", None), 2);
+    clients[1].record.with_owner(|owner| assert_eq!(owner, 2));
+    let ids = |owner| handed_out(&hub, owner).into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+    assert_eq!(ids(0), [0, 1, 0, 1, 0, 0, 0], "both first, then the one that stays");
+    assert_eq!(ids(2), [1, 1, 1]);
+    assert_eq!(hub.unsubscribe(&mut clients[1], Kind::Channel, b"c"), 1);
+    assert_eq!(hub.listener_count(Kind::Channel, b"c"), 1);
 }

@@ -54,7 +54,7 @@ struct Rig {
 
 impl Rig {
     fn new(hashing: Hashing, shard_bits: u32) -> Rig {
-        let limbo = Limbo::new(Arc::new(Gate::new(1)), LazyFree::start(), false);
+        let limbo = Limbo::new(Arc::new(Gate::new(2)), LazyFree::start());
         Rig { table: Table::default(), limbo, hashing, shard_bits }
     }
 

@@ -6,24 +6,35 @@
 //! likewise. No phase overlaps another, which is what this design pays. With fewer than two clients for each thread the main thread does the work
 //! alone, and the helpers sleep.
 
-use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::{JoinHandle, Thread};
+use std::thread::Thread;
 
 use braid_base::clock::Ticks;
+use parking_lot::Mutex;
 
 use super::{Model, Starting};
-use crate::accept::LoopLoads;
 use crate::crew::{self, Crew, Desk, Lent, Task};
 use crate::event_loop::{EventLoop, settings};
+use crate::pool::Starter;
 use crate::travel::MAIN;
 
 /// Clients for each thread below which the helpers are left alone.
 const CLIENTS_PER_THREAD: usize = 2;
 
+/// A helper that has been started and does not belong to the crew yet.
+struct NewHelper {
+    desk: Arc<Desk>,
+    thread: Thread,
+    /// That of the loads when it was started: it is counted from the next one on.
+    version: u64,
+}
+
 struct Fanout {
     crew: Crew,
+    /// In the order of their slots.
+    new: Arc<Mutex<Vec<NewHelper>>>,
     /// Clients that have sent something in this turn.
     to_read: Vec<u32>,
     /// What of a phase is the main thread's.
@@ -39,6 +50,24 @@ impl Model for Fanout {
         read_all(event_loop);
         event_loop.execute();
         write_all(event_loop);
+    }
+
+    fn follow_thread_count(event_loop: &mut EventLoop<Self>) {
+        let EventLoop { model, loads, loads_version, .. } = event_loop;
+        let helpers = loads.threads() - 1;
+        model.crew.keep(helpers);
+        model.new.lock().retain(|new| {
+            if model.crew.len() < helpers {
+                model.crew.add(Arc::clone(&new.desk), new.thread.clone());
+                return false;
+            }
+            // It is not counted yet; or it was, and is too many again.
+            let is_early = new.version >= *loads_version;
+            if !is_early {
+                crew::end(&new.desk, &new.thread);
+            }
+            is_early
+        });
     }
 }
 
@@ -103,7 +132,8 @@ fn write_all(event_loop: &mut EventLoop<Fanout>) {
 
 /// True if so many clients are not worth waking anybody.
 fn is_little(event_loop: &EventLoop<Fanout>, clients: usize) -> bool {
-    clients < CLIENTS_PER_THREAD * (event_loop.model.crew.len() + 1)
+    let helpers = event_loop.model.crew.len();
+    helpers == 0 || clients < CLIENTS_PER_THREAD * (helpers + 1)
 }
 
 /// Deals clients out to all threads, and starts the helpers. The main thread's share is left in `share`.
@@ -131,21 +161,26 @@ fn wait(event_loop: &mut EventLoop<Fanout>) {
     event_loop.waited(Ticks::now().nanos_since(start));
 }
 
+/// Only the main thread has clients.
+pub(super) fn serving(_threads: usize) -> Range<usize> {
+    MAIN..MAIN + 1
+}
+
 /// Starts the main thread and its helpers.
-pub(super) fn start(starting: &Starting<'_>) -> io::Result<Vec<JoinHandle<()>>> {
-    let mut threads = Vec::with_capacity(starting.count());
-    let mut desks: Vec<(Arc<Desk>, Thread)> = Vec::new();
-    for slot in MAIN + 1..starting.count() {
-        let desk = Desk::new(settings(starting.engine));
-        let (engine, at) = (Arc::clone(starting.engine), Arc::clone(&desk));
-        let thread = starting.thread(slot, move || crew::help(&engine, slot, &at))?;
-        desks.push((desk, thread.thread().clone()));
-        threads.push(thread);
-    }
-    let crew = Crew::new(desks);
-    // Only the main thread has a loop.
-    let loads = Arc::new(LoopLoads::new(1, MAIN..MAIN + 1));
-    let model = move || Fanout { crew, to_read: Vec::new(), share: Vec::new() };
-    threads.push(starting.event_loop(MAIN, &loads, model)?);
-    Ok(threads)
+pub(super) fn starter(starting: Starting) -> Starter {
+    let new = Arc::<Mutex<Vec<_>>>::default();
+    Box::new(move |slot| {
+        if slot == MAIN {
+            let new = Arc::clone(&new);
+            let fanout = || Fanout { crew: Crew::default(), new, to_read: Vec::new(), share: Vec::new() };
+            return starting.event_loop(MAIN, fanout);
+        }
+        let desk = Desk::new(settings(&starting.engine));
+        let (engine, at) = (Arc::clone(&starting.engine), Arc::clone(&desk));
+        let version = starting.loads.version();
+        let handle = starting.thread(slot, move || crew::help(&engine, slot, &at))?;
+        let thread = handle.thread().clone();
+        new.lock().push(NewHelper { desk, thread, version });
+        Ok(handle)
+    })
 }

@@ -6,9 +6,7 @@
 //! The lock comes before the gate: whoever waits for it is outside, so that the one who holds it can stop the world. A script that takes long
 //! gives it up, because the other threads have to get far enough to answer that the server is busy.
 
-use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use braid_base::clock::Ticks;
 use braid_base::gate::Entered;
@@ -16,6 +14,7 @@ use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 
 use super::{Model, Starting};
 use crate::event_loop::EventLoop;
+use crate::pool::Starter;
 
 struct GlobalLock {
     lock: Arc<Mutex<()>>,
@@ -64,14 +63,11 @@ impl Model for GlobalLock {
     }
 }
 
-/// Starts one loop per thread; the first one accepts connections too.
-pub(super) fn start(starting: &Starting<'_>) -> io::Result<Vec<JoinHandle<()>>> {
-    let loads = starting.loads(0..starting.count());
+/// Starts a loop per thread; the first one accepts connections too.
+pub(super) fn starter(starting: Starting) -> Starter {
     let lock = Arc::new(Mutex::new(()));
-    (0..starting.count())
-        .map(|slot| {
-            let lock = Arc::clone(&lock);
-            starting.event_loop(slot, &loads, || GlobalLock { lock, held: None })
-        })
-        .collect()
+    Box::new(move |slot| {
+        let lock = Arc::clone(&lock);
+        starting.event_loop(slot, || GlobalLock { lock, held: None })
+    })
 }

@@ -5,8 +5,7 @@
 //! no clients of its own. What a client is to be sent unasked (messages, invalidations, the reply that it waited for) goes to the mailbox
 //! of its home, and is added to its replies when it is there: no lock is needed for that.
 
-use std::io;
-use std::thread::JoinHandle;
+use std::ops::Range;
 
 use braid_engine::client::Message;
 use crossbeam_queue::SegQueue;
@@ -14,6 +13,7 @@ use crossbeam_queue::SegQueue;
 use super::{Model, Starting};
 use crate::client::Client;
 use crate::event_loop::EventLoop;
+use crate::pool::Starter;
 use crate::travel::MAIN;
 use crate::travel::home::{self, HasHome, Home};
 
@@ -77,8 +77,12 @@ fn see_off(event_loop: &mut EventLoop<Io>, place: u32) {
     }
 }
 
+/// The loops that are given clients: all but the main thread's. Alone, that has them itself.
+pub(super) fn serving(threads: usize) -> Range<usize> {
+    if threads == 1 { MAIN..MAIN + 1 } else { MAIN + 1..threads }
+}
+
 /// Starts the main thread and the I/O threads.
-pub(super) fn start(starting: &Starting<'_>) -> io::Result<Vec<JoinHandle<()>>> {
-    let loads = starting.loads(MAIN + 1..starting.count());
-    starting.travelling(&loads, Road::new(), |home| Io { home })
+pub(super) fn starter(starting: Starting) -> Starter {
+    starting.travelling(Road::new(), |home| Io { home })
 }

@@ -5,9 +5,6 @@
 //! ring is full it waits at home, unread, until there is room: whoever sends too much for the main thread is slowed down, and nothing is
 //! lost. The main thread serves clients of its own as well.
 
-use std::io;
-use std::thread::JoinHandle;
-
 use braid_engine::client::Message;
 use braid_engine::dispatch::{self, Reach};
 use crossbeam_queue::ArrayQueue;
@@ -16,6 +13,7 @@ use super::{Model, Starting};
 use crate::batch::Request;
 use crate::client::{Client, Keep};
 use crate::event_loop::EventLoop;
+use crate::pool::Starter;
 use crate::steps::Run;
 use crate::travel::home::{self, HasHome, Home};
 
@@ -89,10 +87,9 @@ impl Model for Io {
     }
 }
 
-/// Starts one loop per thread; the first one is the main thread.
-pub(super) fn start(starting: &Starting<'_>) -> io::Result<Vec<JoinHandle<()>>> {
-    let loads = starting.loads(0..starting.count());
-    starting.travelling(&loads, Road::new(RING), |home| Io { home })
+/// Starts a loop per thread; the first one is the main thread.
+pub(super) fn starter(starting: Starting) -> Starter {
+    starting.travelling(Road::new(RING), |home| Io { home })
 }
 
 #[cfg(test)]

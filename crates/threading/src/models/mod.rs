@@ -11,7 +11,6 @@ mod hybrid;
 mod parallel;
 
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -19,10 +18,12 @@ use braid_config::ThreadingModel;
 use braid_engine::Engine;
 use braid_engine::client::Message;
 use braid_net::affinity;
+use braid_net::poller::Poller;
 
 use crate::accept::{Listeners, LoopLoads};
 use crate::batch::Request;
 use crate::event_loop::EventLoop;
+use crate::pool::{Pool, Starter};
 use crate::steps::Run;
 use crate::travel::guests::Guests;
 use crate::travel::home::Home;
@@ -86,6 +87,9 @@ pub trait Model: Sized {
         false
     }
 
+    /// The number of threads has changed.
+    fn follow_thread_count(_event_loop: &mut EventLoop<Self>) {}
+
     /// Keeps a message for a client that is away until it is back. Returns it if the client is here.
     #[inline]
     fn defer(_event_loop: &mut EventLoop<Self>, _id: u64, message: Message) -> Option<Message> {
@@ -94,49 +98,48 @@ pub trait Model: Sized {
 }
 
 /// Starts the threads of the configured model; the first one accepts connections.
-///
-/// With one thread there is nothing to share out, whatever the model.
-pub fn start(engine: &Arc<Engine>, listeners: &Arc<Listeners>) -> io::Result<Vec<JoinHandle<()>>> {
-    let starting = Starting { engine, listeners };
-    if engine.threads.len() == 1 {
-        return parallel::start(&starting);
-    }
-    match engine.config.threading_model() {
-        ThreadingModel::Parallel => parallel::start(&starting),
-        ThreadingModel::GlobalLock => global_lock::start(&starting),
-        ThreadingModel::Handoff => handoff::start(&starting),
-        ThreadingModel::Hybrid => hybrid::start(&starting),
-        ThreadingModel::Fanout => fanout::start(&starting),
-    }
+pub fn start(engine: &Arc<Engine>, listeners: &Arc<Listeners>) -> io::Result<Arc<Pool>> {
+    let model = engine.config.threading_model();
+    let serving = match model {
+        ThreadingModel::Parallel | ThreadingModel::GlobalLock | ThreadingModel::Hybrid => {
+            |threads| 0..threads
+        }
+        ThreadingModel::Handoff => handoff::serving,
+        ThreadingModel::Fanout => fanout::serving,
+    };
+    let loads = Arc::new(LoopLoads::new(engine.thread_count(), serving));
+    let (engine, listeners) = (Arc::clone(engine), Arc::clone(listeners));
+    let starting = Starting { engine: Arc::clone(&engine), listeners, loads: Arc::clone(&loads) };
+    let starter = match model {
+        ThreadingModel::Parallel => parallel::starter(starting),
+        ThreadingModel::GlobalLock => global_lock::starter(starting),
+        ThreadingModel::Handoff => handoff::starter(starting),
+        ThreadingModel::Hybrid => hybrid::starter(starting),
+        ThreadingModel::Fanout => fanout::starter(starting),
+    };
+    Pool::new(&engine, loads, starter)
 }
 
 /// What the threads of all models are started with.
-struct Starting<'a> {
-    engine: &'a Arc<Engine>,
-    listeners: &'a Arc<Listeners>,
+struct Starting {
+    engine: Arc<Engine>,
+    listeners: Arc<Listeners>,
+    loads: Arc<LoopLoads>,
 }
 
-impl Starting<'_> {
-    fn count(&self) -> usize {
-        self.engine.threads.len()
-    }
-
-    /// Counts of the clients of a loop for each thread; the loops of `serving` are given clients.
-    fn loads(&self, serving: Range<usize>) -> Arc<LoopLoads> {
-        Arc::new(LoopLoads::new(self.count(), serving))
-    }
-
+impl Starting {
     /// Starts the loop of a thread. Its model is made on the thread itself.
     fn event_loop<M: Model>(
         &self,
         slot: usize,
-        loads: &Arc<LoopLoads>,
         model: impl FnOnce() -> M + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
-        let (engine, listeners, loads) =
-            (Arc::clone(self.engine), Arc::clone(self.listeners), Arc::clone(loads));
+        let (engine, listeners) = (Arc::clone(&self.engine), Arc::clone(&self.listeners));
+        let (loads, version) = (Arc::clone(&self.loads), self.loads.version());
+        // Here, where it is not too late to do without the thread.
+        let epoll = Poller::open()?;
         self.thread(slot, move || {
-            match EventLoop::new(Arc::clone(&engine), slot, loads, listeners, model()) {
+            match EventLoop::new(Arc::clone(&engine), slot, epoll, (loads, version), listeners, model()) {
                 Ok(event_loop) => event_loop.run(),
                 Err(error) => {
                     log::error!("Cannot start I/O thread {slot}: {error}");
@@ -146,27 +149,26 @@ impl Starting<'_> {
         })
     }
 
-    /// Starts the main thread, to which clients travel on this road, and the threads that have the clients.
+    /// Starts threads of which the main one executes, to which clients travel on this road, and the other ones have the clients.
     fn travelling<Q: ToMain + 'static, M: Model + 'static>(
-        &self,
-        loads: &Arc<LoopLoads>,
+        self,
         to_main: Q,
         io: fn(Home<Q>) -> M,
-    ) -> io::Result<Vec<JoinHandle<()>>> {
-        let roads = Roads::new(self.count(), to_main);
-        let start = |slot| {
+    ) -> Starter {
+        let roads = Roads::new(self.engine.thread_count(), to_main);
+        Box::new(move |slot| {
+            roads.make_room(slot + 1);
             let roads = Arc::clone(&roads);
             match slot {
-                MAIN => self.event_loop(slot, loads, || Guests::new(roads)),
-                _ => self.event_loop(slot, loads, move || io(Home::new(roads))),
+                MAIN => self.event_loop(slot, || Guests::new(roads)),
+                _ => self.event_loop(slot, move || io(Home::new(roads))),
             }
-        };
-        (0..self.count()).map(start).collect()
+        })
     }
 
     /// Starts a thread that owns a slot of the engine.
     fn thread(&self, slot: usize, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-        let engine = Arc::clone(self.engine);
+        let engine = Arc::clone(&self.engine);
         std::thread::Builder::new().name(format!("io_thd_{slot}")).spawn(move || {
             let _guard = AbortOnPanic;
             braid_base::alloc::register_thread(slot + 1);

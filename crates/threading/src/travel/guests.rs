@@ -22,7 +22,7 @@ pub struct Guests<Q> {
 impl<Q: ToMain> Guests<Q> {
     /// A loop without guests.
     pub fn new(roads: Arc<Roads<Q>>) -> Guests<Q> {
-        Guests { bells: vec![false; roads.back.len()], roads, places: Vec::new() }
+        Guests { bells: Vec::new(), roads, places: Vec::new() }
     }
 }
 
@@ -96,6 +96,9 @@ fn depart<Q: ToMain>(event_loop: &mut EventLoop<Guests<Q>>, place: u32) {
     }
     let Some(home) = client.trip.as_ref().map(|trip| trip.home) else { return };
     let guests = &mut event_loop.model;
-    guests.roads.back[home].push(client);
+    guests.roads.ways[home].back.push(client);
+    if guests.bells.len() <= home {
+        guests.bells.resize(home + 1, false);
+    }
     guests.bells[home] = true;
 }

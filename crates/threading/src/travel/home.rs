@@ -115,7 +115,7 @@ pub fn ring<M: HasHome>(event_loop: &mut EventLoop<M>) {
 /// Takes in the clients that have come back, and sends off those who found no room before.
 pub fn take_in<M: HasHome>(event_loop: &mut EventLoop<M>) {
     let roads = Arc::clone(&event_loop.model.home().roads);
-    while let Some(client) = roads.back[event_loop.slot].pop() {
+    while let Some(client) = roads.ways[event_loop.slot].back.pop() {
         come_back(event_loop, client);
     }
     let slot = event_loop.slot;

@@ -75,7 +75,7 @@ fn no_wake_up_is_lost_on_a_full_ring() {
                         }
                     }
                     while traveller.is_none() {
-                        traveller = roads.back[slot].pop();
+                        traveller = roads.ways[slot].back.pop();
                         if traveller.is_none() {
                             assert!(hears(engine, slot), "trip {trip}: nobody said that it is back");
                         }
@@ -89,7 +89,7 @@ fn no_wake_up_is_lost_on_a_full_ring() {
             while let Some(client) = roads.to_main.pop() {
                 let slot = client.session.id() as usize;
                 roads.tell_of_room(&engine);
-                roads.back[slot].push(client);
+                roads.ways[slot].back.push(client);
                 engine.mailboxes[slot].ring();
                 trips += 1;
             }

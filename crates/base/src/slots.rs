@@ -1,0 +1,85 @@
+//! Things of which each executing thread has one, made when there is such a thread for the first time.
+//!
+//! A thread is known by its slot, a small number. How many threads there may ever be is known at the start and how many there are is not,
+//! so there is a place for each of them and something in it only once it is needed: a place alone costs two words. What was made stays, as
+//! others may be looking at it, and is used again by the next thread that gets the slot.
+
+use std::ops::Index;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Places for the things of each thread.
+pub struct Slots<T> {
+    places: Box<[OnceLock<Box<T>>]>,
+    made: AtomicUsize,
+}
+
+impl<T> Slots<T> {
+    /// Places for so many threads, all of them empty.
+    pub fn new(most: usize) -> Slots<T> {
+        Slots { places: (0..most).map(|_| OnceLock::new()).collect(), made: AtomicUsize::new(0) }
+    }
+
+    /// Fills the first `count` places as far as they are empty. After an error those before it are filled.
+    ///
+    /// # Panics
+    /// If there are fewer places.
+    pub fn try_grow<E>(&self, count: usize, make: impl Fn(usize) -> Result<T, E>) -> Result<(), E> {
+        for (slot, place) in self.places[..count].iter().enumerate() {
+            if place.get().is_none() {
+                // Two threads that grow the same slots would agree on whoever came first.
+                let _ = place.set(Box::new(make(slot)?));
+            }
+            self.made.fetch_max(slot + 1, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// As [`Slots::try_grow`], with what can always be made.
+    pub fn grow(&self, count: usize, make: impl Fn(usize) -> T) {
+        let made: Result<(), std::convert::Infallible> = self.try_grow(count, |slot| Ok(make(slot)));
+        made.unwrap_or_else(|never| match never {});
+    }
+
+    /// Number of places that are filled: as many as there ever were threads.
+    pub fn made(&self) -> usize {
+        self.made.load(Ordering::Acquire)
+    }
+
+    /// What was made for a slot, if anything was.
+    #[inline]
+    pub fn get(&self, slot: usize) -> Option<&T> {
+        self.places.get(slot)?.get().map(|thing| &**thing)
+    }
+
+    /// Everything that was made, by slot.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.places[..self.made()].iter().filter_map(|place| place.get().map(|thing| &**thing))
+    }
+}
+
+/// What was made for a slot.
+impl<T> Index<usize> for Slots<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, slot: usize) -> &T {
+        self.places[slot].get().expect("made before a thread got the slot")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_stays() {
+        let slots = Slots::new(8);
+        assert_eq!((slots.made(), slots.iter().count()), (0, 0));
+        slots.grow(2, |slot| slot * 10);
+        slots.grow(1, |_| unreachable!("that is there"));
+        assert_eq!(slots.try_grow(5, |slot| if slot < 3 { Ok(slot) } else { Err(slot) }), Err(3));
+        assert_eq!((slots.made(), slots.iter().copied().collect::<Vec<_>>()), (3, vec![0, 10, 2]));
+        assert_eq!((slots[1], slots.get(2), slots.get(3), slots.get(99)), (10, Some(&2), None, None));
+    }
+}

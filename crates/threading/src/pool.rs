@@ -1,0 +1,165 @@
+//! The server's threads, more or fewer of them while it runs (`CONFIG SET io-threads`).
+//!
+//! The thread that asks only makes what can fail for want of descriptors and says how many are wanted: it is inside the gate, and must not wait for loops. What
+//! remains is done by a thread that exists for that time. One step at a time:
+//!
+//! - *One more*: others learn that its slot is used now ([`Engine::set_thread_count`], with the world stopped for a moment), the thread starts,
+//!   and then it is given clients ([`LoopLoads::set_threads`]).
+//! - *Fewer*: those that are too many are given no clients any more and send theirs to the others (`leave.rs`); when they have ended, their slots are nobody's.
+//!
+//! The first thread always stays: it accepts connections and keeps time for all.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread::JoinHandle;
+
+use braid_engine::Engine;
+use braid_engine::client::Message;
+use parking_lot::{Condvar, Mutex};
+
+use crate::accept::LoopLoads;
+
+/// Starts the thread with a slot, for which there is room.
+pub type Starter = Box<dyn Fn(usize) -> io::Result<JoinHandle<()>> + Send + Sync>;
+
+/// All threads that serve clients.
+pub struct Pool {
+    engine: Arc<Engine>,
+    loads: Arc<LoopLoads>,
+    start: Starter,
+    state: Mutex<State>,
+    /// Threads have been started or have ended.
+    changed: Condvar,
+}
+
+struct State {
+    /// By slot. Whoever waits for the end has taken the first one.
+    threads: Vec<Option<JoinHandle<()>>>,
+    wanted: usize,
+    /// A thread is about to make it so.
+    is_changing: bool,
+    /// The server ends.
+    is_ending: bool,
+}
+
+impl Pool {
+    /// Starts as many threads as the engine has. From then on their number follows the configuration.
+    pub(crate) fn new(engine: &Arc<Engine>, loads: Arc<LoopLoads>, start: Starter) -> io::Result<Arc<Pool>> {
+        let count = engine.thread_count();
+        // The first one last: it accepts connections.
+        let others: Vec<_> = (1..count).map(&start).collect::<io::Result<_>>()?;
+        let first = start(0)?;
+        loads.set_threads(count);
+        let threads = std::iter::once(first).chain(others).map(Some).collect();
+        let state = State { threads, wanted: count, is_changing: false, is_ending: false };
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        let pool = Arc::new(Pool { engine: Arc::clone(engine), loads, start, state, changed });
+        let weak = Arc::downgrade(&pool);
+        engine.config.on_change(&["io-threads"], move |config| match weak.upgrade() {
+            Some(pool) => pool.resize(config.io_threads()),
+            None => Ok(()),
+        });
+        Ok(pool)
+    }
+
+    /// Waits until the server has been told to end and all threads have. An error if one of them panicked.
+    pub fn join(&self) -> Result<(), &'static str> {
+        let mut all = Ok(());
+        let mut join = |thread: Option<JoinHandle<()>>| {
+            if thread.is_some_and(|thread| thread.join().is_err()) {
+                all = Err("an I/O thread ended by a panic");
+            }
+        };
+        let first = self.state.lock().threads[0].take();
+        join(first);
+        let mut state = self.state.lock();
+        state.is_ending = true;
+        while state.is_changing {
+            self.changed.wait(&mut state);
+        }
+        let others = std::mem::take(&mut state.threads);
+        drop(state);
+        others.into_iter().for_each(join);
+        all
+    }
+
+    /// Has so many threads soon.
+    fn resize(self: &Arc<Pool>, count: usize) -> Result<(), String> {
+        let room = self.engine.make_room_for_threads(count);
+        room.map_err(|error| format!("There cannot be {count} threads: {error}"))?;
+        self.loads.make_room(count);
+        let mut state = self.state.lock();
+        if !state.is_changing {
+            let pool = Arc::clone(self);
+            let thread = std::thread::Builder::new().name("io_resize".into());
+            thread.spawn(move || pool.change()).map_err(|error| format!("Cannot start a thread: {error}"))?;
+        }
+        (state.wanted, state.is_changing) = (count, true);
+        Ok(())
+    }
+
+    /// Starts and ends threads until there are as many as are wanted.
+    fn change(&self) {
+        loop {
+            let mut state = self.state.lock();
+            let (present, wanted) = (state.threads.len(), state.wanted);
+            if present == wanted || state.is_ending {
+                state.is_changing = false;
+                self.changed.notify_all();
+                return;
+            }
+            if present > wanted {
+                let surplus = state.threads.split_off(wanted);
+                drop(state);
+                self.end(surplus, wanted);
+            } else {
+                drop(state);
+                match self.add(present) {
+                    Ok(thread) => self.state.lock().threads.push(Some(thread)),
+                    Err(error) => self.give_up(present, &error),
+                }
+            }
+            if self.engine.shutdown.load(SeqCst) {
+                // It may have been too early for those who have just been started.
+                self.engine.tell_loops(|| Message::Stop);
+            }
+        }
+    }
+
+    /// Starts a thread more.
+    fn add(&self, slot: usize) -> io::Result<JoinHandle<()>> {
+        self.engine.set_thread_count(slot + 1);
+        let thread = (self.start)(slot).inspect_err(|_| self.engine.set_thread_count(slot))?;
+        self.loads.set_threads(slot + 1);
+        self.wake_all();
+        log::info!("There are {} threads now", slot + 1);
+        Ok(thread)
+    }
+
+    /// Ends those that are too many, so that `left` are left.
+    fn end(&self, surplus: Vec<Option<JoinHandle<()>>>, left: usize) {
+        self.loads.set_threads(left);
+        self.wake_all();
+        for thread in surplus.into_iter().flatten() {
+            // One that panics ends the process.
+            let _ = thread.join();
+        }
+        self.engine.set_thread_count(left);
+        log::info!("There are {left} threads now");
+    }
+
+    /// Another thread could not be started: there are as many as there are.
+    fn give_up(&self, count: usize, error: &io::Error) {
+        log::warn!("There are only {count} threads, since another one cannot be started: {error}");
+        self.state.lock().wanted = count;
+        if let Err(error) = self.engine.config.assign("io-threads", &[&count.to_string()]) {
+            log::warn!("{error}");
+        }
+    }
+
+    /// Has all loops notice that the number of threads has changed.
+    fn wake_all(&self) {
+        self.engine.mailboxes.iter().take(self.engine.thread_count()).for_each(|mailbox| mailbox.ring());
+    }
+}
