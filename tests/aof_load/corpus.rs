@@ -1,1 +1,249 @@
-//! Files that stock servers have made.
+//! Files that stock servers have made (`tests/corpus`): each is loaded, and must give the digest that its maker had. And the other way: what
+//! this server writes is loaded by stock servers, where there are any.
+//!
+//! `BRAID_CORPUS=write` makes the files anew, with the stock servers that are there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use braid_tests::server::{Peer, is_braid, newer_peers, stock};
+use braid_tests::{RawClient, TestServer, wait_for};
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
+}
+
+/// Thresholds so low that a few members make every form.
+const SETTINGS: &[&str] = &[
+    "hash-max-listpack-entries 8",
+    "set-max-listpack-entries 8",
+    "set-max-intset-entries 8",
+    "zset-max-listpack-entries 8",
+    "list-max-listpack-size 8",
+    "stream-node-max-entries 5",
+];
+
+fn settle(client: &mut RawClient) {
+    for setting in SETTINGS {
+        // Redis 7.0 has no listpacks as sets.
+        client.call(&format!("CONFIG SET {setting}"));
+    }
+}
+
+/// Writes keys of every type and form. `part` is in their names.
+fn fill(client: &mut RawClient, part: &str) {
+    let long = "compressible ".repeat(700);
+    let mut commands: Vec<Vec<String>> = Vec::new();
+    let mut add = |line: &str| {
+        let words = line.split(' ').map(|word| word.replace("{}", part));
+        commands.push(words.collect());
+    };
+    for number in ["0", "-1", "127", "-32768", "2147483647", "-9223372036854775808", "007", "3.5"] {
+        add(&format!("SET number:{number}:{{}} {number}"));
+    }
+    add("SET short:{} text");
+    add("SET empty:{} x");
+    add("SETRANGE zeros:{} 300 end");
+    add("SETBIT bits:{} 1000 1");
+    add("SET expires:{} v PXAT 4000000000000");
+    for size in [5, 12] {
+        for member in 0..size {
+            add(&format!("RPUSH list:{size}:{{}} element-{member} {member}"));
+            add(&format!("SADD ints:{size}:{{}} {}", member * 70_000));
+            add(&format!("SADD set:{size}:{{}} member-{member} {member}"));
+            add(&format!("HSET hash:{size}:{{}} field-{member} {member} {member} value"));
+            add(&format!("ZADD sorted:{size}:{{}} {}.25 member-{member}", member * 3 - 20));
+            add(&format!("PFADD hll:{size}:{{}} element-{member}"));
+            add(&format!("XADD stream:{size}:{{}} {}-1 field {member} other-{member} value", member + 1));
+        }
+        add(&format!("XDEL stream:{size}:{{}} 2-1 3-1"));
+        add(&format!("XGROUP CREATE stream:{size}:{{}} group 0"));
+        add(&format!("XREADGROUP GROUP group one COUNT 2 STREAMS stream:{size}:{{}} >"));
+        add(&format!("XREADGROUP GROUP group two COUNT 1 STREAMS stream:{size}:{{}} >"));
+        add(&format!("XACK stream:{size}:{{}} group 1-1"));
+    }
+    add("ZADD infinite:{} inf a -inf b 0 c -0.0 d 0.125 e");
+    add("GEOADD geo:{} 13.361389 38.115556 Palermo 15.087269 37.502669 Catania");
+    add("PEXPIREAT hash:5:{} 4000000000000");
+    add("SELECT 9");
+    add("SET other:{} database");
+    add("SELECT 0");
+    for (key, command) in [("long", "SET"), ("list:long", "RPUSH"), ("set:long", "SADD")] {
+        commands.push(vec![command.to_owned(), format!("{key}:{part}"), long.clone()]);
+    }
+    commands.push(vec!["HSET".to_owned(), format!("hash:long:{part}"), "field".to_owned(), long.clone()]);
+    let all: String = (0..300).map(|number| format!("e{number} ")).collect();
+    let dense = ["PFADD".to_owned(), format!("hll:dense:{part}")];
+    commands.push(dense.into_iter().chain(all.split_whitespace().map(str::to_owned)).collect());
+    for command in commands {
+        let reply = client.call_arguments(&command);
+        assert!(!reply.is_error(), "{command:?}: {reply}");
+    }
+}
+
+const LIBRARY: &str = "#!lua name=lib\nredis.register_function('f', function() return 'function' end)";
+
+/// The digest of everything but the hashes with fields that expire, and what these hold. They are gone then.
+fn state(client: &mut RawClient) -> String {
+    let mut lines = take_expiring(client);
+    lines.insert(0, client.call("DEBUG DIGEST").text());
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// Removes the hashes with fields that expire, and says what they held: each server reckons such fields' part of the digest in its own way.
+fn take_expiring(client: &mut RawClient) -> Vec<String> {
+    let mut held = Vec::new();
+    for size in [5, 12] {
+        let key = format!("hash:{size}:first");
+        let times = client.call(&format!("HPEXPIRETIME {key} FIELDS 2 field-1 field-2"));
+        let all = client.call(&format!("HGETALL {key}"));
+        let pairs = all.elements().unwrap_or_default().chunks(2);
+        let mut fields: Vec<String> =
+            pairs.map(|pair| format!("{}={}", pair[0].text(), pair[1].text())).collect();
+        fields.sort();
+        // Before Redis 7.4 there were no such times.
+        let times = if times.to_string().contains("4000000000000") { "times" } else { "no times" };
+        held.push(format!("{key} {times} {}", fields.join(" ")));
+        client.call(&format!("DEL {key}"));
+    }
+    held
+}
+
+/// Gives fields an expiry, where the server knows that.
+fn expire_fields(client: &mut RawClient) {
+    for size in [5, 12] {
+        client.call(&format!("HPEXPIREAT hash:{size}:first 4000000000000 FIELDS 1 field-1"));
+    }
+}
+
+fn wait_for_rewrite(client: &mut RawClient) {
+    let mut field = |name: &str| client.info_field("persistence", name);
+    wait_for("the rewrite", || {
+        field("aof_rewrite_in_progress").as_deref() == Some("0")
+            && field("aof_rewrite_scheduled").as_deref() == Some("0")
+    });
+    assert_eq!(field("aof_last_bgrewrite_status").as_deref(), Some("ok"));
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for file in fs::read_dir(from).expect("a folder") {
+        let file = file.expect("readable");
+        fs::copy(file.path(), to.join(file.file_name())).expect("a copy");
+    }
+}
+
+/// Has a server write an append-only file and a dump with everything, and copies them to `to`, with the digest.
+fn write(mut server: TestServer, to: &Path) {
+    let mut client = server.connect();
+    settle(&mut client);
+    fill(&mut client, "first");
+    expire_fields(&mut client);
+    client.call_arguments(&["FUNCTION", "LOAD", LIBRARY]);
+    client.call("BGREWRITEAOF");
+    wait_for_rewrite(&mut client);
+    fill(&mut client, "second");
+    for line in
+        ["MULTI", "INCR counter", "INCR counter", "EXEC", "DEL number:0:first", "RENAME short:first renamed"]
+    {
+        assert!(!client.call(line).is_error(), "{line}");
+    }
+    assert!(!client.call("SAVE").is_error());
+    fs::create_dir_all(to).expect("a folder");
+    fs::copy(server.directory().join("dump.rdb"), to.join("dump.rdb")).expect("a copy");
+    copy(&server.directory().join("appendonlydir"), &to.join("appendonlydir"));
+    fs::write(to.join("digest"), state(&mut client)).expect("a file");
+    client.send(b"SHUTDOWN NOSAVE\r\n");
+    server.wait();
+}
+
+const WRITES: [&str; 4] = ["--appendonly", "yes", "--enable-debug-command", "yes"];
+
+fn start(peer: Option<&Peer>, arguments: &[&str]) -> TestServer {
+    match peer {
+        Some(peer) => TestServer::start_program(&peer.program, arguments),
+        None => TestServer::start(arguments),
+    }
+}
+
+/// The folder's name of what a server makes.
+fn folder_of(peer: &Peer, preamble: bool) -> String {
+    let version: Vec<&str> = peer.version.split('.').collect();
+    format!("{}.{}-{}", version[0].replace(' ', "-"), version[1], if preamble { "dump" } else { "commands" })
+}
+
+/// Starts a server with the files of a folder, as dump and as append-only file, and compares digests.
+fn load(peer: Option<&Peer>, folder: &Path, only_dump: bool) {
+    let expected = fs::read_to_string(folder.join("digest")).expect("a digest");
+    for append_only in [false, true] {
+        if only_dump && append_only {
+            continue;
+        }
+        let place = tempfile::tempdir().expect("a folder");
+        fs::copy(folder.join("dump.rdb"), place.path().join("dump.rdb")).expect("a copy");
+        if append_only {
+            copy(&folder.join("appendonlydir"), &place.path().join("appendonlydir"));
+        }
+        let path = place.path().to_str().expect("readable");
+        let yes_or_no = if append_only { "yes" } else { "no" };
+        let server =
+            start(peer, &["--dir", path, "--appendonly", yes_or_no, "--enable-debug-command", "yes"]);
+        let mut client = server.connect();
+        let who = peer.map_or("the server under test", |peer| &peer.version);
+        let found = state(&mut client);
+        assert_eq!(found, expected, "{} in {who}, append-only: {append_only}", folder.display());
+        assert_eq!(client.call("FCALL f 0").text(), "function");
+        assert_eq!(client.call("PEXPIRETIME expires:second").integer(), Some(4_000_000_000_000));
+        let log = server.log();
+        assert!(!log.contains("== CRITICAL =="), "{log}");
+    }
+}
+
+#[test]
+fn files_of_stock_servers() {
+    if std::env::var_os("BRAID_CORPUS").is_some_and(|wanted| wanted == "write") {
+        for peer in stock().into_iter().chain(newer_peers()) {
+            for preamble in [true, false] {
+                let arguments =
+                    [&WRITES[..], &["--aof-use-rdb-preamble", if preamble { "yes" } else { "no" }]];
+                let server = start(Some(&peer), &arguments.concat());
+                let folder = corpus().join(folder_of(&peer, preamble));
+                let _ = fs::remove_dir_all(&folder);
+                write(server, &folder);
+            }
+        }
+    }
+    if !is_braid() {
+        return;
+    }
+    let mut folders: Vec<PathBuf> =
+        fs::read_dir(corpus()).expect("the corpus").map(|folder| folder.expect("readable").path()).collect();
+    folders.sort();
+    assert!(folders.len() >= 6, "{folders:?}");
+    for folder in folders {
+        load(None, &folder, false);
+    }
+}
+
+#[test]
+fn files_of_this_server() {
+    let peers: Vec<Peer> = stock().into_iter().chain(newer_peers()).collect();
+    if peers.is_empty() || !is_braid() {
+        println!("no stock server found: nothing to compare with");
+        return;
+    }
+    let probe = TestServer::start(&WRITES);
+    let writes = probe.connect().info_field("persistence", "aof_enabled").as_deref() == Some("1");
+    drop(probe);
+    for preamble in ["yes", "no"] {
+        let place = tempfile::tempdir().expect("a folder");
+        let folder = place.path().join("made");
+        if writes {
+            write(start(None, &[&WRITES[..], &["--aof-use-rdb-preamble", preamble]].concat()), &folder);
+        }
+        for peer in peers.iter().filter(|_| writes) {
+            load(Some(peer), &folder, false);
+        }
+    }
+}

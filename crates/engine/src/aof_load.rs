@@ -15,7 +15,8 @@ use braid_base::clock::unix_ms;
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_persistence::{
-    AofRecord, CommandReader, FileInfo, FileKind, Folder, FolderError, LoadError, Manifest, ReadError, Slices,
+    AofRecord, CommandReader, FileInfo, FileKind, Folder, FolderError, LoadError, Manifest, ReadError,
+    Slices, Stopped,
 };
 use braid_rdb::Limits;
 use smallvec::SmallVec;
@@ -34,6 +35,12 @@ pub enum AofLoadError {
     File(String),
     #[error("stopped")]
     Stopped,
+}
+
+impl From<Stopped> for AofLoadError {
+    fn from(_: Stopped) -> AofLoadError {
+        AofLoadError::Stopped
+    }
 }
 
 /// What was loaded, for whoever goes on writing.
@@ -235,8 +242,12 @@ impl Engine {
                     tracking::settle(self, txn.context, None);
                 }
                 let commands = replay.executed;
-                let turn = slices.turn(txn, reader.position(), || format!("{commands} commands"));
-                turn.map_err(|_| AofLoadError::Stopped)?;
+                slices.turn::<AofLoadError>(
+                    txn,
+                    reader.position(),
+                    || format!("{commands} commands"),
+                    || Ok(()),
+                )?;
             }
             match reader.read() {
                 Ok(Some(AofRecord::Command)) => {}

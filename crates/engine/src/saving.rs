@@ -17,6 +17,9 @@ use crate::aof_load::{AofLoadError, AofLoaded};
 use crate::attention::{LOADING, STOPPING};
 use crate::engine::Engine;
 
+/// Dump files of less than so many bytes are loaded by one thread.
+const CREW_MIN: u64 = 1 << 20;
+
 /// Why a dump file was not loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadFailure {
@@ -192,6 +195,7 @@ impl Engine {
             relaxed: config.rdb_version_check() == RdbVersionCheck::Relaxed,
             checksum: config.rdbchecksum() && !self.debug.skip_checksums.load(Relaxed),
             replace: manner == Manner::Merge,
+            threads: if len.is_some_and(|len| len < CREW_MIN) { 1 } else { config.io_threads() },
             progress: &state.progress,
         };
         let mut functions = Vec::new();

@@ -781,9 +781,14 @@ impl<'a> Txn<'a> {
             return false;
         }
         let clock = clock.unwrap_or_else(|| eviction::new_clock(self.keyspace));
+        let is_object = matches!(value, Value::Object(_));
+        let entry = Entry::allocate(key, value, expiry, clock);
         self.silent = true;
-        self.insert_new(hash, Entry::allocate(key, value, expiry, clock));
+        self.insert_new(hash, entry);
         self.silent = false;
+        if is_object {
+            self.note_members(hash, entry);
+        }
         true
     }
 

@@ -1,15 +1,20 @@
 //! Reading a dump file into the keyspace.
+//!
+//! One thread reads the file and finds where its values end; with several threads others decode them and add the keys (`load/crew.rs`).
+
+mod crew;
 
 use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::unix_ms;
-use braid_keyspace::{Txn, eviction};
-use braid_rdb::{Access, Fault, FileReader, Limits, Record};
+use braid_keyspace::{Keyspace, Txn, eviction};
+use braid_rdb::{Access, Fault, FileReader, Kind, Limits, Record};
 
 use crate::slices::{Slices, Stopped};
 use crate::state::Progress;
 use crate::value::from_rdb;
+use crew::{Crew, Key, Terms};
 
 /// How to load.
 pub struct LoadOptions<'a> {
@@ -23,6 +28,8 @@ pub struct LoadOptions<'a> {
     pub checksum: bool,
     /// A key that is there already gives way; else it ends the load.
     pub replace: bool,
+    /// So many threads decode values beside the one that reads; with less than two, that one does everything.
+    pub threads: usize,
     pub progress: &'a Progress,
 }
 
@@ -38,6 +45,14 @@ pub struct Loaded {
     pub bytes: u64,
 }
 
+impl Loaded {
+    fn add(&mut self, other: &Loaded) {
+        self.keys += other.keys;
+        self.expired += other.expired;
+        self.empty += other.empty;
+    }
+}
+
 /// Why a load ended early. What was loaded until then stays.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -51,6 +66,8 @@ pub enum LoadError {
     Database { number: u64, databases: u32 },
     #[error("Failed loading library, {0}")]
     Function(String),
+    #[error("a thread that loaded has ended by itself")]
+    Thread,
     #[error("stopped")]
     Stopped,
 }
@@ -73,8 +90,26 @@ pub fn load(
     slices: &mut Slices<'_>,
     function: &mut dyn FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<Loaded, LoadError> {
+    let reader = FileReader::new(input, options.len, options.relaxed, options.checksum)?;
     let db = txn.db();
-    let loaded = Loader { txn, options, slices, loaded: Loaded::default() }.run(input, function);
+    txn.set_db(0);
+    // Keys that give way to those of the file are told of, which only the thread that has the world can do.
+    let alone = options.threads < 2 || options.replace || slices.waits() || txn.stopped_world().is_none();
+    let threads = if alone { 0 } else { options.threads };
+    let terms = Terms {
+        keyspace: txn.keyspace(),
+        version: reader.version(),
+        limits: options.limits,
+        now: txn.now(),
+        slot: txn.context.slot,
+    };
+    let loaded = std::thread::scope(|scope| {
+        let crew = Crew::start(scope, threads, terms).unwrap_or_else(|error| {
+            log::warn!("No threads to load with: {error}");
+            None
+        });
+        Loader { txn: &mut *txn, options, slices, crew, loaded: Loaded::default() }.run(reader, function)
+    });
     txn.set_db(db);
     loaded
 }
@@ -83,22 +118,38 @@ struct Loader<'l, 't, 'p> {
     txn: &'l mut Txn<'t>,
     options: &'l LoadOptions<'l>,
     slices: &'l mut Slices<'p>,
+    crew: Option<Crew>,
     loaded: Loaded,
 }
 
 impl Loader<'_, '_, '_> {
-    fn run(
+    fn run<R: Read>(
         mut self,
-        input: impl Read,
+        mut reader: FileReader<R>,
         function: &mut dyn FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<Loaded, LoadError> {
-        let options = self.options;
-        let mut reader = FileReader::new(input, options.len, options.relaxed, options.checksum)?;
-        self.txn.set_db(0);
+        let outcome = self.read(&mut reader, function);
+        // What is wrong with what came before is what is wrong first.
+        settle(&mut self.crew)?;
+        outcome?;
+        if let Some(crew) = &self.crew {
+            self.loaded.add(&crew.loaded);
+        }
+        self.loaded.bytes = reader.position();
+        Ok(self.loaded)
+    }
+
+    fn read<R: Read>(
+        &mut self,
+        reader: &mut FileReader<R>,
+        function: &mut dyn FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<(), LoadError> {
         loop {
             if self.slices.is_due() {
-                let keys = self.loaded.keys;
-                self.slices.turn(self.txn, reader.position(), || format!("{keys} keys"))?;
+                let keys = self.keys();
+                let crew = &mut self.crew;
+                let position = reader.position();
+                self.slices.turn(self.txn, position, || format!("{keys} keys"), || settle(crew))?;
             }
             match reader.record()? {
                 Record::Note { name, text } => self.note(&name, &text),
@@ -116,69 +167,79 @@ impl Loader<'_, '_, '_> {
                     log::warn!("The RDB file contains data of the module '{name}', which is left out");
                 }
                 Record::Key { kind, expire_at, access } => {
-                    self.key(&mut reader, kind, expire_at, access)?;
+                    if !self.hand_over(reader, kind, expire_at, access)? {
+                        self.key(reader, kind, expire_at, access)?;
+                    }
                 }
                 Record::End { checked } => {
-                    if !checked && options.checksum {
+                    if !checked && self.options.checksum {
                         log::info!("RDB file was saved with checksum disabled: no check performed.");
                     }
-                    break;
+                    return Ok(());
                 }
             }
         }
-        self.loaded.bytes = reader.position();
-        Ok(self.loaded)
+    }
+
+    /// Keys so far.
+    fn keys(&self) -> u64 {
+        self.loaded.keys + self.crew.as_ref().map_or(0, |crew| crew.loaded.keys)
+    }
+
+    /// Gives a key to the crew. False if it is to be read here.
+    #[inline]
+    fn hand_over<R: Read>(
+        &mut self,
+        reader: &mut FileReader<R>,
+        kind: Kind,
+        expire_at: Option<i64>,
+        access: Option<Access>,
+    ) -> Result<bool, LoadError> {
+        let Some(crew) = &mut self.crew else { return Ok(false) };
+        let position = reader.position();
+        let value = if reader.name().len() <= crew::VALUE_MAX {
+            reader.raw_entry(kind, crew::VALUE_MAX)
+        } else {
+            None
+        };
+        let Some((name, value)) = value else {
+            // Large, or wrong. Nobody else may be at work in the tables then.
+            crew.settle()?;
+            return Ok(false);
+        };
+        let key = Key { name, db: self.txn.db(), kind, expire_at, access, position };
+        crew.add(self.txn.keyspace(), &key, value)?;
+        Ok(true)
     }
 
     fn key<R: Read>(
         &mut self,
         reader: &mut FileReader<R>,
-        kind: braid_rdb::Kind,
+        kind: Kind,
         expire_at: Option<i64>,
         access: Option<Access>,
     ) -> Result<(), LoadError> {
         let (db, now) = (self.txn.db(), self.txn.now());
         let position = reader.position();
-        let readable = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         match reader.entry(kind, &self.options.limits, now) {
             Ok(_) if expire_at.is_some_and(|time| time < now) => self.loaded.expired += 1,
             Ok((name, value)) => {
                 if self.options.replace {
                     self.txn.delete(name);
                 }
-                let clock = access.and_then(|access| self.clock(access));
+                let clock = access.and_then(|access| clock_of(self.txn.keyspace(), access));
                 if !self.txn.add(name, from_rdb(value), expire_at, clock) {
                     return Err(LoadError::Duplicate { key: readable(name), db, position });
                 }
                 self.loaded.keys += 1;
             }
-            Err(error) if matches!(error.fault, Fault::Empty) => {
-                if self.loaded.empty < EMPTY_NAMED_MAX {
-                    log::info!("skipping empty key: {}", readable(reader.name()));
-                }
-                self.loaded.empty += 1;
-            }
+            Err(error) if matches!(error.fault, Fault::Empty) => note_empty(reader.name(), &mut self.loaded),
             Err(error) => {
                 return Err(LoadError::Value { error, key: readable(reader.name()), db });
             }
         }
         self.slices.after_record();
         Ok(())
-    }
-
-    /// The access clock that says what the file says, if the eviction policy keeps the like.
-    fn clock(&self, access: Access) -> Option<u32> {
-        let keyspace = self.txn.keyspace();
-        match access {
-            Access::Idle(seconds) if !keyspace.settings.policy().is_lfu() => {
-                let seconds = u32::try_from(seconds).unwrap_or(u32::MAX).min(eviction::IDLE_MAX);
-                Some(eviction::clock_for_idle(keyspace, seconds))
-            }
-            Access::Frequency(count) if keyspace.settings.policy().is_lfu() => {
-                Some(eviction::clock_for_frequency(keyspace, count))
-            }
-            _ => None,
-        }
     }
 
     fn note(&self, name: &[u8], text: &[u8]) {
@@ -198,5 +259,35 @@ impl Loader<'_, '_, '_> {
             _ if name.starts_with(b"%") => log::info!("RDB '{}': {text}", String::from_utf8_lossy(name)),
             _ => log::trace!("RDB note '{}': {text}", String::from_utf8_lossy(name)),
         }
+    }
+}
+
+fn settle(crew: &mut Option<Crew>) -> Result<(), LoadError> {
+    crew.as_mut().map_or(Ok(()), Crew::settle)
+}
+
+fn readable(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// Counts a key without members, which is left out.
+fn note_empty(name: &[u8], loaded: &mut Loaded) {
+    if loaded.empty < EMPTY_NAMED_MAX {
+        log::info!("skipping empty key: {}", readable(name));
+    }
+    loaded.empty += 1;
+}
+
+/// The access clock that says what the file says, if the eviction policy keeps the like.
+fn clock_of(keyspace: &Keyspace, access: Access) -> Option<u32> {
+    match access {
+        Access::Idle(seconds) if !keyspace.settings.policy().is_lfu() => {
+            let seconds = u32::try_from(seconds).unwrap_or(u32::MAX).min(eviction::IDLE_MAX);
+            Some(eviction::clock_for_idle(keyspace, seconds))
+        }
+        Access::Frequency(count) if keyspace.settings.policy().is_lfu() => {
+            Some(eviction::clock_for_frequency(keyspace, count))
+        }
+        _ => None,
     }
 }

@@ -50,6 +50,11 @@ impl<'p> Slices<'p> {
         }
     }
 
+    /// Whether there is a wait after each record.
+    pub fn waits(&self) -> bool {
+        self.has_pause
+    }
+
     /// To be called before each record, `position` being where it begins in the present file. True if a turn is due: call [`Slices::turn`].
     #[inline]
     pub fn is_due(&mut self) -> bool {
@@ -61,22 +66,25 @@ impl<'p> Slices<'p> {
         true
     }
 
-    /// Shows others how far this is, at `position` of the present file, and lets the world go on if it is time. `what` says what has been loaded.
-    pub fn turn(
+    /// Shows others how far this is, at `position` of the present file, and lets the world go on if it is time, after `settle`. `what` says what
+    /// has been loaded.
+    pub fn turn<E: From<Stopped>>(
         &mut self,
         txn: &mut Txn<'_>,
         position: u64,
         what: impl FnOnce() -> String,
-    ) -> Result<(), Stopped> {
+        settle: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
         let progress = self.progress;
         if progress.stop.load(Relaxed) {
-            return Err(Stopped);
+            return Err(Stopped.into());
         }
         progress.loaded_bytes.store(self.before + position, Relaxed);
         // What adding keys has set aside would otherwise wait until the end.
         txn.context.limbo.reclaim();
         let now = Instant::now();
         if self.in_slices && now.duration_since(self.slice_began) >= SLICE {
+            settle()?;
             txn.let_world_go_on(BREAK);
             self.slice_began = Instant::now();
         }

@@ -384,6 +384,19 @@ impl<R: Read> FileReader<R> {
         Ok((&self.name, self.decoder.value(kind, limits, now_ms)?))
     }
 
+    /// The name of the key that came last, and its value as it stands in the file, if that has up to `max` bytes and its end can be
+    /// found. If not, nothing has been read, and [`FileReader::entry`] tells what is wrong if anything is.
+    #[inline]
+    pub fn raw_entry(&mut self, kind: Kind, max: usize) -> Option<(&[u8], &[u8])> {
+        let end = self.decoder.position() + max as u64;
+        self.decoder.source().keep();
+        if self.decoder.skip_value(kind, end).is_err() {
+            self.decoder.source().take_back();
+            return None;
+        }
+        Some((&self.name, self.decoder.source().taken()))
+    }
+
     /// What was read behind the end, and the stream.
     pub fn into_rest(self) -> (Vec<u8>, R) {
         self.decoder.into_source().into_rest()

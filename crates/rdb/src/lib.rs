@@ -23,6 +23,7 @@ mod file;
 mod kind;
 mod limits;
 mod read;
+mod skip;
 mod source;
 mod stream;
 mod write;

@@ -70,6 +70,8 @@ pub struct Stream<R> {
     /// Up to here the checksum is in `crc`.
     summed: usize,
     crc: u64,
+    /// What was taken from here on is kept.
+    mark: Option<usize>,
     /// Position in the stream of the buffer's first byte.
     base: u64,
     /// Length of the stream, if known.
@@ -80,16 +82,47 @@ pub struct Stream<R> {
 impl<R: Read> Stream<R> {
     /// A stream of `len` bytes, if that is known. Without `checks` the checksum is not kept.
     pub fn new(inner: R, len: Option<u64>, checks: bool) -> Stream<R> {
-        Stream { inner, buffer: Vec::new(), start: 0, end: 0, summed: 0, crc: 0, base: 0, len, checks }
+        Stream {
+            inner,
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            summed: 0,
+            crc: 0,
+            mark: None,
+            base: 0,
+            len,
+            checks,
+        }
     }
 
     /// CRC-64 of all that was taken.
     pub fn checksum(&mut self) -> u64 {
-        if self.checks {
-            self.crc = crc64(self.crc, &self.buffer[self.summed..self.start]);
-        }
-        self.summed = self.start;
+        self.sum_up_to(self.start);
         self.crc
+    }
+
+    fn sum_up_to(&mut self, end: usize) {
+        if self.checks {
+            self.crc = crc64(self.crc, &self.buffer[self.summed..end]);
+        }
+        self.summed = end;
+    }
+
+    /// Keeps what is taken from now on, until [`Stream::taken`] or [`Stream::take_back`].
+    pub fn keep(&mut self) {
+        self.mark = Some(self.start);
+    }
+
+    /// What was taken since [`Stream::keep`], which is kept no longer.
+    pub fn taken(&mut self) -> &[u8] {
+        let from = self.mark.take().unwrap_or(self.start);
+        &self.buffer[from..self.start]
+    }
+
+    /// Gives what was taken since [`Stream::keep`] back: it will be taken again.
+    pub fn take_back(&mut self) {
+        self.start = self.mark.take().unwrap_or(self.start);
     }
 
     /// What was read from the stream but not taken, and the stream.
@@ -99,10 +132,13 @@ impl<R: Read> Stream<R> {
 
     /// Forgets what was taken, to have room behind.
     fn compact(&mut self) {
-        self.checksum();
-        self.base += self.start as u64;
-        self.buffer.copy_within(self.start..self.end, 0);
-        (self.end, self.start, self.summed) = (self.end - self.start, 0, 0);
+        let from = self.mark.unwrap_or(self.start);
+        // What may be given back is not summed yet.
+        self.sum_up_to(from);
+        self.base += from as u64;
+        self.buffer.copy_within(from..self.end, 0);
+        (self.end, self.start, self.summed) = (self.end - from, self.start - from, 0);
+        self.mark = self.mark.map(|_| 0);
     }
 
     #[cold]
@@ -111,7 +147,7 @@ impl<R: Read> Stream<R> {
             return Err(Fault::Short);
         }
         self.compact();
-        while self.end < len {
+        while self.end - self.start < len {
             if self.end == self.buffer.len() {
                 self.buffer.resize(self.end + STEP, 0);
             }

@@ -69,7 +69,13 @@ fn stream_content(stream: &Stream) -> String {
 fn read(body: &[u8], version: u16) -> Result<String, crate::Error> {
     let mut decoder = Decoder::new(Bytes::new(body), version);
     let kind = decoder.kind()?;
-    decoder.value(kind, &Limits::default(), i64::MIN).map(|value| content(&value))
+    let content = decoder.value(kind, &Limits::default(), i64::MIN).map(|value| content(&value))?;
+    // Whatever can be read can be passed over, and ends at the same place.
+    let mut other = Decoder::new(Bytes::new(body), version);
+    let kind = other.kind()?;
+    assert!(other.skip_value(kind, body.len() as u64).is_ok(), "{kind:?}");
+    assert_eq!(other.position(), decoder.position(), "{kind:?}");
+    Ok(content)
 }
 
 fn hex(text: &str) -> Vec<u8> {

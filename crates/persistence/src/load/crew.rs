@@ -1,0 +1,251 @@
+//! Threads that decode values and add keys, while another one reads the file and cuts it into pieces.
+//!
+//! Each thread has shards of its own: a piece goes to the one whose shard its key is in. So the order of pieces of a key is that of the file,
+//! nobody waits for a lock, and what a thread fetches into its cache is changed by nobody else. All of it happens with the world stopped: before it
+//! goes on for a moment, [`Crew::settle`] waits until all that was sent has been worked off.
+
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::Scope;
+
+use braid_keyspace::txn::KeyRef;
+use braid_keyspace::{Context, Keyspace, Txn};
+use braid_rdb::{Access, Bytes, Decoder, Fault, Kind, Limits};
+
+use super::{LoadError, Loaded, clock_of, readable};
+use crate::value::from_rdb;
+
+/// Values of up to this size are decoded by the crew.
+pub(super) const VALUE_MAX: usize = 256 * 1024;
+/// A batch is sent when it has so many bytes or pieces.
+const BATCH_BYTES: usize = 128 * 1024;
+const BATCH_PIECES: usize = 512;
+/// Batches that wait for a thread before the reader does.
+const BATCHES_WAITING: usize = 4;
+/// Keys whose places are fetched into the cache at a time.
+const PREFETCHED: usize = 32;
+
+/// A key, and where its name and value are in the batch.
+struct Piece {
+    hash: u64,
+    /// Position in the file of the value.
+    position: u64,
+    expire_at: Option<i64>,
+    access: Option<Access>,
+    db: u32,
+    /// Begin of the name, of the value, and its end.
+    ends: [u32; 3],
+    kind: Kind,
+}
+
+/// Pieces for one thread.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    pieces: Vec<Piece>,
+}
+
+/// A batch that was worked off, and what came of it.
+struct Done {
+    batch: Batch,
+    loaded: Loaded,
+    error: Option<LoadError>,
+}
+
+/// What all threads need to know.
+#[derive(Clone, Copy)]
+pub(super) struct Terms<'k> {
+    pub keyspace: &'k Keyspace,
+    /// The version of the file's format.
+    pub version: u16,
+    pub limits: Limits,
+    /// What is past its expiry at this time is left out, ms since the Unix epoch.
+    pub now: i64,
+    /// The slot in the gate of the thread that has stopped the world.
+    pub slot: usize,
+}
+
+/// A key as it comes in the file.
+pub(super) struct Key<'k> {
+    pub name: &'k [u8],
+    pub db: u32,
+    pub kind: Kind,
+    pub expire_at: Option<i64>,
+    pub access: Option<Access>,
+    /// Position in the file of the value.
+    pub position: u64,
+}
+
+/// The threads, as the reader sees them.
+pub(super) struct Crew {
+    /// The way to each thread, and the batch that is being filled for it.
+    ways: Vec<(SyncSender<Batch>, Batch)>,
+    results: Receiver<Done>,
+    /// Batches sent and not come back.
+    outstanding: usize,
+    /// Batches to be filled again.
+    spare: Vec<Batch>,
+    /// What the batches that have come back have added.
+    pub loaded: Loaded,
+}
+
+impl Crew {
+    /// Starts `threads` threads, which end when the crew is dropped; none is no crew.
+    pub fn start<'scope, 'k: 'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        threads: usize,
+        terms: Terms<'k>,
+    ) -> std::io::Result<Option<Crew>> {
+        if threads == 0 {
+            return Ok(None);
+        }
+        let (back, results) = channel();
+        let mut ways = Vec::new();
+        for _ in 0..threads {
+            let (way, work) = sync_channel(BATCHES_WAITING);
+            let back = back.clone();
+            let thread = std::thread::Builder::new().name("load".into());
+            thread.spawn_scoped(scope, move || work_off(&terms, &work, &back))?;
+            ways.push((way, Batch::default()));
+        }
+        let (outstanding, spare, loaded) = (0, Vec::new(), Loaded::default());
+        Ok(Some(Crew { ways, results, outstanding, spare, loaded }))
+    }
+
+    /// Takes a key with its value, as it stands in the file. An error may be that of another key.
+    #[inline]
+    pub fn add(&mut self, keyspace: &Keyspace, key: &Key<'_>, value: &[u8]) -> Result<(), LoadError> {
+        let hash = keyspace.hash(key.name);
+        let index = keyspace.shard_of(hash) as usize % self.ways.len();
+        let batch = &mut self.ways[index].1;
+        let begin = batch.bytes.len();
+        batch.bytes.extend_from_slice(key.name);
+        let middle = batch.bytes.len();
+        batch.bytes.extend_from_slice(value);
+        // A batch is sent long before it comes near 4 GiB, and values are bounded; names that are not are loaded otherwise.
+        let ends = [begin, middle, batch.bytes.len()].map(|end| end as u32);
+        let &Key { db, kind, expire_at, access, position, .. } = key;
+        batch.pieces.push(Piece { hash, position, expire_at, access, db, ends, kind });
+        if batch.bytes.len() >= BATCH_BYTES || batch.pieces.len() >= BATCH_PIECES {
+            self.send(index)?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, index: usize) -> Result<(), LoadError> {
+        while let Ok(done) = self.results.try_recv() {
+            self.take_back(done)?;
+        }
+        let next = self.spare.pop().unwrap_or_default();
+        let (way, batch) = &mut self.ways[index];
+        let full = std::mem::replace(batch, next);
+        self.outstanding += 1;
+        way.send(full).map_err(|_| LoadError::Thread)
+    }
+
+    fn take_back(&mut self, done: Done) -> Result<(), LoadError> {
+        let Done { mut batch, loaded, error } = done;
+        self.outstanding -= 1;
+        self.loaded.add(&loaded);
+        batch.bytes.clear();
+        batch.pieces.clear();
+        self.spare.push(batch);
+        error.map_or(Ok(()), Err)
+    }
+
+    /// Waits until everything is worked off, also what has not been sent yet.
+    pub fn settle(&mut self) -> Result<(), LoadError> {
+        for index in 0..self.ways.len() {
+            if !self.ways[index].1.pieces.is_empty() {
+                self.send(index)?;
+            }
+        }
+        while self.outstanding > 0 {
+            let done = self.results.recv().map_err(|_| LoadError::Thread)?;
+            self.take_back(done)?;
+        }
+        Ok(())
+    }
+}
+
+/// A thread's work: batches, until no more come. Stops adding at the first error.
+fn work_off(terms: &Terms<'_>, work: &Receiver<Batch>, back: &Sender<Done>) {
+    /// Says that the thread is gone if it ends by a panic, so that nobody waits for it.
+    struct Farewell<'s>(&'s Sender<Done>);
+    impl Drop for Farewell<'_> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                let done = Done {
+                    batch: Batch::default(),
+                    loaded: Loaded::default(),
+                    error: Some(LoadError::Thread),
+                };
+                // Nobody is there to be told any more then.
+                let _ = self.0.send(done);
+            }
+        }
+    }
+    let _farewell = Farewell(back);
+    // Counters are not touched by adding keys: to share a slot with a thread that waits does no harm.
+    let mut context = Context::new(terms.keyspace, terms.slot);
+    let mut failed = false;
+    while let Ok(batch) = work.recv() {
+        let mut loaded = Loaded::default();
+        let added = if failed { Ok(()) } else { add_all(terms, &mut context, &batch, &mut loaded) };
+        failed |= added.is_err();
+        context.limbo.reclaim();
+        if back.send(Done { batch, loaded, error: added.err() }).is_err() {
+            return;
+        }
+    }
+}
+
+fn add_all(
+    terms: &Terms<'_>,
+    context: &mut Context,
+    batch: &Batch,
+    loaded: &mut Loaded,
+) -> Result<(), LoadError> {
+    for pieces in batch.pieces.chunks(PREFETCHED) {
+        for piece in pieces {
+            terms.keyspace.prefetch_bucket(piece.db, piece.hash);
+        }
+        for piece in pieces {
+            add(terms, context, batch, piece, loaded)?;
+        }
+    }
+    Ok(())
+}
+
+fn add(
+    terms: &Terms<'_>,
+    context: &mut Context,
+    batch: &Batch,
+    piece: &Piece,
+    loaded: &mut Loaded,
+) -> Result<(), LoadError> {
+    let [begin, middle, end] = piece.ends.map(|end| end as usize);
+    let (name, value) = (&batch.bytes[begin..middle], &batch.bytes[middle..end]);
+    let mut decoder = Decoder::new(Bytes::new(value), terms.version);
+    match decoder.value(piece.kind, &terms.limits, terms.now) {
+        Ok(_) if piece.expire_at.is_some_and(|time| time < terms.now) => loaded.expired += 1,
+        Ok(value) => {
+            let value = from_rdb(value);
+            let keys = [KeyRef { key: name, hash: piece.hash, write: true }];
+            let mut txn = Txn::lock(terms.keyspace, context, piece.db, terms.now, &keys);
+            let clock = piece.access.and_then(|access| clock_of(terms.keyspace, access));
+            if !txn.add(name, value, piece.expire_at, clock) {
+                let (key, db, position) = (readable(name), piece.db, piece.position);
+                return Err(LoadError::Duplicate { key, db, position });
+            }
+            loaded.keys += 1;
+        }
+        Err(error) if matches!(error.fault, Fault::Empty) => {
+            super::note_empty(name, loaded);
+        }
+        Err(mut error) => {
+            error.position += piece.position;
+            return Err(LoadError::Value { error, key: readable(name), db: piece.db });
+        }
+    }
+    Ok(())
+}
