@@ -270,6 +270,7 @@ impl Engine {
                     )));
                 }
             }
+            replay.prefetch(self, reader.just_found());
             let args: SmallVec<[&[u8]; 16]> = reader.args().collect();
             replay
                 .run(self, txn, &args)

@@ -85,6 +85,29 @@ impl Replay {
         Ok(())
     }
 
+    /// Fetches what commands are about to need into the cache, all at once.
+    #[inline]
+    pub fn prefetch<'a, C: Iterator<Item = &'a [u8]>>(
+        &self,
+        engine: &Engine,
+        commands: impl Iterator<Item = C>,
+    ) {
+        let mut hashes = SmallVec::<[u64; 16]>::new();
+        let db = self.session.db;
+        for mut args in commands {
+            let command = args.next().and_then(|name| engine.commands.find(name));
+            let first = command.map_or(0, |command| command.simple_keys.first as usize);
+            if let Some(key) = first.checked_sub(1).and_then(|index| args.nth(index)) {
+                let hash = engine.keyspace.hash(key);
+                engine.keyspace.prefetch_bucket(db, hash);
+                hashes.push(hash);
+            }
+        }
+        for hash in hashes {
+            engine.keyspace.prefetch_entry(db, hash);
+        }
+    }
+
     /// Forgets the transaction that has no end, if there is one. To be called behind the last command of a file.
     pub fn end_file(&mut self) {
         self.transaction = None;

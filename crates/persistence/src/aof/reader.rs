@@ -59,17 +59,33 @@ pub struct CommandReader<R> {
     base: u64,
     /// Length of the file, if known.
     len: Option<u64>,
-    /// Where the arguments of the last command are in the buffer.
+    /// Where the arguments of the commands in `ahead` are in the buffer.
     args: Vec<Range<usize>>,
+    /// Records that have been found, from the one that was read last on.
+    ahead: Vec<Found>,
+    /// How many of them have been read.
+    taken: usize,
     /// Position behind the last whole command.
     whole: u64,
     /// Position before the MULTI of an open transaction.
     multi: Option<u64>,
 }
 
+/// A record in the buffer.
+struct Found {
+    record: AofRecord,
+    /// Where it ends in the buffer.
+    end: usize,
+    /// Its arguments.
+    args: Range<usize>,
+}
+
+/// So many records are found at once, so that what they need can be fetched into the cache at once.
+const AHEAD: usize = 16;
+
 /// What looking at the buffer came to.
 enum Look {
-    /// A record of this many bytes.
+    /// A record that ends here.
     Whole(AofRecord, usize),
     /// A record may begin here, but more bytes are needed: so many in all, at least.
     More(u64),
@@ -93,25 +109,57 @@ impl<R: Read> CommandReader<R> {
             base: position,
             len,
             args: Vec::new(),
+            ahead: Vec::new(),
+            taken: 0,
             whole: position,
             multi: None,
         }
     }
 
     /// The next record; nothing at the end of the file.
+    #[inline]
     pub fn read(&mut self) -> Result<Option<AofRecord>, ReadError> {
+        if self.taken == self.ahead.len() && !self.find_more()? {
+            return Ok(None);
+        }
+        let found = &self.ahead[self.taken];
+        self.taken += 1;
+        self.start = found.end;
+        let record = found.record;
+        if record == AofRecord::Command {
+            self.note_command();
+        }
+        Ok(Some(record))
+    }
+
+    /// Finds records in the buffer, at least one. False at the end of the file.
+    fn find_more(&mut self) -> Result<bool, ReadError> {
+        self.taken = 0;
         loop {
+            self.ahead.clear();
+            self.args.clear();
             if self.start == self.end && !self.fill(1)? {
-                return Ok(None);
+                return Ok(false);
             }
-            match self.look() {
-                Look::Whole(record, size) => {
-                    self.start += size;
-                    if record == AofRecord::Command {
-                        self.note_command();
+            let mut at = self.start;
+            let found = loop {
+                let args = self.args.len();
+                match self.look(at) {
+                    Look::Whole(record, end) => {
+                        self.ahead.push(Found { record, end, args: args..self.args.len() });
+                        at = end;
+                        if at == self.end || self.ahead.len() == AHEAD {
+                            return Ok(true);
+                        }
                     }
-                    return Ok(Some(record));
+                    other => break other,
                 }
+            };
+            if !self.ahead.is_empty() {
+                // What comes behind is looked at when it is its turn.
+                return Ok(true);
+            }
+            match found {
                 Look::More(needed) => {
                     let left = self.len.map(|len| len.saturating_sub(self.position()));
                     if left.is_some_and(|left| left < needed) || !self.fill(needed)? {
@@ -121,6 +169,7 @@ impl<R: Read> CommandReader<R> {
                 Look::Bad(at, expected) => {
                     return Err(ReadError::Format { position: self.base + at as u64, expected });
                 }
+                Look::Whole(..) => {}
             }
         }
     }
@@ -128,7 +177,18 @@ impl<R: Read> CommandReader<R> {
     /// The arguments of the last command.
     #[inline]
     pub fn args(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.args.iter().map(|range| &self.buffer[range.clone()])
+        let args = self.taken.checked_sub(1).map_or(0..0, |last| self.ahead[last].args.clone());
+        self.args[args].iter().map(|range| &self.buffer[range.clone()])
+    }
+
+    /// The arguments of the commands that will be read next, if they have just been found: of the last one, and of some behind it. Nothing where
+    /// this has been told already.
+    #[inline]
+    pub fn just_found(&self) -> impl Iterator<Item = impl Iterator<Item = &[u8]>> {
+        let found = if self.taken == 1 { &self.ahead[..] } else { &[] };
+        found
+            .iter()
+            .map(|found| self.args[found.args.clone()].iter().map(|range| &self.buffer[range.clone()]))
     }
 
     /// Bytes read.
@@ -153,7 +213,7 @@ impl<R: Read> CommandReader<R> {
     }
 
     fn note_command(&mut self) {
-        let name = &self.buffer[self.args[0].clone()];
+        let name = &self.buffer[self.args[self.ahead[self.taken - 1].args.start].clone()];
         match name.len() {
             5 if name.eq_ignore_ascii_case(b"multi") => self.multi = Some(self.multi.unwrap_or(self.whole)),
             4 if name.eq_ignore_ascii_case(b"exec") => self.multi = None,
@@ -163,22 +223,21 @@ impl<R: Read> CommandReader<R> {
         self.whole = self.position();
     }
 
-    /// Looks at the record that begins at `start`, as far as it is there.
+    /// Looks at the record that begins at `start`, as far as it is there, and notes its arguments.
     #[inline]
-    fn look(&mut self) -> Look {
+    fn look(&mut self, start: usize) -> Look {
         let buffer = &self.buffer[..self.end];
-        match buffer[self.start] {
+        match buffer[start] {
             b'*' => {}
-            b'#' => return look_at_annotation(&buffer[self.start..], self.start),
-            _ => return Look::Bad(self.start, "'*' or '#'"),
+            b'#' => return look_at_annotation(&buffer[start..], start),
+            _ => return Look::Bad(start, "'*' or '#'"),
         }
-        let missing = |more: usize| Look::More((buffer.len() - self.start + more) as u64);
-        let (count, mut at) = match number_line(buffer, self.start + 1) {
+        let missing = |more: usize| Look::More((buffer.len() - start + more) as u64);
+        let (count, mut at) = match number_line(buffer, start + 1) {
             Ok(Some((count, at))) if (1..=ARGUMENTS_MAX).contains(&count) => (count, at),
             Ok(None) => return missing(1),
-            Ok(Some(_)) | Err(_) => return Look::Bad(self.start + 1, "a number of arguments"),
+            Ok(Some(_)) | Err(_) => return Look::Bad(start + 1, "a number of arguments"),
         };
-        self.args.clear();
         for _ in 0..count {
             match buffer.get(at) {
                 Some(b'$') => {}
@@ -201,7 +260,7 @@ impl<R: Read> CommandReader<R> {
                 if there.is_some_and(|byte| byte != b'\r') {
                     return Look::Bad(to as usize, "a line end");
                 }
-                return Look::More(to + 2 - self.start as u64);
+                return Look::More(to + 2 - start as u64);
             }
             // Not beyond the buffer, as was just seen.
             let to = to as usize;
@@ -211,7 +270,7 @@ impl<R: Read> CommandReader<R> {
             self.args.push(from..to);
             at = to + 2;
         }
-        Look::Whole(AofRecord::Command, at - self.start)
+        Look::Whole(AofRecord::Command, at)
     }
 
     /// Reads until there are `needed` bytes, or a full buffer of them. False if the file ends with what was there.
@@ -253,7 +312,7 @@ fn look_at_annotation(text: &[u8], start: usize) -> Look {
     };
     let line = text[1..end].strip_suffix(b"\r").unwrap_or(&text[1..end]);
     let time = line.strip_prefix(b"TS:").and_then(|time| std::str::from_utf8(time).ok()?.parse().ok());
-    Look::Whole(time.map_or(AofRecord::Annotation, AofRecord::Timestamp), end + 1)
+    Look::Whole(time.map_or(AofRecord::Annotation, AofRecord::Timestamp), start + end + 1)
 }
 
 /// A line with a number that begins at `at`: the number, and where what follows begins. Nothing if the line has no end yet.
