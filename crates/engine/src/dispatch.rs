@@ -470,6 +470,10 @@ pub fn execute_outside(
             engine.refresh_user(session);
             if let Err(error) = check_rights(engine, session, command, args) {
                 refuse(engine, worker, session, reply, Some(command), &error);
+            } else if engine.attention.get() & LOADING != 0 && !flags.has(Flags::LOADING) {
+                // The script is one of the append-only file.
+                let error = CommandError::text(LOADING_REFUSAL);
+                refuse(engine, worker, session, reply, Some(command), &error);
             } else if allowed && watches {
                 // What is watched stands with the keys: the script has them.
                 return Outcome::Postponed;
