@@ -1,9 +1,9 @@
 //! Any bytes given to the reader of dump files end in an error or at the end of the file, without a panic; a file made of what was read is
-//! read again with the same keys.
+//! read again with the same keys; and values that are passed over first and decoded apart are the same ones.
 
 #![no_main]
 
-use braid_rdb::{Fault, FileReader, FileWriter, Limits, Record, Value, ValueRef};
+use braid_rdb::{Bytes, Decoder, Fault, FileReader, FileWriter, Limits, Record, Value, ValueRef};
 use libfuzzer_sys::fuzz_target;
 
 fn view<'a>(value: &'a Value<'_>) -> ValueRef<'a> {
@@ -45,8 +45,34 @@ fn copy(bytes: &[u8]) -> Option<(Vec<u8>, usize, bool)> {
     }
 }
 
+/// How many keys a file has, if values are passed over and decoded apart, and whether the end was reached.
+fn count_apart(bytes: &[u8]) -> Option<(usize, bool)> {
+    const VALUE_MAX: usize = 1 << 16;
+    let mut reader = FileReader::new(bytes, Some(bytes.len() as u64), false, false).ok()?;
+    let (limits, version, mut keys) = (Limits::default(), reader.version(), 0);
+    loop {
+        let Ok(record) = reader.record() else { return Some((keys, false)) };
+        let Record::Key { kind, .. } = record else {
+            if matches!(record, Record::End { .. }) {
+                return Some((keys, true));
+            }
+            continue;
+        };
+        let apart = reader.raw_entry(kind, VALUE_MAX).map(|(_, value)| {
+            let mut decoder = Decoder::new(Bytes::new(value), version);
+            decoder.value(kind, &limits, i64::MIN).map(drop)
+        });
+        match apart.unwrap_or_else(|| reader.entry(kind, &limits, i64::MIN).map(drop)) {
+            Ok(()) => keys += 1,
+            Err(error) if matches!(error.fault, Fault::Empty) => {}
+            Err(_) => return Some((keys, false)),
+        }
+    }
+}
+
 fuzz_target!(|data: &[u8]| {
-    let Some((first, keys, _)) = copy(data) else { return };
+    let Some((first, keys, ended)) = copy(data) else { return };
+    assert_eq!(count_apart(data), Some((keys, ended)));
     let (second, again, ended) = copy(&first).expect("just written");
     assert!(ended && keys == again);
     assert_eq!(first.len(), copy(&second).expect("just written").0.len());

@@ -92,7 +92,8 @@ fn load_with(
         slices.end_file(loaded.bytes);
         Ok::<_, LoadError>(loaded)
     })?;
-    assert_eq!(progress.loaded_bytes.load(Relaxed), bytes.len() as u64);
+    // A damaged file may seem to end early.
+    assert!(!checksum || progress.loaded_bytes.load(Relaxed) == bytes.len() as u64);
     Ok((loaded, functions))
 }
 
