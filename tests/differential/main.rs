@@ -19,6 +19,7 @@
 
 mod absent;
 mod access;
+mod append_only;
 mod bitmaps;
 mod blocking;
 mod compare;

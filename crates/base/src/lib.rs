@@ -9,6 +9,7 @@ pub mod lock;
 pub mod prefetch;
 pub mod slots;
 pub mod sync;
+pub mod system_text;
 
 // Text and numbers.
 pub mod crc;

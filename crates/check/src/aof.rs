@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use braid_base::system_text::reason;
 use braid_persistence::{FileKind, Manifest};
 
 /// What to do.
@@ -180,7 +181,14 @@ impl<'c> AofCheck<'c> {
                 fail!(self, "Cannot open file {}: {}, aborting...", path.display(), reason(&error))
             }
         };
-        let size = file.metadata()?.len();
+        let size = braid_persistence::aof::data_len(&mut file)?;
+        let ahead = file.metadata()?.len() - size;
+        if ahead > 0 {
+            say!(
+                self,
+                "AOF {name} has {ahead} zeros behind its end, which 'appendfsync always' has written ahead"
+            );
+        }
         if size == 0 {
             return Ok(Outcome::Empty);
         }
@@ -195,10 +203,11 @@ impl<'c> AofCheck<'c> {
             from = findings.bytes;
         }
         file.seek(SeekFrom::Start(from))?;
-        let mut input = Input { file: BufReader::with_capacity(1 << 20, file), position: from, size };
+        let mut input =
+            Input { file: BufReader::with_capacity(1 << 20, file.take(size - from)), position: from, size };
         let mut state = State { good_up_to: from, ..State::default() };
         if let Some(cut) = self.walk(&mut input, &mut state, path, name, is_last)? {
-            if input.file.get_ref().set_len(cut).is_err() {
+            if input.file.get_ref().get_ref().set_len(cut).is_err() {
                 let time = if let Task::TruncateTo(time) = self.task { time } else { 0 };
                 fail!(self, "Failed to truncate AOF {} to timestamp {time}", path.display());
             }
@@ -388,7 +397,7 @@ impl<'c> AofCheck<'c> {
         if self.answers.read_line(&mut answer).is_err() || !answer.to_lowercase().starts_with('y') {
             fail!(self, "Aborting...");
         }
-        let file = input.file.get_ref();
+        let file = input.file.get_ref().get_ref();
         if file.set_len(good).and_then(|()| file.sync_all()).is_err() {
             fail!(self, "Failed to truncate AOF {name}");
         }
@@ -431,7 +440,7 @@ impl State {
 
 /// The bytes of a file.
 struct Input {
-    file: BufReader<File>,
+    file: BufReader<io::Take<File>>,
     position: u64,
     size: u64,
 }
@@ -475,12 +484,6 @@ fn leading_number(text: &[u8]) -> (Option<i64>, &[u8]) {
     let (number, rest) = text.split_at(blanks + sign + digits);
     let number = std::str::from_utf8(&number[blanks..]).ok();
     (number.and_then(|number| number.parse().ok()), rest)
-}
-
-/// The words of an error of the system.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.rfind(" (os error ").map_or(text.clone(), |end| text[..end].to_owned())
 }
 
 /// Runs the program with its arguments; the exit code.

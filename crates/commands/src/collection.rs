@@ -3,14 +3,17 @@
 use braid_base::number;
 use braid_containers::listpack::Element;
 use braid_engine::{Call, CommandError};
-use braid_keyspace::object::Expiring;
+use braid_keyspace::object::{ExpiredMembers, Expiring};
 use braid_resp::reply::ReplyBuffer;
 
-/// Removes the members past their expiry; every body that writes to a collection begins with this. How many
-/// there were.
+/// Removes the members past their expiry; every body that writes to a collection begins with this.
 #[inline]
-pub fn purge<T: for<'a> Expiring<'a>>(collection: &mut T, now: i64) -> usize {
-    if has_expired(collection, now) { collection.remove_expired(now, usize::MAX) } else { 0 }
+pub fn purge<T: for<'a> Expiring<'a>>(collection: &mut T, now: i64) -> ExpiredMembers {
+    if has_expired(collection, now) {
+        collection.remove_expired(now, usize::MAX)
+    } else {
+        ExpiredMembers::new()
+    }
 }
 
 /// True if a member is past its expiry though it still takes room.

@@ -5,6 +5,7 @@
 //! the future is deleted at once.
 
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Spec};
+use braid_keyspace::journal_as;
 
 use crate::keys::look;
 use crate::lifetime::{Unit, to_seconds};
@@ -145,14 +146,21 @@ fn set_expiry(call: &mut Call, unit: Unit) -> CommandResult {
     };
     let allowed = condition.allows(entry.expiry(), at);
     if allowed {
-        if at <= call.now() {
-            call.keyspace.delete(key);
-        } else {
-            call.keyspace.set_expiry(key, Some(at));
-        }
+        expire_at(call, key, at);
     }
     call.reply.integer(i64::from(allowed));
     Ok(())
+}
+
+/// Gives a key that is there an expiry, or deletes it if that is past.
+pub(crate) fn expire_at(call: &mut Call, key: &[u8], at: i64) {
+    if at <= call.now() {
+        call.keyspace.delete(key);
+        call.keyspace.journal_as(&[b"DEL", key]);
+    } else {
+        call.keyspace.set_expiry(key, Some(at));
+        journal_as!(call.keyspace, b"PEXPIREAT", key, at);
+    }
 }
 
 fn persist(call: &mut Call) -> CommandResult {

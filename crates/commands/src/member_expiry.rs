@@ -39,6 +39,9 @@ pub trait Members: for<'a> Expiring<'a> {
     /// The refusal of a number that is not that of the members.
     const COUNT_REFUSED: &'static str;
 
+    /// What repeats a change of members' expiry.
+    const JOURNALLED: Journalled;
+
     /// The event of members that have lost their expiry.
     const PERSISTED: Event;
 
@@ -55,10 +58,21 @@ pub trait Members: for<'a> Expiring<'a> {
     fn remove_member(&mut self, member: &[u8], now: i64);
 }
 
+/// The commands that repeat a change of members' expiry.
+#[derive(Clone, Copy)]
+pub struct Journalled {
+    expire: &'static [u8],
+    persist: &'static [u8],
+    remove: &'static [u8],
+}
+
 impl Members for Hash {
     const WORD: &'static str = "FIELDS";
     const COUNT_REFUSED: &'static str =
         "ERR numfields should be greater than 0 and match the provided number of fields";
+
+    const JOURNALLED: Journalled =
+        Journalled { expire: b"HPEXPIREAT", persist: b"HPERSIST", remove: b"HDEL" };
 
     const PERSISTED: Event = Event::hash("hpersist");
 
@@ -86,6 +100,9 @@ impl Members for Set {
     const WORD: &'static str = "MEMBERS";
     const COUNT_REFUSED: &'static str = MEMBERS_REFUSED;
 
+    const JOURNALLED: Journalled =
+        Journalled { expire: b"SPEXPIREAT", persist: b"SPERSIST", remove: b"SREM" };
+
     const PERSISTED: Event = Event::set("spersist");
 
     fn expire_event(past: bool) -> Event {
@@ -108,6 +125,9 @@ impl Members for Set {
 impl Members for SortedSet {
     const WORD: &'static str = "MEMBERS";
     const COUNT_REFUSED: &'static str = MEMBERS_REFUSED;
+
+    const JOURNALLED: Journalled =
+        Journalled { expire: b"ZPEXPIREAT", persist: b"ZPERSIST", remove: b"ZREM" };
 
     const PERSISTED: Event = Event::zset("zpersist");
 
@@ -298,16 +318,38 @@ fn set_expiry<T: Members>(call: &mut Call, unit: Unit) -> CommandResult {
         return Ok(());
     };
     let expired = purge(collection, now);
-    let mut changes = 0;
+    let mut changed = Vec::with_capacity(arguments.members.len());
     for member in arguments.members {
         let outcome = set_one(collection, member, at, now, |present| condition.allows(present, at));
-        changes += u64::from(outcome == SET || outcome == DELETED);
+        if outcome == SET || outcome == DELETED {
+            changed.push(*member);
+        }
         call.reply.integer(outcome);
     }
-    let empty = collection.is_empty();
+    let (empty, changes) = (collection.is_empty(), changed.len() as u64);
     call.keyspace.settle_expiring(T::expire_event(at <= now), key, changes, expired, empty);
+    if changes > 0 {
+        journal_members::<T>(call.keyspace, key, Some(at), &changed);
+    }
     call.keyspace.note_member_expiry(key);
     Ok(())
+}
+
+/// Has the expiry of members repeated: a time, or none. Those that this has removed at once are removed.
+pub fn journal_members<T: Members>(keyspace: &mut Txn<'_>, key: &[u8], at: Option<i64>, members: &[&[u8]]) {
+    let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let names = T::JOURNALLED;
+    let mut args: Vec<&[u8]> = Vec::with_capacity(members.len() + 5);
+    match at {
+        Some(at) if at <= keyspace.now() => args.extend([names.remove, key]),
+        Some(at) => args.extend([names.expire, key, time.format(at).as_bytes()]),
+        None => args.extend([names.persist, key]),
+    }
+    if args[0] != names.remove {
+        args.extend([T::WORD.as_bytes(), count.format(members.len()).as_bytes()]);
+    }
+    args.extend(members);
+    keyspace.journal_as(&args);
 }
 
 fn expire<T: Members>(call: &mut Call) -> CommandResult {
@@ -433,6 +475,9 @@ fn expire_one<T: Members>(
     let found = set_one(collection, member, at, now, |_| true) != NO_MEMBER;
     let empty = collection.is_empty();
     keyspace.settle_expiring(T::expire_event(at <= now), key, u64::from(found), expired, empty);
+    if found {
+        journal_members::<T>(keyspace, key, Some(at), &[member]);
+    }
     keyspace.note_member_expiry(key);
     Ok(found)
 }

@@ -288,6 +288,7 @@ fn get(call: &mut Call) -> CommandResult {
 fn getdel(call: &mut Call) -> CommandResult {
     if reply_value(call)? {
         call.keyspace.delete(call.args[1]);
+        call.keyspace.journal_as(&[b"DEL", call.args[1]]);
     }
     Ok(())
 }

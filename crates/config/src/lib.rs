@@ -27,7 +27,7 @@ pub use change::{Change, Origin};
 pub use config::{Config, REDACTED, find_directive, is_secret};
 pub use directive::{Directive, Kind, Mutability, Section, Special, Unit};
 pub use enums::*;
-pub use error::{ConfigError, Place, reason as error_reason};
+pub use error::{ConfigError, Place};
 pub use reader::{Loaded, Renamed, UserLine};
 pub use rewrite::{ExtraLines, REWRITE_SIGNATURE, replace_file};
 pub use rows::SECTIONS;

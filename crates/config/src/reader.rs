@@ -6,11 +6,12 @@
 use crate::arguments::Arguments;
 use crate::change::NOT_UTF8;
 use crate::config::{Config, REDACTED, is_secret};
-use crate::error::{ConfigError, Place, reason};
+use crate::error::{ConfigError, Place};
 use crate::rows::{index, table};
 use crate::text::split_arguments;
 use crate::value::Value;
 use braid_base::glob::matches;
+use braid_base::system_text::reason;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 

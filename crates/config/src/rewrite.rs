@@ -6,11 +6,11 @@
 
 use crate::config::Config;
 use crate::directive::{Directive, Kind, Special};
-use crate::error::reason;
 use crate::rows::{index, table};
 use crate::special::DEFAULT_OUTPUT_LIMITS;
 use crate::text::split_arguments;
 use crate::value::{Value, default_value, file_lines};
+use braid_base::system_text::reason;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};

@@ -269,7 +269,7 @@ pub(crate) fn parse_directory(word: &str, present: &str) -> Result<String, Strin
     // Looking up "." inside also proves that it is a directory and that it may be entered.
     std::fs::metadata(path.join("."))
         .and_then(|_| std::fs::canonicalize(&path))
-        .map_err(|error| crate::error::reason(&error))?
+        .map_err(|error| braid_base::system_text::reason(&error))?
         .into_os_string()
         .into_string()
         .map_err(|_| "the directory's name is not valid UTF-8".to_owned())

@@ -16,7 +16,7 @@ use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_persistence::{
     AofRecord, CommandReader, FileInfo, FileKind, Folder, FolderError, LoadError, Manifest, ReadError,
-    Slices, Stopped,
+    Slices, Stopped, data_len,
 };
 use braid_rdb::Limits;
 use smallvec::SmallVec;
@@ -75,7 +75,9 @@ struct Present<'f> {
 impl Engine {
     /// The folder of the append-only file, as configured.
     pub fn append_only_folder(&self) -> Folder {
-        Folder::new(&*self.config.appenddirname(), &*self.config.appendfilename())
+        // The working folder is `dir`, which may be another one when the work ends.
+        let dir = std::env::current_dir().unwrap_or_default();
+        Folder::new(dir.join(&*self.config.appenddirname()), &*self.config.appendfilename())
     }
 
     /// Loads the append-only file while the world is stopped. The transaction must be one to which nothing has expired
@@ -170,7 +172,11 @@ impl Engine {
         let unreadable = |error: std::io::Error| {
             fail(format!("Unrecoverable error reading the append only file {name}: {error}"))
         };
-        let len = file.metadata().map_err(unreadable)?.len();
+        let len = data_len(&mut file).map_err(unreadable)?;
+        if file.metadata().map_err(unreadable)?.len() > len {
+            log::info!("Cutting off the zeros that were written ahead at the end of the AOF file {name}");
+            set_len(&present.path, len).map_err(unreadable)?;
+        }
         if len == 0 {
             return Ok((End::Empty, 0));
         }
@@ -295,15 +301,18 @@ impl Engine {
             return Err(fail("Fatal error: the truncated file is not the last file".to_owned()));
         }
         log::warn!("!!! Truncating the AOF {name} at offset {usable} !!!");
-        let cut = || {
-            let file = OpenOptions::new().write(true).open(&present.path)?;
-            file.set_len(usable)?;
-            file.sync_all()
-        };
-        cut().map_err(|error| fail(format!("Error truncating the AOF file {name}: {error}")))?;
+        set_len(&present.path, usable)
+            .map_err(|error| fail(format!("Error truncating the AOF file {name}: {error}")))?;
         log::warn!("AOF {name} loaded anyway because aof-load-truncated is enabled");
         Ok(())
     }
+}
+
+/// Cuts a file off, for good.
+fn set_len(path: &std::path::Path, len: u64) -> std::io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(len)?;
+    file.sync_all()
 }
 
 /// Says in the log what the error says.

@@ -19,6 +19,12 @@ pub const WRITES_REFUSED: u64 = 1 << 8;
 /// Writers are ahead of the snapshot in progress: they wait.
 pub const SNAPSHOT_FULL: u64 = 1 << 9;
 
+/// Changes cannot be written to the append-only file: nothing may be changed until they can.
+pub const APPEND_ONLY_FAILED: u64 = 1 << 11;
+
+/// Writers are ahead of the append-only file: they wait.
+pub const JOURNAL_FULL: u64 = 1 << 12;
+
 /// Clients are told of every command.
 pub const MONITORS: u64 = 1 << 10;
 

@@ -38,7 +38,7 @@ pub struct BackgroundSave {
     pub keys: AtomicU64,
     /// How the present one is getting on.
     pub progress: SnapshotProgress,
-    forms: Arc<OldForms>,
+    pub(crate) forms: Arc<OldForms>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -49,6 +49,11 @@ pub enum NotBegun {
     InProgress,
     #[error("{0}")]
     NoThread(#[from] std::io::Error),
+}
+
+/// How much memory old forms may take now.
+pub(crate) fn old_forms_limit() -> usize {
+    FORMS_BYTES.max(braid_base::alloc::used_bytes() / FORMS_SHARE)
 }
 
 impl BackgroundSave {
@@ -87,7 +92,7 @@ impl Engine {
     /// Begins to save all databases as they are now to the dump file. The outcome is in the log and in [`BackgroundSave`].
     pub fn save_in_background(&self, world: &World<'_>) -> Result<(), NotBegun> {
         let state = &self.background_save;
-        if state.active.load(Relaxed) {
+        if state.active.load(Relaxed) || self.append_only.rewriting.load(Relaxed) {
             return Err(NotBegun::InProgress);
         }
         let (sender, receiver) = channel::<Cut>();
@@ -99,8 +104,7 @@ impl Engine {
                 engine.write_in_background(cut, &settings, dirty);
             }
         })?;
-        let limit = FORMS_BYTES.max(braid_base::alloc::used_bytes() / FORMS_SHARE);
-        let cut = braid_persistence::cut(&self.keyspace, world, &state.forms, limit);
+        let cut = braid_persistence::cut(&self.keyspace, world, &state.forms, old_forms_limit());
         let cut = cut.ok_or(NotBegun::InProgress)?;
         state.active.store(true, Relaxed);
         state.scheduled.store(false, Relaxed);
@@ -196,7 +200,8 @@ impl Engine {
     /// Begins a save that a save point asks for, or that is scheduled. Called by the first loop's cron, outside of the gate.
     pub fn save_if_due(&self, now_ms: i64) {
         let state = &self.background_save;
-        if state.active.load(Relaxed) || self.persistence.progress.active.load(Relaxed) {
+        let is_busy = state.active.load(Relaxed) || self.append_only.rewriting.load(Relaxed);
+        if is_busy || self.persistence.progress.active.load(Relaxed) {
             return;
         }
         let now_s = now_ms / 1000;

@@ -31,7 +31,7 @@ use crate::acl::{self, Denied};
 use crate::call::Call;
 use crate::client::{ClientRecord, Message, client_flags};
 use crate::dispatch::logging::{self, Cost};
-use crate::dispatch::{self, Worker};
+use crate::dispatch::{self, Before, Worker};
 use crate::engine::Engine;
 use crate::error::{CommandError, CommandResult};
 use crate::keys;
@@ -53,6 +53,18 @@ pub struct Wait<'k> {
     pub refusal: Refusal,
     /// Arguments to run the command again with, if not those given.
     pub args: Option<Vec<Box<[u8]>>>,
+    /// What is answered when the time is over, or CLIENT UNBLOCK says so.
+    pub timeout: TimeoutReply,
+}
+
+/// What a command that has waited long enough answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TimeoutReply {
+    NullArray,
+    /// How many replicas have what the client has changed.
+    Replicas,
+    /// The same of files that are on disk: of the server itself, if it has what was changed up to this offset of the journal, and of replicas.
+    Files(u64),
 }
 
 /// The empty answer of a command that may not wait.
@@ -73,6 +85,7 @@ impl<'k> Wait<'k> {
             needs_all_keys: false,
             refusal: Refusal::NullArray,
             args: None,
+            timeout: TimeoutReply::NullArray,
         }
     }
 }
@@ -90,6 +103,7 @@ struct Request {
     generation: u64,
     /// Nanoseconds that it ran before it began to wait.
     nanos: AtomicU64,
+    timeout: TimeoutReply,
 }
 
 impl Request {
@@ -205,6 +219,7 @@ impl Call<'_, '_> {
             user: Arc::clone(&session.user),
             generation: session.generation,
             nanos: AtomicU64::new(0),
+            timeout: wait.timeout,
         };
         let db = self.keyspace.db();
         let waiter = Waiter::new(db, wait.keys, wait.kind, wait.heeds_loss, Box::new(request));
@@ -218,6 +233,23 @@ impl Call<'_, '_> {
         session.blocked = Some(Box::new(Blocked { waiter, deadline_ms: wait.deadline_ms, silent }));
         self.keyspace.context.follow_up.set(true);
         Ok(())
+    }
+}
+
+/// Replies with how many append-only files have what was changed up to this offset of the journal: the server's own, and replicas'.
+pub(crate) fn reply_files(engine: &Engine, reply: &mut ReplyBuffer, offset: u64) {
+    reply.array(2);
+    reply.integer(i64::from(engine.durability.has(engine, offset)));
+    reply.integer(0);
+}
+
+/// Answers a client that waits until changes are on disk, if nobody has ended its wait before.
+pub(crate) fn serve_files(engine: &Engine, waiter: &Waiter, offset: u64) {
+    if claim(waiter) {
+        let request = Request::of(waiter);
+        let mut reply = ReplyBuffer::new(request.protocol);
+        reply_files(engine, &mut reply, offset);
+        request.client.send(Message::Served { id: request.client.id, reply: reply.take_vec() });
     }
 }
 
@@ -336,6 +368,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     }
     let start = Ticks::now();
     txn.set_touches(!request.no_touch);
+    let before = Before::of(txn, command);
     let mut call = Call {
         engine,
         command,
@@ -346,6 +379,10 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
         reply: &mut reply,
     };
     let result = handler(&mut call);
+    if let Some(before) = before {
+        before.journal(call.keyspace, call.session, &args);
+        call.keyspace.journal_now();
+    }
     let slot = call.keyspace.context.slot;
     let failed = result.is_err();
     if let Err(error) = result
@@ -487,7 +524,11 @@ impl Blocked {
         let slot = worker.context.slot;
         let mark = reply.mark();
         match ending {
-            Ending::Timeout => reply.null_array(),
+            Ending::Timeout => match request.timeout {
+                TimeoutReply::NullArray => reply.null_array(),
+                TimeoutReply::Replicas => reply.integer(0),
+                TimeoutReply::Files(offset) => reply_files(engine, reply, offset),
+            },
             Ending::Error => {
                 let line = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
                 reply.error(line);

@@ -5,11 +5,13 @@
 //! [`prepare`] finds the command and hashes its first key, so that the loop can fetch what a whole batch will touch into the
 //! cache before the first body runs. [`execute`] checks, takes the locks, runs the body and counts.
 
+mod journal;
 pub mod logging;
 mod reach;
 pub(crate) mod replay;
 pub mod script;
 
+pub(crate) use journal::Before;
 pub use reach::{Reach, reach, reach_of};
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,7 +26,10 @@ use braid_resp::reply::{Mark, ReplyBuffer};
 use smallvec::SmallVec;
 
 use crate::acl::{self, log::Origin};
-use crate::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED, SNAPSHOT_FULL, STOPPING, WRITES_REFUSED};
+use crate::attention::{
+    APPEND_ONLY_FAILED, JOURNAL_FULL, LOADING, MEMORY_LIMIT, MONITORS, PAUSED, SNAPSHOT_FULL, STOPPING,
+    WRITES_REFUSED,
+};
 use crate::blocking::{self, Later};
 use crate::call::Call;
 use crate::client::client_flags;
@@ -354,7 +359,7 @@ fn queues(session: &Session, command: &Command) -> bool {
 }
 
 /// What a client that writes is told while the dataset cannot be saved, in the words that clients know.
-pub const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify \
+const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify \
      the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails \
      (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
 
@@ -387,7 +392,7 @@ fn check(
         // Nothing is evicted meanwhile: what is loaded fitted before.
         return if flags.has(Flags::LOADING) { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
     }
-    if attention & (WRITES_REFUSED | SNAPSHOT_FULL) != 0 {
+    if attention & (WRITES_REFUSED | SNAPSHOT_FULL | APPEND_ONLY_FAILED | JOURNAL_FULL) != 0 {
         check_disk(engine, worker, session, command, attention)?;
     }
     if attention & MEMORY_LIMIT != 0 {
@@ -555,8 +560,14 @@ fn check_disk(
     let refusable = command.spec.flags.has(Flags::WRITE)
         || command.spec.name == "ping"
         || (command.spec.name == "exec" && queue_has(engine, session, Flags::WRITE));
-    if attention & WRITES_REFUSED != 0 && refusable {
-        return Err(CommandError::text(SAVE_FAILED));
+    if refusable && let Some(error) = disk_refusal(engine) {
+        return Err(error);
+    }
+    if attention & JOURNAL_FULL != 0 && (refusable || command.runs_scripts) {
+        engine.wait_for_journal(&mut worker.context);
+        if worker.context.outside {
+            return Err(busy(engine));
+        }
     }
     if attention & SNAPSHOT_FULL != 0 && (refusable || command.runs_scripts) {
         engine.wait_for_snapshot(&mut worker.context);
@@ -565,6 +576,16 @@ fn check_disk(
         }
     }
     Ok(())
+}
+
+/// Why nothing may be written at present, if the dataset cannot be saved or changes cannot be written to the append-only file.
+#[inline]
+fn disk_refusal(engine: &Engine) -> Option<CommandError> {
+    let attention = engine.attention.get();
+    if attention & WRITES_REFUSED != 0 {
+        return Some(CommandError::text(SAVE_FAILED));
+    }
+    (attention & APPEND_ONLY_FAILED != 0).then(|| engine.append_only.refusal())
 }
 
 /// True if any command that waits for EXEC has one of these flags.
@@ -671,6 +692,8 @@ fn finish_held(
     txn: &mut Txn<'_>,
 ) -> Held {
     txn.context.follow_up.set(false);
+    // Those who are served come after it.
+    txn.journal_now();
     let (end, mut later) = (Ticks::now(), *session.later.take().unwrap_or_default());
     if engine.attention.get() & MONITORS != 0 && !is_exec(command) {
         monitor::tell(engine, txn.context.slot, session, command, args);
@@ -789,8 +812,12 @@ fn body(
     }
     let mark = reply.mark();
     let handler = command.spec.handler.expect("containers are resolved to their subcommands");
+    let before = Before::of(keyspace, command);
     let mut call = Call { engine, command, session, args, blobs, keyspace, reply };
     let result = handler(&mut call);
+    if let Some(before) = before {
+        before.journal(call.keyspace, call.session, args);
+    }
     if let Err(error) = result {
         // Whatever a body had written before it found the error is void.
         call.reply.truncate(mark);

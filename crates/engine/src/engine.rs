@@ -84,6 +84,10 @@ pub struct Engine {
     pub persistence: braid_persistence::State,
     /// Saving in the background.
     pub background_save: crate::background_save::BackgroundSave,
+    /// The append-only file.
+    pub append_only: crate::append_only::AppendOnly,
+    /// Clients that wait until something is on disk.
+    pub durability: crate::durability::Durability,
     /// The engine itself, for threads that it starts.
     pub(crate) this: Weak<Engine>,
     /// The threads beyond the first have work to do just now (model `fanout`).
@@ -215,6 +219,8 @@ impl Engine {
             on_shutdown: RwLock::new(None),
             persistence: braid_persistence::State::default(),
             background_save: crate::background_save::BackgroundSave::new(this.clone()),
+            append_only: crate::append_only::AppendOnly::new(this.clone()),
+            durability: crate::durability::Durability::default(),
             this: this.clone(),
             io_threads_active: AtomicBool::new(false),
             debug: DebugSettings::default(),
@@ -241,6 +247,18 @@ impl Engine {
         engine.config.on_change(&names, move |_| {
             if let Some(engine) = weak.upgrade() {
                 engine.apply_settings();
+            }
+            Ok(())
+        });
+        let weak = Arc::downgrade(&engine);
+        engine.config.on_change(&["appendonly"], move |_| match weak.upgrade() {
+            Some(engine) => engine.switch_append_only(),
+            None => Ok(()),
+        });
+        let weak = Arc::downgrade(&engine);
+        engine.config.on_change(&["appendfsync", "aof-timestamp-enabled"], move |_| {
+            if let Some(engine) = weak.upgrade() {
+                engine.configure_append_only();
             }
             Ok(())
         });

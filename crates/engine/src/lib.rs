@@ -11,6 +11,7 @@ pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
 pub mod acl;
 pub mod aof_load;
+pub mod append_only;
 pub mod attention;
 pub mod background_save;
 pub mod blocking;
@@ -19,6 +20,7 @@ pub mod call;
 pub mod client;
 pub mod command_log;
 pub mod dispatch;
+pub mod durability;
 pub mod engine;
 pub mod error;
 pub mod histogram;

@@ -2,7 +2,7 @@
 //! that INFO shows.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::unix_ms;
@@ -10,7 +10,8 @@ use braid_base::gate::World;
 use braid_config::RdbVersionCheck;
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
-use braid_persistence::{LoadError, LoadOptions, Loaded, SaveError, SaveOptions, Slices};
+use braid_persistence::aof::FileInfo;
+use braid_persistence::{Folder, LoadError, LoadOptions, Loaded, SaveError, SaveOptions, Slices};
 use braid_rdb::Limits;
 
 use crate::aof_load::{AofLoadError, AofLoaded};
@@ -48,6 +49,8 @@ pub(crate) struct Settings {
     sync_pieces: bool,
     key_delay: i64,
     functions: Vec<Vec<u8>>,
+    /// The file is the base of an append-only file.
+    is_base: bool,
 }
 
 impl Settings {
@@ -61,8 +64,29 @@ impl Settings {
             checksum: config.rdbchecksum(),
             sync_pieces: config.rdb_save_incremental_fsync(),
             key_delay: config.rdb_key_save_delay_microseconds(),
-            functions: engine.commands.functions.map(|files| (files.save)(engine)).unwrap_or_default(),
+            functions: functions(engine),
+            is_base: false,
         }
+    }
+
+    /// For a base of an append-only file. Functions are those of the time of [`Settings::read_functions`].
+    pub(crate) fn for_base(engine: &Engine, folder: &Folder, base: &FileInfo) -> Settings {
+        Settings {
+            path: folder.path(&base.name),
+            sync_pieces: engine.config.aof_rewrite_incremental_fsync(),
+            is_base: true,
+            ..Settings::of(engine)
+        }
+    }
+
+    /// Has the functions saved that there are now.
+    pub(crate) fn read_functions(&mut self, engine: &Engine) {
+        self.functions = functions(engine);
+    }
+
+    /// The file's name.
+    pub(crate) fn name(&self) -> std::path::Display<'_> {
+        Path::new(self.path.file_name().unwrap_or_default()).display()
     }
 
     /// What the file says about itself.
@@ -72,7 +96,7 @@ impl Settings {
             ("redis-bits", "64".to_string()),
             ("ctime", (unix_ms() / 1000).to_string()),
             ("used-mem", braid_base::alloc::used_bytes().to_string()),
-            ("aof-base", "0".to_string()),
+            ("aof-base", u8::from(self.is_base).to_string()),
         ]
     }
 
@@ -87,6 +111,10 @@ impl Settings {
             functions: &self.functions,
         }
     }
+}
+
+fn functions(engine: &Engine) -> Vec<Vec<u8>> {
+    engine.commands.functions.map(|files| (files.save)(engine)).unwrap_or_default()
 }
 
 /// The server cannot end, since it cannot save.
@@ -125,9 +153,18 @@ impl Engine {
         self.at_start(unix_ms(), |txn| self.load(txn, limits, Manner::AtStart))
     }
 
-    /// As [`Engine::load_at_start`], but loads the append-only file.
+    /// As [`Engine::load_at_start`], but loads the append-only file, which changes are written to from then on.
     pub fn load_append_only_at_start(&self, limits: Limits) -> Result<AofLoaded, AofLoadError> {
-        self.at_start(NOTHING_EXPIRED, |txn| self.load_append_only(txn, limits, true))
+        self.at_start(NOTHING_EXPIRED, |txn| {
+            let loaded = self.load_append_only(txn, limits, true)?;
+            if let Some(world) = txn.stopped_world() {
+                self.begin_append_only(world, &loaded).map_err(|error| {
+                    log::warn!("{error}");
+                    AofLoadError::File(error)
+                })?;
+            }
+            Ok(loaded)
+        })
     }
 
     fn at_start<T, E>(&self, now: i64, load: impl FnOnce(&mut Txn<'_>) -> Result<T, E>) -> Result<T, E> {
@@ -246,6 +283,10 @@ impl Engine {
                 return Err(CannotEnd);
             }
             self.attention.set(STOPPING, true);
+        }
+        if !is_loading && self.append_only.on.load(Relaxed) {
+            self.attention.set(STOPPING, true);
+            self.finish_append_only();
         }
         drop(world);
         self.request_shutdown();

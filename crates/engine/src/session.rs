@@ -81,6 +81,8 @@ pub struct Session {
     pub(crate) later: Option<Box<crate::blocking::Later>>,
     /// Memory was above the limit, and nothing could be evicted, when the present command was checked.
     pub out_of_memory: bool,
+    /// It has changed something since replies were last sent. Kept while changes are journalled.
+    pub has_written: bool,
     /// Close the connection when the pending replies are sent.
     pub close_after_reply: bool,
     /// Its command waits: nothing else of it is executed until it is answered.
@@ -120,6 +122,7 @@ impl Session {
             watched: Vec::new(),
             watch_flag: Arc::new(AtomicBool::new(false)),
             no_touch: false,
+            has_written: false,
             subscriptions: None,
             tracking: None,
             pushes_seen: 0,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use braid_base::Padded;
+use braid_journal::Writer;
 
 use crate::keyspace::Keyspace;
 use crate::limbo::Limbo;
@@ -135,6 +136,8 @@ pub struct Context {
     pub invalidated: RefCell<Vec<(Box<[u8]>, Readers)>>,
     /// Keys that were changed, while somebody wants to know of all.
     pub broadcast: RefCell<Vec<Box<[u8]>>>,
+    /// What the present command has changed, for the journal.
+    pub journal: Writer,
     /// The thread had to step outside of the gate in the middle of a batch, and has not come in again: no key may be touched.
     pub outside: bool,
     /// To be called now and then by what takes long, so that the thread's other clients are answered meanwhile.
@@ -157,6 +160,7 @@ impl Context {
             ready: RefCell::default(),
             invalidated: RefCell::default(),
             broadcast: RefCell::default(),
+            journal: Writer::default(),
             outside: false,
             meanwhile: Meanwhile::default(),
             attached: None,

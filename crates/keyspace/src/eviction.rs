@@ -161,6 +161,7 @@ pub fn evict_one(keyspace: &Keyspace, context: &mut Context, now: i64) -> Option
             txn.notify_loss(EVICTED, entry);
         }
         txn.remove(&key);
+        txn.journal_loss(&key);
         drop(txn);
         context.counters.evicted.add(1);
         return Some(Evicted { db, key, bytes });

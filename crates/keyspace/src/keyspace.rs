@@ -11,6 +11,7 @@ use braid_base::gate::{Gate, World};
 use braid_base::hash::KeyHasher;
 use braid_base::lock::ShardLock;
 use braid_base::slots::Slots;
+use braid_journal::Journal;
 
 use crate::context::Counters;
 use crate::entry::Entry;
@@ -73,6 +74,8 @@ pub struct Settings {
     pub events_with_values: AtomicU8,
     /// Somebody wants to know of all keys that change.
     pub broadcasts: AtomicU8,
+    /// Changes are journalled. Changed only with the world stopped.
+    pub journals: AtomicU8,
     /// Set to zero by DEBUG SET-ACTIVE-EXPIRE 0.
     pub active_expire_off: AtomicU8,
 }
@@ -108,6 +111,8 @@ pub struct Keyspace {
     pub settings: Settings,
     /// Who is told of events; set once.
     pub observer: OnceLock<Arc<dyn Observer>>,
+    /// The order of all changes, while anybody wants it (see [`Settings::journals`]).
+    pub journal: Journal,
     /// Seconds since the Unix epoch, for the access clocks in entries.
     clock: Padded<AtomicU32>,
     /// Changes since the last save, for INFO; adjusted by whoever saves.
@@ -158,6 +163,7 @@ impl Keyspace {
             counters: Slots::new(shape.threads_max),
             settings: Settings::default(),
             observer: OnceLock::new(),
+            journal: Journal::new(shape.threads_max),
             clock: Padded::new(AtomicU32::new(0)),
             dirty_baseline: AtomicU64::new(0),
             sweep: AtomicU64::new(0),
@@ -189,6 +195,7 @@ impl Keyspace {
     /// Provides for so many executing threads. Those may begin once the gate knows of them, too.
     pub fn make_room_for_threads(&self, threads: usize) {
         self.counters.grow(threads, |_| Arc::default());
+        self.journal.make_room_for_threads(threads);
     }
 
     /// The gate slot of whoever walks through a snapshot, behind those of the executing threads.

@@ -11,6 +11,7 @@ pub mod entry;
 pub mod events;
 pub mod eviction;
 pub mod expiry;
+pub mod journal;
 pub mod keyspace;
 pub mod lazy_free;
 pub mod limbo;

@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 
 use braid_containers::hash::Hash;
 use braid_containers::list::List;
+use braid_containers::listpack::Element;
 use braid_containers::set::Set;
 use braid_containers::sorted_set::SortedSet;
 use braid_containers::stream::Stream;
@@ -144,23 +145,28 @@ pub(crate) unsafe fn in_word<'a, T: Typed<'a>>(place: *mut u8) -> *mut T {
     }
 }
 
+/// The names of members that were removed because they were past their expiry.
+pub type ExpiredMembers = Vec<Box<[u8]>>;
+
 /// A collection whose members may expire.
 pub trait Expiring<'a>: Typed<'a> {
     /// When the first of its members expires, ms since the Unix epoch.
     fn next_expiry(&self) -> Option<i64>;
-    /// Removes up to `most` members past their expiry, earliest first; how many there were.
-    fn remove_expired(&mut self, now: i64, most: usize) -> usize;
+    /// Removes up to `most` members past their expiry, earliest first.
+    fn remove_expired(&mut self, now: i64, most: usize) -> ExpiredMembers;
     /// True when no member is left.
     fn is_empty(&self) -> bool;
 }
 
 macro_rules! expiring {
-    ($($kind:ty, $ignore:expr;)*) => {
+    ($($kind:ty, |$gone:ident| $note:expr;)*) => {
         $(impl<'a> Expiring<'a> for $kind {
             #[inline]
             fn next_expiry(&self) -> Option<i64> { <$kind>::next_expiry(self) }
-            fn remove_expired(&mut self, now: i64, most: usize) -> usize {
-                <$kind>::remove_expired(self, now, most, $ignore)
+            fn remove_expired(&mut self, now: i64, most: usize) -> ExpiredMembers {
+                let mut $gone = ExpiredMembers::new();
+                <$kind>::remove_expired(self, now, most, $note);
+                $gone
             }
             fn is_empty(&self) -> bool { <$kind>::is_empty(self) }
         })*
@@ -168,12 +174,26 @@ macro_rules! expiring {
 }
 
 expiring! {
-    Hash, |_| ();
-    Set, |_| ();
-    SortedSet, |_, _| ();
+    Hash, |gone| |field: &[u8]| gone.push(field.into());
+    Set, |gone| |member: &[u8]| gone.push(member.into());
+    SortedSet, |gone| |member: Element<'_>, _| gone.push(member.to_vec().into());
 }
 
 impl ObjectRef<'_> {
+    /// The members that are past their expiry and still there.
+    pub fn expired_members(self, now: i64) -> ExpiredMembers {
+        if self.next_member_expiry().is_none_or(|at| at >= now) {
+            return ExpiredMembers::new();
+        }
+        // Only a copy can be asked for them; this is rare.
+        match self {
+            ObjectRef::Hash(hash) => Expiring::remove_expired(&mut hash.clone(), now, usize::MAX),
+            ObjectRef::Set(set) => Expiring::remove_expired(&mut set.clone(), now, usize::MAX),
+            ObjectRef::SortedSet(set) => Expiring::remove_expired(&mut set.clone(), now, usize::MAX),
+            ObjectRef::List(_) | ObjectRef::Stream(_) => ExpiredMembers::new(),
+        }
+    }
+
     /// When the first member of the collection expires, ms since the Unix epoch.
     pub fn next_member_expiry(self) -> Option<i64> {
         match self {

@@ -25,7 +25,7 @@ use crate::entry::{EMBEDDED_MAX, Entry, Type, Value, ValueRef};
 use crate::events::{DEL, Event, KEY_MISS, NEW, class, members_expired};
 use crate::eviction;
 use crate::keyspace::{Keyspace, Shard};
-use crate::object::{Expiring, Object, Typed};
+use crate::object::{ExpiredMembers, Expiring, Object, Typed};
 use crate::waiters::Waiter;
 
 const EXPIRED: Event = Event { class: class::EXPIRED, name: "expired" };
@@ -289,6 +289,11 @@ impl<'a> Txn<'a> {
         self.hint.set(0);
     }
 
+    /// The keys of the present command.
+    pub(crate) fn keys(&self) -> &'a [KeyRef<'a>] {
+        self.keys
+    }
+
     /// Lets `work` run a command of a script, with these keys' hashes at hand.
     #[inline]
     pub fn with_keys<R>(&mut self, keys: &[KeyRef<'_>], work: impl FnOnce(&mut Self) -> R) -> R {
@@ -517,6 +522,7 @@ impl<'a> Txn<'a> {
         self.context.counters.expired.add(1);
         self.before_change(entry);
         self.changed_hash(hash, entry.key());
+        self.journal_loss(entry.key());
         if self.keyspace.wants(EXPIRED.class) {
             self.notify_loss(EXPIRED, entry);
         }
@@ -588,13 +594,21 @@ impl<'a> Txn<'a> {
     /// As [`Txn::settle`] for a collection of which `expired` members past their expiry were removed, too. Without a change
     /// of either kind nobody is told anything.
     #[inline]
-    pub fn settle_expiring(&mut self, event: Event, key: &[u8], changes: u64, expired: usize, empty: bool) {
-        if changes == 0 && expired == 0 {
+    pub fn settle_expiring(
+        &mut self,
+        event: Event,
+        key: &[u8],
+        changes: u64,
+        expired: ExpiredMembers,
+        empty: bool,
+    ) {
+        if changes == 0 && expired.is_empty() {
             return;
         }
-        if expired > 0 {
-            self.context.counters.expired_members.add(expired as u64);
+        if !expired.is_empty() {
+            self.context.counters.expired_members.add(expired.len() as u64);
             if let Some(kind) = self.peek(key).map(|entry| entry.value_type()) {
+                self.journal_members_loss(kind, key, &expired);
                 self.notify(members_expired(kind), key);
             }
         }
@@ -630,7 +644,7 @@ impl<'a> Txn<'a> {
         let found: Option<Entry<'a>> = unsafe { table.find_hash(hash, keyspace.shard_bits(), rehash) };
         // A key that is past its own expiry goes as a whole, by the other way.
         let Some(entry) = found.filter(|entry| !entry.is_expired(self.now)) else { return Some(0) };
-        let (removed, empty) = match entry.value_type() {
+        let (gone, empty) = match entry.value_type() {
             // SAFETY: the shard is held exclusively, and no other reference to the collection exists.
             Type::Hash => self.expire_members_of(entry, unsafe { entry.object_mut::<Hash>() }, most),
             // SAFETY: as above.
@@ -639,11 +653,13 @@ impl<'a> Txn<'a> {
                 // SAFETY: as above.
                 self.expire_members_of(entry, unsafe { entry.object_mut::<SortedSet>() }, most)
             }
-            Type::String | Type::List | Type::Stream => (0, false),
+            Type::String | Type::List | Type::Stream => Default::default(),
         };
+        let removed = gone.len();
         if removed > 0 {
             self.context.counters.expired_members.add(removed as u64);
             self.changed_hash(hash, entry.key());
+            self.journal_members_loss(entry.value_type(), entry.key(), &gone);
             self.notify(members_expired(entry.value_type()), entry.key());
         }
         if empty {
@@ -660,13 +676,13 @@ impl<'a> Txn<'a> {
         entry: Entry<'a>,
         collection: &mut impl Expiring<'c>,
         most: usize,
-    ) -> (usize, bool) {
+    ) -> (ExpiredMembers, bool) {
         if collection.next_expiry().is_none_or(|at| at >= self.now) {
-            return (0, false);
+            return Default::default();
         }
         self.before_change(entry);
-        let removed = collection.remove_expired(self.now, most);
-        (removed, collection.is_empty())
+        let gone = collection.remove_expired(self.now, most);
+        (gone, collection.is_empty())
     }
 
     #[inline]
@@ -1172,6 +1188,10 @@ impl<'a> Txn<'a> {
 impl Drop for Txn<'_> {
     #[inline]
     fn drop(&mut self) {
+        let journals = !self.context.journal.unit.is_empty();
+        if journals {
+            self.journal_now();
+        }
         match &self.held {
             Held::One(shard, write) => unlock_shard(self.keyspace, *shard, *write),
             Held::Many(shards) => {
@@ -1185,6 +1205,9 @@ impl Drop for Txn<'_> {
                 }
             }
             Held::Nothing | Held::World(_) => {}
+        }
+        if journals {
+            self.keyspace.journal.wake();
         }
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! This crate knows neither clients nor commands nor the configuration: settings come as plain structs.
 
-mod aof;
+pub mod aof;
 mod load;
 mod save;
 mod slices;
@@ -21,7 +21,7 @@ mod tests;
 
 pub use aof::{
     AofRecord, CommandReader, FileInfo, FileKind, Folder, FolderError, Manifest, ManifestError,
-    ManifestFault, ReadError,
+    ManifestFault, ReadError, data_len,
 };
 pub use load::{LoadError, LoadOptions, Loaded, load};
 pub use save::{SaveError, SaveOptions, Saved, save};

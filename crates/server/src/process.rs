@@ -5,7 +5,7 @@ use std::sync::Arc;
 use braid_config::{Config, ShutdownFlags};
 use braid_engine::Engine;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::{Handle, Signals};
 
 /// Changes into the configured directory, now and whenever it is changed.
@@ -103,12 +103,16 @@ pub fn remove_pid_file(config: &Config) {
 
 /// Ends the server on SIGTERM and SIGINT; a second signal ends it at once.
 pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| error.to_string())?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGXFSZ]).map_err(|error| error.to_string())?;
     let handle = signals.handle();
     let engine = Arc::clone(engine);
     let watch = move || {
         let mut asked = false;
         for signal in signals.forever() {
+            if signal == SIGXFSZ {
+                // A file that may not grow: whoever writes to it gets the error.
+                continue;
+            }
             let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
             if asked {
                 log::warn!("You insist... exiting now.");

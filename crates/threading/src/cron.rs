@@ -86,6 +86,7 @@ impl Cron {
         }
         if self.slot == 0 {
             engine.save_if_due(now_ms);
+            engine.append_only_cron(now_ms);
         }
         if engine.keyspace.gate.enter_unless_busy(self.slot) == Entered::Busy {
             // A script has stopped the world for long.

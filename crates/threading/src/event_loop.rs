@@ -66,6 +66,8 @@ pub struct EventLoop<M: Model> {
     /// All clients are to go to other loops.
     pub(crate) is_left: bool,
     pub(crate) stopping: bool,
+    /// Replies wait to be sent that tell of changes.
+    unsettled: bool,
     /// Stand in for the worker and the engine while those run a script.
     spare: Option<(Worker, Arc<Engine>)>,
     /// A script is running further up the stack: what needs keys has to wait.
@@ -127,6 +129,7 @@ impl<M: Model> EventLoop<M> {
             accepting_again_at: None,
             by_id: HashMap::default(),
             pushes: Pushes::default(),
+            unsettled: false,
             stopping: false,
             spare: None,
             meanwhile: false,
@@ -317,6 +320,7 @@ impl<M: Model> EventLoop<M> {
     /// Step three: sends the replies of the clients that have any.
     pub(crate) fn write_replies(&mut self) {
         self.deliver();
+        self.settle_changes();
         let now = self.worker.now_ms();
         let mut list = std::mem::take(&mut self.station.to_write);
         for place in list.drain(..) {
@@ -356,9 +360,37 @@ impl<M: Model> EventLoop<M> {
             }
             self.worker.context.limbo.reclaim();
             M::after_execution(self);
+            self.unsettled = true;
         }
         self.station.end(&self.engine, run, self.worker.now_ms());
+        self.settle_changes();
         self.shed_clients();
+    }
+
+    /// Waits until what replies tell is on disk, if it has to be before they are sent.
+    #[inline]
+    pub(crate) fn settle_changes(&mut self) {
+        if std::mem::take(&mut self.unsettled) && self.engine.append_only.waits.load(Relaxed) {
+            self.wait_for_disk();
+        }
+    }
+
+    #[cold]
+    fn wait_for_disk(&mut self) {
+        let start = Ticks::now();
+        let settled = self.engine.settle_changes();
+        self.waited(Ticks::now().nanos_since(start));
+        for &place in &self.station.to_write {
+            if let Some(client) = self.station.clients.get(place)
+                && std::mem::take(&mut client.session.has_written)
+                && !settled
+            {
+                // Whether it will be on disk is not certain: it must be told neither.
+                client.reply.clear();
+                client.reply.error_bytes(&self.engine.append_only.refusal().line());
+                client.session.close_after_reply = true;
+            }
+        }
     }
 
     /// Executes a run's present request.
@@ -524,7 +556,10 @@ impl<M: Model> EventLoop<M> {
                     self.give_up_waiting(&[place], ending);
                 }
             }
-            Message::Served { id, reply } => self.hand_over(id, &reply),
+            Message::Served { id, reply } => {
+                self.unsettled = true;
+                self.hand_over(id, &reply);
+            }
             Message::Resume => {
                 self.resumes += 1;
                 self.resume_postponed();
@@ -589,6 +624,7 @@ impl<M: Model> EventLoop<M> {
         let Some(client) = self.station.clients.get(place) else { return };
         let Some(blocked) = client.session.blocked.take() else { return };
         blocked.answer(&mut client.reply, served);
+        client.session.has_written = true;
         self.station.deadlines.remove(&(blocked.deadline_ms, place));
         self.go_on(place);
     }

@@ -257,9 +257,8 @@ fn table_statistics(call: &mut Call) -> CommandResult {
 }
 
 fn system_error(number: i32) -> CommandError {
-    let error = std::io::Error::from_raw_os_error(number).to_string();
-    let text = error.rfind(" (os error ").map_or(error.as_str(), |end| &error[..end]);
-    CommandError::text(format!("ERR {text}"))
+    let error = std::io::Error::from_raw_os_error(number);
+    CommandError::text(format!("ERR {}", braid_base::system_text::reason(&error)))
 }
 
 fn tune_integer(call: &mut Call) -> CommandResult {

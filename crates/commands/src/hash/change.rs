@@ -49,9 +49,7 @@ pub(super) fn hsetnx(call: &mut Call) -> CommandResult {
     if absent {
         hash.set(call.args[2], call.args[3], Expiry::Clear, now, &limits);
     }
-    if absent || expired > 0 {
-        call.keyspace.settle(Event::hash("hset"), key, u64::from(absent), false);
-    }
+    call.keyspace.settle_expiring(Event::hash("hset"), key, u64::from(absent), expired, false);
     call.reply.integer(i64::from(absent));
     Ok(())
 }
@@ -78,7 +76,7 @@ pub(super) fn hincrby(call: &mut Call) -> CommandResult {
     let (key, field, now, limits) = (call.args[1], call.args[2], call.now(), limits(call.engine));
     let increment = call.integer_arg(3)?;
     let hash = call.keyspace.write_or_create(key, Hash::new)?;
-    purge(hash, now);
+    let expired = purge(hash, now);
     let sum = match hash.get(field, now) {
         None => Ok(increment),
         Some(value) => match value.as_i64() {
@@ -86,9 +84,11 @@ pub(super) fn hincrby(call: &mut Call) -> CommandResult {
             Some(number) => number.checked_add(increment).ok_or("ERR increment or decrement would overflow"),
         },
     };
+    if let Ok(sum) = sum {
+        hash.set(field, itoa::Buffer::new().format(sum).as_bytes(), Expiry::Keep, now, &limits);
+    }
+    call.keyspace.settle_expiring(Event::hash("hincrby"), key, u64::from(sum.is_ok()), expired, false);
     let sum = sum.map_err(CommandError::text)?;
-    hash.set(field, itoa::Buffer::new().format(sum).as_bytes(), Expiry::Keep, now, &limits);
-    call.keyspace.changed(Event::hash("hincrby"), key);
     call.reply.integer(sum);
     Ok(())
 }
@@ -100,20 +100,30 @@ pub(super) fn hincrbyfloat(call: &mut Call) -> CommandResult {
         return Err(CommandError::text("ERR value is NaN or Infinity"));
     }
     let hash = call.keyspace.write_or_create(key, Hash::new)?;
-    purge(hash, now);
+    let expired = purge(hash, now);
     let old = match hash.get(field, now) {
-        None => LongDouble::from_i64(0),
-        Some(value) => LongDouble::parse(value.text(&mut itoa::Buffer::new()))
-            .ok_or(CommandError::text("ERR hash value is not a float"))?,
+        None => Ok(LongDouble::from_i64(0)),
+        Some(value) => {
+            LongDouble::parse(value.text(&mut itoa::Buffer::new())).ok_or("ERR hash value is not a float")
+        }
     };
-    let sum = old.add(increment);
-    if !sum.is_finite() {
-        return Err(CommandError::text("ERR increment would produce NaN or Infinity"));
-    }
+    let sum = old.map(|old| old.add(increment)).and_then(|sum| {
+        if sum.is_finite() { Ok(sum) } else { Err("ERR increment would produce NaN or Infinity") }
+    });
     let mut text = Vec::with_capacity(number::INTEGER_LEN_MAX * 2);
-    sum.write_human(&mut text);
-    hash.set(field, &text, Expiry::Keep, now, &limits);
-    call.keyspace.changed(Event::hash("hincrbyfloat"), key);
+    let mut expires = false;
+    if let Ok(sum) = sum {
+        sum.write_human(&mut text);
+        hash.set(field, &text, Expiry::Keep, now, &limits);
+        expires = hash.expiry(field, now).flatten().is_some();
+    }
+    call.keyspace.settle_expiring(Event::hash("hincrbyfloat"), key, u64::from(sum.is_ok()), expired, false);
+    sum.map_err(CommandError::text)?;
+    // Others may add floats differently.
+    match expires {
+        true => call.keyspace.journal_as(&[b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1", field, &text]),
+        false => call.keyspace.journal_as(&[b"HSET", key, field, &text]),
+    }
     call.reply.bulk(&text);
     Ok(())
 }

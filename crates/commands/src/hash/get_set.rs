@@ -6,7 +6,7 @@ use braid_engine::{Call, CommandError, CommandResult};
 use super::{limits, reply_field};
 use crate::collection::purge;
 use crate::lifetime::Lifetime;
-use crate::member_expiry::{Arguments, Members, fixed_members};
+use crate::member_expiry::{Arguments, Members, fixed_members, journal_members};
 use braid_keyspace::Event;
 
 /// Whether something has to be there or not.
@@ -121,6 +121,9 @@ pub(super) fn hgetex(call: &mut Call) -> CommandResult {
         None => "hpersist",
     });
     call.keyspace.settle_expiring(event, key, changes, expired, empty);
+    if changes > 0 {
+        journal_members::<Hash>(call.keyspace, key, at, arguments.members);
+    }
     if at.is_some() {
         call.keyspace.note_member_expiry(key);
     }
@@ -151,6 +154,10 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
             let removed = pairs().filter(|pair| hash.remove(pair[0], now)).count();
             let empty = hash.is_empty();
             call.keyspace.settle_expiring(Event::hash("hdel"), key, removed as u64, expired, empty);
+            if removed > 0 {
+                let fields = pairs().map(|pair| pair[0]);
+                call.keyspace.journal_as(&[b"HDEL", key].into_iter().chain(fields).collect::<Vec<_>>());
+            }
         }
         return Ok(());
     }
@@ -160,17 +167,34 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
         _ => Expiry::Clear,
     };
     let hash = call.keyspace.write_or_create(key, Hash::new)?;
-    purge(hash, now);
+    let expired = purge(hash, now);
     hash.expect(arguments.members.iter().copied(), &limits);
     for pair in pairs() {
         hash.set(pair[0], pair[1], expiry, now, &limits);
     }
-    call.keyspace.settle(Event::hash("hset"), key, arguments.members.len() as u64 / 2, false);
+    let count = arguments.members.len() as u64 / 2;
+    call.keyspace.settle_expiring(Event::hash("hset"), key, count, expired, false);
+    journal_set(call, key, expiry, arguments.members);
     if at.is_some() {
         call.keyspace.notify(Event::hash("hexpire"), key);
         call.keyspace.note_member_expiry(key);
     }
     Ok(())
+}
+
+/// What was set under a condition, or for a span of time, is set without and until then when it is repeated.
+fn journal_set(call: &mut Call, key: &[u8], expiry: Expiry, pairs: &[&[u8]]) {
+    let mut args: Vec<&[u8]> = vec![b"HSETEX", key];
+    let mut buffer = itoa::Buffer::new();
+    match expiry {
+        Expiry::At(at) => args.extend([&b"PXAT"[..], buffer.format(at).as_bytes()]),
+        Expiry::Keep => args.push(b"KEEPTTL"),
+        Expiry::Clear => {}
+    }
+    let mut buffer = itoa::Buffer::new();
+    args.extend([&b"FIELDS"[..], buffer.format(pairs.len() / 2).as_bytes()]);
+    args.extend(pairs);
+    call.keyspace.journal_as(&args);
 }
 
 pub(super) fn hgetdel(call: &mut Call) -> CommandResult {

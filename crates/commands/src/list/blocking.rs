@@ -9,7 +9,7 @@ use braid_engine::{Call, CommandResult, Flags, Group, KeySpec, Spec};
 use braid_keyspace::Type;
 use braid_keyspace::txn::WrongType;
 
-use super::ends::{MultiplePop, end_arg, move_element, popped, take};
+use super::ends::{MultiplePop, end_arg, journal_take, move_element, pop_name, popped, take};
 use super::{GROWS, MOVE, TAKE, limits};
 use crate::collection::reply_element;
 
@@ -108,6 +108,7 @@ fn pop(call: &mut Call, end: End) -> CommandResult {
         call.reply.array(2);
         call.reply.bulk(key);
         pop_one(call, key, end, &limits)?;
+        call.keyspace.journal_as(&[pop_name(end), key]);
     }
     Ok(())
 }
@@ -131,6 +132,7 @@ fn blmpop(call: &mut Call) -> CommandResult {
         call.reply.array(2);
         call.reply.bulk(key);
         take(call.keyspace, call.reply, key, end, count, &limits)?;
+        journal_take(call.keyspace, key, end, count);
     }
     Ok(())
 }
@@ -159,6 +161,13 @@ fn move_or_wait(call: &mut Call, from: End, to: End, deadline: i64) -> CommandRe
         let limits = limits(call.engine);
         if let Some(text) = move_element(call.keyspace, (args[1], from), (args[2], to), &limits)? {
             call.reply.bulk(&text);
+            let word = |end| if end == End::Front { &b"LEFT"[..] } else { b"RIGHT" };
+            match (from, to) {
+                (End::Back, End::Front) if args.len() == 4 => {
+                    call.keyspace.journal_as(&[b"RPOPLPUSH", args[1], args[2]]);
+                }
+                _ => call.keyspace.journal_as(&[b"LMOVE", args[1], args[2], word(from), word(to)]),
+            }
         }
     }
     Ok(())

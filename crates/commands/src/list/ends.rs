@@ -5,7 +5,7 @@
 use braid_containers::list::{End, List, ListLimits};
 use braid_engine::{Call, CommandError, CommandResult};
 use braid_keyspace::txn::WrongType;
-use braid_keyspace::{Event, Txn, Type};
+use braid_keyspace::{Event, Txn, Type, journal_as};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
@@ -203,9 +203,20 @@ pub(super) fn lmpop(call: &mut Call) -> CommandResult {
             call.reply.array(2);
             call.reply.bulk(keys[index]);
             take(call.keyspace, call.reply, keys[index], end, count, &limits)?;
+            journal_take(call.keyspace, keys[index], end, count);
         }
     }
     Ok(())
+}
+
+/// The command that takes an element from this end.
+pub(super) fn pop_name(end: End) -> &'static [u8] {
+    if end == End::Front { b"LPOP" } else { b"RPOP" }
+}
+
+/// What was taken from the first of several lists is taken from this one when it is repeated.
+pub(super) fn journal_take(keyspace: &mut Txn<'_>, key: &[u8], end: End, count: usize) {
+    journal_as!(keyspace, pop_name(end), key, i64::try_from(count).unwrap_or(i64::MAX));
 }
 
 pub(super) fn rpoplpush(call: &mut Call) -> CommandResult {

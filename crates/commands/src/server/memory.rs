@@ -87,7 +87,7 @@ fn stats(call: &mut Call) -> CommandResult {
     integer("clients.slaves", 0);
     integer("clients.normal", report.clients as i64);
     integer("cluster.links", 0);
-    integer("aof.buffer", 0);
+    integer("aof.buffer", call.engine.keyspace.journal.memory_bytes() as i64);
     integer("lua.caches", 0);
     integer("functions.caches", 0);
     for database in &report.databases {

@@ -1,8 +1,13 @@
-//! SAVE, BGSAVE and LASTSAVE.
+//! SAVE, BGSAVE, BGREWRITEAOF and LASTSAVE; WAIT and WAITAOF.
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_base::number;
+use braid_engine::append_only::Rewriting;
+use braid_engine::blocking;
 use braid_engine::{Call, Category, CommandError, CommandResult, Flags, Group, Scope, Spec};
+
+use crate::collection::least_arg;
 
 pub const SAVE: Spec = Spec::new("save", Group::Server, save)
     .exactly(1)
@@ -22,6 +27,36 @@ pub const BGSAVE: Spec = Spec::new("bgsave", Group::Server, bgsave)
     .history(&[("3.2.2", "Added the SCHEDULE option.")])
     .syntax("[SCHEDULE@3.2.2]");
 
+pub const BGREWRITEAOF: Spec = Spec::new("bgrewriteaof", Group::Server, bgrewriteaof)
+    .exactly(1)
+    .flags(Flags::NO_ASYNC_LOADING.and(Flags::ADMIN).and(Flags::NOSCRIPT))
+    .docs(
+        "1.0.0",
+        "Writes the append-only file anew, as short as it can be, while the server goes on.",
+        "O(1)",
+    );
+
+pub const WAIT: Spec = Spec::new("wait", Group::Generic, wait)
+    .exactly(3)
+    .ungrouped()
+    .categories(Category::CONNECTION)
+    .docs("3.0.0", "Waits until replicas have all that the connection has written before.", "O(1)")
+    .syntax("numreplicas:integer timeout:integer")
+    .tips(&["request_policy:all_shards", "response_policy:agg_min"]);
+
+pub const WAITAOF: Spec = Spec::new("waitaof", Group::Generic, waitaof)
+    .exactly(4)
+    .ungrouped()
+    .flags(Flags::NOSCRIPT)
+    .categories(Category::CONNECTION)
+    .docs(
+        "7.2.0",
+        "Waits until all that the connection has written before is in the append-only file on disk, here and on replicas.",
+        "O(1)",
+    )
+    .syntax("numlocal:integer numreplicas:integer timeout:integer")
+    .tips(&["request_policy:all_shards", "response_policy:agg_min"]);
+
 pub const LASTSAVE: Spec = Spec::new("lastsave", Group::Server, last_save)
     .exactly(1)
     .flags(Flags::LOADING.and(Flags::STALE).and(Flags::FAST))
@@ -33,6 +68,7 @@ fn save(call: &mut Call) -> CommandResult {
     if call.engine.background_save.active.load(Relaxed) {
         return Err(CommandError::text("ERR Background save already in progress"));
     }
+    // A rewrite under way is left alone: the world is stopped, and what it writes is another file.
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
     // Why it failed is in the log.
     call.engine.save(world).map_err(|_| CommandError::text("ERR"))?;
@@ -48,6 +84,17 @@ fn bgsave(call: &mut Call) -> CommandResult {
     if state.active.load(Relaxed) {
         return Err(CommandError::text("ERR Background save already in progress"));
     }
+    if call.engine.append_only.rewriting.load(Relaxed) {
+        if call.args.len() > 1 || call.session.deny_blocking {
+            state.scheduled.store(true, Relaxed);
+            call.reply.simple("Background saving scheduled");
+            return Ok(());
+        }
+        return Err(CommandError::text(
+            "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a \
+             BGSAVE whenever possible.",
+        ));
+    }
     if call.session.deny_blocking {
         // A cut in the middle of a transaction would be no state that anybody may see.
         state.scheduled.store(true, Relaxed);
@@ -61,6 +108,47 @@ fn bgsave(call: &mut Call) -> CommandResult {
     })?;
     call.reply.simple("Background saving started");
     Ok(())
+}
+
+fn bgrewriteaof(call: &mut Call) -> CommandResult {
+    match call.engine.rewrite_append_only(call.session.deny_blocking) {
+        None => {
+            return Err(CommandError::text("ERR Background append only file rewriting already in progress"));
+        }
+        Some(Rewriting::Begun) => call.reply.simple("Background append only file rewriting started"),
+        Some(Rewriting::Scheduled) => call.reply.simple("Background append only file rewriting scheduled"),
+    }
+    Ok(())
+}
+
+/// An argument as a time in ms from now on, as a deadline (ms since the Unix epoch; 0 = none).
+fn deadline_arg(call: &Call, index: usize) -> Result<i64, CommandError> {
+    let timeout = number::parse_i64(call.args[index])
+        .ok_or(CommandError::text("ERR timeout is not an integer or out of range"))?;
+    blocking::deadline(Some(timeout), call.now())
+}
+
+fn wait(call: &mut Call) -> CommandResult {
+    let replicas = call.integer_arg(1)?;
+    let deadline = deadline_arg(call, 2)?;
+    call.wait_for_replicas(replicas, deadline)
+}
+
+fn waitaof(call: &mut Call) -> CommandResult {
+    let range = |index: usize, most: i64| {
+        least_arg(call, index, 0, "ERR value is out of range, must be positive").and_then(|count| {
+            let text = "ERR value is out of range, must be between 0 and 1";
+            if count > most { Err(CommandError::text(text)) } else { Ok(count) }
+        })
+    };
+    let (local, replicas) = (range(1, 1)?, range(2, i64::MAX)?);
+    let deadline = deadline_arg(call, 3)?;
+    if local > 0 && !call.engine.append_only.on.load(Relaxed) {
+        return Err(CommandError::text(
+            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+        ));
+    }
+    call.wait_for_files(local > 0, replicas, deadline)
 }
 
 fn last_save(call: &mut Call) -> CommandResult {

@@ -253,7 +253,8 @@ fn memory(fields: &mut Fields<'_>) {
     fields.field("mem_not_counted_for_evict", engine.uncounted_bytes.load(Relaxed));
     fields.same(0, &["mem_replication_backlog", "mem_total_replication_buffers", "mem_clients_slaves"]);
     fields.field("mem_clients_normal", report.clients);
-    fields.same(0, &["mem_cluster_links", "mem_aof_buffer"]);
+    fields.field("mem_cluster_links", 0);
+    fields.field("mem_aof_buffer", engine.keyspace.journal.memory_bytes());
     fields.field("mem_allocator", super::allocator::name());
     fields.field("active_defrag_running", 0);
     fields.field("lazyfree_pending_objects", engine.keyspace.lazy_free.pending());
@@ -288,12 +289,28 @@ fn persistence(fields: &mut Fields<'_>) {
     fields.field("rdb_last_cow_size", 0);
     fields.field("rdb_last_load_keys_expired", state.keys_expired.load(Relaxed));
     fields.field("rdb_last_load_keys_loaded", state.keys_loaded.load(Relaxed));
-    fields.same(0, &["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
-    fields.same(-1, &["aof_last_rewrite_time_sec", "aof_current_rewrite_time_sec"]);
-    fields.field("aof_last_bgrewrite_status", "ok");
-    fields.same(0, &["aof_rewrites", "aof_rewrites_consecutive_failures"]);
-    fields.field("aof_last_write_status", "ok");
+    let file = &engine.append_only;
+    let is_on = file.on.load(Relaxed);
+    let status = |failed: bool| if failed { "err" } else { "ok" };
+    fields.field("aof_enabled", u8::from(is_on));
+    fields.field("aof_rewrite_in_progress", u8::from(file.rewriting.load(Relaxed)));
+    fields.field("aof_rewrite_scheduled", u8::from(file.scheduled.load(Relaxed)));
+    fields.field("aof_last_rewrite_time_sec", file.last_seconds.load(Relaxed));
+    fields.field("aof_current_rewrite_time_sec", file.current_seconds());
+    fields.field("aof_last_bgrewrite_status", status(file.last_failed.load(Relaxed)));
+    fields.field("aof_rewrites", file.rewrites.load(Relaxed));
+    fields.field("aof_rewrites_consecutive_failures", file.failures.load(Relaxed));
+    fields.field("aof_last_write_status", status(file.appender.failure().is_some()));
     fields.same(0, &["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    if is_on {
+        fields.field("aof_current_size", file.appender.size());
+        fields.field("aof_base_size", file.base_size.load(Relaxed));
+        fields.field("aof_pending_rewrite", 0);
+        let behind = engine.keyspace.journal.end().saturating_sub(file.appender.written());
+        fields.field("aof_buffer_length", behind);
+        fields.field("aof_pending_bio_fsync", file.appender.syncs_pending());
+        fields.field("aof_delayed_fsync", file.delayed_syncs.load(Relaxed));
+    }
     if is_loading {
         loading(fields);
     }

@@ -1,6 +1,6 @@
 //! SPOP and SRANDMEMBER.
 
-use braid_containers::listpack::Listpack;
+use braid_containers::listpack::{Element, Listpack};
 use braid_containers::set::{Set, SetLimits};
 use braid_engine::{Call, CommandError, CommandResult};
 use braid_keyspace::Event;
@@ -17,6 +17,7 @@ pub(super) fn spop(call: &mut Call) -> CommandResult {
         _ => return Err(CommandError::Syntax),
     };
     let mut random = call.keyspace.context.random.fork();
+    let journals = call.keyspace.journals();
     let Some(set) = call.keyspace.write_as::<Set>(key)? else {
         match count {
             Some(_) => call.reply.set(0),
@@ -25,13 +26,16 @@ pub(super) fn spop(call: &mut Call) -> CommandResult {
         return Ok(());
     };
     let expired = purge(set, now);
+    let mut gone = Gone { journals, members: Vec::new() };
     let Some(count) = count else {
-        let popped = set.pop_random(&mut random, |member| reply_element(call.reply, member)).is_some();
+        let reply = &mut *call.reply;
+        let popped = set.pop_random(&mut random, |member| gone.reply(reply, member)).is_some();
         if !popped {
             call.reply.null();
         }
         let empty = set.is_empty();
         call.keyspace.settle_expiring(Event::set("spop"), key, u64::from(popped), expired, empty);
+        gone.journal(call, key);
         return Ok(());
     };
     let count = count.min(set.len());
@@ -42,29 +46,58 @@ pub(super) fn spop(call: &mut Call) -> CommandResult {
         return Ok(());
     }
     let left = set.len() - count;
+    let reply = &mut *call.reply;
     if left == 0 {
-        reply_members(call.reply, set, now);
+        reply_members(reply, set, now);
     } else {
-        call.reply.set(count);
+        reply.set(count);
         if left.saturating_mul(5) <= count && set.encoding() == "hashtable" {
-            keep_few(set, left, &mut random, call.reply, now, &limits);
+            keep_few(set, left, &mut random, |member| gone.reply(reply, member), now, &limits);
         } else {
             for _ in 0..count {
-                set.pop_random(&mut random, |member| reply_element(call.reply, member));
+                set.pop_random(&mut random, |member| gone.reply(reply, member));
             }
         }
     }
     call.keyspace.settle_expiring(Event::set("spop"), key, count as u64, expired, left == 0);
+    if left == 0 {
+        call.keyspace.journal_as(&[b"DEL", key]);
+    } else {
+        gone.journal(call, key);
+    }
     Ok(())
 }
 
-/// Replies with all members but `left` of them, which become the set. That is less work than taking most of
+/// Members that are taken at random. When that is repeated it must be these.
+struct Gone {
+    journals: bool,
+    members: Vec<Vec<u8>>,
+}
+
+impl Gone {
+    fn reply(&mut self, reply: &mut ReplyBuffer, member: Element<'_>) {
+        if self.journals {
+            self.members.push(member.to_vec());
+        }
+        reply_element(reply, member);
+    }
+
+    fn journal(&self, call: &mut Call, key: &[u8]) {
+        // A request of bounded size each: SPOP may take millions.
+        for members in self.members.chunks(1024) {
+            let args = [b"SREM", key].into_iter().chain(members.iter().map(|member| &member[..]));
+            call.keyspace.journal_as(&args.collect::<Vec<_>>());
+        }
+    }
+}
+
+/// Takes all members but `left` of them, which become the set. That is less work than taking most of
 /// a large set out one by one, and gives the set a small form again, as in Redis.
 fn keep_few(
     set: &mut Set,
     left: usize,
     random: &mut fastrand::Rng,
-    reply: &mut ReplyBuffer,
+    mut take: impl FnMut(Element<'_>),
     now: i64,
     limits: &SetLimits,
 ) {
@@ -78,7 +111,7 @@ fn keep_few(
         }
     });
     for member in set.iter(now).filter(|member| !kept.contains_element(*member, now)) {
-        reply_element(reply, member);
+        take(member);
     }
     *set = kept;
 }

@@ -201,10 +201,30 @@ fn run(call: &mut Call, may_store: bool) -> CommandResult {
                 let list = braid_keyspace::object::Object::List(Box::new(list));
                 call.keyspace.set_object(Event::list("sortstore"), destination, list, Expiry::Clear);
             }
+            journal_result(call, destination);
             call.reply.integer(count as i64);
         }
     }
     Ok(())
+}
+
+/// Elements of a request that repeats what was stored.
+const JOURNALLED_AT_ONCE: usize = 256;
+
+/// What was stored is repeated as it is: patterns may lead to anything, and to sort again may bring what compares equal into another order.
+fn journal_result(call: &mut Call, key: &[u8]) {
+    if !call.keyspace.journals() {
+        return;
+    }
+    let mut elements: Vec<Vec<u8>> = Vec::new();
+    if let Ok(Some(list)) = call.keyspace.peek_as::<List>(key) {
+        list.range(0, list.len(), |element| elements.push(element.to_vec()));
+    }
+    call.keyspace.journal_as(&[b"DEL", key]);
+    for elements in elements.chunks(JOURNALLED_AT_ONCE) {
+        let args = [b"RPUSH", key].into_iter().chain(elements.iter().map(|element| &element[..]));
+        call.keyspace.journal_as(&args.collect::<Vec<_>>());
+    }
 }
 
 /// The elements at a key. Those of a list or sorted set that are not to be sorted come in the order wanted.

@@ -9,7 +9,7 @@ use braid_engine::{Call, CommandResult};
 use braid_keyspace::Type;
 use braid_keyspace::txn::WrongType;
 
-use super::remove::{End, MultiplePop, pop, popped};
+use super::remove::{End, MultiplePop, journal_take, pop, pop_name, popped};
 use super::{Layout, change};
 
 pub fn bzpopmin(call: &mut Call) -> CommandResult {
@@ -53,6 +53,7 @@ fn pop_one(call: &mut Call, end: End) -> CommandResult {
             };
             ((), true)
         })?;
+        call.keyspace.journal_as(&[pop_name(end), key]);
     }
     Ok(())
 }
@@ -68,6 +69,7 @@ pub fn bzmpop(call: &mut Call) -> CommandResult {
         reply.array(2);
         reply.bulk(key);
         change(call.keyspace, popped(end), key, |set| (pop(reply, set, end, count, Layout::Pairs), true))?;
+        journal_take(call.keyspace, key, end, count);
     }
     Ok(())
 }

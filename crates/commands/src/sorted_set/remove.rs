@@ -7,7 +7,7 @@ use braid_resp::reply::{Protocol, ReplyBuffer};
 
 use super::range::Selector;
 use super::{Layout, change};
-use braid_keyspace::Event;
+use braid_keyspace::{Event, Txn, journal_as};
 
 pub fn zrem(call: &mut Call) -> CommandResult {
     let args = call.args;
@@ -55,6 +55,16 @@ pub(super) enum End {
 /// The event of members that were taken.
 pub(super) fn popped(end: End) -> Event {
     Event::zset(if end == End::Lowest { "zpopmin" } else { "zpopmax" })
+}
+
+/// The command that takes a member from this end.
+pub(super) fn pop_name(end: End) -> &'static [u8] {
+    if end == End::Lowest { b"ZPOPMIN" } else { b"ZPOPMAX" }
+}
+
+/// What was taken from the first of several sorted sets is taken from this one when it is repeated.
+pub(super) fn journal_take(keyspace: &mut Txn<'_>, key: &[u8], end: End, count: usize) {
+    journal_as!(keyspace, pop_name(end), key, i64::try_from(count).unwrap_or(i64::MAX));
 }
 
 /// Removes up to `count` members and replies with them, header included; how many there were.
@@ -159,6 +169,7 @@ pub fn zmpop(call: &mut Call) -> CommandResult {
             (removed, true)
         })?;
         if removed.is_some_and(|removed| removed > 0) {
+            journal_take(call.keyspace, key, end, count);
             return Ok(());
         }
     }

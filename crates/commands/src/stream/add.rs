@@ -3,7 +3,7 @@
 use braid_base::number;
 use braid_containers::stream::{AppendError, BlockLimits, IdError, IdRequest, Stream, StreamId, Trim};
 use braid_engine::{Call, CommandError, CommandResult, Engine};
-use braid_keyspace::Event;
+use braid_keyspace::{Event, journal_as};
 use smallvec::SmallVec;
 
 use super::{ID_LEN_MAX, invalid_id, reply_id, strict_id};
@@ -141,7 +141,11 @@ pub fn xadd(call: &mut Call) -> CommandResult {
     match append(stream, request, now, &pairs, &limits) {
         Ok(id) => {
             let trimmed = options.trim(stream) > 0;
+            let len = stream.log().len();
             call.keyspace.changed(Event::stream("xadd"), args[1]);
+            if call.keyspace.journals() {
+                journal_add(call, id, trimmed.then_some(len), fields);
+            }
             if trimmed {
                 call.keyspace.notify(Event::stream("xtrim"), args[1]);
             }
@@ -156,6 +160,19 @@ pub fn xadd(call: &mut Call) -> CommandResult {
             Err(error)
         }
     }
+}
+
+/// What was added with an ID of its own, and what was trimmed about so far, gets the same ID, and is trimmed to the same `len`, when it is
+/// repeated.
+fn journal_add(call: &mut Call, id: StreamId, len: Option<u64>, fields: &[&[u8]]) {
+    let (id, mut buffer) = (id.to_string(), itoa::Buffer::new());
+    let mut args: Vec<&[u8]> = vec![b"XADD", call.args[1]];
+    if let Some(len) = len {
+        args.extend([&b"MAXLEN"[..], b"=", buffer.format(len).as_bytes()]);
+    }
+    args.push(id.as_bytes());
+    args.extend(fields);
+    call.keyspace.journal_as(&args);
 }
 
 fn append(
@@ -189,12 +206,13 @@ fn append(
 pub fn xtrim(call: &mut Call) -> CommandResult {
     let args = call.args;
     let options = Options::parse(call.engine, args, false)?;
-    let removed = match call.keyspace.write_as::<Stream>(args[1])? {
-        Some(stream) => options.trim(stream),
-        None => 0,
+    let (removed, len) = match call.keyspace.write_as::<Stream>(args[1])? {
+        Some(stream) => (options.trim(stream), stream.log().len()),
+        None => (0, 0),
     };
     if removed > 0 {
         call.keyspace.changed(Event::stream("xtrim"), args[1]);
+        journal_as!(call.keyspace, b"XTRIM", args[1], b"MAXLEN", b"=", len as i64);
     }
     call.reply.integer(removed as i64);
     Ok(())

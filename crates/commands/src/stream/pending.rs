@@ -203,11 +203,17 @@ pub fn xclaim(call: &mut Call) -> CommandResult {
     group.last_id = group.last_id.max(options.last_id);
     let (header, mut count) = (call.reply.begin_array(), 0);
     let is_new = group.find_consumer(args[3]).is_none();
+    let mut done = Given { is_new, ..Given::default() };
     if let Some(consumer) = claimant(group, args[3], now) {
         for id in options.ids {
-            if group.claim(log, id, consumer, &options.claim) == Claimed::Yes {
-                reply_claimed(call.reply, log, id, options.claim.just_id);
-                count += 1;
+            match group.claim(log, id, consumer, &options.claim) {
+                Claimed::Yes => {
+                    reply_claimed(call.reply, log, id, options.claim.just_id);
+                    count += 1;
+                    done.claimed.push(id);
+                }
+                _ if log.get(id).is_none() => done.gone.push(id),
+                _ => {}
             }
         }
     }
@@ -216,7 +222,65 @@ pub fn xclaim(call: &mut Call) -> CommandResult {
         call.keyspace.notify(super::CONSUMER_CREATED, args[1]);
     }
     call.keyspace.count_changes(1);
+    done.journal(call, args[1], args[2], args[3]);
     Ok(())
+}
+
+/// What a consumer was given, as it is repeated: one by one, with the time and the number of its deliveries.
+#[derive(Default)]
+pub(super) struct Given {
+    pub claimed: Vec<StreamId>,
+    /// Entries that no longer exist are no longer pending.
+    pub gone: Vec<StreamId>,
+    /// The consumer was made.
+    pub is_new: bool,
+    /// What the group has been given last has changed.
+    pub advanced: bool,
+}
+
+impl Given {
+    pub(super) fn journal(&self, call: &mut Call, key: &[u8], group_name: &[u8], consumer: &[u8]) {
+        if !call.keyspace.journals() {
+            return;
+        }
+        let mut requests: Vec<Vec<Vec<u8>>> = Vec::new();
+        let number = |number: i64| number.to_string().into_bytes();
+        let text = |id: StreamId| id.to_string().into_bytes();
+        let words = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Vec<_>>();
+        if self.is_new {
+            requests.push(words(&[b"XGROUP", b"CREATECONSUMER", key, group_name, consumer]));
+        }
+        let stream = call.keyspace.peek_as::<Stream>(key).ok().flatten();
+        if let Some(group) = stream.and_then(|stream| stream.groups().get(group_name)) {
+            for id in &self.claimed {
+                let Some(pending) = group.pending(*id) else { continue };
+                let mut request = words(&[b"XCLAIM", key, group_name, consumer, b"0"]);
+                request.extend([text(*id), b"TIME".to_vec(), number(pending.delivery_time)]);
+                request.extend([b"RETRYCOUNT".to_vec(), number(pending.delivery_count as i64)]);
+                request.extend(words(&[b"FORCE", b"JUSTID", b"LASTID"]));
+                request.push(text(group.last_id));
+                requests.push(request);
+            }
+            if self.advanced || self.claimed.is_empty() {
+                let mut request = words(&[b"XGROUP", b"SETID", key, group_name]);
+                request.push(text(group.last_id));
+                if let Some(read) = group.entries_read {
+                    request.extend([b"ENTRIESREAD".to_vec(), number(read as i64)]);
+                }
+                requests.push(request);
+            }
+        }
+        if !self.gone.is_empty() {
+            let mut request = words(&[b"XACK", key, group_name]);
+            request.extend(self.gone.iter().map(|id| text(*id)));
+            requests.push(request);
+        }
+        for request in requests {
+            call.keyspace.journal_as(&request.iter().map(|arg| &arg[..]).collect::<Vec<_>>());
+        }
+        // Whatever it was, this repeats all of it.
+        call.keyspace.journal_nothing();
+    }
 }
 
 /// Most entries that XAUTOCLAIM takes as its COUNT.
@@ -267,5 +331,7 @@ pub fn xautoclaim(call: &mut Call) -> CommandResult {
         call.keyspace.notify(super::CONSUMER_CREATED, args[1]);
     }
     call.keyspace.count_changes(1);
+    let gone = done.gone.iter().map(|(id, _)| *id).collect();
+    Given { claimed: done.claimed, gone, is_new, advanced: false }.journal(call, args[1], args[2], args[3]);
     Ok(())
 }

@@ -10,6 +10,7 @@ use braid_keyspace::Type;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use smallvec::SmallVec;
 
+use super::pending::Given;
 use super::{no_group, reply_entry, reply_fields, reply_id, strict_id};
 
 /// The key positions of XREAD and XREADGROUP. Where STREAMS stands only the other options tell: a group may have that name.
@@ -305,15 +306,17 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
             consumer.seen_time = now;
         }
         let serves = wanted.is_there(log, group);
+        let mut given = Given { is_new, ..Given::default() };
         if serves {
             served.begin_stream(call.reply, key);
             match wanted {
                 Wanted::New => {
                     let delivery = Delivery { consumer, now, no_ack: options.no_ack };
-                    deliver(call.reply, log, group, &delivery, options.most);
+                    given.claimed = deliver(call.reply, log, group, &delivery, options.most);
+                    given.advanced = true;
                 }
                 Wanted::Pending(behind) => {
-                    redeliver(call.reply, log, group, consumer, behind, options.most, now);
+                    given.claimed = redeliver(call.reply, log, group, consumer, behind, options.most, now);
                 }
             }
         }
@@ -322,6 +325,7 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
         }
         if serves || is_new {
             call.keyspace.count_changes(1);
+            given.journal(call, key, group_name, consumer_name);
         }
     }
     if served.count == 0 {
@@ -338,7 +342,15 @@ struct Delivery {
 }
 
 /// Replies with entries that the group has not been given, and makes them pending.
-fn deliver(reply: &mut ReplyBuffer, log: &Log, group: &mut Group, delivery: &Delivery, most: usize) {
+/// Returns those that are pending now.
+fn deliver(
+    reply: &mut ReplyBuffer,
+    log: &Log,
+    group: &mut Group,
+    delivery: &Delivery,
+    most: usize,
+) -> Vec<StreamId> {
+    let mut pending = Vec::new();
     let (header, mut count) = (reply.begin_array(), 0);
     if let Some(start) = group.last_id.next() {
         for entry in log.range(start, StreamId::MAX).take(most) {
@@ -348,6 +360,7 @@ fn deliver(reply: &mut ReplyBuffer, log: &Log, group: &mut Group, delivery: &Del
             count += 1;
             if !delivery.no_ack {
                 group.deliver(id, delivery.consumer, delivery.now);
+                pending.push(id);
             }
         }
     }
@@ -358,6 +371,7 @@ fn deliver(reply: &mut ReplyBuffer, log: &Log, group: &mut Group, delivery: &Del
         consumer.active_time = delivery.now;
     }
     reply.end_array(header, count);
+    pending
 }
 
 /// Replies with entries that a consumer has pending; those that no longer exist come without fields.
@@ -369,13 +383,13 @@ fn redeliver(
     behind: StreamId,
     most: usize,
     now: i64,
-) {
+) -> Vec<StreamId> {
     let ids: Vec<StreamId> = match (behind.next(), group.consumer(consumer)) {
         (Some(start), Some(consumer)) => consumer.pending_from(start).take(most).collect(),
         _ => Vec::new(),
     };
     reply.array(ids.len());
-    for id in ids {
+    for &id in &ids {
         reply.array(2);
         reply_id(reply, id);
         match log.get(id) {
@@ -386,4 +400,5 @@ fn redeliver(
             None => reply.null_array(),
         }
     }
+    ids
 }

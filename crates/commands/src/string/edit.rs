@@ -96,6 +96,8 @@ pub(super) fn incrbyfloat(call: &mut Call) -> CommandResult {
     sum.write_human(&mut text);
     // Text it stays, even when it reads as an integer: as OBJECT ENCODING of stock servers shows.
     call.keyspace.set_as(Event::string("incrbyfloat"), key, Value::plain(&text, false), Expiry::Keep);
+    // Others may add floats differently.
+    call.keyspace.journal_as(&[b"SET", key, &text, b"KEEPTTL"]);
     call.reply.bulk(&text);
     Ok(())
 }

@@ -2,9 +2,10 @@
 
 use braid_base::number;
 use braid_engine::{Call, CommandError, CommandResult, KeyFlags};
-use braid_keyspace::{Event, Expiry};
+use braid_keyspace::{Event, Expiry, journal_as};
 
 use super::{CHANGE, OVERWRITE, equals, reply_value};
+use crate::expire::expire_at;
 use crate::lifetime::{Lifetime, Unit};
 
 /// SET reads what was there only if it is asked to return it.
@@ -125,8 +126,16 @@ fn set_with_options(call: &mut Call) -> CommandResult {
     if set {
         let value = call.value_arg(2);
         call.keyspace.set_as(SET, key, value, expiry);
+        journal_set(call, key, call.args[2], expiry);
     }
     Ok(())
+}
+
+/// What is set for a span of time is set until then when it is repeated.
+fn journal_set(call: &mut Call, key: &[u8], value: &[u8], expiry: Expiry) {
+    if let Expiry::At(at) = expiry {
+        journal_as!(call.keyspace, b"SET", key, value, b"PXAT", at);
+    }
 }
 
 pub(super) fn setnx(call: &mut Call) -> CommandResult {
@@ -152,6 +161,7 @@ fn set_for(call: &mut Call, unit: Unit) -> CommandResult {
     let at = unit.deadline(call, call.args[2], 1)?;
     let value = call.value_arg(3);
     call.keyspace.set_as(SET, call.args[1], value, Expiry::At(at));
+    journal_set(call, call.args[1], call.args[3], Expiry::At(at));
     call.reply.ok();
     Ok(())
 }
@@ -173,14 +183,11 @@ pub(super) fn getex(call: &mut Call) -> CommandResult {
         Lifetime::Until(unit, text) => {
             // A wrong time is only noticed for a key that is there; the reply so far is then void.
             let at = unit.deadline(call, text, 1)?;
-            if at <= call.now() {
-                call.keyspace.delete(key);
-            } else {
-                call.keyspace.set_expiry(key, Some(at));
-            }
+            expire_at(call, key, at);
         }
         Lifetime::Persist if call.keyspace.peek(key).is_some_and(|entry| entry.has_expiry()) => {
             call.keyspace.set_expiry(key, None);
+            call.keyspace.journal_as(&[b"PERSIST", key]);
         }
         _ => {}
     }
@@ -236,6 +243,12 @@ pub(super) fn msetex(call: &mut Call) -> CommandResult {
     };
     if set {
         set_pairs(call, 2, end, expiry);
+        if let Expiry::At(at) = expiry {
+            let mut buffer = itoa::Buffer::new();
+            let mut args: Vec<&[u8]> = call.args[..end].to_vec();
+            args.extend([&b"PXAT"[..], buffer.format(at).as_bytes()]);
+            call.keyspace.journal_as(&args);
+        }
     }
     call.reply.integer(i64::from(set));
     Ok(())

@@ -40,31 +40,31 @@ super::directives! {
         integer("rdb-key-save-delay", || 0, -(1 << 31), INT_MAX, Unit::Microseconds).hidden();
 
     /// Log every write to the append-only file.
-    appendonly: bool => switch("appendonly", false).deny_loading().no_effect_yet();
+    appendonly: bool => switch("appendonly", false).deny_loading();
 
     /// First part of the append-only files' names.
     appendfilename: text => text("appendfilename", "appendonly.aof").immutable()
-        .text_check(checks::appendfilename).no_effect_yet();
+        .text_check(checks::appendfilename);
 
     /// Folder of the append-only files, inside `dir`.
     appenddirname: text => text("appenddirname", "appendonlydir").immutable()
-        .text_check(checks::appenddirname).no_effect_yet();
+        .text_check(checks::appenddirname);
 
     /// When the append-only file is forced to disk: always (before replying), everysec, or no (the kernel
     /// decides).
     appendfsync: AppendFsync =>
-        choice("appendfsync", AppendFsync::Everysec.raw(), AppendFsync::WORDS).no_effect_yet();
+        choice("appendfsync", AppendFsync::Everysec.raw(), AppendFsync::WORDS);
 
     /// Do not force the append-only file to disk while a snapshot or rewrite is written.
-    no_appendfsync_on_rewrite: bool => switch("no-appendfsync-on-rewrite", false).no_effect_yet();
+    no_appendfsync_on_rewrite: bool => switch("no-appendfsync-on-rewrite", false);
 
     /// Rewrite the append-only file when it grew by this many percent; 0 never does.
     auto_aof_rewrite_percentage: u32 =>
-        integer("auto-aof-rewrite-percentage", || 100, 0, INT_MAX, Unit::Percent).no_effect_yet();
+        integer("auto-aof-rewrite-percentage", || 100, 0, INT_MAX, Unit::Percent);
 
     /// Do not rewrite an append-only file smaller than this.
     auto_aof_rewrite_min_size: u64 =>
-        integer("auto-aof-rewrite-min-size", || 64 << 20, 0, LONG_MAX, Unit::Bytes).no_effect_yet();
+        integer("auto-aof-rewrite-min-size", || 64 << 20, 0, LONG_MAX, Unit::Bytes);
 
     /// Load an append-only file whose last command is cut off, rather than refuse to start.
     aof_load_truncated: bool => switch("aof-load-truncated", true);
@@ -73,10 +73,10 @@ super::directives! {
     aof_use_rdb_preamble: bool => switch("aof-use-rdb-preamble", true).no_effect_yet();
 
     /// Note the time in the append-only file now and then.
-    aof_timestamp_enabled: bool => switch("aof-timestamp-enabled", false).no_effect_yet();
+    aof_timestamp_enabled: bool => switch("aof-timestamp-enabled", false);
 
     /// Force a rewritten append-only file to disk piece by piece.
-    aof_rewrite_incremental_fsync: bool => switch("aof-rewrite-incremental-fsync", true).no_effect_yet();
+    aof_rewrite_incremental_fsync: bool => switch("aof-rewrite-incremental-fsync", true);
 
     /// Keep append-only files that are no longer needed; for tests.
     aof_disable_auto_gc: bool => switch("aof-disable-auto-gc", false).hidden().no_effect_yet();

@@ -69,7 +69,7 @@ impl Engine {
         let name = self.config.aclfile();
         let path = self.acl_file().unwrap_or_default();
         let text = std::fs::read(path).map_err(|error| {
-            format!("Error loading ACLs, opening file '{name}': {}", braid_config::error_reason(&error))
+            format!("Error loading ACLs, opening file '{name}': {}", braid_base::system_text::reason(&error))
         })?;
         let _changing = self.acl.changing.lock();
         let mut faults = String::new();
@@ -132,7 +132,7 @@ impl Engine {
             text.push(b'\n');
         }
         let path = self.acl_file().unwrap_or_default();
-        braid_config::replace_file(&path, &text).map_err(|error| braid_config::error_reason(&error))
+        braid_config::replace_file(&path, &text).map_err(|error| braid_base::system_text::reason(&error))
     }
 
     /// The `user` lines that CONFIG REWRITE writes: none if users are kept in a file of their own.

@@ -12,7 +12,7 @@ use braid_keyspace::txn::{KeyRef, Txn};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
-use super::{body, collect_keys, count};
+use super::{body, collect_keys, count, disk_refusal};
 use crate::acl::log::Origin;
 use crate::attention::MONITORS;
 use crate::blocking;
@@ -117,6 +117,13 @@ pub fn call(
     };
     if let Err(text) = check(run, command, args) {
         return refuse(engine, keyspace, reply, Some(command), text.as_bytes());
+    }
+    // A script that has written is not stopped in the middle.
+    if !run.wrote
+        && command.spec.flags.has(Flags::WRITE)
+        && let Some(error) = disk_refusal(engine)
+    {
+        return refuse(engine, keyspace, reply, Some(command), &error.line());
     }
     if let Err(denied) = engine.check_access(session, command, args, Origin::Script, run.current) {
         let text = denied.text(&session.user, command);

@@ -10,10 +10,12 @@
 //! ```
 //! A load takes the base and then the increments in their order.
 
+mod appender;
 mod folder;
 mod manifest;
 mod reader;
 
+pub use appender::{Appender, Failure, Policy};
 pub use folder::{Folder, FolderError};
 pub use manifest::{FileInfo, FileKind, Manifest, ManifestError, ManifestFault};
-pub use reader::{AofRecord, CommandReader, ReadError};
+pub use reader::{AofRecord, CommandReader, ReadError, data_len};

@@ -11,7 +11,8 @@
 //!
 //! Nothing that the file says is believed: the buffer grows with what really comes, to twice the size of the largest record at most.
 
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
 /// Why there is no next record.
@@ -47,6 +48,26 @@ const ANNOTATION_MAX: usize = 1024;
 const NUMBER_LINE_MAX: usize = 32;
 /// Most arguments of a command.
 const ARGUMENTS_MAX: u64 = i32::MAX as u64;
+
+/// Where a file's data end: `appendfsync always` leaves zeros behind them when the process is killed, and no record ends with a zero.
+/// Leaves the file at its begin.
+pub fn data_len(file: &mut File) -> io::Result<u64> {
+    let mut end = file.metadata()?.len();
+    let mut block = vec![0; 64 * 1024];
+    while end > 0 {
+        let len = end.min(block.len() as u64);
+        let block = &mut block[..len as usize];
+        file.seek(SeekFrom::Start(end - len))?;
+        file.read_exact(block)?;
+        end -= len;
+        if let Some(last) = block.iter().rposition(|&byte| byte != 0) {
+            end += last as u64 + 1;
+            break;
+        }
+    }
+    file.rewind()?;
+    Ok(end)
+}
 
 /// Reads commands.
 pub struct CommandReader<R> {

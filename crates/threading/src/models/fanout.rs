@@ -104,6 +104,7 @@ fn read_all(event_loop: &mut EventLoop<Fanout>) {
 /// The last phase: sends the replies.
 fn write_all(event_loop: &mut EventLoop<Fanout>) {
     event_loop.deliver();
+    event_loop.settle_changes();
     let count = event_loop.station.to_write.len();
     if count == 0 {
         return;

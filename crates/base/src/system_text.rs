@@ -1,0 +1,21 @@
+//! The system's words for what went wrong.
+
+/// The reason as C's `strerror` gives it: the standard library adds the number behind it.
+pub fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_is_left_out() {
+        assert_eq!(reason(&std::io::Error::from_raw_os_error(28)), "No space left on device");
+        assert_eq!(reason(&std::io::Error::other("odd")), "odd");
+    }
+}

@@ -1,0 +1,524 @@
+//! The append-only file as the server has it: switched on and off, rewritten, in trouble; and what INFO tells of it.
+//!
+//! While it is on, changes are journalled (`keyspace/journal.rs`) and a thread takes the journal to disk
+//! ([`braid_persistence::Appender`]). A rewrite writes a new base from a snapshot, as a dump file is saved in the background; at the
+//! snapshot's cut the thread goes on in a new increment, so that base and increment fit together exactly. The manifest names the new
+//! increment before the cut and the new base after it is on disk: whenever the server ends, what the manifest names is the dataset.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+use braid_base::clock::unix_ms;
+use braid_base::gate::World;
+use braid_config::AppendFsync;
+use braid_journal::Reader;
+use braid_keyspace::Context;
+use braid_persistence::aof::{Appender, Folder, FolderError, Manifest, Policy};
+use braid_persistence::{SaveError, SnapshotProgress};
+use parking_lot::{Condvar, Mutex};
+
+use crate::aof_load::AofLoaded;
+use crate::attention::{APPEND_ONLY_FAILED, JOURNAL_FULL};
+use crate::background_save::old_forms_limit;
+use crate::engine::Engine;
+use crate::error::CommandError;
+use crate::saving::Settings;
+
+/// What may be journalled and not yet written before those who write wait, in bytes.
+const JOURNAL_BYTES: u64 = 64 << 20;
+/// Under `everysec` what has changed is on disk after so long, or those who write wait.
+const SYNC_LAG_MS: i64 = 2000;
+/// After so many rewrites that failed in a row the next one waits a while.
+const FAILURES_BEFORE_REST: i64 = 3;
+/// The longest such wait, in minutes.
+const REST_MINUTES_MAX: i64 = 60;
+
+/// What is known of the append-only file. Anyone may read it.
+pub struct AppendOnly {
+    /// Changes are written to it.
+    pub on: AtomicBool,
+    /// Replies wait until what they tell is on disk (`appendfsync always`).
+    pub waits: AtomicBool,
+    /// The write side.
+    pub appender: Arc<Appender>,
+    /// A rewrite is under way.
+    pub rewriting: AtomicBool,
+    /// A rewrite is to begin as soon as possible.
+    pub scheduled: AtomicBool,
+    /// How the last rewrite ended.
+    pub last_failed: AtomicBool,
+    /// Seconds that the last rewrite took; -1 before the first.
+    pub last_seconds: AtomicI64,
+    /// Rewrites begun.
+    pub rewrites: AtomicU64,
+    /// Rewrites that have failed since one succeeded.
+    pub failures: AtomicI64,
+    /// Bytes of all files after the last rewrite, or at the start.
+    pub base_size: AtomicU64,
+    /// Times that those who write had to wait for the disk.
+    pub delayed_syncs: AtomicU64,
+    began_s: AtomicI64,
+    progress: SnapshotProgress,
+    state: Mutex<State>,
+    /// Told when there is room in the journal again.
+    room: Condvar,
+    full: Mutex<bool>,
+}
+
+#[derive(Default)]
+struct State {
+    manifest: Manifest,
+    /// The thread that writes.
+    writer: Option<JoinHandle<()>>,
+    /// Changes are gathered in a file that the manifest does not name, until the first base is complete.
+    awaits_base: bool,
+}
+
+/// What became of the wish to rewrite the append-only file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rewriting {
+    Begun,
+    /// As soon as what is under way is over.
+    Scheduled,
+}
+
+/// Why a rewrite has failed.
+#[derive(Debug, thiserror::Error)]
+enum RewriteError {
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    Save(#[from] SaveError),
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("another snapshot is under way")]
+    Busy,
+    #[error("the append-only file was switched off")]
+    Stopped,
+}
+
+impl AppendOnly {
+    /// Switched off. Reports to the engine, which need not be there yet.
+    pub(crate) fn new(engine: Weak<Engine>) -> AppendOnly {
+        let weak = engine.clone();
+        let on_failure = move |failed| {
+            if let Some(engine) = weak.upgrade() {
+                engine.attention.set(APPEND_ONLY_FAILED, failed);
+            }
+        };
+        let on_sync = move || {
+            if let Some(engine) = engine.upgrade() {
+                engine.tell_durable();
+            }
+        };
+        AppendOnly {
+            on: AtomicBool::new(false),
+            waits: AtomicBool::new(false),
+            appender: Arc::new(Appender::new(Box::new(on_failure), Box::new(on_sync))),
+            rewriting: AtomicBool::new(false),
+            scheduled: AtomicBool::new(false),
+            last_failed: AtomicBool::new(false),
+            last_seconds: AtomicI64::new(-1),
+            rewrites: AtomicU64::new(0),
+            failures: AtomicI64::new(0),
+            base_size: AtomicU64::new(0),
+            delayed_syncs: AtomicU64::new(0),
+            began_s: AtomicI64::new(0),
+            progress: SnapshotProgress::default(),
+            state: Mutex::default(),
+            room: Condvar::new(),
+            full: Mutex::new(false),
+        }
+    }
+
+    /// Seconds that the present rewrite has taken so far; -1 without one.
+    pub fn current_seconds(&self) -> i64 {
+        if self.rewriting.load(Relaxed) { unix_ms() / 1000 - self.began_s.load(Relaxed) } else { -1 }
+    }
+
+    /// The error for those who want to write while changes cannot be written to the file.
+    pub fn refusal(&self) -> CommandError {
+        let text = self.appender.failure().map_or_else(String::new, |failure| failure.text);
+        CommandError::text(format!("MISCONF Errors writing to the AOF file: {text}"))
+    }
+}
+
+fn open(folder: &Folder, name: &std::ffi::OsStr) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).open(folder.path(name))
+}
+
+/// Bytes of the files with data.
+fn total_size(folder: &Folder, manifest: &Manifest) -> u64 {
+    manifest
+        .data()
+        .filter_map(|(_, info)| std::fs::metadata(folder.path(&info.name)).ok())
+        .map(|file| file.len())
+        .sum()
+}
+
+impl Engine {
+    /// Begins to write changes to the append-only file, after what it has was loaded: the dataset is what the manifest names. With nothing there yet a
+    /// base of what the dataset is now is written first. The world is stopped.
+    pub(crate) fn begin_append_only(&self, world: &World<'_>, loaded: &AofLoaded) -> Result<(), String> {
+        let (folder, mut manifest) = (&loaded.folder, loaded.manifest.clone());
+        let text = |error: &dyn std::error::Error| error.to_string();
+        folder.create().map_err(|error| text(&error))?;
+        let mut changed = false;
+        if manifest.base.is_none() && manifest.incrs.is_empty() {
+            let settings = Settings::for_base(self, folder, &manifest.begin_base(folder.name(), true));
+            let notes = settings.notes();
+            braid_persistence::save(&self.keyspace, world, &settings.options(&notes))
+                .map_err(|error| text(&error))?;
+            log::info!("Creating AOF base file {} on server start", settings.name());
+            changed = true;
+        }
+        let last = manifest.incrs.last().cloned();
+        let info = last.unwrap_or_else(|| {
+            changed = true;
+            let info = manifest.begin_incr(folder.name());
+            log::info!("Creating AOF incr file {} on server start", info.name.display());
+            info
+        });
+        let file = open(folder, &info.name).map_err(|error| text(&error))?;
+        if changed {
+            folder.persist(&manifest).map_err(|error| text(&error))?;
+        }
+        // Why it could not be removed is in the log.
+        let _ = folder.remove_history(&mut manifest);
+        let size = total_size(folder, &manifest);
+        let state = &self.append_only;
+        state.appender.set_size(size);
+        state.base_size.store(size, Relaxed);
+        state.state.lock().manifest = manifest;
+        self.configure_append_only();
+        self.keyspace.journal.forget_database();
+        self.start_writer(self.keyspace.journal.reader(), file).map_err(|error| text(&error))?;
+        state.on.store(true, Relaxed);
+        Ok(())
+    }
+
+    /// Starts the thread that writes, and has changes journalled from now on. The world is stopped.
+    fn start_writer(&self, reader: Reader, file: File) -> io::Result<()> {
+        let (engine, appender) = (self.this.clone(), Arc::clone(&self.append_only.appender));
+        let writer = std::thread::Builder::new().name("aof".into()).spawn(move || {
+            if let Some(engine) = engine.upgrade() {
+                appender.run(&engine.keyspace.journal, reader, file);
+            }
+        })?;
+        self.append_only.state.lock().writer = Some(writer);
+        self.keyspace.settings.journals.store(1, Relaxed);
+        Ok(())
+    }
+
+    /// Ends the thread that writes, after it has written everything. Nothing may be journalled any more.
+    fn end_writer(&self) {
+        let writer = self.append_only.state.lock().writer.take();
+        if let Some(writer) = writer {
+            self.append_only.appender.end(&self.keyspace.journal);
+            let _ = writer.join();
+        }
+    }
+
+    /// Follows the configuration: when changes are forced to disk, and what else is written.
+    pub(crate) fn configure_append_only(&self) {
+        let (state, config) = (&self.append_only, &self.config);
+        let policy = match config.appendfsync() {
+            AppendFsync::Always => Policy::Always,
+            AppendFsync::Everysec => Policy::EverySecond,
+            AppendFsync::No => Policy::Never,
+        };
+        state.appender.set_policy(policy);
+        state.appender.set_timestamps(config.aof_timestamp_enabled());
+        state.waits.store(config.appendonly() && policy == Policy::Always, Relaxed);
+    }
+
+    /// CONFIG SET appendonly: switches it on, which begins with a rewrite, or off.
+    pub(crate) fn switch_append_only(&self) -> Result<(), String> {
+        let state = &self.append_only;
+        let on = self.config.appendonly();
+        if on == state.on.load(Relaxed) {
+            return Ok(());
+        }
+        if on {
+            let folder = self.append_only_folder();
+            let manifest = folder.load_manifest().map_err(|error| self.cannot_switch(&error))?;
+            folder.create().map_err(|error| self.cannot_switch(&error))?;
+            {
+                let mut state = state.state.lock();
+                (state.manifest, state.awaits_base) = (manifest, true);
+            }
+            state.on.store(true, Relaxed);
+            self.configure_append_only();
+            state.scheduled.store(true, Relaxed);
+            if !self.background_save.active.load(Relaxed) {
+                // Why it could not begin is in the log; it will be tried again.
+                let _ = self.rewrite_append_only(false);
+            }
+        } else {
+            log::info!("The append-only file is switched off");
+            state.on.store(false, Relaxed);
+            state.waits.store(false, Relaxed);
+            state.scheduled.store(false, Relaxed);
+            self.keyspace.settings.journals.store(0, Relaxed);
+            state.progress.stop();
+            // It may have to wait for the disk.
+            let engine = self.this.clone();
+            let ended = std::thread::Builder::new().name("aof-end".into()).spawn(move || {
+                if let Some(engine) = engine.upgrade() {
+                    engine.end_writer();
+                }
+            });
+            ended.map_err(|error| self.cannot_switch(&error))?;
+            self.attention.set(APPEND_ONLY_FAILED | JOURNAL_FULL, false);
+        }
+        Ok(())
+    }
+
+    fn cannot_switch(&self, error: &dyn std::error::Error) -> String {
+        log::warn!("{error}");
+        "Unable to turn on AOF. Check server logs.".into()
+    }
+
+    /// Writes the append-only file anew in the background. The outcome is in the log and in [`AppendOnly`]. `in_transaction`: not before it is over.
+    /// Nothing if a rewrite is under way.
+    pub fn rewrite_append_only(&self, in_transaction: bool) -> Option<Rewriting> {
+        let state = &self.append_only;
+        if state.rewriting.load(Relaxed) {
+            return None;
+        }
+        if in_transaction || self.background_save.active.load(Relaxed) {
+            state.scheduled.store(true, Relaxed);
+            return Some(Rewriting::Scheduled);
+        }
+        state.rewriting.store(true, Relaxed);
+        state.scheduled.store(false, Relaxed);
+        state.began_s.store(unix_ms() / 1000, Relaxed);
+        state.rewrites.fetch_add(1, Relaxed);
+        state.progress.begin();
+        let engine = self.this.clone();
+        let thread = std::thread::Builder::new().name("bgrewriteaof".into()).spawn(move || {
+            if let Some(engine) = engine.upgrade() {
+                engine.rewrite_in_background();
+            }
+        });
+        match thread {
+            Ok(_) => log::info!("Background append only file rewriting started by a thread"),
+            Err(error) => {
+                log::warn!("Can't rewrite append only file in background: {error}");
+                self.end_rewrite(true);
+            }
+        }
+        Some(Rewriting::Begun)
+    }
+
+    fn rewrite_in_background(&self) {
+        let outcome = self.write_base();
+        match &outcome {
+            Ok(bytes) => {
+                log::info!("Background AOF rewrite terminated with success: {bytes} bytes");
+            }
+            Err(_) if self.append_only.progress.is_stopped() => {
+                log::warn!("Background AOF rewrite terminated by signal: it was told to stop");
+            }
+            Err(error) => log::warn!("Background AOF rewrite terminated with error: {error}"),
+        }
+        self.end_rewrite(outcome.is_err() && !self.append_only.progress.is_stopped());
+    }
+
+    fn end_rewrite(&self, failed: bool) {
+        let state = &self.append_only;
+        state.last_seconds.store(unix_ms() / 1000 - state.began_s.load(Relaxed), Relaxed);
+        state.last_failed.store(failed, Relaxed);
+        if failed {
+            state.failures.fetch_add(1, Relaxed);
+            // Without a base what is gathered is worth nothing: it is tried again.
+            state.scheduled.store(state.state.lock().awaits_base, Relaxed);
+        } else {
+            state.failures.store(0, Relaxed);
+        }
+        state.appender.pause_syncs(false);
+        state.rewriting.store(false, Relaxed);
+    }
+
+    /// A rewrite, from beginning to end. The size of all files afterwards.
+    fn write_base(&self) -> Result<u64, RewriteError> {
+        let state = &self.append_only;
+        let folder = self.append_only_folder();
+        folder.create()?;
+        let on = state.on.load(Relaxed);
+        let (mut manifest, awaits_base) = {
+            let state = state.state.lock();
+            (state.manifest.clone(), state.awaits_base)
+        };
+        if !on && manifest.has_no_data() {
+            // Files of an earlier life are replaced, too.
+            manifest = folder.load_manifest()?;
+        }
+        let mut increment = None;
+        if on && awaits_base {
+            // What was gathered for a base that has failed is of no use.
+            self.keyspace.settings.journals.store(0, Relaxed);
+            self.end_writer();
+            increment = Some(File::create(folder.temporary_incr_path())?);
+        } else if on {
+            let info = manifest.begin_incr(folder.name());
+            increment = Some(open(&folder, &info.name)?);
+            folder.persist(&manifest)?;
+            log::info!("Creating AOF incr file {} on background rewrite", info.name.display());
+            state.state.lock().manifest = manifest.clone();
+        }
+        let base = manifest.begin_base(folder.name(), true);
+        let mut settings = Settings::for_base(self, &folder, &base);
+        let cut = {
+            let world = self.keyspace.gate.close(None);
+            if state.progress.is_stopped() {
+                return Err(RewriteError::Stopped);
+            }
+            let forms = &self.background_save.forms;
+            let cut = braid_persistence::cut(&self.keyspace, &world, forms, old_forms_limit());
+            if let Some(file) = increment {
+                let journal = &self.keyspace.journal;
+                let offset = journal.forget_database();
+                if awaits_base {
+                    self.start_writer(journal.reader(), file)?;
+                } else {
+                    state.appender.switch(journal, offset, file);
+                }
+            }
+            settings.read_functions(self);
+            cut.ok_or(RewriteError::Busy)?
+        };
+        state.appender.pause_syncs(self.config.no_appendfsync_on_rewrite());
+        let notes = settings.notes();
+        let options = settings.options(&notes);
+        braid_persistence::write_snapshot(&self.keyspace, cut, &options, &state.progress)?;
+        if on != state.on.load(Relaxed) {
+            return Err(RewriteError::Stopped);
+        }
+        if on && awaits_base {
+            let info = manifest.begin_incr(folder.name());
+            std::fs::rename(folder.temporary_incr_path(), folder.path(&info.name))?;
+        }
+        manifest.retire_incrs(usize::from(on));
+        folder.persist(&manifest)?;
+        state.appender.forgive();
+        {
+            let mut state = state.state.lock();
+            state.manifest = manifest.clone();
+            state.awaits_base = false;
+        }
+        folder.remove_history(&mut manifest)?;
+        state.state.lock().manifest = manifest.clone();
+        let size = total_size(&folder, &manifest);
+        state.appender.set_size(size);
+        state.base_size.store(size, Relaxed);
+        Ok(size)
+    }
+
+    /// Begins a rewrite that is due; has those who write wait if the disk is behind. Called by the first loop's cron, outside of the gate.
+    pub fn append_only_cron(&self, now_ms: i64) {
+        let state = &self.append_only;
+        let is_on = state.on.load(Relaxed);
+        if !is_on && !state.scheduled.load(Relaxed) {
+            return;
+        }
+        self.watch_journal(now_ms);
+        let is_busy = state.rewriting.load(Relaxed) || self.background_save.active.load(Relaxed);
+        if is_busy || self.persistence.progress.active.load(Relaxed) {
+            return;
+        }
+        let failures = state.failures.load(Relaxed);
+        if failures >= FAILURES_BEFORE_REST {
+            let minutes = (1 << (failures - FAILURES_BEFORE_REST).min(6)).min(REST_MINUTES_MAX);
+            if now_ms / 1000 - state.began_s.load(Relaxed) < minutes * 60 {
+                return;
+            }
+        }
+        let needed = || state.appender.failure().is_some_and(|failure| failure.needs_rewrite);
+        if state.scheduled.load(Relaxed) || (is_on && (self.has_grown() || needed())) {
+            self.rewrite_append_only(false);
+        }
+    }
+
+    /// Whether the files have grown so much since the last rewrite that another one is due.
+    fn has_grown(&self) -> bool {
+        let percentage = u64::from(self.config.auto_aof_rewrite_percentage());
+        let size = self.append_only.appender.size();
+        if percentage == 0 || size <= self.config.auto_aof_rewrite_min_size() {
+            return false;
+        }
+        let base = self.append_only.base_size.load(Relaxed).max(1);
+        let growth = (size * 100 / base).saturating_sub(100);
+        if growth >= percentage {
+            log::info!("Starting automatic rewriting of AOF on {growth}% growth");
+        }
+        growth >= percentage
+    }
+
+    /// Has those who write wait while the file is too far behind the journal, or too long not on disk; or no longer.
+    fn watch_journal(&self, now_ms: i64) {
+        let state = &self.append_only;
+        let behind = self.keyspace.journal.end().saturating_sub(state.appender.written());
+        let is_late = state.appender.policy() == Policy::EverySecond
+            && !self.config.no_appendfsync_on_rewrite()
+            && state.appender.unsynced_ms(now_ms) > SYNC_LAG_MS;
+        // Who is refused need not wait.
+        let is_full = state.on.load(Relaxed)
+            && (behind > JOURNAL_BYTES || is_late)
+            && self.attention.get() & APPEND_ONLY_FAILED == 0;
+        let mut full = state.full.lock();
+        if is_full && !*full {
+            state.delayed_syncs.fetch_add(1, Relaxed);
+            log::info!(
+                "Asynchronous AOF fsync is taking too long (disk is busy?). Those who write wait for it, this may slow down the server."
+            );
+        }
+        if is_full != *full {
+            *full = is_full;
+            self.attention.set(JOURNAL_FULL, is_full);
+            state.room.notify_all();
+        }
+    }
+
+    /// Waits until there is room in the journal, for a tenth of a second at most. No lock may be held. The thread steps outside of the gate meanwhile,
+    /// and stays there if a script has stopped the world for long.
+    pub(crate) fn wait_for_journal(&self, context: &mut Context) {
+        self.keyspace.gate.leave(context.slot);
+        context.outside = true;
+        // The cron of this very thread may be the one to tell.
+        self.watch_journal(unix_ms());
+        let mut full = self.append_only.full.lock();
+        if *full {
+            self.append_only.room.wait_for(&mut full, std::time::Duration::from_millis(100));
+        }
+        drop(full);
+        self.keyspace.come_in(context);
+    }
+
+    /// Waits until everything that has changed so far is on disk, if replies may not be sent before. False if it cannot be written: what the
+    /// clients that have changed anything would be told is not certain. No lock may be held, and the thread is outside of the gate.
+    #[inline]
+    pub fn settle_changes(&self) -> bool {
+        if !self.append_only.waits.load(Relaxed) {
+            return true;
+        }
+        let end = self.keyspace.journal.end();
+        self.append_only.appender.wait_until_synced(end)
+    }
+
+    /// Tells the loops whose clients wait until something is on disk (WAITAOF).
+    fn tell_durable(&self) {
+        self.durability.serve(self, self.append_only.appender.synced());
+    }
+
+    /// Writes everything, at the end of the server. No command is executed any more.
+    pub(crate) fn finish_append_only(&self) {
+        if self.append_only.on.load(Relaxed) {
+            log::info!("Calling fsync() on the AOF file.");
+            self.end_writer();
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What becomes of a command in the journal: its own arguments, if it has changed anything and has not said better.
+
+use std::ops::Range;
+
+use braid_keyspace::Txn;
+
+use crate::session::Session;
+use crate::spec::Flags;
+use crate::table::Command;
+
+/// How things stood before a body ran that may change something, while changes are journalled.
+pub(crate) struct Before {
+    dirty: u64,
+    /// Keys that reads had found past their expiry.
+    stale: usize,
+    db: u32,
+    /// What the body calls is journalled, not itself.
+    runs_scripts: bool,
+}
+
+impl Before {
+    /// Nothing if the command's changes need not be journalled.
+    #[inline]
+    pub(crate) fn of(keyspace: &Txn<'_>, command: &Command) -> Option<Before> {
+        if !keyspace.journals() || !command.spec.flags.any(Flags::WRITE | Flags::MAY_REPLICATE) {
+            return None;
+        }
+        Some(Before {
+            dirty: keyspace.context.counters.dirty.get(),
+            stale: keyspace.context.stale.borrow().len(),
+            db: keyspace.db(),
+            runs_scripts: command.runs_scripts,
+        })
+    }
+
+    /// Adds what the body has done to the unit that the locks held make up.
+    pub(crate) fn journal(self, keyspace: &mut Txn<'_>, session: &mut Session, args: &[&[u8]]) {
+        let explicit = keyspace.context.journal.unit.take_explicit();
+        let changed = keyspace.context.counters.dirty.get() != self.dirty;
+        session.has_written |= changed;
+        if !changed || explicit || self.runs_scripts {
+            return;
+        }
+        let stale = self.stale..keyspace.context.stale.borrow().len();
+        if !stale.is_empty() {
+            journal_stale(keyspace, stale);
+        }
+        keyspace.journal_hidden_members();
+        keyspace.context.journal.unit.push(self.db, args);
+    }
+}
+
+/// Keys that the command has only read, and that were as good as absent for it: whoever repeats it must not find them either. They are removed,
+/// and journalled once more, when the locks are released.
+#[cold]
+fn journal_stale(keyspace: &mut Txn<'_>, found: Range<usize>) {
+    let stale = keyspace.context.stale.take();
+    for (db, key) in &stale[found] {
+        keyspace.context.journal.unit.push(*db, &[b"DEL", key]);
+    }
+    keyspace.context.stale.replace(stale);
+}

@@ -1,0 +1,453 @@
+//! The log: bytes at offsets, in chunks, appended to by many threads and read behind them.
+//!
+//! HOT PATH ([`Journal::append`]): no lock, no allocation and no system call, except when a chunk is full.
+//!
+//! A thread takes a range of offsets with one atomic step on the log's end and copies its bytes there afterwards; others do so at the same time.
+//! What may be read is told by the threads themselves: before a thread takes a range it notes an offset that is not behind
+//! it, and it takes the note away when it has copied. Everything before the end and before all notes is complete.
+//!
+//! The word that has the end also has the database that the last request was for, so that whoever comes next knows whether its unit needs a
+//! SELECT before it.
+//!
+//! `unsafe`: a chunk's bytes are shared without a lock. A range of offsets belongs to the one thread that has taken it, until that thread has
+//! taken its note away; readers look only at complete ranges, which nobody writes any more.
+
+use std::cell::UnsafeCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+
+use braid_base::Padded;
+use braid_base::slots::Slots;
+use parking_lot::Mutex;
+
+use crate::unit::{EXEC, MULTI, Unit, push_select};
+
+/// Bytes of a chunk.
+const CHUNK: usize = 256 << 10;
+/// Chunks that are kept for later when they have been read.
+const SPARE_CHUNKS: usize = 8;
+/// Bits of the end's word that have the database.
+const DB_BITS: u32 = 8;
+/// No request has chosen a database yet, or one with a number that has no room in the word.
+pub const NO_DATABASE: u32 = (1 << DB_BITS) - 1;
+
+struct Chunk(Box<[UnsafeCell<u8>]>);
+
+// SAFETY: see the module's comment: ranges have one writer each, and are read only when they are complete.
+unsafe impl Sync for Chunk {}
+
+impl Chunk {
+    fn new() -> Chunk {
+        Chunk((0..CHUNK).map(|_| UnsafeCell::new(0)).collect())
+    }
+
+    /// # Safety
+    /// The range belongs to the calling thread.
+    unsafe fn write(&self, at: usize, bytes: &[u8]) {
+        let room = &self.0[at..at + bytes.len()];
+        // SAFETY: in bounds (checked by the slice); nobody else touches the range (the caller's).
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), UnsafeCell::raw_get(room.as_ptr()), bytes.len());
+        }
+    }
+
+    /// # Safety
+    /// The range is complete.
+    unsafe fn read(&self, at: usize, len: usize) -> &[u8] {
+        let range = &self.0[at..at + len];
+        // SAFETY: in bounds, initialised, and not written any more (the caller's).
+        unsafe { std::slice::from_raw_parts(range.as_ptr().cast(), len) }
+    }
+}
+
+#[derive(Default)]
+struct Chunks {
+    /// Number of the first chunk: its offset divided by [`CHUNK`].
+    first: u64,
+    list: VecDeque<Arc<Chunk>>,
+    spare: Vec<Arc<Chunk>>,
+    readers: Vec<Arc<AtomicU64>>,
+}
+
+/// The log of all changes. One per server.
+pub struct Journal {
+    /// The end of what has been taken, and the database at the end.
+    end: Padded<AtomicU64>,
+    /// For each thread an offset that is not behind the range that it writes now; `u64::MAX` while it writes none.
+    notes: Slots<Padded<AtomicU64>>,
+    chunks: Mutex<Chunks>,
+    /// Somebody sleeps until there is something to read.
+    sleeps: Padded<AtomicBool>,
+    sleeper: Mutex<Option<std::thread::Thread>>,
+}
+
+/// A thread's part in the journal: what it collects, and where it wrote last.
+#[derive(Default)]
+pub struct Writer {
+    pub unit: Unit,
+    chunk: Option<(u64, Arc<Chunk>)>,
+    /// The end of the thread's last unit.
+    pub end: u64,
+}
+
+fn unpack(word: u64) -> (u64, u32) {
+    (word >> DB_BITS, word as u32 & NO_DATABASE)
+}
+
+fn pack(offset: u64, db: u32) -> u64 {
+    offset << DB_BITS | u64::from(db.min(NO_DATABASE))
+}
+
+impl Journal {
+    /// An empty log for up to so many threads; none may append before [`Journal::make_room_for_threads`].
+    pub fn new(threads_max: usize) -> Journal {
+        Journal {
+            end: Padded::new(AtomicU64::new(pack(0, NO_DATABASE))),
+            notes: Slots::new(threads_max),
+            chunks: Mutex::default(),
+            sleeps: Padded::default(),
+            sleeper: Mutex::default(),
+        }
+    }
+
+    /// Provides for so many threads.
+    pub fn make_room_for_threads(&self, threads: usize) {
+        self.notes.grow(threads, |_| Padded::new(AtomicU64::new(u64::MAX)));
+    }
+
+    /// The offset at which the next unit begins.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        unpack(self.end.load(Acquire)).0
+    }
+
+    /// Everything before this offset is complete and may be read. It is the boundary of a unit.
+    pub fn complete(&self) -> u64 {
+        // Whoever has taken a range before this end has made its note before.
+        let (end, _) = unpack(self.end.load(Acquire));
+        self.notes.iter().map(|note| note.load(Acquire)).fold(end, u64::min)
+    }
+
+    /// The next unit chooses its database anew: its reader begins there. Nobody may append meanwhile (the world is stopped).
+    pub fn forget_database(&self) -> u64 {
+        let (end, _) = unpack(self.end.load(Acquire));
+        self.end.store(pack(end, NO_DATABASE), Release);
+        end
+    }
+
+    /// Gives what a thread has collected its place in the log and copies it there; the locks of all keys concerned are held. `slot` is the
+    /// thread's.
+    #[inline]
+    pub fn append(&self, slot: usize, writer: &mut Writer) {
+        let Writer { unit, chunk, end } = writer;
+        let (first_db, last_db) = unit.databases();
+        let (multi, exec) = if unit.requests() > 1 { (MULTI, EXEC) } else { (&b""[..], &b""[..]) };
+        let len = multi.len() + unit.bytes().len() + exec.len();
+        let mut select = Vec::new();
+        let mut word = self.end.load(Relaxed);
+        // Ends only grow: whatever range it is going to be, it does not begin before this.
+        let note = &self.notes[slot];
+        note.store(word >> DB_BITS, Release);
+        let start = loop {
+            let (start, db) = unpack(word);
+            if db != first_db || db == NO_DATABASE {
+                if select.is_empty() {
+                    push_select(&mut select, first_db);
+                }
+            } else {
+                select.clear();
+            }
+            let next = pack(start + (select.len() + len) as u64, last_db);
+            // Releases the note to whoever sees the new end.
+            match self.end.compare_exchange_weak(word, next, AcqRel, Relaxed) {
+                Ok(_) => break start,
+                Err(now) => word = now,
+            }
+        };
+        let mut at = start;
+        for part in [&select, multi, unit.bytes(), exec] {
+            self.copy(chunk, at, part);
+            at += part.len() as u64;
+        }
+        note.store(u64::MAX, Release);
+        *end = at;
+        unit.clear();
+    }
+
+    fn copy(&self, cached: &mut Option<(u64, Arc<Chunk>)>, mut at: u64, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let number = at / CHUNK as u64;
+            if cached.as_ref().is_none_or(|(cached, _)| *cached != number) {
+                *cached = Some((number, self.chunk(number)));
+            }
+            let Some((_, chunk)) = cached else { return };
+            let place = (at % CHUNK as u64) as usize;
+            let (now, later) = bytes.split_at(bytes.len().min(CHUNK - place));
+            // SAFETY: the range has been taken by this thread.
+            unsafe { chunk.write(place, now) };
+            at += now.len() as u64;
+            bytes = later;
+        }
+    }
+
+    /// A chunk by its number, made if it is not there yet.
+    #[cold]
+    fn chunk(&self, number: u64) -> Arc<Chunk> {
+        let mut chunks = self.chunks.lock();
+        let at = (number - chunks.first) as usize;
+        while chunks.list.len() <= at {
+            let chunk = chunks.spare.pop().unwrap_or_else(|| Arc::new(Chunk::new()));
+            chunks.list.push_back(chunk);
+        }
+        Arc::clone(&chunks.list[at])
+    }
+
+    /// Bytes of memory that the log takes.
+    pub fn memory_bytes(&self) -> usize {
+        let chunks = self.chunks.lock();
+        (chunks.list.len() + chunks.spare.len()) * CHUNK
+    }
+
+    /// A reader of what is appended from now on. Nobody may append meanwhile (the world is stopped).
+    pub fn reader(&self) -> Reader {
+        let position = Arc::new(AtomicU64::new(self.end()));
+        self.chunks.lock().readers.push(Arc::clone(&position));
+        Reader { position }
+    }
+
+    /// Has the thread that sleeps in [`Reader::wait`] look again.
+    #[inline]
+    pub fn wake(&self) {
+        if self.sleeps.load(Relaxed) {
+            self.wake_now();
+        }
+    }
+
+    #[cold]
+    fn wake_now(&self) {
+        if self.sleeps.swap(false, AcqRel)
+            && let Some(thread) = &*self.sleeper.lock()
+        {
+            thread.unpark();
+        }
+    }
+
+    /// Gives back the chunks that all readers have passed.
+    fn trim(&self) {
+        let mut chunks = self.chunks.lock();
+        let least = chunks.readers.iter().map(|position| position.load(Acquire)).min();
+        // Without a reader nothing needs to be kept; what is being written now still has its chunks.
+        let least = least.unwrap_or_else(|| self.complete());
+        while (chunks.first + 1) * CHUNK as u64 <= least {
+            let Some(mut chunk) = chunks.list.pop_front() else {
+                chunks.first = least / CHUNK as u64;
+                break;
+            };
+            chunks.first += 1;
+            if chunks.spare.len() < SPARE_CHUNKS && Arc::get_mut(&mut chunk).is_some() {
+                chunks.spare.push(chunk);
+            }
+        }
+    }
+}
+
+/// A place in the log up to which somebody has read. The log keeps what lies behind it.
+pub struct Reader {
+    position: Arc<AtomicU64>,
+}
+
+impl Reader {
+    /// The offset of the next byte to be read.
+    pub fn position(&self) -> u64 {
+        self.position.load(Relaxed)
+    }
+
+    /// Shows `visit` the bytes from the reader's position up to `end`, in pieces, until it answers with how many bytes of a piece it has taken and these
+    /// are not all of them. The position moves by what was taken. `end` is at most [`Journal::complete`].
+    pub fn read(&mut self, journal: &Journal, end: u64, mut visit: impl FnMut(&[u8]) -> usize) {
+        debug_assert!(end <= journal.complete());
+        let mut at = self.position();
+        while at < end {
+            let place = (at % CHUNK as u64) as usize;
+            let len = (end - at).min((CHUNK - place) as u64) as usize;
+            let chunk = journal.chunk(at / CHUNK as u64);
+            // SAFETY: complete, as the caller says.
+            let taken = visit(unsafe { chunk.read(place, len) });
+            at += taken as u64;
+            if taken < len {
+                break;
+            }
+        }
+        self.position.store(at, Release);
+        journal.trim();
+    }
+
+    /// Sleeps until somebody calls [`Journal::wake`] after something was appended behind `seen`, or until `most` is over. One thread may.
+    pub fn wait(&mut self, journal: &Journal, seen: u64, most: std::time::Duration) {
+        *journal.sleeper.lock() = Some(std::thread::current());
+        journal.sleeps.store(true, SeqCst);
+        std::sync::atomic::fence(SeqCst);
+        if journal.end() <= seen {
+            std::thread::park_timeout(most);
+        }
+        journal.sleeps.store(false, Relaxed);
+    }
+
+    /// Ends reading: the log keeps nothing for this reader any more.
+    pub fn end(self, journal: &Journal) {
+        journal.chunks.lock().readers.retain(|position| !Arc::ptr_eq(position, &self.position));
+        journal.trim();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn journal(threads: usize) -> Journal {
+        let journal = Journal::new(threads);
+        journal.make_room_for_threads(threads);
+        journal
+    }
+
+    fn all(journal: &Journal, reader: &mut Reader) -> Vec<u8> {
+        let mut out = Vec::new();
+        reader.read(journal, journal.complete(), |piece| {
+            out.extend_from_slice(piece);
+            piece.len()
+        });
+        out
+    }
+
+    fn text(bytes: &[u8]) -> String {
+        String::from_utf8_lossy(bytes).replace("\r\n", " ")
+    }
+
+    #[test]
+    fn a_database_is_chosen_when_it_changes_and_for_a_new_reader() {
+        let journal = journal(1);
+        let mut reader = journal.reader();
+        let mut writer = Writer::default();
+        for (db, name) in [(0, b"A"), (0, b"B"), (2, b"C"), (2, b"D"), (300, b"E"), (300, b"F")] {
+            writer.unit.push(db, &[name]);
+            journal.append(0, &mut writer);
+        }
+        assert_eq!(
+            text(&all(&journal, &mut reader)),
+            "*2 $6 SELECT $1 0 *1 $1 A *1 $1 B *2 $6 SELECT $1 2 *1 $1 C *1 $1 D *2 $6 SELECT $3 300 *1 $1 E \
+             *2 $6 SELECT $3 300 *1 $1 F "
+        );
+        assert_eq!(journal.forget_database(), journal.end());
+        writer.unit.push(300, &[b"G"]);
+        journal.append(0, &mut writer);
+        assert_eq!(text(&all(&journal, &mut reader)), "*2 $6 SELECT $3 300 *1 $1 G ");
+        assert_eq!(writer.end, reader.position());
+    }
+
+    #[test]
+    fn several_requests_are_a_transaction() {
+        let journal = journal(1);
+        let mut reader = journal.reader();
+        let mut writer = Writer::default();
+        writer.unit.push(0, &[b"A"]);
+        writer.unit.push(1, &[b"B"]);
+        journal.append(0, &mut writer);
+        writer.unit.push(1, &[b"C"]);
+        journal.append(0, &mut writer);
+        assert_eq!(
+            text(&all(&journal, &mut reader)),
+            "*2 $6 SELECT $1 0 *1 $5 MULTI *1 $1 A *2 $6 SELECT $1 1 *1 $1 B *1 $4 EXEC *1 $1 C "
+        );
+    }
+
+    #[test]
+    fn what_has_been_read_is_given_back() {
+        let journal = journal(1);
+        let mut reader = journal.reader();
+        let mut writer = Writer::default();
+        let big = vec![b'x'; 3 * CHUNK];
+        let mut most = 0;
+        for _ in 0..40 {
+            writer.unit.push(0, &[&big]);
+            journal.append(0, &mut writer);
+            let read = all(&journal, &mut reader);
+            assert!(read.ends_with(b"xx\r\n") && read.len() > 3 * CHUNK);
+            most = most.max(journal.memory_bytes());
+        }
+        assert!(most < 16 * CHUNK, "{most}");
+        reader.end(&journal);
+        for _ in 0..40 {
+            writer.unit.push(0, &[&big]);
+            journal.append(0, &mut writer);
+            journal.trim();
+        }
+        assert!(journal.memory_bytes() < 16 * CHUNK);
+    }
+
+    #[test]
+    fn a_reader_may_take_less_than_it_is_shown() {
+        let journal = journal(1);
+        let mut reader = journal.reader();
+        let mut writer = Writer::default();
+        writer.unit.push(0, &[b"ABCDEF"]);
+        journal.append(0, &mut writer);
+        let mut seen = Vec::new();
+        while reader.position() < journal.end() {
+            reader.read(&journal, journal.complete(), |piece| {
+                seen.push(piece[0]);
+                1
+            });
+        }
+        assert_eq!(text(&seen), "*2 $6 SELECT $1 0 *1 $6 ABCDEF ");
+    }
+
+    /// Threads append while one reads: every unit arrives once and whole, each thread's in order.
+    #[test]
+    fn many_threads_append_and_one_reads() {
+        const THREADS: usize = 4;
+        const UNITS: usize = 20_000;
+        let journal = journal(THREADS);
+        let mut reader = journal.reader();
+        let mut log = Vec::new();
+        std::thread::scope(|scope| {
+            for slot in 0..THREADS {
+                let journal = &journal;
+                scope.spawn(move || {
+                    let mut writer = Writer::default();
+                    for unit in 0..UNITS {
+                        let number = format!("{slot} {unit}");
+                        let fill = vec![b'f'; unit * 7 % 300];
+                        writer.unit.push(0, &[number.as_bytes(), &fill]);
+                        journal.append(slot, &mut writer);
+                        journal.wake();
+                    }
+                });
+            }
+            let mut units = 0;
+            while units < THREADS * UNITS {
+                let seen = journal.complete();
+                reader.read(&journal, seen, |piece| {
+                    log.extend_from_slice(piece);
+                    piece.len()
+                });
+                units = log.iter().filter(|&&byte| byte == b'*').count() - usize::from(!log.is_empty());
+                reader.wait(&journal, seen, Duration::from_millis(50));
+            }
+        });
+        let mut next = [0; THREADS];
+        let log = String::from_utf8(log).expect("text");
+        let mut lines = log.split("\r\n").skip(5);
+        while let Some(head) = lines.next().filter(|line| !line.is_empty()) {
+            assert_eq!(head, "*2");
+            let number = lines.nth(1).expect("a number");
+            let (slot, unit) = number.split_once(' ').expect("two numbers");
+            let slot: usize = slot.parse().expect("a slot");
+            assert_eq!(unit.parse(), Ok(next[slot]));
+            assert_eq!(lines.nth(1).expect("the fill").len(), next[slot] * 7 % 300);
+            next[slot] += 1;
+        }
+        assert_eq!(next, [UNITS; THREADS]);
+    }
+}

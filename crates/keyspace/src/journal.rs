@@ -1,0 +1,153 @@
+//! What a transaction tells the journal: the requests that repeat what it has changed.
+//!
+//! HOT PATH: nothing but a look at one flag while nobody wants a journal.
+//!
+//! The dispatcher adds a command's own arguments when its body has changed anything; a body whose arguments would not repeat what it did
+//! (they name a span of time, it chose at random, it took what was there) says so itself with [`Txn::journal_as`]. Keys and members that
+//! are lost by expiry and eviction are journalled here. All of it gets its place in the log before the locks are released.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_base::number::write_i64;
+use smallvec::SmallVec;
+
+use crate::entry::{Type, ValueRef};
+use crate::object::ExpiredMembers;
+use crate::txn::Txn;
+
+/// An argument of a journalled request.
+#[derive(Clone, Copy)]
+pub enum Arg<'a> {
+    Text(&'a [u8]),
+    Number(i64),
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Arg<'a> {
+    fn from(text: &'a [u8; N]) -> Arg<'a> {
+        Arg::Text(text)
+    }
+}
+
+impl<'a> From<&'a [u8]> for Arg<'a> {
+    fn from(text: &'a [u8]) -> Arg<'a> {
+        Arg::Text(text)
+    }
+}
+
+impl From<i64> for Arg<'_> {
+    fn from(number: i64) -> Self {
+        Arg::Number(number)
+    }
+}
+
+/// [`Txn::journal_as_with`] with arguments of either kind.
+#[macro_export]
+macro_rules! journal_as {
+    ($txn:expr, $($arg:expr),+ $(,)?) => {
+        if $txn.journals() {
+            $txn.journal_as_with(&[$($crate::journal::Arg::from($arg)),+]);
+        }
+    };
+}
+
+impl Txn<'_> {
+    /// Whether changes are journalled.
+    #[inline]
+    pub fn journals(&self) -> bool {
+        self.keyspace().settings.journals.load(Relaxed) != 0
+    }
+
+    /// Has a request repeated for the present command instead of its own arguments; one of several, perhaps. To be called when what it repeats
+    /// has happened.
+    #[inline]
+    pub fn journal_as(&mut self, args: &[&[u8]]) {
+        if self.journals() {
+            let db = self.db();
+            self.context.journal.unit.push_explicit(db, args);
+        }
+    }
+
+    /// As [`Txn::journal_as`], with numbers among the arguments.
+    pub fn journal_as_with(&mut self, args: &[Arg<'_>]) {
+        if self.journals() {
+            let texts: SmallVec<[SmallVec<[u8; 24]>; 8]> = args
+                .iter()
+                .map(|arg| match arg {
+                    Arg::Text(_) => SmallVec::new(),
+                    Arg::Number(number) => write_i64(&mut [0; 20], *number).into(),
+                })
+                .collect();
+            let args: SmallVec<[&[u8]; 8]> = args
+                .iter()
+                .zip(&texts)
+                .map(|(arg, text)| match arg {
+                    Arg::Text(text) => text,
+                    Arg::Number(_) => &text[..],
+                })
+                .collect();
+            self.journal_as(&args);
+        }
+    }
+
+    /// Has nothing repeated for the present command, beyond what [`Txn::journal_as`] was told.
+    pub fn journal_nothing(&mut self) {
+        if self.journals() {
+            self.context.journal.unit.set_explicit();
+        }
+    }
+
+    /// Has a request repeated in addition to whatever the present command leaves.
+    #[cold]
+    pub fn journal_too(&mut self, args: &[&[u8]]) {
+        if self.journals() {
+            let db = self.db();
+            self.context.journal.unit.push(db, args);
+        }
+    }
+
+    /// Has the loss of a key repeated.
+    #[inline]
+    pub(crate) fn journal_loss(&mut self, key: &[u8]) {
+        if self.journals() {
+            self.journal_too(&[b"DEL", key]);
+        }
+    }
+
+    /// Has the loss of members of a collection repeated.
+    pub(crate) fn journal_members_loss(&mut self, kind: Type, key: &[u8], gone: &ExpiredMembers) {
+        let name: &[u8] = match kind {
+            Type::Hash => b"HDEL",
+            Type::Set => b"SREM",
+            Type::SortedSet => b"ZREM",
+            Type::String | Type::List | Type::Stream => return,
+        };
+        let args = [name, key].into_iter().chain(gone.iter().map(|member| &**member));
+        self.journal_too(&args.collect::<Vec<_>>());
+    }
+
+    /// Has the members repeated as lost that are past their expiry, of collections that the present command has only read: they were as good
+    /// as absent for it. They are removed, and journalled once more, by whoever changes the collection.
+    pub fn journal_hidden_members(&mut self) {
+        for index in 0..self.keys().len() {
+            let Some(key) = self.keys().get(index).filter(|key| !key.write) else { continue };
+            let key = key.key;
+            let Some((kind, gone)) = self.peek(key).and_then(|entry| match entry.value() {
+                ValueRef::Object(object) => Some((entry.value_type(), object.expired_members(self.now()))),
+                _ => None,
+            }) else {
+                continue;
+            };
+            if !gone.is_empty() {
+                self.journal_members_loss(kind, key, &gone);
+            }
+        }
+    }
+
+    /// Ends a unit: what was collected takes effect together, and what follows under the same locks is another unit.
+    pub fn journal_now(&mut self) {
+        let slot = self.context.slot;
+        if !self.context.journal.unit.is_empty() {
+            self.keyspace().journal.append(slot, &mut self.context.journal);
+        }
+    }
+}

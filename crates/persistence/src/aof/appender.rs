@@ -1,0 +1,531 @@
+//! The write side of the append-only file: a thread that takes the journal's units to disk.
+//!
+//! The thread writes what is complete in the journal to the present increment. When that is forced to disk is the [`Policy`]'s: under
+//! `always` whoever has changed something waits for it ([`Appender::wait_until_synced`]), and everything that is there by then goes to
+//! disk at once, for all threads (group commit); under `everysec` a second thread does it, so that a slow disk does not keep the first one
+//! from writing.
+//!
+//! A write that fails is repeated until it succeeds: nothing is lost meanwhile, as the journal keeps what has not been written. Whoever
+//! could add to it is refused by then ([`Appender::failure`]). After the kernel could not force to disk what it had taken, nobody knows what the file
+//! has: then only a new base mends it ([`Failure::needs_rewrite`]).
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use braid_base::clock::unix_ms;
+use braid_base::system_text::reason;
+use braid_journal::{Journal, Reader};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+/// When what was written is forced to disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Policy {
+    /// Before anybody is told that it has happened.
+    Always,
+    /// Once a second.
+    EverySecond,
+    /// When the kernel sees fit.
+    Never,
+}
+
+/// Why nothing is written, or forced to disk, at present.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The system's words.
+    pub text: String,
+    /// What is on disk is not known: the file has to be written anew.
+    pub needs_rewrite: bool,
+}
+
+/// The journal's next bytes are gathered for so long before they are written, while nobody waits for them.
+const LINGER: Duration = Duration::from_millis(5);
+/// Between two attempts to write after one has failed.
+const RETRY: Duration = Duration::from_millis(200);
+/// Zeros that are written at once.
+const AHEAD: u64 = 1 << 20;
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+/// With nothing to do the thread looks at the journal so often; it is woken when there is anything.
+const IDLE: Duration = Duration::from_secs(3600);
+
+#[derive(Default)]
+struct State {
+    /// Somebody waits until the journal is on disk up to this offset.
+    wanted: u64,
+    /// The file to go on with from this offset.
+    next: Option<(u64, File)>,
+    failure: Option<Failure>,
+    /// Write everything, force it to disk, and end.
+    ends: bool,
+}
+
+/// What the thread that forces to disk is to do.
+#[derive(Default)]
+struct SyncRequest {
+    file: Option<(File, u64)>,
+    ends: bool,
+}
+
+/// The append-only file's write side. One per server; shared by its threads and all that change keys.
+pub struct Appender {
+    policy: AtomicU8,
+    state: Mutex<State>,
+    /// Told of whatever changes in the state, to everybody.
+    changed: Condvar,
+    sync_request: Mutex<SyncRequest>,
+    sync_wanted: Condvar,
+    /// Offsets of the journal: what has been written, and what is on disk.
+    written: AtomicU64,
+    synced: AtomicU64,
+    /// Bytes of all files with data.
+    size: AtomicU64,
+    /// Unix time in ms since which there is something that is not on disk; 0 = everything is.
+    unsynced_since: AtomicI64,
+    /// Lines that tell the time are written.
+    timestamps: AtomicBool,
+    /// Nothing is forced to disk at present (`no-appendfsync-on-rewrite`).
+    sync_paused: AtomicBool,
+    syncs_pending: AtomicU64,
+    /// Told when a failure begins or ends.
+    on_failure: Box<dyn Fn(bool) + Send + Sync>,
+    /// Told when more is on disk.
+    on_sync: Box<dyn Fn() + Send + Sync>,
+}
+
+/// The file that is written.
+///
+/// Under `always` zeros are written some way ahead: to force to disk what overwrites them takes a fraction of the time that it takes when the file grows.
+/// They are cut off when the file is closed; what a crash leaves of them a load passes over ([`super::data_len`]).
+struct Increment<'a> {
+    file: File,
+    appender: &'a Appender,
+    /// Where the next byte goes.
+    len: u64,
+    /// Where the zeros end.
+    ahead: u64,
+    /// Second of the last line that tells the time.
+    told_s: i64,
+    /// The next byte begins a unit.
+    at_boundary: bool,
+}
+
+impl Appender {
+    /// Nothing is written before [`Appender::run`].
+    pub fn new(
+        on_failure: Box<dyn Fn(bool) + Send + Sync>,
+        on_sync: Box<dyn Fn() + Send + Sync>,
+    ) -> Appender {
+        Appender {
+            policy: AtomicU8::new(Policy::EverySecond as u8),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            sync_request: Mutex::default(),
+            sync_wanted: Condvar::new(),
+            written: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            size: AtomicU64::new(0),
+            unsynced_since: AtomicI64::new(0),
+            timestamps: AtomicBool::new(false),
+            sync_paused: AtomicBool::new(false),
+            syncs_pending: AtomicU64::new(0),
+            on_failure,
+            on_sync,
+        }
+    }
+
+    /// When what was written is forced to disk.
+    #[inline]
+    pub fn policy(&self) -> Policy {
+        match self.policy.load(Relaxed) {
+            0 => Policy::Always,
+            1 => Policy::EverySecond,
+            _ => Policy::Never,
+        }
+    }
+
+    /// Changes that.
+    pub fn set_policy(&self, policy: Policy) {
+        self.policy.store(policy as u8, Relaxed);
+        self.changed.notify_all();
+    }
+
+    /// Has lines that tell the time written, or not (`aof-timestamp-enabled`).
+    pub fn set_timestamps(&self, on: bool) {
+        self.timestamps.store(on, Relaxed);
+    }
+
+    /// Has nothing forced to disk once a second for a while, or does again.
+    pub fn pause_syncs(&self, paused: bool) {
+        self.sync_paused.store(paused, Relaxed);
+    }
+
+    /// The offset of the journal up to which everything has been written.
+    pub fn written(&self) -> u64 {
+        self.written.load(Relaxed)
+    }
+
+    /// The offset of the journal up to which everything is on disk.
+    #[inline]
+    pub fn synced(&self) -> u64 {
+        self.synced.load(Relaxed)
+    }
+
+    /// Bytes of all files with data.
+    pub fn size(&self) -> u64 {
+        self.size.load(Relaxed)
+    }
+
+    /// Corrects [`Appender::size`], when files come and go.
+    pub fn set_size(&self, bytes: u64) {
+        self.size.store(bytes, Relaxed);
+    }
+
+    /// Requests to force something to disk that are under way.
+    pub fn syncs_pending(&self) -> u64 {
+        self.syncs_pending.load(Relaxed)
+    }
+
+    /// Milliseconds for which something has not been on disk; 0 if everything is.
+    pub fn unsynced_ms(&self, now_ms: i64) -> i64 {
+        match self.unsynced_since.load(Relaxed) {
+            0 => 0,
+            since => now_ms.saturating_sub(since).max(0),
+        }
+    }
+
+    /// Why nothing is written at present.
+    pub fn failure(&self) -> Option<Failure> {
+        self.state.lock().failure.clone()
+    }
+
+    /// The file has been written anew: whatever could not be forced to disk before does not matter any more.
+    pub fn forgive(&self) {
+        self.end_failure(true);
+    }
+
+    /// Waits until the journal is on disk up to `offset`. False if that fails. The caller holds no lock and is outside of the gate.
+    pub fn wait_until_synced(&self, offset: u64) -> bool {
+        if self.synced() >= offset {
+            return true;
+        }
+        let mut state = self.state.lock();
+        state.wanted = state.wanted.max(offset);
+        self.changed.notify_all();
+        while self.synced() < offset {
+            if state.failure.is_some() || state.ends || self.policy() != Policy::Always {
+                return self.policy() != Policy::Always;
+            }
+            self.changed.wait(&mut state);
+        }
+        true
+    }
+
+    /// Goes on with another file from this offset of the journal on, at which a unit begins. Everything before it is forced to disk first.
+    pub fn switch(&self, journal: &Journal, offset: u64, file: File) {
+        self.state.lock().next = Some((offset, file));
+        self.changed.notify_all();
+        journal.wake();
+    }
+
+    /// Has the thread write everything, force it to disk, and end.
+    pub fn end(&self, journal: &Journal) {
+        self.state.lock().ends = true;
+        self.changed.notify_all();
+        journal.wake();
+    }
+
+    /// Writes the journal from `reader`'s position on to `file`, until told to end. The work of a thread of its own.
+    pub fn run(self: &Arc<Self>, journal: &Journal, mut reader: Reader, file: File) {
+        let start = reader.position();
+        *self.state.lock() = State::default();
+        *self.sync_request.lock() = SyncRequest::default();
+        self.written.store(start, Relaxed);
+        self.synced.store(start, Relaxed);
+        self.unsynced_since.store(0, Relaxed);
+        let appender = Arc::clone(self);
+        let syncer =
+            std::thread::Builder::new().name("aof-sync".into()).spawn(move || appender.sync_on_request());
+        if let Err(error) = &syncer {
+            log::warn!("Cannot start the thread that forces the AOF to disk: {error}");
+        }
+        let mut increment = Increment::new(file, self);
+        let mut last_sync = Instant::now();
+        while !self.turn(journal, &mut reader, &mut increment, &mut last_sync) {}
+        increment.close();
+        reader.end(journal);
+        self.sync_request.lock().ends = true;
+        self.sync_wanted.notify_all();
+        if let Ok(syncer) = syncer {
+            let _ = syncer.join();
+        }
+        self.changed.notify_all();
+    }
+
+    /// Writes what is there, and waits for more. True at the end.
+    fn turn<'a>(
+        &'a self,
+        journal: &Journal,
+        reader: &mut Reader,
+        increment: &mut Increment<'a>,
+        last_sync: &mut Instant,
+    ) -> bool {
+        let (switch_at, ends) = {
+            let state = self.state.lock();
+            (state.next.as_ref().map(|next| next.0), state.ends)
+        };
+        let complete = journal.complete();
+        let end = switch_at.map_or(complete, |at| at.min(complete));
+        let before = reader.position();
+        if before < end {
+            if self.unsynced_since.load(Relaxed) == 0 {
+                self.unsynced_since.store(unix_ms(), Relaxed);
+            }
+            let written = increment.write(journal, reader, end);
+            self.written.store(reader.position(), Relaxed);
+            if let Err(error) = written {
+                self.fail("Error writing to the AOF file", &error, false);
+                return self.rest(ends);
+            }
+            self.end_failure(false);
+        }
+        if self.failure().is_some() {
+            // What is written now does not help: the file is to be written anew.
+            if switch_at == Some(reader.position())
+                && let Some((_, file)) = self.take_next()
+            {
+                increment.close();
+                *increment = Increment::new(file, self);
+            }
+            return self.rest(ends);
+        }
+        let is_behind = self.synced() < reader.position();
+        if switch_at == Some(reader.position()) {
+            if !self.sync(&increment.file, reader.position()) {
+                return self.rest(ends);
+            }
+            if let Some((_, file)) = self.take_next() {
+                increment.close();
+                *increment = Increment::new(file, self);
+            }
+            return false;
+        }
+        if ends && reader.position() == journal.end() {
+            if self.policy() != Policy::Never || is_behind {
+                self.sync(&increment.file, reader.position());
+            }
+            return true;
+        }
+        match self.policy() {
+            Policy::Always => {
+                if is_behind && !self.sync(&increment.file, reader.position()) {
+                    return self.rest(ends);
+                }
+                let mut state = self.state.lock();
+                if state.wanted <= self.synced() && state.next.is_none() && !state.ends {
+                    // What nobody waits for (keys that expire) is written now and then.
+                    self.changed.wait_for(&mut state, SYNC_INTERVAL);
+                }
+            }
+            policy => {
+                let is_due = policy == Policy::EverySecond
+                    && self.synced() < reader.position()
+                    && !self.sync_paused.load(Relaxed);
+                if is_due && last_sync.elapsed() >= SYNC_INTERVAL && self.request_sync(increment, reader) {
+                    *last_sync = Instant::now();
+                }
+                if policy == Policy::Never {
+                    self.unsynced_since.store(0, Relaxed);
+                }
+                let wait = match (before < end, is_due) {
+                    (true, _) => return self.pause(LINGER),
+                    (false, true) => SYNC_INTERVAL.saturating_sub(last_sync.elapsed()).max(LINGER),
+                    (false, false) => IDLE,
+                };
+                let seen = reader.position();
+                reader.wait(journal, seen, wait);
+            }
+        }
+        false
+    }
+
+    fn take_next(&self) -> Option<(u64, File)> {
+        self.state.lock().next.take()
+    }
+
+    /// Waits, unless there is something to be done at once. Always false: the thread goes on.
+    fn pause(&self, most: Duration) -> bool {
+        let mut state = self.state.lock();
+        if state.next.is_none() && !state.ends {
+            self.changed.wait_for(&mut state, most);
+        }
+        false
+    }
+
+    /// After a failure: true if there is no more time to try again.
+    fn rest(&self, ends: bool) -> bool {
+        let mut state: MutexGuard<'_, State> = self.state.lock();
+        if ends {
+            log::warn!("The AOF could not be written to its end.");
+            return true;
+        }
+        self.changed.wait_for(&mut state, RETRY);
+        false
+    }
+
+    /// Forces what was written to disk.
+    fn sync(&self, file: &File, offset: u64) -> bool {
+        match file.sync_data() {
+            Ok(()) => {
+                self.note_synced(offset);
+                true
+            }
+            Err(error) => {
+                self.fail("Error forcing the AOF file to disk", &error, true);
+                false
+            }
+        }
+    }
+
+    fn note_synced(&self, offset: u64) {
+        let state = self.state.lock();
+        if state.failure.as_ref().is_some_and(|failure| failure.needs_rewrite) {
+            return;
+        }
+        self.synced.fetch_max(offset, Relaxed);
+        if self.written() == offset {
+            self.unsynced_since.store(0, Relaxed);
+        } else {
+            self.unsynced_since.store(unix_ms(), Relaxed);
+        }
+        drop(state);
+        self.changed.notify_all();
+        (self.on_sync)();
+    }
+
+    fn fail(&self, what: &str, error: &io::Error, needs_rewrite: bool) {
+        let text = reason(error);
+        let mut state = self.state.lock();
+        let is_new = state.failure.is_none();
+        if state.failure.as_ref().is_none_or(|failure| !failure.needs_rewrite) {
+            state.failure = Some(Failure { text: text.clone(), needs_rewrite });
+        }
+        drop(state);
+        if is_new {
+            log::warn!("{what}: {text}");
+            (self.on_failure)(true);
+        }
+        self.changed.notify_all();
+    }
+
+    fn end_failure(&self, rewritten: bool) {
+        let mut state = self.state.lock();
+        if state.failure.as_ref().is_some_and(|failure| rewritten || !failure.needs_rewrite) {
+            state.failure = None;
+            drop(state);
+            log::warn!("AOF write error looks solved. The server can write again.");
+            (self.on_failure)(false);
+        }
+    }
+
+    /// Has the other thread force to disk what was written; false if it still does so from before.
+    fn request_sync(&self, increment: &Increment<'_>, reader: &Reader) -> bool {
+        let mut request = self.sync_request.lock();
+        if request.file.is_some() || self.syncs_pending() > 0 {
+            return false;
+        }
+        match increment.file.try_clone() {
+            Ok(file) => {
+                self.syncs_pending.store(1, Relaxed);
+                request.file = Some((file, reader.position()));
+                self.sync_wanted.notify_all();
+            }
+            Err(error) => {
+                drop(request);
+                self.fail("Error forcing the AOF file to disk", &error, false);
+            }
+        }
+        true
+    }
+
+    fn sync_on_request(&self) {
+        let mut request = self.sync_request.lock();
+        loop {
+            if let Some((file, offset)) = request.file.take() {
+                drop(request);
+                self.sync(&file, offset);
+                self.syncs_pending.store(0, Relaxed);
+                request = self.sync_request.lock();
+            } else if request.ends {
+                return;
+            } else {
+                self.sync_wanted.wait(&mut request);
+            }
+        }
+    }
+}
+
+impl<'a> Increment<'a> {
+    fn new(file: File, appender: &'a Appender) -> Increment<'a> {
+        let len = file.metadata().map_or(0, |data| data.len());
+        Increment { file, appender, len, ahead: len, told_s: 0, at_boundary: true }
+    }
+
+    /// Cuts off what was only written ahead.
+    fn close(&mut self) {
+        if self.ahead > self.len
+            && let Err(error) = self.file.set_len(self.len).and_then(|()| self.file.sync_data())
+        {
+            log::warn!("Cannot cut off the zeros at the end of the AOF file: {error}");
+        }
+        self.ahead = self.len;
+    }
+
+    /// Writes zeros ahead, if more than what is there is needed for the next `len` bytes. If that fails it does not matter.
+    fn write_ahead(&mut self, len: usize) {
+        if self.appender.policy() != Policy::Always {
+            return self.close();
+        }
+        if self.len + len as u64 > self.ahead {
+            let from = self.ahead.max(self.len);
+            let zeros = vec![0; (len as u64).max(AHEAD) as usize];
+            if self.file.write_all_at(&zeros, from).is_ok() {
+                self.ahead = from + zeros.len() as u64;
+            }
+        }
+    }
+
+    fn write(&mut self, journal: &Journal, reader: &mut Reader, end: u64) -> io::Result<()> {
+        if self.at_boundary && self.appender.timestamps.load(Relaxed) {
+            let now_s = unix_ms() / 1000;
+            if now_s != self.told_s {
+                let line = format!("#TS:{now_s}\r\n");
+                self.file.write_all_at(line.as_bytes(), self.len)?;
+                self.len += line.len() as u64;
+                self.told_s = now_s;
+                self.appender.size.fetch_add(line.len() as u64, Relaxed);
+            }
+        }
+        let mut result = Ok(());
+        while result.is_ok() && reader.position() < end {
+            self.write_ahead((end - reader.position()).min(AHEAD) as usize);
+            let (file, at, size) = (&self.file, &mut self.len, &self.appender.size);
+            reader.read(journal, end, |piece| match file.write_at(piece, *at) {
+                Ok(taken) => {
+                    *at += taken as u64;
+                    size.fetch_add(taken as u64, Relaxed);
+                    taken
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                Err(error) => {
+                    result = Err(error);
+                    0
+                }
+            });
+        }
+        self.at_boundary = reader.position() == end;
+        result
+    }
+}

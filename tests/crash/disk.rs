@@ -1,0 +1,120 @@
+//! A disk that takes no more: reads are served, writes are refused, and when there is room again everything that was acknowledged is written. What the
+//! test does to the server is a limit on the size of files, which the system answers like a full disk.
+
+use std::path::{Path, PathBuf};
+
+use braid_tests::server::is_braid;
+use braid_tests::{RawClient, TestServer, Value, wait_for};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
+
+fn start(folder: &Path, policy: &str) -> TestServer {
+    let folder = folder.to_str().expect("a readable path");
+    TestServer::start(&["--dir", folder, "--appendonly", "yes", "--appendfsync", policy])
+}
+
+fn limit_file_size(server: &TestServer, bytes: Option<u64>) {
+    let most = getrlimit(Resource::Fsize).maximum;
+    let process = Pid::from_raw(i32::try_from(server.process_id()).expect("a process")).expect("a process");
+    prlimit(Some(process), Resource::Fsize, Rlimit { current: bytes.or(most), maximum: most })
+        .expect("a limit");
+}
+
+fn increment(folder: &Path) -> PathBuf {
+    folder.join("appendonlydir").join("appendonly.aof.1.incr.aof")
+}
+
+fn len(path: &Path) -> u64 {
+    path.metadata().expect("the file is there").len()
+}
+
+const REFUSED: &str = "MISCONF Errors writing to the AOF file: File too large";
+
+fn value(number: usize) -> String {
+    format!("{number}{}", "x".repeat(20_000))
+}
+
+/// Writes until that is refused; how many values were acknowledged. The connection may end.
+fn fill(server: &TestServer) -> usize {
+    let mut client = server.connect();
+    for number in 0..100_000 {
+        client.send(&braid_tests::words::encode(&["SET", &format!("key:{number}"), &value(number)]));
+        let reply = client.read();
+        if reply.is_error() {
+            assert_eq!(reply.text(), REFUSED);
+            return number;
+        }
+        assert_eq!(reply, Value::ok());
+    }
+    panic!("the disk is never full");
+}
+
+#[track_caller]
+fn check_keys(client: &mut RawClient, count: usize) {
+    for number in 0..count {
+        assert_eq!(client.call(&format!("GET key:{number}")), Value::bulk(value(number)));
+    }
+}
+
+fn a_full_disk(policy: &str) {
+    if !is_braid() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = start(folder.path(), policy);
+    let mut client = server.connect();
+    client.ok("SET before 1");
+    client.call("WAITAOF 1 0 0");
+    limit_file_size(&server, Some(len(&increment(folder.path())) + 100_000));
+    let acknowledged = fill(&server);
+
+    wait_for("the failure to be seen", || client.call("SET another 1").text() == REFUSED);
+    let field = |client: &mut RawClient, name: &str| client.info_field("persistence", name);
+    assert_eq!(field(&mut client, "aof_last_write_status").as_deref(), Some("err"));
+    check_keys(&mut client, acknowledged);
+    assert_eq!(client.call("EVAL \"return redis.pcall('set','x','1')\" 0").text(), REFUSED);
+    assert_eq!(client.call("EVAL \"return redis.call('get','before')\" 0").text(), "1");
+
+    limit_file_size(&server, None);
+    wait_for("the disk to be used again", || client.call("SET after 1") == Value::ok());
+    assert_eq!(field(&mut client, "aof_last_write_status").as_deref(), Some("ok"));
+    assert!(server.log().contains("AOF write error looks solved."), "{}", server.log());
+    assert_eq!(client.call("WAITAOF 1 0 0").elements().and_then(|counts| counts[0].integer()), Some(1));
+    server.signal(Signal::KILL);
+    drop(server);
+
+    let server = start(folder.path(), policy);
+    let mut client = server.connect();
+    check_keys(&mut client, acknowledged);
+    assert_eq!(client.call("GET after").text(), "1");
+    assert!(client.call("GET another").is_null());
+}
+
+#[test]
+fn a_full_disk_with_fsync_always() {
+    a_full_disk("always");
+}
+
+#[test]
+fn a_full_disk_with_fsync_every_second() {
+    a_full_disk("everysec");
+}
+
+/// Who has changed something that cannot be put on disk is not left waiting, and not told that it is there.
+#[test]
+fn a_change_that_cannot_be_put_on_disk_is_not_acknowledged() {
+    if !is_braid() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = start(folder.path(), "always");
+    let mut reader = server.connect();
+    reader.ok("SET before 1");
+    // What was written ahead holds small changes.
+    limit_file_size(&server, Some(len(&increment(folder.path()))));
+    let mut writer = server.connect();
+    writer.send(&braid_tests::words::encode(&["SET", "large", &"x".repeat(3 << 20)]));
+    assert_eq!(writer.read().text(), REFUSED);
+    writer.read_to_close().expect("the connection ends");
+    assert_eq!(reader.call("GET before").text(), "1");
+    assert_eq!(reader.call("SET small 1").text(), REFUSED);
+}

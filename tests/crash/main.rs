@@ -1,0 +1,225 @@
+//! Servers killed in the middle of their work: what they acknowledged is there when they start again, and what is there is a state that clients
+//! could have seen.
+//!
+//!   cargo test -p braid-tests --test crash
+//!   BRAID_ROUNDS=200 cargo test -p braid-tests --test crash       many more kills (default 3 for each kind)
+
+mod disk;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use braid_tests::random::{number, source};
+use braid_tests::server::is_braid;
+use braid_tests::{RawClient, TestServer, Value, words};
+use rustix::process::Signal;
+
+const CLIENTS: usize = 8;
+/// Transactions that a client has under way at once.
+const PIPELINE: usize = 8;
+
+/// What clients know of their own work.
+#[derive(Default)]
+struct Known {
+    /// Transactions sent.
+    sent: u64,
+    /// How many were acknowledged, and when.
+    acknowledged: Vec<(Instant, u64)>,
+}
+
+/// What an observer has read of the common list before the end.
+type Seen = Mutex<Vec<String>>;
+
+fn arguments(folder: &Path, more: &[&str]) -> Vec<String> {
+    let folder = folder.to_str().expect("a readable path");
+    let own = ["--dir", folder, "--io-threads", "2"];
+    own.iter().chain(more).map(|&argument| argument.to_owned()).collect()
+}
+
+fn start(folder: &Path, more: &[&str]) -> TestServer {
+    let arguments = arguments(folder, more);
+    TestServer::start(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// A transaction over keys of its client and of all: whoever finds one part of it must find all of it.
+fn transaction(client: usize, number: u64) -> Vec<u8> {
+    let number = number.to_string();
+    let own = |name: &str| format!("{name}:{client}");
+    let lines: [&[&str]; 6] = [
+        &["MULTI"],
+        &["INCR", "all:count"],
+        &["RPUSH", "all", &format!("{client}:{number}")],
+        &["SET", &own("last"), &number],
+        &["HSET", &own("hash"), &number, &"x".repeat(client * 30)],
+        &["EXEC"],
+    ];
+    lines.iter().flat_map(|line| words::encode(line)).collect()
+}
+
+/// Sends transactions until the server is gone.
+fn work(server: &TestServer, number: usize, begin: u64) -> Known {
+    let mut known = Known { sent: begin, acknowledged: Vec::new() };
+    let Ok(mut client) = RawClient::tcp(server.address()) else { return known };
+    let mut acknowledged = begin;
+    loop {
+        let pipeline: Vec<u8> =
+            (0..PIPELINE as u64).flat_map(|at| transaction(number, known.sent + at + 1)).collect();
+        known.sent += PIPELINE as u64;
+        if client.try_send(&pipeline).is_err() {
+            return known;
+        }
+        for _ in 0..PIPELINE {
+            let replies = (0..6).map(|_| client.try_read()).collect::<Result<Vec<_>, _>>();
+            match replies {
+                Ok(replies) if matches!(replies[5], Value::Array(_)) => {
+                    acknowledged += 1;
+                    known.acknowledged.push((Instant::now(), acknowledged));
+                }
+                Ok(replies) => panic!("{replies:?}"),
+                Err(_) => return known,
+            }
+        }
+    }
+}
+
+/// Reads the common list until the server is gone.
+fn observe(server: &TestServer, seen: &Seen) {
+    let Ok(mut client) = RawClient::tcp(server.address()) else { return };
+    loop {
+        let known = seen.lock().expect("nobody panics with it").len();
+        client.send(&words::encode(&["LRANGE", "all", &known.to_string(), "-1"]));
+        let Ok(Value::Array(items)) = client.try_read() else { return };
+        seen.lock().expect("nobody panics with it").extend(items.iter().map(Value::text));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What a server has.
+struct Found {
+    all: Vec<String>,
+    /// The last transaction of each client.
+    last: Vec<u64>,
+}
+
+/// Reads everything and checks that it is whole transactions.
+#[track_caller]
+fn read(server: &TestServer) -> Found {
+    let mut client = server.connect();
+    let all: Vec<String> = match client.call("LRANGE all 0 -1") {
+        Value::Array(items) => items.iter().map(Value::text).collect(),
+        other => panic!("{other:?}"),
+    };
+    let count = client.call("GET all:count");
+    assert_eq!(all.len().to_string(), if all.is_empty() { "0".into() } else { count.text() });
+    let mut per_client: HashMap<usize, u64> = HashMap::new();
+    for item in &all {
+        let (number, transaction) = item.split_once(':').expect("a client and a number");
+        let last = per_client.entry(number.parse().expect("a number")).or_default();
+        assert_eq!(transaction.parse(), Ok(*last + 1), "{item}: each client's own are in order and complete");
+        *last += 1;
+    }
+    let last = (0..CLIENTS).map(|number| per_client.get(&number).copied().unwrap_or(0)).collect::<Vec<_>>();
+    for (number, last) in last.iter().enumerate() {
+        let expected = if *last == 0 { Value::NullBulk } else { Value::bulk(last.to_string()) };
+        assert_eq!(client.call(&format!("GET last:{number}")), expected);
+        assert_eq!(client.call(&format!("HLEN hash:{number}")).integer(), Some(*last as i64));
+    }
+    Found { all, last }
+}
+
+/// Kills a server at random moments of its work, again and again; `check` is told what was there and what was known, and when it was killed.
+fn kill_again_and_again(
+    test: &str,
+    more: &[&str],
+    every_now_and_then: &str,
+    longest_ms: u64,
+    check: impl Fn(&Found, &[Known], Instant, &[String]),
+) {
+    if !is_braid() {
+        return;
+    }
+    let mut random = source(test);
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut begin = [0; CLIENTS];
+    for round in 0..number("BRAID_ROUNDS", 3) {
+        let server = start(folder.path(), more);
+        let (seen, done) = (Seen::default(), AtomicBool::new(false));
+        let life = Duration::from_millis(random.u64(1..longest_ms));
+        let (known, killed_at) = std::thread::scope(|scope| {
+            let (server, seen, done) = (&server, &seen, &done);
+            let workers: Vec<_> = (0..CLIENTS)
+                .map(|number| {
+                    let begin = begin[number];
+                    scope.spawn(move || work(server, number, begin))
+                })
+                .collect();
+            scope.spawn(move || observe(server, seen));
+            scope.spawn(move || {
+                let Ok(mut client) = RawClient::tcp(server.address()) else { return };
+                while !done.load(Relaxed)
+                    && client.try_send(&braid_tests::request(every_now_and_then)).is_ok()
+                {
+                    if client.try_read().is_err() {
+                        return;
+                    }
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            });
+            std::thread::sleep(life);
+            let killed_at = Instant::now();
+            server.signal(Signal::KILL);
+            done.store(true, Relaxed);
+            let known =
+                workers.into_iter().map(|worker| worker.join().expect("a worker")).collect::<Vec<_>>();
+            (known, killed_at)
+        });
+        drop(server);
+        let server = start(folder.path(), more);
+        let found = read(&server);
+        println!("{test}, round {round}: {} transactions after {life:?}", found.all.len());
+        let seen = seen.into_inner().expect("nobody panics with it");
+        let common = seen.len().min(found.all.len());
+        assert_eq!(found.all[..common], seen[..common], "what is there is what was there, up to some moment");
+        for (number, known) in known.iter().enumerate() {
+            assert!(found.last[number] <= known.sent);
+        }
+        check(&found, &known, killed_at, &seen);
+        begin.copy_from_slice(&found.last);
+    }
+}
+
+#[track_caller]
+fn assert_has(found: &Found, known: &[Known], acknowledged_before: Instant) {
+    for (number, known) in known.iter().enumerate() {
+        let promised = known.acknowledged.iter().rev().find(|(at, _)| *at <= acknowledged_before);
+        let promised = promised.map_or(0, |(_, transaction)| *transaction);
+        assert!(found.last[number] >= promised, "client {number}: {} of {promised}", found.last[number]);
+    }
+}
+
+const ON: &[&str] = &["--appendonly", "yes", "--auto-aof-rewrite-percentage", "0"];
+
+#[test]
+fn with_fsync_always_nothing_that_was_acknowledged_is_lost() {
+    let more = [ON, &["--appendfsync", "always"]].concat();
+    kill_again_and_again("always", &more, "BGREWRITEAOF", 600, |found, known, _, seen| {
+        assert_has(found, known, Instant::now());
+        assert!(found.all.len() >= seen.len(), "what somebody has read is there");
+    });
+}
+
+#[test]
+fn with_fsync_every_second_at_most_two_seconds_are_lost() {
+    let more = [ON, &["--appendfsync", "everysec"]].concat();
+    kill_again_and_again("everysec", &more, "BGREWRITEAOF", 3000, |found, known, killed_at, _| {
+        assert_has(found, known, killed_at.checked_sub(Duration::from_secs(2)).unwrap_or(killed_at));
+    });
+}
+
+#[test]
+fn a_dump_file_is_a_state_that_was_there() {
+    kill_again_and_again("dump file", &[], "BGSAVE", 600, |_, _, _, _| ());
+}

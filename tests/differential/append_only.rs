@@ -1,0 +1,186 @@
+//! Random commands of all families from several clients at once, while the append-only file is written and rewritten: a server that starts with these
+//! files holds the same data, and so does a stock server.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use braid_tests::random::{number, seed};
+use braid_tests::server::{is_braid, newer_peers};
+use braid_tests::{RawClient, TestServer, Value, wait_for};
+use rustix::process::Signal;
+
+use crate::families::{FAMILIES, Family};
+use crate::generator::Generator;
+
+/// Families whose commands need nothing but data.
+const OF_DATA: &[&str] = &[
+    "strings",
+    "bitmaps",
+    "keys",
+    "transactions",
+    "lists",
+    "hashes",
+    "sets",
+    "sorted_sets",
+    "streams",
+    "hyperloglog",
+    "geo",
+];
+/// The same, of newer servers.
+const NEWER: &[&str] = &["newer-valkey", "newer-redis", "hash-expiry-valkey"];
+
+const CLIENTS: u64 = 4;
+/// What expires before this many milliseconds could do so between two looks at the data.
+const SOON_MS: i64 = 120_000;
+
+fn families(names: &[&str]) -> Vec<&'static Family> {
+    FAMILIES.iter().filter(|family| names.contains(&family.name)).collect()
+}
+
+fn arguments<'a>(folder: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+    let folder = folder.to_str().expect("a readable path");
+    let own = [
+        "--dir",
+        folder,
+        "--appendonly",
+        "yes",
+        "--enable-debug-command",
+        "yes",
+        "--auto-aof-rewrite-percentage",
+        "0",
+    ];
+    own.iter().chain(more).copied().collect()
+}
+
+/// Sends random commands, in pipelines now and then, whatever is answered.
+fn send_commands(server: &TestServer, seed: u64, families: &[&'static Family], commands: u64) {
+    let mut generator = Generator::new(seed, families);
+    let mut client = server.connect();
+    let mut sent = 0;
+    while sent < commands {
+        let len = generator.random().u64(1..30);
+        let lines: Vec<_> = (0..len).map(|_| generator.command()).collect();
+        let lines: Vec<_> = lines.into_iter().filter(|line| !ends_something(line)).collect();
+        let bytes: Vec<u8> = lines.iter().flat_map(|line| braid_tests::words::encode(line)).collect();
+        client.send(&bytes);
+        lines.iter().for_each(|_| drop(client.read()));
+        sent += lines.len() as u64;
+    }
+}
+
+/// What would end the connection or change how it answers.
+fn ends_something(line: &[Vec<u8>]) -> bool {
+    let name = line.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
+    [&b"quit"[..], b"reset", b"client", b"hello", b"subscribe", b"monitor", b"debug", b"config"]
+        .contains(&&name[..])
+}
+
+/// Takes away what is about to expire, and returns a line for each key: its database, its name, and the digest of its value and expiry.
+fn digest(client: &mut RawClient) -> Vec<String> {
+    let mut lines = Vec::new();
+    for db in 0..16 {
+        client.ok(&format!("SELECT {db}"));
+        for key in client.call("KEYS *").elements().expect("keys").to_vec() {
+            let key = key.bytes().expect("a key").to_vec();
+            let mut call = |args: &[&[u8]]| client.call_arguments(args);
+            let ttl = call(&[b"PTTL", &key]).integer().expect("a time");
+            let mut expires = (0..SOON_MS).contains(&ttl);
+            if call(&[b"TYPE", &key]).text() == "hash" {
+                for field in call(&[b"HKEYS", &key]).elements().expect("fields").to_vec() {
+                    let field = field.bytes().expect("a field");
+                    let times = call(&[b"HPTTL", &key, b"FIELDS", b"1", field]);
+                    let time = times.elements().and_then(|times| times[0].integer());
+                    expires |= time.is_some_and(|time| (0..SOON_MS).contains(&time));
+                }
+            }
+            if expires {
+                call(&[b"DEL", &key]);
+            } else {
+                let digest = call(&[b"DEBUG", b"DIGEST-VALUE", &key]).to_string();
+                let time = call(&[b"PEXPIRETIME", &key]).to_string();
+                lines.push(format!("{db} {} {digest} {time}", braid_tests::words::quote(&key)));
+            }
+        }
+    }
+    lines.sort();
+    lines
+}
+
+/// Shows what two looks at the data do not have in common.
+#[track_caller]
+fn assert_same(before: &[String], after: &[String], log: &str) {
+    let gone: Vec<_> = before.iter().filter(|line| !after.contains(line)).collect();
+    let new: Vec<_> = after.iter().filter(|line| !before.contains(line)).collect();
+    assert!(gone.is_empty() && new.is_empty(), "before: {gone:#?}\nafter: {new:#?}\nthe log: {log}");
+}
+
+/// Writes with these families and returns the digest of what was there when the server was killed.
+fn write(folder: &Path, families: &[&'static Family], more: &[&str]) -> Vec<String> {
+    let server = TestServer::start(&arguments(folder, more));
+    let (seed, commands) = (seed(), number("BRAID_COMMANDS", 20_000) / 8);
+    println!("append only: BRAID_SEED={seed}");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let server = &server;
+                scope.spawn(move || send_commands(server, seed.wrapping_add(number), families, commands))
+            })
+            .collect();
+        let (server, done) = (&server, &done);
+        let rewriter = scope.spawn(move || {
+            let mut client = server.connect();
+            while !done.load(Relaxed) {
+                client.call("BGREWRITEAOF");
+                wait_for("the rewrite", || {
+                    client.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
+                });
+            }
+        });
+        let outcomes: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        done.store(true, Relaxed);
+        let rewritten = rewriter.join();
+        outcomes.into_iter().chain([rewritten]).for_each(|outcome| outcome.expect("a client that is served"));
+    });
+    let mut client = server.connect();
+    assert_eq!(client.info_field("persistence", "aof_last_bgrewrite_status").as_deref(), Some("ok"));
+    // What has changed since the last rewrite is in the increment alone.
+    send_commands(&server, seed.wrapping_sub(1), families, commands);
+    let digest = digest(&mut client);
+    assert_eq!(client.call("WAITAOF 1 0 10000"), Value::Array(vec![Value::Integer(1), Value::Integer(0)]));
+    server.signal(Signal::KILL);
+    digest
+}
+
+#[test]
+fn what_was_written_is_there_after_a_crash() {
+    if !is_braid() {
+        return;
+    }
+    for policy in ["everysec", "always"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let before = write(folder.path(), &families(&[OF_DATA, NEWER].concat()), &["--appendfsync", policy]);
+        let server = TestServer::start(&arguments(folder.path(), &[]));
+        let mut client = server.connect();
+        assert_same(&before, &digest(&mut client), &server.log());
+        assert!(!server.log().contains("were refused"), "{}", server.log());
+    }
+}
+
+#[test]
+fn stock_servers_load_what_was_written() {
+    if !is_braid() {
+        return;
+    }
+    for peer in newer_peers() {
+        let folder = tempfile::tempdir().expect("a folder");
+        // Valkey refuses some ways to write a float that Redis and Braid take.
+        let is_redis = peer.program.ends_with("redis-server");
+        let names: Vec<_> =
+            OF_DATA.iter().copied().filter(|name| is_redis || *name != "sorted_sets").collect();
+        let before = write(folder.path(), &families(&names), &["--appendfsync", "everysec"]);
+        let server = TestServer::start_program(&peer.program, &arguments(folder.path(), &[]));
+        let mut client = server.connect();
+        assert_same(&before, &digest(&mut client), &server.log());
+    }
+}
