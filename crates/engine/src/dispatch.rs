@@ -14,6 +14,7 @@ pub mod script;
 pub(crate) use journal::Before;
 pub use reach::{Reach, reach, reach_of};
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::blob::Blob;
@@ -35,6 +36,7 @@ use crate::call::Call;
 use crate::client::client_flags;
 use crate::engine::Engine;
 use crate::error::CommandError;
+use crate::hot_keys::{self, HotKeys};
 use crate::keys;
 use crate::memory::{Room, make_room};
 use crate::monitor;
@@ -53,12 +55,17 @@ pub struct Worker {
     boundary: Ticks,
     /// Wall clock of the batch, ms.
     now_ms: i64,
+    hot_keys: Arc<HotKeys>,
+    /// Of `hot_keys`, as last seen.
+    hot_version: u64,
 }
 
 impl Worker {
     /// The worker of one thread.
-    pub fn new(context: Context) -> Worker {
-        Worker { context, boundary: Ticks::now(), now_ms: braid_base::clock::unix_ms() }
+    pub fn new(context: Context, hot_keys: Arc<HotKeys>) -> Worker {
+        let (boundary, now_ms) = (Ticks::now(), braid_base::clock::unix_ms());
+        // No version: the first batch looks.
+        Worker { context, boundary, now_ms, hot_keys, hot_version: u64::MAX }
     }
 
     /// Reads the clocks; called at the start of a batch, inside the gate.
@@ -66,6 +73,11 @@ impl Worker {
     pub fn begin_batch(&mut self) {
         self.now_ms = braid_base::clock::unix_ms();
         self.boundary = Ticks::now();
+        let version = self.hot_keys.version();
+        if version != self.hot_version {
+            self.hot_version = version;
+            self.hot_keys.follow(&mut self.context);
+        }
     }
 
     /// When the last command ended, or the batch began.
@@ -668,6 +680,7 @@ fn run(
     count(engine, slot, command, nanos, failed);
     session.record.last_command.store(command.id + 1, Relaxed);
     let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
+    hot_keys::note(engine, &mut worker.context, command, args, cost);
     if logging::is_noteworthy(engine, cost, blobs.len()) {
         logging::note(engine, session, command, args, cost);
     }
@@ -728,7 +741,9 @@ fn finish_later(
     if !blocked {
         let nanos = held.end.nanos_since(worker.boundary);
         count(engine, worker.context.slot, command, nanos, failed);
-        logging::note(engine, session, command, args, Cost { nanos, reply_bytes: 0 });
+        let cost = Cost { nanos, reply_bytes: 0 };
+        hot_keys::note(engine, &mut worker.context, command, args, cost);
+        logging::note(engine, session, command, args, cost);
     }
     session.record.last_command.store(command.id + 1, Relaxed);
     blocking::serve_later(engine, worker, held.later);
@@ -1002,6 +1017,7 @@ fn run_queued(
         tracking::remember(engine, session, keyspace, command, args);
     }
     let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
+    hot_keys::note(engine, keyspace.context, command, args, cost);
     if logging::is_noteworthy(engine, cost, 0) {
         logging::note(engine, session, command, args, cost);
     }

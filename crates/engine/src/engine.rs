@@ -21,6 +21,7 @@ use crate::attention::{Attention, LOADING, MEMORY_LIMIT};
 use crate::client::{ClientRecord, Message, Registry, client_flags};
 use crate::command_log::CommandLogs;
 use crate::dispatch::Worker;
+use crate::hot_keys::HotKeys;
 use crate::latency::LatencyMonitor;
 use crate::mailbox::Mailbox;
 use crate::memory::OverLimit;
@@ -51,6 +52,8 @@ pub struct Engine {
     /// Clients that are told of changes to what they have read.
     pub trackers: Trackers,
     pub latency: LatencyMonitor,
+    /// Which keys cost most, while somebody wants to know.
+    pub hot_keys: Arc<HotKeys>,
     pub attention: Attention,
     /// Users and their rights.
     pub acl: Acl,
@@ -202,6 +205,7 @@ impl Engine {
             clients: Registry::default(),
             trackers: Trackers::default(),
             latency: LatencyMonitor::default(),
+            hot_keys: Arc::default(),
             attention: Attention::default(),
             pause: Pause::default(),
             busy: crate::busy::Busy::default(),
@@ -338,7 +342,7 @@ impl Engine {
 
     /// The worker of the thread that owns slot `slot`; each slot has one thread.
     pub fn worker(&self, slot: usize) -> Worker {
-        Worker::new(Context::new(&self.keyspace, slot))
+        Worker::new(Context::new(&self.keyspace, slot), Arc::clone(&self.hot_keys))
     }
 
     /// A command's counters on the thread that owns `slot`.

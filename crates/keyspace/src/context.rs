@@ -142,6 +142,8 @@ pub struct Context {
     pub outside: bool,
     /// To be called now and then by what takes long, so that the thread's other clients are answered meanwhile.
     pub meanwhile: Meanwhile,
+    /// Commands up to the next one that is looked at closer, that included; 0 while none is.
+    pub until_sample: u32,
     /// What higher layers keep for this thread (its Lua states).
     pub attached: Option<Box<dyn std::any::Any + Send>>,
     /// Randomness for sampling; never for anything that must not be guessed.
@@ -163,6 +165,7 @@ impl Context {
             journal: Writer::default(),
             outside: false,
             meanwhile: Meanwhile::default(),
+            until_sample: 0,
             attached: None,
             random: fastrand::Rng::new(),
         }

@@ -5,7 +5,7 @@
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_commands::server::system;
+use braid_commands::server::{hot_keys, system};
 use braid_engine::client::client_flags;
 use braid_engine::stats::{self, CommandTotals, ThreadStats};
 use braid_engine::{COMPATIBLE_VERSION, Engine};
@@ -82,6 +82,7 @@ pub fn render(engine: &Engine) -> String {
     traffic(&mut text, engine);
     threads(&mut text, engine);
     commands(&mut text, engine);
+    hot_keys(&mut text, engine);
     text.0
 }
 
@@ -234,6 +235,22 @@ fn threads(text: &mut Text, engine: &Engine) {
     family("braid_thread_sent_bytes_total", Kind::Counter, "Bytes sent.", &|thread| {
         number(thread.net_out.get())
     });
+}
+
+/// What HOTKEYS has found; nothing if it was not asked.
+fn hot_keys(text: &mut Text, engine: &Engine) {
+    let Some(report) = hot_keys::report(engine) else { return };
+    let active = u8::from(report.is_active);
+    text.one("braid_hot_keys_tracking", Kind::Gauge, "Whether HOTKEYS looks at commands now.", active);
+    let mut family = |name: &str, help: &str, keys: &[(Box<[u8]>, u64)], unit: f64| {
+        text.family(name, Kind::Gauge, help);
+        for (key, weight) in keys {
+            text.sample(name, &[("key", &key.escape_ascii().to_string())], *weight as f64 / unit);
+        }
+    };
+    let (cpu, net) = (&report.by_cpu, &report.by_net);
+    family("braid_hot_key_cpu_seconds", "Time that commands on a hot key took, estimated.", cpu, 1e9);
+    family("braid_hot_key_net_bytes", "Requests and replies with a hot key, estimated.", net, 1.0);
 }
 
 fn commands(text: &mut Text, engine: &Engine) {

@@ -31,6 +31,8 @@ enum Work {
     SetRandom,
     Mixed,
     GetHot,
+    /// One key, another one for each thread.
+    GetOwn,
     Script,
 }
 
@@ -58,6 +60,7 @@ fn pipelines(work: Work, seed: u64) -> Vec<Vec<u8>> {
         Work::Mixed if index.is_multiple_of(10) => set(random.u64(0..KEYS)),
         Work::Mixed => get(random.u64(0..KEYS)),
         Work::GetHot => get(7),
+        Work::GetOwn => get(7 + seed),
         Work::Script => script(random.u64(0..KEYS)),
     };
     (0..2000).map(|_| (0..BATCH).map(&mut request).collect::<String>().into_bytes()).collect()
@@ -183,6 +186,7 @@ fn main() {
         ("SET random keys", Work::SetRandom),
         ("90% GET, 10% SET", Work::Mixed),
         ("GET one key", Work::GetHot),
+        ("GET one key per thread", Work::GetOwn),
         ("EVAL, three calls", Work::Script),
     ];
     for (name, work) in works {

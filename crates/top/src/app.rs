@@ -132,7 +132,7 @@ impl App {
     pub fn emptiness(&self) -> &'static str {
         match self.panel {
             Panel::HotKeys if self.look.as_ref().is_some_and(|look| look.hot.is_none()) => {
-                "the server tells of no hot keys (Redis and Valkey count them with maxmemory-policy allkeys-lfu)"
+                "none known: HOTKEYS START METRICS 1 CPU SAMPLE 100 has the server look (or maxmemory-policy allkeys-lfu)"
             }
             Panel::SlowLog => "nothing was slow (slowlog-log-slower-than)",
             _ => "nothing yet",

@@ -75,7 +75,7 @@ pub struct SlowEntry {
     pub client: String,
 }
 
-/// A key and how often it was seen, in the server's own measure.
+/// A hot key: the microseconds of processor time that it costs, or how often it was seen, in the server's own measure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HotKey {
     pub key: String,
@@ -168,11 +168,11 @@ impl HotKeyWatch {
     /// The server's own report if it has one; else, where it counts the use of keys, the most used of those seen so far.
     fn look(&mut self, connection: &mut Connection, counts: bool) -> std::io::Result<Option<Vec<HotKey>>> {
         if !self.no_report {
-            let report = connection.command(&["HOTKEYS"])?;
-            if !matches!(report, Value::Error(_)) {
-                return Ok(Some(hot_key_report(report)));
+            let report = connection.command(&["HOTKEYS", "GET"])?;
+            self.no_report = matches!(report, Value::Error(_));
+            if let Some(keys) = hot_key_report(report) {
+                return Ok(Some(keys));
             }
-            self.no_report = true;
         }
         if !counts {
             return Ok(None);
@@ -194,21 +194,25 @@ impl HotKeyWatch {
     }
 }
 
-/// A report as `key, number` in turn, as a map, or as a list of pairs.
-pub fn hot_key_report(reply: Value) -> Vec<HotKey> {
-    let flat: Vec<Value> = reply
-        .elements()
-        .into_iter()
-        .flat_map(|element| match element {
-            Value::Array(_) | Value::Map(_) => element.elements(),
-            scalar => vec![scalar],
-        })
-        .collect();
+/// The hot keys of a reply to HOTKEYS GET, with microseconds, or bytes where only those were asked for. Nothing if the server has nothing to tell.
+pub fn hot_key_report(reply: Value) -> Option<Vec<HotKey>> {
+    if reply == Value::Null {
+        return None;
+    }
+    let mut fields = reply.elements();
+    if matches!(&fields[..], [Value::Map(_) | Value::Array(_)]) {
+        // One node's report, where there could be several.
+        fields = fields.remove(0).elements();
+    }
+    let mut lists = ["by-cpu-time-us", "by-net-bytes"].into_iter().filter_map(|name| {
+        let at = fields.chunks(2).position(|pair| pair[0].text() == name)?;
+        fields.get(2 * at + 1).cloned()
+    });
     let pair = |pair: &[Value]| {
-        let [key, weight] = pair else { return None };
-        Some(HotKey { key: key.text(), weight: weight.text().parse().ok()? })
+        let [Value::Bulk(key), weight] = pair else { return None };
+        Some(HotKey { key: key.escape_ascii().to_string(), weight: weight.text().parse().ok()? })
     };
-    flat.chunks(2).filter_map(pair).collect()
+    Some(lists.next()?.elements().chunks(2).filter_map(pair).collect())
 }
 
 #[cfg(test)]
@@ -253,12 +257,16 @@ mod tests {
 
     #[test]
     fn hot_key_reports_are_read_in_every_shape() {
-        let hot = vec![HotKey { key: "a".into(), weight: 3.0 }, HotKey { key: "b".into(), weight: 1.5 }];
-        let flat = vec![bulk("a"), Value::Integer(3), bulk("b"), bulk("1.5")];
-        assert_eq!(hot_key_report(Value::Array(flat)), hot);
-        let pairs = vec![(bulk("a"), Value::Integer(3)), (bulk("b"), Value::Double(1.5))];
-        assert_eq!(hot_key_report(Value::Map(pairs.clone())), hot);
-        let nested = pairs.into_iter().map(|(key, weight)| Value::Array(vec![key, weight])).collect();
-        assert_eq!(hot_key_report(Value::Array(nested)), hot);
+        let hot =
+            Some(vec![HotKey { key: "a".into(), weight: 30.0 }, HotKey { key: "b".into(), weight: 15.0 }]);
+        let list = || Value::Array(vec![bulk("a"), Value::Integer(30), bulk("b"), Value::Integer(15)]);
+        let flat = || vec![bulk("tracking-active"), Value::Integer(1), bulk("by-cpu-time-us"), list()];
+        assert_eq!(hot_key_report(Value::Array(flat())), hot);
+        let both = [flat(), vec![bulk("by-net-bytes"), Value::Array(vec![])]].concat();
+        assert_eq!(hot_key_report(Value::Array(both)), hot, "time first");
+        let map = vec![(bulk("sample-ratio"), Value::Integer(5)), (bulk("by-net-bytes"), list())];
+        assert_eq!(hot_key_report(Value::Map(map.clone())), hot);
+        assert_eq!(hot_key_report(Value::Array(vec![Value::Map(map)])), hot);
+        assert_eq!(hot_key_report(Value::Null), None);
     }
 }

@@ -7,6 +7,7 @@
 mod allocator;
 mod command_log;
 mod config;
+pub mod hot_keys;
 mod info;
 mod latency;
 mod lolwut;
@@ -26,6 +27,7 @@ pub(crate) use allocator::{Tuned, mallctl_integer, mallctl_text};
 pub const COMMANDS: &[Spec] = &[
     command_log::COMMANDLOG,
     config::CONFIG,
+    hot_keys::HOTKEYS,
     info::INFO,
     latency::LATENCY,
     lolwut::LOLWUT,

@@ -62,6 +62,7 @@ pub const SECTIONS: &[Section] = &[
     section(&["cluster"], "Cluster", Usually::Shown, cluster),
     section(&["keyspace"], "Keyspace", Usually::Shown, keyspace),
     section(&["threads"], "Threads", Usually::OnlyWithEverything, threads),
+    section(&["hotkeys"], "Hotkeys", Usually::OnlyWithEverything, hot_keys),
     section(&["debug"], "Debug", Usually::OnlyByName, debug),
 ];
 
@@ -570,6 +571,29 @@ fn threads(fields: &mut Fields<'_>) {
     }
     fields.field("lock_waits", keyspace.total(|counters| counters.contended.get()));
     fields.field("optimistic_retries", keyspace.total(|counters| counters.optimistic_failures.get()));
+}
+
+/// What HOTKEYS has found, if it was asked.
+fn hot_keys(fields: &mut Fields<'_>) {
+    let Some(report) = super::hot_keys::report(fields.engine) else {
+        return fields.field("hotkeys_tracking", 0);
+    };
+    fields.field("hotkeys_tracking", u8::from(report.is_active));
+    fields.field("hotkeys_sample_ratio", report.wish.sample);
+    fields.field("hotkeys_duration_ms", report.duration_ms);
+    fields.field("hotkeys_all_commands_usec", report.totals.command_nanos / 1000);
+    fields.field("hotkeys_all_net_bytes", report.totals.net_bytes);
+    let lists = [("cpu", "usec", &report.by_cpu, 1000), ("net", "bytes", &report.by_net, 1)];
+    for (metric, name, keys, unit) in lists {
+        for (number, (key, weight)) in keys.iter().enumerate() {
+            // The last part, so that a comma or a colon in it does no harm.
+            let key = key.escape_ascii();
+            fields.field(
+                format_args!("hotkey_{metric}_{number}"),
+                format_args!("{name}={},key={key}", weight / unit),
+            );
+        }
+    }
 }
 
 fn debug(fields: &mut Fields<'_>) {

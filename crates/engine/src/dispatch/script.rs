@@ -12,11 +12,13 @@ use braid_keyspace::txn::{KeyRef, Txn};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
+use super::logging::Cost;
 use super::{body, collect_keys, count, disk_refusal};
 use crate::acl::log::Origin;
 use crate::attention::MONITORS;
 use crate::blocking;
 use crate::engine::Engine;
+use crate::hot_keys;
 use crate::monitor;
 use crate::pubsub::queue::Payload;
 use crate::session::{Session, session_attention};
@@ -256,12 +258,15 @@ fn execute(
     keys: &[KeyRef<'_>],
 ) -> ScriptCall {
     run.wrote |= command.spec.flags.has(Flags::WRITE);
+    let reply_start = reply.len();
     let failed =
         keyspace.with_keys(keys, |keyspace| body(engine, session, reply, command, args, &[], keyspace));
     let end = Ticks::now();
     let nanos = end.nanos_since(run.boundary);
     run.boundary = end;
     count(engine, keyspace.context.slot, command, nanos, failed);
+    let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
+    hot_keys::note(engine, keyspace.context, command, args, cost);
     if engine.attention.get() & MONITORS != 0 {
         run.tell_monitors(engine, keyspace.context.slot, session, command, args);
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use braid_config::Config;
 use braid_engine::client::{Address, ClientRecord};
 use braid_engine::engine::Start;
+use braid_engine::hot_keys::{Totals, Wish};
 use braid_engine::{Engine, Session, dispatch};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 
@@ -105,6 +106,7 @@ fn figures_are_what_has_happened() {
     engine.keyspace.gate.leave(1);
     let (kinds, samples) = parse(&render(&engine));
     assert!(kinds.len() > 35, "{}", kinds.len());
+    assert!(!kinds.contains_key("braid_hot_keys_tracking"), "nobody has asked");
     let get = &[("command", "get")];
     assert_eq!(value(&samples, "braid_command_calls_total", get), 2.0);
     assert_eq!(value(&samples, "braid_command_rejected_total", get), 1.0);
@@ -127,6 +129,29 @@ fn figures_are_what_has_happened() {
     assert_eq!(buckets.len(), BUCKETS_NANOS.len() + 1);
     assert!(buckets.is_sorted() && buckets.last() == Some(&2.0), "{buckets:?}");
     assert_eq!(value(&samples, "braid_command_duration_seconds_count", get), 2.0);
+}
+
+#[test]
+fn hot_keys_are_shown_while_somebody_wants_to_know() {
+    let engine = engine();
+    let wish = Wish { cpu: false, net: true, count: 2, sample: 1, duration_ms: None };
+    engine.hot_keys.start(&engine, wish, |engine| Totals::of(engine, Default::default()));
+    let record = Arc::new(ClientRecord::new(1, -1, Address::Unknown, Address::Unknown, 0));
+    let mut session = Session::new(record, &engine);
+    let (mut reply, mut worker) = (ReplyBuffer::new(Protocol::Resp2), engine.worker(1));
+    engine.keyspace.gate.enter(1);
+    worker.begin_batch();
+    for key in [b"a".as_slice(), b"b\"\n", b"b\"\n"] {
+        let args = [b"GET".as_slice(), key];
+        let prepared = dispatch::prepare(&engine, &args);
+        dispatch::execute(&engine, &mut worker, &mut session, &mut reply, prepared, &args, &[]);
+    }
+    engine.keyspace.gate.leave(1);
+    let (_, samples) = parse(&render(&engine));
+    assert_eq!(value(&samples, "braid_hot_keys_tracking", &[]), 1.0);
+    // *2 $3 GET $1 a and $-1, each with a line end.
+    assert_eq!(value(&samples, "braid_hot_key_net_bytes", &[("key", "a")]), 25.0);
+    assert_eq!(value(&samples, "braid_hot_key_net_bytes", &[("key", "b\\\"\\n")]), 54.0);
 }
 
 #[test]

@@ -1,0 +1,294 @@
+//! HOTKEYS: which keys cost the most processor time and traffic, found out by looking at some of the commands for a while.
+//!
+//! Names, arguments and fields are those that Redis 8.6 documents.
+
+use braid_engine::hot_keys::{Report, Totals, Wish};
+use braid_engine::{Call, CommandError, CommandResult, Engine, Flags, Group, Spec};
+
+use super::system::{Whose, cpu_time};
+use super::{BY_SUBCOMMAND, HELP, HELP_SUMMARY};
+
+pub const HOTKEYS: Spec = Spec::container("hotkeys", Group::Server, SUBCOMMANDS).docs(
+    "8.6.0",
+    "Groups the commands that find out which keys are used most.",
+    BY_SUBCOMMAND,
+);
+
+const FLAGS: Flags = Flags::ADMIN.and(Flags::NOSCRIPT);
+const TIPS: &[&str] = &["request_policy:all_nodes", "nondeterministic_output"];
+
+const SUBCOMMANDS: &[Spec] = &[
+    Spec::new("get", Group::Server, get)
+        .exactly(2)
+        .flags(FLAGS)
+        .docs("8.6.0", "Returns the hottest keys and what was found beside them.", "O(K) where K is the number of hotkeys returned.")
+        .tips(TIPS),
+    Spec::new("help", Group::Server, help).exactly(2).flags(HELP).docs("8.6.0", HELP_SUMMARY, "O(1)"),
+    Spec::new("reset", Group::Server, reset)
+        .exactly(2)
+        .flags(FLAGS)
+        .docs("8.6.0", "Forgets what was found.", "O(1)"),
+    Spec::new("start", Group::Server, start)
+        .at_least(2)
+        .flags(FLAGS)
+        .docs("8.6.0", "Begins to find out which keys are hot.", "O(1)")
+        .syntax(
+            "METRICS metrics:{count:integer [CPU] [NET]} [COUNT k:integer] [DURATION seconds:integer] [SAMPLE ratio:integer] \
+             [SLOTS slots:{count:integer slot:integer...}]",
+        ),
+    Spec::new("stop", Group::Server, stop)
+        .exactly(2)
+        .flags(FLAGS)
+        .docs("8.6.0", "Ends the search and keeps what was found.", "O(1)"),
+];
+
+/// Keys in the report if nothing is said, and at most.
+const COUNT_DEFAULT: usize = 10;
+const COUNT_MAX: i64 = 1000;
+
+fn totals(engine: &Engine) -> Totals {
+    let time = cpu_time(Whose::Process);
+    Totals::of(engine, (time.user, time.system))
+}
+
+/// What is known now, for whoever shows it.
+pub fn report(engine: &Engine) -> Option<Report> {
+    engine.hot_keys.report(engine)
+}
+
+fn start(call: &mut Call) -> CommandResult {
+    let wish = parse(call)?;
+    if !call.engine.hot_keys.start(call.engine, wish, totals) {
+        return Err(CommandError::text("ERR hotkeys tracking is in progress already: HOTKEYS STOP ends it"));
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn parse(call: &Call) -> Result<Wish, CommandError> {
+    let mut wish = Wish { cpu: false, net: false, count: COUNT_DEFAULT, sample: 1, duration_ms: None };
+    let args = call.args;
+    let number = |at: usize, name: &str, most: i64| {
+        let error = || CommandError::text(format!("ERR {name} must be a number from 1 to {most}"));
+        let value = args.get(at).and_then(|text| braid_base::number::parse_i64(text)).ok_or_else(error)?;
+        if (1..=most).contains(&value) { Ok(value) } else { Err(error()) }
+    };
+    let mut at = 2;
+    let mut metrics = 0;
+    while at < args.len() {
+        let option = args[at].to_ascii_uppercase();
+        match &*option {
+            b"METRICS" if metrics == 0 => {
+                metrics = number(at + 1, "METRICS count", 2)?;
+                at += 2;
+                for _ in 0..metrics {
+                    let metric = args.get(at).map(|metric| metric.to_ascii_uppercase());
+                    let known = match metric.as_deref() {
+                        Some(b"CPU") => &mut wish.cpu,
+                        Some(b"NET") => &mut wish.net,
+                        _ => {
+                            return Err(CommandError::text(
+                                "ERR METRICS takes as many of CPU and NET as it says",
+                            ));
+                        }
+                    };
+                    if std::mem::replace(known, true) {
+                        return Err(CommandError::text("ERR a metric is named twice"));
+                    }
+                    at += 1;
+                }
+                continue;
+            }
+            b"COUNT" => wish.count = number(at + 1, "COUNT", COUNT_MAX)? as usize,
+            b"SAMPLE" => wish.sample = number(at + 1, "SAMPLE", 1_000_000)? as u32,
+            b"DURATION" => wish.duration_ms = Some(number(at + 1, "DURATION", 1_000_000_000)? * 1000),
+            b"SLOTS" => {
+                return Err(CommandError::text(
+                    "ERR SLOTS is for clusters, and this server is not part of one",
+                ));
+            }
+            _ => return Err(CommandError::Syntax),
+        }
+        at += 2;
+    }
+    if metrics == 0 {
+        return Err(CommandError::text("ERR METRICS is needed: how many, and which of CPU and NET"));
+    }
+    Ok(wish)
+}
+
+fn stop(call: &mut Call) -> CommandResult {
+    if !call.engine.hot_keys.stop(call.engine) {
+        return Err(CommandError::text("ERR there is no hotkeys tracking in progress"));
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn reset(call: &mut Call) -> CommandResult {
+    if !call.engine.hot_keys.reset() {
+        return Err(CommandError::text("ERR hotkeys tracking is in progress: HOTKEYS STOP ends it"));
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn get(call: &mut Call) -> CommandResult {
+    let Some(report) = report(call.engine) else {
+        call.reply.null();
+        return Ok(());
+    };
+    let Report { wish, totals, .. } = &report;
+    let reply = &mut *call.reply;
+    let fields = reply.begin_map();
+    let mut count = 0;
+    let mut field = |reply: &mut braid_resp::reply::ReplyBuffer, name: &str, value: u128| {
+        reply.bulk(name.as_bytes());
+        reply.integer(i64::try_from(value).unwrap_or(i64::MAX));
+        count += 1;
+    };
+    field(reply, "tracking-active", u128::from(report.is_active));
+    field(reply, "sample-ratio", u128::from(wish.sample));
+    reply.bulk(b"selected-slots");
+    reply.array(0);
+    field(reply, "all-commands-all-slots-us", u128::from(totals.command_nanos / 1000));
+    field(reply, "net-bytes-all-commands-all-slots", u128::from(totals.net_bytes));
+    field(reply, "collection-start-time-unix-ms", report.began_ms as u128);
+    field(reply, "collection-duration-ms", report.duration_ms as u128);
+    if wish.cpu {
+        field(reply, "total-cpu-time-user-ms", totals.user.as_millis());
+        field(reply, "total-cpu-time-sys-ms", totals.system.as_millis());
+    }
+    if wish.net {
+        field(reply, "total-net-bytes", u128::from(totals.net_bytes));
+    }
+    let mut count = count + 1;
+    let lists =
+        [("by-cpu-time-us", wish.cpu, &report.by_cpu, 1000), ("by-net-bytes", wish.net, &report.by_net, 1)];
+    for (name, _, keys, unit) in lists.into_iter().filter(|list| list.1) {
+        reply.bulk(name.as_bytes());
+        reply.array(2 * keys.len());
+        for (key, weight) in keys {
+            reply.bulk(key);
+            reply.integer(i64::try_from(weight / unit).unwrap_or(i64::MAX));
+        }
+        count += 1;
+    }
+    reply.end_map(fields, count);
+    Ok(())
+}
+
+fn help(call: &mut Call) -> CommandResult {
+    call.help(&[
+        "GET",
+        "    Return the hottest keys and figures of the whole server for the same time.",
+        "RESET",
+        "    Forget what was found.",
+        "START METRICS <count> [CPU] [NET] [COUNT <k>] [DURATION <seconds>] [SAMPLE <ratio>]",
+        "    Find out which keys cost the most processor time (CPU) and traffic (NET), by",
+        "    one command in <ratio>. Ends after <seconds>, or with STOP.",
+        "STOP",
+        "    End it, and keep what was found.",
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_resp::reply::Protocol;
+
+    use crate::testing::{Tester, check};
+
+    #[test]
+    fn words() {
+        check(&[
+            ("HOTKEYS GET", "$-1\r\n"),
+            ("HOTKEYS STOP", "-ERR there is no hotkeys tracking in progress\r\n"),
+            ("HOTKEYS RESET", "+OK\r\n"),
+            ("HOTKEYS START", "-ERR METRICS is needed: how many, and which of CPU and NET\r\n"),
+            ("HOTKEYS START METRICS 3 CPU NET CPU", "-ERR METRICS count must be a number from 1 to 2\r\n"),
+            ("HOTKEYS START METRICS 2 CPU", "-ERR METRICS takes as many of CPU and NET as it says\r\n"),
+            ("HOTKEYS START METRICS 2 CPU CPU", "-ERR a metric is named twice\r\n"),
+            ("HOTKEYS START METRICS 1 CPU NET", "-ERR syntax error\r\n"),
+            ("HOTKEYS START METRICS 1 CPU COUNT 0", "-ERR COUNT must be a number from 1 to 1000\r\n"),
+            ("HOTKEYS START METRICS 1 CPU SAMPLE", "-ERR SAMPLE must be a number from 1 to 1000000\r\n"),
+            (
+                "HOTKEYS START METRICS 1 CPU SLOTS 1 3",
+                "-ERR SLOTS is for clusters, and this server is not part of one\r\n",
+            ),
+            ("HOTKEYS start metrics 2 net cpu count 3 sample 10 duration 100", "+OK\r\n"),
+            (
+                "HOTKEYS START METRICS 1 CPU",
+                "-ERR hotkeys tracking is in progress already: HOTKEYS STOP ends it\r\n",
+            ),
+            ("HOTKEYS RESET", "-ERR hotkeys tracking is in progress: HOTKEYS STOP ends it\r\n"),
+            ("HOTKEYS STOP", "+OK\r\n"),
+            ("HOTKEYS RESET", "+OK\r\n"),
+            ("HOTKEYS GET", "$-1\r\n"),
+        ]);
+    }
+
+    /// The list of a metric in a reply to HOTKEYS GET: keys with numbers.
+    fn list(reply: &str, name: &str) -> Vec<(String, u64)> {
+        let mut parts = reply.split("\r\n").skip_while(|part| *part != name).skip(1);
+        let count: usize = parts
+            .next()
+            .and_then(|part| part.strip_prefix('*'))
+            .map_or(0, |part| part.parse().expect("a count"));
+        let pair = |parts: &mut dyn Iterator<Item = &str>| {
+            let key = parts.nth(1).expect("a key").to_owned();
+            (key, parts.next().expect("a number")[1..].parse().expect("a number"))
+        };
+        (0..count / 2).map(|_| pair(&mut parts)).collect()
+    }
+
+    #[test]
+    fn the_keys_that_are_used_most_come_first_however_they_are_used() {
+        let mut tester = Tester::new();
+        for number in 0..2000 {
+            tester.run(&format!("SET cold:{number} v"));
+        }
+        tester.run("HOTKEYS START METRICS 2 CPU NET COUNT 3");
+        for number in 0..2000 {
+            tester.run(&format!("GET cold:{number}"));
+            tester.run("GET hot");
+            tester.run("MGET warm a:0 a:1 a:2");
+            if number % 2 == 0 {
+                tester.run(&format!("SET big {}", "x".repeat(5000)));
+                tester.run("MULTI");
+                tester.run("INCR queued");
+                tester.run("EXEC");
+                tester.run("EVAL \"return redis.call('INCR', KEYS[1])\" 1 scripted");
+            }
+        }
+        tester.run("HOTKEYS STOP");
+        tester.run("GET hot");
+        let reply = tester.run("HOTKEYS GET");
+        assert!(reply.starts_with("*24\r\n$15\r\ntracking-active\r\n:0\r\n$12\r\nsample-ratio\r\n:1\r\n$14\r\nselected-slots\r\n*0\r\n"), "{reply}");
+        let (by_cpu, by_net) = (list(&reply, "by-cpu-time-us"), list(&reply, "by-net-bytes"));
+        assert_eq!((by_cpu.len(), by_net.len()), (3, 3), "{reply}");
+        assert_eq!(by_net[0].0, "big");
+        assert!((5_000_000..5_200_000).contains(&by_net[0].1), "{by_net:?}");
+        let heavy = ["hot", "warm", "a:0", "a:1", "a:2", "big", "queued", "scripted"];
+        assert!(by_cpu.iter().all(|(key, _)| heavy.contains(&key.as_str())), "{by_cpu:?}");
+        // A map where there are maps.
+        tester.speak(0, Protocol::Resp3);
+        assert!(tester.run("HOTKEYS GET").starts_with("%12\r\n"));
+    }
+
+    #[test]
+    fn samples_stand_for_what_lies_between_them() {
+        let mut tester = Tester::new();
+        tester.run("SET k v");
+        tester.run("HOTKEYS START METRICS 1 NET SAMPLE 20");
+        for _ in 0..20_000 {
+            tester.run("GET k");
+        }
+        let reply = tester.run("HOTKEYS GET");
+        let told = list(&reply, "by-net-bytes");
+        // GET k is 20 bytes and its reply 7.
+        let truth = 20_000.0 * 27.0;
+        assert_eq!(told.len(), 1, "{reply}");
+        assert!((told[0].1 as f64 / truth - 1.0).abs() < 0.15, "{told:?} of {truth}");
+        assert!(!reply.contains("cpu"), "{reply}");
+    }
+}

@@ -1,0 +1,282 @@
+//! Hot keys: which keys cost the most processor time, and which the most traffic (HOTKEYS, as Redis 8.6 documents it).
+//!
+//! While somebody wants to know, one command in so many is looked at, with a gap to the next one that is drawn anew each time, so that no rhythm of
+//! the requests is mistaken for a preference. Each thread keeps what it has seen in a sketch of its own ([`Sketch`]); whoever asks adds them up.
+//!
+//! HOT PATH: each command counts a number of its thread's down and compares it with zero ([`note`]), tracking or not.
+
+mod sketch;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use braid_base::Padded;
+use braid_base::slots::Slots;
+use braid_keyspace::Context;
+use parking_lot::Mutex;
+
+use crate::client::describe::request_bytes;
+use crate::dispatch::logging::Cost;
+use crate::engine::{Engine, THREADS_MAX};
+use crate::keys;
+use crate::stats;
+use crate::table::Command;
+use sketch::Sketch;
+
+/// Keys that are longer are not followed.
+const KEY_BYTES_MAX: usize = 4096;
+/// Keys in a sketch for each one that is asked for, and at least.
+const SKETCH_FACTOR: usize = 8;
+const SKETCH_MIN: usize = 128;
+
+/// What is to be found out.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    pub cpu: bool,
+    pub net: bool,
+    /// Keys in the report.
+    pub count: usize,
+    /// One command in so many is looked at.
+    pub sample: u32,
+    /// Milliseconds after which it ends by itself.
+    pub duration_ms: Option<i64>,
+}
+
+/// What the whole server has done since its start.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Totals {
+    pub command_nanos: u64,
+    pub net_bytes: u64,
+    pub user: Duration,
+    pub system: Duration,
+}
+
+impl Totals {
+    /// The present ones; `user` and `system` are the processor time of the process, which the caller knows.
+    pub fn of(engine: &Engine, (user, system): (Duration, Duration)) -> Totals {
+        let in_commands =
+            |thread: &stats::ThreadStats| thread.commands.iter().map(|command| command.nanos.get()).sum();
+        let command_nanos = stats::total(&engine.threads, in_commands);
+        let net_bytes = stats::total(&engine.threads, |thread| thread.net_in.get() + thread.net_out.get());
+        Totals { command_nanos, net_bytes, user, system }
+    }
+
+    fn since(self, before: Totals) -> Totals {
+        // Statistics can be reset in between.
+        Totals {
+            command_nanos: self.command_nanos.saturating_sub(before.command_nanos),
+            net_bytes: self.net_bytes.saturating_sub(before.net_bytes),
+            user: self.user.saturating_sub(before.user),
+            system: self.system.saturating_sub(before.system),
+        }
+    }
+}
+
+/// How the totals are found out.
+pub type TotalsOf = fn(&Engine) -> Totals;
+
+/// What a thread has seen.
+struct Seen {
+    cpu: Sketch,
+    net: Sketch,
+}
+
+/// One time of tracking, under way or over.
+struct Tracking {
+    wish: Wish,
+    began_ms: i64,
+    before: Totals,
+    totals: TotalsOf,
+    /// When it ended, and the totals then.
+    ended: OnceLock<(i64, Totals)>,
+    /// By slot. Locked by its thread, and by those who ask.
+    seen: Slots<Padded<Mutex<Seen>>>,
+}
+
+/// What was found out.
+#[derive(Debug)]
+pub struct Report {
+    pub wish: Wish,
+    pub is_active: bool,
+    pub began_ms: i64,
+    pub duration_ms: i64,
+    /// Of all commands meanwhile.
+    pub totals: Totals,
+    /// Keys with nanoseconds, the most expensive first.
+    pub by_cpu: Vec<(Box<[u8]>, u64)>,
+    /// Keys with bytes of requests and replies, the most expensive first.
+    pub by_net: Vec<(Box<[u8]>, u64)>,
+}
+
+/// What is one per server.
+pub struct HotKeys {
+    tracking: ArcSwapOption<Tracking>,
+    /// Moves when tracking begins or ends: threads look at it with each batch.
+    version: AtomicU64,
+    /// When tracking ends by itself, ms since the Unix epoch.
+    ends_ms: AtomicI64,
+    changing: Mutex<()>,
+}
+
+impl Default for HotKeys {
+    fn default() -> HotKeys {
+        HotKeys {
+            tracking: ArcSwapOption::empty(),
+            version: AtomicU64::new(0),
+            ends_ms: AtomicI64::new(i64::MAX),
+            changing: Mutex::new(()),
+        }
+    }
+}
+
+impl HotKeys {
+    /// See [`crate::dispatch::Worker::begin_batch`].
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// Begins. False if it is under way already.
+    pub fn start(&self, engine: &Engine, wish: Wish, totals: TotalsOf) -> bool {
+        let _changing = self.changing.lock();
+        if self.active().is_some() {
+            return false;
+        }
+        let began_ms = braid_base::clock::unix_ms();
+        let (before, ended, seen) = (totals(engine), OnceLock::new(), Slots::new(THREADS_MAX));
+        let ends_ms = wish.duration_ms.map_or(i64::MAX, |duration| began_ms.saturating_add(duration));
+        self.tracking.store(Some(Arc::new(Tracking { wish, began_ms, before, totals, ended, seen })));
+        self.ends_ms.store(ends_ms, Ordering::Relaxed);
+        self.version.fetch_add(1, Ordering::Release);
+        true
+    }
+
+    /// Ends, and keeps what was found. False if it was not under way.
+    pub fn stop(&self, engine: &Engine) -> bool {
+        let _changing = self.changing.lock();
+        let Some(tracking) = self.active() else { return false };
+        let now = braid_base::clock::unix_ms().min(self.ends_ms.load(Ordering::Relaxed));
+        // Nobody else ends it meanwhile.
+        let _ = tracking.ended.set((now, (tracking.totals)(engine)));
+        self.ends_ms.store(i64::MAX, Ordering::Relaxed);
+        self.version.fetch_add(1, Ordering::Release);
+        true
+    }
+
+    /// Forgets what was found. False if it is under way.
+    pub fn reset(&self) -> bool {
+        let _changing = self.changing.lock();
+        let is_over = self.active().is_none();
+        if is_over {
+            self.tracking.store(None);
+        }
+        is_over
+    }
+
+    /// Ends when its time is over. Called now and then.
+    #[inline]
+    pub fn end_if_due(&self, engine: &Engine, now_ms: i64) {
+        if now_ms >= self.ends_ms.load(Ordering::Relaxed) {
+            self.stop(engine);
+        }
+    }
+
+    fn active(&self) -> Option<Arc<Tracking>> {
+        self.tracking.load_full().filter(|tracking| tracking.ended.get().is_none())
+    }
+
+    /// What is known by now; nothing if there was no tracking.
+    pub fn report(&self, engine: &Engine) -> Option<Report> {
+        self.end_if_due(engine, braid_base::clock::unix_ms());
+        let tracking = self.tracking.load_full()?;
+        let ended = tracking.ended.get().copied();
+        let (now, totals) =
+            ended.unwrap_or_else(|| (braid_base::clock::unix_ms(), (tracking.totals)(engine)));
+        let wish = tracking.wish;
+        let most = |of: fn(&Seen) -> &Sketch| {
+            let mut sums: HashMap<Box<[u8]>, u64> = HashMap::new();
+            for seen in tracking.seen.iter() {
+                for (key, weight) in of(&seen.lock()).weights() {
+                    match sums.get_mut(key) {
+                        Some(sum) => *sum += weight,
+                        None => drop(sums.insert(key.into(), weight)),
+                    }
+                }
+            }
+            let mut all: Vec<_> = sums.into_iter().collect();
+            all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+            all.truncate(wish.count);
+            all.iter_mut().for_each(|(_, weight)| *weight = weight.saturating_mul(u64::from(wish.sample)));
+            all
+        };
+        Some(Report {
+            wish,
+            is_active: ended.is_none(),
+            began_ms: tracking.began_ms,
+            duration_ms: (now - tracking.began_ms).max(0),
+            totals: totals.since(tracking.before),
+            by_cpu: if wish.cpu { most(|seen| &seen.cpu) } else { Vec::new() },
+            by_net: if wish.net { most(|seen| &seen.net) } else { Vec::new() },
+        })
+    }
+
+    /// How many commands of a thread lie ahead up to the one that is looked at, that included; 0: none is.
+    fn gap(&self, context: &mut Context) -> u32 {
+        let tracking = self.tracking.load();
+        let active = tracking.as_ref().filter(|tracking| tracking.ended.get().is_none());
+        // On the average as many as are asked for.
+        active.map_or(0, |tracking| context.random.u32(1..tracking.wish.sample.saturating_mul(2).max(2)))
+    }
+
+    /// Has a thread follow what is asked for now.
+    #[cold]
+    pub(crate) fn follow(&self, context: &mut Context) {
+        context.until_sample = self.gap(context);
+    }
+}
+
+/// Notes that a command was executed.
+#[inline]
+pub(crate) fn note(engine: &Engine, context: &mut Context, command: &Command, args: &[&[u8]], cost: Cost) {
+    context.until_sample = context.until_sample.wrapping_sub(1);
+    if context.until_sample == 0 {
+        sample(engine, context, command, args, cost);
+    }
+}
+
+/// Looks at a command.
+#[cold]
+#[inline(never)]
+fn sample(engine: &Engine, context: &mut Context, command: &Command, args: &[&[u8]], cost: Cost) {
+    let hot_keys = &engine.hot_keys;
+    context.until_sample = hot_keys.gap(context);
+    let tracking = hot_keys.tracking.load();
+    let Some(tracking) = tracking.as_ref().filter(|tracking| tracking.ended.get().is_none()) else { return };
+    if command.runs_scripts {
+        // Its commands are looked at one by one.
+        return;
+    }
+    let Some(keys) = keys::find(command.spec, args) else { return };
+    if keys.is_empty() {
+        return;
+    }
+    let Wish { cpu, net, count, .. } = tracking.wish;
+    let size = (count * SKETCH_FACTOR).max(SKETCH_MIN);
+    let empty = |_| Padded::new(Mutex::new(Seen { cpu: Sketch::new(size), net: Sketch::new(size) }));
+    tracking.seen.grow(context.slot + 1, empty);
+    // What is spent on several keys is shared out evenly.
+    let share = |whole: u64| whole / keys.len() as u64;
+    let (nanos, bytes) = (share(cost.nanos), share((request_bytes(args) + cost.reply_bytes) as u64));
+    let mut seen = tracking.seen[context.slot].lock();
+    for key in keys.iter().map(|at| args[at.index]).filter(|key| key.len() <= KEY_BYTES_MAX) {
+        if cpu {
+            seen.cpu.add(key, nanos);
+        }
+        if net {
+            seen.net.add(key, bytes);
+        }
+    }
+}
