@@ -233,9 +233,17 @@ struct Output<'o> {
     keys: u64,
     /// Keys since the last pause.
     unpaused: u64,
+    progress: &'o SnapshotProgress,
 }
 
 impl Output<'_> {
+    /// Gives up if somebody has asked for that.
+    fn heed_stop(&mut self) {
+        if let (Ok(_), Err(error)) = (&self.file, self.progress.check()) {
+            self.fail(error);
+        }
+    }
+
     fn put(&mut self, write: impl FnOnce(&mut FileWriter) -> io::Result<()>) {
         if let Ok(writer) = &mut self.file
             && let Err(error) = write(writer)
@@ -265,6 +273,7 @@ impl Output<'_> {
         for _ in 0..std::mem::take(&mut self.unpaused) {
             if self.file.is_ok() {
                 self.pause.after_key();
+                self.heed_stop();
             }
         }
     }
@@ -306,7 +315,7 @@ fn write(
     if file.is_err() {
         forms.give_up();
     }
-    let mut out = Output { file, forms, pause: Pause::new(key_delay), keys: 0, unpaused: 0 };
+    let mut out = Output { file, forms, pause: Pause::new(key_delay), keys: 0, unpaused: 0, progress };
     let mut walk = keyspace.walk_snapshot();
     for &(origin, keys, expiring) in &cut.databases {
         if keys > 0 {
@@ -315,9 +324,7 @@ fn write(
         for shard in 0..keyspace.shard_count() as u32 {
             let mut cursor = Some(TableCursor::default());
             while let Some(at) = cursor {
-                if let (Ok(_), Err(error)) = (&out.file, progress.check()) {
-                    out.fail(error);
-                }
+                out.heed_stop();
                 let step = if out.file.is_ok() { STEP } else { STEP_FAILED };
                 cursor = walk.step(origin, shard, at, step, |entry| out.entry(keyspace, origin, entry));
                 out.let_go();
