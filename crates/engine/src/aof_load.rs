@@ -9,7 +9,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use braid_base::clock::unix_ms;
 use braid_keyspace::Txn;
@@ -111,6 +111,43 @@ impl Engine {
             log::info!("DB loaded from append only file: {:.3} seconds", began.elapsed().as_secs_f64());
         }
         Ok(loaded)
+    }
+
+    /// Throws everything away and loads the append-only file again, while the world is stopped (DEBUG LOADAOF). If that fails the server ends, since
+    /// what is there then is no dataset.
+    pub fn reload_append_only(&self, txn: &mut Txn<'_>, limits: Limits) -> Result<(), AofLoadError> {
+        txn.journal_now();
+        let (keyspace, appender) = (&self.keyspace, &self.append_only.appender);
+        while self.append_only.on.load(Relaxed)
+            && appender.written() < keyspace.journal.end()
+            && appender.failure().is_none()
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // What is loaded is in the file already.
+        let journals = keyspace.settings.journals.swap(0, Relaxed);
+        self.set_loading(true);
+        if let Some(world) = txn.stopped_world() {
+            keyspace.flush(world, None, false);
+        }
+        let now = txn.set_now(NOTHING_EXPIRED);
+        let functions = self
+            .commands
+            .functions
+            .map_or(Ok(()), |files| (files.load)(self, txn.context, &[], false).map_err(fail));
+        let loaded = functions.and_then(|()| self.load_append_only(txn, limits, false));
+        txn.set_now(now);
+        self.set_loading(false);
+        if let Err(error) = loaded {
+            // Nobody may save it either.
+            self.persistence.progress.active.store(true, Relaxed);
+            self.set_loading(true);
+            self.request_shutdown();
+            return Err(error);
+        }
+        keyspace.settings.journals.store(journals, Relaxed);
+        self.forget_changes();
+        Ok(())
     }
 
     fn load_files(

@@ -143,7 +143,7 @@ impl Engine {
     }
 
     /// The dataset is what the dump file has: from now on changes are counted anew.
-    fn forget_changes(&self) {
+    pub(crate) fn forget_changes(&self) {
         self.keyspace.dirty_baseline.store(self.keyspace.total(|counters| counters.dirty.get()), Relaxed);
     }
 
@@ -187,7 +187,7 @@ impl Engine {
         self.set_loading(true);
     }
 
-    fn set_loading(&self, is_loading: bool) {
+    pub(crate) fn set_loading(&self, is_loading: bool) {
         self.attention.set(LOADING, is_loading);
         self.config.set_loading(is_loading);
         // What the load does is no event.

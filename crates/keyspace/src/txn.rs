@@ -283,6 +283,12 @@ impl<'a> Txn<'a> {
         self.db = db;
     }
 
+    /// Goes on at another time; the one before is returned. For what is loaded in the middle of a transaction that has the world stopped.
+    pub fn set_now(&mut self, now: i64) -> i64 {
+        debug_assert!(matches!(self.held, Held::World(_)));
+        std::mem::replace(&mut self.now, now)
+    }
+
     /// Names the keys of the next command of a transaction; they must be within the lock set.
     pub fn set_keys(&mut self, keys: &'a [KeyRef<'a>]) {
         self.keys = keys;

@@ -48,6 +48,7 @@ fn debug(call: &mut Call) -> CommandResult {
         // Tables grow segment by segment: there is no resizing that could be held back.
         (b"dict-resizing", 3) => switch(call, |_, _| {}),
         (b"reload", 2..) => reload::reload(call),
+        (b"loadaof", 2) => reload::load_append_only(call),
         (b"replybuffer", 4) => reply_buffer(call),
         (b"object", 3) => object(call),
         (b"sdslen", 3) => string_lengths(call),
@@ -327,6 +328,8 @@ fn help(call: &mut Call) -> CommandResult {
         "    The same for the table that is the value of <key>.",
         "LISTPACK <key>",
         "    Write how the packed list of <key> is laid out into the log.",
+        "LOADAOF",
+        "    Throw everything away and load the append-only file.",
         "LOG <message>",
         "    Write <message> into the log.",
         "MALLCTL <key> [<val>]",

@@ -1,4 +1,4 @@
-//! DEBUG RELOAD: the dataset to disk and back, so that tests see what survives.
+//! DEBUG RELOAD and LOADAOF: the dataset to disk and back, so that tests see what survives.
 
 use braid_engine::saving::Manner;
 use braid_engine::{Call, CommandError, CommandResult};
@@ -38,6 +38,16 @@ pub fn reload(call: &mut Call) -> CommandResult {
         Err(error) => return Err(failed(error.to_string())),
     }
     log::warn!("DB reloaded by DEBUG RELOAD");
+    call.reply.ok();
+    Ok(())
+}
+
+pub fn load_append_only(call: &mut Call) -> CommandResult {
+    let limits = crate::dump::limits(call.engine);
+    call.engine
+        .reload_append_only(call.keyspace, limits)
+        .map_err(|_| CommandError::text("ERR Error trying to load the AOF files, check server logs."))?;
+    log::warn!("Append Only File loaded by DEBUG LOADAOF");
     call.reply.ok();
     Ok(())
 }
