@@ -351,4 +351,6 @@ fn help(call: &mut Call) -> CommandResult {
 }
 
 #[cfg(test)]
+mod bypass_tests;
+#[cfg(test)]
 mod tests;
