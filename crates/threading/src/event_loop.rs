@@ -41,6 +41,9 @@ const ACCEPT_PAUSE_MS: i64 = 100;
 /// For so long the requests of one client are executed before others get their turn. Long enough for some thousand ordinary commands.
 const TURN_NANOS: u64 = 1_000_000;
 
+/// Requests between two looks for what their own batch has published.
+const DELIVERY_PERIOD: usize = 32;
+
 /// One thread's loop.
 pub struct EventLoop<M: Model> {
     pub(crate) engine: Arc<Engine>,
@@ -346,6 +349,10 @@ impl<M: Model> EventLoop<M> {
             // The client whose turn it is, its first request in the batch, and when its turn began.
             let (mut client, mut first, mut began) = (u32::MAX, 0, self.worker.boundary());
             while let Some(&request) = run.batch.requests.get(run.at) {
+                if run.at.is_multiple_of(DELIVERY_PERIOD) {
+                    // What the batch has published so far, while it is in the cache.
+                    self.deliver();
+                }
                 if request.client != client {
                     (client, first, began) = (request.client, run.at, self.worker.boundary());
                 }
