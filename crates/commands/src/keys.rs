@@ -403,12 +403,13 @@ fn flush(call: &mut Call, db: Option<u32>) -> CommandResult {
     let keyspace = call.keyspace.keyspace();
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
     let removed = keyspace.flush(world, db, background);
+    // Before it is saved: what is in the file then is no change since.
+    call.keyspace.context.counters.dirty.add(removed as u64);
     if db.is_none() {
         call.engine.save_after_flush(world);
     }
     call.keyspace.databases_changed(|changed| db.is_none_or(|db| db == changed));
     tracking::flushed(call.engine, call.keyspace.context.slot);
-    call.keyspace.context.counters.dirty.add(removed as u64);
     call.reply.ok();
     Ok(())
 }

@@ -15,6 +15,7 @@ use braid_engine::client::Message;
 use braid_engine::engine::Start;
 use braid_engine::saving::LoadFailure;
 use braid_persistence::LoadError;
+use braid_threading::accept::Listeners;
 
 #[global_allocator]
 static ALLOCATOR: braid_base::alloc::CountingAllocator = braid_base::alloc::CountingAllocator;
@@ -99,7 +100,7 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     process::write_pid_file(&config);
     let listeners = listeners::open(&config)?;
     let signals = process::watch_signals(&engine)?;
-    stop_loops_on_shutdown(&engine);
+    stop_loops_on_shutdown(&engine, &listeners);
     listeners::follow(&engine, &listeners);
     process::follow_client_limit(&config);
     if config.metrics_port() != 0 {
@@ -180,10 +181,12 @@ fn load_append_only(engine: &Engine) -> Result<(), String> {
     }
 }
 
-/// Has the loops told when somebody asks for the end.
-fn stop_loops_on_shutdown(engine: &Arc<Engine>) {
+/// Has the loops told when somebody asks for the end. Nobody is let in any more: who sees a connection close finds no server there.
+fn stop_loops_on_shutdown(engine: &Arc<Engine>, listeners: &Arc<Listeners>) {
     let weak = Arc::downgrade(engine);
+    let listeners = Arc::clone(listeners);
     *engine.on_shutdown.write() = Some(Box::new(move || {
+        listeners.retain(|_| false);
         if let Some(engine) = weak.upgrade() {
             engine.tell_loops(|| Message::Stop);
         }

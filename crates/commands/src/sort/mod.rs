@@ -153,7 +153,7 @@ impl Item {
 
 fn run(call: &mut Call, may_store: bool) -> CommandResult {
     let mut options = Options::parse(call, may_store)?;
-    let mut items = load(call.keyspace, call.args[1], &mut options)?;
+    let mut items = load(call.keyspace, call.args[1], &mut options, call.session.in_script)?;
     let range = options.range(items.len());
     if !options.unsorted {
         prepare(call.keyspace, &mut items, &options)?;
@@ -228,7 +228,12 @@ fn journal_result(call: &mut Call, key: &[u8]) {
 }
 
 /// The elements at a key. Those of a list or sorted set that are not to be sorted come in the order wanted.
-fn load(keyspace: &Txn<'_>, key: &[u8], options: &mut Options<'_>) -> Result<Vec<Item>, CommandError> {
+fn load(
+    keyspace: &Txn<'_>,
+    key: &[u8],
+    options: &mut Options<'_>,
+    in_script: bool,
+) -> Result<Vec<Item>, CommandError> {
     let Some(entry) = keyspace.read(key) else { return Ok(Vec::new()) };
     let now = keyspace.now();
     let ValueRef::Object(object) = entry.value() else { return Err(CommandError::WrongType) };
@@ -240,8 +245,8 @@ fn load(keyspace: &Txn<'_>, key: &[u8], options: &mut Options<'_>) -> Result<Vec
         }
         ObjectRef::Set(set) => {
             items.extend(set.iter(now).map(|member| Item::new(member.to_vec())));
-            if options.unsorted && options.store.is_some() {
-                // A set has no order that could be told again: what is stored is sorted all the same.
+            if options.unsorted && (options.store.is_some() || in_script) {
+                // A set has no order that could be told again: what is stored, or goes on in a script, is sorted all the same.
                 options.unsorted = false;
                 options.alphabetical = true;
                 options.by = None;

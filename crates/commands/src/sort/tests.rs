@@ -85,6 +85,8 @@ fn other_types_and_storing() {
         ("SORT s DESC STORE d", ":3\r\n"),
         ("LRANGE d 0 -1", &array(&["3", "2", "1"])),
         ("SADD t b a", ":2\r\n"),
+        ("SADD w d c b a", ":4\r\n"),
+        ("EVAL \"return redis.call('sort', KEYS[1], 'by', 'nosort')\" 1 w", &array(&["a", "b", "c", "d"])),
         ("SORT t BY nosort STORE d", ":2\r\n"),
         ("LRANGE d 0 -1", &array(&["a", "b"])),
         ("SORT s GET none* STORE d", ":3\r\n"),
