@@ -7,6 +7,7 @@
 //! runs.
 
 mod access;
+mod advisories;
 mod atomicity;
 mod blocking;
 mod clients;

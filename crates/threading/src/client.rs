@@ -115,11 +115,11 @@ impl Client {
         }
     }
 
-    /// True while its requests, of which some have been received already, take turns with those of others: nothing more is received
-    /// before these are executed.
+    /// True while its requests, of which some have been received already, take turns with those of others, or are looked at one by one
+    /// since it has not logged in: nothing more is received before these are executed.
     #[inline]
     pub fn takes_turns(&self) -> bool {
-        self.in_resume_list && self.pace < PACE_MAX
+        self.in_resume_list && (self.pace < PACE_MAX || !self.session.authenticated)
     }
 
     /// True while what it sends is kept and not looked at: its requests are postponed, or one of them waits.

@@ -42,6 +42,9 @@ const BIG_FIRST: usize = 1024 * 1024;
 /// Replies that a client has waiting are sent before its next request is executed from this many bytes on: what
 /// stays in the cache is cheaper than what grows.
 const SEND_EARLY: usize = 64 * 1024;
+/// What counts of the replies of a client that has not logged in at most. It gets nothing but errors, and must not fill the memory with
+/// those that it does not read.
+const STRANGER_REPLY_MAX: u64 = 1024;
 /// Emptied batches kept for clients that leave.
 const SPARE_TRIPS: usize = 256;
 /// Memory kept in reply buffers for reuse, together and in the largest one.
@@ -830,11 +833,12 @@ impl Station {
         let Settings { output_limit, listener_limit, .. } = self.settings;
         let Some(client) = self.clients.get(place).filter(|client| !client.broken) else { return false };
         let limit = if client.session.subscriptions.is_some() { listener_limit } else { output_limit };
-        if limit.hard_bytes == 0 && limit.soft_bytes == 0 {
+        let bytes = counted_reply_bytes(client.reply.len()) as u64;
+        let is_stranger = bytes > STRANGER_REPLY_MAX && engine.must_log_in(&client.session);
+        if limit.hard_bytes == 0 && limit.soft_bytes == 0 && !is_stranger {
             return false;
         }
-        let bytes = counted_reply_bytes(client.reply.len()) as u64;
-        let hard = limit.hard_bytes > 0 && bytes > limit.hard_bytes;
+        let hard = is_stranger || (limit.hard_bytes > 0 && bytes > limit.hard_bytes);
         let soft = if limit.soft_bytes > 0 && bytes > limit.soft_bytes {
             let since = *client.over_soft_limit_since.get_or_insert(now_ms);
             now_ms - since > i64::from(limit.soft_seconds) * 1000

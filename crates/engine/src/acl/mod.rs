@@ -280,7 +280,7 @@ impl Engine {
 
     /// True if a session has to log in before it may do anything.
     #[inline]
-    pub(crate) fn must_log_in(&self, session: &Session) -> bool {
+    pub fn must_log_in(&self, session: &Session) -> bool {
         // The session's user is the default user then.
         !session.authenticated && !session.user.is_open()
     }
