@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 const SHARED_MIN: usize = 16 * 1024;
 
 /// Short ones need no allocation of their own.
-type Text = SmallVec<[u8; 104]>;
+type Text = SmallVec<[u8; 96]>;
 
 /// An encoded message.
 #[derive(Debug)]
