@@ -39,7 +39,7 @@ const PREFETCH_GROUP: usize = 32;
 const BIG_ARGUMENT: usize = 32 * 1024;
 /// First allocation for a big argument; it doubles as bytes arrive, so that an announcement alone costs little.
 const BIG_FIRST: usize = 1024 * 1024;
-/// Replies that a client has waiting are sent before its next request is executed from this many bytes on: what
+/// Replies that a client has waiting are sent before its next request is executed from this many bytes on, unless they are limited: what
 /// stays in the cache is cheaper than what grows.
 const SEND_EARLY: usize = 64 * 1024;
 /// What counts of the replies of a client that has not logged in at most. It gets nothing but errors, and must not fill the memory with
@@ -669,11 +669,15 @@ impl Station {
     fn replied(&mut self, engine: &Engine, slot: usize, place: u32, now_ms: i64) {
         let Some(client) = self.clients.get(place) else { return };
         let waiting = client.reply.len();
-        // Those of a guest are sent by its home.
+        // Those of a guest are sent by its home. Where a limit is set, all replies to what was received at once count together, as in Redis: a
+        // client that goes beyond it gets none of them.
+        let limit = self.settings.output_limit;
         let early = waiting >= SEND_EARLY
             && !client.wants_write
             && !client.session.close_after_reply
-            && client.trip.is_none();
+            && client.trip.is_none()
+            && limit.hard_bytes == 0
+            && limit.soft_bytes == 0;
         if !client.in_write_list && (!client.reply.is_empty() || client.session.close_after_reply) {
             client.in_write_list = true;
             self.to_write.push(place);
