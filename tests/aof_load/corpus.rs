@@ -135,11 +135,13 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Has a server write an append-only file and a dump with everything, and copies them to `to`, with the digest.
-fn write(mut server: TestServer, to: &Path) {
+fn write(mut server: TestServer, to: &Path, with_times: bool) {
     let mut client = server.connect();
     settle(&mut client);
     fill(&mut client, "first");
-    expire_fields(&mut client);
+    if with_times {
+        expire_fields(&mut client);
+    }
     client.call_arguments(&["FUNCTION", "LOAD", LIBRARY]);
     client.call("BGREWRITEAOF");
     wait_for_rewrite(&mut client);
@@ -174,12 +176,9 @@ fn folder_of(peer: &Peer, preamble: bool) -> String {
 }
 
 /// Starts a server with the files of a folder, as dump and as append-only file, and compares digests.
-fn load(peer: Option<&Peer>, folder: &Path, only_dump: bool) {
+fn load(peer: Option<&Peer>, folder: &Path) {
     let expected = fs::read_to_string(folder.join("digest")).expect("a digest");
     for append_only in [false, true] {
-        if only_dump && append_only {
-            continue;
-        }
         let place = tempfile::tempdir().expect("a folder");
         fs::copy(folder.join("dump.rdb"), place.path().join("dump.rdb")).expect("a copy");
         if append_only {
@@ -210,7 +209,7 @@ fn files_of_stock_servers() {
                 let server = start(Some(&peer), &arguments.concat());
                 let folder = corpus().join(folder_of(&peer, preamble));
                 let _ = fs::remove_dir_all(&folder);
-                write(server, &folder);
+                write(server, &folder, true);
             }
         }
     }
@@ -222,7 +221,7 @@ fn files_of_stock_servers() {
     folders.sort();
     assert!(folders.len() >= 6, "{folders:?}");
     for folder in folders {
-        load(None, &folder, false);
+        load(None, &folder);
     }
 }
 
@@ -236,14 +235,20 @@ fn files_of_this_server() {
     let probe = TestServer::start(&WRITES);
     let writes = probe.connect().info_field("persistence", "aof_enabled").as_deref() == Some("1");
     drop(probe);
-    for preamble in ["yes", "no"] {
+    if !writes {
+        return;
+    }
+    for with_times in [false, true] {
         let place = tempfile::tempdir().expect("a folder");
         let folder = place.path().join("made");
-        if writes {
-            write(start(None, &[&WRITES[..], &["--aof-use-rdb-preamble", preamble]].concat()), &folder);
-        }
-        for peer in peers.iter().filter(|_| writes) {
-            load(Some(peer), &folder, false);
+        write(TestServer::start(&WRITES), &folder, with_times);
+        load(None, &folder);
+        for peer in &peers {
+            // Files have the format of Redis 7.2; fields that expire are written as Valkey 9 writes them, which is the only one to read that.
+            let reads = if with_times { "valkey 9" } else { "" };
+            if peer.version.starts_with(reads) && !peer.version.starts_with("redis 7.0") {
+                load(Some(peer), &folder);
+            }
         }
     }
 }

@@ -70,10 +70,18 @@ impl Place {
     fn refused(&self, more: &[&str]) -> String {
         let mut command = Command::new(program_under_test());
         command.args(["--port", &free_port().to_string(), "--bind", "127.0.0.1", "--save", ""]);
-        let output = command.args(self.arguments(more)).stdin(Stdio::null()).output().expect("it runs");
-        let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{text}");
+        let path = self.path().join("refused.log");
+        let log = fs::File::create(&path).expect("a log file");
+        command.args(self.arguments(more)).stdin(Stdio::null());
+        command.stdout(log.try_clone().expect("a second handle")).stderr(log);
+        let mut server = Killed(command.spawn().expect("it runs"));
+        let mut status = None;
+        wait_for("its end", || {
+            status = server.0.try_wait().expect("our own child");
+            status.is_some()
+        });
+        let text = fs::read_to_string(&path).expect("text");
+        assert_eq!(status.and_then(|status| status.code()), Some(1), "{text}");
         text
     }
 }
@@ -208,6 +216,22 @@ fn a_transaction_without_its_end_is_not_done() {
 }
 
 #[test]
+fn the_zeros_of_a_base_without_a_checksum_are_its_own() {
+    let place = Place::new();
+    let server = place.start(&["--rdbchecksum", "no"]);
+    let base = "appendonly.aof.1.base.rdb";
+    let before = place.read(base);
+    assert!(before.ends_with(&[0; 8]), "no checksum");
+    server.connect().ok("SET k v");
+    drop(server);
+    for _ in 0..2 {
+        let server = place.start(&["--rdbchecksum", "no"]);
+        assert_eq!(server.connect().call("GET k").text(), "v");
+        assert_eq!(place.read(base), before);
+    }
+}
+
+#[test]
 fn only_the_last_file_may_be_cut() {
     let first = [&commands(&["SET a 1"])[..], b"*3\r\n$3"].concat();
     let place = Place::with(&[(INCR, first), ("appendonly.aof.2.incr.aof", commands(&["SET b 2"]))]);
@@ -218,7 +242,7 @@ fn only_the_last_file_may_be_cut() {
 #[test]
 fn damage_is_refused() {
     let good = commands(&["SET a 1"]);
-    for tail in [&b"x"[..], b"*0\r\n", b"*x\r\n", b"*1\r\n:4\r\nPING\r\n", b"\0\0\0\0"] {
+    for tail in [&b"x"[..], b"*0\r\n", b"*x\r\n", b"*1\r\n:4\r\nPING\r\n", b"\0\0\0x"] {
         let place = Place::of([&good, tail].concat());
         let log = place.refused(&[]);
         assert!(log.contains(&format!("Bad file format reading the append only file {INCR}")), "{log}");

@@ -209,8 +209,11 @@ impl Engine {
         let unreadable = |error: std::io::Error| {
             fail(format!("Unrecoverable error reading the append only file {name}: {error}"))
         };
-        let len = data_len(&mut file).map_err(unreadable)?;
-        if file.metadata().map_err(unreadable)?.len() > len {
+        let size = file.metadata().map_err(unreadable)?.len();
+        // A dump may end with zeros: its checksum.
+        let has_dump = begins_with_dump(&mut file).map_err(unreadable)?;
+        let len = if has_dump { size } else { data_len(&mut file).map_err(unreadable)? };
+        if size > len {
             log::info!("Cutting off the zeros that were written ahead at the end of the AOF file {name}");
             set_len(&present.path, len).map_err(unreadable)?;
         }
@@ -218,7 +221,7 @@ impl Engine {
             return Ok((End::Empty, 0));
         }
         let mut position = 0;
-        if begins_with_dump(&mut file).map_err(unreadable)? {
+        if has_dump {
             position = self.load_base(txn, limits, at_start, slices, present, &file, len)?;
             file.seek(SeekFrom::Start(position)).map_err(unreadable)?;
         }

@@ -171,9 +171,24 @@ fn truncating_to_a_time() {
     }
 }
 
+#[test]
+fn the_zeros_of_a_dump_without_a_checksum_are_its_own() {
+    let folder = Folder::new();
+    for (content, from) in [(dump_with(false), 0), ([dump_with(false), PING.into()].concat(), 1)] {
+        let path = folder.write("x", &content);
+        let (code, text) = folder.run(&["--fix", "DIR/x"], "y");
+        assert!(code == 0 && text.ends_with("AOF DIR/x is valid\n"), "{from}: {text}");
+        assert_eq!(std::fs::read(&path).expect("the file"), content);
+    }
+}
+
 /// A dump with a key in it.
 fn dump() -> Vec<u8> {
-    let mut writer = braid_rdb::FileWriter::new(Vec::new(), 10, true, true).expect("memory");
+    dump_with(true)
+}
+
+fn dump_with(checksum: bool) -> Vec<u8> {
+    let mut writer = braid_rdb::FileWriter::new(Vec::new(), 10, true, checksum).expect("memory");
     writer.database(0, 1, 0).expect("memory");
     writer.key(b"k", braid_rdb::ValueRef::Text(b"v"), None, None).expect("memory");
     writer.finish().expect("memory")

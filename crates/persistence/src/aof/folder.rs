@@ -166,7 +166,7 @@ impl Folder {
         self.create()?;
         manifest.base = Some(FileInfo { name: self.name.clone().into(), seq: 1 });
         self.persist(manifest)?;
-        let shown_dir = self.dir.display();
+        let shown_dir = self.dir.file_name().unwrap_or(self.dir.as_os_str()).display();
         fs::rename(&old, &inside).map_err(failed(format!(
             "Error trying to move the old AOF file {} into dir {shown_dir}",
             self.name
