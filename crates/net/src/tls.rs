@@ -5,6 +5,7 @@
 //! pass through scratch memory of the thread.
 
 mod connection;
+mod sessions;
 mod settings;
 
 pub use connection::TlsConnection;

@@ -92,11 +92,12 @@ fn tls_settings(config: &Config) -> TlsSettings {
         cipher_suites: config.tls_ciphersuites().to_string(),
         prefer_server_ciphers: config.tls_prefer_server_ciphers(),
         sessions: if config.tls_session_caching() { config.tls_session_cache_size() as usize } else { 0 },
+        session_seconds: config.tls_session_cache_timeout_seconds(),
     }
 }
 
 /// Directives that make up [`tls_settings`].
-const TLS_DIRECTIVES: [&str; 11] = [
+const TLS_DIRECTIVES: [&str; 12] = [
     "tls-cert-file",
     "tls-key-file",
     "tls-ca-cert-file",
@@ -108,6 +109,7 @@ const TLS_DIRECTIVES: [&str; 11] = [
     "tls-prefer-server-ciphers",
     "tls-session-caching",
     "tls-session-cache-size",
+    "tls-session-cache-timeout",
 ];
 
 /// Has the listeners follow CONFIG SET. Connections that came in on a closed one stay.

@@ -220,7 +220,12 @@ pub enum Accepting {
 /// Takes waiting connections and hands them to loops.
 fn accept(engine: &Engine, loads: &LoopLoads, listener: &Listener) -> Accepting {
     // A storm of connections does not hold up clients: the rest is taken in the next turn.
-    for _ in 0..engine.config.max_new_connections_per_cycle() {
+    let config = &engine.config;
+    let most = match listener.is_tls() {
+        true => config.max_new_tls_connections_per_cycle(),
+        false => config.max_new_connections_per_cycle(),
+    };
+    for _ in 0..most {
         match listener.accept() {
             Ok(connection) => admit(engine, loads, listener, connection),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,

@@ -50,7 +50,7 @@ super::directives! {
 
     /// TLS connections accepted in one turn of an event loop; their handshakes are costly.
     max_new_tls_connections_per_cycle: u32 =>
-        integer("max-new-tls-connections-per-cycle", || 1, 1, 1000, Unit::Plain).no_effect_yet();
+        integer("max-new-tls-connections-per-cycle", || 1, 1, 1000, Unit::Plain);
 }
 
 /// Position of `bind`.

@@ -68,7 +68,7 @@ super::directives! {
 
     /// Seconds for which a session is remembered.
     tls_session_cache_timeout_seconds: u32 =>
-        integer("tls-session-cache-timeout", || 300, 0, INT_MAX, Unit::Seconds).no_effect_yet();
+        integer("tls-session-cache-timeout", || 300, 0, INT_MAX, Unit::Seconds);
 
     /// Seconds between looks at the certificate files for new ones; 0 never looks.
     tls_auto_reload_interval_seconds: u32 =>

@@ -6,8 +6,13 @@ use std::sync::Arc;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::server::{
+    NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
+    WebPkiClientVerifier,
+};
 use rustls::{CipherSuite, RootCertStore, ServerConfig, SupportedProtocolVersion};
+
+use super::sessions::Timed;
 
 /// Whether clients have to show a certificate (`tls-auth-clients`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,6 +44,8 @@ pub struct TlsSettings {
     pub prefer_server_ciphers: bool,
     /// Sessions kept for resumption; 0: none, and no tickets.
     pub sessions: usize,
+    /// Seconds for which a session can be resumed.
+    pub session_seconds: u32,
 }
 
 impl TlsSettings {
@@ -80,9 +87,12 @@ impl TlsSettings {
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         } else {
-            config.session_storage = ServerSessionMemoryCache::new(self.sessions);
-            config.ticketer =
+            let seconds = self.session_seconds;
+            let kept: Arc<dyn StoresServerSessions> = ServerSessionMemoryCache::new(self.sessions);
+            config.session_storage = Arc::new(Timed { inner: kept, seconds });
+            let tickets: Arc<dyn ProducesTickets> =
                 aws_lc_rs::Ticketer::new().map_err(|error| format!("No session tickets: {error}"))?;
+            config.ticketer = Arc::new(Timed { inner: tickets, seconds });
         }
         Ok(Arc::new(config))
     }

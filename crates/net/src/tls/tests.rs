@@ -40,6 +40,7 @@ fn settings(folder: &Path) -> TlsSettings {
         authorities_file: folder.join("ca.pem"),
         clients: ClientCertificates::Ignored,
         sessions: 100,
+        session_seconds: 300,
         ..TlsSettings::default()
     }
 }
@@ -171,8 +172,17 @@ fn clients_certificates_are_asked_for_as_configured() {
 #[test]
 fn sessions_are_resumed_if_wanted() {
     let folder = certificates();
-    for (protocols, sessions) in [("TLSv1.2", 10), ("TLSv1.3", 10), ("TLSv1.3", 0)] {
-        let settings = TlsSettings { protocols: protocols.into(), sessions, ..settings(folder.path()) };
+    let kinds = [
+        ("TLSv1.2", 10, 300),
+        ("TLSv1.3", 10, 300),
+        ("TLSv1.3", 0, 300),
+        // They are too old at once.
+        ("TLSv1.2", 10, 0),
+        ("TLSv1.3", 10, 0),
+    ];
+    for (protocols, sessions, session_seconds) in kinds {
+        let protocols = protocols.to_owned();
+        let settings = TlsSettings { protocols, sessions, session_seconds, ..settings(folder.path()) };
         let server = settings.server_config().unwrap();
         let config = client_config(folder.path(), false);
         let mut kinds = Vec::new();
@@ -186,8 +196,9 @@ fn sessions_are_resumed_if_wanted() {
             assert_eq!(back.unwrap(), b"once more");
             kinds.push(client.conn.handshake_kind().unwrap());
         }
-        let second = if sessions > 0 { HandshakeKind::Resumed } else { HandshakeKind::Full };
-        assert_eq!(kinds, [HandshakeKind::Full, second], "{protocols}");
+        let resumes = sessions > 0 && session_seconds > 0;
+        let second = if resumes { HandshakeKind::Resumed } else { HandshakeKind::Full };
+        assert_eq!(kinds, [HandshakeKind::Full, second], "{}", settings.protocols);
     }
 }
 
