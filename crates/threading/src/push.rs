@@ -41,10 +41,15 @@ impl<M: Model> EventLoop<M> {
             self.engine.hub.take_pushes(self.slot, &mut taken);
         }
         let now = braid_base::clock::unix_ms();
+        // Mostly several pushes are for the same client.
+        let mut last: (u64, Option<u32>) = (u64::MAX, None);
         for push in taken.drain(..) {
             for &client in push.to.ids() {
-                let pushed = match self.by_id.get(&client) {
-                    Some(&place) => self.station.push(&self.engine, self.slot, place, &push, now),
+                if client != last.0 {
+                    last = (client, self.by_id.get(&client).copied());
+                }
+                let pushed = match last.1 {
+                    Some(place) => self.station.push(&self.engine, self.slot, place, &push, now),
                     None => self.send_after(client, &push.payload),
                 };
                 match (pushed, &*push.payload) {

@@ -9,8 +9,9 @@ use smallvec::SmallVec;
 /// Messages of at least this many bytes are sent from where they are, if they came in an allocation of their own.
 const SHARED_MIN: usize = 16 * 1024;
 
-/// Short ones need no allocation of their own.
-type Text = SmallVec<[u8; 96]>;
+/// Texts of so many bytes need no allocation of their own.
+const INLINE: usize = 96;
+type Text = SmallVec<[u8; INLINE]>;
 
 /// An encoded message.
 #[derive(Debug)]
@@ -29,12 +30,17 @@ impl Frame {
         let big = blob.filter(|blob| blob.len() >= SHARED_MIN).cloned();
         let inline = big.is_none().then_some(body);
         let room: usize = head.iter().chain(&inline).map(|part| encoded_len(part.len())).sum();
-        let mut text = Text::with_capacity(room);
+        let mut text = if room <= INLINE {
+            Text::from_buf_and_len([0; INLINE], room)
+        } else {
+            Text::from_vec(vec![0; room])
+        };
+        let mut rest = &mut text[..];
         for part in head.iter().copied().chain(inline) {
             let mut header = [0; HEADER];
-            text.extend_from_slice(write_header(&mut header, part.len()));
-            text.extend_from_slice(part);
-            text.extend_from_slice(b"\r\n");
+            rest = put(rest, write_header(&mut header, part.len()));
+            rest = put(rest, part);
+            rest = put(rest, b"\r\n");
         }
         Frame { elements: head.len() + 1, text, big }
     }
@@ -58,6 +64,14 @@ impl Frame {
 fn encoded_len(len: usize) -> usize {
     let digits = len.checked_ilog10().map_or(1, |log| log as usize + 1);
     1 + digits + 2 + len + 2
+}
+
+/// Writes bytes to the front of what is to be written; what is left of that.
+#[inline]
+fn put<'a>(rest: &'a mut [u8], bytes: &[u8]) -> &'a mut [u8] {
+    let (front, rest) = rest.split_at_mut(bytes.len());
+    front.copy_from_slice(bytes);
+    rest
 }
 
 /// Bytes of the longest header.
@@ -101,11 +115,15 @@ mod tests {
     }
 
     #[test]
-    fn room_is_neither_too_small_nor_too_large() {
-        for len in [0, 1, 9, 10, 99, 100, 101, 12_345] {
-            let frame = Frame::new(&[b"message", b"c"], &vec![b'x'; len], None);
-            assert_eq!(frame.text.len(), encoded_len(7) + encoded_len(1) + encoded_len(len));
-            assert_eq!(frame.text.capacity(), frame.text.len().max(Text::default().inline_size()), "{len}");
+    fn the_room_is_just_what_is_written() {
+        for len in [0, 1, 9, 10, 62, 63, 64, 65, 99, 100, 101, 12_345] {
+            let body = vec![b'x'; len];
+            let frame = Frame::new(&[b"message", b"c"], &body, None);
+            let mut expected = Vec::new();
+            for part in [&b"message"[..], b"c", &body] {
+                put_bulk(&mut expected, part);
+            }
+            assert_eq!(&frame.text[..], expected, "{len}");
         }
     }
 }
