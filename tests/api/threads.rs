@@ -292,8 +292,11 @@ fn the_number_of_threads_is_written_down_and_the_server_ends_in_the_middle() {
             return;
         }
         let mut control = server.connect();
+        // Unless the arguments of every start say how many there are.
+        let is_given = std::env::var("BRAID_TEST_ARGS").is_ok_and(|args| args.contains("--io-threads"));
         let before = if round == 0 { 1 } else { 3 };
-        assert_eq!(control.info_field("threads", "io_threads"), Some(before.to_string()));
+        let found = control.info_field("threads", "io_threads");
+        assert!(is_given || found == Some(before.to_string()), "{found:?}");
         change(&server, &mut control, 3);
         control.ok("CONFIG REWRITE");
         let text = std::fs::read_to_string(&file).expect("the file");
