@@ -203,6 +203,7 @@ impl Engine {
     /// Starts the thread that writes, and has changes journalled from now on. The world is stopped.
     fn start_writer(&self, reader: Reader, file: File) -> io::Result<()> {
         let (engine, appender) = (self.this.clone(), Arc::clone(&self.append_only.appender));
+        appender.begin(&reader);
         let writer = std::thread::Builder::new().name("aof".into()).spawn(move || {
             if let Some(engine) = engine.upgrade() {
                 appender.run(&engine.keyspace.journal, reader, file);

@@ -223,7 +223,8 @@ impl Appender {
         true
     }
 
-    /// Goes on with another file from this offset of the journal on, at which a unit begins. Everything before it is forced to disk first.
+    /// Goes on with another file from this offset of the journal on, at which a unit begins. Nothing may have been appended behind it yet (the
+    /// world is stopped). Everything before it is forced to disk first.
     pub fn switch(&self, journal: &Journal, offset: u64, file: File) {
         self.state.lock().next = Some((offset, file));
         self.changed.notify_all();
@@ -237,14 +238,18 @@ impl Appender {
         journal.wake();
     }
 
-    /// Writes the journal from `reader`'s position on to `file`, until told to end. The work of a thread of its own.
-    pub fn run(self: &Arc<Self>, journal: &Journal, mut reader: Reader, file: File) {
+    /// Gets ready to write from `reader`'s position on: from now on one can wait for it, and end it.
+    pub fn begin(&self, reader: &Reader) {
         let start = reader.position();
         *self.state.lock() = State::default();
         *self.sync_request.lock() = SyncRequest::default();
         self.written.store(start, Relaxed);
         self.synced.store(start, Relaxed);
         self.unsynced_since.store(0, Relaxed);
+    }
+
+    /// Writes the journal from `reader`'s position on to `file`, until told to end. The work of a thread of its own, after [`Appender::begin`].
+    pub fn run(self: &Arc<Self>, journal: &Journal, mut reader: Reader, file: File) {
         let appender = Arc::clone(self);
         let syncer =
             std::thread::Builder::new().name("aof-sync".into()).spawn(move || appender.sync_on_request());
@@ -529,3 +534,6 @@ impl<'a> Increment<'a> {
         result
     }
 }
+
+#[cfg(test)]
+mod tests;

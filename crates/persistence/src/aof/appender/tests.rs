@@ -1,0 +1,187 @@
+use std::sync::atomic::AtomicUsize;
+
+use braid_journal::Writer;
+
+use super::*;
+use crate::aof::{AofRecord, CommandReader, data_len};
+
+/// A journal with a thread that writes it.
+struct Rig {
+    journal: Arc<Journal>,
+    appender: Arc<Appender>,
+    writer: Writer,
+    folder: tempfile::TempDir,
+    thread: Option<std::thread::JoinHandle<()>>,
+    failures: Arc<AtomicUsize>,
+}
+
+impl Rig {
+    fn new(policy: Policy) -> Rig {
+        let folder = tempfile::tempdir().expect("a folder");
+        let failures = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&failures);
+        let on_failure = move |failed: bool| {
+            seen.fetch_add(failed.into(), Relaxed);
+        };
+        let appender = Arc::new(Appender::new(Box::new(on_failure), Box::new(|| ())));
+        appender.set_policy(policy);
+        let journal = Arc::new(Journal::new(1));
+        journal.make_room_for_threads(1);
+        let mut rig = Rig { journal, appender, writer: Writer::default(), folder, thread: None, failures };
+        let file = rig.create("one");
+        rig.run(file);
+        rig
+    }
+
+    fn create(&self, name: &str) -> File {
+        File::create_new(self.folder.path().join(name)).expect("a new file")
+    }
+
+    fn run(&mut self, file: File) {
+        let (journal, appender, reader) =
+            (Arc::clone(&self.journal), Arc::clone(&self.appender), self.journal.reader());
+        appender.begin(&reader);
+        self.thread = Some(std::thread::spawn(move || appender.run(&journal, reader, file)));
+    }
+
+    fn append(&mut self, args: &[&[u8]]) -> u64 {
+        self.writer.unit.push(0, args);
+        self.journal.append(0, &mut self.writer);
+        self.journal.wake();
+        self.writer.end
+    }
+
+    fn end(&mut self) {
+        self.appender.end(&self.journal);
+        self.thread.take().expect("it runs").join().expect("it ends well");
+    }
+
+    /// The commands in a file, in a line each; times are left out.
+    fn lines(&self, name: &str) -> Vec<String> {
+        let mut file = File::open(self.folder.path().join(name)).expect("the file is there");
+        let len = data_len(&mut file).expect("it is read");
+        let mut reader = CommandReader::new(io::Read::take(file, len), Some(len));
+        let mut lines = Vec::new();
+        while let Some(record) = reader.read().expect("a good file") {
+            if record == AofRecord::Command {
+                let args: Vec<_> = reader.args().map(String::from_utf8_lossy).collect();
+                lines.push(args.join(" "));
+            }
+        }
+        lines
+    }
+
+    fn len(&self, name: &str) -> u64 {
+        self.folder.path().join(name).metadata().expect("the file is there").len()
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.end();
+        }
+    }
+}
+
+#[test]
+fn what_was_waited_for_is_in_the_file() {
+    let mut rig = Rig::new(Policy::Always);
+    for number in 1..=20 {
+        let offset = rig.append(&[b"SET", b"k", number.to_string().as_bytes()]);
+        assert!(rig.appender.wait_until_synced(offset));
+        assert!(rig.appender.synced() >= offset);
+        let lines = rig.lines("one");
+        assert_eq!(
+            (lines.len(), lines.last().map(String::as_str)),
+            (number + 1, Some(&*format!("SET k {number}")))
+        );
+    }
+    assert_eq!(rig.len("one"), AHEAD);
+    let size = rig.appender.size();
+    rig.end();
+    assert_eq!(rig.len("one"), size, "what was written ahead is cut off");
+}
+
+#[test]
+fn what_is_longer_than_what_is_written_ahead() {
+    let mut rig = Rig::new(Policy::Always);
+    let long = vec![b'x'; 3 * AHEAD as usize];
+    for _ in 0..2 {
+        let offset = rig.append(&[b"SET", b"k", &long]);
+        assert!(rig.appender.wait_until_synced(offset));
+    }
+    assert_eq!(rig.lines("one").len(), 3);
+    rig.end();
+    assert_eq!(rig.len("one"), rig.appender.size());
+}
+
+#[test]
+fn everything_is_written_at_the_end() {
+    for policy in [Policy::Always, Policy::EverySecond, Policy::Never] {
+        let mut rig = Rig::new(policy);
+        for number in 0..1000 {
+            rig.append(&[b"RPUSH", b"l", number.to_string().as_bytes()]);
+        }
+        rig.end();
+        let lines = rig.lines("one");
+        assert_eq!((lines.len(), &*lines[1000]), (1001, "RPUSH l 999"));
+        assert_eq!(rig.appender.synced(), rig.writer.end);
+    }
+}
+
+#[test]
+fn another_file_from_an_offset_on() {
+    for policy in [Policy::Always, Policy::EverySecond] {
+        let mut rig = Rig::new(policy);
+        rig.append(&[b"SET", b"a", b"1"]);
+        let offset = rig.journal.forget_database();
+        let next = rig.create("two");
+        rig.appender.switch(&rig.journal, offset, next);
+        rig.append(&[b"SET", b"b", b"1"]);
+        rig.append(&[b"SET", b"c", b"1"]);
+        rig.end();
+        assert_eq!(rig.lines("one"), ["SELECT 0", "SET a 1"]);
+        assert_eq!(rig.lines("two"), ["SELECT 0", "SET b 1", "SET c 1"]);
+    }
+}
+
+#[test]
+fn the_policy_changes() {
+    let mut rig = Rig::new(Policy::EverySecond);
+    rig.append(&[b"SET", b"a", b"1"]);
+    rig.appender.set_policy(Policy::Always);
+    let offset = rig.append(&[b"SET", b"b", b"1"]);
+    assert!(rig.appender.wait_until_synced(offset));
+    rig.appender.set_policy(Policy::Never);
+    rig.append(&[b"SET", b"c", b"1"]);
+    rig.end();
+    assert_eq!(rig.lines("one"), ["SELECT 0", "SET a 1", "SET b 1", "SET c 1"]);
+    assert_eq!(rig.len("one"), rig.appender.size());
+}
+
+#[test]
+fn lines_that_tell_the_time() {
+    let mut rig = Rig::new(Policy::Always);
+    rig.appender.set_timestamps(true);
+    let offset = rig.append(&[b"SET", b"a", b"1"]);
+    assert!(rig.appender.wait_until_synced(offset));
+    let text = std::fs::read(rig.folder.path().join("one")).expect("the file is there");
+    assert!(text.starts_with(b"#TS:"));
+    assert_eq!(rig.lines("one"), ["SELECT 0", "SET a 1"]);
+}
+
+/// A file that cannot be written to: nobody is told that it was, and nobody waits for ever.
+#[test]
+fn a_failure_is_told() {
+    let mut rig = Rig::new(Policy::Always);
+    rig.end();
+    let file = File::open(rig.folder.path().join("one")).expect("to read only");
+    rig.run(file);
+    let offset = rig.append(&[b"SET", b"a", b"1"]);
+    assert!(!rig.appender.wait_until_synced(offset));
+    let failure = rig.appender.failure().expect("it has failed");
+    assert_eq!((&*failure.text, failure.needs_rewrite), ("Bad file descriptor", false));
+    assert_eq!(rig.failures.load(Relaxed), 1);
+    assert!(rig.appender.synced() < offset);
+}
