@@ -73,6 +73,8 @@ struct State {
     manifest: Manifest,
     /// The thread that writes.
     writer: Option<JoinHandle<()>>,
+    /// One that writes what is left, and ends.
+    ending: Option<JoinHandle<()>>,
     /// Changes are gathered in a file that the manifest does not name, until the first base is complete.
     awaits_base: bool,
 }
@@ -193,7 +195,6 @@ impl Engine {
         state.appender.set_size(size);
         state.base_size.store(size, Relaxed);
         state.state.lock().manifest = manifest;
-        self.configure_append_only();
         self.keyspace.journal.forget_database();
         self.start_writer(self.keyspace.journal.reader(), file).map_err(|error| text(&error))?;
         state.on.store(true, Relaxed);
@@ -211,14 +212,23 @@ impl Engine {
         })?;
         self.append_only.state.lock().writer = Some(writer);
         self.keyspace.settings.journals.store(1, Relaxed);
+        self.configure_append_only();
         Ok(())
     }
 
-    /// Ends the thread that writes, after it has written everything. Nothing may be journalled any more.
+    /// Has the thread that writes end, after it has written everything. Nothing may be journalled any more.
     fn end_writer(&self) {
-        let writer = self.append_only.state.lock().writer.take();
-        if let Some(writer) = writer {
+        let mut state = self.append_only.state.lock();
+        if let Some(writer) = state.writer.take() {
             self.append_only.appender.end(&self.keyspace.journal);
+            state.ending = Some(writer);
+        }
+    }
+
+    /// Waits until a thread that was told to end has done so.
+    fn wait_for_end_of_writer(&self) {
+        let writer = self.append_only.state.lock().ending.take();
+        if let Some(writer) = writer {
             let _ = writer.join();
         }
     }
@@ -233,7 +243,8 @@ impl Engine {
         };
         state.appender.set_policy(policy);
         state.appender.set_timestamps(config.aof_timestamp_enabled());
-        state.waits.store(config.appendonly() && policy == Policy::Always, Relaxed);
+        let is_written = self.keyspace.settings.journals.load(Relaxed) != 0;
+        state.waits.store(is_written && policy == Policy::Always, Relaxed);
     }
 
     /// CONFIG SET appendonly: switches it on, which begins with a rewrite, or off.
@@ -252,7 +263,6 @@ impl Engine {
                 (state.manifest, state.awaits_base) = (manifest, true);
             }
             state.on.store(true, Relaxed);
-            self.configure_append_only();
             state.scheduled.store(true, Relaxed);
             if !self.background_save.active.load(Relaxed) {
                 // Why it could not begin is in the log; it will be tried again.
@@ -265,14 +275,7 @@ impl Engine {
             state.scheduled.store(false, Relaxed);
             self.keyspace.settings.journals.store(0, Relaxed);
             state.progress.stop();
-            // It may have to wait for the disk.
-            let engine = self.this.clone();
-            let ended = std::thread::Builder::new().name("aof-end".into()).spawn(move || {
-                if let Some(engine) = engine.upgrade() {
-                    engine.end_writer();
-                }
-            });
-            ended.map_err(|error| self.cannot_switch(&error))?;
+            self.end_writer();
             self.attention.set(APPEND_ONLY_FAILED | JOURNAL_FULL, false);
         }
         Ok(())
@@ -362,7 +365,9 @@ impl Engine {
         if on && awaits_base {
             // What was gathered for a base that has failed is of no use.
             self.keyspace.settings.journals.store(0, Relaxed);
+            self.configure_append_only();
             self.end_writer();
+            self.wait_for_end_of_writer();
             increment = Some(File::create(folder.temporary_incr_path())?);
         } else if on {
             let info = manifest.begin_incr(folder.name());
@@ -521,5 +526,6 @@ impl Engine {
             log::info!("Calling fsync() on the AOF file.");
             self.end_writer();
         }
+        self.wait_for_end_of_writer();
     }
 }

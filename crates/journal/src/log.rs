@@ -166,16 +166,34 @@ impl Journal {
             }
         };
         let mut at = start;
-        for part in [&select, multi, unit.bytes(), exec] {
-            self.copy(chunk, at, part);
-            at += part.len() as u64;
+        if select.is_empty() && multi.is_empty() {
+            self.copy(chunk, at, unit.bytes());
+            at += len as u64;
+        } else {
+            for part in [&select, multi, unit.bytes(), exec] {
+                self.copy(chunk, at, part);
+                at += part.len() as u64;
+            }
         }
         note.store(u64::MAX, Release);
         *end = at;
         unit.clear();
     }
 
-    fn copy(&self, cached: &mut Option<(u64, Arc<Chunk>)>, mut at: u64, mut bytes: &[u8]) {
+    #[inline]
+    fn copy(&self, cached: &mut Option<(u64, Arc<Chunk>)>, at: u64, bytes: &[u8]) {
+        let place = (at % CHUNK as u64) as usize;
+        match cached {
+            Some((number, chunk)) if *number == at / CHUNK as u64 && place + bytes.len() <= CHUNK => {
+                // SAFETY: the range has been taken by this thread.
+                unsafe { chunk.write(place, bytes) };
+            }
+            _ => self.copy_across(cached, at, bytes),
+        }
+    }
+
+    #[cold]
+    fn copy_across(&self, cached: &mut Option<(u64, Arc<Chunk>)>, mut at: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let number = at / CHUNK as u64;
             if cached.as_ref().is_none_or(|(cached, _)| *cached != number) {

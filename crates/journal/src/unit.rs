@@ -101,7 +101,7 @@ pub fn push_request(out: &mut Vec<u8>, args: &[&[u8]]) {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn push_length(out: &mut Vec<u8>, kind: u8, len: usize) {
     match len {
         0..10 => out.extend_from_slice(&[kind, b'0' + len as u8, b'\r', b'\n']),

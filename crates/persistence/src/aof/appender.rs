@@ -60,6 +60,8 @@ struct State {
     failure: Option<Failure>,
     /// Write everything, force it to disk, and end.
     ends: bool,
+    /// The thread has ended.
+    ended: bool,
 }
 
 /// What the thread that forces to disk is to do.
@@ -215,7 +217,7 @@ impl Appender {
         state.wanted = state.wanted.max(offset);
         self.changed.notify_all();
         while self.synced() < offset {
-            if state.failure.is_some() || state.ends || self.policy() != Policy::Always {
+            if state.failure.is_some() || state.ended || self.policy() != Policy::Always {
                 return self.policy() != Policy::Always;
             }
             self.changed.wait(&mut state);
@@ -266,6 +268,7 @@ impl Appender {
         if let Ok(syncer) = syncer {
             let _ = syncer.join();
         }
+        self.state.lock().ended = true;
         self.changed.notify_all();
     }
 

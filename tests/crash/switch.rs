@@ -1,0 +1,63 @@
+//! The append-only file switched on and off while clients write.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use braid_tests::server::is_braid;
+use braid_tests::{TestServer, Value, wait_for};
+use rustix::process::Signal;
+
+/// Nobody is refused or cut off meanwhile, and what is there when it is on is there after a crash.
+#[test]
+fn switched_on_and_off_under_load() {
+    if !is_braid() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a readable path");
+    let server = TestServer::start(&["--dir", path, "--appendfsync", "always", "--io-threads", "2"]);
+    let done = AtomicBool::new(false);
+    let written = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|number| {
+                let (server, done) = (&server, &done);
+                scope.spawn(move || {
+                    let mut client = server.connect();
+                    let mut written = 0;
+                    while !done.load(Relaxed) {
+                        written += 1;
+                        assert_eq!(client.call(&format!("INCR count:{number}")).integer(), Some(written));
+                    }
+                    written
+                })
+            })
+            .collect();
+        let mut client = server.connect();
+        let is_on = |client: &mut braid_tests::RawClient, what: &str| {
+            let info = client.info("persistence");
+            info.contains("aof_rewrite_in_progress:0")
+                && info.contains("aof_rewrite_scheduled:0")
+                && info.contains(what)
+        };
+        for round in 0..5 {
+            client.ok("CONFIG SET appendonly yes");
+            wait_for("the first base", || is_on(&mut client, "aof_enabled:1"));
+            client.ok(&format!("SET round {round}"));
+            if round < 4 {
+                client.ok("CONFIG SET appendonly no");
+                assert!(is_on(&mut client, "aof_enabled:0"));
+            }
+        }
+        done.store(true, Relaxed);
+        writers.into_iter().map(|writer| writer.join().expect("a writer")).collect::<Vec<i64>>()
+    });
+    server.signal(Signal::KILL);
+    drop(server);
+    let server = TestServer::start(&["--dir", path, "--appendonly", "yes"]);
+    let mut client = server.connect();
+    for (number, written) in written.into_iter().enumerate() {
+        assert_eq!(client.call(&format!("GET count:{number}")), Value::bulk(written.to_string()));
+    }
+    assert_eq!(client.call("GET round").text(), "4");
+    let files = std::fs::read_dir(folder.path().join("appendonlydir")).expect("a folder").count();
+    assert_eq!(files, 3, "a manifest, a base, an increment");
+}
