@@ -31,10 +31,26 @@ struct NewHelper {
     version: u64,
 }
 
+/// Those that the main thread has not seen yet.
+#[derive(Default)]
+struct NewHelpers {
+    /// In the order of their slots.
+    waiting: Vec<NewHelper>,
+    /// The main thread has ended: it will not see anybody any more.
+    is_closed: bool,
+}
+
+impl Drop for Fanout {
+    fn drop(&mut self) {
+        let mut new = self.new.lock();
+        new.is_closed = true;
+        new.waiting.iter().for_each(|helper| crew::end(&helper.desk, &helper.thread));
+    }
+}
+
 struct Fanout {
     crew: Crew,
-    /// In the order of their slots.
-    new: Arc<Mutex<Vec<NewHelper>>>,
+    new: Arc<Mutex<NewHelpers>>,
     /// Clients that have sent something in this turn.
     to_read: Vec<u32>,
     /// What of a phase is the main thread's.
@@ -56,15 +72,16 @@ impl Model for Fanout {
         let EventLoop { model, loads, loads_version, .. } = event_loop;
         let helpers = loads.threads() - 1;
         model.crew.keep(helpers);
-        model.new.lock().retain(|new| {
-            if model.crew.len() < helpers {
-                model.crew.add(Arc::clone(&new.desk), new.thread.clone());
+        let Fanout { crew, new, .. } = model;
+        new.lock().waiting.retain(|new| {
+            if crew.len() < helpers {
+                crew.add(Arc::clone(&new.desk), new.thread.clone());
                 return false;
             }
             // It is not counted yet; or it was, and is too many again.
             let is_early = new.version >= *loads_version;
             if !is_early {
-                crew::end(&new.desk, &new.thread);
+                crate::crew::end(&new.desk, &new.thread);
             }
             is_early
         });
@@ -169,7 +186,7 @@ pub(super) fn serving(_threads: usize) -> Range<usize> {
 
 /// Starts the main thread and its helpers.
 pub(super) fn starter(starting: Starting) -> Starter {
-    let new = Arc::<Mutex<Vec<_>>>::default();
+    let new = Arc::<Mutex<NewHelpers>>::default();
     Box::new(move |slot| {
         if slot == MAIN {
             let new = Arc::clone(&new);
@@ -181,7 +198,13 @@ pub(super) fn starter(starting: Starting) -> Starter {
         let version = starting.loads.version();
         let handle = starting.thread(slot, move || crew::help(&engine, slot, &at))?;
         let thread = handle.thread().clone();
-        new.lock().push(NewHelper { desk, thread, version });
+        let mut new = new.lock();
+        if new.is_closed {
+            crew::end(&desk, &thread);
+        } else {
+            new.waiting.push(NewHelper { desk, thread, version });
+        }
+        drop(new);
         Ok(handle)
     })
 }
