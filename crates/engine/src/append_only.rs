@@ -108,7 +108,8 @@ impl AppendOnly {
         let weak = engine.clone();
         let on_failure = move |failed| {
             if let Some(engine) = weak.upgrade() {
-                engine.attention.set(APPEND_ONLY_FAILED, failed);
+                // One that was switched off refuses nobody.
+                engine.attention.set(APPEND_ONLY_FAILED, failed && engine.append_only.on.load(Relaxed));
             }
         };
         let on_sync = move || {
@@ -188,8 +189,7 @@ impl Engine {
         if changed {
             folder.persist(&manifest).map_err(|error| text(&error))?;
         }
-        // Why it could not be removed is in the log.
-        let _ = folder.remove_history(&mut manifest);
+        self.remove_history(folder, &mut manifest);
         let size = total_size(folder, &manifest);
         let state = &self.append_only;
         state.appender.set_size(size);
@@ -416,12 +416,21 @@ impl Engine {
             state.manifest = manifest.clone();
             state.awaits_base = false;
         }
-        folder.remove_history(&mut manifest)?;
+        self.remove_history(&folder, &mut manifest);
         state.state.lock().manifest = manifest.clone();
         let size = total_size(&folder, &manifest);
         state.appender.set_size(size);
         state.base_size.store(size, Relaxed);
         Ok(size)
+    }
+
+    /// Removes what a rewrite has replaced, unless it is to be kept. Why that could not be done is in the log.
+    fn remove_history(&self, folder: &Folder, manifest: &mut Manifest) {
+        if !self.config.aof_disable_auto_gc()
+            && let Err(error) = folder.remove_history(manifest)
+        {
+            log::warn!("{error}");
+        }
     }
 
     /// Begins a rewrite that is due; has those who write wait if the disk is behind. Called by the first loop's cron, outside of the gate.

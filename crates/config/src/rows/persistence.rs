@@ -79,7 +79,7 @@ super::directives! {
     aof_rewrite_incremental_fsync: bool => switch("aof-rewrite-incremental-fsync", true);
 
     /// Keep append-only files that are no longer needed; for tests.
-    aof_disable_auto_gc: bool => switch("aof-disable-auto-gc", false).hidden().no_effect_yet();
+    aof_disable_auto_gc: bool => switch("aof-disable-auto-gc", false).hidden();
 }
 
 /// Position of `save`.
