@@ -349,7 +349,7 @@ fn clients_are_told_that_it_loads() {
     let port = free_port();
     let mut command = Command::new(program_under_test());
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
-    command.args(place.arguments(&["--key-load-delay", "300"])).stdout(Stdio::null());
+    command.args(place.arguments(&["--key-load-delay", "300"])).stdout(Stdio::null()).stderr(Stdio::null());
     let mut server = Killed(command.spawn().expect("it starts"));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut client = None;
