@@ -274,7 +274,10 @@ impl Engine {
             state.waits.store(false, Relaxed);
             state.scheduled.store(false, Relaxed);
             self.keyspace.settings.journals.store(0, Relaxed);
-            state.progress.stop();
+            {
+                let _files = state.state.lock();
+                state.progress.stop();
+            }
             self.end_writer();
             self.attention.set(APPEND_ONLY_FAILED | JOURNAL_FULL, false);
         }
@@ -401,27 +404,45 @@ impl Engine {
         let notes = settings.notes();
         let options = settings.options(&notes);
         braid_persistence::write_snapshot(&self.keyspace, cut, &options, &state.progress)?;
-        if on != state.on.load(Relaxed) {
-            return Err(RewriteError::Stopped);
-        }
-        if on && awaits_base {
-            let info = manifest.begin_incr(folder.name());
-            std::fs::rename(folder.temporary_incr_path(), folder.path(&info.name))?;
-        }
-        manifest.retire_incrs(usize::from(on));
-        folder.persist(&manifest)?;
-        state.appender.forgive();
         {
-            let mut state = state.state.lock();
-            state.manifest = manifest.clone();
-            state.awaits_base = false;
+            // Whoever switches the file off, and perhaps on again, does so before or after this.
+            let mut files = state.state.lock();
+            if state.progress.is_stopped() {
+                return Err(RewriteError::Stopped);
+            }
+            if on && awaits_base {
+                let info = manifest.begin_incr(folder.name());
+                std::fs::rename(folder.temporary_incr_path(), folder.path(&info.name))?;
+            }
+            manifest.retire_incrs(usize::from(on));
+            folder.persist(&manifest)?;
+            files.manifest = manifest.clone();
+            files.awaits_base = false;
         }
+        state.appender.forgive();
         self.remove_history(&folder, &mut manifest);
-        state.state.lock().manifest = manifest.clone();
+        {
+            let mut files = state.state.lock();
+            if !state.progress.is_stopped() {
+                files.manifest = manifest.clone();
+            }
+        }
         let size = total_size(&folder, &manifest);
         state.appender.set_size(size);
         state.base_size.store(size, Relaxed);
         Ok(size)
+    }
+
+    /// Ends a rewrite without a result, and waits until it has ended; not for long, since it may wait for the caller itself. The caller must not have
+    /// closed the gate.
+    pub(crate) fn stop_rewrite(&self) {
+        let state = &self.append_only;
+        let mut rounds = 0;
+        while state.rewriting.load(Relaxed) && rounds < 100 {
+            state.progress.stop();
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            rounds += 1;
+        }
     }
 
     /// Removes what a rewrite has replaced, unless it is to be kept. Why that could not be done is in the log.

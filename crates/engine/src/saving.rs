@@ -269,6 +269,7 @@ impl Engine {
             return Ok(());
         }
         self.finish_background_save();
+        self.stop_rewrite();
         // A script that has run for long under locks would keep the world from being stopped: it hears of the end by this.
         self.shutdown.store(true, Relaxed);
         let world = self.keyspace.gate.close(slot);
