@@ -382,3 +382,34 @@ impl Drop for Killed {
         let _ = self.0.wait();
     }
 }
+
+/// The format itself would believe it: what tells is a checksum in an annotation.
+#[test]
+fn a_bit_that_has_changed_ends_the_start() {
+    if !is_braid() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.start(&["--appendfsync", "always"]);
+    let mut client = server.connect();
+    for number in 0..200 {
+        client.ok(&format!("SET key:{number} {}", "x".repeat(100)));
+    }
+    server.signal(rustix::process::Signal::KILL);
+    drop(server);
+    let good = place.read(INCR);
+    let at = good.windows(8).rposition(|bytes| bytes.starts_with(b"#CRC64:")).expect("a sum");
+    let value = good[..at].windows(4).rposition(|bytes| bytes == b"xxxx").expect("a value");
+    let mut damaged = good.clone();
+    damaged[value] ^= 1;
+    place.write(INCR, &damaged);
+    let text = place.refused(&[]);
+    assert!(text.contains("wrong checksum at byte"), "{text}");
+    assert_eq!(place.read(INCR).len(), damaged.len() - trailing_zeros(&damaged), "only zeros are cut off");
+    place.write(INCR, &good);
+    assert_eq!(place.start(&[]).connect().call("DBSIZE").integer(), Some(200));
+}
+
+fn trailing_zeros(bytes: &[u8]) -> usize {
+    bytes.iter().rev().take_while(|&&byte| byte == 0).count()
+}

@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use braid_base::system_text::reason;
-use braid_persistence::{FileKind, Manifest};
+use braid_persistence::{AofRecord, CommandReader, FileKind, Manifest, ReadError};
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,6 +218,14 @@ impl<'c> AofCheck<'c> {
             } else {
                 0
             }));
+        }
+        if let Some((at, good)) = wrong_checksum(path, from, state.good_up_to)? {
+            state = State {
+                error: "Wrong checksum: what stands before it has changed since it was written".to_owned(),
+                error_at: at,
+                good_up_to: good,
+                ..State::default()
+            };
         }
         self.judge(&input, state, name, is_last)
     }
@@ -472,6 +480,24 @@ impl Input {
         read += self.file.by_ref().take(len - read.min(len)).read_to_end(&mut kept)? as u64;
         self.position += read;
         Ok((kept, read))
+    }
+}
+
+/// Where the first checksum is, between two bytes of a file, that does not fit, and up to where all fit. Only commands and annotations are there.
+fn wrong_checksum(path: &Path, from: u64, to: u64) -> io::Result<Option<(u64, u64)>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(from))?;
+    let mut reader = CommandReader::resume(file.take(to - from), Some(to), from, Vec::new());
+    let mut good = from;
+    loop {
+        match reader.read() {
+            Ok(Some(AofRecord::Checked)) => good = reader.position(),
+            Ok(Some(_)) => {}
+            Err(ReadError::Checksum { position }) => return Ok(Some((position, good))),
+            Err(ReadError::Io(error)) => return Err(error),
+            // What else is wrong has been found before.
+            Ok(None) | Err(_) => return Ok(None),
+        }
     }
 }
 

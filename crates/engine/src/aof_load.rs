@@ -297,7 +297,7 @@ impl Engine {
             }
             match reader.read() {
                 Ok(Some(AofRecord::Command)) => {}
-                Ok(Some(AofRecord::Timestamp(_) | AofRecord::Annotation)) => continue,
+                Ok(Some(_)) => continue,
                 Ok(None) if reader.in_transaction() => {
                     log::warn!("Revert incomplete MULTI/EXEC transaction in AOF file {name}");
                     return Ok(End::Cut);
@@ -309,7 +309,7 @@ impl Engine {
                         "Unrecoverable error reading the append only file {name}: {error}"
                     )));
                 }
-                Err(error @ ReadError::Format { .. }) => {
+                Err(error @ (ReadError::Format { .. } | ReadError::Checksum { .. })) => {
                     return Err(fail(format!(
                         "Bad file format reading the append only file {name}: make a backup of your AOF file, then use \
                          ./braid-check-aof --fix <filename.manifest> ({error})"

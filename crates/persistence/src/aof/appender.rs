@@ -17,9 +17,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Re
 use std::time::{Duration, Instant};
 
 use braid_base::clock::unix_ms;
+use braid_base::crc::crc64;
 use braid_base::system_text::reason;
 use braid_journal::{Journal, Reader};
 use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::check::{self, Check};
 
 /// When what was written is forced to disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,6 +115,9 @@ struct Increment<'a> {
     told_s: i64,
     /// The next byte begins a unit.
     at_boundary: bool,
+    /// Checksum since the last annotation with one, and of how many bytes.
+    crc: u64,
+    unchecked: u64,
 }
 
 impl Appender {
@@ -261,7 +267,7 @@ impl Appender {
         let mut increment = Increment::new(file, self);
         let mut last_sync = Instant::now();
         while !self.turn(journal, &mut reader, &mut increment, &mut last_sync) {}
-        increment.close();
+        increment.cut();
         reader.end(journal);
         self.sync_request.lock().ends = true;
         self.sync_wanted.notify_all();
@@ -304,7 +310,7 @@ impl Appender {
             if switch_at == Some(reader.position())
                 && let Some((_, file)) = self.take_next()
             {
-                increment.close();
+                increment.cut();
                 *increment = Increment::new(file, self);
             }
             return self.rest(ends);
@@ -315,7 +321,7 @@ impl Appender {
                 return self.rest(ends);
             }
             if let Some((_, file)) = self.take_next() {
-                increment.close();
+                increment.cut();
                 *increment = Increment::new(file, self);
             }
             return false;
@@ -478,11 +484,44 @@ impl Appender {
 impl<'a> Increment<'a> {
     fn new(file: File, appender: &'a Appender) -> Increment<'a> {
         let len = file.metadata().map_or(0, |data| data.len());
-        Increment { file, appender, len, ahead: len, told_s: 0, at_boundary: true }
+        let mut increment =
+            Increment { file, appender, len, ahead: len, told_s: 0, at_boundary: true, crc: 0, unchecked: 0 };
+        if len > 0 {
+            // What was written before has its own sums, and perhaps an end without.
+            increment.annotate(&Check::Begin.line());
+            increment.crc = 0;
+            increment.unchecked = 0;
+        }
+        increment
+    }
+
+    /// Writes a line between two units. If that fails it is not there.
+    fn annotate(&mut self, line: &str) {
+        match self.file.write_all_at(line.as_bytes(), self.len) {
+            Ok(()) => self.note_written(line.as_bytes()),
+            Err(error) => log::debug!("A line in the AOF file could not be written: {error}"),
+        }
+    }
+
+    fn note_written(&mut self, bytes: &[u8]) {
+        self.len += bytes.len() as u64;
+        self.crc = crc64(self.crc, bytes);
+        self.unchecked += bytes.len() as u64;
+        self.appender.size.fetch_add(bytes.len() as u64, Relaxed);
+    }
+
+    /// Writes the sum of what was written since the last one.
+    fn check(&mut self) {
+        let len = self.len;
+        self.annotate(&Check::Sum(self.crc).line());
+        if self.len > len {
+            self.crc = 0;
+            self.unchecked = 0;
+        }
     }
 
     /// Cuts off what was only written ahead.
-    fn close(&mut self) {
+    fn cut(&mut self) {
         if self.ahead > self.len
             && let Err(error) = self.file.set_len(self.len).and_then(|()| self.file.sync_data())
         {
@@ -494,7 +533,7 @@ impl<'a> Increment<'a> {
     /// Writes zeros ahead, if more than what is there is needed for the next `len` bytes. If that fails it does not matter.
     fn write_ahead(&mut self, len: usize) {
         if self.appender.policy() != Policy::Always {
-            return self.close();
+            return self.cut();
         }
         if self.len + len as u64 > self.ahead {
             let from = self.ahead.max(self.len);
@@ -509,21 +548,16 @@ impl<'a> Increment<'a> {
         if self.at_boundary && self.appender.timestamps.load(Relaxed) {
             let now_s = unix_ms() / 1000;
             if now_s != self.told_s {
-                let line = format!("#TS:{now_s}\r\n");
-                self.file.write_all_at(line.as_bytes(), self.len)?;
-                self.len += line.len() as u64;
+                self.annotate(&format!("#TS:{now_s}\r\n"));
                 self.told_s = now_s;
-                self.appender.size.fetch_add(line.len() as u64, Relaxed);
             }
         }
         let mut result = Ok(());
         while result.is_ok() && reader.position() < end {
             self.write_ahead((end - reader.position()).min(AHEAD) as usize);
-            let (file, at, size) = (&self.file, &mut self.len, &self.appender.size);
-            reader.read(journal, end, |piece| match file.write_at(piece, *at) {
+            reader.read(journal, end, |piece| match self.file.write_at(piece, self.len) {
                 Ok(taken) => {
-                    *at += taken as u64;
-                    size.fetch_add(taken as u64, Relaxed);
+                    self.note_written(&piece[..taken]);
                     taken
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
@@ -534,6 +568,9 @@ impl<'a> Increment<'a> {
             });
         }
         self.at_boundary = reader.position() == end;
+        if self.at_boundary && self.unchecked >= check::EVERY {
+            self.check();
+        }
         result
     }
 }

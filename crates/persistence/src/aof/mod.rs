@@ -11,6 +11,7 @@
 //! A load takes the base and then the increments in their order.
 
 mod appender;
+mod check;
 mod folder;
 mod manifest;
 mod reader;

@@ -5,6 +5,7 @@
 //! record:      "*" number of arguments CR LF, and for each argument: "$" length CR LF, its bytes, CR LF
 //! annotation:  "#" text CR LF      between records; "#TS:" and seconds since the Unix epoch are the time of what follows
 //! ```
+//! Braid's own annotations (`check.rs`) have checksums of what stands before them; other servers pass over them.
 //! A file that was being written when the power failed ends within a record: [`ReadError::Truncated`]. Whatever is before can be used,
 //! and [`CommandReader::usable`] says how much that is, not counting a transaction that has no end. Bytes that are no record
 //! anywhere else mean that the file was damaged: [`ReadError::Format`]. Every proper beginning of a good file is truncated or good, never damaged.
@@ -15,6 +16,10 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
+use braid_base::crc::crc64;
+
+use super::check::Check;
+
 /// Why there is no next record.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -23,6 +28,9 @@ pub enum ReadError {
     /// What was expected at this byte.
     #[error("expected {expected} at byte {position}")]
     Format { position: u64, expected: &'static str },
+    /// The checksum at this byte is not that of what stands before it.
+    #[error("wrong checksum at byte {position}")]
+    Checksum { position: u64 },
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -34,6 +42,8 @@ pub enum AofRecord {
     Command,
     /// The time of what follows, in seconds since the Unix epoch.
     Timestamp(i64),
+    /// A checksum: what stands before it is as it was written.
+    Checked,
     /// Another annotation.
     Annotation,
 }
@@ -90,6 +100,8 @@ pub struct CommandReader<R> {
     whole: u64,
     /// Position before the MULTI of an open transaction.
     multi: Option<u64>,
+    /// Checksum of what was found since the last annotation with one, or since the begin.
+    crc: u64,
 }
 
 /// A record in the buffer.
@@ -134,6 +146,7 @@ impl<R: Read> CommandReader<R> {
             taken: 0,
             whole: position,
             multi: None,
+            crc: 0,
         }
     }
 
@@ -167,6 +180,7 @@ impl<R: Read> CommandReader<R> {
                 let args = self.args.len();
                 match self.look(at) {
                     Look::Whole(record, end) => {
+                        let record = self.sum_up(record, at..end)?;
                         self.ahead.push(Found { record, end, args: args..self.args.len() });
                         at = end;
                         if at == self.end || self.ahead.len() == AHEAD {
@@ -193,6 +207,25 @@ impl<R: Read> CommandReader<R> {
                 Look::Whole(..) => {}
             }
         }
+    }
+
+    /// Adds a record's bytes to the checksum, or compares it.
+    #[inline]
+    fn sum_up(&mut self, record: AofRecord, place: Range<usize>) -> Result<AofRecord, ReadError> {
+        let bytes = &self.buffer[place.clone()];
+        let check = if record == AofRecord::Annotation { Check::parse(bytes) } else { None };
+        match check {
+            None => self.crc = crc64(self.crc, bytes),
+            Some(Check::Sum(sum)) if sum != self.crc => {
+                return Err(ReadError::Checksum { position: self.base + place.start as u64 });
+            }
+            Some(Check::Begin) => self.crc = 0,
+            Some(Check::Sum(_)) => {
+                self.crc = 0;
+                return Ok(AofRecord::Checked);
+            }
+        }
+        Ok(record)
     }
 
     /// The arguments of the last command.

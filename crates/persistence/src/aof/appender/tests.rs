@@ -171,6 +171,33 @@ fn lines_that_tell_the_time() {
     assert_eq!(rig.lines("one"), ["SELECT 0", "SET a 1"]);
 }
 
+/// What is written has checksums now and then, also where a file is written on.
+#[test]
+fn sums_are_written_and_fit() {
+    let mut rig = Rig::new(Policy::Always);
+    for round in 0..3 {
+        for number in 0..200 {
+            let offset = rig.append(&[b"SET", format!("key:{number}").as_bytes(), &[b'x'; 100]]);
+            if number % 10 == 0 {
+                assert!(rig.appender.wait_until_synced(offset));
+            }
+        }
+        rig.end();
+        let file = std::fs::read(rig.folder.path().join("one")).expect("the file is there");
+        let mut reader = CommandReader::new(&file[..], None);
+        let (mut commands, mut sums) = (0, 0);
+        while let Some(record) = reader.read().expect("sums that fit") {
+            commands += usize::from(record == AofRecord::Command);
+            sums += usize::from(record == AofRecord::Checked);
+        }
+        assert!(commands > (round + 1) * 200 && sums > round * 3, "{commands} {sums}");
+        let file =
+            std::fs::OpenOptions::new().write(true).open(rig.folder.path().join("one")).expect("to write on");
+        rig.journal.forget_database();
+        rig.run(file);
+    }
+}
+
 /// A file that cannot be written to: nobody is told that it was, and nobody waits for ever.
 #[test]
 fn a_failure_is_told() {

@@ -228,3 +228,41 @@ proptest! {
         }
     }
 }
+
+/// A file with sums: any bit that changes before the last of them is found.
+#[test]
+fn sums_tell_of_changed_bits() {
+    use crate::aof::check::Check;
+
+    let commands = b"*1\r\n$4\r\nPING\r\n#TS:5\r\n*2\r\n$3\r\nGET\r\n$5\r\nab\0\xffc\r\n";
+    let sum = Check::Sum(crc64(0, commands)).line();
+    let more =
+        [b"*1\r\n$1\r\nx\r\n".as_slice(), Check::Begin.line().as_bytes(), commands, sum.as_bytes()].concat();
+    let file = [commands.as_slice(), sum.as_bytes(), &more, b"*1\r\n$1\r\ny\r\n"].concat();
+    let read = |file: &[u8]| {
+        let mut reader = CommandReader::new(file, Some(file.len() as u64));
+        let mut checked = 0;
+        loop {
+            match reader.read() {
+                Ok(Some(AofRecord::Checked)) => checked += 1,
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(checked),
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    assert_eq!(read(&file).expect("a good file"), 2);
+    for at in 0..commands.len() {
+        for bit in 0..8 {
+            let mut file = file.clone();
+            file[at] ^= 1 << bit;
+            assert!(read(&file).is_err(), "bit {bit} of byte {at}");
+        }
+    }
+    let mut file = file;
+    file[commands.len() - 3] ^= 1;
+    match read(&file) {
+        Err(ReadError::Checksum { position }) => assert_eq!(position, commands.len() as u64),
+        other => panic!("{other:?}"),
+    }
+}
