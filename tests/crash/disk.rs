@@ -99,6 +99,24 @@ fn a_full_disk_with_fsync_every_second() {
     a_full_disk("everysec");
 }
 
+/// A long reply is sent in pieces while others of the same batch are made; not before what it follows is on disk.
+#[test]
+fn a_long_reply_does_not_run_ahead_of_the_disk() {
+    if !is_braid() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = start(folder.path(), "always");
+    let mut client = server.connect();
+    assert_eq!(client.call_arguments(&["RPUSH", "long", &"y".repeat(15_000)]).integer(), Some(1));
+    for _ in 0..8 {
+        client.call("SORT long BY nosort GET # GET # STORE long");
+    }
+    limit_file_size(&server, Some(1));
+    client.send(b"SET small 1\r\nLRANGE long 0 -1\r\n");
+    assert_eq!(client.read().text(), REFUSED);
+}
+
 /// Who has changed something that cannot be put on disk is not left waiting, and not told that it is there.
 #[test]
 fn a_change_that_cannot_be_put_on_disk_is_not_acknowledged() {

@@ -684,7 +684,8 @@ impl Station {
         }
         if waiting > UNCOUNTED_REPLY {
             let dropped = self.check_output_limit(engine, place, now_ms);
-            if early && !dropped {
+            // Not where what it tells has to be on disk before.
+            if early && !dropped && !engine.append_only.waits.load(Relaxed) {
                 self.send_early(&engine.threads[slot], place);
             }
         }
