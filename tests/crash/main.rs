@@ -5,6 +5,7 @@
 //!   BRAID_ROUNDS=200 cargo test -p braid-tests --test crash       many more kills (default 3 for each kind)
 
 mod disk;
+mod journal;
 mod switch;
 
 use std::collections::HashMap;

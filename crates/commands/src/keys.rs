@@ -410,6 +410,9 @@ fn flush(call: &mut Call, db: Option<u32>) -> CommandResult {
     }
     call.keyspace.databases_changed(|changed| db.is_none_or(|db| db == changed));
     tracking::flushed(call.engine, call.keyspace.context.slot);
+    // Also where there was nothing: whoever repeats it may have something.
+    let args = call.args;
+    call.keyspace.journal_as(args);
     call.reply.ok();
     Ok(())
 }

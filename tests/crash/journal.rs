@@ -1,0 +1,98 @@
+//! What stands in the append-only file for a command: what repeats it, whenever and wherever it is repeated.
+
+use braid_tests::server::is_braid;
+use braid_tests::{RawClient, TestServer, words};
+
+/// Commands, and what is journalled for each; `*` stands for a time or an ID. Between bars: several requests.
+const CASES: &[(&str, &str)] = &[
+    ("SET k v", "SELECT 0|SET k v"),
+    ("GET k", ""),
+    ("SET k w NX", ""),
+    ("DEL nosuch", ""),
+    ("SET k v EX 100", "SET k v PXAT *"),
+    ("SET k v XX PX 100000 GET", "SET k v PXAT *"),
+    ("SETEX k 100 v", "SET k v PXAT *"),
+    ("GETEX k", ""),
+    ("GETEX k EX 50", "PEXPIREAT k *"),
+    ("GETEX k PERSIST", "PERSIST k"),
+    ("EXPIRE k 100 NX", "PEXPIREAT k *"),
+    ("EXPIRE k 200 NX", ""),
+    ("EXPIRE k -1", "DEL k"),
+    ("SET f 1", "SET f 1"),
+    ("INCRBYFLOAT f 1.5", "SET f 2.5 KEEPTTL"),
+    ("GETDEL f", "DEL f"),
+    ("SADD s a", "SADD s a"),
+    ("SPOP s", "SREM s a"),
+    ("SADD s a b c", "SADD s a b c"),
+    ("SPOP s 5", "DEL s"),
+    ("RPUSH l a b c d", "RPUSH l a b c d"),
+    ("BLPOP nosuch l 0", "LPOP l"),
+    ("LMPOP 2 nosuch l RIGHT COUNT 1", "RPOP l 1"),
+    ("BLMOVE l m LEFT RIGHT 0", "LMOVE l m LEFT RIGHT"),
+    ("BRPOPLPUSH m l 0", "RPOPLPUSH m l"),
+    ("SORT l ALPHA DESC STORE sorted", "MULTI|DEL sorted|RPUSH sorted c b|EXEC"),
+    ("ZADD z 1 a 2 b 3 c", "ZADD z 1 a 2 b 3 c"),
+    ("BZPOPMIN z 0", "ZPOPMIN z"),
+    ("ZMPOP 1 z MAX COUNT 1", "ZPOPMAX z 1"),
+    ("HSET h f 1 g 2", "HSET h f 1 g 2"),
+    ("HEXPIRE h 100 FIELDS 2 f nosuch", "HPEXPIREAT h * FIELDS 1 f"),
+    ("HINCRBYFLOAT h g 0.5", "HSET h g 2.5"),
+    ("HINCRBYFLOAT h f 0.5", "HSETEX h KEEPTTL FIELDS 1 f 1.5"),
+    ("HGETEX h PERSIST FIELDS 1 f", "HPERSIST h FIELDS 1 f"),
+    ("HEXPIRE h 0 FIELDS 1 f", "HDEL h f"),
+    ("XADD x * f v", "XADD x *-* f v"),
+    ("XADD x MAXLEN ~ 1000 * f v", "XADD x *-* f v"),
+    ("XADD x MAXLEN 1 * f v", "XADD x MAXLEN = 1 *-* f v"),
+    ("XGROUP CREATE x g 0", "XGROUP CREATE x g 0"),
+    (
+        "XREADGROUP GROUP g c STREAMS x >",
+        "MULTI|XGROUP CREATECONSUMER x g c|XCLAIM x g c 0 * TIME * RETRYCOUNT 1 FORCE JUSTID LASTID *|\
+         XGROUP SETID x g * ENTRIESREAD 3|EXEC",
+    ),
+    ("EVAL \"redis.call('SET','e','1') return redis.call('GET','e')\" 0", "SET e 1"),
+    ("EVAL \"redis.call('SET','e','1') redis.call('INCR','e')\" 0", "MULTI|SET e 1|INCR e|EXEC"),
+    ("EVAL \"return redis.call('GET','e')\" 0", ""),
+    ("SELECT 3", ""),
+    ("FLUSHDB", "SELECT 3|FLUSHDB"),
+    ("SET k v", "SET k v"),
+    ("MOVE k 4", "MOVE k 4"),
+    ("FLUSHALL", "FLUSHALL"),
+    ("FLUSHALL", "FLUSHALL"),
+];
+
+/// The requests in a file, in a line each, without annotations and what was written ahead.
+fn lines(server: &TestServer) -> Vec<String> {
+    let file = server.directory().join("appendonlydir").join("appendonly.aof.1.incr.aof");
+    let text = String::from_utf8(std::fs::read(file).expect("the file is there")).expect("text");
+    let mut words = text.trim_end_matches('\0').split("\r\n").filter(|line| !line.starts_with('#'));
+    let mut lines = Vec::new();
+    while let Some(count) = words.next().and_then(|head| head.strip_prefix('*')) {
+        let count = count.parse().expect("a number of arguments");
+        let args: Vec<&str> = (0..count).map(|_| words.nth(1).expect("an argument")).collect();
+        lines.push(args.join(" "));
+    }
+    lines
+}
+
+#[test]
+fn commands_are_journalled_as_what_repeats_them() {
+    if !is_braid() {
+        return;
+    }
+    let server = TestServer::start(&["--appendonly", "yes", "--appendfsync", "always", "--io-threads", "2"]);
+    let mut client: RawClient = server.connect();
+    let mut seen = 0;
+    for (command, expected) in CASES {
+        let reply = client.call(command);
+        assert!(!reply.is_error(), "{command}: {reply}");
+        let all = lines(&server);
+        let expected: Vec<&str> = expected.split('|').filter(|line| !line.is_empty()).collect();
+        let fits = |(pattern, line): (&&str, &String)| words::glob(pattern.as_bytes(), line.as_bytes());
+        let new = &all[seen..];
+        assert!(
+            new.len() == expected.len() && expected.iter().zip(new).all(fits),
+            "{command}: {new:?} instead of {expected:?}"
+        );
+        seen = all.len();
+    }
+}
