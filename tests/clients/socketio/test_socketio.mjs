@@ -48,7 +48,8 @@ async function startNode(makeAdapter, number) {
   } };
 }
 
-async function scenario(name, makeAdapter) {
+// `listening`: whether all nodes hear what is said in the room. The adapter does not wait for that when somebody joins.
+async function scenario(name, makeAdapter, listening) {
   const nodes = await Promise.all([1, 2, 3].map((number) => startNode(makeAdapter, number)));
   const clients = nodes.flatMap((node) => [0, 1].map(() => io(node.address, { transports: ["websocket"], forceNew: true })));
   const heard = clients.map(() => []);
@@ -59,6 +60,9 @@ async function scenario(name, makeAdapter) {
   const all = (at) => clients.map((_, other) => other).filter((other) => other !== at);
 
   await Promise.all([0, 2, 4].map((at) => clients[at].emitWithAck("join", "room")));
+  const link = new Redis({ port, host: "127.0.0.1" });
+  await until(`${name}: all nodes to listen`, () => listening(link));
+  link.disconnect();
   clients[0].emit("say", "room", "hello");
   await until(`${name}: a word in the room`, () => heard[2].length === 1 && heard[4].length === 1);
   check([heard[0], heard[2], heard[4]], [[], ["hello"], ["hello"]], `${name}: the room but its speaker`);
@@ -91,7 +95,8 @@ async function scenario(name, makeAdapter) {
   await Promise.all(nodes.map((node) => node.close()));
 }
 
-await scenario("patterns", (publisher, subscriber) => createAdapter(publisher, subscriber));
-await scenario("sharded", (publisher, subscriber) => createShardedAdapter(publisher, subscriber));
+await scenario("patterns", (publisher, subscriber) => createAdapter(publisher, subscriber), async () => true);
+await scenario("sharded", (publisher, subscriber) => createShardedAdapter(publisher, subscriber),
+  async (link) => (await link.call("PUBSUB", "SHARDNUMSUB", "socket.io#/#room#"))[1] === 3);
 console.log(`${checks} checks passed`);
 process.exit(0);
