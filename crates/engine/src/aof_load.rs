@@ -49,10 +49,6 @@ pub struct AofLoaded {
     pub folder: Folder,
     /// The manifest on disk; empty where there was no append-only file.
     pub manifest: Manifest,
-    /// Bytes of base and increments, as they are now.
-    pub bytes: u64,
-    /// Bytes of the base.
-    pub base_bytes: u64,
 }
 
 /// How a file has ended.
@@ -97,13 +93,13 @@ impl Engine {
         let manifest = loaded.inspect_err(|error| {
             error.messages().iter().for_each(|line| log::warn!("{line}"));
         })?;
-        let mut loaded = AofLoaded { folder, manifest, bytes: 0, base_bytes: 0 };
+        let loaded = AofLoaded { folder, manifest };
         let sizes = sizes(&loaded.folder, &loaded.manifest)?;
         let progress = &self.persistence.progress;
         progress.begin(sizes.iter().sum(), unix_ms() / 1000);
         let began = Instant::now();
         let db = txn.db();
-        let outcome = self.load_files(txn, limits, at_start, &mut loaded, &sizes);
+        let outcome = self.load_files(txn, limits, at_start, &loaded, &sizes);
         txn.set_db(db);
         progress.end();
         outcome?;
@@ -155,7 +151,7 @@ impl Engine {
         txn: &mut Txn<'_>,
         limits: Limits,
         at_start: bool,
-        loaded: &mut AofLoaded,
+        loaded: &AofLoaded,
         sizes: &[u64],
     ) -> Result<(), AofLoadError> {
         let delay = self.config.key_load_delay_microseconds();
@@ -170,13 +166,9 @@ impl Engine {
                 folder: &loaded.folder,
                 is_last: index + 1 == files.len(),
             };
-            let (end, bytes) = self.load_file(txn, &limits, at_start, &mut slices, &mut replay, &present)?;
+            let end = self.load_file(txn, &limits, at_start, &mut slices, &mut replay, &present)?;
             slices.end_file(size);
-            loaded.bytes += bytes;
             let part = if *kind == FileKind::Base { "base" } else { "incr" };
-            if *kind == FileKind::Base {
-                loaded.base_bytes = bytes;
-            }
             if end != End::Empty {
                 let seconds = began.elapsed().as_secs_f64();
                 log::info!("DB loaded from {part} file {}: {seconds:.3} seconds", present.name);
@@ -191,7 +183,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Loads one file; how it ended, and its size then.
+    /// Loads one file; how it ended.
     fn load_file(
         &self,
         txn: &mut Txn<'_>,
@@ -200,7 +192,7 @@ impl Engine {
         slices: &mut Slices<'_>,
         replay: &mut Replay,
         present: &Present<'_>,
-    ) -> Result<(End, u64), AofLoadError> {
+    ) -> Result<End, AofLoadError> {
         let name = &present.name;
         let mut file = File::open(&present.path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => fail(format!("The append log file {name} doesn't exist: {error}")),
@@ -218,7 +210,7 @@ impl Engine {
             set_len(&present.path, len).map_err(unreadable)?;
         }
         if len == 0 {
-            return Ok((End::Empty, 0));
+            return Ok(End::Empty);
         }
         let mut position = 0;
         if has_dump {
@@ -228,11 +220,10 @@ impl Engine {
         let mut reader = CommandReader::resume(file, Some(len), position, Vec::new());
         let end = self.replay_file(txn, slices, replay, &mut reader, name)?;
         replay.end_file();
-        if end == End::Good {
-            return Ok((end, len));
+        if end == End::Cut {
+            self.cut(present, reader.usable())?;
         }
-        self.cut(present, reader.usable())?;
-        Ok((end, reader.usable()))
+        Ok(end)
     }
 
     /// Loads the dump at a file's begin; its size.

@@ -6,6 +6,8 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
+use braid_resp::inline::push_quoted;
+
 use crate::attention::{LOADING, MONITORS};
 use crate::client::{Address, client_flags};
 use crate::dispatch::logging::without_secrets;
@@ -90,28 +92,8 @@ pub(crate) fn line(session: &Session, command: &Command, args: &[&[u8]]) -> Arc<
     };
     for arg in without_secrets(command, args) {
         line.push(b' ');
-        quote(&mut line, arg);
+        push_quoted(&mut line, arg);
     }
     line.extend_from_slice(b"\r\n");
     Arc::new(Payload::Line(line.into()))
-}
-
-/// Writes an argument in quotes, with everything that is not printable ASCII escaped.
-fn quote(out: &mut Vec<u8>, text: &[u8]) {
-    out.push(b'"');
-    for &byte in text {
-        match byte {
-            b'\\' | b'"' => out.extend_from_slice(&[b'\\', byte]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0x07 => out.extend_from_slice(b"\\a"),
-            0x08 => out.extend_from_slice(b"\\b"),
-            0x20..=0x7e => out.push(byte),
-            _ => {
-                let _ = write!(out, "\\x{byte:02x}");
-            }
-        }
-    }
-    out.push(b'"');
 }

@@ -87,8 +87,6 @@ pub struct Journal {
 pub struct Writer {
     pub unit: Unit,
     chunk: Option<(u64, Arc<Chunk>)>,
-    /// The end of the thread's last unit.
-    pub end: u64,
 }
 
 fn unpack(word: u64) -> (u64, u32) {
@@ -140,7 +138,7 @@ impl Journal {
     /// thread's.
     #[inline]
     pub fn append(&self, slot: usize, writer: &mut Writer) {
-        let Writer { unit, chunk, end } = writer;
+        let Writer { unit, chunk } = writer;
         let (first_db, last_db) = unit.databases();
         let (multi, exec) = if unit.requests() > 1 { (MULTI, EXEC) } else { (&b""[..], &b""[..]) };
         let len = multi.len() + unit.bytes().len() + exec.len();
@@ -165,18 +163,16 @@ impl Journal {
                 Err(now) => word = now,
             }
         };
-        let mut at = start;
         if select.is_empty() && multi.is_empty() {
-            self.copy(chunk, at, unit.bytes());
-            at += len as u64;
+            self.copy(chunk, start, unit.bytes());
         } else {
+            let mut at = start;
             for part in [&select, multi, unit.bytes(), exec] {
                 self.copy(chunk, at, part);
                 at += part.len() as u64;
             }
         }
         note.store(u64::MAX, Release);
-        *end = at;
         unit.clear();
     }
 
@@ -361,7 +357,7 @@ mod tests {
         writer.unit.push(300, &[b"G"]);
         journal.append(0, &mut writer);
         assert_eq!(text(&all(&journal, &mut reader)), "*2 $6 SELECT $3 300 *1 $1 G ");
-        assert_eq!(writer.end, reader.position());
+        assert_eq!(journal.end(), reader.position());
     }
 
     #[test]

@@ -109,6 +109,24 @@ fn hex_digit(byte: u8) -> u8 {
     }
 }
 
+/// Writes a word in double quotes, with everything that is not printable ASCII escaped: [`split_words`] reads it back.
+pub fn push_quoted(out: &mut Vec<u8>, word: &[u8]) {
+    out.push(b'"');
+    for &byte in word {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0x07 => out.extend_from_slice(b"\\a"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            b' '..=b'~' => out.push(byte),
+            _ => out.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+        }
+    }
+    out.push(b'"');
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,5 +170,13 @@ mod tests {
         {
             assert_eq!(split_words(line), Err(UnbalancedQuotes), "{}", line.escape_ascii());
         }
+    }
+
+    #[test]
+    fn quoted_words_are_read_back() {
+        let all: Vec<u8> = (0..=255).collect();
+        let mut line = Vec::new();
+        push_quoted(&mut line, &all);
+        assert_eq!(split_words(&line), Ok(vec![all]));
     }
 }

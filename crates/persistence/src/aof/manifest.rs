@@ -186,7 +186,7 @@ impl Manifest {
         let mut text = Vec::new();
         for (kind, info) in base.chain(history).chain(incrs) {
             text.extend_from_slice(b"file ");
-            push_quoted(&mut text, info.name.as_bytes());
+            push_word(&mut text, info.name.as_bytes());
             text.extend_from_slice(format!(" seq {} type {}\n", info.seq, kind.letter()).as_bytes());
         }
         text
@@ -283,25 +283,12 @@ fn leading_number(text: &[u8]) -> i64 {
 }
 
 /// Writes a word, in quotes if it needs them. (Stock servers leave out the quotes of a word with a single one in it, and cannot read it.)
-fn push_quoted(out: &mut Vec<u8>, word: &[u8]) {
+fn push_word(out: &mut Vec<u8>, word: &[u8]) {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
     if !word.is_empty() && word.iter().all(is_plain) {
         return out.extend_from_slice(word);
     }
-    out.push(b'"');
-    for &byte in word {
-        match byte {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0x07 => out.extend_from_slice(b"\\a"),
-            0x08 => out.extend_from_slice(b"\\b"),
-            b' '..=b'~' => out.push(byte),
-            _ => out.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
-        }
-    }
-    out.push(b'"');
+    braid_resp::inline::push_quoted(out, word);
 }
 
 /// A name to be shown.

@@ -48,7 +48,7 @@ impl Rig {
         self.writer.unit.push(0, args);
         self.journal.append(0, &mut self.writer);
         self.journal.wake();
-        self.writer.end
+        self.journal.end()
     }
 
     fn end(&mut self) {
@@ -126,7 +126,7 @@ fn everything_is_written_at_the_end() {
         rig.end();
         let lines = rig.lines("one");
         assert_eq!((lines.len(), &*lines[1000]), (1001, "RPUSH l 999"));
-        assert_eq!(rig.appender.synced(), rig.writer.end);
+        assert_eq!(rig.appender.synced(), rig.journal.end());
     }
 }
 

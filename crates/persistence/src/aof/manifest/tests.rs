@@ -96,7 +96,7 @@ fn names_are_quoted_where_they_must_be() {
         (b"\"\\\n\r\t\x07\x08\x00\x7f\xe9", br#""\"\\\n\r\t\a\b\x00\x7f\xe9""#),
     ] {
         let mut out = Vec::new();
-        push_quoted(&mut out, name);
+        push_word(&mut out, name);
         assert_eq!(out.escape_ascii().to_string(), written.escape_ascii().to_string());
     }
 }
