@@ -18,6 +18,7 @@ mod keys;
 mod lifecycle;
 mod messages;
 mod metrics;
+mod page;
 mod scanning;
 mod strings;
 mod threads;

@@ -1,16 +1,14 @@
-//! The HTTP port: figures, who may see them, and the page in a browser.
+//! The HTTP port: figures, and who may see them.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use braid_tests::server::free_port;
-use braid_tests::{TestServer, wait_for, wait_for_within};
+use braid_tests::{TestServer, wait_for};
 
 /// A server with the port, which another process might have taken in between.
-fn start(arguments: &[&str]) -> (TestServer, u16) {
+pub fn start(arguments: &[&str]) -> (TestServer, u16) {
     let port = free_port();
     let text = port.to_string();
     let arguments: Vec<&str> = ["--metrics-port", &text].iter().chain(arguments).copied().collect();
@@ -115,36 +113,4 @@ fn silent_connections_are_closed_and_do_not_keep_others_out() {
     socket.read_to_string(&mut answer).expect("it answers");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     drop(idle);
-}
-
-fn browser() -> Option<PathBuf> {
-    let names = ["chromium", "chromium-browser", "google-chrome", "chrome", "headless_shell"];
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .find_map(|folder| names.iter().map(|name| folder.join(name)).find(|program| program.is_file()))
-}
-
-/// In headless Chromium, if there is one: the page reads the figures and draws.
-#[test]
-fn the_page_is_alive_in_a_browser() {
-    let Some(browser) = browser() else {
-        println!("the_page_is_alive_in_a_browser: skipped, there is no Chromium on PATH");
-        return;
-    };
-    let (server, port) = start(&[]);
-    let mut client = server.connect();
-    let folder = tempfile::tempdir().expect("a folder");
-    let alive = wait_for_within(Duration::from_secs(60), || {
-        client.ok("SET k v");
-        let output = Command::new(&browser)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=6000", "--dump-dom"])
-            .arg(format!("--user-data-dir={}", folder.path().display()))
-            .arg(format!("http://127.0.0.1:{port}/"))
-            .stderr(Stdio::null())
-            .output()
-            .expect("the browser starts");
-        let page = String::from_utf8_lossy(&output.stdout).into_owned();
-        page.contains(">live<") && page.contains("commands ") && page.contains("thread 0 ")
-    });
-    assert!(alive, "the page never showed figures");
 }

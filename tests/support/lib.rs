@@ -13,6 +13,7 @@
 //! - `BRAID_SEED`: seed of the random tests; without it a new one is drawn and printed.
 //! - the variables of one kind of test only are in the header of its `main.rs`.
 
+pub mod browser;
 pub mod client;
 pub mod process;
 pub mod random;

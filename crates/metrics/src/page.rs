@@ -3,6 +3,6 @@
 /// The page.
 pub const PAGE: &str = include_str!("page.html");
 
-/// What a browser may do for the page: run what stands in it and ask this server, nothing else.
+/// What a browser may do for the page: run and show what stands in it and ask this server, nothing else.
 pub const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
-                          connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+                          connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
