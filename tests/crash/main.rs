@@ -22,6 +22,8 @@ use rustix::process::Signal;
 const CLIENTS: usize = 8;
 /// Transactions that a client has under way at once.
 const PIPELINE: usize = 8;
+/// After so many kills the next server begins with nothing.
+const ROUNDS_OF_A_FOLDER: u64 = 10;
 
 /// What clients know of their own work.
 #[derive(Default)]
@@ -136,7 +138,7 @@ fn read(server: &TestServer) -> Found {
 fn kill_again_and_again(
     test: &str,
     more: &[&str],
-    every_now_and_then: &str,
+    every_now_and_then: &[&str],
     longest_ms: u64,
     check: impl Fn(&Found, &[Known], Instant, &[String]),
 ) {
@@ -144,9 +146,14 @@ fn kill_again_and_again(
         return;
     }
     let mut random = source(test);
-    let folder = tempfile::tempdir().expect("a folder");
+    let mut folder = tempfile::tempdir().expect("a folder");
     let mut begin = [0; CLIENTS];
     for round in 0..number("BRAID_ROUNDS", 3) {
+        if round > 0 && round % ROUNDS_OF_A_FOLDER == 0 {
+            // What has to be read after each round does not grow without end.
+            folder = tempfile::tempdir().expect("a folder");
+            begin = [0; CLIENTS];
+        }
         let server = start(folder.path(), more);
         let (seen, done) = (Seen::default(), AtomicBool::new(false));
         let life = Duration::from_millis(random.u64(1..longest_ms));
@@ -161,10 +168,11 @@ fn kill_again_and_again(
             scope.spawn(move || observe(server, seen));
             scope.spawn(move || {
                 let Ok(mut client) = RawClient::tcp(server.address()) else { return };
-                while !done.load(Relaxed)
-                    && client.try_send(&braid_tests::request(every_now_and_then)).is_ok()
-                {
-                    if client.try_read().is_err() {
+                for request in every_now_and_then.iter().cycle() {
+                    if done.load(Relaxed)
+                        || client.try_send(&braid_tests::request(request)).is_err()
+                        || client.try_read().is_err()
+                    {
                         return;
                     }
                     std::thread::sleep(Duration::from_millis(20));
@@ -207,7 +215,7 @@ const ON: &[&str] = &["--appendonly", "yes", "--auto-aof-rewrite-percentage", "0
 #[test]
 fn with_fsync_always_nothing_that_was_acknowledged_is_lost() {
     let more = [ON, &["--appendfsync", "always"]].concat();
-    kill_again_and_again("always", &more, "BGREWRITEAOF", 600, |found, known, _, seen| {
+    kill_again_and_again("always", &more, &["BGREWRITEAOF"], 600, |found, known, _, seen| {
         assert_has(found, known, Instant::now());
         assert!(found.all.len() >= seen.len(), "what somebody has read is there");
     });
@@ -216,12 +224,22 @@ fn with_fsync_always_nothing_that_was_acknowledged_is_lost() {
 #[test]
 fn with_fsync_every_second_at_most_two_seconds_are_lost() {
     let more = [ON, &["--appendfsync", "everysec"]].concat();
-    kill_again_and_again("everysec", &more, "BGREWRITEAOF", 3000, |found, known, killed_at, _| {
+    kill_again_and_again("everysec", &more, &["BGREWRITEAOF"], 3000, |found, known, killed_at, _| {
         assert_has(found, known, killed_at.checked_sub(Duration::from_secs(2)).unwrap_or(killed_at));
     });
 }
 
 #[test]
 fn a_dump_file_is_a_state_that_was_there() {
-    kill_again_and_again("dump file", &[], "BGSAVE", 600, |_, _, _, _| ());
+    kill_again_and_again("dump file", &[], &["BGSAVE"], 600, |_, _, _, _| ());
+}
+
+#[test]
+fn with_dump_files_beside_the_append_only_file_nothing_that_was_acknowledged_is_lost() {
+    let more = [ON, &["--appendfsync", "always", "--save", "1 100"]].concat();
+    let turns = ["BGREWRITEAOF", "BGSAVE SCHEDULE", "BGSAVE", "BGREWRITEAOF"];
+    kill_again_and_again("mixed", &more, &turns, 900, |found, known, _, seen| {
+        assert_has(found, known, Instant::now());
+        assert!(found.all.len() >= seen.len(), "what somebody has read is there");
+    });
 }

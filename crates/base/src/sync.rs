@@ -1,4 +1,4 @@
-//! The primitives that the lock and the gate are made of: the standard library's, or the model checker's.
+//! The primitives that the lock, the gate and the journal are made of: the standard library's, or the model checker's.
 //!
 //! With the feature `model` the same protocol code runs under `shuttle`, which explores interleavings.
 
@@ -6,7 +6,7 @@
 pub use std::{
     hint::spin_loop,
     sync::{Condvar, Mutex, MutexGuard, atomic},
-    thread::yield_now,
+    thread::{Thread, current, park_timeout, yield_now},
 };
 
 #[cfg(feature = "model")]
@@ -15,6 +15,45 @@ pub use shuttle::{
     sync::{Condvar, Mutex, MutexGuard, atomic},
     thread::yield_now,
 };
+#[cfg(feature = "model")]
+pub use parking::{Thread, current, park_timeout};
+
+/// Parking under the model checker. Its own wakes threads for no reason, which hides who is not woken; and time does not pass, so that
+/// whoever is not woken sleeps forever and the checker tells.
+#[cfg(feature = "model")]
+mod parking {
+    use std::sync::Arc;
+
+    use shuttle::sync::{Condvar, Mutex};
+
+    #[derive(Clone, Default)]
+    pub struct Thread(Arc<(Mutex<bool>, Condvar)>);
+
+    shuttle::thread_local! {
+        static CURRENT: Thread = Thread::default();
+    }
+
+    pub fn current() -> Thread {
+        CURRENT.with(Thread::clone)
+    }
+
+    impl Thread {
+        pub fn unpark(&self) {
+            let (token, told) = &*self.0;
+            *super::lock(token) = true;
+            told.notify_one();
+        }
+    }
+
+    pub fn park_timeout(_most: std::time::Duration) {
+        let thread = current();
+        let (token, told) = &*thread.0;
+        let mut token = super::lock(token);
+        while !std::mem::take(&mut *token) {
+            token = told.wait(token).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+}
 
 /// Faults that the model tests plant, one at a time, to prove that each model can fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +70,10 @@ pub enum Fault {
     CloserStaysInside,
     /// The epoch moves on whoever is inside.
     EpochIgnoresReaders,
+    /// Whoever appends to the journal notes that only after others can see it.
+    NoteComesLate,
+    /// Whoever goes to sleep looks for the last time before it says so.
+    SleeperLooksBefore,
 }
 
 #[cfg(feature = "model")]
@@ -46,7 +89,7 @@ pub fn plant(fault: Option<Fault>) {
 
 /// True when this fault is planted; never outside of model tests.
 #[inline(always)]
-pub(crate) fn planted(fault: Fault) -> bool {
+pub fn planted(fault: Fault) -> bool {
     #[cfg(feature = "model")]
     return PLANTED.get() == Some(fault);
     #[cfg(not(feature = "model"))]

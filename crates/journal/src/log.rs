@@ -9,22 +9,26 @@
 //! The word that has the end also has the database that the last request was for, so that whoever comes next knows whether its unit needs a
 //! SELECT before it.
 //!
+//! Who appends and who goes to sleep until something is appended must not miss each other: one moves the end on and then looks whether
+//! anybody sleeps, the other says that it sleeps and then looks at the end. All four steps are sequentially consistent, so at least one of them
+//! sees what the other did. `tests/model.rs` has the schedules of that explored.
+//!
 //! `unsafe`: a chunk's bytes are shared without a lock. A range of offsets belongs to the one thread that has taken it, until that thread has
 //! taken its note away; readers look only at complete ranges, which nobody writes any more.
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 use braid_base::Padded;
 use braid_base::slots::Slots;
-use parking_lot::Mutex;
+use braid_base::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use braid_base::sync::{Fault, Mutex, Thread, current, lock, park_timeout, planted};
 
 use crate::unit::{EXEC, MULTI, Unit, push_select};
 
-/// Bytes of a chunk.
-const CHUNK: usize = 256 << 10;
+/// Bytes of a chunk. Few under the model checker, so that units lie across several.
+const CHUNK: usize = if cfg!(feature = "model") { 64 } else { 256 << 10 };
 /// Chunks that are kept for later when they have been read.
 const SPARE_CHUNKS: usize = 8;
 /// Bits of the end's word that have the database.
@@ -79,7 +83,7 @@ pub struct Journal {
     chunks: Mutex<Chunks>,
     /// Somebody sleeps until there is something to read.
     sleeps: Padded<AtomicBool>,
-    sleeper: Mutex<Option<std::thread::Thread>>,
+    sleeper: Mutex<Option<Thread>>,
 }
 
 /// A thread's part in the journal: what it collects, and where it wrote last.
@@ -120,7 +124,8 @@ impl Journal {
         unpack(self.end.load(Acquire)).0
     }
 
-    /// Everything before this offset is complete and may be read. It is the boundary of a unit.
+    /// Everything before this offset is complete and may be read. It is the boundary of a unit. The answer may be less than an earlier one, when a
+    /// thread has just begun that saw an older end; what was complete stays complete.
     pub fn complete(&self) -> u64 {
         // Whoever has taken a range before this end has made its note before.
         let (end, _) = unpack(self.end.load(Acquire));
@@ -146,7 +151,9 @@ impl Journal {
         let mut word = self.end.load(Relaxed);
         // Ends only grow: whatever range it is going to be, it does not begin before this.
         let note = &self.notes[slot];
-        note.store(word >> DB_BITS, Release);
+        if !planted(Fault::NoteComesLate) {
+            note.store(word >> DB_BITS, Release);
+        }
         let start = loop {
             let (start, db) = unpack(word);
             if db != first_db || db == NO_DATABASE {
@@ -157,12 +164,19 @@ impl Journal {
                 select.clear();
             }
             let next = pack(start + (select.len() + len) as u64, last_db);
-            // Releases the note to whoever sees the new end.
-            match self.end.compare_exchange_weak(word, next, AcqRel, Relaxed) {
+            // Releases the note to whoever sees the new end; comes before the look of `wake` for whoever does not.
+            match self.end.compare_exchange_weak(word, next, SeqCst, Relaxed) {
                 Ok(_) => break start,
                 Err(now) => word = now,
             }
         };
+        if cfg!(feature = "model") {
+            // Copying is no step that the checker knows; this is one, at which others may come in between.
+            self.end.load(Relaxed);
+        }
+        if planted(Fault::NoteComesLate) {
+            note.store(start, Release);
+        }
         if select.is_empty() && multi.is_empty() {
             self.copy(chunk, start, unit.bytes());
         } else {
@@ -208,7 +222,7 @@ impl Journal {
     /// A chunk by its number, made if it is not there yet.
     #[cold]
     fn chunk(&self, number: u64) -> Arc<Chunk> {
-        let mut chunks = self.chunks.lock();
+        let mut chunks = lock(&self.chunks);
         let at = (number - chunks.first) as usize;
         while chunks.list.len() <= at {
             let chunk = chunks.spare.pop().unwrap_or_else(|| Arc::new(Chunk::new()));
@@ -219,21 +233,22 @@ impl Journal {
 
     /// Bytes of memory that the log takes.
     pub fn memory_bytes(&self) -> usize {
-        let chunks = self.chunks.lock();
+        let chunks = lock(&self.chunks);
         (chunks.list.len() + chunks.spare.len()) * CHUNK
     }
 
     /// A reader of what is appended from now on. Nobody may append meanwhile (the world is stopped).
     pub fn reader(&self) -> Reader {
         let position = Arc::new(AtomicU64::new(self.end()));
-        self.chunks.lock().readers.push(Arc::clone(&position));
+        lock(&self.chunks).readers.push(Arc::clone(&position));
         Reader { position }
     }
 
-    /// Has the thread that sleeps in [`Reader::wait`] look again.
+    /// Has the thread that sleeps in [`Reader::wait`] look again. Comes after what it is to see: an [`Journal::append`] or whatever else.
     #[inline]
     pub fn wake(&self) {
-        if self.sleeps.load(Relaxed) {
+        // A plain load on processors that order stores as strictly as x86 does; the step on the end before it was the barrier.
+        if self.sleeps.load(SeqCst) {
             self.wake_now();
         }
     }
@@ -241,7 +256,7 @@ impl Journal {
     #[cold]
     fn wake_now(&self) {
         if self.sleeps.swap(false, AcqRel)
-            && let Some(thread) = &*self.sleeper.lock()
+            && let Some(thread) = &*lock(&self.sleeper)
         {
             thread.unpark();
         }
@@ -249,7 +264,7 @@ impl Journal {
 
     /// Gives back the chunks that all readers have passed.
     fn trim(&self) {
-        let mut chunks = self.chunks.lock();
+        let mut chunks = lock(&self.chunks);
         let least = chunks.readers.iter().map(|position| position.load(Acquire)).min();
         // Without a reader nothing needs to be kept; what is being written now still has its chunks.
         let least = least.unwrap_or_else(|| self.complete());
@@ -280,7 +295,7 @@ impl Reader {
     /// Shows `visit` the bytes from the reader's position up to `end`, in pieces, until it answers with how many bytes of a piece it has taken and these
     /// are not all of them. The position moves by what was taken. `end` is at most [`Journal::complete`].
     pub fn read(&mut self, journal: &Journal, end: u64, mut visit: impl FnMut(&[u8]) -> usize) {
-        debug_assert!(end <= journal.complete());
+        debug_assert!(end <= journal.end());
         let mut at = self.position();
         while at < end {
             let place = (at % CHUNK as u64) as usize;
@@ -299,18 +314,19 @@ impl Reader {
 
     /// Sleeps until somebody calls [`Journal::wake`] after something was appended behind `seen`, or until `most` is over. One thread may.
     pub fn wait(&mut self, journal: &Journal, seen: u64, most: std::time::Duration) {
-        *journal.sleeper.lock() = Some(std::thread::current());
+        *lock(&journal.sleeper) = Some(current());
+        let looked_before = planted(Fault::SleeperLooksBefore).then(|| journal.end());
         journal.sleeps.store(true, SeqCst);
-        std::sync::atomic::fence(SeqCst);
-        if journal.end() <= seen {
-            std::thread::park_timeout(most);
+        let (end, _) = unpack(journal.end.load(SeqCst));
+        if looked_before.unwrap_or(end) <= seen {
+            park_timeout(most);
         }
         journal.sleeps.store(false, Relaxed);
     }
 
     /// Ends reading: the log keeps nothing for this reader any more.
     pub fn end(self, journal: &Journal) {
-        journal.chunks.lock().readers.retain(|position| !Arc::ptr_eq(position, &self.position));
+        lock(&journal.chunks).readers.retain(|position| !Arc::ptr_eq(position, &self.position));
         journal.trim();
     }
 }

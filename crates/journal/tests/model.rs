@@ -1,0 +1,103 @@
+//! The journal under the model checker, which explores interleavings of its real code:
+//! `cargo test -p braid-journal --features model --test model`.
+//!
+//! As with the models of `braid-base`, each runs as the code is and with a fault planted in it, with which some schedule must fail. The checker
+//! runs everything sequentially consistent: that the orderings which the code names suffice for that is argued in `src/log.rs`, and cannot be
+//! seen here.
+
+#![cfg(feature = "model")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use braid_base::sync::{Fault, plant};
+use braid_journal::{Journal, Writer};
+use shuttle::thread;
+
+const SCHEDULES: usize = 6_000;
+const APPENDERS: usize = 2;
+const UNITS: usize = 2;
+
+fn explore(model: fn()) {
+    shuttle::check_random(model, SCHEDULES);
+    shuttle::check_pct(model, SCHEDULES / 3, 3);
+}
+
+fn holds_unless(fault: Fault, model: fn()) {
+    plant(None);
+    explore(model);
+    plant(Some(fault));
+    let outcome = catch_unwind(AssertUnwindSafe(|| explore(model)));
+    plant(None);
+    assert!(outcome.is_err(), "the model does not notice {fault:?}");
+}
+
+/// What a unit is recognised by, in the log as text.
+fn name(slot: usize, unit: usize) -> String {
+    format!("<{slot}.{unit}{}>", "-".repeat(unit * 50))
+}
+
+/// Threads append; one reads and sleeps when there is nothing to be read. It gets every unit whole and each thread's in order, and is
+/// woken: that it comes to an end is part of the assertion.
+fn appenders_and_a_reader() {
+    let journal = Arc::new(Journal::new(APPENDERS));
+    journal.make_room_for_threads(APPENDERS);
+    let mut reader = journal.reader();
+    let appenders: Vec<_> = (0..APPENDERS)
+        .map(|slot| {
+            let journal = Arc::clone(&journal);
+            thread::spawn(move || {
+                let mut writer = Writer::default();
+                for unit in 0..UNITS {
+                    // Two databases: who comes next may have to choose another one.
+                    writer.unit.push(slot as u32, &[name(slot, unit).as_bytes()]);
+                    journal.append(slot, &mut writer);
+                    journal.wake();
+                }
+            })
+        })
+        .collect();
+    let mut log = Vec::new();
+    loop {
+        let seen = journal.complete();
+        reader.read(&journal, seen, |piece| {
+            log.extend_from_slice(piece);
+            piece.len()
+        });
+        if log.iter().filter(|&&byte| byte == b'>').count() == APPENDERS * UNITS {
+            break;
+        }
+        reader.wait(&journal, seen, Duration::MAX);
+        thread::yield_now();
+    }
+    appenders.into_iter().for_each(|appender| appender.join().expect("an appender"));
+    let log = String::from_utf8(log).expect("nothing but what was appended");
+    assert!(log.ends_with("\r\n"), "{log:?}");
+    let mut left = log.as_str();
+    let (mut db, mut next) = (None, [0; APPENDERS]);
+    while let Some((request, rest)) = left.strip_prefix('*').and_then(|rest| rest.split_once("\r\n")) {
+        let words: usize = request.parse().expect("a number of words");
+        let mut lines = rest.splitn(2 * words + 1, "\r\n");
+        let texts: Vec<&str> = (0..words).map(|_| lines.nth(1).expect("a word")).collect();
+        left = lines.next().expect("what comes then");
+        if let ["SELECT", number] = texts[..] {
+            db = number.parse().ok();
+            continue;
+        }
+        let slot = db.expect("a database was chosen");
+        assert_eq!(texts, [name(slot, next[slot])], "{log:?}");
+        next[slot] += 1;
+    }
+    assert_eq!((left, next), ("", [UNITS; APPENDERS]));
+}
+
+#[test]
+fn units_arrive_whole() {
+    holds_unless(Fault::NoteComesLate, appenders_and_a_reader);
+}
+
+#[test]
+fn nobody_sleeps_on_when_something_was_appended() {
+    holds_unless(Fault::SleeperLooksBefore, appenders_and_a_reader);
+}
