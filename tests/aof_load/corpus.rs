@@ -240,10 +240,13 @@ fn files_of_this_server() {
     if !writes {
         return;
     }
-    for with_times in [false, true] {
+    for (with_times, preamble) in [(false, "yes"), (true, "yes"), (false, "no"), (true, "no")] {
         let place = tempfile::tempdir().expect("a folder");
         let folder = place.path().join("made");
-        write(TestServer::start(&WRITES), &folder, with_times);
+        let arguments = [&WRITES[..], &["--aof-use-rdb-preamble", preamble]].concat();
+        write(TestServer::start(&arguments), &folder, with_times);
+        let base = if preamble == "yes" { "appendonly.aof.2.base.rdb" } else { "appendonly.aof.2.base.aof" };
+        assert!(folder.join("appendonlydir").join(base).is_file(), "{base}");
         load(None, &folder);
         for peer in &peers {
             // Files have the format of Redis 7.2; fields that expire are written as Valkey 9 writes them, which is the only one to read that.

@@ -157,9 +157,10 @@ fn what_was_written_is_there_after_a_crash() {
     if !is_braid() {
         return;
     }
-    for policy in ["everysec", "always"] {
+    for (policy, preamble) in [("everysec", "yes"), ("always", "yes"), ("everysec", "no")] {
         let folder = tempfile::tempdir().expect("a folder");
-        let before = write(folder.path(), &families(&[OF_DATA, NEWER].concat()), &["--appendfsync", policy]);
+        let more = ["--appendfsync", policy, "--aof-use-rdb-preamble", preamble];
+        let before = write(folder.path(), &families(&[OF_DATA, NEWER].concat()), &more);
         let server = TestServer::start(&arguments(folder.path(), &[]));
         let mut client = server.connect();
         assert_same(&before, &digest(&mut client), &server.log());
@@ -172,13 +173,15 @@ fn stock_servers_load_what_was_written() {
     if !is_braid() {
         return;
     }
-    for peer in newer_peers() {
+    let preambles = ["yes", "no"];
+    for (peer, preamble) in newer_peers().iter().flat_map(|peer| preambles.map(|preamble| (peer, preamble))) {
         let folder = tempfile::tempdir().expect("a folder");
         // Valkey refuses some ways to write a float that Redis and Braid take.
         let is_redis = peer.program.ends_with("redis-server");
         let names: Vec<_> =
             OF_DATA.iter().copied().filter(|name| is_redis || *name != "sorted_sets").collect();
-        let before = write(folder.path(), &families(&names), &["--appendfsync", "everysec"]);
+        let more = ["--appendfsync", "everysec", "--aof-use-rdb-preamble", preamble];
+        let before = write(folder.path(), &families(&names), &more);
         let server = TestServer::start_program(&peer.program, &arguments(folder.path(), &[]));
         let mut client = server.connect();
         assert_same(&before, &digest(&mut client), &server.log());

@@ -10,13 +10,13 @@ pub use std::{
 };
 
 #[cfg(feature = "model")]
+pub use parking::{Thread, current, park_timeout};
+#[cfg(feature = "model")]
 pub use shuttle::{
     hint::spin_loop,
     sync::{Condvar, Mutex, MutexGuard, atomic},
     thread::yield_now,
 };
-#[cfg(feature = "model")]
-pub use parking::{Thread, current, park_timeout};
 
 /// Parking under the model checker. Its own wakes threads for no reason, which hides who is not woken; and time does not pass, so that
 /// whoever is not woken sleeps forever and the checker tells.

@@ -171,7 +171,7 @@ impl Engine {
         folder.create().map_err(|error| text(&error))?;
         let mut changed = false;
         if manifest.base.is_none() && manifest.incrs.is_empty() {
-            let settings = Settings::for_base(self, folder, &manifest.begin_base(folder.name(), true));
+            let settings = Settings::for_base(self, folder, &mut manifest);
             let notes = settings.notes();
             braid_persistence::save(&self.keyspace, world, &settings.options(&notes))
                 .map_err(|error| text(&error))?;
@@ -379,15 +379,15 @@ impl Engine {
             log::info!("Creating AOF incr file {} on background rewrite", info.name.display());
             state.state.lock().manifest = manifest.clone();
         }
-        let base = manifest.begin_base(folder.name(), true);
-        let mut settings = Settings::for_base(self, &folder, &base);
+        let mut settings = Settings::for_base(self, &folder, &mut manifest);
         let cut = {
             let world = self.keyspace.gate.close(None);
             if state.progress.is_stopped() {
                 return Err(RewriteError::Stopped);
             }
             let forms = &self.background_save.forms;
-            let cut = braid_persistence::cut(&self.keyspace, &world, forms, old_forms_limit());
+            let cut =
+                braid_persistence::cut(&self.keyspace, &world, forms, old_forms_limit(), settings.form());
             if let Some(file) = increment {
                 let journal = &self.keyspace.journal;
                 let offset = journal.forget_database();

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
 use braid_keyspace::Context;
-use braid_persistence::{Cut, OldForms, SnapshotProgress};
+use braid_persistence::{Cut, Form, OldForms, SnapshotProgress};
 use parking_lot::Mutex;
 
 use crate::attention::{SNAPSHOT_FULL, WRITES_REFUSED};
@@ -104,7 +104,7 @@ impl Engine {
                 engine.write_in_background(cut, &settings, dirty);
             }
         })?;
-        let cut = braid_persistence::cut(&self.keyspace, world, &state.forms, old_forms_limit());
+        let cut = braid_persistence::cut(&self.keyspace, world, &state.forms, old_forms_limit(), Form::Dump);
         let cut = cut.ok_or(NotBegun::InProgress)?;
         state.active.store(true, Relaxed);
         state.scheduled.store(false, Relaxed);

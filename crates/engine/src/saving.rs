@@ -10,8 +10,9 @@ use braid_base::gate::World;
 use braid_config::RdbVersionCheck;
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
-use braid_persistence::aof::FileInfo;
-use braid_persistence::{Folder, LoadError, LoadOptions, Loaded, SaveError, SaveOptions, Slices};
+use braid_persistence::{
+    Folder, Form, LoadError, LoadOptions, Loaded, Manifest, SaveError, SaveOptions, Slices,
+};
 use braid_rdb::Limits;
 
 use crate::aof_load::{AofLoadError, AofLoaded};
@@ -44,6 +45,7 @@ pub enum Manner {
 /// How to save, as configured at one moment.
 pub(crate) struct Settings {
     path: PathBuf,
+    form: Form,
     compress: bool,
     checksum: bool,
     sync_pieces: bool,
@@ -60,6 +62,7 @@ impl Settings {
         let folder = std::env::current_dir().unwrap_or_default();
         Settings {
             path: folder.join(&*config.dbfilename()),
+            form: Form::Dump,
             compress: config.rdbcompression(),
             checksum: config.rdbchecksum(),
             sync_pieces: config.rdb_save_incremental_fsync(),
@@ -69,10 +72,17 @@ impl Settings {
         }
     }
 
-    /// For a base of an append-only file. Functions are those of the time of [`Settings::read_functions`].
-    pub(crate) fn for_base(engine: &Engine, folder: &Folder, base: &FileInfo) -> Settings {
+    /// For a new base of an append-only file, which `manifest` names from now on. Functions are those of the time of [`Settings::read_functions`].
+    pub(crate) fn for_base(engine: &Engine, folder: &Folder, manifest: &mut Manifest) -> Settings {
+        let is_dump = engine.config.aof_use_rdb_preamble();
+        let base = manifest.begin_base(folder.name(), is_dump);
         Settings {
             path: folder.path(&base.name),
+            form: if is_dump {
+                Form::Dump
+            } else {
+                Form::Requests(engine.config.aof_timestamp_enabled().then(|| unix_ms() / 1000))
+            },
             sync_pieces: engine.config.aof_rewrite_incremental_fsync(),
             is_base: true,
             ..Settings::of(engine)
@@ -82,6 +92,11 @@ impl Settings {
     /// Has the functions saved that there are now.
     pub(crate) fn read_functions(&mut self, engine: &Engine) {
         self.functions = functions(engine);
+    }
+
+    /// In which form keys are written.
+    pub(crate) fn form(&self) -> Form {
+        self.form
     }
 
     /// The file's name.
@@ -103,6 +118,7 @@ impl Settings {
     pub(crate) fn options<'s>(&'s self, notes: &'s [(&'s str, String)]) -> SaveOptions<'s> {
         SaveOptions {
             path: &self.path,
+            form: self.form,
             compress: self.compress,
             checksum: self.checksum,
             sync_pieces: self.sync_pieces,

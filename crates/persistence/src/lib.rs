@@ -1,13 +1,14 @@
 //! Dump files: the whole keyspace to disk and back, and what the format (crate `rdb`) and the keyspace know of values.
 //!
 //! Flow: [`save`] walks all databases with the world stopped and writes a file that only takes its name when it is complete and on disk;
-//! [`write_snapshot`] writes the same file from a [`cut`] while the world goes on.
+//! [`write_snapshot`] writes the same file from a [`cut`] while the world goes on. Either may write requests instead ([`Form`]).
 //! [`load`] reads one record after the other and adds its key. What operators see of both is in [`State`].
 //!
 //! This crate knows neither clients nor commands nor the configuration: settings come as plain structs.
 
 pub mod aof;
 mod load;
+mod output;
 mod save;
 mod slices;
 mod snapshot;
@@ -24,6 +25,7 @@ pub use aof::{
     ManifestFault, ReadError, data_len,
 };
 pub use load::{LoadError, LoadOptions, Loaded, load};
+pub use output::Form;
 pub use save::{SaveError, SaveOptions, Saved, save};
 pub use slices::{Slices, Stopped};
 pub use snapshot::{Cut, OldForms, SnapshotProgress, cut, write_snapshot};

@@ -1,4 +1,4 @@
-//! Writing a dump file.
+//! Writing all keys to a file.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,12 +10,16 @@ use braid_keyspace::object::ObjectRef;
 use braid_keyspace::{Entry, Keyspace, ValueRef, eviction};
 use braid_rdb::{Access, FileWriter};
 
+use crate::aof::RequestWriter;
+use crate::output::{Form, Writer};
 use crate::value::to_rdb;
 
 /// How to save.
 pub struct SaveOptions<'a> {
     /// The file's final name.
     pub path: &'a Path,
+    /// In which form keys are written. The next two are for dump files alone.
+    pub form: Form,
     /// `rdbcompression`
     pub compress: bool,
     /// `rdbchecksum`
@@ -132,7 +136,7 @@ fn write(
         writer.database(db, keys as u64, expiring as u64)?;
         let mut result = Ok(());
         keyspace.visit(world, db, |entry| {
-            result = writer.key(entry.key(), to_rdb(entry), entry.expiry(), access(keyspace, entry));
+            result = writer.entry(keyspace, entry);
             pause.after_key();
             total += 1;
             result.is_ok()
@@ -143,13 +147,12 @@ fn write(
 }
 
 /// A file with what comes before the keys.
-pub(crate) fn begin(
-    options: &SaveOptions<'_>,
-    file: File,
-    version: u16,
-) -> io::Result<FileWriter<SyncedFile>> {
+pub(crate) fn begin(options: &SaveOptions<'_>, file: File, version: u16) -> io::Result<Writer> {
     let file = SyncedFile { file, sync_pieces: options.sync_pieces, waiting: 0 };
-    let mut writer = FileWriter::new(file, version, options.compress, options.checksum)?;
+    let mut writer = match options.form {
+        Form::Dump => Writer::Dump(FileWriter::new(file, version, options.compress, options.checksum)?),
+        Form::Requests(time_s) => Writer::Requests(RequestWriter::new(file, time_s)),
+    };
     for (name, text) in options.notes {
         writer.note(name, text)?;
     }
@@ -160,9 +163,9 @@ pub(crate) fn begin(
 }
 
 /// Ends a file and forces it to disk. Returns its size in bytes.
-pub(crate) fn end(mut writer: FileWriter<SyncedFile>) -> io::Result<u64> {
-    let bytes = writer.written();
-    writer.finish()?.file.sync_all()?;
+pub(crate) fn end(writer: Writer) -> io::Result<u64> {
+    let (synced, bytes) = writer.finish()?;
+    synced.file.sync_all()?;
     Ok(bytes)
 }
 

@@ -1,4 +1,4 @@
-//! Writing a dump file while the dataset is in use: what the keyspace's snapshots (its `snapshot.rs`) show goes to the file.
+//! Writing a file of all keys while the dataset is in use: what the keyspace's snapshots (its `snapshot.rs`) show goes to the file.
 //!
 //! The thread that writes walks through the tables, a few entries at a time. Writers that come before it hand it old forms,
 //! encoded as they will stand in the file; their order there does not matter. It never waits for the disk while it holds a shard.
@@ -16,18 +16,15 @@ use braid_keyspace::lazy_free::Garbage;
 use braid_keyspace::snapshot::{Keeper, Walk};
 use braid_keyspace::table::{Table, TableCursor};
 use braid_keyspace::{Entry, Keyspace};
-use braid_rdb::encode_key;
 use parking_lot::{Condvar, Mutex};
 
-use crate::save::{Pause, SaveError, SaveOptions, Saved, SyncedFile, access, begin, end, replace};
-use crate::value::to_rdb;
+use crate::output::{Form, Writer};
+use crate::save::{Pause, SaveError, SaveOptions, Saved, begin, end, replace};
 
 /// Entries looked at while a shard is held.
 const STEP: usize = 64;
 /// As long as nothing is written any more, since the snapshot has failed: more at once.
 const STEP_FAILED: usize = 1024;
-
-type FileWriter = braid_rdb::FileWriter<SyncedFile>;
 
 /// A record of a database that writers have handed over.
 struct Kept {
@@ -46,6 +43,8 @@ pub struct OldForms {
     queue: Mutex<Queue>,
     bytes: AtomicUsize,
     limit: AtomicUsize,
+    /// They are kept as requests.
+    as_requests: AtomicBool,
     room: Condvar,
     /// Told when those who are about to write should begin to wait, and when they need not any more.
     on_full: Box<dyn Fn(bool) + Send + Sync>,
@@ -61,6 +60,7 @@ impl OldForms {
             queue: Mutex::default(),
             bytes: AtomicUsize::new(0),
             limit: AtomicUsize::new(0),
+            as_requests: AtomicBool::new(false),
             room: Condvar::new(),
             on_full,
             void: AtomicBool::new(false),
@@ -68,9 +68,10 @@ impl OldForms {
         }
     }
 
-    /// Begins anew, for a snapshot of which old forms may take `limit` bytes.
-    fn begin(&self, limit: usize) {
+    /// Begins anew, for a snapshot in this form of which old forms may take `limit` bytes.
+    fn begin(&self, limit: usize, form: Form) {
         self.limit.store(limit, Relaxed);
+        self.as_requests.store(form != Form::Dump, Relaxed);
         self.void.store(false, Relaxed);
         self.keys.store(0, Relaxed);
     }
@@ -143,7 +144,8 @@ impl Keeper for OldForms {
         if self.void.load(Relaxed) {
             return;
         }
-        let record = encode_key(entry.key(), to_rdb(entry), entry.expiry(), access(keyspace, entry));
+        let form = if self.as_requests.load(Relaxed) { Form::Requests(None) } else { Form::Dump };
+        let record = form.encode(keyspace, entry);
         let (len, limit) = (record.len(), self.limit.load(Relaxed));
         self.keys.fetch_add(1, Relaxed);
         let before = self.bytes.fetch_add(len, Relaxed);
@@ -164,6 +166,7 @@ pub struct Cut {
     /// Database, keys, and how many of them have an expiry.
     databases: Vec<(u32, usize, usize)>,
     version: u16,
+    form: Form,
 }
 
 impl Cut {
@@ -173,14 +176,20 @@ impl Cut {
     }
 }
 
-/// Makes a cut; nothing while another one is still being written. Old forms of entries may take `limit` bytes before writers are
-/// to be slowed.
-pub fn cut(keyspace: &Keyspace, world: &World<'_>, forms: &Arc<OldForms>, limit: usize) -> Option<Cut> {
+/// Makes a cut, to be written in a given form; nothing while another one is still being written. Old forms of entries may take `limit` bytes
+/// before writers are to be slowed.
+pub fn cut(
+    keyspace: &Keyspace,
+    world: &World<'_>,
+    forms: &Arc<OldForms>,
+    limit: usize,
+    form: Form,
+) -> Option<Cut> {
     let keeper: Arc<OldForms> = Arc::clone(forms);
     if !keyspace.begin_snapshot(world, keeper) {
         return None;
     }
-    forms.begin(limit);
+    forms.begin(limit, form);
     let forms = Arc::clone(forms);
     let databases = (0..keyspace.databases()).map(|db| {
         let (keys, expiring) = keyspace.len(db);
@@ -189,7 +198,7 @@ pub fn cut(keyspace: &Keyspace, world: &World<'_>, forms: &Arc<OldForms>, limit:
     // There is no time to look whether members that expire are in a form that needs the later version.
     let expiring = (0..keyspace.databases()).any(|db| keyspace.has_expiring_members(db));
     let version = if expiring { braid_rdb::VERSION_FIELD_EXPIRY } else { braid_rdb::VERSION };
-    Some(Cut { forms, databases: databases.collect(), version })
+    Some(Cut { forms, databases: databases.collect(), version, form })
 }
 
 /// How a snapshot is getting on; anyone may read it.
@@ -227,7 +236,7 @@ impl SnapshotProgress {
 
 /// What is written to, until that fails.
 struct Output<'o> {
-    file: io::Result<FileWriter>,
+    file: io::Result<Writer>,
     forms: &'o OldForms,
     pause: Pause,
     keys: u64,
@@ -244,7 +253,7 @@ impl Output<'_> {
         }
     }
 
-    fn put(&mut self, write: impl FnOnce(&mut FileWriter) -> io::Result<()>) {
+    fn put(&mut self, write: impl FnOnce(&mut Writer) -> io::Result<()>) {
         if let Ok(writer) = &mut self.file
             && let Err(error) = write(writer)
         {
@@ -262,14 +271,14 @@ impl Output<'_> {
         self.put(|writer| {
             writer.hold();
             writer.select(origin)?;
-            writer.key(entry.key(), to_rdb(entry), entry.expiry(), access(keyspace, entry))
+            writer.entry(keyspace, entry)
         });
         self.keys += 1;
         self.unpaused += 1;
     }
 
     fn let_go(&mut self) {
-        self.put(FileWriter::let_go);
+        self.put(Writer::let_go);
         for _ in 0..std::mem::take(&mut self.unpaused) {
             if self.file.is_ok() {
                 self.pause.after_key();
@@ -279,7 +288,7 @@ impl Output<'_> {
     }
 }
 
-/// Writes a snapshot to a file. In any case the snapshot is over afterwards, and another one can be made.
+/// Writes a snapshot to a file, in the form for which its cut was made. In any case the snapshot is over afterwards, and another one can be made.
 pub fn write_snapshot(
     keyspace: &Keyspace,
     cut: Cut,
@@ -287,6 +296,11 @@ pub fn write_snapshot(
     progress: &SnapshotProgress,
 ) -> Result<Saved, SaveError> {
     let mut walked = false;
+    debug_assert_eq!(
+        cut.form != Form::Dump,
+        options.form != Form::Dump,
+        "old forms are kept in the cut's form"
+    );
     let in_writing = |file| {
         walked = true;
         write(keyspace, &cut, begin(options, file, cut.version), options.key_delay, progress)
@@ -307,7 +321,7 @@ pub fn write_snapshot(
 fn write(
     keyspace: &Keyspace,
     cut: &Cut,
-    file: io::Result<FileWriter>,
+    file: io::Result<Writer>,
     key_delay: i64,
     progress: &SnapshotProgress,
 ) -> io::Result<(u64, u64)> {

@@ -12,7 +12,7 @@ use braid_keyspace::object::Object;
 use braid_keyspace::{Context, Event, Expiry, KeyRef, Keyspace, Txn, Value, scan};
 
 use crate::tests::{NOW, content, fill, keyspace, load_from, with};
-use crate::{Cut, OldForms, SaveError, SaveOptions, Saved, SnapshotProgress, cut, write_snapshot};
+use crate::{Cut, Form, OldForms, SaveError, SaveOptions, Saved, SnapshotProgress, cut, write_snapshot};
 
 const LIMIT: usize = 1 << 20;
 
@@ -22,7 +22,7 @@ fn forms() -> Arc<OldForms> {
 
 fn make_cut(keyspace: &Keyspace, forms: &Arc<OldForms>) -> Option<Cut> {
     let world = keyspace.gate.close(None);
-    cut(keyspace, &world, forms, LIMIT)
+    cut(keyspace, &world, forms, LIMIT, Form::Dump)
 }
 
 fn write_to(
@@ -33,6 +33,7 @@ fn write_to(
 ) -> Result<Saved, SaveError> {
     let options = SaveOptions {
         path,
+        form: Form::Dump,
         compress: true,
         checksum: true,
         sync_pieces: false,
@@ -165,7 +166,7 @@ fn changes_by_several_threads_during_the_walk_do_not_show() {
                 let world = txn.stopped_world().expect("stopped");
                 (
                     crate::tests::content_in(&shared, world),
-                    cut(&shared, world, &forms, LIMIT).expect("no other"),
+                    cut(&shared, world, &forms, LIMIT, Form::Dump).expect("no other"),
                 )
             };
             write_to(&shared, taken, &path, &SnapshotProgress::default()).unwrap();

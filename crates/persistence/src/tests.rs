@@ -16,7 +16,7 @@ use braid_keyspace::object::Object;
 use braid_keyspace::{Context, Expiry, Keyspace, Txn, Value};
 use braid_rdb::Limits;
 
-use crate::{LoadError, LoadOptions, Loaded, Progress, SaveOptions, Slices, load, save};
+use crate::{Form, LoadError, LoadOptions, Loaded, Progress, SaveOptions, Slices, load, save};
 
 pub(crate) const NOW: i64 = 1_800_000_000_000;
 
@@ -47,6 +47,7 @@ fn save_to(keyspace: &Keyspace, path: &Path) -> crate::Saved {
     let notes = [("redis-ver", "7.2.4".to_string())];
     let options = SaveOptions {
         path,
+        form: Form::Dump,
         compress: true,
         checksum: true,
         sync_pieces: true,
@@ -317,6 +318,7 @@ fn a_save_that_fails_leaves_the_old_file() {
     let world = one.gate.close(None);
     let options = SaveOptions {
         path: &path,
+        form: Form::Dump,
         compress: false,
         checksum: true,
         sync_pieces: false,

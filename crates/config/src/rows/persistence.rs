@@ -70,7 +70,7 @@ super::directives! {
     aof_load_truncated: bool => switch("aof-load-truncated", true);
 
     /// Begin a rewritten append-only file with a snapshot.
-    aof_use_rdb_preamble: bool => switch("aof-use-rdb-preamble", true).no_effect_yet();
+    aof_use_rdb_preamble: bool => switch("aof-use-rdb-preamble", true);
 
     /// Note the time in the append-only file now and then.
     aof_timestamp_enabled: bool => switch("aof-timestamp-enabled", false);

@@ -23,6 +23,7 @@ use braid_journal::{Journal, Reader};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::check::{self, Check};
+use super::requests::timestamp;
 
 /// When what was written is forced to disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -548,7 +549,7 @@ impl<'a> Increment<'a> {
         if self.at_boundary && self.appender.timestamps.load(Relaxed) {
             let now_s = unix_ms() / 1000;
             if now_s != self.told_s {
-                self.annotate(&format!("#TS:{now_s}\r\n"));
+                self.annotate(&timestamp(now_s));
                 self.told_s = now_s;
             }
         }

@@ -15,8 +15,10 @@ mod check;
 mod folder;
 mod manifest;
 mod reader;
+mod requests;
 
 pub use appender::{Appender, Failure, Policy};
 pub use folder::{Folder, FolderError};
 pub use manifest::{FileInfo, FileKind, Manifest, ManifestError, ManifestFault};
 pub use reader::{AofRecord, CommandReader, ReadError, data_len};
+pub(crate) use requests::{RequestWriter, push_key};

@@ -1,0 +1,120 @@
+//! What the keyspace is written to: a dump file, or a file of the requests that make it.
+
+use std::io;
+
+use braid_keyspace::{Entry, Keyspace};
+use braid_rdb::{FileWriter, encode_key};
+
+use crate::aof::{RequestWriter, push_key};
+use crate::save::{SyncedFile, access};
+use crate::value::to_rdb;
+
+/// In which form keys are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Form {
+    /// A dump file.
+    #[default]
+    Dump,
+    /// Requests, behind a line that tells the time (Unix time in seconds) if there is one.
+    Requests(Option<i64>),
+}
+
+impl Form {
+    /// A key with its value as it will stand in the file, where its database has been chosen.
+    pub(crate) fn encode(self, keyspace: &Keyspace, entry: Entry<'_>) -> Vec<u8> {
+        match self {
+            Form::Dump => encode_key(entry.key(), to_rdb(entry), entry.expiry(), access(keyspace, entry)),
+            Form::Requests(_) => {
+                let mut out = Vec::new();
+                push_key(&mut out, entry.key(), to_rdb(entry), entry.expiry());
+                out
+            }
+        }
+    }
+}
+
+/// Writes a file of either form. The calls mean what they mean to [`FileWriter`].
+pub(crate) enum Writer {
+    Dump(FileWriter<SyncedFile>),
+    Requests(RequestWriter<SyncedFile>),
+}
+
+impl Writer {
+    /// Notes about the file: only a dump file has them.
+    pub(crate) fn note(&mut self, name: &str, text: &str) -> io::Result<()> {
+        match self {
+            Writer::Dump(writer) => writer.note(name, text),
+            Writer::Requests(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn function(&mut self, code: &[u8]) -> io::Result<()> {
+        match self {
+            Writer::Dump(writer) => writer.function(code),
+            Writer::Requests(writer) => writer.function(code),
+        }
+    }
+
+    pub(crate) fn select(&mut self, db: u32) -> io::Result<()> {
+        match self {
+            Writer::Dump(writer) => writer.select(db),
+            Writer::Requests(writer) => {
+                writer.select(db);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn database(&mut self, db: u32, keys: u64, expiring: u64) -> io::Result<()> {
+        match self {
+            Writer::Dump(writer) => writer.database(db, keys, expiring),
+            Writer::Requests(writer) => {
+                writer.select(db);
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn entry(&mut self, keyspace: &Keyspace, entry: Entry<'_>) -> io::Result<()> {
+        match self {
+            Writer::Dump(writer) => {
+                writer.key(entry.key(), to_rdb(entry), entry.expiry(), access(keyspace, entry))
+            }
+            Writer::Requests(writer) => writer.key(entry.key(), to_rdb(entry), entry.expiry()),
+        }
+    }
+
+    /// Keys that [`Form::encode`] has written.
+    pub(crate) fn encoded_keys(&mut self, keys: &[u8]) -> io::Result<()> {
+        match self {
+            Writer::Dump(writer) => writer.encoded_keys(keys),
+            Writer::Requests(writer) => writer.encoded_keys(keys),
+        }
+    }
+
+    pub(crate) fn hold(&mut self) {
+        match self {
+            Writer::Dump(writer) => writer.hold(),
+            Writer::Requests(writer) => writer.hold(),
+        }
+    }
+
+    pub(crate) fn let_go(&mut self) -> io::Result<()> {
+        match self {
+            Writer::Dump(writer) => writer.let_go(),
+            Writer::Requests(writer) => writer.let_go(),
+        }
+    }
+
+    /// Ends the file. The sink, back, and the file's size in bytes.
+    pub(crate) fn finish(self) -> io::Result<(SyncedFile, u64)> {
+        match self {
+            Writer::Dump(mut writer) => {
+                let bytes = writer.written();
+                Ok((writer.finish()?, bytes))
+            }
+            Writer::Requests(writer) => writer.finish(),
+        }
+    }
+}
