@@ -288,3 +288,38 @@ fn a_monitor_sees_the_commands_of_all_threads() {
     }
     assert_eq!((increments, reads), (800, 800));
 }
+
+/// The line of a command that waits stands before those of everybody who sees it wait, and is not repeated when it is served.
+#[test]
+fn a_command_that_waits_is_told_of_once_before_anybody_sees_it_wait() {
+    let server = start();
+    let mut client = server.connect();
+    for round in 0..50 {
+        // One that ends at the same time as another begins.
+        let mut old = server.connect();
+        old.ok("MONITOR");
+        let mut monitor = server.connect();
+        old.send(&request("QUIT"));
+        monitor.ok("MONITOR");
+        let mut waiting = server.connect();
+        waiting.send(&request("BLPOP list 0"));
+        wait_for("a client that waits", || {
+            client.info_field("clients", "blocked_clients").as_deref() == Some("1")
+        });
+        client.call(&format!("RPUSH list {round}"));
+        assert_eq!(waiting.read().to_string(), format!("[\"list\", \"{round}\"]"));
+        client.call("ECHO end");
+        let mut told = Vec::new();
+        while told.last().is_none_or(|command| command != "ECHO end") {
+            let line = monitor.read().text();
+            let words: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
+            told.push(words.join(" "));
+        }
+        // It was asked for before anybody waited, too, perhaps, and a client that leaves may say so.
+        told.retain(|command| command != "QUIT");
+        let place = |wanted: &str| told.iter().position(|command| command == wanted).expect("it was told of");
+        let (waits, served) = (place("BLPOP list 0"), place(&format!("RPUSH list {round}")));
+        assert!(waits < served && told[waits..served].contains(&"INFO clients".to_owned()), "{told:?}");
+        assert_eq!(told.iter().filter(|command| *command != "INFO clients").count(), 3, "{told:?}");
+    }
+}

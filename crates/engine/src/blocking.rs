@@ -132,6 +132,18 @@ pub struct Waiting {
     has_deadline: bool,
 }
 
+impl Blocked {
+    /// Shows to all that the client waits, unless its wait has ended meanwhile. After those who monitor were told of the command: who sees that
+    /// somebody waits finds the command that does behind it.
+    pub(crate) fn show(&self) {
+        let client = &Request::of(&self.waiter).client;
+        let waiting = client.waiting.lock();
+        if waiting.is_some() {
+            client.set_flag(client_flags::BLOCKED, true);
+        }
+    }
+}
+
 impl ClientRecord {
     /// Whether the client waits with a deadline.
     pub fn waits_until_deadline(&self) -> bool {
@@ -151,8 +163,9 @@ fn claim(waiter: &Waiter) -> bool {
         return false;
     }
     let client = &Request::of(waiter).client;
+    let mut waiting = client.waiting.lock();
     client.set_flag(client_flags::BLOCKED, false);
-    *client.waiting.lock() = None;
+    *waiting = None;
     true
 }
 
@@ -226,7 +239,6 @@ impl Call<'_, '_> {
         let waiter = Arc::new(waiter);
         let has_deadline = wait.deadline_ms > 0;
         *session.record.waiting.lock() = Some(Waiting { waiter: Arc::clone(&waiter), has_deadline });
-        session.record.set_flag(client_flags::BLOCKED, true);
         // From here on it may be claimed (by CLIENT UNBLOCK), and as soon as the locks are released it may be served.
         self.keyspace.wait(&waiter);
         let silent = session.reply_mode != ReplyMode::On;

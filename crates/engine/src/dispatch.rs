@@ -718,6 +718,7 @@ fn finish_held(
     if let Some(blocked) = &session.blocked {
         // Once the locks are released its waiter may be served, and this is counted.
         blocked.note_nanos(end.nanos_since(start));
+        blocked.show();
     }
     blocking::serve_held(engine, txn, &mut later);
     // What those who were served have changed is news to everybody.

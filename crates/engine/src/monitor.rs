@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use braid_resp::inline::push_quoted;
 
-use crate::attention::{LOADING, MONITORS};
+use crate::attention::LOADING;
 use crate::client::{Address, client_flags};
 use crate::dispatch::logging::without_secrets;
 use crate::engine::Engine;
@@ -24,8 +24,7 @@ pub fn start(engine: &Engine, session: &mut Session) -> bool {
     }
     session.record.set_flag(client_flags::MONITOR, true);
     session.settle_attention();
-    engine.hub.add_monitor(&session.record);
-    engine.attention.set(MONITORS, true);
+    engine.hub.add_monitor(&session.record, &engine.attention);
     true
 }
 
@@ -36,13 +35,7 @@ pub fn stop(engine: &Engine, session: &mut Session) {
     }
     session.record.set_flag(client_flags::MONITOR, false);
     session.settle_attention();
-    if engine.hub.remove_monitor(session.id()) {
-        engine.attention.set(MONITORS, false);
-        if engine.hub.has_monitors() {
-            // Another client has begun just now: its bit must not be lost.
-            engine.attention.set(MONITORS, true);
-        }
-    }
+    engine.hub.remove_monitor(session.id(), &engine.attention);
 }
 
 /// Whether a command is one that may be told of.

@@ -26,6 +26,7 @@ use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
 
+use crate::attention::{Attention, MONITORS};
 use crate::client::{ClientRecord, Message, client_flags};
 use crate::engine::THREADS_MAX;
 use crate::mailbox::Mailbox;
@@ -334,18 +335,20 @@ impl Hub {
         audience.len()
     }
 
-    pub(crate) fn add_monitor(&self, record: &ClientRecord) {
+    /// Adds one who monitors. The attention word follows under the same lock, so that it never says less than there is.
+    pub(crate) fn add_monitor(&self, record: &ClientRecord, attention: &Attention) {
         let owner = record.io_thread.load(Ordering::Relaxed) as usize;
-        self.monitors.lock().add(owner, record.id);
+        let mut monitors = self.monitors.lock();
+        monitors.add(owner, record.id);
+        attention.set(MONITORS, true);
     }
 
-    /// True if nobody is left.
-    pub(crate) fn remove_monitor(&self, client: u64) -> bool {
-        self.monitors.lock().remove(client)
-    }
-
-    pub(crate) fn has_monitors(&self) -> bool {
-        !self.monitors.lock().loops.is_empty()
+    /// Takes one away.
+    pub(crate) fn remove_monitor(&self, client: u64, attention: &Attention) {
+        let mut monitors = self.monitors.lock();
+        if monitors.remove(client) {
+            attention.set(MONITORS, false);
+        }
     }
 
     /// Sends the same to all who monitor.

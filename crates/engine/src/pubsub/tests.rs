@@ -175,3 +175,22 @@ fn who_moves_to_another_loop_gets_what_comes_later_there() {
     assert_eq!(hub.unsubscribe(&mut clients[1], Kind::Channel, b"c"), 1);
     assert_eq!(hub.listener_count(Kind::Channel, b"c"), 1);
 }
+
+#[test]
+fn who_monitors_is_never_forgotten_by_the_attention_word() {
+    let (hub, attention) = (hub(1), Attention::default());
+    std::thread::scope(|scope| {
+        for id in 0..3 {
+            let (hub, attention) = (&hub, &attention);
+            scope.spawn(move || {
+                let record = session(id, 0).record;
+                for _ in 0..20_000 {
+                    hub.add_monitor(&record, attention);
+                    assert_ne!(attention.get() & MONITORS, 0);
+                    hub.remove_monitor(id, attention);
+                }
+            });
+        }
+    });
+    assert_eq!(attention.get() & MONITORS, 0);
+}

@@ -65,6 +65,9 @@ fn a_script_that_is_begun_again_is_told_of_once() {
     let told = told(&[
         "EVAL_RO \"redis.call('get', KEYS[1]) return redis.call('get', ARGV[1])\" 1 k other",
         "EVAL \"redis.call('incr', KEYS[1]) return redis.call('get', KEYS[1])\" 1 k",
+        "FUNCTION LOAD \"#!lua name=l\\nredis.register_function{function_name='f', flags={'no-writes'}, \
+         callback=function(keys, args) redis.call('get', keys[1]) return redis.call('exists', args[1]) end}\"",
+        "FCALL_RO f 1 k other",
     ]);
     let expected = [
         "\"EVAL_RO\" \"redis.call('get', KEYS[1]) return redis.call('get', ARGV[1])\" \"1\" \"k\" \"other\"",
@@ -73,8 +76,12 @@ fn a_script_that_is_begun_again_is_told_of_once() {
         "\"EVAL\" \"redis.call('incr', KEYS[1]) return redis.call('get', KEYS[1])\" \"1\" \"k\"",
         "[0 lua] \"incr\" \"k\"",
         "[0 lua] \"get\" \"k\"",
+        "\"FCALL_RO\" \"f\" \"1\" \"k\" \"other\"",
+        "[0 lua] \"get\" \"k\"",
+        "[0 lua] \"exists\" \"other\"",
         "\"ECHO\" \"end\"",
     ];
+    let told: Vec<String> = told.into_iter().filter(|line| !line.starts_with("\"FUNCTION\"")).collect();
     assert_eq!(told, expected);
 }
 
