@@ -136,12 +136,17 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
     let options = Options::parse(arguments.options, true)?;
     arguments.check_count::<Hash>(2)?;
     let there = call.keyspace.write_as::<Hash>(key)?.is_some();
+    // As in Valkey: the time is looked at after the condition on the key, and before those on fields.
+    if !options.key.allows(there) {
+        call.reply.integer(0);
+        return Ok(());
+    }
     let at = options.deadline(call)?;
     let pairs = || arguments.members.chunks_exact(2);
     let allowed = {
         let hash = call.keyspace.write_as::<Hash>(key)?;
         let has = |field: &[u8]| hash.as_ref().is_some_and(|hash| hash.contains(field, now));
-        options.key.allows(there) && pairs().all(|pair| options.fields.allows(has(pair[0])))
+        pairs().all(|pair| options.fields.allows(has(pair[0])))
     };
     call.reply.integer(i64::from(allowed));
     if !allowed {

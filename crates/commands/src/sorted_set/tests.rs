@@ -263,6 +263,15 @@ fn combinations() {
         ("ZDIFF 1 a WEIGHTS 1", "-ERR syntax error\r\n"),
         ("SET s v", "+OK\r\n"),
         ("ZUNION 2 a s NOSUCH", WRONG),
+        // No number (0 times infinity) is 0 in the first input, and in the others only to a sum.
+        ("ZADD i inf m", ":1\r\n"),
+        ("ZADD j -5 m", ":1\r\n"),
+        ("ZINTERSTORE to 2 j i WEIGHTS 1 0 AGGREGATE MAX", ":1\r\n"),
+        ("ZSCORE to m", "$2\r\n-5\r\n"),
+        ("ZUNIONSTORE to 2 j i WEIGHTS 1 0 AGGREGATE MAX", ":1\r\n"),
+        ("ZSCORE to m", "$1\r\n0\r\n"),
+        ("ZINTER 2 j i WEIGHTS 1 0 WITHSCORES", "*2\r\n$1\r\nm\r\n$1\r\n0\r\n"),
+        ("ZINTER 2 i j WEIGHTS 0 1 AGGREGATE MIN WITHSCORES", "*2\r\n$1\r\nm\r\n$2\r\n-5\r\n"),
     ]);
     let mut tester = Tester::new();
     tester.put_set("empty");

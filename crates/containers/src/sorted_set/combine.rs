@@ -2,7 +2,8 @@
 //!
 //! What an input is does not matter here: anything that can be walked and asked for a member
 //! ([`MemberSource`]). Rules of Redis: a weighted score that is not a number (0 times infinity) is 0, and so
-//! is the sum of opposite infinities.
+//! is the sum of opposite infinities. In an intersection the first holds for the smallest input only: in
+//! the others such a score makes a sum 0, and is neither smaller nor greater than anything.
 
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
@@ -67,7 +68,7 @@ pub enum Aggregate {
 }
 
 impl Aggregate {
-    /// Two scores in one.
+    /// Two scores in one. The other one may be no number: see the head of this file.
     pub fn apply(self, one: f64, other: f64) -> f64 {
         match self {
             Aggregate::Sum => number(one + other),
@@ -157,7 +158,7 @@ fn intersect(inputs: &[Input<'_>], aggregate: Aggregate, each: &mut dyn FnMut(&[
         let mut total = smallest.weigh(score);
         for other in others {
             match other.source.score_of(member) {
-                Some(score) => total = aggregate.apply(total, other.weigh(score)),
+                Some(score) => total = aggregate.apply(total, other.weight * score),
                 None => return true,
             }
         }
