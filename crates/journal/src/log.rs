@@ -181,7 +181,8 @@ impl Journal {
             self.copy(chunk, start, unit.bytes());
         } else {
             let mut at = start;
-            for part in [&select, multi, unit.bytes(), exec] {
+            // In a transaction the database is chosen within, as in Redis.
+            for part in [multi, &select, unit.bytes(), exec] {
                 self.copy(chunk, at, part);
                 at += part.len() as u64;
             }
@@ -388,7 +389,7 @@ mod tests {
         journal.append(0, &mut writer);
         assert_eq!(
             text(&all(&journal, &mut reader)),
-            "*2 $6 SELECT $1 0 *1 $5 MULTI *1 $1 A *2 $6 SELECT $1 1 *1 $1 B *1 $4 EXEC *1 $1 C "
+            "*1 $5 MULTI *2 $6 SELECT $1 0 *1 $1 A *2 $6 SELECT $1 1 *1 $1 B *1 $4 EXEC *1 $1 C "
         );
     }
 
