@@ -5,12 +5,15 @@
 //!
 //! A string value is stored as an integer only when [`parse_i64`] accepts it, so its rules decide what
 //! `OBJECT ENCODING` answers and what INCR refuses: only the one canonical spelling of each number passes.
-//! Floats come in two spellings, that of Redis 7.0 ([`format_f64_17`]) and the shortest one of Redis 8 and
+//! Floats come in two spellings, that of Redis 7.0 ([`format_f64_17`]) and the short one of Redis 8 and
 //! Valkey 9 ([`format_f64_shortest`]). Integers that Redis reads through the C library's `strtoull` (SCAN
 //! cursors, stream ids) have their own, laxer readers. Nothing here may ever panic, whatever the input.
 
+mod double_text;
 mod float;
+mod grisu;
 
+pub use double_text::DoubleText;
 pub use float::{format_f64_17, format_f64_shortest, parse_f64, parse_f64_bound};
 pub(crate) use float::{is_infinity, read_exponent, read_hexadecimal, split_sign};
 

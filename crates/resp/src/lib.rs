@@ -13,7 +13,6 @@ pub mod parse;
 pub mod reply;
 
 mod decimal;
-pub mod double;
 mod pending;
 
 pub use error::ProtocolError;

@@ -9,10 +9,10 @@
 //! ([`ReplyBuffer::begin_array`]).
 
 use crate::decimal::{DECIMAL_LEN_MAX, digit_count, write_signed, write_unsigned};
-use crate::double::DoubleText;
 use crate::error::ProtocolError;
 use crate::pending::Pending;
 use braid_base::blob::Blob;
+use braid_base::number::DoubleText;
 use std::io::IoSlice;
 
 pub use crate::pending::Mark;

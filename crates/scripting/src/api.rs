@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use braid_resp::double::DoubleText;
+use braid_base::number::DoubleText;
 use braid_resp::reply::Protocol;
 use sha1::{Digest, Sha1};
 use smallvec::SmallVec;

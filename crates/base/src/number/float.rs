@@ -1,11 +1,11 @@
 //! Doubles as text: the spellings that Redis accepts, and the two forms in which it writes them.
 //!
 //! Reading follows C's `strtod` with Redis's checks on top; the pieces that the 80-bit floats of
-//! `long_double` share live here too. Writing has the form of Redis 7.0 ([`format_f64_17`]) and the shortest
+//! `long_double` share live here too. Writing has the form of Redis 7.0 ([`format_f64_17`]) and the short
 //! one of Redis 8 and Valkey 9 ([`format_f64_shortest`]). The current locale never matters, and nothing here
 //! may ever panic.
 
-use super::{digits_len, is_c_space, parse_i64, push_i64};
+use super::{DoubleText, digits_len, is_c_space, parse_i64, push_i64};
 
 /// Reads a double as ZADD, HINCRBYFLOAT's peers and the GEO commands do (Redis 7.2's rules, which are C's
 /// `strtod` over the whole text): decimal and hexadecimal (`0x1.8p3`) numbers, `inf` and `infinity` in any
@@ -179,55 +179,9 @@ fn compose_f64(mantissa: u64, exponent: i64, sticky: bool) -> f64 {
     f64::from_bits(bits)
 }
 
-/// True when `value` is a whole number that Redis prints through its integer printer: within +-2^62.
-fn as_printable_integer(value: f64) -> Option<i64> {
-    const LIMIT: f64 = (i64::MAX / 2) as f64;
-    if !(-LIMIT..=LIMIT).contains(&value) {
-        return None;
-    }
-    let whole = value as i64;
-    (whole as f64 == value).then_some(whole)
-}
-
-/// Appends a double in the form of Redis 7.2, Redis 8 and Valkey 9: whole numbers up to 2^62 in full, others
-/// with the fewest digits that read back as the same double, in plain form when short (`0.00001`,
-/// `12345678901234567000`), else as `1e+21`, `1.5e-7`. Not finite: `inf`, `-inf`, `nan`. Negative zero is
-/// `-0`.
-///
-/// Stock servers use Grisu2, which in about one of 700 random doubles is a digit too long or not the nearest;
-/// the text here is then shorter than theirs, and both read back as the same double.
+/// Appends a double in the form of Redis 7.2, Redis 8 and Valkey 9: see [`DoubleText`].
 pub fn format_f64_shortest(out: &mut Vec<u8>, value: f64) {
-    if let Some(text) = special_f64(value) {
-        return out.extend_from_slice(text);
-    }
-    if let Some(whole) = as_printable_integer(value) {
-        return push_i64(out, whole);
-    }
-    let mut buffer = zmij::Buffer::new();
-    let Decimal { digits, len, exponent } = Decimal::read(buffer.format_finite(value.abs()));
-    let digits = &digits[..len];
-    if value < 0.0 {
-        out.push(b'-');
-    }
-    // The value is 0.digits * 10^point; the last digit stands for 10^exponent.
-    let point = exponent + len as i32;
-    let magnitude = (point - 1).unsigned_abs() as usize;
-    if exponent >= 0 && magnitude < len + 7 {
-        out.extend_from_slice(digits);
-        out.extend(std::iter::repeat_n(b'0', exponent as usize));
-    } else if exponent < 0 && (exponent > -7 || magnitude < 4) {
-        if point <= 0 {
-            out.extend_from_slice(b"0.");
-            out.extend(std::iter::repeat_n(b'0', point.unsigned_abs() as usize));
-            out.extend_from_slice(digits);
-        } else {
-            out.extend_from_slice(&digits[..point as usize]);
-            out.push(b'.');
-            out.extend_from_slice(&digits[point as usize..]);
-        }
-    } else {
-        push_scientific(out, digits, point - 1, 1);
-    }
+    out.extend_from_slice(DoubleText::new(value).as_bytes());
 }
 
 /// Appends a double in the form of Redis 7.0, C's `%.17g`: 17 significant digits without trailing zeros,
@@ -462,7 +416,7 @@ mod tests {
             (9223372036854775807.0, "9.2233720368547758e+18", "9223372036854776000"),
             (123456789.123, "123456789.123", "123456789.123"),
             (483.5739785214587, "483.57397852145868", "483.5739785214587"),
-            (2f64.powi(-25), "2.9802322387695312e-08", "2.9802322387695312e-8"),
+            (2f64.powi(-25), "2.9802322387695312e-08", "2.9802322387695313e-8"),
             (f64::NEG_INFINITY, "-inf", "-inf"),
             (f64::NAN, "nan", "nan"),
             (-0.0, "-0", "-0"),
