@@ -74,6 +74,10 @@ pub enum Fault {
     NoteComesLate,
     /// Whoever goes to sleep looks for the last time before it says so.
     SleeperLooksBefore,
+    /// A waiting client is claimed in two steps, a look and a change.
+    ClaimInTwoSteps,
+    /// A waiting client that was claimed already hides those behind it in a queue.
+    ClaimedHideOthers,
 }
 
 #[cfg(feature = "model")]

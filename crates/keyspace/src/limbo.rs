@@ -154,7 +154,7 @@ impl Drop for Limbo {
     fn drop(&mut self) {
         while !self.waiting.is_empty() {
             self.reclaim_now();
-            std::thread::yield_now();
+            braid_base::sync::yield_now();
         }
     }
 }

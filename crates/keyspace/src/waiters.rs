@@ -3,6 +3,7 @@
 //! A shard's waiters live beside its tables and are touched only under its exclusive lock. A waiter stands in the queue of
 //! each of its keys, which may lie in several shards; whoever wants to end its wait, by an answer or otherwise, first has to
 //! [`Waiter::claim`] it, and exactly one succeeds. A claimed waiter may still be found in queues for a moment: it is passed over.
+//! `tests/model.rs` has pushes, timeouts and CLIENT UNBLOCK race for it under a model checker.
 //!
 //! Changes of a key that somebody waits for are collected in the changing thread's context, and the dispatcher serves them.
 
@@ -11,8 +12,10 @@ use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use braid_base::sync::atomic::AtomicBool;
+use braid_base::sync::{Fault, planted};
 use hashbrown::{Equivalent, HashMap};
 
 use crate::entry::Type;
@@ -55,6 +58,11 @@ impl Waiter {
 
     /// Ends the wait. True for the one caller who has thereby become responsible for the client's reply.
     pub fn claim(&self) -> bool {
+        if planted(Fault::ClaimInTwoSteps) {
+            let first = self.is_waiting();
+            self.over.store(true, Ordering::Release);
+            return first;
+        }
         !self.over.swap(true, Ordering::AcqRel)
     }
 
@@ -173,6 +181,12 @@ impl Waiters {
         let queues = unsafe { &*self.queues.get() };
         let queue = queues.get(&Name(db, key))?;
         let mut later = queue.waiters.range((Bound::Excluded(behind), Bound::Unbounded));
+        if planted(Fault::ClaimedHideOthers) {
+            return later
+                .next()
+                .filter(|(_, waiter)| waiter.is_waiting())
+                .map(|(_, waiter)| Arc::clone(waiter));
+        }
         later.find(|(_, waiter)| waiter.is_waiting()).map(|(_, waiter)| Arc::clone(waiter))
     }
 
