@@ -231,6 +231,27 @@ fn the_zeros_of_a_base_without_a_checksum_are_its_own() {
     }
 }
 
+/// What `appendfsync always` has written ahead when the process is killed is no part of a command that was cut off: the file is whole.
+#[test]
+fn zeros_at_the_end_are_no_damage() {
+    if !is_braid() {
+        return;
+    }
+    let (good, zeros) = (commands(&["SET a 1"]), [0; 5000]);
+    let refuses = ["--aof-load-truncated", "no"];
+    let place = Place::of([&good[..], &zeros].concat());
+    let server = place.start(&refuses);
+    assert_eq!(server.connect().call("GET a").text(), "1");
+    drop(server);
+    let left = place.read(INCR);
+    assert!(left.starts_with(&good) && !left.contains(&0));
+    let cut = [&good[..], b"*3\r\n$3\r\nSET\r\n$1\r\nb"].concat();
+    let place = Place::of([&cut[..], &zeros].concat());
+    place.refused(&refuses);
+    assert!(place.read(INCR).starts_with(&cut));
+    assert_eq!(place.start(&[]).connect().call("MGET a b").to_string(), "[\"1\", (nil)]");
+}
+
 #[test]
 fn only_the_last_file_may_be_cut() {
     let first = [&commands(&["SET a 1"])[..], b"*3\r\n$3"].concat();

@@ -136,3 +136,23 @@ fn a_change_that_cannot_be_put_on_disk_is_not_acknowledged() {
     assert_eq!(reader.call("GET before").text(), "1");
     assert_eq!(reader.call("SET small 1").text(), REFUSED);
 }
+
+/// Whatever writing takes, a reply does not come before it is done.
+#[test]
+fn a_reply_waits_for_a_slow_write() {
+    if !is_braid() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().to_str().expect("a readable path");
+    let more =
+        ["--dir", folder, "--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"];
+    let server = TestServer::start(&more);
+    let mut client = server.connect();
+    client.ok("DEBUG AOF-FLUSH-SLEEP 300000");
+    let begin = std::time::Instant::now();
+    client.ok("SET k v");
+    assert!(begin.elapsed() >= std::time::Duration::from_millis(300));
+    client.ok("DEBUG AOF-FLUSH-SLEEP 0");
+    assert_eq!(client.call("GET k").text(), "v");
+}

@@ -7,6 +7,7 @@
 mod disk;
 mod journal;
 mod switch;
+mod sync;
 
 use std::collections::HashMap;
 use std::path::Path;

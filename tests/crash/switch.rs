@@ -61,3 +61,52 @@ fn switched_on_and_off_under_load() {
     let files = std::fs::read_dir(folder.path().join("appendonlydir")).expect("a folder").count();
     assert_eq!(files, 3, "a manifest, a base, an increment");
 }
+
+/// As long as there is no base on disk the dataset would be lost: the server does not end, unless it is forced.
+#[test]
+fn the_first_base_is_waited_for() {
+    if !is_braid() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a readable path");
+    let slow = |server: &TestServer| {
+        let mut client = server.connect();
+        for number in 0..100 {
+            client.ok(&format!("SET key:{number} value"));
+        }
+        client.ok("CONFIG SET rdb-key-save-delay 10000000");
+        client.ok("CONFIG SET appendonly yes");
+        wait_for("the rewrite", || {
+            client.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("1")
+        });
+        client
+    };
+    let mut server = TestServer::start(&["--dir", path]);
+    let mut client = slow(&server);
+    for ending in ["SHUTDOWN", "SHUTDOWN NOSAVE"] {
+        assert_eq!(client.call(ending).text(), "ERR Errors trying to SHUTDOWN. Check logs.");
+    }
+    server.signal(Signal::TERM);
+    wait_for("the signal", || server.log().contains("SIGTERM received but errors trying to shut down"));
+    assert!(server.log().contains("Writing initial AOF, can't exit."), "{}", server.log());
+    client.ok("SET last 1");
+    client.ok("CONFIG SET rdb-key-save-delay 0");
+    client.ok("CONFIG SET appendonly no");
+    client.ok("CONFIG SET appendonly yes");
+    wait_for("the base", || {
+        let info = client.info("persistence");
+        info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0")
+    });
+    client.send(b"SHUTDOWN NOSAVE\r\n");
+    assert!(server.wait().success());
+    let server = TestServer::start(&["--dir", path, "--appendonly", "yes"]);
+    assert_eq!(server.connect().call("DBSIZE").integer(), Some(101));
+    drop(server);
+
+    let empty = tempfile::tempdir().expect("a folder");
+    let path = empty.path().to_str().expect("a readable path");
+    let mut server = TestServer::start(&["--dir", path]);
+    slow(&server).send(b"SHUTDOWN NOSAVE FORCE\r\n");
+    assert!(server.wait().success());
+}

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, wait_for};
+use rustix::process::Signal;
 
 const ACCOUNTS: u32 = 2000;
 const STAKE: u32 = 100;
@@ -197,4 +199,106 @@ fn while_it_fails_nothing_is_written_and_afterwards_it_is() {
     wait_for_end(&mut client);
     assert_eq!(client.info_field("persistence", "rdb_last_bgsave_status").as_deref(), Some("ok"));
     client.ok("SET k 3");
+}
+
+/// Fills a server whose saves at the end take a second or so, and has it end by a signal; the file that it writes meanwhile.
+fn ending(path: &str, signal: Signal) -> (TestServer, std::path::PathBuf) {
+    let server = TestServer::start(&["--dir", path, "--save", "3600 1"]);
+    let mut client = server.connect();
+    for number in 0..100 {
+        client.ok(&format!("SET key:{number} value"));
+    }
+    client.ok("CONFIG SET rdb-key-save-delay 10000");
+    server.signal(signal);
+    let file = std::path::Path::new(path).join(format!("temp-{}.rdb", server.process_id()));
+    wait_for("the save at the end", || file.exists());
+    (server, file)
+}
+
+#[test]
+fn a_second_interrupt_ends_the_server_at_once_and_a_second_term_does_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a readable path");
+    let (mut server, file) = ending(path, Signal::TERM);
+    server.signal(Signal::INT);
+    assert!(!server.wait().success());
+    assert!(!file.exists() && !folder.path().join("dump.rdb").exists());
+    let (mut server, file) = ending(path, Signal::INT);
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
+    assert!(!file.exists() && folder.path().join("dump.rdb").exists());
+}
+
+#[test]
+fn a_signal_that_is_not_heeded_yet_can_be_taken_back() {
+    let server = TestServer::start(&["--enable-debug-command", "yes"]);
+    let mut client = server.connect();
+    assert_eq!(client.call("SHUTDOWN ABORT").text(), "ERR No shutdown in progress.");
+    client.ok("DEBUG PAUSE-CRON 1");
+    server.signal(Signal::TERM);
+    wait_for("the signal", || server.log().contains("Received SIGTERM scheduling shutdown..."));
+    wait_for("the end to be taken back", || client.call("SHUTDOWN ABORT").text() == "OK");
+    client.ok("DEBUG PAUSE-CRON 0");
+    client.ok("SET k v");
+    let mut server = server;
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
+}
+
+#[test]
+fn a_save_and_a_rewrite_come_one_after_the_other() {
+    let (server, mut client, folder) = slow_saver(&["--appendonly", "yes"]);
+    client.ok("CONFIG SET rdb-key-save-delay 500");
+    let is_one =
+        |client: &mut RawClient, name: &str| client.info_field("persistence", name).as_deref() == Some("1");
+    assert_eq!(client.call("BGREWRITEAOF").text(), "Background append only file rewriting started");
+    let refusal = client.call("BGSAVE").text();
+    assert!(
+        refusal.starts_with("ERR Another child process is active (AOF?): can't BGSAVE right now."),
+        "{refusal}"
+    );
+    assert_eq!(
+        client.call("BGREWRITEAOF").text(),
+        "ERR Background append only file rewriting already in progress"
+    );
+    assert_eq!(client.call("BGSAVE SCHEDULE").text(), "Background saving scheduled");
+    assert!(is_one(&mut client, "aof_rewrite_in_progress") && !in_progress(&mut client));
+    client.ok("SET key:1 between");
+    wait_for("the scheduled save", || in_progress(&mut client));
+    assert!(!is_one(&mut client, "aof_rewrite_in_progress"));
+    assert_eq!(client.call("BGREWRITEAOF").text(), "Background append only file rewriting scheduled");
+    assert!(is_one(&mut client, "aof_rewrite_scheduled"));
+    client.ok("SET key:2 later");
+    wait_for("the scheduled rewrite", || is_one(&mut client, "aof_rewrite_in_progress"));
+    assert!(!in_progress(&mut client));
+    client.ok("CONFIG SET rdb-key-save-delay 0");
+    assert_eq!(client.info_field("persistence", "aof_last_bgrewrite_status").as_deref(), Some("ok"));
+    drop(server);
+    let path = folder.path().to_str().expect("a readable path");
+    let other = TestServer::start(&["--dir", path]);
+    let mut other = other.connect();
+    assert_eq!(other.call("GET key:1").text(), "between");
+    assert_eq!(other.call("GET key:2").text(), "value");
+}
+
+#[test]
+fn what_is_copied_during_a_save_is_told() {
+    let (_server, mut client, _folder) = slow_saver(&[]);
+    if !is_braid() {
+        return;
+    }
+    let number = |client: &mut RawClient, name: &str| -> u64 {
+        client.info_field("persistence", name).expect("a field").parse().expect("a number")
+    };
+    begin(&mut client);
+    // A change of everything: most of it has not been saved yet.
+    for number in 0..2000 {
+        client.call(&format!("SETRANGE key:{number} 0 other"));
+    }
+    let copied = number(&mut client, "current_cow_size");
+    assert!(copied > 10_000, "{copied}");
+    client.ok("CONFIG SET rdb-key-save-delay 0");
+    wait_for_end(&mut client);
+    assert!(number(&mut client, "rdb_last_cow_size") >= copied);
+    assert_eq!(number(&mut client, "current_cow_size"), 0);
 }

@@ -13,6 +13,7 @@ mod background;
 mod content;
 mod files;
 mod fill;
+mod keydb;
 mod payload;
 
 use braid_tests::random::source;

@@ -31,6 +31,8 @@ pub struct Options {
     pub open_files_max: Option<u32>,
     /// Leave `--bind` to the test.
     pub no_bind: bool,
+    /// Variables for the process's environment.
+    pub environment: Vec<(&'static str, OsString)>,
 }
 
 /// A running server process.
@@ -89,6 +91,7 @@ impl TestServer {
             }
         };
         command.args(&options.config_file);
+        command.envs(options.environment.iter().map(|(name, value)| (name, value)));
         command.args(["--port", &port.to_string()]).arg("--dir").arg(directory.path());
         command.args(["--save", ""]);
         if !options.no_bind {

@@ -7,7 +7,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
@@ -35,6 +35,8 @@ const SYNC_LAG_MS: i64 = 2000;
 const FAILURES_BEFORE_REST: i64 = 3;
 /// The longest such wait, in minutes.
 const REST_MINUTES_MAX: i64 = 60;
+/// The longest one while writes are refused until a rewrite succeeds, in seconds.
+const REST_WHEN_NEEDED_S: i64 = 30;
 
 /// What is known of the append-only file. Anyone may read it.
 pub struct AppendOnly {
@@ -52,6 +54,8 @@ pub struct AppendOnly {
     pub last_failed: AtomicBool,
     /// Seconds that the last rewrite took; -1 before the first.
     pub last_seconds: AtomicI64,
+    /// Bytes of old forms that the last rewrite had copied.
+    pub last_copied_bytes: AtomicUsize,
     /// Rewrites begun.
     pub rewrites: AtomicU64,
     /// Rewrites that have failed since one succeeded.
@@ -125,6 +129,7 @@ impl AppendOnly {
             scheduled: AtomicBool::new(false),
             last_failed: AtomicBool::new(false),
             last_seconds: AtomicI64::new(-1),
+            last_copied_bytes: AtomicUsize::new(0),
             rewrites: AtomicU64::new(0),
             failures: AtomicI64::new(0),
             base_size: AtomicU64::new(0),
@@ -140,6 +145,11 @@ impl AppendOnly {
     /// Seconds that the present rewrite has taken so far; -1 without one.
     pub fn current_seconds(&self) -> i64 {
         if self.rewriting.load(Relaxed) { unix_ms() / 1000 - self.began_s.load(Relaxed) } else { -1 }
+    }
+
+    /// Changes are gathered, but there is no base for them yet: what is on disk is not the dataset.
+    pub(crate) fn awaits_base(&self) -> bool {
+        self.on.load(Relaxed) && self.state.lock().awaits_base
     }
 
     /// The error for those who want to write while changes cannot be written to the file.
@@ -274,6 +284,10 @@ impl Engine {
             state.waits.store(false, Relaxed);
             state.scheduled.store(false, Relaxed);
             self.keyspace.settings.journals.store(0, Relaxed);
+            if state.rewriting.load(Relaxed) {
+                // Tools look for these words.
+                log::info!("Killing AOF child: the rewrite is stopped");
+            }
             {
                 let _files = state.state.lock();
                 state.progress.stop();
@@ -331,6 +345,13 @@ impl Engine {
                 log::warn!("Background AOF rewrite terminated by signal: it was told to stop");
             }
             Err(error) => log::warn!("Background AOF rewrite terminated with error: {error}"),
+        }
+        self.append_only.last_copied_bytes.store(self.background_save.copied_bytes(), Relaxed);
+        if matches!(outcome, Err(RewriteError::Busy)) {
+            // A save in the background has come first: this is no failure, it only has to wait.
+            self.append_only.scheduled.store(true, Relaxed);
+            self.append_only.rewriting.store(false, Relaxed);
+            return;
         }
         self.end_rewrite(outcome.is_err() && !self.append_only.progress.is_stopped());
     }
@@ -467,14 +488,21 @@ impl Engine {
             return;
         }
         let failures = state.failures.load(Relaxed);
-        if failures >= FAILURES_BEFORE_REST {
-            let minutes = (1 << (failures - FAILURES_BEFORE_REST).min(6)).min(REST_MINUTES_MAX);
-            if now_ms / 1000 - state.began_s.load(Relaxed) < minutes * 60 {
+        let needed = || is_on && state.appender.failure().is_some_and(|failure| failure.needs_rewrite);
+        if failures > 0 {
+            let rest_s = if needed() {
+                // Nobody can write until it succeeds.
+                (1 << failures.min(6)).min(REST_WHEN_NEEDED_S)
+            } else if failures >= FAILURES_BEFORE_REST {
+                60 * (1 << (failures - FAILURES_BEFORE_REST).min(6)).min(REST_MINUTES_MAX)
+            } else {
+                0
+            };
+            if now_ms / 1000 - state.began_s.load(Relaxed) < rest_s {
                 return;
             }
         }
-        let needed = || state.appender.failure().is_some_and(|failure| failure.needs_rewrite);
-        if state.scheduled.load(Relaxed) || (is_on && (self.has_grown() || needed())) {
+        if state.scheduled.load(Relaxed) || (is_on && self.has_grown()) || needed() {
             self.rewrite_append_only(false);
         }
     }

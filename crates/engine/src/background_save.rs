@@ -1,7 +1,7 @@
 //! BGSAVE: the dump file is written by a thread of its own from a snapshot, while the server goes on; and what follows when
 //! that fails.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -34,6 +34,8 @@ pub struct BackgroundSave {
     pub last_seconds: AtomicI64,
     /// Unix time at which the present one, or the last one, began, in seconds.
     pub began_s: AtomicI64,
+    /// Bytes of old forms that the last one had copied.
+    pub last_copied_bytes: AtomicUsize,
     /// Keys at the cut.
     pub keys: AtomicU64,
     /// How the present one is getting on.
@@ -70,6 +72,7 @@ impl BackgroundSave {
             last_failed: AtomicBool::new(false),
             last_seconds: AtomicI64::new(-1),
             began_s: AtomicI64::new(0),
+            last_copied_bytes: AtomicUsize::new(0),
             keys: AtomicU64::new(0),
             progress: SnapshotProgress::default(),
             forms: Arc::new(OldForms::new(Box::new(on_full))),
@@ -80,6 +83,11 @@ impl BackgroundSave {
     /// Seconds that the present one has taken so far; -1 without one.
     pub fn current_seconds(&self) -> i64 {
         if self.active.load(Relaxed) { unix_ms() / 1000 - self.began_s.load(Relaxed) } else { -1 }
+    }
+
+    /// Bytes of old forms of entries that the present snapshot, for whomever, has had copied.
+    pub fn copied_bytes(&self) -> usize {
+        self.forms.kept_bytes()
     }
 
     /// Bytes that old forms of entries take now.
@@ -129,6 +137,7 @@ impl Engine {
         );
         let now_s = unix_ms() / 1000;
         state.last_seconds.store(now_s - state.began_s.load(Relaxed), Relaxed);
+        state.last_copied_bytes.store(state.copied_bytes(), Relaxed);
         match saved {
             Ok(saved) => {
                 log::info!(

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
@@ -131,6 +131,44 @@ impl Settings {
 
 fn functions(engine: &Engine) -> Vec<Vec<u8>> {
     engine.commands.functions.map(|files| (files.save)(engine)).unwrap_or_default()
+}
+
+/// How near the end of the server is that a signal has asked for.
+#[derive(Default)]
+pub struct Ending(AtomicU8);
+
+impl Ending {
+    const SCHEDULED: u8 = 1;
+    const BEGUN: u8 = 2;
+
+    fn step(&self, from: u8, to: u8) -> bool {
+        self.0.compare_exchange(from, to, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Asks for the end; false if that has been done before.
+    pub fn schedule(&self) -> bool {
+        self.step(0, Ending::SCHEDULED)
+    }
+
+    /// True if it has been asked for and has not begun.
+    pub fn is_scheduled(&self) -> bool {
+        self.0.load(Relaxed) == Ending::SCHEDULED
+    }
+
+    /// Takes the request back (SHUTDOWN ABORT); false if there is none, or if it is too late.
+    pub fn take_back(&self) -> bool {
+        self.step(Ending::SCHEDULED, 0)
+    }
+
+    /// Begins; false if the request has been taken back.
+    pub fn begin(&self) -> bool {
+        self.step(Ending::SCHEDULED, Ending::BEGUN)
+    }
+
+    /// The server could not end: it can be asked again.
+    pub fn fail(&self) {
+        self.0.store(0, Relaxed);
+    }
 }
 
 /// The server cannot end, since it cannot save.
@@ -274,8 +312,15 @@ impl Engine {
         Ok(loaded)
     }
 
+    /// Removes what saves that are under way have written so far, since they will not be finished.
+    pub fn remove_unfinished_saves(&self) {
+        let folder = std::env::current_dir().unwrap_or_default();
+        braid_persistence::remove_unfinished(&folder.join(&*self.config.dbfilename()));
+    }
+
     /// Ends the server: saves before, if `save` says so or, when it says nothing, if save points are configured. Afterwards no command is executed
-    /// any more, since what it changed would be lost. With `force` the server ends even when it cannot save. `slot` is the calling
+    /// any more, since what it changed would be lost. It does not end if it cannot save, or while its append-only file has no base yet, unless
+    /// `force` says so. `slot` is the calling
     /// thread's own, when it is an executing one.
     pub fn end(&self, slot: Option<usize>, save: Option<bool>, force: bool) -> Result<(), CannotEnd> {
         let progress = &self.persistence.progress;
@@ -285,6 +330,16 @@ impl Engine {
             return Ok(());
         }
         self.finish_background_save();
+        if self.append_only.awaits_base() {
+            if !force {
+                log::warn!("Writing initial AOF, can't exit.");
+                return Err(CannotEnd);
+            }
+            log::warn!("Writing initial AOF. Exit anyway.");
+        }
+        if self.append_only.rewriting.load(Relaxed) {
+            log::warn!("There is a child rewriting the AOF. Killing it!");
+        }
         self.stop_rewrite();
         // A script that has run for long under locks would keep the world from being stopped: it hears of the end by this.
         self.shutdown.store(true, Relaxed);

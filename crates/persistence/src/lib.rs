@@ -26,7 +26,7 @@ pub use aof::{
 };
 pub use load::{LoadError, LoadOptions, Loaded, load};
 pub use output::Form;
-pub use save::{SaveError, SaveOptions, Saved, save};
+pub use save::{SaveError, SaveOptions, Saved, remove_unfinished, save};
 pub use slices::{Slices, Stopped};
 pub use snapshot::{Cut, OldForms, SnapshotProgress, cut, write_snapshot};
 pub use state::{Progress, State};

@@ -3,6 +3,7 @@
 //! One thread reads the file and finds where its values end; with several threads others decode them and add the keys (`load/crew.rs`).
 
 mod crew;
+mod times;
 
 use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,6 +16,7 @@ use crate::slices::{Slices, Stopped};
 use crate::state::Progress;
 use crate::value::from_rdb;
 use crew::{Crew, Key, Terms};
+use times::MemberTimes;
 
 /// How to load.
 pub struct LoadOptions<'a> {
@@ -108,7 +110,8 @@ pub fn load(
             log::warn!("No threads to load with: {error}");
             None
         });
-        Loader { txn: &mut *txn, options, slices, crew, loaded: Loaded::default() }.run(reader, function)
+        let (loaded, times) = (Loaded::default(), MemberTimes::default());
+        Loader { txn: &mut *txn, options, slices, crew, loaded, times }.run(reader, function)
     });
     txn.set_db(db);
     loaded
@@ -120,6 +123,8 @@ struct Loader<'l, 't, 'p> {
     slices: &'l mut Slices<'p>,
     crew: Option<Crew>,
     loaded: Loaded,
+    /// What members' times the file's notes have told, and are not set yet.
+    times: MemberTimes,
 }
 
 impl Loader<'_, '_, '_> {
@@ -132,6 +137,7 @@ impl Loader<'_, '_, '_> {
         // What is wrong with what came before is what is wrong first.
         settle(&mut self.crew)?;
         outcome?;
+        self.times.set_all(self.txn);
         if let Some(crew) = &self.crew {
             self.loaded.add(&crew.loaded);
         }
@@ -152,7 +158,14 @@ impl Loader<'_, '_, '_> {
                 self.slices.turn(self.txn, position, || format!("{keys} keys"), || settle(crew))?;
             }
             match reader.record()? {
-                Record::Note { name, text } => self.note(&name, &text),
+                Record::Note { name, text } => {
+                    if !self.times.note(self.txn.db(), reader.name(), &name, &text) {
+                        self.note(&name, &text);
+                    } else if self.times.are_many() {
+                        settle(&mut self.crew)?;
+                        self.times.set_all(self.txn);
+                    }
+                }
                 Record::Database(number) => {
                     let databases = self.txn.keyspace().databases();
                     match u32::try_from(number) {
@@ -234,6 +247,9 @@ impl Loader<'_, '_, '_> {
                 self.loaded.keys += 1;
             }
             Err(error) if matches!(error.fault, Fault::Empty) => note_empty(reader.name(), &mut self.loaded),
+            Err(error) if matches!(error.fault, Fault::LeftOut(_)) => {
+                log::warn!("key '{}' is left out: {error}", readable(reader.name()));
+            }
             Err(error) => {
                 return Err(LoadError::Value { error, key: readable(reader.name()), db });
             }

@@ -78,13 +78,30 @@ impl Write for SyncedFile {
     }
 }
 
+/// What tells temporary files of different origin from each other: those of saves with the world stopped have nothing, as in Redis.
+const SAVE: &str = "";
+pub(crate) const SNAPSHOT: &str = "snapshot-";
+
+/// The name of a file for `path` while it is not complete.
+fn temporary_path(path: &Path, tag: &str) -> PathBuf {
+    path.with_file_name(format!("temp-{tag}{}.rdb", std::process::id()))
+}
+
+/// Removes what saves to `path` that this process is about to leave undone have written so far.
+pub fn remove_unfinished(path: &Path) {
+    for tag in [SAVE, SNAPSHOT] {
+        // Most often there is none.
+        let _ = fs::remove_file(temporary_path(path, tag));
+    }
+}
+
 /// Saves all databases, while the world is stopped.
 pub fn save(keyspace: &Keyspace, world: &World<'_>, options: &SaveOptions<'_>) -> Result<Saved, SaveError> {
-    replace(options, "save", |file| write(keyspace, world, options, file), || Ok(()))
+    replace(options, SAVE, |file| write(keyspace, world, options, file), || Ok(()))
 }
 
 /// Has a file written (`write` returns how many keys and bytes) and puts it in the place of the old one, holding what `may_replace`
-/// returns. `tag` tells temporary files of different origin from each other.
+/// returns. `tag`: [`SAVE`] or [`SNAPSHOT`].
 ///
 /// The file is written under another name in the same folder, forced to disk, and only then renamed, and the folder is
 /// forced to disk, too: at any time, even when power fails, there is the old file or the new one.
@@ -99,7 +116,7 @@ pub(crate) fn replace<G>(
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let temporary = folder.join(format!("temp-{tag}-{}.rdb", std::process::id()));
+    let temporary = temporary_path(options.path, tag);
     let failed = |action, path: &Path| {
         let path = path.to_owned();
         move |error| SaveError { action, path, error }
@@ -137,7 +154,7 @@ fn write(
         let mut result = Ok(());
         keyspace.visit(world, db, |entry| {
             result = writer.entry(keyspace, entry);
-            pause.after_key();
+            pause.after_key(|| false);
             total += 1;
             result.is_ok()
         });
@@ -198,6 +215,9 @@ pub(crate) fn access(keyspace: &Keyspace, entry: Entry<'_>) -> Option<Access> {
     }
 }
 
+/// A wait looks so often whether it is to end.
+const PAUSE_SLICE: Duration = Duration::from_millis(10);
+
 /// The wait after each key that tests ask for.
 pub(crate) struct Pause {
     delay: i64,
@@ -209,13 +229,19 @@ impl Pause {
         Pause { delay, keys: 0 }
     }
 
-    pub(crate) fn after_key(&mut self) {
+    /// Waits, but not on when `stopped` says so.
+    pub(crate) fn after_key(&mut self, stopped: impl Fn() -> bool) {
         if self.delay == 0 {
             return;
         }
         self.keys += 1;
         if self.delay > 0 {
-            std::thread::sleep(Duration::from_micros(self.delay.unsigned_abs()));
+            let mut left = Duration::from_micros(self.delay.unsigned_abs());
+            while !left.is_zero() && !stopped() {
+                let slice = left.min(PAUSE_SLICE);
+                std::thread::sleep(slice);
+                left -= slice;
+            }
         } else if self.keys.is_multiple_of(self.delay.unsigned_abs()) {
             std::thread::sleep(Duration::from_micros(1));
         }

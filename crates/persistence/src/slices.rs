@@ -99,7 +99,7 @@ impl<'p> Slices<'p> {
     #[inline]
     pub fn after_record(&mut self) {
         if self.has_pause {
-            self.pause.after_key();
+            self.pause.after_key(|| false);
         }
     }
 

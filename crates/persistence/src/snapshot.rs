@@ -19,7 +19,7 @@ use braid_keyspace::{Entry, Keyspace};
 use parking_lot::{Condvar, Mutex};
 
 use crate::output::{Form, Writer};
-use crate::save::{Pause, SaveError, SaveOptions, Saved, begin, end, replace};
+use crate::save::{Pause, SNAPSHOT, SaveError, SaveOptions, Saved, begin, end, replace};
 
 /// Entries looked at while a shard is held.
 const STEP: usize = 64;
@@ -42,6 +42,8 @@ struct Queue {
 pub struct OldForms {
     queue: Mutex<Queue>,
     bytes: AtomicUsize,
+    /// Bytes of all that was kept for the snapshot in progress, or for the last one.
+    kept_bytes: AtomicUsize,
     limit: AtomicUsize,
     /// They are kept as requests.
     as_requests: AtomicBool,
@@ -59,6 +61,7 @@ impl OldForms {
         OldForms {
             queue: Mutex::default(),
             bytes: AtomicUsize::new(0),
+            kept_bytes: AtomicUsize::new(0),
             limit: AtomicUsize::new(0),
             as_requests: AtomicBool::new(false),
             room: Condvar::new(),
@@ -74,11 +77,17 @@ impl OldForms {
         self.as_requests.store(form != Form::Dump, Relaxed);
         self.void.store(false, Relaxed);
         self.keys.store(0, Relaxed);
+        self.kept_bytes.store(0, Relaxed);
     }
 
     /// True when those who are about to write should wait.
     pub fn is_full(&self) -> bool {
         self.bytes.load(Relaxed) > self.limit.load(Relaxed)
+    }
+
+    /// Bytes of all old forms since the cut, written or not.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept_bytes.load(Relaxed)
     }
 
     /// Bytes that wait to be written.
@@ -148,6 +157,7 @@ impl Keeper for OldForms {
         let record = form.encode(keyspace, entry);
         let (len, limit) = (record.len(), self.limit.load(Relaxed));
         self.keys.fetch_add(1, Relaxed);
+        self.kept_bytes.fetch_add(len, Relaxed);
         let before = self.bytes.fetch_add(len, Relaxed);
         self.queue.lock().kept.push(Kept { origin, record });
         if before <= limit && before + len > limit {
@@ -281,7 +291,8 @@ impl Output<'_> {
         self.put(Writer::let_go);
         for _ in 0..std::mem::take(&mut self.unpaused) {
             if self.file.is_ok() {
-                self.pause.after_key();
+                let progress = self.progress;
+                self.pause.after_key(|| progress.is_stopped());
                 self.heed_stop();
             }
         }
@@ -309,7 +320,7 @@ pub fn write_snapshot(
         let guard = progress.replacing.lock();
         progress.check().map(|()| guard)
     };
-    let saved = replace(options, "snapshot", in_writing, in_replacing);
+    let saved = replace(options, SNAPSHOT, in_writing, in_replacing);
     if !walked {
         // There is no file. The marks of the entries have to be made equal nevertheless.
         let nowhere = Err(io::Error::from(io::ErrorKind::NotFound));

@@ -33,6 +33,9 @@ pub enum Fault {
     /// A collection without members. (Dump files of some old servers have such keys: they are to be skipped.)
     #[error("a key without a value")]
     Empty,
+    /// A value of a kind that has no place here. What follows it can be read.
+    #[error("{0}")]
+    LeftOut(&'static str),
     /// A type of value that is not known.
     #[error("unknown type of value {0}")]
     UnknownType(u8),

@@ -11,6 +11,9 @@
 //!          [253, seconds (4) | 252, ms (8)] [248, idle seconds] [249, frequency (1)] type, name, value
 //! ```
 //! Versions before 5 end without a checksum.
+//!
+//! KeyDB writes notes about keys, too: one may stand between a key's expiry and its type (`mvcc-tstamp`, when it changed), and for each member that
+//! expires two follow its key (`keydb-subexpire-key`, the member, and `keydb-subexpire-when`, Unix time in ms).
 
 use std::io::{self, Read, Write};
 
@@ -312,7 +315,7 @@ impl<R: Read> FileReader<R> {
             let opcode = decoder.byte()?;
             let is_attribute = matches!(opcode, EXPIRY_MS | EXPIRY_S | IDLE | FREQUENCY);
             let has_attributes = expire_at.is_some() || access.is_some();
-            if has_attributes && !is_attribute && opcode >= SLOT_SIZE {
+            if has_attributes && !is_attribute && opcode != NOTE && opcode >= SLOT_SIZE {
                 return Err(decoder.corrupt("attributes of a key without a key"));
             }
             match opcode {
@@ -324,6 +327,10 @@ impl<R: Read> FileReader<R> {
                     let (mut name, mut text) = (Vec::new(), Vec::new());
                     decoder.string_into(&mut name)?;
                     decoder.string_into(&mut text)?;
+                    if has_attributes {
+                        // About the key that is to come: nothing that has a place here.
+                        continue;
+                    }
                     return Ok(Record::Note { name, text });
                 }
                 FUNCTION => {

@@ -39,6 +39,8 @@ pub enum Kind {
     HashExpiryRelative = 24,
     /// Redis 7.4: triples of field, value and time.
     HashExpiryListpack = 25,
+    /// KeyDB: a script to be run at times (KEYDB.CRON).
+    KeyDbJob = 64,
     /// Braid: a time with each member. No other server has members of sets that expire, so none reads this.
     SetExpiry = 240,
     /// Braid: a score and a time with each member.
@@ -75,6 +77,7 @@ impl Kind {
             22 if version != crate::VERSION_REDIS_MAX => HashExpiry,
             24 => HashExpiryRelative,
             25 => HashExpiryListpack,
+            64 if version <= crate::VERSION_KEYDB => KeyDbJob,
             240 => SetExpiry,
             241 => SortedSetExpiry,
             _ => return None,
@@ -96,6 +99,7 @@ impl Kind {
                 | HashExpiryRelative
                 | SetExpiry
                 | SortedSetExpiry
+                | KeyDbJob
         )
     }
 }

@@ -7,7 +7,7 @@
 //! of that version and later read it. The one exception is a hash with fields that expire, which Redis 7.2 does not
 //! know: it is written as Valkey 9 does ([`VERSION_FIELD_EXPIRY`]). Sets and sorted sets with members that expire, which no
 //! other server has, are written under types of our own, which other servers refuse. What is read: every type of every version that Redis 7.2 reads, back to
-//! version 1, and those of Valkey 9 and Redis 8.
+//! version 1, and those of Valkey 9 and Redis 8. Files of KeyDB are those of Redis 6 with notes of its own (`file.rs`).
 //!
 //! Bytes from outside are never believed: lengths are checked against what is left before anything is allocated, packed forms
 //! are checked entry by entry, members that come twice and collections without any are refused. (Stock servers can be told
@@ -48,6 +48,8 @@ pub use write::ValueRef;
 pub const VERSION: u16 = 11;
 /// The version written with a hash whose fields expire: that of Valkey 9.
 pub const VERSION_FIELD_EXPIRY: u16 = 80;
+/// The version that KeyDB writes.
+const VERSION_KEYDB: u16 = 9;
 /// The latest version of Redis that is read: that of Redis 8.
 pub const VERSION_REDIS_MAX: u16 = 12;
 

@@ -81,6 +81,10 @@ impl<S: Source> Decoder<S> {
                 let id = self.length()?;
                 return Err(self.error(Fault::Module(module_name(id))));
             }
+            Kind::KeyDbJob => {
+                self.skip_keydb_job()?;
+                return Err(self.error(Fault::LeftOut("a job of KeyDB's KEYDB.CRON")));
+            }
             Kind::ModulePreRelease => {
                 return Err(self.corrupt("a module's value of a pre-release of Redis 4"));
             }
@@ -374,6 +378,18 @@ impl<S: Source> Decoder<S> {
 
     fn not_empty(&self, hash: Hash) -> Result<Hash, Error> {
         if hash.is_empty() { Err(self.error(Fault::Empty)) } else { Ok(hash) }
+    }
+
+    /// A script, when it begins, its interval, its keys and its arguments.
+    fn skip_keydb_job(&mut self) -> Result<(), Error> {
+        self.string()?;
+        self.take(16)?;
+        for _ in 0..2 {
+            for _ in 0..self.count(1)? {
+                self.string()?;
+            }
+        }
+        Ok(())
     }
 
     /// Passes over the value of a module or its data beside the keys, behind the module's id.

@@ -56,7 +56,7 @@ impl<S: Source> Decoder<S> {
                 self.skip_text(end)
             }
             Kind::Stream1 | Kind::Stream2 | Kind::Stream3 => self.skip_stream(kind, end),
-            Kind::Module | Kind::ModulePreRelease => Err(NotSkipped),
+            Kind::Module | Kind::ModulePreRelease | Kind::KeyDbJob => Err(NotSkipped),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The process: directory, daemon, descriptor limit, pid file, signals.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use braid_config::{Config, ShutdownFlags};
 use braid_engine::Engine;
@@ -101,44 +103,64 @@ pub fn remove_pid_file(config: &Config) {
     }
 }
 
-/// Ends the server on SIGTERM and SIGINT; a second signal ends it at once.
+/// Ends the server on SIGTERM and SIGINT. A SIGINT while it is about to end, ends it at once.
 pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGXFSZ]).map_err(|error| error.to_string())?;
     let handle = signals.handle();
     let engine = Arc::clone(engine);
     let watch = move || {
-        let mut asked = false;
         for signal in signals.forever() {
             if signal == SIGXFSZ {
                 // A file that may not grow: whoever writes to it gets the error.
                 continue;
             }
             let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
-            if asked {
-                log::warn!("You insist... exiting now.");
-                std::process::exit(1);
+            if !engine.ending.schedule() {
+                if signal == SIGINT {
+                    log::warn!("You insist... exiting now.");
+                    engine.remove_unfinished_saves();
+                    std::process::exit(1);
+                }
+                continue;
             }
-            asked = true;
             log::warn!("Received {name} scheduling shutdown...");
-            log::warn!("User requested shutdown...");
             let config = &engine.config;
             let flags =
                 if signal == SIGINT { config.shutdown_on_sigint() } else { config.shutdown_on_sigterm() };
-            let save = match (flags.has(ShutdownFlags::SAVE), flags.has(ShutdownFlags::NOSAVE)) {
-                (true, false) => Some(true),
-                (false, true) => Some(false),
-                _ => None,
-            };
-            if engine.end(None, save, flags.has(ShutdownFlags::FORCE)).is_err() {
-                log::warn!(
-                    "{name} received but errors trying to shut down the server, check the logs for more information"
-                );
-                asked = false;
+            // By a thread of its own, so that signals are still heard.
+            let of_end = Arc::clone(&engine);
+            let end = move || end_by_signal(&of_end, name, flags);
+            if let Err(error) = std::thread::Builder::new().name("shutdown".into()).spawn(end) {
+                log::warn!("{name} received, but there is no thread to shut down the server: {error}");
+                engine.ending.fail();
             }
         }
     };
     std::thread::Builder::new().name("signals".into()).spawn(watch).map_err(|error| error.to_string())?;
     Ok(handle)
+}
+
+/// Ends the server, if the request is not taken back.
+fn end_by_signal(engine: &Engine, name: &str, flags: ShutdownFlags) {
+    // While periodic work is held (DEBUG PAUSE-CRON) this is, too.
+    while engine.debug.cron_paused.load(Relaxed) && engine.ending.is_scheduled() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    if !engine.ending.begin() {
+        return;
+    }
+    log::warn!("User requested shutdown...");
+    let save = match (flags.has(ShutdownFlags::SAVE), flags.has(ShutdownFlags::NOSAVE)) {
+        (true, false) => Some(true),
+        (false, true) => Some(false),
+        _ => None,
+    };
+    if engine.end(None, save, flags.has(ShutdownFlags::FORCE)).is_err() {
+        log::warn!(
+            "{name} received but errors trying to shut down the server, check the logs for more information"
+        );
+        engine.ending.fail();
+    }
 }
 
 /// Greets whoever starts the server at a terminal.

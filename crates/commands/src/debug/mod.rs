@@ -39,6 +39,9 @@ fn debug(call: &mut Call) -> CommandResult {
         (b"pause-cron", 3) => {
             switch(call, |engine, value| engine.debug.cron_paused.store(value != 0, Relaxed))
         }
+        (b"aof-flush-sleep", 3) => switch(call, |engine, value| {
+            engine.append_only.appender.set_delay(u64::try_from(value).unwrap_or(0));
+        }),
         (b"set-skip-checksum-validation", 3) => {
             switch(call, |engine, value| engine.debug.skip_checksums.store(value != 0, Relaxed))
         }
@@ -312,6 +315,8 @@ fn match_test(call: &mut Call) -> CommandResult {
 
 fn help(call: &mut Call) -> CommandResult {
     call.help(&[
+        "AOF-FLUSH-SLEEP <microsec>",
+        "    Wait before each write to the append-only file.",
         "CONFIG-REWRITE-FORCE-ALL",
         "    Like CONFIG REWRITE, but with every directive there is.",
         "DICT-RESIZING <0|1>",

@@ -270,11 +270,12 @@ fn persistence(fields: &mut Fields<'_>) {
     let is_loading = state.progress.active.load(Relaxed);
     fields.field("loading", u8::from(is_loading));
     let save = &engine.background_save;
-    let (active, forms) = (save.active.load(Relaxed), save.old_form_bytes());
+    let active = save.active.load(Relaxed);
+    let forms = if active || engine.append_only.rewriting.load(Relaxed) { save.copied_bytes() } else { 0 };
     let (done, total) = (save.progress.keys.load(Relaxed), save.keys.load(Relaxed));
     let (done, total) = if active { (done, total) } else { (0, 0) };
     fields.field("async_loading", 0);
-    // Nothing is copied on write; old forms of what changes before it is saved are what comes nearest.
+    // What is copied on write is the old forms of what changes before it is saved.
     fields.same(forms, &["current_cow_peak", "current_cow_size"]);
     fields.field("current_cow_size_age", 0);
     fields.ratio("current_fork_perc", if total == 0 { 0.0 } else { done as f64 * 100.0 / total as f64 });
@@ -287,7 +288,7 @@ fn persistence(fields: &mut Fields<'_>) {
     fields.field("rdb_last_bgsave_time_sec", save.last_seconds.load(Relaxed));
     fields.field("rdb_current_bgsave_time_sec", save.current_seconds());
     fields.field("rdb_saves", state.saves.load(Relaxed));
-    fields.field("rdb_last_cow_size", 0);
+    fields.field("rdb_last_cow_size", save.last_copied_bytes.load(Relaxed));
     fields.field("rdb_last_load_keys_expired", state.keys_expired.load(Relaxed));
     fields.field("rdb_last_load_keys_loaded", state.keys_loaded.load(Relaxed));
     let file = &engine.append_only;
@@ -302,7 +303,8 @@ fn persistence(fields: &mut Fields<'_>) {
     fields.field("aof_rewrites", file.rewrites.load(Relaxed));
     fields.field("aof_rewrites_consecutive_failures", file.failures.load(Relaxed));
     fields.field("aof_last_write_status", status(file.appender.failure().is_some()));
-    fields.same(0, &["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    fields.field("aof_last_cow_size", file.last_copied_bytes.load(Relaxed));
+    fields.same(0, &["module_fork_in_progress", "module_fork_last_cow_size"]);
     if is_on {
         fields.field("aof_current_size", file.appender.size());
         fields.field("aof_base_size", file.base_size.load(Relaxed));

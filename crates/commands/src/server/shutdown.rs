@@ -56,6 +56,11 @@ fn options(args: &[&[u8]]) -> Result<Options, CommandError> {
 fn shutdown(call: &mut Call) -> CommandResult {
     let options = options(&call.args[1..])?;
     if options.abort {
+        if call.engine.ending.take_back() {
+            log::info!("Shutdown manually aborted.");
+            call.reply.ok();
+            return Ok(());
+        }
         // The end cannot be held up by replicas yet, so it is never under way when a command still runs.
         return Err(CommandError::text("ERR No shutdown in progress."));
     }

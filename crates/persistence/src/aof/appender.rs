@@ -94,6 +94,8 @@ pub struct Appender {
     timestamps: AtomicBool,
     /// Nothing is forced to disk at present (`no-appendfsync-on-rewrite`).
     sync_paused: AtomicBool,
+    /// Microseconds to wait before anything is written, for tests.
+    delay_us: AtomicU64,
     syncs_pending: AtomicU64,
     /// Told when a failure begins or ends.
     on_failure: Box<dyn Fn(bool) + Send + Sync>,
@@ -139,6 +141,7 @@ impl Appender {
             unsynced_since: AtomicI64::new(0),
             timestamps: AtomicBool::new(false),
             sync_paused: AtomicBool::new(false),
+            delay_us: AtomicU64::new(0),
             syncs_pending: AtomicU64::new(0),
             on_failure,
             on_sync,
@@ -169,6 +172,11 @@ impl Appender {
     /// Has nothing forced to disk once a second for a while, or does again.
     pub fn pause_syncs(&self, paused: bool) {
         self.sync_paused.store(paused, Relaxed);
+    }
+
+    /// Has every write wait for so long before it begins (DEBUG AOF-FLUSH-SLEEP).
+    pub fn set_delay(&self, microseconds: u64) {
+        self.delay_us.store(microseconds, Relaxed);
     }
 
     /// The offset of the journal up to which everything has been written.
@@ -297,6 +305,10 @@ impl Appender {
         if before < end {
             if self.unsynced_since.load(Relaxed) == 0 {
                 self.unsynced_since.store(unix_ms(), Relaxed);
+            }
+            match self.delay_us.load(Relaxed) {
+                0 => {}
+                delay => std::thread::sleep(Duration::from_micros(delay)),
             }
             let written = increment.write(journal, reader, end);
             self.written.store(reader.position(), Relaxed);

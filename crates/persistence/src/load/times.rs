@@ -1,0 +1,96 @@
+//! Times of members that stand beside their collection: KeyDB writes them as notes behind the key.
+//!
+//! They are set when there are many, or at the end of the file: before that everybody who adds keys must have done so.
+
+use braid_containers::hash::Hash;
+use braid_containers::set::Set;
+use braid_containers::sorted_set::SortedSet;
+use braid_keyspace::Txn;
+
+/// So many are set at once.
+const MANY: usize = 4096;
+
+struct Time {
+    db: u32,
+    key: Vec<u8>,
+    member: Vec<u8>,
+    expire_at: i64,
+}
+
+/// Times that have been read and are to be set.
+#[derive(Default)]
+pub(super) struct MemberTimes {
+    list: Vec<Time>,
+    /// The member of which the time is to come.
+    member: Option<Vec<u8>>,
+}
+
+impl MemberTimes {
+    /// Takes a note that follows key `key` of database `db`. False if it is none about members' times.
+    pub fn note(&mut self, db: u32, key: &[u8], name: &[u8], text: &[u8]) -> bool {
+        match name {
+            b"keydb-subexpire-key" => self.member = Some(text.to_vec()),
+            b"keydb-subexpire-when" => {
+                let expire_at = braid_base::number::parse_i64(text);
+                match (self.member.take(), expire_at) {
+                    (Some(member), Some(expire_at)) => {
+                        self.list.push(Time { db, key: key.to_vec(), member, expire_at });
+                    }
+                    _ => log::warn!("Corrupt subexpire entry in RDB skipping."),
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// True if they should be set before more are read.
+    pub fn are_many(&self) -> bool {
+        self.list.len() >= MANY
+    }
+
+    /// Sets them. What is past goes at once; what is for a key or a member that is not there is passed over.
+    pub fn set_all(&mut self, txn: &mut Txn<'_>) {
+        let db = txn.db();
+        for time in self.list.drain(..) {
+            txn.set_db(time.db);
+            set(txn, &time);
+        }
+        txn.set_db(db);
+    }
+}
+
+fn set(txn: &mut Txn<'_>, Time { key, member, expire_at, .. }: &Time) {
+    let now = txn.now();
+    let is_past = *expire_at <= now;
+    let is_empty = if let Ok(hash) = txn.write_as::<Hash>(key) {
+        let Some(hash) = hash else { return };
+        if is_past {
+            hash.remove(member, now);
+        } else if hash.expiry(member, now).is_some() {
+            hash.set_expiry(member, Some(*expire_at), now);
+        }
+        hash.is_empty()
+    } else if let Ok(Some(set)) = txn.write_as::<Set>(key) {
+        if is_past {
+            set.remove(member, now);
+        } else if set.expiry(member, now).is_some() {
+            set.set_expiry(member, Some(*expire_at), now);
+        }
+        set.is_empty()
+    } else if let Ok(Some(set)) = txn.write_as::<SortedSet>(key) {
+        if is_past {
+            set.remove(member);
+        } else if set.view(now).expiry(member).is_some() {
+            set.set_expiry(member, Some(*expire_at));
+        }
+        set.is_empty()
+    } else {
+        return;
+    };
+    if is_empty {
+        txn.delete(key);
+    } else {
+        txn.note_member_expiry(key);
+    }
+}

@@ -1,0 +1,98 @@
+//! A disk that fails when it is told to keep what was written: nobody knows what is there then, so writes are refused until the file has been
+//! written anew, by itself, when the disk is well again. A library that stands before the system's says for the disk that it fails.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use braid_tests::server::{Options, is_braid};
+use braid_tests::{RawClient, TestServer, Value, wait_for};
+use rustix::process::Signal;
+
+/// Fails while there is a file of the name in `FAILING`.
+const LIBRARY: &str = r#"
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static int forced(int descriptor, long number) {
+    if (access(getenv("FAILING"), F_OK) == 0) { errno = EIO; return -1; }
+    return (int) syscall(number, descriptor);
+}
+int fsync(int descriptor) { return forced(descriptor, SYS_fsync); }
+int fdatasync(int descriptor) { return forced(descriptor, SYS_fdatasync); }
+"#;
+
+/// Builds the library; nothing without a compiler.
+fn library(folder: &Path) -> Option<PathBuf> {
+    let (source, library) = (folder.join("failing.c"), folder.join("failing.so"));
+    std::fs::write(&source, LIBRARY).expect("a file");
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    built.is_ok_and(|status| status.success()).then_some(library)
+}
+
+fn start(folder: &Path, library: Option<&Path>, policy: &str) -> TestServer {
+    let folder_text = folder.to_str().expect("a readable path");
+    let arguments = ["--dir", folder_text, "--appendonly", "yes", "--appendfsync", policy];
+    let mut options = Options { arguments: arguments.map(str::to_owned).to_vec(), ..Options::default() };
+    if let Some(library) = library {
+        options.environment = vec![
+            ("LD_PRELOAD", library.as_os_str().to_owned()),
+            ("FAILING", folder.join("failing").into_os_string()),
+        ];
+    }
+    TestServer::start_with(options)
+}
+
+const REFUSED: &str = "MISCONF Errors writing to the AOF file: Input/output error";
+
+fn a_disk_that_fails(policy: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(library) = library(folder.path()).filter(|_| is_braid()) else {
+        println!("no C compiler, or another server: nothing to be seen");
+        return;
+    };
+    let server = start(folder.path(), Some(&library), policy);
+    let mut client = server.connect();
+    client.ok("SET before 1");
+    let synced = |client: &mut RawClient| {
+        client.call("WAITAOF 1 0 0").elements().and_then(|counts| counts[0].integer()) == Some(1)
+    };
+    assert!(synced(&mut client));
+    std::fs::write(folder.path().join("failing"), "").expect("a file");
+    let mut writer = server.connect();
+    writer.send(b"SET under-way 1\r\n");
+    match policy {
+        "always" => {
+            assert_eq!(writer.read().text(), REFUSED);
+            writer.read_to_close().expect("the connection ends");
+        }
+        _ => assert_eq!(writer.read(), Value::ok(), "acknowledged before it was to be on disk"),
+    }
+    wait_for("the failure to be seen", || client.call("SET another 1").text() == REFUSED);
+    let status = |client: &mut RawClient| client.info_field("persistence", "aof_last_write_status");
+    assert_eq!(status(&mut client).as_deref(), Some("err"));
+    assert_eq!(client.call("GET before").text(), "1");
+    assert_eq!(client.call("EVAL \"return redis.pcall('set','x','1')\" 0").text(), REFUSED);
+
+    std::fs::remove_file(folder.path().join("failing")).expect("it is there");
+    wait_for("the file to be written anew", || client.call("SET after 1") == Value::ok());
+    assert_eq!(status(&mut client).as_deref(), Some("ok"));
+    assert!(server.log().contains("AOF write error looks solved."), "{}", server.log());
+    assert!(synced(&mut client));
+    server.signal(Signal::KILL);
+    drop(server);
+
+    let server = start(folder.path(), None, policy);
+    let mut client = server.connect();
+    assert_eq!(client.call("MGET before under-way after").to_string(), "[\"1\", \"1\", \"1\"]");
+}
+
+#[test]
+fn a_disk_that_fails_with_fsync_always() {
+    a_disk_that_fails("always");
+}
+
+#[test]
+fn a_disk_that_fails_with_fsync_every_second() {
+    a_disk_that_fails("everysec");
+}
