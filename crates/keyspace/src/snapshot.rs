@@ -123,15 +123,16 @@ impl Walk<'_> {
         self.keyspace.snapshots.is_due(entry)
     }
 
-    /// Shows `visit` what is left to be written of about `count` entries from `cursor` on, in a shard's table of database `origin`. Where to go on;
+    /// Shows `visit` what is left to be written from `cursor` on, in a shard's table of database `origin`, until what it answers adds up to `most`; an
+    /// entry that has been written counts as 1. Where to go on;
     /// nothing at the table's end. Enters the gate by the slot that is the walker's ([`Keyspace::walker_slot`]) and holds the shard meanwhile.
     pub fn step(
         &mut self,
         origin: u32,
         shard: u32,
         cursor: TableCursor,
-        count: usize,
-        mut visit: impl FnMut(Entry<'_>),
+        most: usize,
+        mut visit: impl FnMut(Entry<'_>) -> usize,
     ) -> Option<TableCursor> {
         let keyspace = self.keyspace;
         let slot = keyspace.walker_slot();
@@ -145,11 +146,13 @@ impl Walk<'_> {
             shard.lock.lock_shared();
             // SAFETY: the shard is held.
             let next = unsafe {
-                table.scan(cursor, count, |entry| {
-                    if entry.mark() != mark {
-                        visit(entry);
-                        entry.set_mark(mark);
+                table.scan_weighed(cursor, most, |entry| {
+                    if entry.mark() == mark {
+                        return 1;
                     }
+                    let weight = visit(entry);
+                    entry.set_mark(mark);
+                    weight
                 })
             };
             shard.lock.unlock_shared();

@@ -7,6 +7,7 @@
 //! This crate knows neither clients nor commands nor the configuration: settings come as plain structs.
 
 pub mod aof;
+mod gathered;
 mod load;
 mod output;
 mod save;

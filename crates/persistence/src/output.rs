@@ -3,7 +3,7 @@
 use std::io;
 
 use braid_keyspace::{Entry, Keyspace};
-use braid_rdb::{FileWriter, encode_key};
+use braid_rdb::{Access, FileWriter, Kind, ValueRef, encode_key};
 
 use crate::aof::{RequestWriter, push_key};
 use crate::save::{SyncedFile, access};
@@ -72,6 +72,48 @@ impl Writer {
                 writer.select(db);
                 Ok(())
             }
+        }
+    }
+
+    /// A key with its value.
+    pub(crate) fn key(
+        &mut self,
+        name: &[u8],
+        value: ValueRef<'_>,
+        expire_at: Option<i64>,
+        access: Option<Access>,
+    ) -> io::Result<()> {
+        match self {
+            Writer::Dump(writer) => writer.key(name, value, expire_at, access),
+            Writer::Requests(writer) => writer.key(name, value, expire_at),
+        }
+    }
+
+    /// True if [`Writer::packed_key`] can be used.
+    pub(crate) fn takes_packed(&self) -> bool {
+        matches!(self, Writer::Dump(_))
+    }
+
+    /// A key whose packed form was taken; of a dump file only.
+    pub(crate) fn packed_key(
+        &mut self,
+        name: &[u8],
+        kind: Kind,
+        packed: &[u8],
+        expire_at: Option<i64>,
+        access: Option<Access>,
+    ) -> io::Result<()> {
+        match self {
+            Writer::Dump(writer) => writer.packed_key(name, kind, packed, expire_at, access),
+            Writer::Requests(_) => Err(io::Error::other("requests are not made of packed forms")),
+        }
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn written(&mut self) -> u64 {
+        match self {
+            Writer::Dump(writer) => writer.written(),
+            Writer::Requests(writer) => writer.written(),
         }
     }
 

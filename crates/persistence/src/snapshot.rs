@@ -18,11 +18,14 @@ use braid_keyspace::table::{Table, TableCursor};
 use braid_keyspace::{Entry, Keyspace};
 use parking_lot::{Condvar, Mutex};
 
+use crate::gathered::Gathered;
 use crate::output::{Form, Writer};
 use crate::save::{Pause, SNAPSHOT, SaveError, SaveOptions, Saved, begin, end, replace};
 
-/// Entries looked at while a shard is held.
-const STEP: usize = 64;
+/// Entries looked at while a shard is held; one counts once more for each so many bytes that it has. So whoever waits for the shard waits a few
+/// microseconds, unless there is a huge value.
+const STEP: usize = 32;
+const STEP_BYTES: usize = 256;
 /// As long as nothing is written any more, since the snapshot has failed: more at once.
 const STEP_FAILED: usize = 1024;
 
@@ -134,10 +137,8 @@ impl OldForms {
                 while let Some(at) = cursor {
                     // SAFETY: the tables have been taken out of the keyspace, so nobody changes them.
                     cursor = unsafe {
-                        table.scan(at, STEP, |entry| {
-                            if walk.is_due(entry) {
-                                out.entry(keyspace, origin, entry);
-                            }
+                        table.scan_weighed(at, STEP, |entry| {
+                            if walk.is_due(entry) { out.entry(keyspace, origin, entry) } else { 1 }
                         })
                     };
                     out.let_go();
@@ -247,6 +248,10 @@ impl SnapshotProgress {
 /// What is written to, until that fails.
 struct Output<'o> {
     file: io::Result<Writer>,
+    /// What is still to be written.
+    gathered: Gathered,
+    /// The database that it is of.
+    origin: u32,
     forms: &'o OldForms,
     pause: Pause,
     keys: u64,
@@ -276,19 +281,43 @@ impl Output<'_> {
         self.forms.give_up();
     }
 
-    /// Writes an entry into memory; [`Output::let_go`] writes it on.
-    fn entry(&mut self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>) {
-        self.put(|writer| {
-            writer.hold();
-            writer.select(origin)?;
-            writer.entry(keyspace, entry)
-        });
+    /// Takes an entry, or writes it into memory; [`Output::let_go`] writes it on. Until then all are of one database. What it weighs ([`STEP`]).
+    fn entry(&mut self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>) -> usize {
         self.keys += 1;
         self.unpaused += 1;
+        let Ok(writer) = &mut self.file else { return 1 };
+        self.origin = origin;
+        let bytes = match self.gathered.take(keyspace, entry, writer.takes_packed()) {
+            Some(bytes) => bytes,
+            None => {
+                let before = writer.written();
+                let written = {
+                    writer.hold();
+                    writer.select(origin).and_then(|()| writer.entry(keyspace, entry))
+                };
+                let bytes = writer.written() - before;
+                if let Err(error) = written {
+                    self.fail(error);
+                }
+                bytes as usize
+            }
+        };
+        1 + bytes / STEP_BYTES
     }
 
+    /// Writes what was taken. No shard is held.
     fn let_go(&mut self) {
-        self.put(Writer::let_go);
+        let (origin, mut gathered) = (self.origin, std::mem::take(&mut self.gathered));
+        self.put(|writer| {
+            writer.let_go()?;
+            if gathered.is_empty() {
+                return Ok(());
+            }
+            writer.select(origin)?;
+            gathered.write(writer)
+        });
+        gathered.forget();
+        self.gathered = gathered;
         for _ in 0..std::mem::take(&mut self.unpaused) {
             if self.file.is_ok() {
                 let progress = self.progress;
@@ -340,7 +369,16 @@ fn write(
     if file.is_err() {
         forms.give_up();
     }
-    let mut out = Output { file, forms, pause: Pause::new(key_delay), keys: 0, unpaused: 0, progress };
+    let mut out = Output {
+        file,
+        gathered: Gathered::default(),
+        origin: 0,
+        forms,
+        pause: Pause::new(key_delay),
+        keys: 0,
+        unpaused: 0,
+        progress,
+    };
     let mut walk = keyspace.walk_snapshot();
     for &(origin, keys, expiring) in &cut.databases {
         if keys > 0 {

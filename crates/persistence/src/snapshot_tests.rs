@@ -11,7 +11,7 @@ use braid_keyspace::keyspace::Shape;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Context, Event, Expiry, KeyRef, Keyspace, Txn, Value, scan};
 
-use crate::tests::{NOW, content, fill, keyspace, load_from, with};
+use crate::tests::{NOW, content, fill, keyspace, load_from, loose_content, varied, with};
 use crate::{Cut, Form, OldForms, SaveError, SaveOptions, Saved, SnapshotProgress, cut, write_snapshot};
 
 const LIMIT: usize = 1 << 20;
@@ -255,4 +255,21 @@ fn those_who_write_learn_that_old_forms_take_too_much() {
         waiter.join().unwrap();
     });
     assert!(forms.bytes() == 0 && !told.load(Relaxed));
+}
+
+/// Forms that are copied out of a shard and written later are those that are written at once otherwise.
+#[test]
+fn values_of_all_forms_are_in_a_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dump.rdb");
+    let (one, forms) = (varied(), forms());
+    with(&one, |txn| txn.set(b"", Value::string(b""), Expiry::At(NOW + 5)));
+    let taken = make_cut(&one, &forms).expect("a cut");
+    let keys = taken.keys();
+    let saved = write_to(&one, taken, &path, &SnapshotProgress::default()).unwrap();
+    assert_eq!(saved.keys, keys);
+    with(&one, remove_expired);
+    let other = keyspace();
+    load_from(&other, &std::fs::read(&path).unwrap(), false).unwrap();
+    assert!(loose_content(&other) == loose_content(&one));
 }

@@ -142,7 +142,7 @@ fn what_was_saved_is_loaded() {
 }
 
 /// A keyspace with values of many types and sizes.
-fn varied() -> Keyspace {
+pub(crate) fn varied() -> Keyspace {
     let keyspace = keyspace();
     let mut random = fastrand::Rng::with_seed(5);
     with(&keyspace, |txn| {
@@ -192,7 +192,7 @@ fn varied() -> Keyspace {
 }
 
 /// As [`content`], but members may be in any order: that of tables differs from one to the next.
-fn loose_content(keyspace: &Keyspace) -> Vec<String> {
+pub(crate) fn loose_content(keyspace: &Keyspace) -> Vec<String> {
     let world = keyspace.gate.close(None);
     let mut lines = Vec::new();
     for db in 0..keyspace.databases() {

@@ -171,6 +171,21 @@ impl<W: Write> FileWriter<W> {
         self.encoder.key(name, value, expire_at, access)
     }
 
+    /// A key with its value, of which [`ValueRef::take_packed`] has taken the form.
+    pub fn packed_key(
+        &mut self,
+        name: &[u8],
+        kind: Kind,
+        packed: &[u8],
+        expire_at: Option<i64>,
+        access: Option<Access>,
+    ) -> io::Result<()> {
+        self.encoder.attributes(expire_at, access)?;
+        self.encoder.kind(kind)?;
+        self.encoder.string(name)?;
+        self.encoder.packed(kind, packed)
+    }
+
     /// Keys that [`encode_key`] has written.
     pub fn encoded_keys(&mut self, records: &[u8]) -> io::Result<()> {
         self.encoder.bytes(records)
@@ -215,6 +230,13 @@ impl<W: Write> Encoder<W> {
         expire_at: Option<i64>,
         access: Option<Access>,
     ) -> io::Result<()> {
+        self.attributes(expire_at, access)?;
+        self.kind(value.kind())?;
+        self.string(name)?;
+        self.value(value)
+    }
+
+    fn attributes(&mut self, expire_at: Option<i64>, access: Option<Access>) -> io::Result<()> {
         if let Some(time) = expire_at {
             self.byte(EXPIRY_MS)?;
             self.time_ms(time)?;
@@ -227,9 +249,7 @@ impl<W: Write> Encoder<W> {
             Some(Access::Frequency(count)) => self.bytes(&[FREQUENCY, count])?,
             None => {}
         }
-        self.kind(value.kind())?;
-        self.string(name)?;
-        self.value(value)
+        Ok(())
     }
 }
 

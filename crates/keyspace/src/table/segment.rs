@@ -248,12 +248,12 @@ pub(super) fn entry_of<'a>(word: u64) -> Entry<'a> {
     unsafe { Entry::from_address(word & ADDRESS) }
 }
 
-/// Visits the entries whose home is bucket `home` and whose position is at least `from`. Returns how many.
+/// Visits the entries whose home is bucket `home` and whose position is at least `from`. Returns the sum of what `visit` answers.
 pub(super) fn scan_home<'a>(
     segment: Segment,
     home: usize,
     from: u64,
-    visit: &mut impl FnMut(Entry<'a>),
+    visit: &mut impl FnMut(Entry<'a>) -> usize,
 ) -> usize {
     let buckets = segment.buckets();
     let (mut index, mut visited) = (home, 0);
@@ -262,8 +262,7 @@ pub(super) fn scan_home<'a>(
         for slot in &bucket.slots {
             let word = slot.load(Relaxed);
             if word != 0 && home_of(word >> 48, buckets) == home && word >> 48 >= from {
-                visit(entry_of(word));
-                visited += 1;
+                visited += visit(entry_of(word));
             }
         }
         if bucket.tags.load(Relaxed) >> 56 == 0 {

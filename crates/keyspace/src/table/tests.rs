@@ -508,3 +508,24 @@ fn cursors_from_outside_are_harmless() {
         assert!(seen.len() <= 10 + 2_000);
     }
 }
+
+#[test]
+fn a_walk_ends_where_what_it_has_seen_weighs_enough() {
+    let mut rig = Rig::new(Hashing::Good, 0);
+    (0..2000).for_each(|number| rig.put(format!("key:{number}").as_bytes(), number, None));
+    let (mut cursor, mut seen, mut steps) = (Some(TableCursor::default()), 0, 0);
+    while let Some(at) = cursor {
+        let before = seen;
+        // SAFETY: the only thread.
+        cursor = unsafe {
+            rig.table.scan_weighed(at, 100, |_| {
+                seen += 1;
+                50
+            })
+        };
+        // Those with one home are visited together.
+        assert!(seen - before < 20, "{}", seen - before);
+        steps += 1;
+    }
+    assert!(seen == 2000 && steps > 200, "{seen} in {steps}");
+}

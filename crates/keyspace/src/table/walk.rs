@@ -87,6 +87,24 @@ impl Table {
         count: usize,
         mut visit: impl FnMut(Entry<'a>),
     ) -> Option<TableCursor> {
+        let weigh = |entry| {
+            visit(entry);
+            1
+        };
+        // SAFETY: the caller's.
+        unsafe { self.scan_weighed(cursor, count, weigh) }
+    }
+
+    /// As [`Table::scan`], until what `visit` answers adds up to `most`.
+    ///
+    /// # Safety
+    /// The caller holds the shard.
+    pub unsafe fn scan_weighed<'a>(
+        &self,
+        cursor: TableCursor,
+        most: usize,
+        mut visit: impl FnMut(Entry<'a>) -> usize,
+    ) -> Option<TableCursor> {
         let root = self.root.load(Relaxed);
         if root == 0 {
             return None;
@@ -116,7 +134,7 @@ impl Table {
                 home += 1;
                 // The first position whose home is the next bucket.
                 position = ((home << 16).div_ceil(buckets)) as u64;
-                if visited >= count && home < buckets && !merged {
+                if visited >= most && home < buckets && !merged {
                     return Some(TableCursor::new(prefix, depth, position));
                 }
             }
@@ -125,7 +143,7 @@ impl Table {
             if prefix >> DEPTH_MAX != 0 {
                 return None;
             }
-            if visited >= count {
+            if visited >= most {
                 return Some(TableCursor::new(prefix, depth, 0));
             }
         }

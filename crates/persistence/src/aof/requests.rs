@@ -78,6 +78,11 @@ impl<W: Write> RequestWriter<W> {
         self.pass_on_if_much()
     }
 
+    /// Bytes written so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.passed_on + self.buffer.len() as u64
+    }
+
     /// Ends the file. The sink, back, and the file's size in bytes.
     pub(crate) fn finish(mut self) -> io::Result<(W, u64)> {
         if !self.buffer.is_empty() {
