@@ -1,6 +1,6 @@
 //! A heap block behind one thin pointer: capacity, one word for the owner, then bytes.
 //!
-//! Packed lists and the segments of the member tables live in such blocks, because a pointer of 8 bytes in
+//! Sets of integers and the segments of the member tables live in such blocks, because a pointer of 8 bytes in
 //! the owner and 8 bytes in the block cost less than a `Vec` in every small value. The block knows nothing of
 //! what is stored in it, and never hands out a byte that was not initialised.
 //!

@@ -64,7 +64,7 @@ impl ListLimits {
     /// True when a node may become that large; its allocation then still is a power of two.
     #[inline]
     fn node_fits(&self, bytes: usize, count: usize) -> bool {
-        bytes + crate::thin_block::HEADER <= self.node_bytes() && count <= self.node_count()
+        bytes + crate::listpack::BLOCK_BYTES <= self.node_bytes() && count <= self.node_count()
     }
 
     /// True when an element of that length gets a node of its own.

@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 
 use super::ListLimits;
-use crate::listpack::{Element, Listpack};
+use crate::listpack::{BLOCK_BYTES, Element, Listpack};
 use crate::lzf;
-use crate::thin_block;
 
 /// Blocks shorter than this are not worth compressing, nor is a gain of less than [`GAIN_MIN`] (both as in
 /// Redis).
@@ -123,9 +122,9 @@ impl Node {
         if if front { room_front } else { room_back } < need {
             // A node at an end usually fills up: double it, up to the size that a full one has.
             let total = list.byte_len();
-            let full = limits.node_bytes().saturating_sub(thin_block::HEADER + total);
-            let double = (total.max(256) + need + thin_block::HEADER).next_power_of_two();
-            let more = double.saturating_sub(thin_block::HEADER + total).min(full);
+            let full = limits.node_bytes().saturating_sub(BLOCK_BYTES + total);
+            let double = (total.max(256) + need + BLOCK_BYTES).next_power_of_two();
+            let more = double.saturating_sub(BLOCK_BYTES + total).min(full);
             list.reserve(more.max(need), front);
         }
         if front {

@@ -11,6 +11,7 @@
 //! also those of a foreign list ([`Listpack::from_bytes`] rewrites one that is not), so equal values have
 //! equal bytes. Invariant: `bytes()` always satisfies [`validate`] deeply.
 
+mod block;
 mod entry;
 mod iter;
 
@@ -19,12 +20,15 @@ pub use iter::{Entries, Iter};
 
 use smallvec::SmallVec;
 
-use crate::thin_block::{ThinBlock, round_capacity};
+use block::Block;
 
 const HEADER: usize = 6;
 const COUNT_UNKNOWN: u16 = u16::MAX;
 /// A list without entries.
 const EMPTY: [u8; HEADER + 1] = [HEADER as u8 + 1, 0, 0, 0, 0, 0, entry::END];
+
+/// Bytes that the block of a list takes beside the list.
+pub const BLOCK_BYTES: usize = block::OWN;
 
 /// Most bytes a packed list may grow to; Redis stops at the same size.
 pub const MAX_BYTES: usize = 1 << 30;
@@ -60,8 +64,18 @@ pub fn validate(bytes: &[u8], deep: bool) -> bool {
 #[derive(Clone)]
 #[repr(transparent)]
 pub struct Listpack {
-    /// The block's word is the offset at which the list begins.
-    block: ThinBlock,
+    block: Block,
+}
+
+/// What is known of a list without its entries.
+struct Head {
+    /// Where it begins in its block.
+    start: usize,
+    /// Size of the wire format.
+    total: usize,
+    count: u16,
+    /// Room in the block behind the list.
+    behind: usize,
 }
 
 impl Default for Listpack {
@@ -92,7 +106,7 @@ impl Listpack {
 
     /// An empty list with room for `bytes` in all (the header's 6 and the end mark included).
     pub fn with_capacity(bytes: usize) -> Listpack {
-        let mut block = ThinBlock::zeroed(round_capacity(bytes.clamp(HEADER + 1, MAX_BYTES)));
+        let mut block = Block::with_room(bytes.clamp(HEADER + 1, MAX_BYTES));
         block.bytes_mut()[..=HEADER].copy_from_slice(&EMPTY);
         Listpack { block }
     }
@@ -103,7 +117,7 @@ impl Listpack {
         if !validate(bytes, true) {
             return None;
         }
-        let mut block = ThinBlock::zeroed(round_capacity(bytes.len()));
+        let mut block = Block::with_room(bytes.len());
         block.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
         let list = Listpack { block };
         let is_shortest = |(at, element): (usize, Element<'_>)| {
@@ -119,7 +133,7 @@ impl Listpack {
 
     #[inline]
     fn start(&self) -> usize {
-        self.block.word() as usize
+        self.block.start()
     }
 
     /// The list in its wire format.
@@ -133,10 +147,24 @@ impl Listpack {
         bytes.get(..total).unwrap_or_default()
     }
 
+    /// What stands in front of the entries, read at once.
+    #[inline]
+    fn head(&self) -> Head {
+        let (start, content) = (self.start(), self.block.bytes());
+        match content.get(start..).and_then(|bytes| bytes.first_chunk::<HEADER>()) {
+            Some(head) => {
+                let total = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+                let count = u16::from_le_bytes([head[4], head[5]]);
+                Head { start, total, count, behind: content.len().saturating_sub(start + total) }
+            }
+            None => Head { start, total: 0, count: 0, behind: 0 },
+        }
+    }
+
     /// Size of the wire format in bytes.
     #[inline]
     pub fn byte_len(&self) -> usize {
-        self.bytes().len()
+        self.head().total
     }
 
     /// Bytes allocated.
@@ -161,10 +189,7 @@ impl Listpack {
 
     #[inline]
     fn header_count(&self) -> u16 {
-        match self.bytes().first_chunk::<HEADER>() {
-            Some(header) => u16::from_le_bytes([header[4], header[5]]),
-            None => 0,
-        }
+        self.head().count
     }
 
     #[inline]
@@ -208,7 +233,7 @@ impl Listpack {
         let mut new_start = start;
         if insert != remove {
             let front_is_shorter = at < behind;
-            let room = self.block.capacity() - total + remove;
+            let room = self.block.room() - total + remove;
             if insert < remove {
                 if front_is_shorter {
                     new_start = start + remove - insert;
@@ -217,13 +242,13 @@ impl Listpack {
                 new_start = self.grow(new_total, front_is_shorter);
             } else {
                 let more = insert - remove;
-                let room_behind = self.block.capacity() - start - total;
+                let room_behind = self.block.room() - start - total;
                 if front_is_shorter && more <= start {
                     new_start = start - more;
                 } else if front_is_shorter || more > room_behind {
                     // The room is on the other side: leave half of what remains on each, or the next push
                     // would move it all again.
-                    new_start = (self.block.capacity() - new_total) / 2;
+                    new_start = (self.block.room() - new_total) / 2;
                 }
             }
             let bytes = self.block.bytes_mut();
@@ -239,7 +264,7 @@ impl Listpack {
             }
             debug_assert!(to >= new_start);
             bytes[new_start..new_start + 4].copy_from_slice(&(new_total as u32).to_le_bytes());
-            self.block.set_word(new_start as u32);
+            self.block.set_start(new_start);
         }
         let to = new_start + at;
         Some(&mut self.block.bytes_mut()[to..to + insert])
@@ -248,9 +273,8 @@ impl Listpack {
     /// Grows the block for a list of `new_total` bytes; says where that list shall begin.
     #[cold]
     fn grow(&mut self, new_total: usize, room_in_front: bool) -> usize {
-        let capacity = round_capacity(new_total);
-        self.block.resize(capacity);
-        if room_in_front { capacity - new_total } else { 0 }
+        self.block.resize(new_total);
+        if room_in_front { self.block.room() - new_total } else { 0 }
     }
 
     #[inline]
@@ -264,11 +288,11 @@ impl Listpack {
     /// Appends one or two entries: in place when there is room behind, which is the usual case.
     #[inline]
     fn append_encoded(&mut self, one: &Encoded<'_>, two: Option<&Encoded<'_>>) -> bool {
-        let (start, total, added) = (self.start(), self.byte_len(), 1 + u16::from(two.is_some()));
+        let Head { start, total, count, behind } = self.head();
+        let added = 1 + u16::from(two.is_some());
         let more = one.len() + two.map_or(0, Encoded::len);
-        let (count, new_total) = (self.header_count(), total + more);
-        if count >= COUNT_UNKNOWN - 2 || self.block.capacity() - start - total < more || new_total > MAX_BYTES
-        {
+        let new_total = total + more;
+        if count >= COUNT_UNKNOWN - 2 || behind < more || new_total > MAX_BYTES {
             let end = self.end();
             let Some(room) = self.splice(end, 0, more) else { return false };
             one.write(room);
@@ -409,7 +433,7 @@ impl Listpack {
 
     /// Removes every entry and keeps the block, whose room is then all behind.
     pub fn clear_keeping_room(&mut self) {
-        self.block.set_word(0);
+        self.block.set_start(0);
         self.block.bytes_mut()[..=HEADER].copy_from_slice(&EMPTY);
     }
 
@@ -444,7 +468,7 @@ impl Listpack {
     /// Gives memory back when the list has become far smaller than its block.
     #[inline]
     fn give_back(&mut self) {
-        if self.block.capacity() > 2 * self.byte_len() + 64 {
+        if self.block.room() > 2 * self.byte_len() + 64 {
             self.shrink();
         }
     }
@@ -452,18 +476,16 @@ impl Listpack {
     /// Makes the block as small as the list allows.
     pub fn shrink(&mut self) {
         let (start, total) = (self.start(), self.byte_len());
-        let capacity = round_capacity(total);
-        if capacity < self.block.capacity() {
+        if Block::room_for(total) < self.block.room() {
             self.block.bytes_mut().copy_within(start..start + total, 0);
-            self.block.set_word(0);
-            self.block.resize(capacity);
+            self.block.set_start(0);
+            self.block.resize(total);
         }
     }
 
-    /// Makes room for `more` bytes of entries in front of the list or behind it, at once and without rounding
-    /// up.
+    /// Makes room for `more` bytes of entries in front of the list or behind it, at once.
     pub fn reserve(&mut self, more: usize, in_front: bool) {
-        let (start, total, capacity) = (self.start(), self.byte_len(), self.block.capacity());
+        let (start, total, capacity) = (self.start(), self.byte_len(), self.block.room());
         let room = if in_front { start } else { capacity - start - total };
         let want = total.saturating_add(more);
         if room >= more || want > MAX_BYTES {
@@ -472,17 +494,17 @@ impl Listpack {
         if want > capacity {
             self.block.resize(want);
         }
-        let capacity = self.block.capacity();
+        let capacity = self.block.room();
         let new_start = if in_front { capacity - total } else { 0 };
         self.block.bytes_mut().copy_within(start..start + total, new_start);
-        self.block.set_word(new_start as u32);
+        self.block.set_start(new_start);
     }
 
     /// Bytes that can be pushed before the block must grow or its content move: `(in front, behind)`.
     #[inline]
     pub fn room(&self) -> (usize, usize) {
-        let start = self.start();
-        (start, self.block.capacity() - start - self.byte_len())
+        let head = self.head();
+        (head.start, head.behind)
     }
 
     // Reading.

@@ -19,7 +19,7 @@ const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
 /// Bytes to which a growing block's memory is doubled: the content then fills an allocator's class of 4096.
-const ROOM_MAX: usize = 4088;
+const ROOM_MAX: usize = 4095;
 /// Most bytes around one text of a list: encoding byte and length, length backwards.
 const AROUND: usize = 10;
 

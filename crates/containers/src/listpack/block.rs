@@ -1,0 +1,249 @@
+//! The heap block of a packed list behind one thin pointer: one byte of its own, then the content.
+//!
+//! HOT PATH: no allocation but where the block is made, grown or shrunk.
+//!
+//! Most packed lists are small, and the allocator's sizes lie far apart (96, 112, 128, 160): each byte in front of the list may cost the step to
+//! the next one. So the size of the allocation is always one of these, and seven bits of one byte tell which. The eighth tells
+//! that the list does not begin with the content. Where it begins is written into the room in front of it then, which is large enough for
+//! that: seven bits a byte, the low ones first, the eighth bit telling that another byte follows.
+//!
+//! Invariants (kept here alone): the pointer is valid for as many bytes as the class says, allocated with a layout of that size; all bytes are
+//! initialised at all times (new ones are zero), which is why the whole content can be lent out as a plain slice. The own byte is never lent
+//! out. Where the list begins can be overwritten by who has the content; then it is a wrong number, nothing worse.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
+use std::ptr::NonNull;
+
+/// Bytes in front of the content.
+pub(super) const OWN: usize = 1;
+
+/// In the own byte: the list does not begin with the content.
+const BEGINS_LATER: u8 = 0x80;
+
+/// Packed lists are tagged pointers at times: addresses are even.
+const ALIGN: usize = 8;
+
+/// An owned, always initialised block of bytes, one pointer wide.
+#[repr(transparent)]
+pub(super) struct Block(NonNull<u8>);
+
+// SAFETY: the block owns its bytes and is only changed through a unique reference.
+unsafe impl Send for Block {}
+// SAFETY: as above; shared access only reads.
+unsafe impl Sync for Block {}
+
+/// The size of the allocator's class: 8 bytes apart up to 64, then four to a doubling.
+#[inline]
+fn class_bytes(class: u8) -> usize {
+    let class = usize::from(class);
+    if class < 8 { (class + 1) * 8 } else { (5 + class % 4) << (class / 4 + 2) }
+}
+
+/// The smallest class of at least `bytes`.
+#[inline]
+fn class_of(bytes: usize) -> u8 {
+    let last = bytes.saturating_sub(1);
+    if last < 64 {
+        return (last / 8) as u8;
+    }
+    let doubling = last.ilog2();
+    (8 + 4 * (doubling - 6)) as u8 + (last >> (doubling - 2) & 3) as u8
+}
+
+fn layout(class: u8) -> Layout {
+    Layout::from_size_align(class_bytes(class), ALIGN).expect("a size that fits the address space")
+}
+
+impl Block {
+    /// A block with room for at least `bytes`, which are zero; the list begins with them.
+    pub(super) fn with_room(bytes: usize) -> Block {
+        let class = class_of(bytes + OWN);
+        let layout = layout(class);
+        // SAFETY: no class is empty.
+        let raw = unsafe { alloc_zeroed(layout) };
+        let Some(raw) = NonNull::new(raw) else { handle_alloc_error(layout) };
+        // SAFETY: freshly allocated, with at least one byte.
+        unsafe { raw.write(class) };
+        Block(raw)
+    }
+
+    /// The room that a block for `bytes` has.
+    pub(super) fn room_for(bytes: usize) -> usize {
+        class_bytes(class_of(bytes + OWN)) - OWN
+    }
+
+    #[inline]
+    fn own(&self) -> u8 {
+        // SAFETY: valid and initialised as long as self.
+        unsafe { self.0.read() }
+    }
+
+    #[inline]
+    fn set_own(&mut self, own: u8) {
+        // SAFETY: valid and uniquely borrowed.
+        unsafe { self.0.write(own) };
+    }
+
+    #[inline]
+    fn class(&self) -> u8 {
+        self.own() & !BEGINS_LATER
+    }
+
+    /// Number of bytes of content.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        self.allocation_bytes() - OWN
+    }
+
+    /// Bytes of the whole allocation.
+    #[inline]
+    pub(super) fn allocation_bytes(&self) -> usize {
+        class_bytes(self.class())
+    }
+
+    /// Where the list begins.
+    #[inline]
+    pub(super) fn start(&self) -> usize {
+        if self.own() & BEGINS_LATER == 0 { 0 } else { self.read_start() }
+    }
+
+    fn read_start(&self) -> usize {
+        let mut start = 0;
+        for (place, &byte) in self.bytes().iter().enumerate().take(5) {
+            start |= usize::from(byte & 0x7f) << (7 * place);
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        start
+    }
+
+    /// Says where the list begins. What lies in front of that may be overwritten.
+    #[inline]
+    pub(super) fn set_start(&mut self, start: usize) {
+        let class = self.class();
+        if start == 0 {
+            self.set_own(class);
+        } else {
+            self.set_own(class | BEGINS_LATER);
+            self.write_start(start);
+        }
+    }
+
+    fn write_start(&mut self, start: usize) {
+        let mut rest = start;
+        for byte in self.bytes_mut() {
+            *byte = rest as u8 & 0x7f;
+            rest >>= 7;
+            if rest == 0 {
+                return;
+            }
+            *byte |= 0x80;
+        }
+    }
+
+    /// All content.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        // SAFETY: that many bytes behind the own one are initialised and live as long as self.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().add(OWN), self.room()) }
+    }
+
+    /// All content, for writing.
+    #[inline]
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        let room = self.room();
+        // SAFETY: as for `bytes`, and uniquely borrowed.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr().add(OWN), room) }
+    }
+
+    /// Changes the room to that for `bytes`. Content up to the smaller of both is kept, new bytes are zero.
+    pub(super) fn resize(&mut self, bytes: usize) {
+        let (own, class) = (self.own(), class_of(bytes + OWN));
+        let (old, new) = (layout(self.class()), layout(class));
+        // SAFETY: allocated with the old layout; the new size is not zero.
+        let raw = unsafe { realloc(self.0.as_ptr(), old, new.size()) };
+        let Some(raw) = NonNull::new(raw) else { handle_alloc_error(new) };
+        self.0 = raw;
+        if new.size() > old.size() {
+            // SAFETY: valid for the new size, of which the part behind the old one is zeroed before anybody sees it.
+            unsafe { raw.as_ptr().add(old.size()).write_bytes(0, new.size() - old.size()) };
+        }
+        self.set_own(own & BEGINS_LATER | class);
+    }
+}
+
+impl Clone for Block {
+    fn clone(&self) -> Block {
+        let mut copy = Block::with_room(self.room());
+        copy.set_own(self.own());
+        copy.bytes_mut().copy_from_slice(self.bytes());
+        copy
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, and nobody else holds the pointer.
+        unsafe { dealloc(self.0.as_ptr(), layout(self.class())) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listpack::MAX_BYTES;
+    use crate::thin_block::size_class;
+
+    #[test]
+    fn classes_are_those_of_the_allocator() {
+        for bytes in
+            (1..20_000).chain((15..30).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1]))
+        {
+            assert_eq!(class_bytes(class_of(bytes)), size_class(bytes), "{bytes}");
+        }
+        assert!(class_of(MAX_BYTES + OWN) < BEGINS_LATER);
+        assert_eq!(class_bytes(class_of(0)), 8);
+    }
+
+    #[test]
+    fn growing_shows_zeros_and_shrinking_keeps_the_front() {
+        let mut block = Block::with_room(3);
+        assert_eq!((block.room(), block.allocation_bytes()), (7, 8));
+        block.bytes_mut()[..3].copy_from_slice(b"abc");
+        block.resize(300);
+        assert_eq!((&block.bytes()[..4], block.room()), (&b"abc\0"[..], 319));
+        assert!(block.bytes()[3..].iter().all(|&byte| byte == 0));
+        block.bytes_mut().fill(9);
+        block.resize(2);
+        block.resize(300);
+        assert!(block.bytes()[..7] == [9; 7] && block.bytes()[7..].iter().all(|&byte| byte == 0));
+        assert_eq!(block.clone().bytes(), block.bytes());
+        assert_eq!(size_of::<Option<Block>>(), 8);
+    }
+
+    #[test]
+    fn the_beginning_stands_in_the_room_in_front_of_the_list() {
+        let mut block = Block::with_room(100_000);
+        assert_eq!(block.start(), 0);
+        for start in [1, 2, 127, 128, 129, 16_383, 16_384, 99_999] {
+            block.bytes_mut().fill(0xff);
+            block.set_start(start);
+            assert_eq!(block.start(), start);
+            assert!(
+                block.bytes()[start..].iter().all(|&byte| byte == 0xff),
+                "{start}: only what is in front"
+            );
+            assert_eq!((block.clone().start(), block.room()), (start, 114_687));
+            block.resize(200_000);
+            assert_eq!(block.start(), start);
+            block.resize(100_000);
+        }
+        block.set_start(0);
+        assert_eq!(block.start(), 0);
+        // Whoever overwrites it makes a wrong number of it.
+        block.set_start(5);
+        block.bytes_mut().fill(0xff);
+        assert!(block.start() < 1 << 35);
+    }
+}
