@@ -1,7 +1,8 @@
 //! What stands in the append-only file for a command: what repeats it, whenever and wherever it is repeated.
 
 use braid_tests::server::is_braid;
-use braid_tests::{RawClient, TestServer, words};
+
+use braid_tests::{RawClient, TestServer, Value, words};
 
 /// Commands, and what is journalled for each; `*` stands for a time or an ID. Between bars: several requests.
 const CASES: &[(&str, &str)] = &[
@@ -53,7 +54,8 @@ const CASES: &[(&str, &str)] = &[
     ("EVAL \"redis.call('SET','e','1') redis.call('INCR','e')\" 0", "MULTI|SET e 1|INCR e|EXEC"),
     ("EVAL \"return redis.call('GET','e')\" 0", ""),
     ("SELECT 3", ""),
-    ("FLUSHDB", "SELECT 3|FLUSHDB"),
+    ("EVAL \"redis.call('SET','e','1') redis.call('INCR','e')\" 0", "MULTI|SELECT 3|SET e 1|INCR e|EXEC"),
+    ("FLUSHDB", "FLUSHDB"),
     ("SET k v", "SET k v"),
     ("MOVE k 4", "MOVE k 4"),
     ("FLUSHALL", "FLUSHALL"),
@@ -63,7 +65,8 @@ const CASES: &[(&str, &str)] = &[
 /// The requests in a file, in a line each, without annotations and what was written ahead.
 fn lines(server: &TestServer) -> Vec<String> {
     let file = server.directory().join("appendonlydir").join("appendonly.aof.1.incr.aof");
-    let text = String::from_utf8(std::fs::read(file).expect("the file is there")).expect("text");
+    let bytes = std::fs::read(file).expect("the file is there");
+    let text = String::from_utf8_lossy(&bytes);
     let mut words = text.trim_end_matches('\0').split("\r\n").filter(|line| !line.starts_with('#'));
     let mut lines = Vec::new();
     while let Some(count) = words.next().and_then(|head| head.strip_prefix('*')) {
@@ -95,4 +98,37 @@ fn commands_are_journalled_as_what_repeats_them() {
         );
         seen = all.len();
     }
+}
+
+/// Only a span of time is replaced, by a point in time; other arguments stay as they were.
+#[test]
+fn restored_values_are_journalled_as_they_came() {
+    if !is_braid() {
+        return;
+    }
+    let server = TestServer::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let mut client: RawClient = server.connect();
+    client.ok("SET k v");
+    let Value::Bulk(payload) = client.call("DUMP k") else { panic!("DUMP gives bytes") };
+    let mut restore = |key: &str, time: &str, options: &[&str]| {
+        let mut args: Vec<&[u8]> = vec![b"RESTORE", key.as_bytes(), time.as_bytes(), &payload];
+        args.extend(options.iter().map(|option| option.as_bytes()));
+        assert_eq!(client.call_arguments(&args), Value::Simple(b"OK".to_vec()));
+    };
+    restore("a", "0", &[]);
+    restore("a", "100000", &["replace"]);
+    restore("b", "4000000000000", &["absttl", "IDLETIME", "5"]);
+    restore("nosuch", "1", &["ABSTTL"]);
+    restore("a", "1", &["ABSTTL", "REPLACE"]);
+    let expected = [
+        "SELECT 0",
+        "SET k v",
+        "RESTORE a 0 *v*",
+        "RESTORE a 1???????????? *v* replace ABSTTL",
+        "RESTORE b 4000000000000 *v* absttl IDLETIME 5",
+        "DEL a",
+    ];
+    let lines = lines(&server);
+    let fits = |(pattern, line): (&&str, &String)| words::glob(pattern.as_bytes(), line.as_bytes());
+    assert!(lines.len() == expected.len() && expected.iter().zip(&lines).all(fits), "{lines:?}");
 }

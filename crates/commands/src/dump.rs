@@ -142,8 +142,9 @@ fn restore(call: &mut Call) -> CommandResult {
     };
     if expire_at.is_some_and(|at| at <= call.now()) {
         // Born expired: all that is left of it is that the old value goes.
-        call.keyspace.delete(key);
-        call.keyspace.journal_as(&[b"DEL", key]);
+        if call.keyspace.delete(key) {
+            call.keyspace.journal_as(&[b"DEL", key]);
+        }
         call.reply.ok();
         return Ok(());
     }
@@ -153,9 +154,15 @@ fn restore(call: &mut Call) -> CommandResult {
         call.keyspace.notify(NEW, key);
     }
     call.keyspace.notify(Event::generic("restore"), key);
-    let mut time = itoa::Buffer::new();
-    let time = time.format(expire_at.unwrap_or(0)).as_bytes();
-    call.keyspace.journal_as(&[b"RESTORE", key, time, payload, b"REPLACE", b"ABSTTL"]);
+    if let Some(at) = expire_at
+        && !options.absolute
+    {
+        let mut time = itoa::Buffer::new();
+        let mut args = call.args.to_vec();
+        args[2] = time.format(at).as_bytes();
+        args.push(b"ABSTTL");
+        call.keyspace.journal_as(&args);
+    }
     let keyspace = call.keyspace.keyspace();
     let by_frequency = keyspace.settings.policy().is_lfu();
     let clock = match (options.idle_seconds, options.frequency) {
