@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use braid_tests::server::is_braid;
-use braid_tests::{TestServer, Value, wait_for};
+use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
 
 /// Nobody is refused or cut off meanwhile, and what is there when it is on is there after a crash.
@@ -109,4 +109,97 @@ fn the_first_base_is_waited_for() {
     let mut server = TestServer::start(&["--dir", path]);
     slow(&server).send(b"SHUTDOWN NOSAVE FORCE\r\n");
     assert!(server.wait().success());
+}
+
+fn wait_for_rest(client: &mut RawClient) {
+    wait_for("saves and rewrites to end", || {
+        let info = client.info("persistence");
+        ["aof_rewrite_in_progress:0", "aof_rewrite_scheduled:0", "rdb_bgsave_in_progress:0"]
+            .iter()
+            .all(|rest| info.contains(rest))
+    });
+}
+
+/// Which files there are after each step, and which numbers they have, is the same in stock servers: this test holds for them, too.
+#[test]
+fn files_and_their_numbers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a readable path");
+    let start = || {
+        let rewrites = ["--auto-aof-rewrite-percentage", "0", "--enable-debug-command", "yes"];
+        TestServer::start(&[&["--dir", path, "--appendonly", "yes"][..], &rewrites].concat())
+    };
+    let appendonly = folder.path().join("appendonlydir");
+    // The manifest in short: number and type of each file. Every file that it names is there, and no other.
+    let check = |step: &str, expected: &str| {
+        wait_for("removed files to be gone", || {
+            let manifest =
+                std::fs::read_to_string(appendonly.join("appendonly.aof.manifest")).expect("a manifest");
+            let lines: Vec<Vec<&str>> =
+                manifest.lines().map(|line| line.split(' ').collect::<Vec<_>>()).collect();
+            let short: Vec<String> = lines.iter().map(|line| format!("{}{}", line[5], line[3])).collect();
+            assert_eq!(short.join(" "), expected, "{step}");
+            let mut named: Vec<&str> = lines.iter().map(|line| line[1]).collect();
+            named.push("appendonly.aof.manifest");
+            named.sort_unstable();
+            let entries = std::fs::read_dir(&appendonly).expect("a folder");
+            let mut there: Vec<String> = entries
+                .map(|entry| entry.expect("a file").file_name().to_string_lossy().into_owned())
+                .collect();
+            there.sort_unstable();
+            there == named
+        });
+    };
+    let rewrite = |client: &mut RawClient| {
+        assert!(!client.call("BGREWRITEAOF").is_error());
+        wait_for_rest(client);
+    };
+    let mut server = start();
+    let mut client = server.connect();
+    client.ok("SET k 1");
+    check("started", "b1 i1");
+    rewrite(&mut client);
+    check("rewritten", "b2 i2");
+    client.ok("CONFIG SET appendonly no");
+    check("switched off", "b2 i2");
+    rewrite(&mut client);
+    check("rewritten while it is off", "b3");
+    // Stock servers count increments from 1 again only when they have read the manifest.
+    client.ok("DEBUG LOADAOF");
+    client.ok("CONFIG SET appendonly yes");
+    wait_for_rest(&mut client);
+    check("switched on", "b4 i1");
+    client.ok("CONFIG SET aof-disable-auto-gc yes");
+    client.ok("SET k 2");
+    rewrite(&mut client);
+    check("with what was replaced kept", "b5 h1 h4 i2");
+    rewrite(&mut client);
+    check("once more", "b6 h2 h5 h1 h4 i3");
+    client.ok("CONFIG SET aof-disable-auto-gc no");
+    rewrite(&mut client);
+    check("not kept any more", "b7 i4");
+    client.send(b"SHUTDOWN NOSAVE\r\n");
+    assert!(server.wait().success());
+    server = start();
+    let mut client = server.connect();
+    check("started again", "b7 i4");
+    rewrite(&mut client);
+    check("rewritten after that", "b8 i5");
+
+    // What is switched on during a save begins when that is over; until then nothing is written.
+    client.ok("CONFIG SET appendonly no");
+    client.ok("CONFIG SET rdb-key-save-delay 500000");
+    assert!(!client.call("BGSAVE").is_error());
+    client.ok("CONFIG SET appendonly yes");
+    client.ok("SET k 3");
+    check("switched on during a save", "b8 i5");
+    client.ok("CONFIG SET rdb-key-save-delay 0");
+    wait_for_rest(&mut client);
+    check("after that", "b9 i6");
+    assert_eq!(client.call("GET k").text(), "3");
+    drop(client);
+    server.signal(Signal::KILL);
+    drop(server);
+    let server = start();
+    assert_eq!(server.connect().call("GET k").text(), "3");
 }
