@@ -16,6 +16,7 @@ use std::marker::PhantomData;
 use mlua_sys as sys;
 pub(crate) use mlua_sys::lua_State;
 
+use crate::memory::Memory;
 use crate::state::Shared;
 
 unsafe extern "C-unwind" {
@@ -78,6 +79,17 @@ impl<'l> Lua<'l> {
 
     pub(crate) fn pop(self, count: c_int) {
         self.set_top(-count - 1);
+    }
+
+    /// An error if the run may not have so many bytes more. What a function has built outside of Lua is not counted by Lua, and what it gives
+    /// to Lua is counted, but not limited.
+    #[inline]
+    pub(crate) fn check_memory(self, bytes: usize) -> Result<(), Raise> {
+        let mut memory = std::ptr::null_mut();
+        raw!(sys::lua_getallocf(self.0, &mut memory));
+        // SAFETY: the allocator's data is the machine's memory counter (`Machine::new`), which outlives the state.
+        let memory = unsafe { &*memory.cast::<Memory>() };
+        if memory.has_room(bytes) { Ok(()) } else { Err(Raise::text("not enough memory")) }
     }
 
     /// Makes room for `count` more values. False if there is none: the stack is limited to some thousands.

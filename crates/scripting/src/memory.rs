@@ -1,6 +1,7 @@
 //! Memory of a Lua state: counted, and limited while a script runs.
 //!
-//! Lua jumps when it gets no memory, so the limit holds only while Lua itself runs: native functions and the host lift it.
+//! Lua jumps when it gets no memory, so the limit holds only while Lua itself runs: native functions and the host lift it. Those that could make
+//! much out of little ask whether there is room ([`Memory::has_room`]).
 
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::cell::Cell;
@@ -10,11 +11,25 @@ use std::ffi::c_void;
 pub(crate) struct Memory {
     pub used: Cell<usize>,
     pub limit: Cell<usize>,
+    /// What the limit is when it is not lifted.
+    run_limit: Cell<usize>,
 }
 
 impl Memory {
     pub(crate) fn new() -> Memory {
-        Memory { used: Cell::new(0), limit: Cell::new(usize::MAX) }
+        Memory { used: Cell::new(0), limit: Cell::new(usize::MAX), run_limit: Cell::new(usize::MAX) }
+    }
+
+    /// Sets the limit for a run.
+    pub(crate) fn begin(&self, limit: usize) {
+        self.limit.set(limit);
+        self.run_limit.set(limit);
+    }
+
+    /// Whether the run may have so many bytes more, as far as they are not counted yet.
+    #[inline]
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.used.get().saturating_add(bytes) <= self.run_limit.get()
     }
 
     /// Lifts the limit; gives what it was.

@@ -246,7 +246,7 @@ impl Machine {
             unsafe { sys::lua_gc(self.state, sys::LUA_GCCOLLECT, 0) };
         }
         let limit = self.memory_max.max(code.len() * 64);
-        self.shared_mut().memory.restore(limit);
+        self.shared_mut().memory.begin(limit);
         // SAFETY: loading is protected by Lua itself.
         let status =
             unsafe { sys::luaL_loadbuffer(self.state, code.as_ptr().cast(), code.len(), name.as_ptr()) };
@@ -310,7 +310,7 @@ impl Machine {
                 2
             }
         };
-        memory.restore(self.memory_max.max(memory.used.get() + MEMORY_MIN));
+        memory.begin(self.memory_max.max(memory.used.get() + MEMORY_MIN));
         // SAFETY: a protected call: whatever jumps ends here. The handler is below the function and its arguments.
         let status = unsafe { sys::lua_pcall(self.state, arguments, 1, -2 - arguments) };
         memory.lift();
@@ -383,7 +383,7 @@ impl Machine {
         shared.load_deadline = timeout.and_then(|timeout| std::time::Instant::now().checked_add(timeout));
         let memory = Rc::clone(&shared.memory);
         lua.raw_get_index(REGISTRY, function.0);
-        memory.restore(memory_max.max(memory.used.get() + MEMORY_MIN));
+        memory.begin(memory_max.max(memory.used.get() + MEMORY_MIN));
         // SAFETY: a protected call.
         let status = unsafe { sys::lua_pcall(self.state, 0, 0, 0) };
         memory.lift();

@@ -85,7 +85,9 @@ impl Machines {
 
     /// Makes a new machine when the cache has been emptied since the last one was made.
     fn renew(&mut self, engine: &Engine, generation: u64) {
-        if self.scripts.as_ref().is_some_and(|(made, _)| *made == generation) {
+        if let Some((_, machine)) = self.scripts.as_mut().filter(|(made, _)| *made == generation) {
+            // It may have been changed.
+            machine.set_memory_max(memory_max(engine));
             return;
         }
         self.by_sha.clear();
@@ -184,8 +186,12 @@ impl Machines {
 
     /// The machine for functions.
     pub(super) fn for_functions(&mut self, engine: &Engine) -> &mut Machine {
-        self.functions
-            .get_or_insert_with(|| Machine::new(Purpose::Functions, memory_max(engine), COMPATIBLE_VERSION))
+        let memory_max = memory_max(engine);
+        let machine = self
+            .functions
+            .get_or_insert_with(|| Machine::new(Purpose::Functions, memory_max, COMPATIBLE_VERSION));
+        machine.set_memory_max(memory_max);
+        machine
     }
 
     /// Bytes of the machine for functions.

@@ -202,6 +202,7 @@ impl Encoder<'_, '_> {
 
     /// Writes the value on top.
     fn value(&mut self, depth: i32) -> Result<(), Raise> {
+        self.lua.check_memory(self.out.len() + self.lua.string(-1).map_or(0, <[u8]>::len))?;
         match self.lua.kind(-1) {
             Kind::String => self.string(self.lua.string(-1).unwrap_or_default()),
             Kind::Number => self.number(-1)?,
@@ -559,6 +560,7 @@ impl Decoder<'_, '_> {
 
     /// Pushes the value that begins with a token.
     fn value(&mut self, token: Token) -> Result<(), Raise> {
+        self.lua.check_memory(0)?;
         match token {
             Token::String => self.lua.push_string(&self.text),
             Token::Number(number) => self.lua.push_number(number),

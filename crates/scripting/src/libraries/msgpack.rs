@@ -52,6 +52,7 @@ fn pack(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
 
 /// Writes the value on top and takes it off the stack.
 fn write_value(lua: Lua<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Raise> {
+    lua.check_memory(out.len() + lua.string(-1).map_or(0, <[u8]>::len))?;
     match lua.kind(-1) {
         Kind::String => {
             let text = lua.string(-1).unwrap_or_default();
@@ -170,6 +171,7 @@ enum Bad {
     Short,
     Format,
     Depth,
+    Memory,
 }
 
 impl From<Bad> for Raise {
@@ -177,6 +179,7 @@ impl From<Bad> for Raise {
         Raise::text(match bad {
             Bad::Short => "Missing bytes in input.",
             Bad::Format => "Bad data format in input.",
+            Bad::Memory => "not enough memory",
             Bad::Depth => "too many return values at once; use unpack_one or unpack_limit instead.",
         })
     }
@@ -215,6 +218,7 @@ fn push_value(lua: Lua<'_>, input: &mut Input<'_>, depth: usize) -> Result<(), B
     if depth > UNPACK_DEPTH_MAX || !lua.has_room(4) {
         return Err(Bad::Depth);
     }
+    lua.check_memory(0).map_err(|_| Bad::Memory)?;
     let tag = input.len8()? as u8;
     match tag {
         0x00..=0x7f => lua.push_number(f64::from(tag)),
