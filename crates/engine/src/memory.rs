@@ -27,7 +27,14 @@ pub struct OverLimit {
     since_ms: AtomicI64,
     /// Ms in all, the present time above not included.
     total_ms: AtomicU64,
+    /// Unix time (ms) at which enough was evicted last while clients had to be told of it.
+    told_ms: AtomicI64,
 }
+
+/// Time that is left to what clients are told of evicted keys to leave the server, before room is made for it as well.
+const TELLING_MS: i64 = 10;
+/// Time after that in which threads keep little memory for later.
+const SHORT_MS: i64 = 1000;
 
 impl OverLimit {
     /// Memory is above the limit.
@@ -45,6 +52,13 @@ impl OverLimit {
                 self.total_ms.fetch_add(u64::try_from(now_ms - since).unwrap_or(0), Relaxed);
             }
         }
+    }
+
+    /// Whether memory is above its limit, or was so short a time ago that what clients are told of evicted keys may be on its way.
+    pub fn is_short(&self) -> bool {
+        let told_ms = self.told_ms.load(Relaxed);
+        self.since_ms.load(Relaxed) != 0
+            || (told_ms != 0 && braid_base::clock::unix_ms() - told_ms < SHORT_MS)
     }
 
     /// Milliseconds above the limit in all, and of these without interruption until now.
@@ -79,11 +93,17 @@ fn slice_nanos(tenacity: u32) -> u64 {
 /// Evicts keys until memory is below the limit or the time slice is over. Called without any lock held.
 pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
     let limit = engine.config.maxmemory() as usize;
-    if limit == 0 || counted_bytes(engine) <= limit {
+    let counted = counted_bytes(engine);
+    if limit == 0 || counted <= limit {
         engine.over_limit.end(now_ms);
         return Room::Enough;
     }
+    // What the eviction itself causes to be said (invalidations, events) is not made room for: more would follow from that, until no key is left.
+    let (to_free, mut freed) = (counted - limit, 0);
     engine.over_limit.begin(now_ms);
+    if (0..TELLING_MS).contains(&(now_ms - engine.over_limit.told_ms.load(Relaxed))) {
+        return Room::Coming;
+    }
     let slice = slice_nanos(engine.config.maxmemory_eviction_tenacity());
     let start = Ticks::now();
     let mut evicted = 0u32;
@@ -100,6 +120,7 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
         };
         evicted += 1;
         on_its_way += victim.bytes;
+        freed += victim.bytes;
         if evicted.is_multiple_of(16) {
             if !give_back(engine, worker) {
                 return Room::Coming;
@@ -109,10 +130,25 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
         if counted_bytes(engine).saturating_sub(on_its_way) <= limit {
             give_back(engine, worker);
             engine.over_limit.end(braid_base::clock::unix_ms());
+            engine.note_told(now_ms);
             return Room::Enough;
+        }
+        if freed >= to_free {
+            give_back(engine, worker);
+            engine.note_told(now_ms);
+            return Room::Coming;
         }
         if evicted.is_multiple_of(16) && Ticks::now().nanos_since(start) > slice {
             return Room::Coming;
+        }
+    }
+}
+
+impl Engine {
+    /// Enough was evicted: what clients are told of it is on its way.
+    fn note_told(&self, now_ms: i64) {
+        if self.trackers.clients() > 0 {
+            self.over_limit.told_ms.store(now_ms, Relaxed);
         }
     }
 }

@@ -208,7 +208,7 @@ pub fn help(engine: &Engine, slot: usize, desk: &Desk) {
     while desk.wait_while(IDLE) == WORKING {
         let start = Ticks::now();
         let mut work = desk.work.lock();
-        station.settings = work.settings;
+        station.follow(work.settings);
         let task = work.task;
         std::mem::swap(&mut todo, &mut work.clients);
         work.clients.extend(todo.drain(..).filter_map(|mut lent| match task {

@@ -243,8 +243,13 @@ mod tests {
         config.load_text("io-threads 2\nshards 16\n").expect("valid settings");
         let output_limit = config.client_output_buffer_limit(ClientClass::Normal);
         let listener_limit = output_limit;
-        let settings =
-            Settings { bulk_len_max: 1 << 29, query_bytes_max: 1 << 30, output_limit, listener_limit };
+        let settings = Settings {
+            bulk_len_max: 1 << 29,
+            query_bytes_max: 1 << 30,
+            output_limit,
+            listener_limit,
+            is_short: false,
+        };
         let engine =
             Engine::new(Arc::new(config), braid_commands::table(), Start::default()).expect("an engine");
         let worker = engine.worker(0);

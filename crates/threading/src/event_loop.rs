@@ -14,7 +14,7 @@ use std::time::Duration;
 use braid_base::clock::{self, TickSpan, Ticks};
 use braid_base::gate::Entered;
 use braid_config::ClientClass;
-use braid_engine::attention::PAUSED;
+use braid_engine::attention::{MEMORY_LIMIT, PAUSED};
 use braid_engine::blocking::Ending;
 use braid_engine::client::{Accepted, Message, client_flags};
 use braid_engine::stats::ThreadStats;
@@ -172,7 +172,11 @@ impl<M: Model> EventLoop<M> {
         let executed = self.stats().executed.get();
         if self.engine.config.version() != self.config_version {
             self.config_version = self.engine.config.version();
-            self.station.settings = settings(&self.engine);
+            self.station.follow(settings(&self.engine));
+        }
+        let is_short = is_short(&self.engine);
+        if is_short || self.station.settings.is_short {
+            self.station.follow(Settings { is_short, ..self.station.settings });
         }
         if self.loads.version() != self.loads_version {
             self.follow_thread_count();
@@ -739,5 +743,12 @@ pub(crate) fn settings(engine: &Engine) -> Settings {
         query_bytes_max: usize::try_from(engine.config.client_query_buffer_limit()).unwrap_or(usize::MAX),
         output_limit: engine.config.client_output_buffer_limit(ClientClass::Normal),
         listener_limit: engine.config.client_output_buffer_limit(ClientClass::Pubsub),
+        is_short: is_short(engine),
     }
+}
+
+/// Whether memory is short at present.
+#[inline]
+fn is_short(engine: &Engine) -> bool {
+    engine.attention.get() & MEMORY_LIMIT != 0 && engine.over_limit.is_short()
 }

@@ -50,6 +50,8 @@ const SPARE_TRIPS: usize = 256;
 /// Memory kept in reply buffers for reuse, together and in the largest one.
 const POOL_BYTES: usize = 4 * 1024 * 1024;
 const POOLED_BYTES: usize = 512 * 1024;
+/// The same while keys have to go because memory is short.
+const POOL_BYTES_SHORT: usize = 64 * 1024;
 
 /// Settings read once per turn of the loop instead of once per request.
 #[derive(Clone, Copy)]
@@ -59,6 +61,8 @@ pub struct Settings {
     pub output_limit: OutputLimit,
     /// The limit of clients that listen to channels.
     pub listener_limit: OutputLimit,
+    /// Memory is short: what is kept for later counts as well.
+    pub is_short: bool,
 }
 
 impl Settings {
@@ -69,6 +73,10 @@ impl Settings {
             Ok(0) | Err(_) => 0,
             Ok(hard) => hard.saturating_add(UNCOUNTED_REPLY),
         }
+    }
+
+    fn pool_max(&self) -> usize {
+        if self.is_short { POOL_BYTES_SHORT } else { POOL_BYTES }
     }
 }
 
@@ -88,12 +96,17 @@ impl ReplyPool {
     }
 
     #[inline]
-    fn give(&mut self, buffer: SpareBuffer) {
+    fn give(&mut self, buffer: SpareBuffer, bytes_max: usize) {
         let bytes = buffer.capacity();
-        if bytes > 0 && bytes <= POOLED_BYTES && self.bytes + bytes <= POOL_BYTES {
+        if bytes > 0 && bytes <= POOLED_BYTES && self.bytes + bytes <= bytes_max {
             self.bytes += bytes;
             self.buffers.push(buffer);
         }
+    }
+
+    /// Frees what is beyond so many bytes.
+    fn trim(&mut self, bytes_max: usize) {
+        while self.bytes > bytes_max && self.take().is_some() {}
     }
 }
 
@@ -165,6 +178,14 @@ pub struct Station {
 }
 
 impl Station {
+    /// Goes by these settings from now on.
+    pub fn follow(&mut self, settings: Settings) {
+        self.settings = settings;
+        if settings.is_short {
+            self.pool.trim(settings.pool_max());
+        }
+    }
+
     /// An empty station.
     pub fn new(settings: Settings, client_bytes: Arc<AtomicI64>) -> Station {
         Station {
@@ -811,7 +832,7 @@ impl Station {
     pub fn written(&mut self, place: u32) {
         let Some(client) = self.clients.get(place) else { return };
         if client.reply.is_empty() {
-            self.pool.give(client.reply.take_spare());
+            self.pool.give(client.reply.take_spare(), self.settings.pool_max());
         }
         if client.is_finished() {
             self.to_drop.push(place);
