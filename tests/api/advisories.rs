@@ -18,6 +18,9 @@ enum End {
 
 use End::{Any, Error, Reply};
 
+mod connections;
+mod payloads;
+
 /// What was published, and requests that showed it.
 struct Advisory {
     name: &'static str,
@@ -44,6 +47,15 @@ const ADVISORIES: &[Advisory] = &[
         requests: &[
             ("EVAL \"return struct.pack('>I2147483648', '10')\" 0", Error("integral size overflow")),
             ("EVAL \"return struct.unpack('dc0', struct.pack('d', -1))\" 0", Error("too short")),
+        ],
+    },
+    Advisory {
+        name: "CVE-2016-8339, classes of clients by number",
+        requests: &[
+            ("CONFIG SET client-output-buffer-limit \"3 67108864 0 0\"", Error("ERR")),
+            ("CONFIG SET client-output-buffer-limit \"-1 1 1 1\"", Error("ERR")),
+            ("CONFIG SET client-output-buffer-limit \"master 1 1 1\"", Error("ERR")),
+            ("CONFIG SET client-output-buffer-limit \"normal 1 1\"", Error("ERR")),
         ],
     },
     Advisory {
@@ -79,6 +91,18 @@ const ADVISORIES: &[Advisory] = &[
             ("PFDEBUG GETREG hll", Error("INVALIDOBJ")),
             ("SET hll \"HYLL\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x80\"", Any),
             ("PFCOUNT hll", Error("WRONGTYPE")),
+        ],
+    },
+    Advisory {
+        name: "CVE-2021-21309, CVE-2021-32627, CVE-2021-41099, sizes above any limit",
+        requests: &[
+            ("CONFIG SET proto-max-bulk-len 9223372036854775807", Any),
+            ("SETRANGE far 9223372036854775800 x", Error("ERR")),
+            ("SETRANGE far 9223372036854775807 xx", Error("ERR")),
+            ("SETBIT far 9223372036854775807 1", Error("ERR")),
+            ("BITFIELD far SET u1 9223372036854775807 1", Error("ERR")),
+            ("EXISTS far", Reply("0")),
+            ("CONFIG SET proto-max-bulk-len 536870912", Any),
         ],
     },
     Advisory {
@@ -176,6 +200,33 @@ const ADVISORIES: &[Advisory] = &[
         ],
     },
     Advisory {
+        name: "CVE-2022-24834, what cjson and cmsgpack write grows beyond what it was taken for",
+        requests: &[
+            // Each byte becomes six.
+            ("EVAL \"return #cjson.encode(string.rep('\\\\1', 4000000))\" 0", Reply("24000002")),
+            (
+                "EVAL \"return #cjson.encode({string.rep('\\\\1', 1365), string.rep('/', 4095)})\" 0",
+                Reply("16387"),
+            ),
+            ("EVAL \"return #cmsgpack.pack(string.rep('x', 5000000))\" 0", Reply("5000005")),
+            (
+                "EVAL \"local t = {} for i = 1, 70000 do t[i] = string.rep('x', i % 300) end return #cmsgpack.unpack(cmsgpack.pack(t))\" 0",
+                Reply("70000"),
+            ),
+            // More than a script may have.
+            ("CONFIG SET lua-memory 67108864", Any),
+            (
+                "EVAL \"local s = string.rep('\\\\1', 8388608) return #cjson.encode({s, s, s, s, s, s, s, s})\" 0",
+                Error("not enough memory"),
+            ),
+            (
+                "EVAL \"local s = string.rep('x', 8388608) return #cmsgpack.pack({s, s, s, s, s, s, s, s, s, s})\" 0",
+                Error("not enough memory"),
+            ),
+            ("CONFIG SET lua-memory 1073741824", Any),
+        ],
+    },
+    Advisory {
         name: "CVE-2022-31144, CVE-2022-33105, CVE-2022-35951, XAUTOCLAIM",
         requests: &[
             ("XADD stream 1-1 f v", Any),
@@ -225,6 +276,21 @@ const ADVISORIES: &[Advisory] = &[
             ("COMMAND GETKEYS XREADGROUP GROUP g c STREAMS a b c", Any),
             ("COMMAND GETKEYS SORT a BY b GET c STORE", Any),
             ("ACL DRYRUN default EVAL x 9223372036854775807 k", Any),
+        ],
+    },
+    Advisory {
+        name: "CVE-2023-41053, the keys of SORT_RO",
+        requests: &[
+            ("RPUSH own:list 1", Any),
+            ("RPUSH list:of:others 1", Any),
+            ("SET weight_1 secret", Any),
+            ("ACL SETUSER sorter on nopass resetkeys ~own:* +@all", Any),
+            ("AUTH sorter any", Reply("OK")),
+            ("SORT_RO list:of:others", Error("NOPERM")),
+            ("SORT_RO own:list", Reply("[\"1\"]")),
+            ("SORT_RO own:list BY weight_*", Error("ERR BY option of SORT denied")),
+            ("SORT_RO own:list GET weight_*", Error("ERR GET option of SORT denied")),
+            ("EVAL \"return redis.call('sort_ro', 'list:of:others')\" 0", Error("ERR")),
         ],
     },
     Advisory {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use braid_tests::{RawClient, TestServer, Value, wait_for};
+use braid_tests::{RawClient, TestServer, Value, wait_for, words};
 
 /// The fields of a line of CLIENT LIST.
 fn field(line: &str, name: &str) -> String {
@@ -112,6 +112,53 @@ fn a_pause_of_writes_holds_writes_and_lets_reads_pass() {
     pauser.ok("CLIENT UNPAUSE");
     assert_eq!(writer.read(), Value::ok());
     assert_eq!(reader.call("GET k"), Value::bulk("after"));
+}
+
+/// What may write waits, and what has declared that it does not goes on.
+#[test]
+fn a_pause_of_writes_lets_scripts_pass_that_declare_to_read_only() {
+    const READS: &str = "#!lua flags=no-writes\nreturn 'read'";
+    let server = TestServer::start(&["--io-threads", "2"]);
+    let mut client = server.connect();
+    let function =
+        "redis.register_function{function_name='NAME', callback=function() return 'read' end, flags={FLAGS}}";
+    let library = ["#!lua name=l", &function.replace("NAME", "reads").replace("FLAGS", "'no-writes'")];
+    let library =
+        [&library.join("\n")[..], &function.replace("NAME", "writes").replace("FLAGS", "")].join("\n");
+    client.call_arguments(&["FUNCTION", "LOAD", &library]);
+    let known = client.call_arguments(&["SCRIPT", "LOAD", "return 'undeclared'"]).text();
+    let reads = client.call_arguments(&["SCRIPT", "LOAD", READS]).text();
+    client.call("PFADD seen a");
+    client.ok("CLIENT PAUSE 60000 WRITE");
+    for line in [
+        &["EVAL", READS, "0"][..],
+        &["EVALSHA", &reads, "0"],
+        &["FCALL", "reads", "0"],
+        &["EVAL_RO", READS, "0"],
+    ] {
+        assert_eq!(client.call_arguments(line).text(), "read", "{line:?}");
+    }
+    let held: &[(&[&str], &str)] = &[
+        (&["EVAL", "return 'undeclared'", "0"], "undeclared"),
+        (&["EVAL", "#!lua\nreturn 'declared'", "0"], "declared"),
+        (&["EVALSHA", &known, "0"], "undeclared"),
+        (&["FCALL", "writes", "0"], "read"),
+        (&["PUBLISH", "channel", "message"], "0"),
+        (&["PFCOUNT", "seen"], "1"),
+    ];
+    let mut waiting: Vec<_> = held.iter().map(|_| server.connect()).collect();
+    for (other, (line, _)) in waiting.iter_mut().zip(held) {
+        other.send(&words::encode(line));
+    }
+    wait_for("all of them to be held", || {
+        client.info_field("clients", "blocked_clients") == Some(held.len().to_string())
+    });
+    client.ok("CLIENT UNPAUSE");
+    for (other, (line, reply)) in waiting.iter_mut().zip(held) {
+        let got = other.read();
+        let got = got.integer().map_or_else(|| got.text(), |number| number.to_string());
+        assert_eq!(got, *reply, "{line:?}");
+    }
 }
 
 #[test]

@@ -323,3 +323,33 @@ fn a_command_that_waits_is_told_of_once_before_anybody_sees_it_wait() {
         assert_eq!(told.iter().filter(|command| *command != "INFO clients").count(), 3, "{told:?}");
     }
 }
+
+/// Keys that are evicted are told to those who cached them. What that takes is not made room for in its turn, until no key is left.
+#[test]
+fn eviction_does_not_feed_on_what_it_says() {
+    const KEYS: usize = 300;
+    let server = TestServer::start(&["--io-threads", "2", "--maxmemory-policy", "allkeys-lru"]);
+    let mut client = server.connect();
+    client.ok("CONFIG SET maxmemory-eviction-tenacity 100");
+    let mut caches: Vec<RawClient> = (0..10).map(|_| server.connect()).collect();
+    for cache in &mut caches {
+        cache.call("HELLO 3");
+        cache.ok("CLIENT TRACKING ON");
+    }
+    let names: Vec<String> = (0..KEYS).map(|number| format!("{number}{}", "x".repeat(1000))).collect();
+    for name in &names {
+        client.ok(&format!("SET {name} x"));
+        for cache in &mut caches {
+            assert_eq!(cache.call(&format!("GET {name}")).text(), "x");
+        }
+    }
+    let used = |client: &mut RawClient| -> usize {
+        client.info_field("memory", "used_memory").and_then(|text| text.parse().ok()).expect("a number")
+    };
+    // Above the limit by about forty keys.
+    let limit = used(&mut client) - 40_000;
+    client.ok(&format!("CONFIG SET maxmemory {limit}"));
+    wait_for("memory to be below the limit", || used(&mut client) <= limit);
+    let left = client.call("DBSIZE").integer().expect("a number");
+    assert!((150..KEYS as i64).contains(&left), "{left} keys are left");
+}

@@ -137,6 +137,11 @@ fn functions_are_in_the_file() {
     client.call_arguments(&["FUNCTION", "LOAD", LIBRARY]);
     client.ok("DEBUG RELOAD");
     assert_eq!(client.call("FCALL f 0").text(), "it is there");
+    // Beside what is there it is there twice.
+    let refusal = client.call("DEBUG RELOAD NOFLUSH").text();
+    assert_eq!(refusal, "ERR Error trying to load the RDB dump, check server logs.");
+    client.ok("DEBUG RELOAD NOFLUSH MERGE");
+    assert_eq!(client.call("FUNCTION LIST").elements().map(<[_]>::len), Some(1));
     client.call("BGSAVE");
     wait_for("it is saved", || {
         client.info_field("persistence", "rdb_bgsave_in_progress").as_deref() == Some("0")

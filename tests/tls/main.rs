@@ -201,3 +201,41 @@ fn connections_go_on_while_the_number_of_threads_changes() {
         ask(&mut half, b"lf\r\n", b"$4\r\nhalf\r\n").unwrap();
     }
 }
+
+/// CVE-2026-56684: connections that are killed while requests and replies of theirs wait in the TLS layer.
+#[test]
+fn connections_are_killed_in_the_middle_of_what_they_do() {
+    let folder = certificates();
+    let (server, port) = start(folder.path(), &["--tls-auth-clients", "no", "--io-threads", "2"]);
+    let mut admin = server.connect();
+    let config = config(folder.path(), false);
+    let value = vec![b'x'; 300_000];
+    let mut first = connect(port, &config);
+    ask(&mut first, &set_request("key", &value), b"+OK\r\n").unwrap();
+    for round in 0..10 {
+        let mut clients: Vec<Client> = (0..8).map(|_| connect(port, &config)).collect();
+        for client in &mut clients {
+            ask(client, b"PING\r\n", b"+PONG\r\n").unwrap();
+            // More than is read in one go, and replies that nobody reads; the last request is not complete.
+            let pipeline = [
+                b"GET key\r\n".repeat(20),
+                b"*2\r\n$4\r\nECHO\r\n$100000\r\n".to_vec(),
+                value[..50_000].to_vec(),
+            ]
+            .concat();
+            client.sock.set_write_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+            let _ = client.write_all(&pipeline);
+        }
+        // One of them ends its own connection in a pipeline.
+        let _ = clients[0].write_all(b"CLIENT KILL TYPE normal SKIPME no\r\nPING\r\n");
+        let line = if round % 2 == 0 { "CLIENT KILL TYPE normal" } else { "CLIENT KILL MAXAGE 0" };
+        admin.call(line);
+        drop(clients);
+        if admin.try_send(b"PING\r\n").is_err() || admin.try_read().is_err() {
+            admin = server.connect();
+        }
+        assert_eq!(admin.call("PING").text(), "PONG");
+    }
+    let mut last = connect(port, &config);
+    ask(&mut last, b"STRLEN key\r\n", b":300000\r\n").unwrap();
+}

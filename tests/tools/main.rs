@@ -29,3 +29,23 @@ fn program(name: &str) -> PathBuf {
     assert!(built || path.is_file(), "{name} cannot be built");
     path
 }
+
+/// CVE-2018-12326: a name of a host that is longer than any buffer. CVE-2021-32762: a reply that announces more than there can be.
+#[test]
+fn what_is_too_long_ends_with_a_message() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port().to_string();
+    std::thread::spawn(move || {
+        for socket in listener.incoming().map_while(Result::ok) {
+            let _ = std::io::Write::write_all(&mut &socket, b"*1073741824\r\n%9223372036854775807\r\n");
+        }
+    });
+    let host = "h".repeat(20_000);
+    for arguments in [&["-h", &host][..], &["-h", "127.0.0.1", "-p", &port]] {
+        for (name, more) in [("braid-bench", &["-n", "10"][..]), ("braid-top", &["--once"])] {
+            let output = Command::new(program(name)).args(arguments).args(more).output().expect("it starts");
+            assert!(output.status.code().is_some_and(|code| code != 0), "{name}: {:?}", output.status);
+            assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{name}");
+        }
+    }
+}

@@ -10,6 +10,8 @@ use braid_keyspace::txn::StringRef;
 use braid_keyspace::{Event, Expiry, Value};
 use smallvec::SmallVec;
 
+use crate::string::memory_size;
+
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const CHANGE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE);
 
@@ -91,11 +93,6 @@ fn bit_offset(call: &Call, index: usize, field: Option<FieldType>) -> Result<u64
         .and_then(|offset| u64::try_from(offset).ok())
         .filter(|offset| offset / 8 < call.engine.config.proto_max_bulk_len())
         .ok_or(CommandError::text("ERR bit offset is not an integer or out of range"))
-}
-
-/// A length in bytes as a size in memory.
-fn memory_size(bytes: u64) -> Result<usize, CommandError> {
-    usize::try_from(bytes).map_err(|_| CommandError::StringTooLong)
 }
 
 fn setbit(call: &mut Call) -> CommandResult {

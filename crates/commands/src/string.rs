@@ -275,10 +275,18 @@ fn equals(value: StringRef<'_>, text: &[u8]) -> bool {
     value.bytes(&mut [0; 20]) == text
 }
 
-/// The error when a string would become longer than `proto-max-bulk-len`.
+/// The error when a string would become longer than `proto-max-bulk-len`, or than the machine could hold.
 fn check_length(call: &Call, bytes: u64, more: u64) -> CommandResult {
-    let fits = bytes.checked_add(more).is_some_and(|total| total <= call.engine.config.proto_max_bulk_len());
-    if fits { Ok(()) } else { Err(CommandError::StringTooLong) }
+    let total = bytes.checked_add(more).filter(|total| *total <= call.engine.config.proto_max_bulk_len());
+    memory_size(total.ok_or(CommandError::StringTooLong)?).map(drop)
+}
+
+/// The length of a string as a size in memory. Lengths of which the machine has no hope are refused: where `proto-max-bulk-len` was raised a
+/// single offset could otherwise end the server.
+pub(crate) fn memory_size(bytes: u64) -> Result<usize, CommandError> {
+    const ALWAYS: u64 = 512 << 20;
+    let is_possible = bytes <= ALWAYS || bytes <= crate::server::system::total_memory_bytes();
+    usize::try_from(bytes).ok().filter(|_| is_possible).ok_or(CommandError::StringTooLong)
 }
 
 fn get(call: &mut Call) -> CommandResult {

@@ -127,11 +127,10 @@ impl Engine {
             keyspace.flush(world, None, false);
         }
         let now = txn.set_now(NOTHING_EXPIRED);
-        let functions = self
-            .commands
-            .functions
-            .map_or(Ok(()), |files| (files.load)(self, txn.context, &[], false).map_err(fail));
-        let loaded = functions.and_then(|()| self.load_append_only(txn, limits, false));
+        if let Some(files) = self.commands.functions {
+            (files.clear)(self);
+        }
+        let loaded = self.load_append_only(txn, limits, false);
         txn.set_now(now);
         self.set_loading(false);
         if let Err(error) = loaded {

@@ -184,7 +184,7 @@ fn execute_checked(
             return Outcome::Done;
         }
     };
-    if is_held_back(engine, worker, session, command, attention) {
+    if is_held_back(engine, worker, session, command, args, attention) {
         return Outcome::Postponed;
     }
     let mut outcome = Outcome::Done;
@@ -339,6 +339,7 @@ fn is_held_back(
     worker: &Worker,
     session: &Session,
     command: &Command,
+    args: &[&[u8]],
     attention: u64,
 ) -> bool {
     if attention & (PAUSED | STOPPING) == 0 {
@@ -358,7 +359,9 @@ fn is_held_back(
             if command.spec.name == "exec" {
                 queue_has(engine, session, WRITES)
             } else {
-                command.spec.flags.any(WRITES) && session.queue.is_none()
+                command.spec.flags.any(WRITES)
+                    && session.queue.is_none()
+                    && command.spec.may_write.is_none_or(|may_write| may_write(engine, args))
             }
         }
     }

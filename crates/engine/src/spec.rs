@@ -4,6 +4,7 @@
 //! COMMAND and its subcommands, ACL categories and the compatibility table are derived from the rows.
 
 use crate::call::Call;
+use crate::engine::Engine;
 use crate::error::CommandResult;
 
 /// A command's body.
@@ -11,6 +12,9 @@ pub type Handler = fn(&mut Call) -> CommandResult;
 
 /// A property of a request, told from its arguments.
 pub type RequestTest = fn(&[&[u8]]) -> bool;
+
+/// Whether a request may write.
+pub type WriteTest = fn(&Engine, &[&[u8]]) -> bool;
 
 macro_rules! bit_set {
     ($(#[$outer:meta])* $name:ident: $repr:ty { $($(#[$doc:meta])* $flag:ident = $bit:expr, $text:expr;)* }) => {
@@ -346,6 +350,8 @@ pub struct Spec {
     /// Tells of a request whether its keys are locked exclusively though their flags are `RO`: stock servers mark what changes
     /// only a stream's groups as reading, and a client that may have to wait stands in a queue beside the key.
     pub locks_exclusively: Option<RequestTest>,
+    /// Tells of a request whether it may write, better than the flags do. Asked while clients that write are paused.
+    pub may_write: Option<WriteTest>,
     /// May run without its lock first (only GET's body knows how).
     pub optimistic: bool,
     /// Not in the ACL category of its group (SORT works on three types and is in the categories of those).
@@ -367,6 +373,7 @@ impl Spec {
             secrets: None,
             channels: None,
             locks_exclusively: None,
+            may_write: None,
             scope: Scope::Keys,
             scope_finder: None,
             group,
@@ -451,6 +458,12 @@ impl Spec {
     /// True for commands that tell of each subscription by a push of its own instead of a reply.
     pub fn replies_with_pushes(&self) -> bool {
         self.channels.is_some_and(|channels| channels.access != ChannelAccess::Publish)
+    }
+
+    /// See [`Spec::may_write`].
+    pub const fn may_write(mut self, test: WriteTest) -> Spec {
+        self.may_write = Some(test);
+        self
     }
 
     /// See [`Spec::locks_exclusively`].

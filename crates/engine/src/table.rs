@@ -52,9 +52,11 @@ pub struct FunctionFiles {
     /// The code of each library.
     pub save: fn(&Engine) -> Vec<Vec<u8>>,
     pub load: LoadFunctions,
+    /// Forgets all libraries.
+    pub clear: fn(&Engine),
 }
 
-/// Makes libraries of these, in the place of those there are or, if asked to `merge`, beside them; or says why not.
+/// Makes libraries of these, beside those there are; or says why not. One whose name there is already takes its place if asked to `merge`.
 pub type LoadFunctions = fn(&Engine, &mut Context, codes: &[Vec<u8>], merge: bool) -> Result<(), String>;
 
 /// Commands that run scripts.

@@ -53,12 +53,7 @@ impl Listener {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-        socket.set_nonblocking(true)?;
-        socket.bind(&SockAddr::unix(path)?)?;
-        if mode != 0 {
-            std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
-        }
+        let socket = bind_unix(path, mode)?;
         socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
         Ok(Listener { socket, path: Some(path.to_owned()), asked: None, is_tls: false })
     }
@@ -111,6 +106,17 @@ impl Listener {
     }
 }
 
+/// A socket with its file and the file's permissions. Nobody can connect to it yet: the permissions that the umask leaves hold for nobody.
+fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    if mode != 0 {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+    }
+    Ok(socket)
+}
+
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -134,4 +140,27 @@ pub fn set_keepalive(socket: &OwnedFd, seconds: u32) -> io::Result<()> {
         .with_interval(interval)
         .with_retries(3);
     socket2::SockRef::from(socket).set_tcp_keepalive(&keepalive)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// CVE-2023-45145: a socket that others can connect to before it has its permissions.
+    #[test]
+    fn nobody_connects_to_a_unix_socket_before_its_permissions_are_set() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let socket = bind_unix(&path, 0o600).expect("a socket");
+        assert_eq!(std::fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o600);
+        let refusal = UnixStream::connect(&path).expect_err("it does not listen");
+        assert_eq!(refusal.kind(), io::ErrorKind::ConnectionRefused);
+        drop(socket);
+        let _listener = Listener::unix(&path, 0o700, 10).expect("a socket");
+        assert_eq!(std::fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o700);
+        UnixStream::connect(&path).expect("it listens");
+    }
 }

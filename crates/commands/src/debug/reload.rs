@@ -25,6 +25,7 @@ pub fn reload(call: &mut Call) -> CommandResult {
     }
     if flushes {
         keyspace.flush(world, None, false);
+        (crate::scripting::FUNCTION_FILES.clear)(call.engine);
     }
     let failed = |reason: String| {
         log::warn!("DEBUG RELOAD failed: {reason}");

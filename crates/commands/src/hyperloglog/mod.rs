@@ -27,7 +27,7 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("key:key#0 [element:string...]"),
     Spec::new("pfcount", Group::HyperLogLog, pfcount)
         .at_least(2)
-        .flags(Flags::READONLY)
+        .flags(Flags::READONLY.and(Flags::MAY_REPLICATE))
         .keys(&[KeySpec::range(1, -1, 1, KeyFlags::RW.and(KeyFlags::ACCESS))])
         .docs(
             "2.8.9",

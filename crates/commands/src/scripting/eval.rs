@@ -1,7 +1,8 @@
 //! EVAL, EVALSHA, their read-only kin, and SCRIPT.
 
 use braid_engine::busy::Kind;
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Scope, Spec};
+use braid_engine::{Call, CommandError, CommandResult, Engine, Flags, Group, Scope, Spec};
+use braid_scripting::{ScriptFlags, parse_shebang};
 
 use super::cache::{parse_sha, shared};
 use super::machines::Machines;
@@ -52,6 +53,23 @@ pub(super) const SUBCOMMANDS: &[Spec] = &[
 enum By {
     Body,
     Sha,
+}
+
+/// Whether a script may write, by what its first line declares.
+pub(super) fn may_write(_: &Engine, args: &[&[u8]]) -> bool {
+    // One that cannot be read waits as well; it is refused later.
+    args.get(1).is_none_or(|body| parse_shebang(body).map_or(true, |(flags, _)| declares_writes(flags)))
+}
+
+/// The same of a script that the server knows.
+pub(super) fn sha_may_write(engine: &Engine, args: &[&[u8]]) -> bool {
+    let script = args.get(1).and_then(|text| parse_sha(text)).and_then(|sha| shared(engine).script(&sha));
+    script.is_none_or(|script| declares_writes(script.flags))
+}
+
+/// Those that declare nothing may do everything.
+fn declares_writes(flags: ScriptFlags) -> bool {
+    flags.has(ScriptFlags::UNDECLARED) || !flags.has(ScriptFlags::NO_WRITES)
 }
 
 pub(super) fn eval(call: &mut Call) -> CommandResult {

@@ -4,10 +4,13 @@
 //! machine when it first calls one of its functions; so what a library keeps in local variables between calls is kept
 //! by each thread for itself.
 
+use std::convert::Infallible;
+
 use braid_engine::busy::Kind;
 use braid_engine::table::FunctionFiles;
 use braid_engine::{Call, CommandError, CommandResult, Engine, Flags, Group, Scope, Spec};
 use braid_keyspace::Context;
+use braid_scripting::ScriptFlags;
 
 use super::cache::shared;
 use super::libraries::{Libraries, Library, Policy};
@@ -72,6 +75,12 @@ pub(super) const SUBCOMMANDS: &[Spec] = &[
 
 /// Milliseconds after which loading a library is given up.
 const LOAD_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// Whether a function may write, by its flags.
+pub(super) fn may_write(engine: &Engine, args: &[&[u8]]) -> bool {
+    let found = args.get(1).and_then(|name| shared(engine).libraries().function(name));
+    found.is_none_or(|(library, index)| !library.functions[index].flags.has(ScriptFlags::NO_WRITES))
+}
 
 pub(super) fn fcall(call: &mut Call) -> CommandResult {
     call_function(call, false)
@@ -144,7 +153,7 @@ fn change<R>(
 }
 
 /// Libraries in dump files.
-pub const FILES: FunctionFiles = FunctionFiles { save: codes, load: load_codes };
+pub const FILES: FunctionFiles = FunctionFiles { save: codes, load: load_codes, clear };
 
 fn codes(engine: &Engine) -> Vec<Vec<u8>> {
     shared(engine).libraries().all().map(|library| library.code.to_vec()).collect()
@@ -153,9 +162,6 @@ fn codes(engine: &Engine) -> Vec<Vec<u8>> {
 fn load_codes(engine: &Engine, context: &mut Context, codes: &[Vec<u8>], merge: bool) -> Result<(), String> {
     let mut machines = Machines::take(context).map_err(|error| text_of(&error.line()))?;
     let result = shared(engine).change_libraries(|libraries| {
-        if !merge {
-            *libraries = Libraries::default();
-        }
         for code in codes {
             let library = libraries.prepare(code, merge, |code| machines.read_library(engine, code, None))?;
             libraries.add(library);
@@ -164,6 +170,13 @@ fn load_codes(engine: &Engine, context: &mut Context, codes: &[Vec<u8>], merge: 
     });
     machines.put_back(context);
     result.map_err(|error: Vec<u8>| text_of(&error))
+}
+
+fn clear(engine: &Engine) {
+    let _: Result<(), Infallible> = shared(engine).change_libraries(|libraries| {
+        *libraries = Libraries::default();
+        Ok(())
+    });
 }
 
 fn text_of(bytes: &[u8]) -> String {

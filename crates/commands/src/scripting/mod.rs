@@ -37,11 +37,13 @@ const DEPENDS: &str = "Depends on the script that is executed.";
 pub const COMMANDS: &[Spec] = &[
     runs("eval", eval::eval)
         .flags(CHANGE)
+        .may_write(eval::may_write)
         .keys(&[CHANGED.notes(UNKNOWN_CHANGE)])
         .docs("2.6.0", "Runs a script.", DEPENDS)
         .syntax("script:string numkeys:integer [key:key...] [arg:string...]"),
     runs("evalsha", eval::eval_sha)
         .flags(CHANGE)
+        .may_write(eval::sha_may_write)
         .keys(&[CHANGED])
         .docs("2.6.0", "Runs a script that the server knows, by its SHA-1.", DEPENDS)
         .syntax("sha1:string numkeys:integer [key:key...] [arg:string...]"),
@@ -57,6 +59,7 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("sha1:string numkeys:integer [key:key...] [arg:string...]"),
     runs("fcall", functions::fcall)
         .flags(CHANGE)
+        .may_write(functions::may_write)
         .keys(&[CHANGED.notes(UNKNOWN_CHANGE)])
         .docs("7.0.0", "Calls a function.", "Depends on the function that is executed.")
         .syntax("function:string numkeys:integer [key:key...] [arg:string...]"),
