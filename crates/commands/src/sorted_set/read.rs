@@ -144,13 +144,15 @@ pub fn zscan(call: &mut Call) -> CommandResult {
         }
     });
     reply_cursor(call.reply, next, if options.bare { found.len() } else { found.len() * 2 });
+    // Stock servers have two ways here, other than in all other replies.
+    let format = if view.is_packed() { number::format_f64_shortest } else { number::format_f64_17 };
     let mut text = Vec::new();
     for (member, score) in found {
         reply_member(call.reply, member);
         if !options.bare {
             // A string whatever the client speaks.
             text.clear();
-            number::format_f64_shortest(&mut text, score);
+            format(&mut text, score);
             call.reply.bulk(&text);
         }
     }

@@ -229,6 +229,17 @@ fn scanning() {
         }
     }
     assert_eq!(seen.len(), 500);
+    // Stock servers write the scores of big sets with 17 digits here.
+    tester.check(&[
+        ("ZADD z 0.1 c", ":1\r\n"),
+        ("ZSCAN z 0 MATCH c", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nc\r\n$3\r\n0.1\r\n"),
+        ("ZADD big 0.1 c", ":1\r\n"),
+        (
+            "ZSCAN big 0 MATCH c COUNT 1000",
+            "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nc\r\n$19\r\n0.10000000000000001\r\n",
+        ),
+        ("ZSCORE big c", "$3\r\n0.1\r\n"),
+    ]);
 }
 
 #[test]

@@ -160,6 +160,11 @@ impl<'a> View<'a> {
         ranks.into_iter().filter_map(|rank| self.get(rank)).collect()
     }
 
+    /// True in the packed form.
+    pub fn is_packed(&self) -> bool {
+        matches!(self.set.form, Form::Packed(_))
+    }
+
     /// Gives about `count` members to `seen` and returns the cursor to go on from, 0 when the walk is
     /// complete. A walk starts with cursor 0. A member that is there during the whole walk is seen at least
     /// once, however the set changes meanwhile. Any cursor is safe.
