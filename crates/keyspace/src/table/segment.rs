@@ -10,6 +10,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
+use braid_base::prefetch::prefetch;
+
 use crate::entry::Entry;
 use crate::limbo::Limbo;
 
@@ -246,6 +248,17 @@ pub(super) fn halved_class(buckets: usize) -> u16 {
 pub(super) fn entry_of<'a>(word: u64) -> Entry<'a> {
     // SAFETY: slot words hold addresses of entries that are linked or retired.
     unsafe { Entry::from_address(word & ADDRESS) }
+}
+
+/// Has the entries in a bucket, their first lines, fetched into the cache.
+#[inline]
+pub(super) fn prefetch_entries(segment: Segment, index: usize) {
+    for slot in &segment.bucket(index).slots {
+        let word = slot.load(Relaxed);
+        if word != 0 {
+            prefetch((word & ADDRESS) as usize as *const u8);
+        }
+    }
 }
 
 /// Visits the entries whose home is bucket `home` and whose position is at least `from`. Returns the sum of what `visit` answers.

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::segment::{EXPIRES, NO_EXPIRY, Segment, entry_of, home_of, scan_home};
+use super::segment::{EXPIRES, NO_EXPIRY, Segment, entry_of, home_of, prefetch_entries, scan_home};
 use super::{DEPTH_MAX, DIRECTORY, Table};
 use crate::entry::Entry;
 
@@ -129,7 +129,12 @@ impl Table {
                 position = 0;
             }
             let mut home = home_of(position, buckets);
+            prefetch_entries(segment, home);
             while home < buckets {
+                // While these are looked at, those of the next bucket come into the cache.
+                if home + 1 < buckets {
+                    prefetch_entries(segment, home + 1);
+                }
                 visited += scan_home(segment, home, position, &mut visit);
                 home += 1;
                 // The first position whose home is the next bucket.
