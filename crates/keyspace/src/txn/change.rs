@@ -1,0 +1,327 @@
+//! What every change of a key goes through: [`Txn::before_change`], where the old form of an entry is still in place, and
+//! [`Txn::changed`], where those who take an interest learn of it. Also the collections' common ends: they are made when first written,
+//! they go when empty, and their members expire.
+//!
+//! HOT PATH: no allocation beyond the entry's own, no logging, no system call.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_containers::hash::Hash;
+use braid_containers::set::Set;
+use braid_containers::sorted_set::SortedSet;
+
+use super::read::as_string;
+use super::{Txn, WrongType};
+use crate::entry::{Entry, Type, Value, ValueRef};
+use crate::events::{DEL, Event, NEW, class, members_expired};
+use crate::eviction;
+use crate::keyspace::Shard;
+use crate::object::{ExpiredMembers, Expiring, Typed};
+
+const EXPIRED: Event = Event { class: class::EXPIRED, name: "expired" };
+
+impl<'a> Txn<'a> {
+    /// The entry of a key that is about to be written: an expired one is removed first. Marks the key as used.
+    #[inline]
+    pub fn write(&mut self, key: &[u8]) -> Option<Entry<'_>> {
+        let hash = self.hash(key);
+        let entry = self.find_live(hash, key)?;
+        self.touch(entry);
+        self.before_change(entry);
+        Some(entry)
+    }
+
+    /// The collection of type `T` at a key, for writing. Call [`Txn::changed`] after changing it, and
+    /// [`Txn::delete`] when it became empty.
+    pub fn write_as<'s, T: Typed<'s>>(&'s mut self, key: &[u8]) -> Result<Option<&'s mut T>, WrongType> {
+        let Some(entry) = self.write(key) else { return Ok(None) };
+        if entry.value_type() != T::TYPE {
+            return Err(WrongType);
+        }
+        // SAFETY: `write` asserts the exclusive lock; the result borrows the transaction, so it is the only reference.
+        Ok(Some(unsafe { entry.object_mut::<T>() }))
+    }
+
+    /// As [`Txn::write_as`], making the collection with `make` if the key is absent.
+    pub fn write_or_create<'s, T: Typed<'s>>(
+        &'s mut self,
+        key: &[u8],
+        make: impl FnOnce() -> T,
+    ) -> Result<&'s mut T, WrongType> {
+        let hash = self.hash(key);
+        let entry = match self.find_live(hash, key) {
+            Some(entry) => {
+                let entry = self.unbound(entry);
+                self.touch(entry);
+                self.before_change(entry);
+                entry
+            }
+            None => {
+                let clock = eviction::new_clock(self.keyspace);
+                let entry = Entry::allocate(key, Value::Object(make().into_object()), None, clock);
+                self.insert_new(hash, entry);
+                entry
+            }
+        };
+        if entry.value_type() != T::TYPE {
+            return Err(WrongType);
+        }
+        // SAFETY: the shard is held exclusively; the result borrows the transaction, so it is the only reference.
+        Ok(unsafe { entry.object_mut::<T>() })
+    }
+
+    /// The same entry with a lifetime of its own, so that the transaction can be changed while it is at hand.
+    #[inline]
+    pub(super) fn unbound<'e>(&self, entry: Entry<'_>) -> Entry<'e> {
+        // SAFETY: the entry is linked; callers use the result before they unlink and retire it.
+        unsafe { Entry::from_address(entry.address()) }
+    }
+
+    /// The entry of a key under its exclusive lock, if not expired; an expired one is removed.
+    #[inline]
+    pub(super) fn find_live(&mut self, hash: u64, key: &[u8]) -> Option<Entry<'a>> {
+        let table = self.shard(hash, true).table(self.db);
+        // SAFETY: the shard is held exclusively (asserted in debug builds).
+        let entry = unsafe { table.find(hash, self.keyspace.shard_bits(), key) }?;
+        if entry.is_expired(self.now) {
+            self.remove_expired(hash, entry);
+            return None;
+        }
+        Some(entry)
+    }
+
+    /// Removes an entry that is past its expiry.
+    pub(crate) fn expire(&mut self, entry: Entry<'a>) {
+        let hash = self.keyspace.hash(entry.key());
+        self.remove_expired(hash, entry);
+    }
+
+    pub(super) fn remove_expired(&mut self, hash: u64, entry: Entry<'a>) {
+        self.context.counters.expired.add(1);
+        self.before_change(entry);
+        self.changed_hash(hash, entry.key());
+        self.journal_loss(entry.key());
+        if self.keyspace.wants(EXPIRED.class) {
+            self.notify_loss(EXPIRED, entry);
+        }
+        self.unlink(hash, entry);
+    }
+
+    /// Tells that an entry is about to be lost, with its value if that is wanted and it is a string.
+    #[cold]
+    pub(crate) fn notify_loss(&self, event: Event, entry: Entry<'_>) {
+        let mut scratch = [0; 20];
+        let with_value = self.keyspace.settings.events_with_values.load(Relaxed) != 0;
+        let value = as_string(entry).ok().filter(|_| with_value);
+        let value = value.map(|value| value.bytes(&mut scratch));
+        self.keyspace.tell_event(self.context.slot, self.db, event, entry.key(), value);
+    }
+
+    /// Every change of an entry comes through here while its old form is still in place. What wants to keep old forms (a
+    /// snapshot in progress) hooks in here and nowhere else.
+    #[inline]
+    pub(super) fn before_change(&self, entry: Entry<'_>) {
+        debug_assert!(self.covers(self.keyspace.shard_of(self.keyspace.hash(entry.key())), true));
+        if self.keyspace.snapshots.is_due(entry) {
+            self.keyspace.snapshots.keep(self.keyspace, self.db, entry);
+        }
+    }
+
+    /// Tells watchers that a key changed and what happened to it, and counts the change. Setting, deleting, renaming and expiring do
+    /// this themselves; call it after changing a collection in place.
+    #[inline]
+    pub fn changed(&mut self, event: Event, key: &[u8]) {
+        let hash = self.hash(key);
+        self.changed_hash(hash, key);
+        self.notify(event, key);
+        self.context.counters.dirty.add(1);
+    }
+
+    /// Counts changes that watchers are not told of, as stock servers do not: of what belongs to a stream's consumer groups.
+    pub fn count_changes(&mut self, changes: u64) {
+        self.context.counters.dirty.add(changes);
+    }
+
+    /// As [`Txn::count_changes`] for one change of a key, where those who wait for the key have to look again.
+    pub fn changed_for_waiters(&mut self, event: Event, key: &[u8]) {
+        self.notify(event, key);
+        let watchers = &self.shard(self.hash(key), true).watchers;
+        // SAFETY: the shard is held exclusively.
+        if !watchers.is_empty() && unsafe { watchers.waiters().contains(self.db, key) } {
+            self.note_ready(self.db, key);
+        }
+        self.count_changes(1);
+    }
+
+    /// As [`Txn::changed`], after a change in place that counts as `changes`; with `empty` the collection has nothing left
+    /// and its key goes.
+    #[inline]
+    pub fn settle(&mut self, event: Event, key: &[u8], changes: u64, empty: bool) {
+        let hash = self.hash(key);
+        if changes > 0 {
+            self.notify(event, key);
+        }
+        if empty && self.discard(hash, key) {
+            self.notify(DEL, key);
+        } else {
+            self.changed_hash(hash, key);
+        }
+        self.context.counters.dirty.add(changes);
+    }
+
+    /// As [`Txn::settle`] for a collection of which `expired` members past their expiry were removed, too. Without a change
+    /// of either kind nobody is told anything.
+    #[inline]
+    pub fn settle_expiring(
+        &mut self,
+        event: Event,
+        key: &[u8],
+        changes: u64,
+        expired: ExpiredMembers,
+        empty: bool,
+    ) {
+        if changes == 0 && expired.is_empty() {
+            return;
+        }
+        if !expired.is_empty() {
+            self.context.counters.expired_members.add(expired.len() as u64);
+            if let Some(kind) = self.peek(key).map(|entry| entry.value_type()) {
+                self.journal_members_loss(kind, key, &expired);
+                self.notify(members_expired(kind), key);
+            }
+        }
+        self.settle(event, key, changes, empty);
+    }
+
+    /// Notes when the members of the collection at a key begin to expire; call it after giving one an expiry, so that it
+    /// is removed though nobody asks for it.
+    pub fn note_member_expiry(&mut self, key: &[u8]) {
+        let hash = self.hash(key);
+        let Some(entry) = self.find_live(hash, key) else { return };
+        self.note_members(hash, entry);
+    }
+
+    pub(super) fn note_members(&self, hash: u64, entry: Entry<'_>) {
+        if let ValueRef::Object(object) = entry.value()
+            && let Some(at) = object.next_member_expiry()
+        {
+            // SAFETY: the shard is held exclusively.
+            unsafe { self.shard(hash, true).table(self.db).note_members(hash, at) };
+        }
+    }
+
+    /// Removes up to `most` members past their expiry from a collection of the held shard where some are due, and the key
+    /// with the last of them. How many there were; nothing when no collection has any.
+    pub(crate) fn expire_members(&mut self, shard: u32, most: usize) -> Option<usize> {
+        let keyspace = self.keyspace;
+        let table = keyspace.shard(shard).table(self.db);
+        let rehash = |key: &[u8]| keyspace.hash(key);
+        // SAFETY: the shard is held exclusively.
+        let hash = unsafe { table.take_due_members(self.now) }?;
+        // SAFETY: as above.
+        let found: Option<Entry<'a>> = unsafe { table.find_hash(hash, keyspace.shard_bits(), rehash) };
+        // A key that is past its own expiry goes as a whole, by the other way.
+        let Some(entry) = found.filter(|entry| !entry.is_expired(self.now)) else { return Some(0) };
+        let (gone, empty) = match entry.value_type() {
+            // SAFETY: the shard is held exclusively, and no other reference to the collection exists.
+            Type::Hash => self.expire_members_of(entry, unsafe { entry.object_mut::<Hash>() }, most),
+            // SAFETY: as above.
+            Type::Set => self.expire_members_of(entry, unsafe { entry.object_mut::<Set>() }, most),
+            Type::SortedSet => {
+                // SAFETY: as above.
+                self.expire_members_of(entry, unsafe { entry.object_mut::<SortedSet>() }, most)
+            }
+            Type::String | Type::List | Type::Stream => Default::default(),
+        };
+        let removed = gone.len();
+        if removed > 0 {
+            self.context.counters.expired_members.add(removed as u64);
+            self.changed_hash(hash, entry.key());
+            self.journal_members_loss(entry.value_type(), entry.key(), &gone);
+            self.notify(members_expired(entry.value_type()), entry.key());
+        }
+        if empty {
+            self.notify(DEL, entry.key());
+            self.unlink(hash, entry);
+        } else {
+            self.note_members(hash, entry);
+        }
+        Some(removed)
+    }
+
+    pub(super) fn expire_members_of<'c>(
+        &self,
+        entry: Entry<'a>,
+        collection: &mut impl Expiring<'c>,
+        most: usize,
+    ) -> (ExpiredMembers, bool) {
+        if collection.next_expiry().is_none_or(|at| at >= self.now) {
+            return Default::default();
+        }
+        self.before_change(entry);
+        let gone = collection.remove_expired(self.now, most);
+        (gone, collection.is_empty())
+    }
+
+    #[inline]
+    pub(super) fn changed_hash(&self, hash: u64, key: &[u8]) {
+        let shard = self.shard(hash, true);
+        if !shard.watchers.is_empty() {
+            self.tell(shard, key);
+        }
+    }
+
+    /// Tells those who take an interest in a key that it changed.
+    #[cold]
+    pub(super) fn tell(&self, shard: &Shard, key: &[u8]) {
+        // SAFETY: the shard is held exclusively.
+        let awaited = unsafe {
+            shard.watchers.touch(self.db, key);
+            shard.watchers.waiters().contains(self.db, key)
+        };
+        if awaited {
+            self.note_ready(self.db, key);
+        }
+        if let Some(readers) = shard.watchers.take_readers(key) {
+            self.context.invalidated.borrow_mut().push((key.into(), readers));
+            self.context.follow_up.set(true);
+        }
+        if self.keyspace.settings.broadcasts.load(Relaxed) != 0 {
+            self.context.broadcast.borrow_mut().push(key.into());
+            self.context.follow_up.set(true);
+        }
+    }
+
+    pub(super) fn note_ready(&self, db: u32, key: &[u8]) {
+        let mut ready = self.context.ready.borrow_mut();
+        // A command that changes a key many times does so in a row, mostly; to look at a key twice does no harm.
+        if ready.last().is_none_or(|(last_db, last)| *last_db != db || **last != *key) {
+            ready.push((db, key.into()));
+        }
+        self.context.follow_up.set(true);
+    }
+
+    pub(super) fn insert_new(&mut self, hash: u64, entry: Entry<'_>) {
+        let keyspace = self.keyspace;
+        let shard = self.shard(hash, true);
+        shard.note_use(self.db);
+        keyspace.snapshots.stamp(entry);
+        let table = shard.table(self.db);
+        let rehash = |key: &[u8]| keyspace.hash(key);
+        // SAFETY: the shard is held exclusively, and the entry is new.
+        unsafe { table.insert(hash, keyspace.shard_bits(), entry, &mut self.context.limbo, &rehash) };
+        if keyspace.wants(NEW.class) && !self.silent {
+            self.notify(NEW, entry.key());
+        }
+    }
+
+    pub(super) fn unlink(&mut self, hash: u64, entry: Entry<'a>) {
+        let table = self.shard(hash, true).table(self.db);
+        // SAFETY: the shard is held exclusively; the entry is linked, and retired once.
+        unsafe {
+            table.forget_members(hash);
+            table.remove(hash, self.keyspace.shard_bits(), entry, &mut self.context.limbo);
+            self.context.limbo.retire_entry(entry);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What is done to a key whatever it holds: deleting, expiry, renaming, copying, exchanging databases.
+
+use super::{EXPIRE, Expiry, Held, Txn};
+use crate::entry::{Entry, Value, ValueRef};
+use crate::events::{DEL, Event, NEW};
+
+const COPY_TO: Event = Event::generic("copy_to");
+const PERSIST: Event = Event::generic("persist");
+const RENAMED: [Event; 2] = [Event::generic("rename_from"), Event::generic("rename_to")];
+const MOVED: [Event; 2] = [Event::generic("move_from"), Event::generic("move_to")];
+
+impl<'a> Txn<'a> {
+    /// Deletes a key, and tells that. False if it was not there (or expired).
+    pub fn delete(&mut self, key: &[u8]) -> bool {
+        let removed = self.remove(key);
+        if removed {
+            self.notify(DEL, key);
+        }
+        removed
+    }
+
+    /// As [`Txn::delete`], without telling of it as an event.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        let hash = self.hash(key);
+        let removed = self.discard(hash, key);
+        self.context.counters.dirty.add(u64::from(removed));
+        removed
+    }
+
+    /// Removes a key without counting a change to the dataset (it is part of another).
+    pub(super) fn discard(&mut self, hash: u64, key: &[u8]) -> bool {
+        let Some(entry) = self.find_live(hash, key) else { return false };
+        self.before_change(entry);
+        self.unlink(hash, entry);
+        self.changed_hash(hash, key);
+        true
+    }
+
+    /// Sets or clears a key's expiry. False if the key is not there. Clearing what is not set changes nothing.
+    pub fn set_expiry(&mut self, key: &[u8], at: Option<i64>) -> bool {
+        let hash = self.hash(key);
+        let Some(entry) = self.find_live(hash, key) else { return false };
+        self.before_change(entry);
+        match (at, entry.has_expiry()) {
+            (Some(at), true) => self.change_expiry_in_place(hash, entry, at),
+            (None, false) => return true,
+            _ => {
+                // SAFETY: exclusive; the old entry becomes a shell here and is retired as one.
+                unsafe {
+                    let new = entry.move_to(entry.key(), at);
+                    self.keyspace.snapshots.stamp(new);
+                    let table = self.shard(hash, true).table(self.db);
+                    table.replace(hash, self.keyspace.shard_bits(), entry, new);
+                    self.context.limbo.retire_shell(entry);
+                }
+            }
+        }
+        self.changed_hash(hash, key);
+        self.notify(if at.is_some() { EXPIRE } else { PERSIST }, key);
+        self.context.counters.dirty.add(1);
+        true
+    }
+
+    /// Changes the access clock of a key (RESTORE IDLETIME and FREQ).
+    pub fn set_clock(&mut self, key: &[u8], clock: u32) {
+        if let Some(entry) = self.peek(key) {
+            entry.set_clock(clock);
+        }
+    }
+
+    /// Moves the value (with its expiry) from a key of this database to a key of database `to_db`, where it replaces what was there.
+    /// The source must exist.
+    pub fn rename(&mut self, from: &[u8], to_db: u32, to: &[u8]) -> bool {
+        let (from_db, from_hash) = (self.db, self.hash(from));
+        let Some(entry) = self.find_live(from_hash, from) else { return false };
+        if from_db == to_db && from == to {
+            // The same key: removing what the target held would remove the source.
+            return true;
+        }
+        self.before_change(entry);
+        self.db = to_db;
+        let to_hash = self.hash(to);
+        self.discard(to_hash, to);
+        // SAFETY: exclusive; the old entry is unlinked below and retired as a shell.
+        let moved = unsafe { entry.move_to(to, entry.expiry()) };
+        self.insert_new(to_hash, moved);
+        self.note_members(to_hash, moved);
+        self.changed_hash(to_hash, to);
+        self.db = from_db;
+        let table = self.shard(from_hash, true).table(from_db);
+        // SAFETY: as above.
+        unsafe {
+            table.forget_members(from_hash);
+            table.remove(from_hash, self.keyspace.shard_bits(), entry, &mut self.context.limbo);
+            self.context.limbo.retire_shell(entry);
+        }
+        self.changed_hash(from_hash, from);
+        let [from_event, to_event] = if from_db == to_db { RENAMED } else { MOVED };
+        self.notify(from_event, from);
+        self.notify_in(to_db, to_event, to);
+        self.context.counters.dirty.add(1);
+        true
+    }
+
+    /// Copies the value (with its expiry) to a key of database `to_db`, where it replaces what was there.
+    pub fn copy(&mut self, from: &[u8], to_db: u32, to: &[u8]) -> bool {
+        let Some(entry) = self.read(from) else { return false };
+        if self.db == to_db && from == to {
+            return true;
+        }
+        let entry: Entry<'_> = self.unbound(entry);
+        let expiry = entry.expiry().map_or(Expiry::Clear, Expiry::At);
+        let value = match entry.value() {
+            ValueRef::Bytes(bytes) => Value::Bytes { bytes, raw: entry.is_raw() },
+            ValueRef::Integer(number) => Value::Integer(number),
+            ValueRef::Blob(blob) => Value::Blob(blob.clone()),
+            ValueRef::Object(object) => Value::Object(object.duplicate()),
+        };
+        let from_db = std::mem::replace(&mut self.db, to_db);
+        // What is replaced is deleted first, as far as events tell.
+        let replaces = self.keyspace.wants(NEW.class) && self.peek(to).is_some();
+        self.set(to, value, expiry);
+        if replaces {
+            self.notify(NEW, to);
+        }
+        self.notify(COPY_TO, to);
+        self.db = from_db;
+        true
+    }
+
+    /// Exchanges two databases, the world being stopped.
+    ///
+    /// A watched key that is past its expiry is removed first: brought in, it is as good as absent, and its removal later on must not
+    /// count as a change of what was absent before. (To those who watched it while it lived its expiry is a change.)
+    pub fn swap_databases(&mut self, one: u32, other: u32) {
+        let keyspace = self.keyspace;
+        let db = self.db;
+        for shard in keyspace.shards().iter().filter(|shard| !shard.watchers.is_empty()) {
+            debug_assert!(matches!(self.held, Held::World(_)), "everything changes at once");
+            // SAFETY: the world is stopped.
+            for key in unsafe { shard.watchers.keys_of([one, other]) } {
+                let hash = keyspace.hash(&key);
+                for in_db in [one, other] {
+                    self.db = in_db;
+                    self.find_live(hash, &key);
+                }
+            }
+        }
+        self.db = db;
+        if let Held::World(world) = &self.held {
+            keyspace.swap_tables(world, one, other);
+            self.databases_changed(|db| db == one || db == other);
+        }
+    }
+}

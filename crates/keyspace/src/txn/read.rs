@@ -1,0 +1,225 @@
+//! Reading keys within a transaction, and short strings without any lock.
+//!
+//! HOT PATH: no allocation, no lock besides the transaction's, no system call.
+
+use braid_base::blob::Blob;
+
+use super::{Held, KeyRef, Txn, WrongType};
+use crate::context::Context;
+use crate::entry::{Entry, Type, ValueRef};
+use crate::events::KEY_MISS;
+use crate::eviction;
+use crate::keyspace::Keyspace;
+use crate::object::Typed;
+
+/// The outcome of a read without a lock.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Optimistic {
+    /// No such key.
+    Missing,
+    /// An integer-encoded string.
+    Integer(i64),
+    /// The string's bytes were copied.
+    Copied,
+    /// A writer was there, or the value is of another kind: take the lock. What was copied is void.
+    Failed,
+}
+
+/// A string value, for reading.
+#[derive(Clone, Copy)]
+pub enum StringRef<'a> {
+    Bytes(&'a [u8]),
+    Integer(i64),
+    Blob(&'a Blob),
+}
+
+impl<'a> StringRef<'a> {
+    /// The text; integers are written into `scratch`.
+    pub fn bytes<'b>(self, scratch: &'b mut [u8; 20]) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        match self {
+            StringRef::Bytes(bytes) => bytes,
+            StringRef::Blob(blob) => blob,
+            StringRef::Integer(number) => braid_base::number::write_i64(scratch, number),
+        }
+    }
+
+    /// Length of the text in bytes.
+    pub fn len(self) -> usize {
+        self.bytes(&mut [0; 20]).len()
+    }
+
+    /// True for the empty string.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<'a> Txn<'a> {
+    #[inline]
+    pub(super) fn find(&self, key: &[u8]) -> Option<Entry<'_>> {
+        let hash = self.hash(key);
+        let table = self.shard(hash, false).table(self.db);
+        // SAFETY: the shard is held (asserted in debug builds).
+        unsafe { table.find(hash, self.keyspace.shard_bits(), key) }
+    }
+
+    /// The entry of a key, without marking it as used. Expired keys are absent.
+    #[inline]
+    pub fn peek(&self, key: &[u8]) -> Option<Entry<'_>> {
+        self.find(key).filter(|entry| !entry.is_expired(self.now))
+    }
+
+    /// The entry of a key that is there though past its expiry.
+    pub fn peek_expired(&self, key: &[u8]) -> Option<Entry<'_>> {
+        self.find(key).filter(|entry| entry.is_expired(self.now))
+    }
+
+    /// The entry of a key for reading: counts a hit or miss and marks the key as used.
+    #[inline]
+    pub fn read(&self, key: &[u8]) -> Option<Entry<'_>> {
+        match self.find(key) {
+            Some(entry) if !entry.is_expired(self.now) => {
+                self.context.counters.hits.add(1);
+                self.touch(entry);
+                return Some(entry);
+            }
+            Some(_) => {
+                self.context.stale.borrow_mut().push((self.db, key.into()));
+                self.context.follow_up.set(true);
+            }
+            None => {}
+        }
+        self.context.counters.misses.add(1);
+        self.notify(KEY_MISS, key);
+        None
+    }
+
+    #[inline]
+    pub(super) fn touch(&self, entry: Entry<'_>) {
+        if self.touches {
+            eviction::mark_used(self.keyspace, entry);
+        }
+    }
+
+    /// The string at a key.
+    #[inline]
+    pub fn string(&self, key: &[u8]) -> Result<Option<StringRef<'_>>, WrongType> {
+        let Some(entry) = self.read(key) else { return Ok(None) };
+        as_string(entry).map(Some)
+    }
+
+    /// The string at a key that is about to be changed: as [`Txn::string`], but neither counted nor marked as used (the change
+    /// does that).
+    #[inline]
+    pub fn string_for_change(&self, key: &[u8]) -> Result<Option<StringRef<'_>>, WrongType> {
+        self.peek(key).map(as_string).transpose()
+    }
+
+    /// The collection of type `T` at a key, for reading.
+    pub fn read_as<'s, T: Typed<'s>>(&'s self, key: &[u8]) -> Result<Option<&'s T>, WrongType> {
+        let Some(entry) = self.read(key) else { return Ok(None) };
+        match entry.value() {
+            ValueRef::Object(object) => T::from_ref(object).map(Some).ok_or(WrongType),
+            _ => Err(WrongType),
+        }
+    }
+
+    /// As [`Txn::read_as`], but neither counted nor marked as used.
+    pub fn peek_as<'s, T: Typed<'s>>(&'s self, key: &[u8]) -> Result<Option<&'s T>, WrongType> {
+        let Some(entry) = self.peek(key) else { return Ok(None) };
+        match entry.value() {
+            ValueRef::Object(object) => T::from_ref(object).map(Some).ok_or(WrongType),
+            _ => Err(WrongType),
+        }
+    }
+
+    /// Calls `visit` with every entry of the current database that is not expired, shard by shard. All shards must be held.
+    pub fn for_each(&self, mut visit: impl FnMut(Entry<'_>)) {
+        debug_assert!(matches!(self.held, Held::AllShared | Held::World(_)));
+        for shard in self.keyspace.shards() {
+            // SAFETY: all shards are held.
+            unsafe {
+                shard.table(self.db).for_each(|entry| {
+                    if !entry.is_expired(self.now) {
+                        visit(entry);
+                    }
+                });
+            }
+        }
+    }
+
+    /// Fetches what look-ups of these keys need into the cache, all at once.
+    pub fn prefetch(keyspace: &Keyspace, db: u32, keys: &[KeyRef<'_>]) {
+        for key in keys {
+            keyspace.prefetch_bucket(db, key.hash);
+        }
+        for key in keys {
+            keyspace.prefetch_entry(db, key.hash);
+        }
+    }
+}
+
+pub(super) fn as_string(entry: Entry<'_>) -> Result<StringRef<'_>, WrongType> {
+    match entry.value() {
+        ValueRef::Bytes(bytes) => Ok(StringRef::Bytes(bytes)),
+        ValueRef::Integer(number) => Ok(StringRef::Integer(number)),
+        ValueRef::Blob(blob) => Ok(StringRef::Blob(blob)),
+        ValueRef::Object(_) => Err(WrongType),
+    }
+}
+
+impl Keyspace {
+    /// Reads a short string without taking any lock. `reserve` is asked for room of the string's length at most once; its content only
+    /// counts when the outcome is [`Optimistic::Copied`].
+    #[inline]
+    pub fn read_optimistic<'r>(
+        &self,
+        context: &Context,
+        db: u32,
+        now: i64,
+        key: &KeyRef<'_>,
+        reserve: impl FnOnce(usize) -> &'r mut [u8],
+    ) -> Optimistic {
+        let shard = self.shard(self.shard_of(key.hash));
+        let Some(version) = shard.lock.begin() else { return Optimistic::Failed };
+        // SAFETY: executing threads are inside the gate, so what is found is not freed; the version is checked below.
+        let found = unsafe { shard.table(db).find(key.hash, self.shard_bits(), key.key) };
+        let outcome = match found {
+            None => Optimistic::Missing,
+            // The reader under the lock has it removed.
+            Some(entry) if entry.is_expired(now) => return Optimistic::Failed,
+            Some(entry) => {
+                let outcome = if let Some(len) = entry.embedded_len() {
+                    entry.copy_embedded_racy(reserve(len));
+                    Optimistic::Copied
+                } else if let Some(number) = entry.integer() {
+                    Optimistic::Integer(number)
+                } else {
+                    return Optimistic::Failed;
+                };
+                if shard.lock.unchanged(version) {
+                    eviction::mark_used(self, entry);
+                    context.counters.hits.add(1);
+                    return outcome;
+                }
+                Optimistic::Failed
+            }
+        };
+        if outcome == Optimistic::Failed || !shard.lock.unchanged(version) {
+            context.counters.optimistic_failures.add(1);
+            return Optimistic::Failed;
+        }
+        context.counters.misses.add(1);
+        outcome
+    }
+}
+
+impl Type {
+    /// The type of a key's value, if the key is there.
+    pub fn of(txn: &Txn<'_>, key: &[u8]) -> Option<Type> {
+        txn.peek(key).map(Entry::value_type)
+    }
+}
