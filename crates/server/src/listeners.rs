@@ -80,6 +80,7 @@ fn tls_settings(config: &Config) -> TlsSettings {
     TlsSettings {
         certificate: path(&config.tls_cert_file()),
         key: path(&config.tls_key_file()),
+        key_password: config.tls_key_file_pass().to_string(),
         authorities_file: path(&config.tls_ca_cert_file()),
         authorities_folder: path(&config.tls_ca_cert_dir()),
         clients: match config.tls_auth_clients() {
@@ -97,9 +98,10 @@ fn tls_settings(config: &Config) -> TlsSettings {
 }
 
 /// Directives that make up [`tls_settings`].
-const TLS_DIRECTIVES: [&str; 12] = [
+const TLS_DIRECTIVES: [&str; 13] = [
     "tls-cert-file",
     "tls-key-file",
+    "tls-key-file-pass",
     "tls-ca-cert-file",
     "tls-ca-cert-dir",
     "tls-auth-clients",

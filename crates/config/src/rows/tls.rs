@@ -16,8 +16,8 @@ super::directives! {
     /// File with the server's private key (PEM).
     tls_key_file: text => optional_text("tls-key-file").always_applied();
 
-    /// Password of the private key.
-    tls_key_file_pass: text => optional_text("tls-key-file-pass").secret().no_effect_yet();
+    /// Password of the private key, if that is encrypted (PKCS #8).
+    tls_key_file_pass: text => optional_text("tls-key-file-pass").secret();
 
     /// Certificate for connections that this server opens; without it, the server's certificate.
     tls_client_cert_file: text => optional_text("tls-client-cert-file").always_applied().no_effect_yet();

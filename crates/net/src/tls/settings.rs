@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pkcs8::{EncryptedPrivateKeyInfoRef, SecretDocument};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{
     NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
     WebPkiClientVerifier,
@@ -24,12 +25,14 @@ pub enum ClientCertificates {
 }
 
 /// The `tls-*` directives that concern clients' connections. Empty text: not set.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct TlsSettings {
     /// PEM file of the certificate, with those of its issuers behind it.
     pub certificate: PathBuf,
     /// PEM file of the private key.
     pub key: PathBuf,
+    /// What the private key is encrypted with.
+    pub key_password: String,
     /// PEM file of the authorities whose certificates clients may show.
     pub authorities_file: PathBuf,
     /// Folder with PEM files of such authorities.
@@ -59,7 +62,7 @@ impl TlsSettings {
         }
         let provider = Arc::new(self.provider()?);
         let chain = read_certificates(&self.certificate)?;
-        let key = PrivateKeyDer::from_pem_file(&self.key)
+        let key = read_key(&self.key, &self.key_password)
             .map_err(|error| format!("Failed to load private key: {}: {error}", self.key.display()))?;
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&self.versions()?)
@@ -190,6 +193,28 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String
         CertificateDer::pem_file_iter(path).map_err(|error| failed(error.to_string()))?.collect();
     let certificates = certificates.map_err(|error| failed(error.to_string()))?;
     if certificates.is_empty() { Err(failed("no certificate in it".into())) } else { Ok(certificates) }
+}
+
+/// The private key of a PEM file; one that is encrypted is of the form of RFC 5958 (PKCS #8, `ENCRYPTED PRIVATE KEY`).
+pub(super) fn read_key(path: &Path, password: &str) -> Result<PrivateKeyDer<'static>, String> {
+    const BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
+    const END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
+    let file = std::fs::read(path).map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&file);
+    let Some(begin) = text.find(BEGIN) else {
+        if text.contains("Proc-Type: 4,ENCRYPTED") {
+            return Err("encrypted in an old form; convert it with: openssl pkcs8 -topk8".into());
+        }
+        return PrivateKeyDer::from_pem_slice(&file).map_err(|error| error.to_string());
+    };
+    if password.is_empty() {
+        return Err("it is encrypted, and there is no tls-key-file-pass".into());
+    }
+    let end = text[begin..].find(END).ok_or("its end is missing")? + begin + END.len();
+    let (_, sealed) = SecretDocument::from_pem(&text[begin..end]).map_err(|error| error.to_string())?;
+    let sealed = EncryptedPrivateKeyInfoRef::try_from(sealed.as_bytes()).map_err(|error| error.to_string())?;
+    let key = sealed.decrypt(password).map_err(|_| "tls-key-file-pass does not fit")?;
+    Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into())
 }
 
 /// A suite by the name that OpenSSL gives it.

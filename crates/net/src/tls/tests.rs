@@ -237,6 +237,46 @@ fn an_idle_connection_holds_no_buffers() {
     assert_eq!(stream.memory_bytes(), size_of::<TlsConnection>());
 }
 
+/// Made by `openssl pkcs8 -topk8 -v2 aes-256-cbc`, with the password `sesame`.
+const ENCRYPTED: &str = "\
+-----BEGIN ENCRYPTED PRIVATE KEY-----\n\
+MIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAjwV/7jiMGIfgICCAAw\n\
+DAYIKoZIhvcNAgkFADAdBglghkgBZQMEASoEEH5LMfmJ9tE31QBsp5y7w4oEgZBs\n\
+CugpA4KjUxEu0T6XImsJY9Krc91/ZItCehQtbi3GdSiv1PtcJfAV/+WXQcgI9z1V\n\
+ra5FacU6hsdMaZIXB7NSzB6xYNhwL1JO1Uks7LoeTvRvPeVmwbeSByCEUuJYQi4I\n\
+MDpMsWtrfO2EyDxgGUDnyOmQsD+HbWB52MO8UCsi+4Ua6syPOnNwngAoR5Nyx+Y=\n\
+-----END ENCRYPTED PRIVATE KEY-----\n\
+";
+
+#[test]
+fn a_key_with_a_password_is_read_with_it() {
+    let folder = certificates();
+    let file = folder.path().join("encrypted.key");
+    std::fs::write(&file, format!("text before it\n{ENCRYPTED}")).unwrap();
+    let read = |password: &str| super::settings::read_key(&file, password);
+    let key = read("sesame").unwrap();
+    let key = KeyPair::try_from(&key).unwrap();
+    let certificate = CertificateParams::new(vec!["localhost".into()]).unwrap().self_signed(&key).unwrap();
+    std::fs::write(folder.path().join("own.pem"), certificate.pem()).unwrap();
+    let good = TlsSettings {
+        certificate: folder.path().join("own.pem"),
+        key: file.clone(),
+        key_password: "sesame".into(),
+        ..settings(folder.path())
+    };
+    good.server_config().unwrap();
+    for (password, reason) in [("", "no tls-key-file-pass"), ("open", "tls-key-file-pass does not fit")] {
+        let error = read(password).unwrap_err();
+        assert!(error.contains(reason), "{error}");
+    }
+    for cut in 0..ENCRYPTED.len() - 1 {
+        std::fs::write(&file, &ENCRYPTED[..cut]).unwrap();
+        assert!(read("sesame").is_err(), "cut at {cut}");
+    }
+    std::fs::write(&file, "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n").unwrap();
+    assert!(read("sesame").unwrap_err().contains("openssl pkcs8 -topk8"));
+}
+
 #[test]
 fn bad_settings_are_explained() {
     let folder = certificates();
