@@ -14,6 +14,7 @@ mod clients;
 mod configuration;
 mod expiry;
 mod fairness;
+mod hot_values;
 mod keys;
 mod lifecycle;
 mod messages;

@@ -25,6 +25,8 @@ pub const EPOCHS: u64 = 3;
 /// The gate of one engine, with a slot for each executing thread.
 pub struct Gate {
     closed: CachePadded<AtomicBool>,
+    /// How often it was closed.
+    closings: CachePadded<AtomicU64>,
     epoch: CachePadded<AtomicU64>,
     slots: Box<[CachePadded<AtomicU64>]>,
     /// Number of threads: the slots from here on to [`Gate::extra`] are nobody's, and are not looked at.
@@ -65,6 +67,7 @@ impl Gate {
         assert!(threads <= most, "{threads} of {most} threads");
         Gate {
             closed: CachePadded::new(AtomicBool::new(false)),
+            closings: CachePadded::new(AtomicU64::new(0)),
             epoch: CachePadded::new(AtomicU64::new(1)),
             slots: (0..most + extra).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
             threads: AtomicUsize::new(threads),
@@ -217,6 +220,14 @@ impl Gate {
                 }
             }
         }
+        // Only now: whoever was still inside may have noted the number beside what he read.
+        self.closings.store(self.closings.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// How often the gate was closed: while this stays the same, nobody has had the world to himself. To be asked inside.
+    #[inline]
+    pub fn closings(&self) -> u64 {
+        self.closings.load(Ordering::Relaxed)
     }
 
     /// The epoch that memory unlinked now belongs to.

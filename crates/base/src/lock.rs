@@ -35,7 +35,7 @@ const COURTESY: u32 = SPINS + YIELDS;
 pub struct ShardLock(AtomicU64);
 
 /// The version seen by [`ShardLock::begin`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version(u64);
 
 impl Default for ShardLock {

@@ -20,8 +20,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::blob::Blob;
 use braid_base::clock::Ticks;
 use braid_config::ProtectedAction;
+use braid_keyspace::entry::{Entry, ValueRef};
 use braid_keyspace::events::KEY_MISS;
-use braid_keyspace::txn::{KeyRef, Optimistic, Txn};
+use braid_keyspace::txn::{KeyRef, Optimistic, State, Txn};
 use braid_keyspace::{Context, txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use smallvec::SmallVec;
@@ -36,6 +37,7 @@ use crate::call::Call;
 use crate::client::client_flags;
 use crate::engine::Engine;
 use crate::error::CommandError;
+use crate::hot_copies::{Found, HotCopies};
 use crate::hot_keys::{self, HotKeys};
 use crate::keys;
 use crate::memory::{Room, make_room};
@@ -58,6 +60,8 @@ pub struct Worker {
     hot_keys: Arc<HotKeys>,
     /// Of `hot_keys`, as last seen.
     hot_version: u64,
+    /// Long values that this thread reads again and again.
+    pub copies: HotCopies,
 }
 
 impl Worker {
@@ -65,7 +69,7 @@ impl Worker {
     pub fn new(context: Context, hot_keys: Arc<HotKeys>) -> Worker {
         let (boundary, now_ms) = (Ticks::now(), braid_base::clock::unix_ms());
         // No version: the first batch looks.
-        Worker { context, boundary, now_ms, hot_keys, hot_version: u64::MAX }
+        Worker { context, boundary, now_ms, hot_keys, hot_version: u64::MAX, copies: HotCopies::default() }
     }
 
     /// Reads the clocks; called at the start of a batch, inside the gate.
@@ -78,6 +82,34 @@ impl Worker {
             self.hot_version = version;
             self.hot_keys.follow(&mut self.context);
         }
+    }
+
+    /// Answers with this thread's copy of a long value, which is made if the value is read often. False, with nothing done, if there is none.
+    #[inline(never)]
+    fn read_copy(
+        &mut self,
+        engine: &Engine,
+        db: u32,
+        reply: &mut ReplyBuffer,
+        key: &KeyRef<'_>,
+        state: State,
+    ) -> bool {
+        match self.copies.find(db, key, state) {
+            Found::Copy(copy) => reply.bulk_blob(copy),
+            Found::Nothing => return false,
+            Found::Wanted => {
+                let keys = [*key];
+                let txn = Txn::lock(&engine.keyspace, &mut self.context, db, self.now_ms, &keys);
+                let Some(ValueRef::Blob(value)) = txn.peek(key.key).map(Entry::value) else { return false };
+                let Some(state) = txn.state(key.key) else { return false };
+                match self.copies.keep(db, key, state, value) {
+                    Some(copy) => reply.bulk_blob(copy),
+                    None => return false,
+                }
+            }
+        }
+        engine.keyspace.count_read(&self.context, db, key);
+        true
     }
 
     /// When the last command ended, or the batch began.
@@ -786,7 +818,7 @@ fn remove_stale(engine: &Engine, worker: &mut Worker) {
 #[inline]
 fn read_optimistic(
     engine: &Engine,
-    worker: &Worker,
+    worker: &mut Worker,
     session: &Session,
     reply: &mut ReplyBuffer,
     key: &KeyRef<'_>,
@@ -806,6 +838,7 @@ fn read_optimistic(
             }
         }
         Optimistic::Integer(number) => reply.bulk_integer(number),
+        Optimistic::Large(state) => return worker.read_copy(engine, session.db, reply, key, state),
         Optimistic::Failed => {
             reply.truncate(mark);
             return false;

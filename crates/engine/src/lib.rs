@@ -24,6 +24,7 @@ pub mod durability;
 pub mod engine;
 pub mod error;
 pub mod histogram;
+pub mod hot_copies;
 pub mod hot_keys;
 pub mod keys;
 pub mod latency;

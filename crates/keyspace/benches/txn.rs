@@ -60,7 +60,7 @@ fn get_optimistic(keyspace: &Keyspace, context: &mut Context, n: u64) -> usize {
     let mut out = [0; 1024];
     match keyspace.read_optimistic(context, 0, NOW, &key, |len| &mut out[..len]) {
         Optimistic::Copied => usize::from(black_box(&out)[0]),
-        Optimistic::Failed => get(keyspace, context, n),
+        Optimistic::Failed | Optimistic::Large(_) => get(keyspace, context, n),
         _ => 0,
     }
 }

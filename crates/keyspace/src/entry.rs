@@ -394,9 +394,14 @@ impl<'a> Entry<'a> {
     /// # Safety
     /// The caller holds the shard exclusively and makes no second reference to the same blob.
     pub unsafe fn blob_mut(self) -> Option<&'a mut Blob> {
-        let is_blob = self.kind() & TYPE == 0 && self.kind() & ENCODING == BLOB;
         // SAFETY: a blob payload is a Blob; exclusive by the caller.
-        is_blob.then(|| unsafe { &mut *self.payload().cast::<Blob>() })
+        self.is_blob().then(|| unsafe { &mut *self.payload().cast::<Blob>() })
+    }
+
+    /// True for a string that is too long to be embedded.
+    #[inline]
+    pub fn is_blob(self) -> bool {
+        self.kind() & TYPE == 0 && self.kind() & ENCODING == BLOB
     }
 
     /// The embedded string, short form of [`Entry::value`] for hot paths: payload pointer words, length.

@@ -27,7 +27,7 @@ mod read;
 mod set;
 mod watching;
 
-pub use read::{Optimistic, StringRef};
+pub use read::{Optimistic, State, StringRef};
 pub use set::IncrementError;
 pub use watching::{is_raised, new_watch_flag};
 

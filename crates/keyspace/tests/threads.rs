@@ -136,7 +136,7 @@ impl Worker<'_> {
             Optimistic::Copied => assert_whole(&out[..len]),
             Optimistic::Integer(number) => assert_eq!(number % 1_000_003, 0),
             Optimistic::Missing => {}
-            Optimistic::Failed => {
+            Optimistic::Failed | Optimistic::Large(_) => {
                 let keys = [key];
                 let txn = Txn::lock(keyspace, &mut self.context, 0, NOW, &keys);
                 if let Some(entry) = txn.read(name) {

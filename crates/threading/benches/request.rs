@@ -22,6 +22,8 @@ static ALLOCATOR: braid_base::alloc::CountingAllocator = braid_base::alloc::Coun
 
 const KEYS: u64 = 300_000;
 const BATCH: usize = 64;
+/// Keys from here on have long values.
+const LONG_KEYS: u64 = 1_000_000;
 const ROUND: Duration = Duration::from_millis(400);
 const ROUNDS: usize = 5;
 
@@ -31,8 +33,11 @@ enum Work {
     SetRandom,
     Mixed,
     GetHot,
+    /// One key whose value is 4 KiB long.
+    GetHotLong,
     /// One key, another one for each thread.
     GetOwn,
+    GetOwnLong,
     Script,
 }
 
@@ -61,6 +66,8 @@ fn pipelines(work: Work, seed: u64) -> Vec<Vec<u8>> {
         Work::Mixed => get(random.u64(0..KEYS)),
         Work::GetHot => get(7),
         Work::GetOwn => get(7 + seed),
+        Work::GetHotLong => get(LONG_KEYS),
+        Work::GetOwnLong => get(LONG_KEYS + seed),
         Work::Script => script(random.u64(0..KEYS)),
     };
     (0..2000).map(|_| (0..BATCH).map(&mut request).collect::<String>().into_bytes()).collect()
@@ -144,6 +151,11 @@ fn measure(threads: usize, work: Work) -> f64 {
             };
             filler.run(chunk.iter().chain(chunk).take(BATCH).map(set).collect::<String>().as_bytes());
         }
+        let long = |number: u64| {
+            let key = key(LONG_KEYS + number % 2);
+            format!("*3\r\n$3\r\nSET\r\n$16\r\n{key}\r\n$4096\r\n{number:04096}\r\n")
+        };
+        filler.run((0..BATCH as u64).map(long).collect::<String>().as_bytes());
     }
     let barrier = Barrier::new(threads);
     let rounds: Vec<Vec<f64>> = std::thread::scope(|scope| {
@@ -187,6 +199,8 @@ fn main() {
         ("90% GET, 10% SET", Work::Mixed),
         ("GET one key", Work::GetHot),
         ("GET one key per thread", Work::GetOwn),
+        ("GET one key, 4 KiB", Work::GetHotLong),
+        ("... one per thread", Work::GetOwnLong),
         ("EVAL, three calls", Work::Script),
     ];
     for (name, work) in works {

@@ -109,6 +109,7 @@ impl Cron {
         dispatch::follow_up(engine, worker);
         engine.keyspace.gate.leave(self.slot);
         worker.context.limbo.reclaim_now();
+        worker.copies.sweep();
         self.visit_clients(engine, station, now_ms, period);
         let timeouts = engine.config.timeout_seconds() > 0 && !station.clients.is_empty();
         let quiet = !std::mem::take(&mut self.busy) && engine.attention.get() == 0;

@@ -3,6 +3,7 @@
 //! HOT PATH: no allocation, no lock besides the transaction's, no system call.
 
 use braid_base::blob::Blob;
+use braid_base::lock::Version;
 
 use super::{Held, KeyRef, Txn, WrongType};
 use crate::context::Context;
@@ -21,8 +22,19 @@ pub enum Optimistic {
     Integer(i64),
     /// The string's bytes were copied.
     Copied,
+    /// The string is too long to be copied here; whoever has kept it in this state of its shard may go on with that.
+    Large(State),
     /// A writer was there, or the value is of another kind: take the lock. What was copied is void.
     Failed,
+}
+
+/// All keys of a shard as they are now: while it stays the same none has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct State {
+    /// Of the shard's lock, for changes made under it.
+    version: Version,
+    /// Of the gate, for changes made while everything else stood still.
+    closings: u64,
 }
 
 /// A string value, for reading.
@@ -136,6 +148,12 @@ impl<'a> Txn<'a> {
         }
     }
 
+    /// The state of the shard of a key that this transaction only reads.
+    pub fn state(&self, key: &[u8]) -> Option<State> {
+        let version = self.shard(self.hash(key), false).lock.begin()?;
+        Some(State { version, closings: self.keyspace.gate.closings() })
+    }
+
     /// Calls `visit` with every entry of the current database that is not expired, shard by shard. All shards must be held.
     pub fn for_each(&self, mut visit: impl FnMut(Entry<'_>)) {
         debug_assert!(matches!(self.held, Held::AllShared | Held::World(_)));
@@ -197,6 +215,12 @@ impl Keyspace {
                     Optimistic::Copied
                 } else if let Some(number) = entry.integer() {
                     Optimistic::Integer(number)
+                } else if entry.is_blob() {
+                    return if shard.lock.unchanged(version) {
+                        Optimistic::Large(State { version, closings: self.gate.closings() })
+                    } else {
+                        Optimistic::Failed
+                    };
                 } else {
                     return Optimistic::Failed;
                 };
@@ -214,6 +238,21 @@ impl Keyspace {
         }
         context.counters.misses.add(1);
         outcome
+    }
+}
+
+impl Keyspace {
+    /// As a look-up under the lock does: counts a hit and marks the key as used, if it is there. For whoever has answered from a copy. The
+    /// caller is inside the gate.
+    pub fn count_read(&self, context: &Context, db: u32, key: &KeyRef<'_>) {
+        context.counters.hits.add(1);
+        context.counters.from_copies.add(1);
+        let table = self.shard(self.shard_of(key.hash)).table(db);
+        // SAFETY: executing threads are inside the gate, so what is found is not freed; a mark on an entry that has just been replaced does
+        // no harm.
+        if let Some(entry) = unsafe { table.find(key.hash, self.shard_bits(), key.key) } {
+            eviction::mark_used(self, entry);
+        }
     }
 }
 

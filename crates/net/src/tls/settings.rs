@@ -212,7 +212,8 @@ pub(super) fn read_key(path: &Path, password: &str) -> Result<PrivateKeyDer<'sta
     }
     let end = text[begin..].find(END).ok_or("its end is missing")? + begin + END.len();
     let (_, sealed) = SecretDocument::from_pem(&text[begin..end]).map_err(|error| error.to_string())?;
-    let sealed = EncryptedPrivateKeyInfoRef::try_from(sealed.as_bytes()).map_err(|error| error.to_string())?;
+    let sealed =
+        EncryptedPrivateKeyInfoRef::try_from(sealed.as_bytes()).map_err(|error| error.to_string())?;
     let key = sealed.decrypt(password).map_err(|_| "tls-key-file-pass does not fit")?;
     Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into())
 }
