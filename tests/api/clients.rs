@@ -138,6 +138,12 @@ fn a_pause_of_writes_lets_scripts_pass_that_declare_to_read_only() {
     ] {
         assert_eq!(client.call_arguments(line).text(), "read", "{line:?}");
     }
+    // A transaction of such scripts, too.
+    client.ok("MULTI");
+    for line in [&["EVAL", READS, "0"][..], &["EVALSHA", &reads, "0"]] {
+        assert_eq!(client.call_arguments(line).text(), "QUEUED");
+    }
+    assert_eq!(client.call("EXEC").to_string(), "[\"read\", \"read\"]");
     let held: &[(&[&str], &str)] = &[
         (&["EVAL", "return 'undeclared'", "0"], "undeclared"),
         (&["EVAL", "#!lua\nreturn 'declared'", "0"], "declared"),
@@ -268,6 +274,7 @@ fn the_largest_clients_go_when_all_hold_too_much() {
         let mut judge = server.connect();
         judge.ok("CLIENT NO-EVICT on");
         judge.ok("CLIENT SETNAME judge");
+        wait_for("the connection that found the server up to be gone", || names(&mut judge) == ["judge"]);
         let sizes = [("small", 100_000), ("middle", 1_000_000), ("big", 3_000_000), ("huge", 4_000_000)];
         let mut clients: Vec<RawClient> = Vec::new();
         for (name, bytes) in sizes {

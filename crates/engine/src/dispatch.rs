@@ -380,7 +380,6 @@ fn is_held_back(
     if attention & STOPPING != 0 {
         return true;
     }
-    const WRITES: Flags = Flags::WRITE.and(Flags::MAY_REPLICATE);
     match engine.pause.current(worker.now_ms) {
         None => false,
         Some((PauseMode::All, _)) => {
@@ -389,14 +388,24 @@ fn is_held_back(
         }
         Some((PauseMode::Write, _)) => {
             if command.spec.name == "exec" {
-                queue_has(engine, session, WRITES)
+                session.queue.as_ref().is_some_and(|queue| {
+                    let writes = |queued: &Queued| {
+                        may_write(engine, engine.commands.get(queued.command), &queued.args())
+                    };
+                    queue.commands.iter().any(writes)
+                })
             } else {
-                command.spec.flags.any(WRITES)
-                    && session.queue.is_none()
-                    && command.spec.may_write.is_none_or(|may_write| may_write(engine, args))
+                session.queue.is_none() && may_write(engine, command, args)
             }
         }
     }
+}
+
+/// Whether a request may write, or send something that replicas have to be told of.
+fn may_write(engine: &Engine, command: &Command, args: &[&[u8]]) -> bool {
+    let spec = command.spec;
+    spec.flags.any(Flags::WRITE | Flags::MAY_REPLICATE)
+        && spec.may_write.is_none_or(|test| test(engine, args))
 }
 
 /// Whether the command goes into the transaction's queue.
