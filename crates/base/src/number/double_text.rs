@@ -29,6 +29,16 @@ impl DoubleText {
     pub fn new(value: f64) -> DoubleText {
         // Up to here every whole double converts to i64 and back exactly.
         const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
+        if value.abs() <= WHOLE_MAX && value.trunc() == value && value != 0.0 {
+            let mut text = DoubleText { bytes: [0; TEXT_LEN_MAX], len: 0 };
+            text.put_integer(value as i64);
+            return text;
+        }
+        DoubleText::of_digits(value)
+    }
+
+    /// The text without that exception for whole numbers, which stock servers' digests have: `1e+9`.
+    pub fn of_digits(value: f64) -> DoubleText {
         let mut text = DoubleText { bytes: [0; TEXT_LEN_MAX], len: 0 };
         if value.is_nan() {
             text.put(b"nan");
@@ -36,8 +46,6 @@ impl DoubleText {
             text.put(if value > 0.0 { b"inf" } else { b"-inf" });
         } else if value == 0.0 {
             text.put(if value.is_sign_negative() { b"-0" } else { b"0" });
-        } else if value.abs() <= WHOLE_MAX && value.trunc() == value {
-            text.put_integer(value as i64);
         } else {
             text.put_digits(value);
         }

@@ -4,7 +4,7 @@
 //! matter; where it does, the result is hashed again. Stock servers of Redis 7 compute the same for the same
 //! keys, values, databases and presence of expiries.
 
-use braid_base::number;
+use braid_base::number::DoubleText;
 use braid_containers::stream::StreamId;
 use braid_keyspace::object::ObjectRef;
 use braid_keyspace::{Entry, Type, ValueRef};
@@ -61,13 +61,11 @@ impl DataDigest {
             }
             ObjectRef::SortedSet(set) => {
                 let view = set.view(i64::MIN);
-                let mut score_text = Vec::new();
                 for (member, score) in view.iter(0..view.len()) {
                     let member = member.text(&mut text);
-                    score_text.clear();
-                    number::format_f64_shortest(&mut score_text, score);
+                    let score = DoubleText::of_digits(score);
                     let expires = set.next_expiry().is_some() && view.expiry(member).flatten().is_some();
-                    self.part(&[member, &score_text], expires);
+                    self.part(&[member, score.as_bytes()], expires);
                 }
             }
             ObjectRef::Hash(hash) => {

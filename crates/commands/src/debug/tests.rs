@@ -45,6 +45,9 @@ fn digests_are_those_of_stock_servers() {
     assert_eq!(tester.run("DEBUG DIGEST"), "+5f7e22125ef6dd6b516fbb56bf8db35d30211b88\r\n");
     // The walk over all databases must leave the client in its own.
     assert_eq!(tester.run("GET c"), "$0\r\n\r\n");
+    // Scores that a reply writes as integers.
+    tester.run("ZADD z 1e17 a 1e9 b 1230000000000 c 12300000 d -4e12 e 0 f 0.5 g");
+    assert_eq!(tester.run("DEBUG DIGEST-VALUE z"), "*1\r\n+c047c93a567fa3b733a3f233d490fd2016df86cd\r\n");
 }
 
 #[test]
