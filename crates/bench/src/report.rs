@@ -28,7 +28,7 @@ const STYLE: &str = "\
 :root{--c0:#0062b3;--c1:#c75000;--c2:#00795c;--c3:#a8347f;--c4:#8a6d00;--c5:#4a4fc4;--c6:#a32020;--c7:#4d5a66}
 @media(prefers-color-scheme:dark){:root{--ink:#e7eaee;--soft:#a3acb8;--paper:#14171c;--grid:#333a44;--head:#1e232b}
 :root{--c0:#5ab0ff;--c1:#ff9d52;--c2:#3fd0a6;--c3:#ee8fce;--c4:#e3c64c;--c5:#a3a7ff;--c6:#ff8a80;--c7:#b4c0cc}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:0 auto;max-width:1080px;padding:24px 16px}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:0 auto;max-width:1180px;padding:24px 16px}
 h1{font-size:24px;margin:0 0 4px}h2{font-size:19px;margin:32px 0 8px}h3{font-size:15px;margin:16px 0 4px}
 p{margin:4px 0 12px}.soft,.tick{color:var(--soft)}code{font-size:13px;overflow-wrap:anywhere}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:13px}th{background:var(--head);text-align:left}
@@ -50,7 +50,6 @@ pub fn page(subjects: &[Subject], table: Option<&Table>, method: &Method) -> Str
     }
     out += "</style></head><body>\n<h1>braid-bench</h1>\n";
     out += &introduction(subjects, method);
-    out += &table.map_or_else(|| summary(subjects).html(), Table::html);
     out += &warnings(subjects, method);
     let places = Places::of(subjects);
     let names = places.names.clone();
@@ -58,6 +57,7 @@ pub fn page(subjects: &[Subject], table: Option<&Table>, method: &Method) -> Str
         out += &by_axis(&places, axis, &names);
     }
     out += &at_a_glance(subjects);
+    out += &table.map_or_else(|| summary(subjects).html(), Table::html);
     out += &latencies(subjects);
     out += &by_thread(subjects);
     out += &over_time(subjects);

@@ -1,7 +1,9 @@
 //! The table by itself: look-ups, insertions and removals at several sizes, its worst single insertion, and
 //! bytes per key.
 //!
-//! `cargo bench -p braid-keyspace --bench table`; with BRAID_BENCH_LARGE=1 also at 20 million keys (2 GiB).
+//! `cargo bench -p braid-keyspace --bench table`; with BRAID_BENCH_LARGE=1 also at 20 million keys (2 GiB). With
+//! _RJEM_MALLOC_CONF=dirty_decay_ms:-1 the allocator keeps what is freed, so that the second time the kernel has no page to give: what it
+//! takes for that is in the first time only.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -166,7 +168,11 @@ fn report(keys: u64) {
 fn main() {
     // Only a full run reports; `cargo test` runs benches for a moment each to see that they work.
     if std::env::args().any(|argument| argument == "--bench") {
-        sizes().into_iter().filter(|&keys| keys >= MIDDLE).for_each(report);
+        for keys in sizes().into_iter().filter(|&keys| keys >= MIDDLE) {
+            report(keys);
+            print!("in memory used before: ");
+            report(keys);
+        }
     }
     divan::main();
 }
