@@ -85,10 +85,22 @@ thread_local! {
     static PLANTED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
 }
 
-/// Plants a fault for the models that the calling thread runs from now on.
+/// Runs a model under the checker as the code is, where every schedule explored must pass and finish, and with a fault planted in that code,
+/// where some schedule must fail: a model that passes with its fault proves nothing. Two kinds of exploration: at random, and by priorities
+/// that change in few places.
 #[cfg(feature = "model")]
-pub fn plant(fault: Option<Fault>) {
-    PLANTED.set(fault);
+#[track_caller]
+pub fn holds_unless(fault: Fault, schedules: usize, model: fn()) {
+    let explore = || {
+        shuttle::check_random(model, schedules);
+        shuttle::check_pct(model, schedules / 3, 3);
+    };
+    PLANTED.set(None);
+    explore();
+    PLANTED.set(Some(fault));
+    let outcome = std::panic::catch_unwind(explore);
+    PLANTED.set(None);
+    assert!(outcome.is_err(), "the model does not notice {fault:?}");
 }
 
 /// True when this fault is planted; never outside of model tests.

@@ -10,31 +10,16 @@
 
 #![cfg(feature = "model")]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 
 use braid_base::gate::{EPOCHS, Gate};
 use braid_base::lock::ShardLock;
-use braid_base::sync::{Fault, plant};
+use braid_base::sync::{Fault, holds_unless};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use shuttle::thread;
 
 const SCHEDULES: usize = 3_000;
-
-fn explore(model: fn()) {
-    shuttle::check_random(model, SCHEDULES);
-    shuttle::check_pct(model, SCHEDULES / 3, 3);
-}
-
-/// The model holds, and fails with the fault.
-fn holds_unless(fault: Fault, model: fn()) {
-    plant(None);
-    explore(model);
-    plant(Some(fault));
-    let outcome = catch_unwind(AssertUnwindSafe(|| explore(model)));
-    plant(None);
-    assert!(outcome.is_err(), "the model does not notice {fault:?}");
-}
 
 fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
     let handles: Vec<_> = threads.into_iter().map(thread::spawn).collect();
@@ -73,13 +58,13 @@ fn readers_and_writers() {
 
 #[test]
 fn writers_are_alone() {
-    holds_unless(Fault::WriterIgnoresReaders, readers_and_writers);
+    holds_unless(Fault::WriterIgnoresReaders, SCHEDULES, readers_and_writers);
 }
 
 #[test]
 fn everyone_who_waits_gets_in() {
     // Finishing is the assertion: the checker reports a deadlock when all threads sleep.
-    holds_unless(Fault::NobodyIsWoken, readers_and_writers);
+    holds_unless(Fault::NobodyIsWoken, SCHEDULES, readers_and_writers);
 }
 
 /// A writer changes two words under the lock; a reader without it must never accept a mixed pair.
@@ -120,7 +105,7 @@ fn optimistic_reading() {
 
 #[test]
 fn an_accepted_optimistic_read_is_of_one_version() {
-    holds_unless(Fault::VersionStays, optimistic_reading);
+    holds_unless(Fault::VersionStays, SCHEDULES, optimistic_reading);
 }
 
 /// Three executing threads, two of which stop the world from inside, and one outsider that stops it too.
@@ -165,12 +150,12 @@ fn stopping_the_world() {
 
 #[test]
 fn nobody_is_inside_a_stopped_world() {
-    holds_unless(Fault::EnterUnchecked, stopping_the_world);
+    holds_unless(Fault::EnterUnchecked, SCHEDULES, stopping_the_world);
 }
 
 #[test]
 fn closers_from_inside_do_not_wait_for_each_other() {
-    holds_unless(Fault::CloserStaysInside, stopping_the_world);
+    holds_unless(Fault::CloserStaysInside, SCHEDULES, stopping_the_world);
 }
 
 const NODES: usize = 4;
@@ -245,7 +230,7 @@ fn free(memory: &Memory, waiting: &mut Vec<(u64, usize)>, wait: u64) {
 
 #[test]
 fn nothing_is_freed_while_a_reader_may_see_it() {
-    holds_unless(Fault::EpochIgnoresReaders, || reclamation(EPOCHS));
+    holds_unless(Fault::EpochIgnoresReaders, SCHEDULES, || reclamation(EPOCHS));
 }
 
 #[test]

@@ -7,31 +7,16 @@
 
 #![cfg(feature = "model")]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use braid_base::sync::{Fault, plant};
+use braid_base::sync::{Fault, holds_unless};
 use braid_journal::{Journal, Writer};
 use shuttle::thread;
 
 const SCHEDULES: usize = 6_000;
 const APPENDERS: usize = 2;
 const UNITS: usize = 2;
-
-fn explore(model: fn()) {
-    shuttle::check_random(model, SCHEDULES);
-    shuttle::check_pct(model, SCHEDULES / 3, 3);
-}
-
-fn holds_unless(fault: Fault, model: fn()) {
-    plant(None);
-    explore(model);
-    plant(Some(fault));
-    let outcome = catch_unwind(AssertUnwindSafe(|| explore(model)));
-    plant(None);
-    assert!(outcome.is_err(), "the model does not notice {fault:?}");
-}
 
 /// What a unit is recognised by, in the log as text.
 fn name(slot: usize, unit: usize) -> String {
@@ -94,10 +79,10 @@ fn appenders_and_a_reader() {
 
 #[test]
 fn units_arrive_whole() {
-    holds_unless(Fault::NoteComesLate, appenders_and_a_reader);
+    holds_unless(Fault::NoteComesLate, SCHEDULES, appenders_and_a_reader);
 }
 
 #[test]
 fn nobody_sleeps_on_when_something_was_appended() {
-    holds_unless(Fault::SleeperLooksBefore, appenders_and_a_reader);
+    holds_unless(Fault::SleeperLooksBefore, SCHEDULES, appenders_and_a_reader);
 }

@@ -7,11 +7,10 @@
 
 #![cfg(feature = "model")]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use braid_base::hash::KeyHasher;
-use braid_base::sync::{Fault, plant};
+use braid_base::sync::{Fault, holds_unless};
 use braid_containers::list::{End, List, ListLimits};
 use braid_keyspace::keyspace::Shape;
 use braid_keyspace::waiters::Waiter;
@@ -21,20 +20,6 @@ use shuttle::thread;
 const SCHEDULES: usize = 10_000;
 const NOW: i64 = 1_000_000;
 const CLIENTS: usize = 2;
-
-fn explore(model: fn()) {
-    shuttle::check_random(model, SCHEDULES);
-    shuttle::check_pct(model, SCHEDULES / 3, 3);
-}
-
-fn holds_unless(fault: Fault, model: fn()) {
-    plant(None);
-    explore(model);
-    plant(Some(fault));
-    let outcome = catch_unwind(AssertUnwindSafe(|| explore(model)));
-    plant(None);
-    assert!(outcome.is_err(), "the model does not notice {fault:?}");
-}
 
 /// What a client was told.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -257,15 +242,15 @@ fn pushes_race_with_each_other() {
 
 #[test]
 fn a_wait_ends_once() {
-    holds_unless(Fault::ClaimInTwoSteps, pushes_race_with_ends);
+    holds_unless(Fault::ClaimInTwoSteps, SCHEDULES, pushes_race_with_ends);
 }
 
 #[test]
 fn one_of_two_pushes_serves_a_client() {
-    holds_unless(Fault::ClaimInTwoSteps, pushes_race_with_each_other);
+    holds_unless(Fault::ClaimInTwoSteps, SCHEDULES, pushes_race_with_each_other);
 }
 
 #[test]
 fn who_was_claimed_is_in_nobodys_way() {
-    holds_unless(Fault::ClaimedHideOthers, pushes_race_with_each_other);
+    holds_unless(Fault::ClaimedHideOthers, SCHEDULES, pushes_race_with_each_other);
 }
