@@ -9,8 +9,9 @@
 
 use crate::thin_block::{ThinBlock, round_capacity};
 
-/// Most integers a set may hold; Redis stops at the same number.
-pub const MAX_LEN: usize = 1 << 30;
+/// Most integers a set may hold: they fit a block in any width.
+pub const MAX_LEN: usize = (1 << 28) - 1024;
+const _: () = assert!(MAX_LEN * 8 <= crate::thin_block::MAX_CAPACITY);
 const HEADER: usize = 8;
 
 /// A sorted set of integers, one pointer wide.

@@ -6,6 +6,7 @@ pub mod hash;
 pub mod hyperloglog;
 pub mod int_set;
 pub mod lcs;
+pub mod lend;
 pub mod list;
 pub mod listpack;
 pub mod lzf;

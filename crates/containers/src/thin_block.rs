@@ -7,33 +7,41 @@
 //! Invariants (kept here alone): the pointer is valid for `HEADER + capacity` bytes, allocated with the
 //! layout of that size; the first word is the capacity; every byte behind the header is initialised at all
 //! times (new ones are zero), which is why the whole capacity can be lent out as a plain slice.
+//!
+//! A block can be lent (see [`lend`](crate::lend), whose rules hold here, too): its mark is the highest bit of the first word.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::lend::note_copy;
 
 #[repr(C)]
 struct Header {
-    capacity: u32,
+    capacity: AtomicU32,
     word: u32,
 }
+
+/// In the word of the capacity: the block is lent.
+const LENT: u32 = 1 << 31;
 
 /// Bytes in front of the content.
 pub const HEADER: usize = size_of::<Header>();
 
 /// Most bytes one block may hold.
-pub const MAX_CAPACITY: usize = u32::MAX as usize - 4096;
+pub const MAX_CAPACITY: usize = LENT as usize - 4096;
 
 /// An owned, always initialised block of bytes, one pointer wide.
 #[repr(transparent)]
 pub struct ThinBlock(NonNull<Header>);
 
-// SAFETY: the block owns its bytes and is only changed through a unique reference.
+// SAFETY: the block owns its bytes and is only changed through a unique reference; one that is lent is not changed.
 unsafe impl Send for ThinBlock {}
 // SAFETY: as above; shared access only reads.
 unsafe impl Sync for ThinBlock {}
 
 fn layout(capacity: usize) -> Layout {
-    assert!(capacity <= MAX_CAPACITY, "a block of at most 4 GiB");
+    assert!(capacity <= MAX_CAPACITY, "a block of at most 2 GiB");
     Layout::from_size_align(capacity + HEADER, align_of::<Header>())
         .expect("a size that fits the address space")
 }
@@ -65,7 +73,7 @@ impl ThinBlock {
         let raw = unsafe { alloc_zeroed(layout) };
         let Some(raw) = NonNull::new(raw.cast::<Header>()) else { handle_alloc_error(layout) };
         // SAFETY: freshly allocated, large and aligned enough for a header.
-        unsafe { raw.write(Header { capacity: capacity as u32, word: 0 }) };
+        unsafe { raw.write(Header { capacity: AtomicU32::new(capacity as u32), word: 0 }) };
         ThinBlock(raw)
     }
 
@@ -84,7 +92,30 @@ impl ThinBlock {
     /// Number of content bytes.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.header().capacity as usize
+        (self.header().capacity.load(Ordering::Relaxed) & !LENT) as usize
+    }
+
+    /// A second owner of the same block: neither changes it from now on, but copies it first. A copy if it has two already.
+    pub fn lend(&self) -> ThinBlock {
+        if self.header().capacity.fetch_or(LENT, Ordering::Relaxed) & LENT != 0 {
+            return self.clone();
+        }
+        ThinBlock(self.0)
+    }
+
+    /// Makes sure that nobody else has the block.
+    #[inline]
+    fn own(&mut self) {
+        if self.header().capacity.load(Ordering::Acquire) & LENT != 0 {
+            self.part();
+        }
+    }
+
+    #[cold]
+    fn part(&mut self) {
+        let copy = self.clone();
+        note_copy(self.allocation_bytes());
+        *self = copy;
     }
 
     /// Bytes of the whole allocation.
@@ -102,7 +133,8 @@ impl ThinBlock {
     /// Sets the owner's word.
     #[inline]
     pub fn set_word(&mut self, word: u32) {
-        // SAFETY: valid and uniquely borrowed.
+        self.own();
+        // SAFETY: valid, uniquely borrowed and not lent.
         unsafe { self.0.as_mut().word = word };
     }
 
@@ -116,8 +148,9 @@ impl ThinBlock {
     /// All content bytes, for writing.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.own();
         let capacity = self.capacity();
-        // SAFETY: as for bytes, and uniquely borrowed.
+        // SAFETY: as for bytes, uniquely borrowed and not lent.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr().add(1).cast::<u8>(), capacity) }
     }
 
@@ -126,6 +159,7 @@ impl ThinBlock {
     /// # Panics
     /// When `capacity` exceeds [`MAX_CAPACITY`].
     pub fn resize(&mut self, capacity: usize) {
+        self.own();
         let (old, new) = (self.capacity(), layout(capacity));
         // SAFETY: allocated with the layout of the old capacity; the new size is not zero.
         let raw = unsafe { realloc(self.0.as_ptr().cast(), layout(old), new.size()) };
@@ -137,7 +171,7 @@ impl ThinBlock {
             if capacity > old {
                 std::ptr::write_bytes(raw.as_ptr().add(1).cast::<u8>().add(old), 0, capacity - old);
             }
-            self.0.as_mut().capacity = capacity as u32;
+            *self.0.as_mut().capacity.get_mut() = capacity as u32;
         }
     }
 }
@@ -153,6 +187,11 @@ impl Clone for ThinBlock {
 
 impl Drop for ThinBlock {
     fn drop(&mut self) {
+        let word = &self.header().capacity;
+        if word.load(Ordering::Acquire) & LENT != 0 && word.fetch_and(!LENT, Ordering::AcqRel) & LENT != 0 {
+            // It belongs to the other one.
+            return;
+        }
         let layout = layout(self.capacity());
         // SAFETY: allocated with this layout, and nobody else holds the pointer.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
@@ -177,6 +216,30 @@ mod tests {
         assert!(block.bytes()[2..].iter().all(|&byte| byte == 0), "no stale byte comes back");
         assert_eq!((block.word(), block.capacity(), block.allocation_bytes()), (7, 300, 308));
         assert_eq!(block.clone().bytes(), block.bytes());
+    }
+
+    #[test]
+    fn what_is_lent_stays_whoever_goes_first() {
+        let mut block = ThinBlock::zeroed(100);
+        block.bytes_mut().fill(1);
+        block.set_word(5);
+        let changes: [fn(&mut ThinBlock); 3] =
+            [|block| block.bytes_mut().fill(2), |block| block.set_word(6), |block| block.resize(3)];
+        for change in changes {
+            let lent = block.lend();
+            assert_eq!(lent.address(), block.address(), "no copy");
+            change(&mut block);
+            assert!(lent.bytes() == [1; 100] && lent.word() == 5 && lent.capacity() == 100);
+            // The owner alone again: it changes in place.
+            block = lent;
+            let place = block.address();
+            block.bytes_mut().fill(1);
+            assert_eq!(block.address(), place);
+        }
+        let (lent, copy) = (block.lend(), block.lend());
+        assert_ne!(copy.address(), lent.address(), "a third one gets a copy");
+        drop(block);
+        assert_eq!((lent.bytes(), lent.capacity()), (copy.bytes(), 100));
     }
 
     #[test]

@@ -133,6 +133,19 @@ impl Hash {
         }
     }
 
+    /// True when to read all of it takes long: then [`Hash::lend`] is better than a copy.
+    pub fn is_large(&self) -> bool {
+        matches!(self.0.get(), Form::Table(table) if table.is_large())
+    }
+
+    /// The hash as it is now, for reading, sharing what memory it can (see [`lend`](crate::lend)).
+    pub fn lend(&self) -> Hash {
+        match self.0.get() {
+            Form::Packed(_) => self.clone(),
+            Form::Table(table) => Hash(PackedOr::table(Box::new(table.lend()))),
+        }
+    }
+
     /// The value of a field.
     #[inline]
     pub fn get(&self, field: &[u8], now_ms: i64) -> Option<Element<'_>> {

@@ -115,7 +115,7 @@ impl List {
                 let seen = node.pop(end == End::Front, see)?;
                 all.len -= 1;
                 if node.count == 0 {
-                    let emptied = all.nodes.remove(number).map(|node| node.body);
+                    let emptied = all.nodes.remove(number).map(Node::into_body);
                     if let Some(Body::Packed(list)) = emptied {
                         all.spare = Some(list).filter(|list| list.memory_bytes() <= SPARE_MAX);
                     }
@@ -240,7 +240,7 @@ impl List {
         for (number, node) in all.nodes.iter_mut().enumerate() {
             if depth > 0 && number >= depth && count - number > depth {
                 node.compress();
-            } else if matches!(node.body, Body::Compressed(..)) {
+            } else if matches!(node.body(), Body::Compressed(..)) {
                 node.open();
             }
         }
@@ -293,12 +293,12 @@ impl Nodes {
     #[cold]
     fn push_node(&mut self, front: bool, text: &[u8], limits: &ListLimits) {
         let full = if front { self.nodes.front_mut() } else { self.nodes.back_mut() };
-        if let Some(Node { body: Body::Packed(list), .. }) = full {
-            list.shrink();
+        if let Some(node) = full {
+            node.shrink();
         }
         let node = match self.spare.take() {
             Some(list) if !limits.is_large(text.len()) => {
-                let mut node = Node { count: 0, body: Body::Packed(list) };
+                let mut node = Node::packed(list);
                 node.push(text, front, limits);
                 node
             }
@@ -434,7 +434,7 @@ impl Nodes {
             }
             let number = if from_back { count - 1 - step } else { step };
             let node = &mut self.nodes[number];
-            let here = match &node.body {
+            let here = match node.body() {
                 Body::Plain(text) => usize::from(wanted.is(Element::Bytes(text))),
                 // A compressed block without the element stays as it is.
                 _ if node.view().is_none_or(|list| list.find(wanted.text, 0, 0).is_none()) => 0,

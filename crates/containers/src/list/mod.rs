@@ -74,6 +74,9 @@ impl ListLimits {
     }
 }
 
+/// From so many nodes on a list is large ([`List::is_large`]).
+const LARGE_NODES: usize = 16;
+
 /// Which end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -185,13 +188,25 @@ impl List {
         }
     }
 
+    /// True when to read all of it takes long: then [`List::lend`] is better than a copy.
+    pub fn is_large(&self) -> bool {
+        matches!(&self.0, Form::Nodes(all) if all.nodes.len() > LARGE_NODES)
+    }
+
+    /// The list as it is now, for reading, sharing what memory it can (see [`lend`](crate::lend)).
+    pub fn lend(&mut self) -> List {
+        let Form::Nodes(all) = &mut self.0 else { return self.clone() };
+        let nodes = all.nodes.iter_mut().map(Node::lend).collect();
+        List(Form::Nodes(Box::new(Nodes { nodes, len: all.len, spare: None })))
+    }
+
     /// The nodes in order, for saving.
     pub fn nodes(&self) -> impl Iterator<Item = SavedNode<'_>> {
         let (single, many) = match &self.0 {
             Form::Packed(list) => (Some(SavedNode::Packed(Cow::Borrowed(list))), None),
             Form::Nodes(all) => (None, Some(all.nodes.iter())),
         };
-        let many = many.into_iter().flatten().map(|node| match &node.body {
+        let many = many.into_iter().flatten().map(|node| match node.body() {
             Body::Plain(text) => SavedNode::Plain(text),
             _ => SavedNode::Packed(node.view().unwrap_or_default()),
         });
@@ -202,7 +217,7 @@ impl List {
     pub fn load_node(&mut self, node: SavedNode<'_>) {
         let node = match node {
             SavedNode::Packed(list) => Node::packed(list.into_owned()),
-            SavedNode::Plain(text) => Node { count: 1, body: Body::Plain(text.into()) },
+            SavedNode::Plain(text) => Node::plain(text),
         };
         if node.count > 0 {
             let all = self.make_nodes();
@@ -245,7 +260,7 @@ impl List {
             Form::Nodes(all) => {
                 let (number, inner) = all.find(position)?;
                 let node = all.nodes.get(number)?;
-                match &node.body {
+                match node.body() {
                     Body::Plain(text) => Some(see(Element::Bytes(text))),
                     _ => node.view()?.get_index(inner as i64).map(see),
                 }
@@ -283,10 +298,10 @@ impl List {
                 let Some((mut number, mut inner)) = all.find(start) else { return };
                 let mut position = start;
                 while let Some(node) = all.nodes.get(number) {
-                    let goes_on = match &node.body {
+                    let goes_on = match node.body() {
                         Body::Plain(text) => see(position, Element::Bytes(text)),
                         Body::Packed(list) => walk_block(list, inner, position, forwards, &mut see),
-                        Body::Compressed(..) => node
+                        Body::Compressed(..) | Body::Shared(_) => node
                             .view()
                             .is_none_or(|list| walk_block(&list, inner, position, forwards, &mut see)),
                     };

@@ -1,8 +1,10 @@
 //! One node of a long list: a packed block of elements, the same compressed, or one large element alone.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::ListLimits;
+use crate::lend::note_copy;
 use crate::listpack::{BLOCK_BYTES, Element, Listpack};
 use crate::lzf;
 
@@ -15,7 +17,7 @@ const GAIN_MIN: usize = 8;
 #[derive(Clone)]
 pub struct Node {
     pub count: usize,
-    pub body: Body,
+    body: Body,
 }
 
 /// What a node holds.
@@ -27,6 +29,14 @@ pub enum Body {
     Compressed(Box<[u8]>, u32),
     /// One element.
     Plain(Box<[u8]>),
+    /// Any of those, shared with whom the list was lent to (see `lend.rs`). [`Node::body`] never gives this.
+    Shared(Arc<Body>),
+}
+
+impl Body {
+    fn is_shared(&self) -> bool {
+        matches!(self, Body::Shared(_))
+    }
 }
 
 impl Node {
@@ -44,24 +54,74 @@ impl Node {
         Node { count: list.len(), body: Body::Packed(list) }
     }
 
+    /// A node of one large element.
+    pub fn plain(text: &[u8]) -> Node {
+        Node { count: 1, body: Body::Plain(text.into()) }
+    }
+
+    /// What it holds.
+    #[inline]
+    pub fn body(&self) -> &Body {
+        match &self.body {
+            Body::Shared(shared) => shared,
+            body => body,
+        }
+    }
+
+    /// What it holds, when the node itself goes.
+    pub fn into_body(self) -> Body {
+        self.body
+    }
+
+    /// The same node for a second owner.
+    pub fn lend(&mut self) -> Node {
+        if !self.body.is_shared() {
+            let body = std::mem::replace(&mut self.body, Body::Plain(Box::default()));
+            self.body = Body::Shared(Arc::new(body));
+        }
+        self.clone()
+    }
+
+    /// What it holds, its own: what is shared with others is copied.
+    #[inline]
+    fn own(&mut self) -> &mut Body {
+        if self.body.is_shared() {
+            self.part();
+        }
+        &mut self.body
+    }
+
+    #[cold]
+    fn part(&mut self) {
+        let bytes = self.memory_bytes();
+        if let Body::Shared(shared) = std::mem::replace(&mut self.body, Body::Plain(Box::default())) {
+            self.body = Arc::try_unwrap(shared).unwrap_or_else(|shared| {
+                note_copy(bytes);
+                Body::clone(&shared)
+            });
+        }
+    }
+
     pub fn is_packed(&self) -> bool {
-        !matches!(self.body, Body::Plain(_))
+        !matches!(self.body(), Body::Plain(_))
     }
 
     /// Bytes of content, before compression.
     pub fn byte_len(&self) -> usize {
-        match &self.body {
+        match self.body() {
             Body::Packed(list) => list.byte_len(),
             Body::Compressed(_, length) => *length as usize,
             Body::Plain(text) => text.len(),
+            Body::Shared(_) => 0,
         }
     }
 
     pub fn memory_bytes(&self) -> usize {
-        match &self.body {
+        match self.body() {
             Body::Packed(list) => list.memory_bytes(),
             Body::Compressed(bytes, _) => bytes.len(),
             Body::Plain(text) => text.len(),
+            Body::Shared(_) => 0,
         }
     }
 
@@ -82,28 +142,36 @@ impl Node {
 
     /// The block for reading; a compressed one is unpacked aside.
     pub fn view(&self) -> Option<Cow<'_, Listpack>> {
-        match &self.body {
+        match self.body() {
             Body::Packed(list) => Some(Cow::Borrowed(list)),
             Body::Compressed(bytes, length) => Some(Cow::Owned(Node::unpack(bytes, *length))),
-            Body::Plain(_) => None,
+            Body::Plain(_) | Body::Shared(_) => None,
         }
     }
 
     /// The block for writing; a compressed one is unpacked for good.
     #[inline]
     pub fn open(&mut self) -> Option<&mut Listpack> {
-        if let Body::Compressed(bytes, length) = &self.body {
+        if let Body::Compressed(bytes, length) = self.body() {
             self.body = Body::Packed(Node::unpack(bytes, *length));
         }
-        match &mut self.body {
+        match self.own() {
             Body::Packed(list) => Some(list),
             _ => None,
         }
     }
 
+    /// Gives back room that a block has at its ends.
+    pub fn shrink(&mut self) {
+        // What is shared has been shrunk, or is about to be copied to its size.
+        if let Body::Packed(list) = &mut self.body {
+            list.shrink();
+        }
+    }
+
     /// Compresses a block when that pays.
     pub fn compress(&mut self) {
-        let Body::Packed(list) = &self.body else { return };
+        let Body::Packed(list) = self.body() else { return };
         let bytes = list.bytes();
         if bytes.len() < COMPRESS_MIN {
             return;
@@ -138,9 +206,10 @@ impl Node {
     /// Looks at the first or last element, then removes it.
     #[inline]
     pub fn pop<R>(&mut self, front: bool, see: impl FnOnce(Element<'_>) -> R) -> Option<R> {
-        if let Body::Plain(text) = &self.body {
+        if let Body::Plain(text) = self.body() {
+            let seen = see(Element::Bytes(text));
             self.count = 0;
-            return Some(see(Element::Bytes(text)));
+            return Some(seen);
         }
         let is_last = self.count == 1;
         let list = self.open()?;

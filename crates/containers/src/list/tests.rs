@@ -23,7 +23,7 @@ fn check(list: &List, model: &Deque<Vec<u8>>, limits: &ListLimits) {
                 assert_eq!(block.len(), node.count);
             }
             let inside = number >= limits.compress_depth && all.nodes.len() - number > limits.compress_depth;
-            if matches!(node.body, Body::Compressed(..)) {
+            if matches!(node.body(), Body::Compressed(..)) {
                 assert!(inside && limits.compress_depth > 0, "ends are never compressed");
             }
         }

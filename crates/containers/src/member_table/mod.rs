@@ -41,6 +41,10 @@ const LOAD: usize = 32;
 /// Members a segment on average, below which one is merged away.
 const LOAD_LOW: usize = 12;
 
+/// From where on a table is large ([`Table::is_large`]): segments, of some 32 members each, or bytes of contents outside of them.
+const LARGE_SEGMENTS: usize = 64;
+const LARGE_BYTES: usize = 256 * 1024;
+
 /// A member of a table: key, value (empty in a table without values) and time of expiry in ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member<'a> {
@@ -109,6 +113,30 @@ impl<const VALUES: bool> Table<VALUES> {
     pub fn new() -> Self {
         let seed = fastrand::u64(..);
         Table { segments: vec![Segment::default()], len: 0, seed, extra: None, count_bound: 0 }
+    }
+
+    /// The table as it is now for a second owner, who shares what memory it can until either of them changes it (see
+    /// [`lend`](crate::lend)). It is for reading: of the members that expire, its index knows no more than whether there are any.
+    pub fn lend(&self) -> Table<VALUES> {
+        const AHEAD: usize = 8;
+        let mut segments = Vec::with_capacity(self.segments.len());
+        for (number, segment) in self.segments.iter().enumerate() {
+            if let Some(later) = self.segments.get(number + AHEAD) {
+                later.prefetch();
+            }
+            segments.push(segment.lend());
+        }
+        let extra = self.extra.as_ref().map(|extra| {
+            let expiring = extra.expiring.first().copied().into_iter().collect();
+            Box::new(Extra { outside: extra.outside.clone(), expiring })
+        });
+        Table { segments, len: self.len, seed: self.seed, extra, count_bound: self.count_bound }
+    }
+
+    /// True when to read all of it takes long.
+    pub fn is_large(&self) -> bool {
+        self.segments.len() > LARGE_SEGMENTS
+            || self.extra.as_ref().is_some_and(|extra| extra.outside.content_bytes() > LARGE_BYTES)
     }
 
     /// Number of members, expired ones included.

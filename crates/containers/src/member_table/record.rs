@@ -8,6 +8,12 @@
 //! length and the value. So a member without expiry pays nothing for those that have one, and a short set
 //! member costs one byte over its text.
 
+use std::sync::Arc;
+
+use braid_base::blob::Blob;
+
+use crate::lend::note_copy;
+
 const EXPIRES: u8 = 0x80;
 const OUTSIDE: u8 = 0x40;
 const LONG: u8 = 0x3F;
@@ -145,10 +151,10 @@ fn read_value<const VALUES: bool>(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Large contents, each in an allocation of its own, found by index. Kept in chunks so that growing never
-/// copies much.
+/// copies much. Clones share chunks and contents until one of them changes any.
 #[derive(Clone, Default)]
 pub struct Outside {
-    chunks: Vec<Vec<Box<[u8]>>>,
+    chunks: Vec<Arc<Vec<Option<Blob>>>>,
     free: Vec<u32>,
     bytes: usize,
 }
@@ -159,36 +165,37 @@ const KEY_LEN: usize = 4;
 impl Outside {
     /// Stores a content; its index.
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> u32 {
-        let mut content = Vec::with_capacity(KEY_LEN + key.len() + value.len());
+        let mut content = Blob::with_capacity(KEY_LEN + key.len() + value.len());
         content.extend_from_slice(&(key.len() as u32).to_le_bytes());
         content.extend_from_slice(key);
         content.extend_from_slice(value);
         self.bytes += content.len();
-        let content = content.into_boxed_slice();
         if let Some(index) = self.free.pop() {
             if let Some(place) = self.place(index) {
-                *place = content;
+                *place = Some(content);
             }
             return index;
         }
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
-            self.chunks.push(Vec::new());
+            self.chunks.push(Arc::default());
         }
         let number = self.chunks.len() - 1;
-        let chunk = &mut self.chunks[number];
-        chunk.push(content);
+        let chunk = Arc::make_mut(&mut self.chunks[number]);
+        chunk.push(Some(content));
         (number * CHUNK + chunk.len() - 1) as u32
     }
 
-    fn place(&mut self, index: u32) -> Option<&mut Box<[u8]>> {
-        self.chunks.get_mut(index as usize / CHUNK)?.get_mut(index as usize % CHUNK)
+    fn place(&mut self, index: u32) -> Option<&mut Option<Blob>> {
+        let chunk = self.chunks.get_mut(index as usize / CHUNK)?;
+        Arc::make_mut(chunk).get_mut(index as usize % CHUNK)
     }
 
     /// Key and value of a content; empty for an index that was never given.
     pub fn get(&self, index: u32) -> (&[u8], &[u8]) {
         let place =
             self.chunks.get(index as usize / CHUNK).and_then(|chunk| chunk.get(index as usize % CHUNK));
-        let split = place.and_then(|content| {
+        let split = place.and_then(|place| {
+            let content: &[u8] = place.as_ref()?;
             let (length, rest) = content.split_first_chunk::<KEY_LEN>()?;
             rest.split_at_checked(u32::from_le_bytes(*length) as usize)
         });
@@ -198,34 +205,45 @@ impl Outside {
     /// Puts `value` over an old value of the same length; false when the lengths differ.
     pub fn overwrite(&mut self, index: u32, value: &[u8]) -> bool {
         let key_len = self.get(index).0.len();
-        match self.place(index).and_then(|content| content.get_mut(KEY_LEN + key_len..)) {
-            Some(old) if old.len() == value.len() => {
-                old.copy_from_slice(value);
-                true
-            }
-            _ => false,
+        let Some(Some(content)) = self.place(index) else { return false };
+        if content.len() != KEY_LEN + key_len + value.len() {
+            return false;
         }
+        if !content.is_unique() {
+            note_copy(content.allocation_bytes());
+        }
+        content.make_mut()[KEY_LEN + key_len..].copy_from_slice(value);
+        true
     }
 
     /// Drops a content; its index may be given again.
     pub fn remove(&mut self, index: u32) {
-        if let Some(place) = self.place(index) {
-            let content = std::mem::take(place);
+        if let Some(content) = self.place(index).and_then(Option::take) {
+            if !content.is_unique() {
+                note_copy(content.allocation_bytes());
+            }
             self.bytes -= content.len();
             self.free.push(index);
-            if self.free.len() == (self.chunks.len() - 1) * CHUNK + self.chunks.last().map_or(0, Vec::len) {
+            if self.free.len()
+                == (self.chunks.len() - 1) * CHUNK + self.chunks.last().map_or(0, |chunk| chunk.len())
+            {
                 *self = Outside::default();
             }
         }
     }
 
+    /// Bytes of all contents.
+    pub fn content_bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Bytes allocated.
     pub fn memory_bytes(&self) -> usize {
-        let slots: usize = self.chunks.iter().map(Vec::capacity).sum();
+        let slots: usize = self.chunks.iter().map(|chunk| chunk.capacity()).sum();
         self.bytes
-            + slots * size_of::<Box<[u8]>>()
+            + slots * size_of::<Option<Blob>>()
             + self.free.capacity() * 4
-            + self.chunks.capacity() * size_of::<Vec<u8>>()
+            + self.chunks.capacity() * (size_of::<Arc<()>>() + size_of::<Vec<Option<Blob>>>())
     }
 }
 

@@ -44,6 +44,11 @@ impl Segment {
         segment
     }
 
+    /// The same segment for a second owner.
+    pub fn lend(&self) -> Segment {
+        Segment(self.0.lend())
+    }
+
     /// Number of members.
     #[inline]
     pub fn count(&self) -> usize {

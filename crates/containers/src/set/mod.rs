@@ -114,6 +114,19 @@ impl Set {
         if let Form::Packed(list) = &self.0 { Some(list) } else { None }
     }
 
+    /// True when to read all of it takes long: then [`Set::lend`] is better than a copy.
+    pub fn is_large(&self) -> bool {
+        matches!(&self.0, Form::Table(table) if table.is_large())
+    }
+
+    /// The set as it is now, for reading, sharing what memory it can (see [`lend`](crate::lend)).
+    pub fn lend(&self) -> Set {
+        match &self.0 {
+            Form::Table(table) => Set(Form::Table(Box::new(table.lend()))),
+            Form::Ints(_) | Form::Packed(_) => self.clone(),
+        }
+    }
+
     /// Number of members, expired ones included until they are removed (SCARD, as HLEN for hashes).
     #[inline]
     pub fn len(&self) -> usize {

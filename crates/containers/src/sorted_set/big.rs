@@ -11,10 +11,14 @@
 //! after tree and table have forgotten it; together with exclusive access to the whole set (`&mut self`) that
 //! is what `member.rs` asks for.
 //!
+//! A set can be lent (see [`lend`](crate::lend)): leaves of the tree are shared then, and scores are read from them; blocks are not freed by the owner but buried with the one
+//! to whom it was lent, who frees them at the end.
+//!
 //! Expiry times live apart, in two small maps, so that members without one pay nothing for those with one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrayvec::ArrayVec;
 use braid_base::alloc::size_class;
@@ -24,12 +28,44 @@ use super::member::Handle;
 use super::table::{Hash, MemberTable};
 use super::tree::{LEAF_MAX, Tree};
 use super::tree_iter::{Backward, Forward};
+use crate::lend::note_copy;
 
 /// When members expire, in absolute milliseconds.
 #[derive(Default)]
 struct Expiry {
     by_member: BTreeMap<Handle, i64>,
     by_time: BTreeSet<(i64, Handle)>,
+}
+
+/// Blocks that the owner of a lent set has done with; nothing when the loan is over.
+struct Buried(Mutex<Option<Vec<Handle>>>);
+
+impl Buried {
+    /// Takes handles whose blocks are not to be freed yet; gives them back when the loan is over.
+    fn take(&self, handles: &mut dyn Iterator<Item = Handle>) -> bool {
+        let mut buried = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *buried {
+            Some(buried) => {
+                handles.for_each(|handle| {
+                    note_copy(size_class(handle.block_size()));
+                    buried.push(handle);
+                });
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// What a loan means to one side.
+#[derive(Default)]
+enum Loan {
+    #[default]
+    None,
+    /// The set was lent: blocks go there.
+    Given(Arc<Buried>),
+    /// This is what was lent: a tree alone, whose blocks belong to the other side or are there.
+    Had(Arc<Buried>),
 }
 
 /// See the module.
@@ -40,9 +76,44 @@ pub(super) struct BigSet {
     expiry: Option<Box<Expiry>>,
     /// What the members' blocks take from the allocator.
     block_bytes: usize,
+    loan: Loan,
 }
 
 impl BigSet {
+    /// The same members in their order for a second owner, for walking alone: it finds none by name and knows of no expiry. Nothing when the set is lent
+    /// already, or has members that expire.
+    pub fn lend(&mut self) -> Option<BigSet> {
+        if self.expiry.is_some() || self.is_lent() {
+            return None;
+        }
+        let buried = Arc::new(Buried(Mutex::new(Some(Vec::new()))));
+        self.loan = Loan::Given(Arc::clone(&buried));
+        let mut lent = BigSet::default();
+        lent.tree = self.tree.lend();
+        lent.loan = Loan::Had(buried);
+        Some(lent)
+    }
+
+    fn is_lent(&self) -> bool {
+        match &self.loan {
+            Loan::None => false,
+            Loan::Given(buried) => buried.take(&mut std::iter::empty()),
+            Loan::Had(_) => true,
+        }
+    }
+
+    /// Frees the block of a handle that this set has forgotten, now or when who has it on loan is done.
+    fn let_go(&mut self, handle: Handle) {
+        if let Loan::Given(buried) = &self.loan {
+            if buried.take(&mut std::iter::once(handle)) {
+                return;
+            }
+            self.loan = Loan::None;
+        }
+        // SAFETY: expiry maps, tree and table have forgotten it, `&mut self` rules out borrows from it, and nobody has the set on loan.
+        unsafe { handle.free() };
+    }
+
     #[inline]
     pub fn len(&self) -> usize {
         self.tree.len()
@@ -116,9 +187,7 @@ impl BigSet {
         debug_assert!(removed, "tree and table hold the same");
         if removed {
             self.block_bytes -= size_class(handle.block_size());
-            // SAFETY: expiry maps, tree and table have forgotten it, and `&mut self` rules out borrows from
-            // it.
-            unsafe { handle.free() };
+            self.let_go(handle);
         }
     }
 
@@ -231,9 +300,22 @@ impl BigSet {
 
 impl Drop for BigSet {
     fn drop(&mut self) {
-        for handle in self.table.iter() {
-            // SAFETY: the set goes away with tree and table, and each handle is in the table once.
-            unsafe { handle.free() };
+        match std::mem::take(&mut self.loan) {
+            Loan::Given(buried) if buried.take(&mut self.table.iter().copied()) => {}
+            Loan::None | Loan::Given(_) => {
+                for handle in self.table.iter() {
+                    // SAFETY: the set goes away with tree and table, each handle is in the table once, and nobody has it on loan.
+                    unsafe { handle.free() };
+                }
+            }
+            Loan::Had(buried) => {
+                // From now on the owner frees what it has done with.
+                let dead = buried.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+                for handle in dead.into_iter().flatten() {
+                    // SAFETY: its owner has forgotten it, each is buried once, and this tree goes away.
+                    unsafe { handle.free() };
+                }
+            }
         }
     }
 }

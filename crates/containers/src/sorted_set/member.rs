@@ -11,7 +11,7 @@
 //! lookup. Invariant, on which all `unsafe` here rests: **a handle is live from [`Handle::create`] until
 //! [`Handle::free`]**, and `free` (unsafe) makes its caller promise that no copy is used afterwards. The
 //! block's bytes never change; the score changes only through [`Handle::set_score`] (unsafe), whose caller
-//! has the set to itself.
+//! has the set to itself; who has it on loan (`big.rs`) reads bytes alone.
 
 use braid_base::prefetch::prefetch;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -77,9 +77,9 @@ impl Handle {
     /// Changes the score.
     ///
     /// # Safety
-    /// No other thread uses a copy of this handle during the call.
+    /// No other thread reads the score during the call.
     pub unsafe fn set_score(self, score: f64) {
-        // SAFETY: a live handle's block begins with its score; no other thread looks, and nobody borrows the
+        // SAFETY: a live handle's block begins with its score; no other thread looks at that, and nobody borrows the
         // score.
         unsafe { self.block().cast::<f64>().write(score) }
     }

@@ -80,6 +80,9 @@ pub enum Added {
     NotANumber,
 }
 
+/// From so many members on a set is large ([`SortedSet::is_large`]).
+const LARGE: usize = 2048;
+
 enum Form {
     Packed(Packed),
     Big(Box<BigSet>),
@@ -171,6 +174,21 @@ impl SortedSet {
             Form::Packed(packed) => Some(packed.list()),
             Form::Big(_) => None,
         }
+    }
+
+    /// True when to read all of it takes long and [`SortedSet::lend`] is better than a copy, which it is not if members expire.
+    pub fn is_large(&self) -> bool {
+        matches!(&self.form, Form::Big(big) if big.len() > LARGE && big.next_expiry().is_none())
+    }
+
+    /// The set as it is now, for walking in order, sharing what memory it can (see [`lend`](crate::lend)); a copy where that cannot be.
+    pub fn lend(&mut self) -> SortedSet {
+        if let Form::Big(big) = &mut self.form
+            && let Some(lent) = big.lend()
+        {
+            return SortedSet { form: Form::Big(Box::new(lent)) };
+        }
+        self.clone()
     }
 
     /// Number of members, expired ones that are still there included.

@@ -20,16 +20,18 @@ use arrayvec::ArrayVec;
 use super::bounds::Edge;
 use super::member::Handle;
 use super::tree_iter::{Backward, Forward};
+use crate::lend::Lent;
 use braid_base::prefetch::prefetch;
 
-/// Entries of a leaf: two arrays of 63 and their lengths are exactly 1024 bytes.
-pub(super) const LEAF_MAX: usize = 63;
+/// Entries of a leaf: two arrays of 62, their lengths and the mark of being lent fit 1024 bytes, an allocator's class.
+pub(super) const LEAF_MAX: usize = 62;
 /// Children of a branch.
 pub(super) const BRANCH_MAX: usize = 64;
 
-const _: () = assert!(size_of::<Leaf>() == 1024);
+const _: () = assert!(LEAF_BYTES <= 1024 && LEAF_BYTES + 16 > 1024);
+const LEAF_BYTES: usize = Lent::<Leaf>::bytes();
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Leaf {
     pub scores: ArrayVec<f64, LEAF_MAX>,
     pub members: ArrayVec<Handle, LEAF_MAX>,
@@ -47,7 +49,7 @@ pub(super) struct Branch {
 }
 
 pub(super) enum Node {
-    Leaf(Box<Leaf>),
+    Leaf(Lent<Leaf>),
     Branch(Box<Branch>),
 }
 
@@ -59,7 +61,7 @@ pub(super) struct Tree {
 
 impl Default for Tree {
     fn default() -> Tree {
-        Tree { root: Node::Leaf(Box::default()), len: 0 }
+        Tree { root: Node::Leaf(Lent::default()), len: 0 }
     }
 }
 
@@ -155,6 +157,11 @@ impl Tree {
         Backward::new(&self.root, rank, count)
     }
 
+    /// The same entries for a second owner: leaves are shared, branches copied.
+    pub fn lend(&self) -> Tree {
+        Tree { root: self.root.lend(), len: self.len }
+    }
+
     /// Bytes that leaves and branches take from the allocator.
     pub fn memory_bytes(&self) -> usize {
         self.root.memory_bytes()
@@ -165,12 +172,32 @@ impl Tree {
             if branch.children.len() > 1 {
                 return;
             }
-            self.root = branch.children.pop().unwrap_or(Node::Leaf(Box::default()));
+            self.root = branch.children.pop().unwrap_or(Node::Leaf(Lent::default()));
         }
     }
 }
 
 impl Node {
+    fn lend(&self) -> Node {
+        match self {
+            Node::Leaf(leaf) => Node::Leaf(leaf.lend()),
+            Node::Branch(branch) => {
+                let Branch { scores, members, counts, children } = &**branch;
+                // The leaves lie all over the memory: they are fetched together, not one after the other.
+                children.iter().for_each(|child| match child {
+                    Node::Leaf(leaf) => prefetch(leaf.mark_address()),
+                    Node::Branch(_) => {}
+                });
+                Node::Branch(Box::new(Branch {
+                    scores: scores.clone(),
+                    members: members.clone(),
+                    counts: counts.clone(),
+                    children: children.iter().map(Node::lend).collect(),
+                }))
+            }
+        }
+    }
+
     /// Adds an entry below this node. A node that had to split returns its new right neighbour.
     fn insert(&mut self, score: f64, member: Handle) -> Option<Node> {
         match self {
@@ -188,6 +215,7 @@ impl Node {
                 if leaf.members.get(at) != Some(&member) {
                     return None;
                 }
+                let leaf = &mut **leaf;
                 leaf.scores.remove(at);
                 leaf.members.remove(at);
                 Some(at == 0)
@@ -204,6 +232,7 @@ impl Node {
     fn remove_run(&mut self, rank: usize, max: usize, removed: &mut dyn FnMut(f64, Handle)) -> usize {
         match self {
             Node::Leaf(leaf) => {
+                let leaf = &mut **leaf;
                 let end = leaf.members.len().min(rank.saturating_add(max));
                 let rank = rank.min(end);
                 leaf.scores
@@ -238,6 +267,7 @@ impl Node {
                     if !inside.contains(&from) || !inside.contains(&to) || leaf.members[from] != member {
                         return false;
                     }
+                    let leaf = &mut **leaf;
                     if to > from {
                         leaf.scores[from..to].rotate_left(1);
                         leaf.members[from..to].rotate_left(1);
@@ -290,8 +320,9 @@ impl Node {
     fn append(&mut self, right: Node) {
         match (self, right) {
             (Node::Leaf(left), Node::Leaf(right)) => {
-                left.scores.extend(right.scores);
-                left.members.extend(right.members);
+                let left = &mut **left;
+                left.scores.extend(right.scores.iter().copied());
+                left.members.extend(right.members.iter().copied());
             }
             (Node::Branch(left), Node::Branch(right)) => {
                 let right = *right;
@@ -307,7 +338,7 @@ impl Node {
     fn memory_bytes(&self) -> usize {
         let size_class = braid_base::alloc::size_class;
         match self {
-            Node::Leaf(_) => size_class(size_of::<Leaf>()),
+            Node::Leaf(_) => size_class(LEAF_BYTES),
             Node::Branch(branch) => {
                 size_class(size_of::<Branch>())
                     + branch.children.iter().map(Node::memory_bytes).sum::<usize>()
@@ -317,7 +348,7 @@ impl Node {
 }
 
 impl Leaf {
-    fn insert(&mut self, score: f64, member: Handle) -> Option<Box<Leaf>> {
+    fn insert(&mut self, score: f64, member: Handle) -> Option<Lent<Leaf>> {
         let at = Edge::BeforeEntry(score, member.bytes()).position(&self.scores, &self.members);
         if self.members.len() < LEAF_MAX {
             self.scores.insert(at, score);
@@ -325,18 +356,18 @@ impl Leaf {
             return None;
         }
         let middle = split_point(at, LEAF_MAX);
-        let mut right = Box::<Leaf>::default();
+        let mut right = Leaf::default();
         right.scores.extend(self.scores.drain(middle..));
         right.members.extend(self.members.drain(middle..));
         // An entry that belongs exactly at the split goes left, unless it comes after everything.
         let (to, at) = if at > middle || (at == middle && at == LEAF_MAX) {
-            (&mut *right, at - middle)
+            (&mut right, at - middle)
         } else {
             (&mut *self, at)
         };
         to.scores.insert(at, score);
         to.members.insert(at, member);
-        Some(right)
+        Some(Lent::new(right))
     }
 }
 

@@ -1,16 +1,19 @@
 //! The entries of a stream: blocks in the order of their ids, and the numbers that Redis keeps about them.
 //!
 //! The last block is at hand, the others are in a map by their first id; so appending touches one block only,
-//! and the map once in about a hundred entries. Blocks that are not the last have no spare memory.
+//! and the map once in about a hundred entries. Blocks that are not the last have no spare memory. A clone shares them until one of the two
+//! changes them.
 //!
 //! Invariants: ids ascend through all blocks; there is a last block unless there is none at all; `len` is the
 //! sum of the blocks' live entries; every block is one that `block::validate` accepts.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map;
+use std::sync::Arc;
 
 use super::block::{self, Fields, Found, Header};
 use super::id::StreamId;
+use crate::lend::note_copy;
 use crate::listpack::{Listpack, MAX_BYTES};
 
 /// When a block is full (`stream-node-max-bytes`, `stream-node-max-entries`); 0 means no limit.
@@ -53,7 +56,7 @@ pub enum Trim {
 /// A stream's entries; see the module.
 #[derive(Clone, Default)]
 pub struct Log {
-    sealed: BTreeMap<StreamId, Listpack>,
+    sealed: BTreeMap<StreamId, Arc<Listpack>>,
     tail: Option<(StreamId, Listpack)>,
     len: u64,
     last_id: StreamId,
@@ -160,7 +163,7 @@ impl Log {
     fn seal(&mut self) {
         if let Some((first, mut list)) = self.tail.take() {
             list.shrink();
-            self.sealed.insert(first, list);
+            self.sealed.insert(first, Arc::new(list));
         }
     }
 
@@ -252,13 +255,18 @@ impl Log {
     fn block_mut(&mut self, first: StreamId) -> Option<&mut Listpack> {
         match &mut self.tail {
             Some((tail, list)) if *tail == first => Some(list),
-            _ => self.sealed.get_mut(&first),
+            _ => self.sealed.get_mut(&first).map(|list| {
+                if Arc::strong_count(list) > 1 {
+                    note_copy(list.memory_bytes());
+                }
+                Arc::make_mut(list)
+            }),
         }
     }
 
     fn remove_block(&mut self, first: StreamId) {
         if self.tail.as_ref().is_some_and(|(tail, _)| *tail == first) {
-            self.tail = self.sealed.pop_last();
+            self.tail = self.sealed.pop_last().map(|(first, list)| (first, Arc::unwrap_or_clone(list)));
         } else {
             self.sealed.remove(&first);
         }
@@ -352,7 +360,8 @@ impl Log {
     pub fn memory_bytes(&self) -> usize {
         let lists: usize = self.blocks().map(|(_, list)| list.memory_bytes()).sum();
         // A map node holds up to 11 blocks; ascending insertions leave them about half full.
-        lists + self.sealed.len() * 2 * size_of::<(StreamId, Listpack)>()
+        let shared = size_of::<Arc<Listpack>>() + size_of::<Listpack>() + 2 * size_of::<usize>();
+        lists + self.sealed.len() * (2 * size_of::<StreamId>() + shared)
     }
 }
 
@@ -372,7 +381,7 @@ fn is_full(list: &Listpack, texts: usize, pairs: &[(&[u8], &[u8])], limits: &Blo
 
 /// Blocks in order; either end can be taken from.
 pub struct Blocks<'a> {
-    sealed: btree_map::Range<'a, StreamId, Listpack>,
+    sealed: btree_map::Range<'a, StreamId, Arc<Listpack>>,
     tail: Option<(StreamId, &'a Listpack)>,
 }
 
@@ -380,13 +389,13 @@ impl<'a> Iterator for Blocks<'a> {
     type Item = (StreamId, &'a Listpack);
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.sealed.next().map(|(first, list)| (*first, list)).or_else(|| self.tail.take())
+        self.sealed.next().map(|(first, list)| (*first, &**list)).or_else(|| self.tail.take())
     }
 }
 
 impl DoubleEndedIterator for Blocks<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.tail.take().or_else(|| self.sealed.next_back().map(|(first, list)| (*first, list)))
+        self.tail.take().or_else(|| self.sealed.next_back().map(|(first, list)| (*first, &**list)))
     }
 }
 

@@ -22,6 +22,9 @@ pub use group::{AutoClaimed, Claim, Claimed, Consumer, ConsumerId, Group, Pendin
 pub use id::{IdError, IdRequest, StreamId};
 pub use log::{AppendError, BlockLimits, Blocks, InvalidBlock, Log, LogEntry, LogRange, Trim};
 
+/// From so many blocks on a stream is large ([`Stream::is_large`]).
+const LARGE_BLOCKS: usize = 32;
+
 /// The groups of a stream by name.
 #[derive(Clone, Default)]
 pub struct Groups(BTreeMap<Box<[u8]>, Group>);
@@ -37,6 +40,17 @@ impl Stream {
     /// An empty stream without groups.
     pub fn new() -> Stream {
         Stream::default()
+    }
+
+    /// True when to read all of it takes long: then [`Stream::lend`] is better than a copy.
+    pub fn is_large(&self) -> bool {
+        self.log.block_count() > LARGE_BLOCKS
+    }
+
+    /// The stream as it is now, for reading, sharing its entries as long as they stay as they are (see [`lend`](crate::lend)). What groups have
+    /// pending is copied.
+    pub fn lend(&self) -> Stream {
+        self.clone()
     }
 
     /// The entries.
