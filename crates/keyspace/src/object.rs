@@ -12,7 +12,7 @@ use braid_containers::set::Set;
 use braid_containers::sorted_set::SortedSet;
 use braid_containers::stream::Stream;
 
-use crate::entry::Type;
+use crate::entry::{Entry, Type, Value, ValueRef};
 
 macro_rules! objects {
     ($($name:ident: $kind:ty, inline $inline:literal, encoding $encoding:expr, effort $effort:expr;)*) => {
@@ -78,9 +78,26 @@ macro_rules! objects {
                 match self { $(ObjectRef::$name(object) => $effort(object)),* }
             }
 
+            /// True when to read all of it takes so long that nobody should have to wait for it.
+            pub fn is_large(self) -> bool {
+                match self { $(ObjectRef::$name(object) => object.is_large()),* }
+            }
+
             /// A deep copy.
             pub fn duplicate(self) -> Object {
                 match self { $(ObjectRef::$name(object) => Object::$name(Box::new(object.clone()))),* }
+            }
+        }
+
+        /// The collection of an entry as it is now, sharing memory with it (see `braid_containers::lend`).
+        ///
+        /// # Safety
+        /// The caller holds the entry's shard exclusively and has no reference to the object.
+        unsafe fn lend_object(entry: Entry<'_>) -> Option<Object> {
+            match entry.value_type() {
+                Type::String => None,
+                // SAFETY: the caller's.
+                $(Type::$name => Some(unsafe { entry.object_mut::<$kind>() }.lend().into_object()),)*
             }
         }
 
@@ -143,6 +160,41 @@ pub(crate) unsafe fn in_word<'a, T: Typed<'a>>(place: *mut u8) -> *mut T {
         // SAFETY: the caller's: the word is a pointer.
         unsafe { place.cast::<*mut T>().read() }
     }
+}
+
+/// An entry with a large collection as it was when it was lent: of nobody's tables, sharing memory with the one that it was made of.
+pub struct LentEntry(Entry<'static>);
+
+// SAFETY: it owns the entry, which nobody else can reach; what its collection shares with another one is neither's to change.
+unsafe impl Send for LentEntry {}
+
+impl LentEntry {
+    /// Lends the collection of an entry; nothing if it has none.
+    ///
+    /// # Safety
+    /// The caller holds the entry's shard exclusively and has no reference to the collection.
+    pub(crate) unsafe fn of(entry: Entry<'_>) -> Option<LentEntry> {
+        // SAFETY: the caller's.
+        let object = unsafe { lend_object(entry) }?;
+        Some(LentEntry(Entry::allocate(entry.key(), Value::Object(object), entry.expiry(), entry.clock())))
+    }
+
+    /// The entry.
+    pub fn entry(&self) -> Entry<'_> {
+        self.0
+    }
+}
+
+impl Drop for LentEntry {
+    fn drop(&mut self) {
+        // SAFETY: made here, in no table, and not used any more.
+        unsafe { self.0.release() };
+    }
+}
+
+/// True for an entry that is better lent than copied.
+pub(crate) fn is_large(entry: Entry<'_>) -> bool {
+    matches!(entry.value(), ValueRef::Object(object) if object.is_large())
 }
 
 /// The names of members that were removed because they were past their expiry.

@@ -6,6 +6,9 @@
 //! mark, and marks them. A writer that comes first ([`Txn`](crate::Txn)'s one function for changes) has the entry's old form kept by the
 //! [`Keeper`] and marks it. When the walker is through, all entries have the same mark again.
 //!
+//! A large collection is lent to the keeper (`braid_containers::lend`), by whoever comes first, walker or writer: so nobody waits until all of it has been
+//! encoded, and who changes it meanwhile copies the few blocks of memory that it changes.
+//!
 //! Tables that are emptied at once are handed to the keeper as they are; databases that are exchanged are told from
 //! each other by their number at the cut, the *origin*.
 //!
@@ -18,13 +21,17 @@ use braid_base::gate::World;
 use parking_lot::RwLock;
 
 use crate::entry::{Entry, MARK};
-use crate::keyspace::Keyspace;
+use crate::keyspace::{Keyspace, Shard};
+use crate::object::{LentEntry, is_large};
 use crate::table::{Table, TableCursor};
 
 /// Whoever writes a snapshot: gets what changes before the walker has been there.
 pub trait Keeper: Send + Sync {
     /// Keeps the form that an entry of database `origin` has now. Called with its shard held, once per entry.
     fn keep(&self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>);
+
+    /// Keeps an entry of database `origin` with a large collection. Called with its shard held, once per entry.
+    fn keep_lent(&self, origin: u32, entry: LentEntry);
 
     /// Takes tables of database `origin` that nobody else can reach any more. What carries [`Walk::is_due`] in them belongs to the snapshot.
     fn take(&self, origin: u32, tables: Vec<Table>);
@@ -63,7 +70,13 @@ impl Snapshots {
     #[cold]
     pub(crate) fn keep(&self, keyspace: &Keyspace, db: u32, entry: Entry<'_>) {
         if let Some(current) = &*self.current.read() {
-            current.keeper.keep(keyspace, current.origins[db as usize], entry);
+            let origin = current.origins[db as usize];
+            // SAFETY: the shard is held exclusively, and whoever changes the entry makes a reference to its collection later.
+            let lent = if is_large(entry) { unsafe { LentEntry::of(entry) } } else { None };
+            match lent {
+                Some(lent) => current.keeper.keep_lent(origin, lent),
+                None => current.keeper.keep(keyspace, origin, entry),
+            }
         }
         entry.set_mark(self.mark.load(Relaxed));
     }
@@ -110,6 +123,19 @@ impl Keyspace {
     }
 }
 
+impl Keyspace {
+    /// Has a large collection kept, if nobody has had that done meanwhile.
+    fn lend_to_keeper(&self, shard: &Shard, db: u32, key: &[u8]) {
+        shard.lock.lock_exclusive();
+        // SAFETY: the shard is held.
+        let entry = unsafe { shard.table(db).find(self.hash(key), self.shard_bits(), key) };
+        if let Some(entry) = entry.filter(|entry| self.snapshots.is_due(*entry)) {
+            self.snapshots.keep(self, db, entry);
+        }
+        shard.lock.unlock_exclusive();
+    }
+}
+
 impl Walk<'_> {
     /// Ends the snapshot: the keeper gets nothing any more.
     pub fn end(&mut self) {
@@ -124,7 +150,7 @@ impl Walk<'_> {
     }
 
     /// Shows `visit` what is left to be written from `cursor` on, in a shard's table of database `origin`, until what it answers adds up to `most`; an
-    /// entry that has been written counts as 1. Where to go on;
+    /// entry that has been written counts as 1. Large collections are not shown, but lent to the keeper. Where to go on;
     /// nothing at the table's end. Enters the gate by the slot that is the walker's ([`Keyspace::walker_slot`]) and holds the shard meanwhile.
     pub fn step(
         &mut self,
@@ -143,11 +169,16 @@ impl Walk<'_> {
             if table.is_empty() {
                 return None;
             }
+            let mut large: Vec<Box<[u8]>> = Vec::new();
             shard.lock.lock_shared();
             // SAFETY: the shard is held.
             let next = unsafe {
                 table.scan_weighed(cursor, most, |entry| {
                     if entry.mark() == mark {
+                        return 1;
+                    }
+                    if is_large(entry) {
+                        large.push(entry.key().into());
                         return 1;
                     }
                     let weight = visit(entry);
@@ -156,6 +187,9 @@ impl Walk<'_> {
                 })
             };
             shard.lock.unlock_shared();
+            for key in large {
+                keyspace.lend_to_keeper(shard, db, &key);
+            }
             next
         });
         keyspace.gate.leave(slot);

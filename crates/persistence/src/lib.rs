@@ -10,6 +10,7 @@ pub mod aof;
 mod gathered;
 mod load;
 mod output;
+mod pace;
 mod save;
 mod slices;
 mod snapshot;

@@ -12,6 +12,7 @@ use braid_rdb::{Access, FileWriter};
 
 use crate::aof::RequestWriter;
 use crate::output::{Form, Writer};
+use crate::pace::Pace;
 use crate::value::to_rdb;
 
 /// How to save.
@@ -60,6 +61,8 @@ pub(crate) struct SyncedFile {
     file: File,
     sync_pieces: bool,
     waiting: u64,
+    /// Of the thread that writes beside others.
+    pace: Option<Pace>,
 }
 
 impl Write for SyncedFile {
@@ -69,6 +72,9 @@ impl Write for SyncedFile {
         if self.sync_pieces && self.waiting >= PIECE {
             self.file.sync_data()?;
             self.waiting = 0;
+        }
+        if let Some(pace) = &self.pace {
+            pace.turn();
         }
         Ok(written)
     }
@@ -143,7 +149,7 @@ fn write(
     options: &SaveOptions<'_>,
     file: File,
 ) -> io::Result<(u64, u64)> {
-    let mut writer = begin(options, file, version_needed(keyspace, world))?;
+    let mut writer = begin(options, file, version_needed(keyspace, world), None)?;
     let (mut total, mut pause) = (0, Pause::new(options.key_delay));
     for db in 0..keyspace.databases() {
         let (keys, expiring) = keyspace.len(db);
@@ -163,9 +169,14 @@ fn write(
     Ok((total, end(writer)?))
 }
 
-/// A file with what comes before the keys.
-pub(crate) fn begin(options: &SaveOptions<'_>, file: File, version: u16) -> io::Result<Writer> {
-    let file = SyncedFile { file, sync_pieces: options.sync_pieces, waiting: 0 };
+/// A file with what comes before the keys; it is written at the given pace.
+pub(crate) fn begin(
+    options: &SaveOptions<'_>,
+    file: File,
+    version: u16,
+    pace: Option<Pace>,
+) -> io::Result<Writer> {
+    let file = SyncedFile { file, sync_pieces: options.sync_pieces, waiting: 0, pace };
     let mut writer = match options.form {
         Form::Dump => Writer::Dump(FileWriter::new(file, version, options.compress, options.checksum)?),
         Form::Requests(time_s) => Writer::Requests(RequestWriter::new(file, time_s)),

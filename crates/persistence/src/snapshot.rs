@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use braid_base::gate::World;
+use braid_containers::lend;
 use braid_keyspace::lazy_free::Garbage;
+use braid_keyspace::object::LentEntry;
 use braid_keyspace::snapshot::{Keeper, Walk};
 use braid_keyspace::table::{Table, TableCursor};
 use braid_keyspace::{Entry, Keyspace};
@@ -20,6 +22,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::gathered::Gathered;
 use crate::output::{Form, Writer};
+use crate::pace::Pace;
 use crate::save::{Pause, SNAPSHOT, SaveError, SaveOptions, Saved, begin, end, replace};
 
 /// Entries looked at while a shard is held; one counts once more for each so many bytes that it has. So whoever waits for the shard waits a few
@@ -28,6 +31,9 @@ const STEP: usize = 32;
 const STEP_BYTES: usize = 256;
 /// As long as nothing is written any more, since the snapshot has failed: more at once.
 const STEP_FAILED: usize = 1024;
+
+/// Old forms for which room is kept.
+const SPARE: usize = 4096;
 
 /// A record of a database that writers have handed over.
 struct Kept {
@@ -38,12 +44,15 @@ struct Kept {
 #[derive(Default)]
 struct Queue {
     kept: Vec<Kept>,
+    lent: Vec<(u32, LentEntry)>,
     tables: Vec<(u32, Vec<Table>)>,
 }
 
 /// Old forms of entries on their way to the file of the snapshot in progress.
 pub struct OldForms {
     queue: Mutex<Queue>,
+    /// Large collections that were lent and have not been written.
+    lent: AtomicUsize,
     bytes: AtomicUsize,
     /// Bytes of all that was kept for the snapshot in progress, or for the last one.
     kept_bytes: AtomicUsize,
@@ -63,6 +72,7 @@ impl OldForms {
     pub fn new(on_full: Box<dyn Fn(bool) + Send + Sync>) -> OldForms {
         OldForms {
             queue: Mutex::default(),
+            lent: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             kept_bytes: AtomicUsize::new(0),
             limit: AtomicUsize::new(0),
@@ -85,7 +95,12 @@ impl OldForms {
 
     /// True when those who are about to write should wait.
     pub fn is_full(&self) -> bool {
-        self.bytes.load(Relaxed) > self.limit.load(Relaxed)
+        self.bytes() > self.limit.load(Relaxed)
+    }
+
+    /// True when so much of the room is taken that the one who writes the snapshot had better not rest.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.bytes() > self.limit.load(Relaxed) / 4
     }
 
     /// Bytes of all old forms since the cut, written or not.
@@ -93,9 +108,17 @@ impl OldForms {
         self.kept_bytes.load(Relaxed)
     }
 
-    /// Bytes that wait to be written.
+    /// Bytes that wait to be written, and those that changes of lent collections have had copied.
     pub fn bytes(&self) -> usize {
-        self.bytes.load(Relaxed)
+        let copied = if self.lent.load(Relaxed) > 0 { lend::copied_bytes() } else { 0 };
+        self.bytes.load(Relaxed) + copied
+    }
+
+    /// Has those who are about to write wait if copies of what is lent have used up the room: whoever makes those does not look.
+    pub(crate) fn watch_copies(&self) {
+        if self.lent.load(Relaxed) > 0 && self.is_full() {
+            (self.on_full)(true);
+        }
     }
 
     /// Waits until there is room again, for a tenth of a second at most: a disk that hangs must not make the server hang. The
@@ -109,6 +132,13 @@ impl OldForms {
         }
     }
 
+    fn tell_of_room(&self) {
+        if !self.is_full() {
+            (self.on_full)(false);
+            self.room.notify_all();
+        }
+    }
+
     fn give_up(&self) {
         self.void.store(true, Relaxed);
     }
@@ -116,18 +146,31 @@ impl OldForms {
     /// Writes what has been handed over.
     fn drain(&self, walk: &Walk<'_>, keyspace: &Keyspace, out: &mut Output<'_>) {
         if self.bytes.load(Relaxed) > 0 {
-            let kept = std::mem::take(&mut self.queue.lock().kept);
+            // What is handed over meanwhile finds room that was made before.
+            let mut kept = std::mem::take(&mut out.spare);
+            std::mem::swap(&mut kept, &mut self.queue.lock().kept);
             let bytes = kept.iter().map(|kept| kept.record.len()).sum();
-            for kept in kept {
+            for kept in kept.drain(..) {
                 out.put(|writer| {
                     writer.select(kept.origin)?;
                     writer.encoded_keys(&kept.record)
                 });
             }
+            kept.shrink_to(SPARE);
+            out.spare = kept;
             self.bytes.fetch_sub(bytes, Relaxed);
-            if !self.is_full() {
-                (self.on_full)(false);
-                self.room.notify_all();
+            self.tell_of_room();
+        }
+        if self.lent.load(Relaxed) > 0 {
+            let lent = std::mem::take(&mut self.queue.lock().lent);
+            for (origin, entry) in lent {
+                out.lent(keyspace, origin, &entry);
+                drop(entry);
+                if self.lent.fetch_sub(1, Relaxed) == 1 {
+                    self.kept_bytes.fetch_add(lend::copied_bytes(), Relaxed);
+                    lend::forget_copies();
+                }
+                self.tell_of_room();
             }
         }
         let tables = std::mem::take(&mut self.queue.lock().tables);
@@ -163,6 +206,14 @@ impl Keeper for OldForms {
         self.queue.lock().kept.push(Kept { origin, record });
         if before <= limit && before + len > limit {
             (self.on_full)(true);
+        }
+    }
+
+    fn keep_lent(&self, origin: u32, entry: LentEntry) {
+        if !self.void.load(Relaxed) {
+            self.keys.fetch_add(1, Relaxed);
+            self.lent.fetch_add(1, Relaxed);
+            self.queue.lock().lent.push((origin, entry));
         }
     }
 
@@ -253,7 +304,10 @@ struct Output<'o> {
     /// The database that it is of.
     origin: u32,
     forms: &'o OldForms,
+    /// Room for old forms.
+    spare: Vec<Kept>,
     pause: Pause,
+    pace: Pace,
     keys: u64,
     /// Keys since the last pause.
     unpaused: u64,
@@ -305,7 +359,17 @@ impl Output<'_> {
         1 + bytes / STEP_BYTES
     }
 
-    /// Writes what was taken. No shard is held.
+    /// Writes an entry with a large collection that nobody changes. No shard is held, so the file is written to meanwhile.
+    fn lent(&mut self, keyspace: &Keyspace, origin: u32, entry: &LentEntry) {
+        self.put(|writer| {
+            writer.select(origin)?;
+            writer.entry(keyspace, entry.entry())
+        });
+        self.unpaused += 1;
+        self.let_go();
+    }
+
+    /// Writes what was taken, and rests if that is better. No shard is held.
     fn let_go(&mut self) {
         let (origin, mut gathered) = (self.origin, std::mem::take(&mut self.gathered));
         self.put(|writer| {
@@ -318,6 +382,7 @@ impl Output<'_> {
         });
         gathered.forget();
         self.gathered = gathered;
+        self.pace.turn();
         for _ in 0..std::mem::take(&mut self.unpaused) {
             if self.file.is_ok() {
                 let progress = self.progress;
@@ -336,6 +401,7 @@ pub fn write_snapshot(
     progress: &SnapshotProgress,
 ) -> Result<Saved, SaveError> {
     let mut walked = false;
+    let pace = Pace::new(&cut.forms);
     debug_assert_eq!(
         cut.form != Form::Dump,
         options.form != Form::Dump,
@@ -343,7 +409,8 @@ pub fn write_snapshot(
     );
     let in_writing = |file| {
         walked = true;
-        write(keyspace, &cut, begin(options, file, cut.version), options.key_delay, progress)
+        let writer = begin(options, file, cut.version, Some(pace.clone()));
+        write(keyspace, &cut, writer, options.key_delay, pace.clone(), progress)
     };
     let in_replacing = || {
         let guard = progress.replacing.lock();
@@ -353,7 +420,7 @@ pub fn write_snapshot(
     if !walked {
         // There is no file. The marks of the entries have to be made equal nevertheless.
         let nowhere = Err(io::Error::from(io::ErrorKind::NotFound));
-        let _ = write(keyspace, &cut, nowhere, 0, progress);
+        let _ = write(keyspace, &cut, nowhere, 0, pace, progress);
     }
     saved
 }
@@ -363,6 +430,7 @@ fn write(
     cut: &Cut,
     file: io::Result<Writer>,
     key_delay: i64,
+    pace: Pace,
     progress: &SnapshotProgress,
 ) -> io::Result<(u64, u64)> {
     let forms = &*cut.forms;
@@ -374,7 +442,9 @@ fn write(
         gathered: Gathered::default(),
         origin: 0,
         forms,
+        spare: Vec::new(),
         pause: Pause::new(key_delay),
+        pace,
         keys: 0,
         unpaused: 0,
         progress,

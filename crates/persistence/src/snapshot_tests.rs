@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use braid_base::hash::KeyHasher;
 use braid_containers::hash::{Expiry as FieldExpiry, Hash, HashLimits};
 use braid_containers::list::{End, List, ListLimits};
+use braid_containers::set::{Set, SetLimits};
+use braid_containers::sorted_set::{AddRule, PackedLimits, SortedSet};
+use braid_containers::stream::{BlockLimits, Stream, StreamId};
 use braid_keyspace::keyspace::Shape;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Context, Event, Expiry, KeyRef, Keyspace, Txn, Value, scan};
@@ -31,7 +34,11 @@ fn write_to(
     path: &Path,
     progress: &SnapshotProgress,
 ) -> Result<Saved, SaveError> {
-    let options = SaveOptions {
+    write_snapshot(keyspace, cut, &options(path), progress)
+}
+
+fn options(path: &Path) -> SaveOptions<'_> {
+    SaveOptions {
         path,
         form: Form::Dump,
         compress: true,
@@ -40,8 +47,7 @@ fn write_to(
         key_delay: 0,
         notes: &[],
         functions: &[],
-    };
-    write_snapshot(keyspace, cut, &options, progress)
+    }
 }
 
 /// What a file has, as [`content`] shows it. Nothing in it is past its expiry.
@@ -272,4 +278,114 @@ fn values_of_all_forms_are_in_a_snapshot() {
     let other = keyspace();
     load_from(&other, &std::fs::read(&path).unwrap(), false).unwrap();
     assert!(loose_content(&other) == loose_content(&one));
+}
+
+/// Large collections of all types, by the names of their types.
+fn large_collections(txn: &mut Txn<'_>) {
+    let (mut hash, mut list, mut set) = (Hash::new(), List::new(), Set::default());
+    let (mut sorted, mut stream) = (SortedSet::new(), Stream::new());
+    for number in 0..6000u32 {
+        let (name, value) = (format!("member {number}"), vec![b'v'; [5, 50, 400][number as usize % 3]]);
+        hash.set(name.as_bytes(), &value, FieldExpiry::Keep, 0, &HashLimits::default());
+        list.push(End::Back, &value, &ListLimits::default());
+        set.add(name.as_bytes(), 0, &SetLimits::default());
+        let score = f64::from(number % 1000);
+        sorted.add(name.as_bytes(), score, AddRule::default(), &PackedLimits::default());
+        let id = StreamId::new(u64::from(number) + 1, 0);
+        stream.log_mut().append(id, &[(b"field", &value)], &BlockLimits::default()).unwrap();
+    }
+    let all = [
+        ("hash", Object::Hash(Box::new(hash))),
+        ("list", Object::List(Box::new(list))),
+        ("set", Object::Set(Box::new(set))),
+        ("sorted", Object::SortedSet(Box::new(sorted))),
+        ("stream", Object::Stream(Box::new(stream))),
+    ];
+    for (name, object) in all {
+        txn.set_object(Event::generic("made"), name.as_bytes(), object, Expiry::At(NOW + 1000));
+    }
+}
+
+/// Changes each of them a little.
+fn change_large_collections(keyspace: &Keyspace, context: &mut Context, random: &mut fastrand::Rng) {
+    let (number, changed) = (random.u32(0..7000), Event::generic("changed"));
+    let name = format!("member {number}");
+    let names = ["hash", "list", "set", "sorted", "stream"];
+    let keys =
+        names.map(|name| KeyRef { key: name.as_bytes(), hash: keyspace.hash(name.as_bytes()), write: true });
+    keyspace.gate.enter(context.slot);
+    let mut txn = Txn::lock(keyspace, context, 0, NOW, &keys);
+    if let Ok(Some(hash)) = txn.write_as::<Hash>(b"hash") {
+        hash.set(name.as_bytes(), &[b'n'; 300], FieldExpiry::Keep, 0, &HashLimits::default());
+    }
+    if let Ok(Some(list)) = txn.write_as::<List>(b"list") {
+        list.push(End::Front, name.as_bytes(), &ListLimits::default());
+        list.set(i64::from(number), b"other", &ListLimits::default());
+    }
+    if let Ok(Some(set)) = txn.write_as::<Set>(b"set") {
+        set.remove(name.as_bytes(), 0);
+    }
+    if let Ok(Some(sorted)) = txn.write_as::<SortedSet>(b"sorted") {
+        sorted.add(name.as_bytes(), random.f64(), AddRule::default(), &PackedLimits::default());
+        sorted.remove(format!("member {}", number / 2).as_bytes());
+    }
+    if let Ok(Some(stream)) = txn.write_as::<Stream>(b"stream") {
+        stream.log_mut().delete(StreamId::new(u64::from(number), 0));
+    }
+    for name in names {
+        txn.changed(changed, name.as_bytes());
+    }
+    if random.u32(0..3000) == 0 {
+        txn.delete(names[random.usize(0..5)].as_bytes());
+    }
+    drop(txn);
+    keyspace.gate.leave(context.slot);
+    context.limbo.reclaim();
+}
+
+#[test]
+fn large_collections_that_are_changed_or_deleted_meanwhile_are_in_it_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dump.rdb");
+    for form in [Form::Dump, Form::Requests(None)] {
+        let (one, forms) = (keyspace(), forms());
+        let mut random = fastrand::Rng::with_seed(3);
+        for round in 0..8 {
+            with(&one, large_collections);
+            let before = loose_content(&one);
+            let taken = {
+                let world = one.gate.close(None);
+                cut(&one, &world, &forms, 64 * LIMIT, form).expect("no other snapshot")
+            };
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let (one, stop, mut own_random) = (&one, &stop, random.fork());
+                let mut context = Context::new(one, 0);
+                if round % 2 == 0 {
+                    (0..500).for_each(|_| change_large_collections(one, &mut context, &mut random));
+                    assert!(forms.bytes() > 0, "what was lent and changed counts");
+                }
+                scope.spawn(move || {
+                    while !stop.load(Relaxed) {
+                        change_large_collections(one, &mut context, &mut own_random);
+                    }
+                });
+                let options = SaveOptions { form, ..options(&path) };
+                write_snapshot(one, taken, &options, &SnapshotProgress::default()).unwrap();
+                stop.store(true, Relaxed);
+            });
+            assert_eq!(forms.bytes(), 0);
+            if form == Form::Dump {
+                let other = keyspace();
+                load_from(&other, &std::fs::read(&path).unwrap(), false).unwrap();
+                assert!(loose_content(&other) == before, "round {round}");
+            } else {
+                // Every member comes once, as it was.
+                let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+                assert_eq!(text.matches("\r\nmember ").count(), 3 * 6000, "round {round}");
+                assert_eq!(text.matches("\r\nXADD\r\n").count(), 6000);
+                assert!(!text.contains("other"));
+            }
+        }
+    }
 }

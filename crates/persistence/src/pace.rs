@@ -1,0 +1,212 @@
+//! How fast a snapshot is written: as fast as it goes while a processor is idle, in short slices with rests in between while
+//! none is.
+//!
+//! Who writes a snapshot is never in a hurry, and those who wait for a reply are. Were it to work on without a break on a machine that has no processor to
+//! spare, the system would let it run for some milliseconds at a time, and whoever it displaced would have its clients wait for so long. So it
+//! looks every [`SLICE`] whether it had to wait for a processor itself: if so there are more threads than processors, and from then on
+//! it rests after each slice, at first for [`REST_MOST`] slices, then for less and less, until it works without a rest again or is shown once more that
+//! processors are scarce. How slowly it returns to full speed doubles whenever full speed has turned out to be too much.
+//!
+//! The rests make it take at most about [`REST_MOST`] + 1 times as long. There are none while old forms of entries use up their room: those who
+//! write would have to wait for it then.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::snapshot::OldForms;
+
+/// Time between two looks.
+const SLICE: Duration = Duration::from_micros(200);
+/// Longest rest, in slices' worth of work.
+const REST_MOST: f64 = 2.0;
+/// Processors are scarce when the time of waiting for one is more than this part of the time of running.
+const SCARCE: f64 = 0.25;
+/// Slices in which the rests go from longest to none, at first and at most.
+const RETURN_FIRST: f64 = 32.0;
+const RETURN_MOST: f64 = 2048.0;
+
+/// What a thread has had of processors since it began.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+struct Share {
+    /// It ran.
+    ran: Duration,
+    /// It could have run and was not let.
+    waited: Duration,
+}
+
+/// Decides how long to rest; knows no clock.
+struct Policy {
+    /// The rest after a slice, in parts of its work.
+    rest: f64,
+    /// Slices in which the rests go from longest to none.
+    slices: f64,
+    /// Slices without a rest in a row.
+    unrested: f64,
+}
+
+impl Policy {
+    fn new() -> Policy {
+        Policy { rest: REST_MOST, slices: RETURN_FIRST, unrested: 0.0 }
+    }
+
+    /// How long to rest after a slice and the rest before it: together they had this share of processors. Nothing is known without.
+    fn rest_after(&mut self, share: Option<Share>) -> Duration {
+        let Some(Share { ran, waited }) = share else { return SLICE };
+        if waited.as_secs_f64() > SCARCE * ran.as_secs_f64() {
+            if self.rest == 0.0 {
+                self.slices = (2.0 * self.slices).min(RETURN_MOST);
+            }
+            self.rest = REST_MOST;
+            self.unrested = 0.0;
+        } else if self.rest > 0.0 {
+            self.rest = (self.rest - REST_MOST / self.slices).max(0.0);
+        } else {
+            self.unrested += 1.0;
+            if self.unrested > RETURN_MOST {
+                self.slices = RETURN_FIRST;
+            }
+        }
+        ran.min(4 * SLICE).mul_f64(self.rest)
+    }
+}
+
+struct Paced {
+    /// Where the system says how long this thread ran and waited, if it does.
+    figures: Option<File>,
+    seen: Option<Share>,
+    since: Instant,
+    policy: Policy,
+}
+
+/// The pace of the thread that writes a snapshot. Belongs to that thread, since it is of that thread.
+#[derive(Clone)]
+pub(crate) struct Pace {
+    paced: Rc<RefCell<Paced>>,
+    forms: Arc<OldForms>,
+}
+
+impl Pace {
+    /// For the thread that calls this.
+    pub(crate) fn new(forms: &Arc<OldForms>) -> Pace {
+        let figures = File::open("/proc/thread-self/schedstat").ok();
+        let seen = figures.as_ref().and_then(read);
+        let paced = Paced { figures, seen, since: Instant::now(), policy: Policy::new() };
+        Pace { paced: Rc::new(RefCell::new(paced)), forms: Arc::clone(forms) }
+    }
+
+    /// Rests if a slice is over and it is better to. Neither a lock nor the gate may be held.
+    #[inline]
+    pub(crate) fn turn(&self) {
+        let mut paced = self.paced.borrow_mut();
+        if paced.since.elapsed() >= SLICE {
+            paced.end_slice(&self.forms);
+        }
+    }
+}
+
+impl Paced {
+    #[cold]
+    fn end_slice(&mut self, forms: &OldForms) {
+        let now = self.figures.as_ref().and_then(read);
+        let since_last = now.zip(self.seen).map(|(now, seen)| Share {
+            ran: now.ran.saturating_sub(seen.ran),
+            waited: now.waited.saturating_sub(seen.waited),
+        });
+        self.seen = now;
+        let rest = self.policy.rest_after(since_last);
+        forms.watch_copies();
+        if !rest.is_zero() && !forms.is_filling() {
+            std::thread::sleep(rest);
+        }
+        self.since = Instant::now();
+    }
+}
+
+/// The figures of a thread: nanoseconds for which it ran, and for which it waited.
+fn read(figures: &File) -> Option<Share> {
+    let mut line = [0; 96];
+    let len = figures.read_at(&mut line, 0).ok()?;
+    parse(line.get(..len)?)
+}
+
+fn parse(line: &[u8]) -> Option<Share> {
+    let mut numbers = std::str::from_utf8(line).ok()?.split_ascii_whitespace().map(str::parse::<u64>);
+    let (ran, waited) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    // A system that does not count says 0.
+    (ran > 0).then(|| Share { ran: Duration::from_nanos(ran), waited: Duration::from_nanos(waited) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(ran: u64, waited: u64) -> Option<Share> {
+        Some(Share { ran: Duration::from_micros(ran), waited: Duration::from_micros(waited) })
+    }
+
+    /// Slices of a thread that never waits, until it rests no more.
+    fn return_to_full_speed(policy: &mut Policy) -> usize {
+        let mut slices = 0;
+        while !policy.rest_after(share(200, 0)).is_zero() {
+            slices += 1;
+            assert!(slices < 10_000);
+        }
+        slices
+    }
+
+    #[test]
+    fn with_a_processor_to_spare_the_rests_end_soon() {
+        let mut policy = Policy::new();
+        assert!(return_to_full_speed(&mut policy) < 40);
+        for _ in 0..100 {
+            assert_eq!(policy.rest_after(share(200, 3)), Duration::ZERO);
+        }
+    }
+
+    #[test]
+    fn who_had_to_wait_rests_twice_as_long_as_it_works() {
+        let mut policy = Policy::new();
+        return_to_full_speed(&mut policy);
+        assert_eq!(policy.rest_after(share(200, 1000)), Duration::from_micros(400));
+        // However long it takes: the whole takes three times as long at most.
+        let rests: Duration = (0..10_000).map(|_| policy.rest_after(share(200, 500))).sum();
+        assert_eq!(rests, 10_000 * Duration::from_micros(400));
+        // A slice that took long for whatever reason is not paid for in full.
+        assert_eq!(policy.rest_after(share(100_000, 50_000)), 8 * SLICE);
+    }
+
+    #[test]
+    fn full_speed_that_was_too_much_is_tried_again_later_and_later() {
+        let mut policy = Policy::new();
+        let mut before = return_to_full_speed(&mut policy);
+        for _ in 0..4 {
+            policy.rest_after(share(200, 300));
+            let slices = return_to_full_speed(&mut policy);
+            assert!(slices > before + before / 2, "{slices} after {before}");
+            before = slices;
+        }
+        // Until it has turned out to be right for long.
+        for _ in 0..=RETURN_MOST as usize {
+            policy.rest_after(share(200, 0));
+        }
+        policy.rest_after(share(200, 300));
+        assert!(return_to_full_speed(&mut policy) < before);
+    }
+
+    #[test]
+    fn without_figures_it_takes_twice_as_long() {
+        assert_eq!(Policy::new().rest_after(None), SLICE);
+    }
+
+    #[test]
+    fn the_systems_line_is_read() {
+        assert_eq!(parse(b"2000000 3000 17\n"), share(2000, 3));
+        assert_eq!(parse(b"0 0 0\n"), None);
+        assert_eq!(parse(b"no numbers"), None);
+        assert_eq!(parse(b""), None);
+    }
+}
