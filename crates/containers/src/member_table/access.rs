@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::{Expiry, Member, Table};
+use super::{Expiry, Member, Table, order};
 
 /// Scanning never looks at finer stretches of the hash order than this many bits.
 const SCAN_BITS_MAX: u32 = 56;
@@ -48,13 +48,14 @@ impl<const VALUES: bool> Table<VALUES> {
     /// on (0: done). Every member that is there from the first call to the last is seen, whatever else comes
     /// and goes between; one that stays is seen once.
     pub fn scan(&self, cursor: u64, count: usize, mut see: impl FnMut(Member<'_>)) -> u64 {
-        // Read as a number from its last bit to its first, a hash is a point; each segment is an interval of
-        // points that later splits only halve. A cursor is the bit-reversed first point not yet visited.
+        // Each segment is an interval of points that later splits only halve. A cursor is the first point not
+        // yet visited, with its bits in reverse: few digits for most.
         let mut point = cursor.reverse_bits();
         let mut seen = 0;
         loop {
-            let number = self.segment_of(point.reverse_bits());
-            let (depth, segment) = (self.depth(number), &self.segments[number]);
+            let name = order::name(point, self.segments.len());
+            let (number, depth) = (order::place(name), name.ilog2());
+            let segment = &self.segments[number];
             // A crowded segment is visited in pieces, so that a small count gets few members.
             let pieces =
                 segment.count().checked_div(count.max(1)).and_then(usize::checked_ilog2).unwrap_or(0);
@@ -66,7 +67,7 @@ impl<const VALUES: bool> Table<VALUES> {
             for slot in 0..segment.count() {
                 let Some(member) = self.member_at(number, slot) else { continue };
                 if !whole {
-                    let place = self.hash(member.key).reverse_bits();
+                    let place = order::point(self.hash(member.key));
                     if place < point || end.is_some_and(|end| place >= end) {
                         continue;
                     }
@@ -80,14 +81,6 @@ impl<const VALUES: bool> Table<VALUES> {
                 Some(end) => point = end,
             }
         }
-    }
-
-    /// Number of hash bits that all members of a segment share.
-    fn depth(&self, segment: usize) -> u32 {
-        let segments = self.segments.len();
-        let level = segments.ilog2();
-        let split = segments - (1 << level);
-        if segment < split || segment >= 1 << level { level + 1 } else { level }
     }
 
     /// A member chosen with equal chances, as segment and slot.

@@ -3,25 +3,27 @@
 //!
 //! HOT PATH: no allocation but for growth, no lock, no logging, no syscalls.
 //!
-//! It is linear hashing over variable-sized segments ([`segment`]): segment `b` of `m` holds the members
-//! whose hash ends in the bits of `b`. Whenever there are more than [`LOAD`] members a segment on average,
-//! one segment, the next in turn, is split by one more bit; when far fewer, the last is merged back. So
-//! growth costs the same small amount every time (no pause at any size), and a segment is allocated as large
-//! as its content needs, so that memory is full whatever the number of members.
+//! Each of its variable-sized segments ([`segment`]) holds the members whose hashes lie in one interval
+//! ([`order`]). Whenever there are more than [`LOAD`] members a segment on average, one segment, the next in
+//! turn, is split in two; when far fewer, the last is merged back. So growth costs the same small amount every
+//! time (no pause at any size), and a segment is allocated as large as its content needs. Intervals differ in
+//! width such that there are segments of all sizes at any time: those that the allocator gets back from some
+//! go to others, and memory is full whatever the number of members.
 //!
 //! Why not one allocation a member behind a table of pointers: a set member of 16 bytes costs 17 bytes and 3
 //! of index here (about 23 with everything), against 24 for its allocation and 10 to 12 for the pointer
 //! there, and most inserts allocate nothing.
 //!
-//! Reading bit-reversed hashes as numbers, each segment is one interval, and splitting halves intervals: that
-//! order is what SCAN walks ([`scan`](Table::scan)), so its cursor survives growth and shrinking. Each table
-//! has its own random seed; members copied from one table in its order to another therefore spread there.
+//! Splitting halves intervals: their order is what SCAN walks ([`scan`](Table::scan)), so its cursor survives
+//! growth and shrinking. Each table has its own random seed; members copied from one table in its order to
+//! another therefore spread there.
 //!
 //! Expiry: a member may carry a time in ms. It is expired when `now > time`. The table never looks at a clock
 //! and never hides anything by itself: callers compare. An ordered index of the times exists only while some
 //! member has one.
 
 mod access;
+mod order;
 mod record;
 mod segment;
 
@@ -176,16 +178,13 @@ impl<const VALUES: bool> Table<VALUES> {
     /// The segment that a hash belongs to.
     #[inline]
     fn segment_of(&self, hash: u64) -> usize {
-        let segments = self.segments.len();
-        let mask = segments.next_power_of_two() - 1;
-        let wide = hash as usize & mask;
-        // Not yet split by the highest bit: its lower half holds it.
-        if wide < segments { wide } else { wide & (mask >> 1) }
+        order::place(order::name(order::point(hash), self.segments.len()))
     }
 
+    /// Bits of the hash by which a segment's members are told apart; its first bits choose the segment.
     #[inline]
     fn tag(hash: u64) -> u8 {
-        (hash >> 56) as u8
+        hash as u8
     }
 
     #[inline]
@@ -471,17 +470,15 @@ impl<const VALUES: bool> Table<VALUES> {
         }
     }
 
-    /// Adds a segment: the next in turn gives half of its members to it.
+    /// Adds a segment: the next in turn gives a part of its members to it.
     fn split_one(&mut self) {
-        let new = self.segments.len();
-        let mask = ((new + 1).next_power_of_two() - 1) as u64;
-        let from = new & (mask as usize >> 1);
-        let (stays, goes) = {
-            let goes = |record: &Record<'_, VALUES>| {
-                self.hash(Self::content(&self.extra, record).0) & mask == new as u64
-            };
-            self.segments[from].split::<VALUES>(goes)
+        let segments = self.segments.len();
+        let from = order::place(segments as u64);
+        let goes = |record: &Record<'_, VALUES>| {
+            let hash = self.hash(Self::content(&self.extra, record).0);
+            order::name(order::point(hash), segments + 1) > 2 * segments as u64
         };
+        let (stays, goes) = self.segments[from].split::<VALUES>(goes);
         self.segments[from] = stays;
         self.segments.push(goes);
     }
@@ -489,7 +486,7 @@ impl<const VALUES: bool> Table<VALUES> {
     /// The last segment's members go back to the one they came from.
     fn merge_one(&mut self) {
         let last = self.segments.len() - 1;
-        let into = last & (self.segments.len().next_power_of_two() - 1) >> 1;
+        let into = order::place(last as u64);
         let Some(members) = self.segments.pop() else { return };
         if !self.segments[into].merge::<VALUES>(&members) {
             self.segments.push(members);

@@ -36,6 +36,32 @@ fn a_large_table_grows_and_shrinks_with_all_members() {
 }
 
 #[test]
+fn what_segments_leave_behind_as_they_grow_others_take() {
+    // As if the allocator never used the memory of one size for another: what it holds is the most that there
+    // ever was of each size.
+    let mut table = Table::<true>::new();
+    let mut most: BTreeMap<usize, usize> = BTreeMap::new();
+    for number in 0..200_000 {
+        table.set(&key(number), &[b'v'; 32], Expiry::Keep);
+        if number % 1000 != 0 || number < 50_000 {
+            continue;
+        }
+        let mut now: BTreeMap<usize, usize> = BTreeMap::new();
+        for segment in &table.segments {
+            *now.entry(segment.memory_bytes()).or_default() += 1;
+        }
+        for (&size, &count) in &now {
+            let most = most.entry(size).or_default();
+            *most = count.max(*most);
+        }
+        let bytes =
+            |sizes: &BTreeMap<usize, usize>| sizes.iter().map(|(size, count)| size * count).sum::<usize>();
+        let ratio = bytes(&most) as f64 / bytes(&now) as f64;
+        assert!(ratio < 1.12, "{ratio} at {number}: {now:?} of {most:?}");
+    }
+}
+
+#[test]
 fn copying_in_table_order_does_not_crowd_segments() {
     let mut one = Table::<false>::new();
     (0..60_000).for_each(|number| assert!(one.add(&key(number))));
