@@ -136,31 +136,52 @@ pub enum Outcome {
 }
 
 /// What [`prepare`] found out about a request.
+///
+/// Two words that are handed on in registers: with a field more they went through the memory, where the processor waits for
+/// small stores to arrive before it reads them together.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared {
-    /// Command id, or [`Prepared::UNKNOWN`].
-    pub command: u32,
-    /// See [`Command::runs_scripts`].
-    pub runs_scripts: bool,
+    /// Command id, and in the highest bit whether it runs scripts; or [`Prepared::UNKNOWN`].
+    command: u32,
     /// Hash of the first key; 0 if there is none.
     pub hash: u64,
 }
 
 impl Prepared {
-    pub const UNKNOWN: u32 = u32::MAX;
+    const RUNS_SCRIPTS: u32 = 1 << 31;
+    const UNKNOWN: u32 = Prepared::RUNS_SCRIPTS - 1;
+
+    /// The id of the command, if there is one of that name.
+    #[inline]
+    pub fn command(self) -> Option<u32> {
+        (!self.is_unknown()).then_some(self.command & !Prepared::RUNS_SCRIPTS)
+    }
+
+    /// There is no such command.
+    #[inline]
+    pub fn is_unknown(self) -> bool {
+        self.command == Prepared::UNKNOWN
+    }
+
+    /// See [`Command::runs_scripts`].
+    #[inline]
+    pub fn runs_scripts(self) -> bool {
+        self.command & Prepared::RUNS_SCRIPTS != 0
+    }
 }
 
 /// Finds the command of a request and hashes its first key.
 #[inline]
 pub fn prepare(engine: &Engine, args: &[&[u8]]) -> Prepared {
     let Some(command) = args.first().and_then(|name| engine.commands.find(name)) else {
-        return Prepared { command: Prepared::UNKNOWN, runs_scripts: false, hash: 0 };
+        return Prepared { command: Prepared::UNKNOWN, hash: 0 };
     };
     let hash = match command.simple_keys.first {
         0 => 0,
         first => args.get(first as usize).map_or(0, |key| engine.keyspace.hash(key)),
     };
-    Prepared { command: command.id, runs_scripts: command.runs_scripts, hash }
+    let scripts = if command.runs_scripts { Prepared::RUNS_SCRIPTS } else { 0 };
+    Prepared { command: command.id | scripts, hash }
 }
 
 /// Runs one request for a client and writes its reply.
@@ -175,8 +196,8 @@ pub fn execute(
     blobs: &[Blob],
 ) -> Outcome {
     let attention = engine.attention.word();
-    if prepared.command != Prepared::UNKNOWN {
-        let command = engine.commands.get(prepared.command);
+    if let Some(id) = prepared.command() {
+        let command = engine.commands.get(id);
         let ordinary = command.plain
             && session.queue.is_none()
             && session.attention == 0
@@ -319,7 +340,7 @@ fn printable(bytes: &[u8], max: usize) -> &[u8] {
 
 /// The command of a request with the right number of arguments, or the error.
 fn resolve<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Result<&'e Command, CommandError> {
-    if prepared.command == Prepared::UNKNOWN {
+    let Some(id) = prepared.command() else {
         const SHOWN: usize = 128;
         let mut given = Vec::new();
         for arg in args.iter().skip(1) {
@@ -332,8 +353,8 @@ fn resolve<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Result
         let name = printable(args[0], SHOWN);
         let line = [b"ERR unknown command '", name, b"', with args beginning with: ", &given].concat();
         return Err(CommandError::Bytes(line));
-    }
-    let mut command = engine.commands.get(prepared.command);
+    };
+    let mut command = engine.commands.get(id);
     if !command.subcommands.is_empty()
         && let Some(name) = args.get(1)
     {
@@ -355,10 +376,7 @@ fn resolve<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Result
 
 /// The command or subcommand that a request names, whatever its number of arguments.
 fn named<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Option<&'e Command> {
-    if prepared.command == Prepared::UNKNOWN {
-        return None;
-    }
-    let command = engine.commands.get(prepared.command);
+    let command = engine.commands.get(prepared.command()?);
     match args.get(1) {
         Some(name) if !command.subcommands.is_empty() => engine.commands.find_subcommand(command, name),
         _ => Some(command),

@@ -1,6 +1,6 @@
 //! The command table: finding a command by name, in any case, without a copy.
 //!
-//! HOT PATH: a look-up hashes the upper-cased name as two words and compares once.
+//! HOT PATH: a look-up takes the name as up to three words in lower case, hashes them and compares once.
 
 use braid_keyspace::Context;
 
@@ -14,6 +14,8 @@ pub struct Command {
     pub spec: &'static Spec,
     /// What clients call it by: the spec's name, unless it was renamed; empty if it was taken away.
     pub called: Box<str>,
+    /// The same as [`fold`] has it, if it is not too long for that.
+    folded: Name,
     /// Place in the table; statistics are kept by it.
     pub id: u32,
     /// `get`, or `client|list`. Statistics and COMMAND show this, renamed or not.
@@ -39,9 +41,8 @@ pub struct CommandTable {
     slots: Vec<u16>,
     seed: u64,
     top_level: Vec<u32>,
-    /// Renamed commands that the quick look-up cannot tell apart: long names, and names that differ from
-    /// another only in bit 5 of some byte. Nearly always empty.
-    odd: Vec<u32>,
+    /// Renamed commands with names too long for the quick look-up. Nearly always empty.
+    long: Vec<u32>,
     /// What functions have to do with dump files.
     pub functions: Option<FunctionFiles>,
 }
@@ -67,18 +68,57 @@ const NAME_MAX: usize = 24;
 
 type Name = [u64; 3];
 
-/// The name in upper case as words, or nothing if it is too long. Non-letters that only differ in bit 5 could
-/// be confused, so the final comparison is exact.
+/// The name in lower case as words, with zeros behind it, or nothing if it is too long.
+///
+/// Its bytes are read as words in the first place: copied to a buffer and read from there they would have to go through
+/// the memory, since the processor cannot put a word together from several stores that are still on their way.
 #[inline]
 fn fold(name: &[u8]) -> Option<Name> {
-    if name.len() > NAME_MAX {
-        return None;
+    let (words, rest) = name.as_chunks::<8>();
+    let is_whole = rest.is_empty();
+    let rest = lower(short_word(rest));
+    match words {
+        [] => Some([rest, 0, 0]),
+        [first] => Some([whole_word(first), rest, 0]),
+        [first, second] => Some([whole_word(first), whole_word(second), rest]),
+        [first, second, third] if is_whole => {
+            Some([whole_word(first), whole_word(second), whole_word(third)])
+        }
+        _ => None,
     }
-    let mut bytes = [0u8; NAME_MAX];
-    bytes[..name.len()].copy_from_slice(name);
-    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-    const CASE: u64 = 0x2020_2020_2020_2020;
-    Some([word(0) & !CASE, word(8) & !CASE, word(16) & !CASE])
+}
+
+#[inline]
+fn whole_word(bytes: &[u8; 8]) -> u64 {
+    lower(u64::from_le_bytes(*bytes))
+}
+
+/// At most seven bytes as a word.
+#[inline]
+fn short_word(bytes: &[u8]) -> u64 {
+    let len = bytes.len();
+    let at = |index: usize| u64::from(bytes[index]) << (8 * index);
+    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (Some(first), Some(last)) => {
+            // Where they overlap they agree.
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (8 * (len - 4))
+        }
+        _ if len == 0 => 0,
+        _ => at(0) | at(len / 2) | at(len - 1),
+    }
+}
+
+/// Eight bytes with ASCII's capitals made small.
+#[inline]
+fn lower(word: u64) -> u64 {
+    const EACH: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = 0x80 * EACH;
+    // The high bit of each byte tells: no carry gets from one byte to the next.
+    let low = word & !HIGH;
+    let from_a = low + EACH * (0x80 - b'A' as u64);
+    let beyond_z = low + EACH * (0x80 - b'Z' as u64 - 1);
+    let capital = from_a & !beyond_z & !word & HIGH;
+    word | capital >> 2
 }
 
 #[inline]
@@ -95,7 +135,7 @@ impl CommandTable {
             slots: Vec::new(),
             seed: 0,
             top_level: Vec::new(),
-            odd: Vec::new(),
+            long: Vec::new(),
             functions: None,
         };
         let mut all: Vec<&'static Spec> = families.iter().flat_map(|family| family.iter()).collect();
@@ -123,6 +163,7 @@ impl CommandTable {
         self.commands.push(Command {
             spec,
             called: spec.name.into(),
+            folded: Name::default(),
             id,
             full_name,
             parent,
@@ -158,19 +199,18 @@ impl CommandTable {
 
     /// Chooses a seed for which no two names collide, so that a look-up is one probe.
     fn index(&mut self) {
-        let mut names = std::collections::HashSet::new();
-        let (quick, odd): (Vec<u32>, Vec<u32>) = self.top_level.iter().partition(|&&id| {
-            let called = self.commands[id as usize].called.as_bytes();
-            fold(called).is_some_and(|folded| names.insert((folded, called.len())))
-        });
-        self.odd = odd;
+        for command in &mut self.commands {
+            command.folded = fold(command.called.as_bytes()).unwrap_or_default();
+        }
+        let is_short = |id: &u32| self.commands[*id as usize].called.len() <= NAME_MAX;
+        let (quick, long): (Vec<u32>, Vec<u32>) = self.top_level.iter().partition(|id| is_short(id));
+        self.long = long;
         let size = (self.top_level.len() * 16).next_power_of_two().max(16);
         for seed in 0.. {
             let mut slots = vec![0u16; size];
             let fits = quick.iter().all(|&id| {
-                let name = self.commands[id as usize].called.as_bytes();
-                let folded = fold(name).expect("others are odd");
-                let slot = &mut slots[mix(&folded, name.len(), seed) & (size - 1)];
+                let command = &self.commands[id as usize];
+                let slot = &mut slots[mix(&command.folded, command.called.len(), seed) & (size - 1)];
                 std::mem::replace(slot, id as u16 + 1) == 0
             });
             if fits {
@@ -186,18 +226,19 @@ impl CommandTable {
         if let Some(folded) = fold(name) {
             let slot = self.slots[mix(&folded, name.len(), self.seed) & (self.slots.len() - 1)];
             if let Some(command) = self.commands.get(usize::from(slot).wrapping_sub(1))
-                && command.called.as_bytes().eq_ignore_ascii_case(name)
+                && command.folded == folded
+                && command.called.len() == name.len()
             {
                 return Some(command);
             }
         }
-        self.find_odd(name)
+        self.find_long(name)
     }
 
     #[cold]
-    fn find_odd(&self, name: &[u8]) -> Option<&Command> {
-        let mut odd = self.odd.iter().map(|&id| &self.commands[id as usize]);
-        odd.find(|command| command.called.as_bytes().eq_ignore_ascii_case(name))
+    fn find_long(&self, name: &[u8]) -> Option<&Command> {
+        let mut long = self.long.iter().map(|&id| &self.commands[id as usize]);
+        long.find(|command| command.called.as_bytes().eq_ignore_ascii_case(name))
     }
 
     /// A subcommand of this name, in any case.
@@ -239,5 +280,29 @@ impl CommandTable {
     /// Commands without subcommands, by name.
     pub fn top_level(&self) -> impl ExactSizeIterator<Item = &Command> {
         self.top_level.iter().map(|&id| &self.commands[id as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `fold` is to be, byte by byte.
+    fn folded(name: &[u8]) -> Option<Name> {
+        let mut bytes = [0; NAME_MAX];
+        bytes.get_mut(..name.len())?.copy_from_slice(&name.to_ascii_lowercase());
+        let (words, _) = bytes.as_chunks::<8>();
+        Some([0, 1, 2].map(|index| u64::from_le_bytes(words[index])))
+    }
+
+    #[test]
+    fn names_of_any_length_and_all_bytes_are_folded() {
+        for len in 0..40 {
+            for first in 0..=255u8 {
+                let name: Vec<u8> =
+                    (0..len).map(|index| first.wrapping_add(37u8.wrapping_mul(index))).collect();
+                assert_eq!(fold(&name), folded(&name), "{name:?}");
+            }
+        }
     }
 }

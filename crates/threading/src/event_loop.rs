@@ -414,7 +414,7 @@ impl<M: Model> EventLoop<M> {
             // Executed while a script ran.
         } else if M::SENDS_AWAY && M::sends_away(self, run, request) {
             // It waits for its client to leave.
-        } else if request.prepared.runs_scripts
+        } else if request.prepared.runs_scripts()
             && !self.worker.context.outside
             && self.station.runs_scripts(&self.engine, request)
         {

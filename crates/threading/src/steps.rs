@@ -608,7 +608,7 @@ impl Station {
         }
         let Client { session, reply, query, blobs, .. } = client;
         let args = run.arguments(request, query, blobs);
-        if request.prepared.command == Prepared::UNKNOWN && is_http(args[0]) {
+        if request.prepared.is_unknown() && is_http(args[0]) {
             log::warn!(
                 "Possible attack: {} sends HTTP, as a web page does that makes its reader's browser talk to this server. The \
                  connection is closed.",

@@ -34,16 +34,15 @@ impl Reach {
 /// nothing yet.
 #[inline]
 pub fn reach(engine: &Engine, session: &Session, prepared: Prepared) -> Reach {
-    if prepared.command == Prepared::UNKNOWN {
-        return Reach::OneKey;
-    }
-    let command = engine.commands.get(prepared.command);
+    let Some(id) = prepared.command() else { return Reach::OneKey };
+    let command = engine.commands.get(id);
     if session.queue.is_some() && command.spec.name != "exec" { Reach::OneKey } else { command.reach }
 }
 
 /// How far a request reaches, by its arguments. A request that is not understood needs no keys to be refused.
 pub fn reach_of(engine: &Engine, prepared: Prepared, args: &[&[u8]]) -> Reach {
-    let mut command = engine.commands.get(prepared.command);
+    let Some(id) = prepared.command() else { return Reach::OneKey };
+    let mut command = engine.commands.get(id);
     if let Some(name) = args.get(1)
         && let Some(subcommand) = engine.commands.find_subcommand(command, name)
     {
