@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use braid_tests::process::{processor_time, threads, voluntary_switches};
+use braid_tests::server::Options;
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
 
@@ -40,6 +41,54 @@ fn a_signal_under_load_ends_cleanly_too() {
         server.signal(Signal::TERM);
         assert_eq!(server.wait().code(), Some(0));
     });
+}
+
+/// The title of the process, without the NULs that fill the rest of its room.
+fn title(server: &TestServer) -> String {
+    let bytes = std::fs::read(format!("/proc/{}/cmdline", server.process_id())).expect("it runs");
+    String::from_utf8(bytes).expect("ASCII").trim_end_matches('\0').to_owned()
+}
+
+#[test]
+fn the_title_of_the_process_is_what_the_template_says() {
+    let environment = vec![("BRAID_TEST_ROOM", "x".repeat(300).into())];
+    let server = TestServer::start_with(Options { environment, ..Options::default() });
+    if !server.is_braid() {
+        return;
+    }
+    let program = braid_tests::server::program_under_test().display().to_string();
+    let port = server.port();
+    assert_eq!(title(&server), format!("{program} 127.0.0.1:{port}"));
+    let mut client = server.connect();
+    client.ok("CONFIG SET proc-title-template \" a{{b {port} {tls-port} {config-file} {unixsocket} \"");
+    assert_eq!(title(&server), format!("a{{b {port} 0 -"));
+    // Longer than the arguments: on into the environment, then cut.
+    client.ok(&format!("CONFIG SET proc-title-template {}", "t".repeat(500)));
+    assert_eq!(title(&server), "t".repeat(500));
+    client.ok(&format!("CONFIG SET proc-title-template {}", "t".repeat(100_000)));
+    let cut = title(&server);
+    assert!(cut.len() > 500 && cut.bytes().all(|byte| byte == b't'), "{} bytes", cut.len());
+    for bad in ["{invalid}", "{port", "\"\"", "{title}"] {
+        assert_eq!(
+            client.call(&format!("CONFIG SET proc-title-template {bad}")).text(),
+            "ERR CONFIG SET failed (possibly related to argument 'proc-title-template') - template format is invalid or \
+             contains unknown variables"
+        );
+    }
+    assert_eq!(title(&server), cut);
+    let names = std::fs::read_dir(format!("/proc/{}/task", server.process_id())).expect("it runs");
+    let names = names.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
+    assert!(names.into_iter().any(|name| name.trim_end() == "signals"), "threads keep their names");
+}
+
+#[test]
+fn without_a_title_the_arguments_are_shown() {
+    let server = TestServer::start(&["--set-proc-title", "no"]);
+    assert!(title(&server).contains("--set-proc-title\0no"), "{}", title(&server));
+    server.connect().ok("CONFIG SET proc-title-template other");
+    if server.is_braid() {
+        assert!(title(&server).contains("--set-proc-title\0no"), "{}", title(&server));
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub mod gate;
 pub mod hash;
 pub mod lock;
 pub mod prefetch;
+pub mod process_title;
 pub mod slots;
 pub mod sync;
 pub mod system_text;

@@ -32,5 +32,5 @@ pub use reader::{Loaded, Renamed, UserLine};
 pub use rewrite::{ExtraLines, REWRITE_SIGNATURE, replace_file};
 pub use rows::SECTIONS;
 pub use special::{ClientClass, MasterAddress, NotifyFlags, OutputLimit, SavePoint};
-pub use text::{quote, quote_if_needed, split_arguments};
+pub use text::{fill_template, quote, quote_if_needed, split_arguments};
 pub use value::parse_memory;

@@ -135,6 +135,29 @@ pub fn quote_if_needed(word: &str) -> String {
     if plain { word.to_owned() } else { quote(word.as_bytes()) }
 }
 
+/// Replaces names in braces by what `value` says about them, `{{` by a brace. Nothing if the text is no template, or if `value` does not
+/// know a name.
+pub fn fill_template<'v>(
+    template: &str,
+    value: impl Fn(&str) -> Option<std::borrow::Cow<'v, str>>,
+) -> Option<String> {
+    let mut filled = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        if let Some(behind) = after.strip_prefix('{') {
+            filled.push('{');
+            rest = behind;
+        } else {
+            let (name, behind) = after.split_once('}')?;
+            filled.push_str(&value(name)?);
+            rest = behind;
+        }
+    }
+    filled.push_str(rest);
+    Some(filled)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +182,19 @@ mod tests {
     fn refuses_unbalanced_quotes() {
         for line in ["a \"b", "a 'b", "a \"b\"c", "'a'b", "\"a\\"] {
             assert_eq!(split(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn templates() {
+        let value = |name: &str| (name == "x").then_some("{y}".into());
+        for (template, filled) in
+            [("", ""), ("a", "a"), ("{x}", "{y}"), ("-{x}{{x}} {x}-", "-{y}{x}} {y}-"), ("}", "}")]
+        {
+            assert_eq!(fill_template(template, value).as_deref(), Some(filled), "{template}");
+        }
+        for bad in ["{", "{x", "{}", "{X}", "a{{{"] {
+            assert_eq!(fill_template(bad, value), None, "{bad}");
         }
     }
 

@@ -4,6 +4,7 @@ mod listeners;
 mod log_sink;
 mod process;
 mod system;
+mod title;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -68,6 +69,9 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     if config.daemonize() {
         process::daemonize()?;
     }
+    let executable = std::env::args().next().unwrap_or_default();
+    // Before there are threads. What the arguments say has been read.
+    let title = title::Title::claim(&config, &executable, loaded.file.as_deref());
     log_sink::install(&config)?;
     for warning in &loaded.warnings {
         log::warn!("{warning}");
@@ -80,7 +84,6 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     }
     braid_base::clock::calibrate();
     process::raise_descriptor_limit(&config);
-    let executable = std::env::args().next().unwrap_or_default();
     let start = Start { config_file: loaded.file.clone(), executable };
     let engine = Engine::new(Arc::clone(&config), commands, start).map_err(|error| error.to_string())?;
     define_users(&engine, &loaded)?;
@@ -103,6 +106,9 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     stop_loops_on_shutdown(&engine, &listeners);
     listeners::follow(&engine, &listeners);
     process::follow_client_limit(&config);
+    if let Some(title) = title {
+        title.show_and_follow(&config);
+    }
     if config.metrics_port() != 0 {
         let listeners = braid_metrics::bind(&config.metrics_bind(), config.metrics_port())?;
         braid_metrics::serve(Arc::clone(&engine), listeners).map_err(|error| error.to_string())?;

@@ -1,5 +1,7 @@
 //! Checks that some rows add to their type and range.
 
+use crate::text::fill_template;
+
 /// A file name without folders.
 pub(super) fn file_name(reason: &'static str) -> impl Fn(&str) -> Result<(), &'static str> {
     move |text| if text.contains(['/', '\\']) { Err(reason) } else { Ok(()) }
@@ -64,32 +66,20 @@ pub(super) fn ipv6(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// A template of the process title: known names in braces, `{{` for a brace, and not empty when filled in.
+/// A template of the process title: known names only, and not empty when filled in.
 ///
 /// What a name stands for is not known here; the ones that may be empty count as empty, as a stock server
 /// started without title, cluster or socket would find.
 pub(super) fn proc_title_template(text: &str) -> Result<(), &'static str> {
-    const REASON: &str = "template format is invalid or contains unknown variables";
-    let mut rest = text;
-    let mut visible = false;
-    while let Some(brace) = rest.find('{') {
-        visible |= !rest[..brace].trim_matches(' ').is_empty();
-        let after = &rest[brace + 1..];
-        if let Some(literal) = after.strip_prefix('{') {
-            visible = true;
-            rest = literal;
-            continue;
-        }
-        let end = after.find('}').ok_or(REASON)?;
-        match &after[..end] {
-            "listen-addr" | "port" | "tls-port" | "config-file" => visible = true,
-            "title" | "server-mode" | "unixsocket" => {}
-            _ => return Err(REASON),
-        }
-        rest = &after[end + 1..];
+    let filled = fill_template(text, |name| match name {
+        "listen-addr" | "port" | "tls-port" | "config-file" => Some("-".into()),
+        "title" | "server-mode" | "unixsocket" => Some("".into()),
+        _ => None,
+    });
+    match filled {
+        Some(title) if !title.trim_matches(' ').is_empty() => Ok(()),
+        _ => Err("template format is invalid or contains unknown variables"),
     }
-    visible |= !rest.trim_matches(' ').is_empty();
-    if visible { Ok(()) } else { Err(REASON) }
 }
 
 /// The rate of background work: any number is taken, and brought between 1 and 500.

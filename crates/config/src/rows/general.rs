@@ -68,12 +68,12 @@ super::directives! {
     always_show_logo: bool => switch("always-show-logo", false).immutable();
 
     /// Show state in the process title.
-    set_proc_title: bool => switch("set-proc-title", true).immutable().no_effect_yet();
+    set_proc_title: bool => switch("set-proc-title", true).immutable();
 
     /// Text of the process title. Names in braces: title, listen-addr, server-mode, port, tls-port,
     /// unixsocket, config-file.
     proc_title_template: text => text("proc-title-template", "{title} {listen-addr} {server-mode}")
-        .text_check(checks::proc_title_template).no_effect_yet();
+        .text_check(checks::proc_title_template);
 
     /// Locale whose order SORT ALPHA uses; empty takes it from the environment.
     locale_collate: text => text("locale-collate", "").no_effect_yet();

@@ -27,7 +27,8 @@ super::directives! {
         integer("busy-reply-threshold", || 5000, 0, LONG_MAX, Unit::Milliseconds)
             .aliases(&["lua-time-limit"]);
 
-    /// Most bytes of a thread's Lua state; a script that needs more ends with an error. 0 means no limit.
+    /// Most bytes of a thread's Lua state, and of the reply to a command that a script calls. A script that needs
+    /// more ends with an error. 0 means no limit.
     lua_memory_bytes: u64 => integer("lua-memory", || 1 << 30, 0, LONG_MAX, Unit::Bytes);
 
     /// Keys that clients with tracking may have remembered in all; 0 means no limit.

@@ -1,0 +1,110 @@
+//! The title of the process: what `ps` and `/proc/PID/cmdline` show, on Linux; elsewhere nothing is shown.
+//!
+//! Linux shows there what stands in the memory in which it handed the arguments over and, if no NUL ends them, goes on into the environment
+//! behind them. So the title is written over both, once the environment has been copied to another place. The names of threads, which are
+//! what `top -H` shows, have nothing to do with it.
+//!
+//! Where that memory is, the kernel says itself (`/proc/self/stat`, proc(5)). If it does not, there is no [`TitleArea`].
+
+use std::ffi::{CStr, c_char};
+
+/// The memory that the title is written to.
+#[derive(Debug)]
+pub struct TitleArea {
+    /// Its address. Not memory of Rust's, nor of the allocator's: it lies above the first thread's stack.
+    start: *mut u8,
+    len: usize,
+}
+
+// SAFETY: the memory belongs to the process as a whole, and nobody but the one `TitleArea` uses it.
+unsafe impl Send for TitleArea {}
+
+impl TitleArea {
+    /// Moves the environment away and takes the memory of the arguments and the environment. Nothing if it is not known where that is.
+    ///
+    /// # Safety
+    /// To be called once, while the process has one thread. After the first [`TitleArea::set`] nobody may look at
+    /// the process's arguments any more (`std::env::args`): they would find pieces of the title.
+    pub unsafe fn claim() -> Option<TitleArea> {
+        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+        let [args_start, args_end, environment_start, environment_end] = addresses(&stat)?;
+        let joined = args_end == environment_start;
+        let end = if joined && environment_end > args_end { environment_end } else { args_end };
+        let len = end.checked_sub(args_start).filter(|&len| len >= 2 && args_start != 0)?;
+        if end == environment_end {
+            // SAFETY: one thread, as the caller promises.
+            unsafe { move_environment(environment_start, environment_end) };
+        }
+        Some(TitleArea { start: std::ptr::with_exposed_provenance_mut(args_start), len })
+    }
+
+    /// Shows a title, or as much of it as there is room for.
+    pub fn set(&mut self, title: &[u8]) {
+        let shown = &title[..title.len().min(self.len - 1)];
+        // SAFETY: the kernel's own memory for arguments: mapped and writable for the whole life of the process, `len` bytes of it, and read
+        // by nobody in the process (`claim`). The last byte stays NUL, so strings that begin within end within.
+        unsafe {
+            std::ptr::copy_nonoverlapping(shown.as_ptr(), self.start, shown.len());
+            self.start.add(shown.len()).write_bytes(0, self.len - shown.len());
+        }
+    }
+}
+
+/// Where the arguments begin and end, and where the environment does: fields 48 to 51 of `/proc/PID/stat`. They are 0 for who may not know.
+fn addresses(stat: &str) -> Option<[usize; 4]> {
+    // The name in parentheses, field 2, may hold blanks.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(48 - 3);
+    let mut next = || fields.next()?.parse::<usize>().ok();
+    Some([next()?, next()?, next()?, next()?])
+}
+
+/// Lets the environment's entries that lie within these addresses point to copies, which are never given back.
+///
+/// # Safety
+/// No other thread may exist: any could be reading the environment.
+unsafe fn move_environment(start: usize, end: usize) {
+    unsafe extern "C" {
+        /// The C library's list of entries; ends with a null pointer (environ(7)).
+        static mut environ: *mut *mut c_char;
+    }
+    // SAFETY: nobody else reads or changes the list meanwhile; entries are strings that end with NUL, as is everything that the standard
+    // library and the C library put there.
+    unsafe {
+        let mut at = environ;
+        while !at.is_null() && !(*at).is_null() {
+            if (start..end).contains(&(*at).expose_provenance()) {
+                *at = CStr::from_ptr(*at).to_owned().into_raw();
+            }
+            at = at.add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_found_behind_any_name() {
+        let numbers: Vec<String> = (3..=52).map(|field| field.to_string()).collect();
+        let stat = format!("17 (a ) b) {}\n", numbers.join(" "));
+        assert_eq!(addresses(&stat), Some([48, 49, 50, 51]));
+        assert_eq!(addresses("17 (braid-server) S 1 2 3"), None);
+        assert_eq!(addresses(""), None);
+    }
+
+    #[test]
+    fn a_title_is_cut_to_its_room_and_leaves_nothing_of_the_last_one() {
+        let mut memory = *b"--one\0--two\0X=1\0";
+        let mut area = TitleArea { start: memory.as_mut_ptr(), len: memory.len() };
+        area.set(b"a title that is too long");
+        area.set(b"a title that is as long");
+        area.set(b"short");
+        drop(area);
+        assert_eq!(&memory, b"short\0\0\0\0\0\0\0\0\0\0\0");
+        let mut area = TitleArea { start: memory.as_mut_ptr(), len: memory.len() };
+        area.set(b"a title that is too long");
+        drop(area);
+        assert_eq!(&memory, b"a title that is\0");
+    }
+}

@@ -1,0 +1,71 @@
+//! The title of the process, from the template that the configuration has for it.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+use braid_base::process_title::TitleArea;
+use braid_config::{Config, fill_template};
+use parking_lot::Mutex;
+
+/// A title that can be shown.
+pub struct Title {
+    area: TitleArea,
+    /// The program as it was called.
+    program: String,
+    config_file: String,
+}
+
+impl Title {
+    /// Gets ready to show the title, if the configuration wants one and the system lets it. The process's arguments must not be looked at
+    /// again, and there must be no other thread yet.
+    pub fn claim(config: &Config, program: &str, config_file: Option<&Path>) -> Option<Title> {
+        if !config.set_proc_title() {
+            return None;
+        }
+        // SAFETY: `serve` calls this once, on the first thread before there are others, and has read the arguments.
+        let area = unsafe { TitleArea::claim() }?;
+        let config_file = config_file.map_or("-".into(), |file| file.display().to_string());
+        Some(Title { area, program: program.to_owned(), config_file })
+    }
+
+    /// Shows the title, and keeps it true when what it tells is changed.
+    pub fn show_and_follow(mut self, config: &Arc<Config>) {
+        self.show(config);
+        let shared = Mutex::new(self);
+        config.on_change(&["proc-title-template", "port", "tls-port", "bind"], move |config| {
+            shared.lock().show(config);
+            Ok(())
+        });
+    }
+
+    fn show(&mut self, config: &Config) {
+        let filled = fill_template(&config.proc_title_template(), |name| self.value(config, name));
+        // A template that is none has been refused.
+        if let Some(title) = filled {
+            self.area.set(title.trim_matches(' ').as_bytes());
+        }
+    }
+
+    fn value<'a>(&'a self, config: &Config, name: &str) -> Option<Cow<'a, str>> {
+        let (port, tls_port) = (config.port(), config.tls_port());
+        Some(match name {
+            "title" => (&*self.program).into(),
+            "config-file" => (&*self.config_file).into(),
+            "listen-addr" if port == 0 && tls_port == 0 => {
+                format!("unixsocket:{}", config.unixsocket()).into()
+            }
+            "listen-addr" => {
+                let bind = config.bind();
+                let address =
+                    bind.first().map_or("*", |address| address.strip_prefix('-').unwrap_or(address));
+                format!("{address}:{}", if port != 0 { port } else { tls_port }).into()
+            }
+            "server-mode" => if config.cluster_enabled() { "[cluster]" } else { "" }.into(),
+            "port" => port.to_string().into(),
+            "tls-port" => tls_port.to_string().into(),
+            "unixsocket" => config.unixsocket().to_string().into(),
+            _ => return None,
+        })
+    }
+}
