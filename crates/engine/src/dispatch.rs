@@ -10,6 +10,7 @@ pub mod logging;
 mod reach;
 pub(crate) mod replay;
 pub mod script;
+pub mod tentative;
 
 pub(crate) use journal::Before;
 pub use reach::{Reach, reach, reach_of};

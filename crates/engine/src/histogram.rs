@@ -19,8 +19,9 @@ impl Default for Histogram {
     }
 }
 
+/// The cell that a value falls into.
 #[inline]
-fn cell_of(nanos: u64) -> usize {
+pub(crate) fn cell_of(nanos: u64) -> usize {
     if nanos < 1 << SUB_BITS {
         return nanos as usize;
     }
@@ -45,6 +46,12 @@ impl Histogram {
     pub fn record(&self, nanos: u64) {
         let cell = &self.cells[cell_of(nanos)];
         cell.store(cell.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Takes counts of a cell back, as far as nobody has set them to zero meanwhile. Only the owning thread may.
+    pub(crate) fn take_back(&self, cell: usize, count: u64) {
+        let cell = &self.cells[cell];
+        cell.store(cell.load(Relaxed).saturating_sub(count), Relaxed);
     }
 
     /// Adds this histogram's counts to a sum.

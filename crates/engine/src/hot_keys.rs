@@ -78,10 +78,31 @@ impl Totals {
 /// How the totals are found out.
 pub type TotalsOf = fn(&Engine) -> Totals;
 
+/// Samples of one run that are held at most.
+const HELD_MAX: usize = 1024;
+
+/// What was found out about a key of a command, held until it is certain that the command counts.
+pub(crate) struct Sample {
+    key: Box<[u8]>,
+    nanos: u64,
+    bytes: u64,
+}
+
 /// What a thread has seen.
 struct Seen {
     cpu: Sketch,
     net: Sketch,
+}
+
+impl Seen {
+    fn add(&mut self, wish: Wish, key: &[u8], nanos: u64, bytes: u64) {
+        if wish.cpu {
+            self.cpu.add(key, nanos);
+        }
+        if wish.net {
+            self.net.add(key, bytes);
+        }
+    }
 }
 
 /// One time of tracking, under way or over.
@@ -94,6 +115,15 @@ struct Tracking {
     ended: OnceLock<(i64, Totals)>,
     /// By slot. Locked by its thread, and by those who ask.
     seen: Slots<Padded<Mutex<Seen>>>,
+}
+
+impl Tracking {
+    fn seen_by(&self, slot: usize) -> &Mutex<Seen> {
+        let size = (self.wish.count * SKETCH_FACTOR).max(SKETCH_MIN);
+        let empty = |_| Padded::new(Mutex::new(Seen { cpu: Sketch::new(size), net: Sketch::new(size) }));
+        self.seen.grow(slot + 1, empty);
+        &self.seen[slot]
+    }
 }
 
 /// What was found out.
@@ -243,14 +273,48 @@ impl HotKeys {
 pub(crate) fn note(engine: &Engine, context: &mut Context, command: &Command, args: &[&[u8]], cost: Cost) {
     context.until_sample = context.until_sample.wrapping_sub(1);
     if context.until_sample == 0 {
-        sample(engine, context, command, args, cost);
+        sample(engine, context, command, args, cost, None);
+    }
+}
+
+/// As [`note`], for a command that may have to be taken back: a sample is held.
+#[inline]
+pub(crate) fn note_held(
+    engine: &Engine,
+    context: &mut Context,
+    command: &Command,
+    args: &[&[u8]],
+    cost: Cost,
+    held: &mut Vec<Sample>,
+) {
+    context.until_sample = context.until_sample.wrapping_sub(1);
+    if context.until_sample == 0 {
+        sample(engine, context, command, args, cost, Some(held));
+    }
+}
+
+/// Adds what was held.
+#[cold]
+pub(crate) fn add(engine: &Engine, slot: usize, samples: Vec<Sample>) {
+    let tracking = engine.hot_keys.tracking.load();
+    let Some(tracking) = tracking.as_ref().filter(|tracking| tracking.ended.get().is_none()) else { return };
+    let mut seen = tracking.seen_by(slot).lock();
+    for Sample { key, nanos, bytes } in samples {
+        seen.add(tracking.wish, &key, nanos, bytes);
     }
 }
 
 /// Looks at a command.
 #[cold]
 #[inline(never)]
-fn sample(engine: &Engine, context: &mut Context, command: &Command, args: &[&[u8]], cost: Cost) {
+fn sample(
+    engine: &Engine,
+    context: &mut Context,
+    command: &Command,
+    args: &[&[u8]],
+    cost: Cost,
+    mut held: Option<&mut Vec<Sample>>,
+) {
     let hot_keys = &engine.hot_keys;
     context.until_sample = hot_keys.gap(context);
     let tracking = hot_keys.tracking.load();
@@ -263,20 +327,14 @@ fn sample(engine: &Engine, context: &mut Context, command: &Command, args: &[&[u
     if keys.is_empty() {
         return;
     }
-    let Wish { cpu, net, count, .. } = tracking.wish;
-    let size = (count * SKETCH_FACTOR).max(SKETCH_MIN);
-    let empty = |_| Padded::new(Mutex::new(Seen { cpu: Sketch::new(size), net: Sketch::new(size) }));
-    tracking.seen.grow(context.slot + 1, empty);
     // What is spent on several keys is shared out evenly.
     let share = |whole: u64| whole / keys.len() as u64;
     let (nanos, bytes) = (share(cost.nanos), share((request_bytes(args) + cost.reply_bytes) as u64));
-    let mut seen = tracking.seen[context.slot].lock();
     for key in keys.iter().map(|at| args[at.index]).filter(|key| key.len() <= KEY_BYTES_MAX) {
-        if cpu {
-            seen.cpu.add(key, nanos);
-        }
-        if net {
-            seen.net.add(key, bytes);
+        match &mut held {
+            // So many keys of a single run are not to fill the memory; they are sampled anyway.
+            Some(held) if held.len() < HELD_MAX => held.push(Sample { key: key.into(), nanos, bytes }),
+            _ => tracking.seen_by(context.slot).lock().add(tracking.wish, key, nanos, bytes),
         }
     }
 }

@@ -151,6 +151,20 @@ impl ThreadStats {
             *errors.entry(code.into_owned()).or_default() += 1;
         }
     }
+
+    /// Takes back errors that were counted by this word.
+    #[cold]
+    pub(crate) fn take_back_errors(&self, code: &[u8], count: u64) {
+        self.error_replies.take_back(count);
+        let mut errors = self.errors.lock();
+        let code = String::from_utf8_lossy(code);
+        if let Some(counted) = errors.get_mut(&*code) {
+            *counted = counted.saturating_sub(count);
+            if *counted == 0 {
+                errors.remove(&*code);
+            }
+        }
+    }
 }
 
 /// One command's counters over all threads.

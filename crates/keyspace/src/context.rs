@@ -35,6 +35,11 @@ impl Counter {
         self.0.store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
     }
 
+    /// Takes back what was added, as far as nobody has set it to zero meanwhile; only the owning thread may.
+    pub fn take_back(&self, amount: u64) {
+        self.0.store(self.get().saturating_sub(amount), Relaxed);
+    }
+
     /// Raises it to `value` if that is more; only the owning thread may.
     #[inline]
     pub fn raise(&self, value: u64) {

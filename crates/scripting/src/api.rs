@@ -8,7 +8,7 @@ use sha1::{Digest, Sha1};
 use smallvec::SmallVec;
 
 use crate::base;
-use crate::convert::{push_error, push_error_line, push_field, push_reply};
+use crate::convert::{self, push_error, push_error_line, push_field, push_reply};
 use crate::host::{Called, Level, Verdict};
 use crate::lua::{GLOBALS, Lua, Raise, function, lua_State};
 use crate::register;
@@ -143,6 +143,8 @@ fn run_command(lua: Lua<'_>, shared: &mut Shared) -> Result<bool, Raise> {
         Some(args) => {
             let mut reply = std::mem::take(&mut shared.reply);
             reply.clear();
+            // Nor may a reply be larger than what the script may have; bodies that write much look at that.
+            reply.set_limit(shared.memory.room().map_or(0, |room| room.max(1)));
             let outcome = shared.host().map(|host| host.call(&args, &mut reply));
             shared.reply = reply;
             Some(outcome)
@@ -163,18 +165,23 @@ fn run_command(lua: Lua<'_>, shared: &mut Shared) -> Result<bool, Raise> {
         }
         Some(Some(Called::Replied | Called::Refused)) => {
             lua.set_top(0);
-            let is_error = push_reply(lua, &shared.reply);
-            if shared.reply.len() > REPLY_KEPT {
+            // What is full may have been cut off anywhere.
+            let pushed = if shared.reply.is_full() {
+                Err(convert::no_memory())
+            } else {
+                push_reply(lua, &shared.reply)
+            };
+            if shared.reply.memory_bytes() > REPLY_KEPT {
                 let protocol = shared.reply.protocol;
                 shared.reply = braid_resp::reply::ReplyBuffer::new(protocol);
             }
-            Ok(is_error)
+            pushed
         }
     }
 }
 
-/// A longer reply's buffer is not kept for the next command.
-const REPLY_KEPT: usize = 64 * 1024;
+/// A buffer of more bytes is not kept for the next command's reply.
+const REPLY_KEPT: usize = 128 * 1024;
 
 /// Ends with an error of the form that commands' errors have.
 fn fail(lua: Lua<'_>, message: &str) -> Result<c_int, Raise> {

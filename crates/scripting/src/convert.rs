@@ -8,7 +8,7 @@ use std::ffi::c_int;
 
 use braid_resp::reply::{Protocol, ReplyBuffer};
 
-use crate::lua::{Kind, Lua};
+use crate::lua::{Kind, Lua, Raise};
 use crate::state::Ended;
 
 /// What a script's result was, beyond what was written.
@@ -44,8 +44,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Pushes the value of the reply that `buffer` holds. True if it is an error.
-pub(crate) fn push_reply(lua: Lua<'_>, buffer: &ReplyBuffer) -> bool {
+/// Pushes the value of the reply that `buffer` holds. True if it is an error. What the run has no memory for is not pushed as a whole.
+pub(crate) fn push_reply(lua: Lua<'_>, buffer: &ReplyBuffer) -> Result<bool, Raise> {
     match buffer.as_contiguous() {
         Some(bytes) => push_bytes(lua, bytes),
         None => {
@@ -57,22 +57,38 @@ pub(crate) fn push_reply(lua: Lua<'_>, buffer: &ReplyBuffer) -> bool {
     }
 }
 
-fn push_bytes(lua: Lua<'_>, bytes: &[u8]) -> bool {
-    push_value(lua, &mut Input(bytes));
-    bytes.first() == Some(&b'-')
+fn push_bytes(lua: Lua<'_>, bytes: &[u8]) -> Result<bool, Raise> {
+    push_value(lua, &mut Input(bytes))?;
+    Ok(bytes.first() == Some(&b'-'))
 }
 
-/// Pushes exactly one value.
-fn push_value(lua: Lua<'_>, input: &mut Input<'_>) {
+/// The error of a script that wants more memory than it may have.
+pub(crate) fn no_memory() -> Raise {
+    Raise::text("not enough memory")
+}
+
+/// Bytes of a slot in a table's array, and of one in its hash part.
+const SLOT: usize = 16;
+const NODE: usize = 40;
+
+/// Pushes exactly one value. What it takes is counted as it grows, so it is never much more than the run may have.
+fn push_value(lua: Lua<'_>, input: &mut Input<'_>) -> Result<(), Raise> {
     if !lua.has_room(6) {
         // Replies are never nested that deeply.
         input.0 = b"";
     }
-    let Some((&kind, rest)) = input.0.split_first() else { return lua.push_nil() };
+    let Some((&kind, rest)) = input.0.split_first() else {
+        lua.push_nil();
+        return Ok(());
+    };
     input.0 = rest;
     match kind {
         b'$' => match input.count() {
-            Some(count) => lua.push_string(input.take(count)),
+            Some(count) => {
+                let text = input.take(count);
+                lua.check_memory(text.len())?;
+                lua.push_string(text);
+            }
             None => lua.push_boolean(false),
         },
         b':' => {
@@ -87,38 +103,47 @@ fn push_value(lua: Lua<'_>, input: &mut Input<'_>) {
         }
         b'*' | b'>' => match input.count() {
             Some(count) => {
+                lua.check_memory(count.saturating_mul(SLOT))?;
                 lua.push_table(count, 0);
                 for index in 0..count {
-                    push_value(lua, input);
+                    push_value(lua, input)?;
                     lua.raw_set_index(-2, index as c_int + 1);
                 }
+                // Short ones may stand in one that is long.
+                lua.check_memory(0)?;
             }
             None => lua.push_boolean(false),
         },
-        b'%' => push_field(lua, "map", |lua| {
+        b'%' => {
+            lua.push_table(0, 1);
             let count = input.count().unwrap_or(0);
+            lua.check_memory(count.saturating_mul(NODE))?;
             lua.push_table(0, count);
             for _ in 0..count {
-                push_value(lua, input);
-                push_value(lua, input);
+                push_value(lua, input)?;
+                push_value(lua, input)?;
                 set_pair(lua);
             }
-        }),
-        b'~' => push_field(lua, "set", |lua| {
+            lua.raw_set_field(-3, "map");
+        }
+        b'~' => {
+            lua.push_table(0, 1);
             let count = input.count().unwrap_or(0);
+            lua.check_memory(count.saturating_mul(NODE))?;
             lua.push_table(0, count);
             for _ in 0..count {
-                push_value(lua, input);
+                push_value(lua, input)?;
                 lua.push_boolean(true);
                 set_pair(lua);
             }
-        }),
+            lua.raw_set_field(-3, "set");
+        }
         b'|' => {
             for _ in 0..2 * input.count().unwrap_or(0) {
-                push_value(lua, input);
+                push_value(lua, input)?;
                 lua.pop(1);
             }
-            push_value(lua, input);
+            push_value(lua, input)?;
         }
         b'#' => lua.push_boolean(input.line() == b"t"),
         b',' => push_field(lua, "double", |lua| {
@@ -139,6 +164,7 @@ fn push_value(lua: Lua<'_>, input: &mut Input<'_>) {
             lua.push_nil();
         }
     }
+    Ok(())
 }
 
 /// Pushes a table with one field, whose value `push` pushes.

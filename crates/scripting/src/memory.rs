@@ -32,6 +32,12 @@ impl Memory {
         self.used.get().saturating_add(bytes) <= self.run_limit.get()
     }
 
+    /// Bytes that the run may have more; nothing if there is no limit.
+    pub(crate) fn room(&self) -> Option<usize> {
+        let limit = self.run_limit.get();
+        (limit != usize::MAX).then(|| limit.saturating_sub(self.used.get()))
+    }
+
     /// Lifts the limit; gives what it was.
     #[inline]
     pub(crate) fn lift(&self) -> usize {

@@ -148,10 +148,11 @@ impl Machine {
         self.purpose
     }
 
-    /// Bytes that Lua has allocated.
+    /// Bytes that Lua has allocated, and those of the buffers for what its scripts call.
     pub fn memory_bytes(&self) -> usize {
         // SAFETY: alive as long as the machine; not borrowed, since no script runs.
-        unsafe { self.shared.as_ref() }.memory.used.get()
+        let shared = unsafe { self.shared.as_ref() };
+        shared.memory.used.get() + shared.reply.memory_bytes() + shared.numbers.capacity()
     }
 
     /// Changes the limit.

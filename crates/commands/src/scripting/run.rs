@@ -22,9 +22,11 @@ use braid_engine::attention::MEMORY_LIMIT;
 use braid_engine::busy::{Kind, Running};
 use braid_engine::client::Message;
 use braid_engine::dispatch::script::{self, ScriptCall, ScriptRun};
+use braid_engine::dispatch::tentative::Tentative;
 use braid_engine::table::Command;
 use braid_engine::{Call, CommandError, CommandResult, Engine, Session};
-use braid_keyspace::{KeyRef, Txn};
+use braid_keyspace::events::KEY_MISS;
+use braid_keyspace::{KeyRef, Keyspace, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use braid_scripting::{Called, Ended, Function, Host, Level, Machine, ScriptFlags, Verdict};
 use smallvec::SmallVec;
@@ -173,7 +175,7 @@ impl Attempt<'_> {
         let program = self.program;
         let runs_beside_others = engine.config.threading_model() == ThreadingModel::Parallel;
         let may_try = runs_beside_others
-            && (strict || program.provably_narrow || (!program.writes() && program.habits.may_try()));
+            && (strict || program.provably_narrow || (!program.writes() && self.may_try_reading(keyspace)));
         if may_try {
             let mut txn = Txn::lock(keyspace, call.keyspace.context, db, now, self.declared);
             let ended = self.under(&mut txn, engine, call.session, (call.command, call.args), call.reply);
@@ -199,6 +201,12 @@ impl Attempt<'_> {
         Ok(ended)
     }
 
+    /// Whether a script that only reads is worth a try under its keys' locks. Who wants to be told of keys that are not there is told at once, and
+    /// would be told twice.
+    fn may_try_reading(&self, keyspace: &Keyspace) -> bool {
+        self.program.habits.may_try() && !keyspace.wants(KEY_MISS.class)
+    }
+
     /// Runs under the locks that a transaction holds.
     fn under(
         &mut self,
@@ -220,16 +228,21 @@ impl Attempt<'_> {
             strayed: false,
             current: (command, request),
             boundary: Ticks::now(),
-            unsent: keyspace.stopped_world().is_none().then(Vec::new),
+            tentative: keyspace.stopped_world().is_none().then(|| Tentative::begin(keyspace.context)),
         };
+        let started = self.started;
+        let held_log = Vec::new();
         let mut hosted =
-            Hosted { engine, session, keyspace, run, program, request, started: self.started, running: None };
+            Hosted { engine, session, keyspace, run, program, request, started, running: None, held_log };
         let ended =
             self.machine.run(program.function, program.name, self.keys, self.args, &mut hosted, reply);
         hosted.end_busy();
         let slot = hosted.keyspace.context.slot;
         if ended != Ended::Abandoned {
             hosted.run.settle(engine, slot);
+            hosted.held_log.iter().for_each(|(level, line)| write_log(*level, line));
+        } else if let Some(tentative) = hosted.run.tentative.take() {
+            tentative.take_back(engine, hosted.keyspace.context);
         }
         ended
     }
@@ -269,7 +282,13 @@ struct Hosted<'h, 't> {
     started: Ticks,
     /// Set when it has been running for long.
     running: Option<Arc<Running>>,
+    /// Lines for the log of a run that may still be given up.
+    held_log: Vec<(Level, Box<[u8]>)>,
 }
+
+/// Lines that are held at most, and bytes of each: what logs more is not worth the memory, and may find some of them twice in the log.
+const HELD_LINES_MAX: usize = 1000;
+const HELD_LINE_BYTES_MAX: usize = 4096;
 
 impl Hosted<'_, '_> {
     fn is_alone(&self) -> bool {
@@ -333,7 +352,13 @@ impl Host for Hosted<'_, '_> {
     }
 
     fn log(&mut self, level: Level, text: &[u8]) {
-        log::log!(log_level(level), "{}", String::from_utf8_lossy(text));
+        let is_small = self.held_log.len() < HELD_LINES_MAX && text.len() < HELD_LINE_BYTES_MAX;
+        if self.run.tentative.is_some() && is_small {
+            self.held_log.push((level, text.into()));
+        } else {
+            self.held_log.drain(..).for_each(|(level, line)| write_log(level, &line));
+            write_log(level, text);
+        }
     }
 
     fn logs(&self, level: Level) -> bool {
@@ -371,6 +396,10 @@ impl Host for Hosted<'_, '_> {
             _ => Verdict::Continue,
         }
     }
+}
+
+fn write_log(level: Level, text: &[u8]) {
+    log::log!(log_level(level), "{}", String::from_utf8_lossy(text));
 }
 
 fn log_level(level: Level) -> log::Level {

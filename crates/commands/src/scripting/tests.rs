@@ -352,3 +352,122 @@ fn readers_that_stray_are_begun_again() {
         ]);
     }
 }
+
+/// What the statistics say since they were reset, without times.
+fn counted(tester: &mut Tester) -> String {
+    let info = tester.run("INFO commandstats errorstats stats");
+    let mut lines: Vec<String> = info
+        .lines()
+        .filter(|line| {
+            ["cmdstat_", "errorstat_", "keyspace_", "total_error"].iter().any(|begin| line.starts_with(begin))
+                && !line.starts_with("cmdstat_info")
+        })
+        .map(|line| {
+            let fields = line.split(',').filter(|field| !field.contains("usec"));
+            fields.collect::<Vec<_>>().join(",")
+        })
+        .collect();
+    let latency = tester.run("LATENCY HISTOGRAM get");
+    lines.extend(latency.split("histogram_usec").next().map(str::to_owned));
+    let hot = tester.run("HOTKEYS GET");
+    lines.extend(hot.split("by-net-bytes").nth(1).map(str::to_owned));
+    lines.join("\n")
+}
+
+#[test]
+fn what_a_reader_that_strays_has_done_counts_once() {
+    let mut tester = Tester::new();
+    tester.check(&[("SET a one", "+OK\r\n"), ("SET b two", "+OK\r\n")]);
+    let script = "EVAL_RO \"for i = 1, 3 do redis.call('get', 'a') end redis.call('get', 'c') \
+                  redis.pcall('llen', 'a') redis.pcall('set', 'a', 1) redis.pcall('nothing') redis.pcall('get') \
+                  return redis.call('get', 'b')\" 2 a c";
+    let mut figures = Vec::new();
+    for begun_again in [1, 0] {
+        tester.run("CONFIG RESETSTAT");
+        tester.run("HOTKEYS START METRICS 1 NET SAMPLE 1");
+        assert_eq!(tester.run(script), "$3\r\ntwo\r\n");
+        figures.push(counted(&mut tester));
+        tester.run("HOTKEYS STOP");
+        tester.run("HOTKEYS RESET");
+        let again = tester.run("INFO stats");
+        // The second time it runs alone from the start.
+        assert!(again.contains(&format!("scripts_begun_again:{begun_again}\r\n")), "{again}");
+    }
+    assert_eq!(figures[0], figures[1]);
+    let first = &figures[0];
+    for line in [
+        "cmdstat_get:calls=5,rejected_calls=1,failed_calls=0",
+        "cmdstat_llen:calls=1,rejected_calls=0,failed_calls=1",
+        "cmdstat_set:calls=0,rejected_calls=1,failed_calls=0",
+        "keyspace_hits:5",
+        "keyspace_misses:1",
+        "errorstat_WRONGTYPE:count=1",
+        "errorstat_ERR:count=3",
+        // Of the hot keys.
+        "$1\r\na\r\n",
+    ] {
+        assert!(first.contains(line), "{line} in:\n{first}");
+    }
+}
+
+#[test]
+fn refusals_of_a_reader_that_strays_are_noted_once() {
+    let mut tester = Tester::new();
+    tester.check(&[
+        ("SET a one", "+OK\r\n"),
+        ("ACL SETUSER u on nopass %R~a +@all", "+OK\r\n"),
+        ("AUTH u x", "+OK\r\n"),
+        (
+            "EVAL_RO \"redis.call('get', 'a') redis.pcall('get', 'b') return redis.pcall('dbsize')\" 1 a",
+            ":1\r\n",
+        ),
+    ]);
+    let log = tester.run("ACL LOG");
+    assert!(log.starts_with("*1\r\n") && log.contains("$5\r\ncount\r\n:1\r\n"), "{log}");
+    let stats = tester.run("INFO stats");
+    assert!(stats.contains("acl_access_denied_key:1\r\n"), "{stats}");
+}
+
+#[test]
+fn replies_of_commands_count_as_the_scripts_memory() {
+    const ERROR: &str = "not enough memory";
+    let mut tester = Tester::with("lua-memory 2mb");
+    let big = "x".repeat(1000);
+    for _ in 0..20 {
+        let mut request: Vec<&[u8]> = vec![b"RPUSH", b"long"];
+        request.extend([big.as_bytes()].iter().cycle().take(1000));
+        tester.run_args(0, &request);
+        let mut request: Vec<&[u8]> = vec![b"RPUSH", b"small"];
+        request.extend([&b"1"[..]].iter().cycle().take(10_000));
+        tester.run_args(0, &request);
+    }
+    tester.run(&format!("SET blob {}", "x".repeat(3_000_000)));
+    let count = |key: &str, caller: &str| {
+        format!("EVAL \"local r = redis.{caller}('lrange', KEYS[1], 0, -1) return #r\" 1 {key}")
+    };
+    // 20 MB of replies; and 1.4 MB that would be 3.2 in Lua.
+    for key in ["long", "small"] {
+        for caller in ["call", "pcall"] {
+            let reply = tester.run(&count(key, caller));
+            assert!(reply.starts_with("-ERR") && reply.contains(ERROR), "{key}: {reply}");
+        }
+    }
+    let blob = tester.run("EVAL \"return #redis.call('get', KEYS[1])\" 1 blob");
+    assert!(blob.contains(ERROR), "{blob}");
+    let caught = tester.run("EVAL \"return {pcall(redis.call, 'lrange', 'long', 0, -1)}\" 1 long");
+    assert!(caught.starts_with("*1\r\n$-1\r\n") || caught.starts_with("*2\r\n$-1\r\n"), "{caught}");
+    tester.check(&[
+        ("EVAL \"return #redis.call('lrange', KEYS[1], 0, 499)\" 1 long", ":500\r\n"),
+        ("EVAL \"return #redis.call('lrange', KEYS[1], 0, 9999)\" 1 small", ":10000\r\n"),
+    ]);
+    let memory = tester.run("INFO memory");
+    let field = memory.lines().find_map(|line| line.strip_prefix("used_memory_vm_eval:")).expect("a field");
+    assert!(field.parse::<u64>().expect("bytes") < 6 << 20, "{field}");
+    tester.check(&[
+        ("CONFIG SET lua-memory 64mb", "+OK\r\n"),
+        (&count("small", "call"), ":200000\r\n"),
+        (&count("long", "call"), ":20000\r\n"),
+        ("CONFIG SET lua-memory 0", "+OK\r\n"),
+        (&count("long", "call"), ":20000\r\n"),
+    ]);
+}

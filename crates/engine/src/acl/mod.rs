@@ -296,17 +296,33 @@ impl Engine {
         origin: Origin,
         current: (&Command, &[&[u8]]),
     ) -> Result<(), Denied> {
-        if session.user.is_unrestricted() {
-            return Ok(());
-        }
-        session.user.check(command, args).inspect_err(|denied| {
-            let object = match denied {
-                Denied::Command => command.full_name.clone().into_bytes(),
-                Denied::Key(index) | Denied::Channel(index) => args[*index].to_vec(),
-            };
-            let name = session.user.name().to_vec();
-            self.note_refusal(session, current, origin, Reason::from(*denied), object, name);
-        })
+        self.allows(session, command, args)
+            .inspect_err(|denied| self.note_denied(session, command, args, origin, current, *denied))
+    }
+
+    /// As [`Engine::check_access`], but nothing is noted.
+    #[inline]
+    pub(crate) fn allows(&self, session: &Session, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
+        if session.user.is_unrestricted() { Ok(()) } else { session.user.check(command, args) }
+    }
+
+    /// Notes what was refused. The arguments are those of [`Engine::check_access`].
+    #[cold]
+    pub(crate) fn note_denied(
+        &self,
+        session: &Session,
+        command: &Command,
+        args: &[&[u8]],
+        origin: Origin,
+        current: (&Command, &[&[u8]]),
+        denied: Denied,
+    ) {
+        let object = match denied {
+            Denied::Command => command.full_name.clone().into_bytes(),
+            Denied::Key(index) | Denied::Channel(index) => args[index].to_vec(),
+        };
+        let name = session.user.name().to_vec();
+        self.note_refusal(session, current, origin, Reason::from(denied), object, name);
     }
 
     /// Counts and logs a refusal.

@@ -5,14 +5,13 @@
 //! A run holds the whole world, or the locks of the keys that the script declares. In the second case a command that needs anything else
 //! is not run: [`ScriptCall::Strayed`]. Whoever runs the script decides what becomes of it.
 
-use std::sync::Arc;
-
 use braid_base::clock::Ticks;
 use braid_keyspace::txn::{KeyRef, Txn};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
 use super::logging::Cost;
+use super::tentative::Tentative;
 use super::{body, collect_keys, count, disk_refusal};
 use crate::acl::log::Origin;
 use crate::attention::MONITORS;
@@ -20,7 +19,6 @@ use crate::blocking;
 use crate::engine::Engine;
 use crate::hot_keys;
 use crate::monitor;
-use crate::pubsub::queue::Payload;
 use crate::session::{Session, session_attention};
 use crate::spec::{Flags, Scope};
 use crate::table::Command;
@@ -48,15 +46,15 @@ pub struct ScriptRun<'k> {
     pub current: (&'k Command, &'k [&'k [u8]]),
     /// End of the last command, or the start of the run.
     pub boundary: Ticks,
-    /// While the run may still be given up and begun again: lines for those who monitor, which are sent when it cannot be any more.
-    pub unsent: Option<Vec<Arc<Payload>>>,
+    /// While the run may still be given up and begun again.
+    pub tentative: Option<Tentative>,
 }
 
 impl ScriptRun<'_> {
-    /// Sends what has been held back for those who monitor: the run will not be given up. Its locks are still held.
+    /// The run will not be given up. Its locks are still held.
     pub fn settle(&mut self, engine: &Engine, slot: usize) {
-        for line in self.unsent.take().into_iter().flatten() {
-            monitor::send(engine, slot, &line);
+        if let Some(tentative) = self.tentative.take() {
+            tentative.settle(engine, slot);
         }
     }
 
@@ -70,11 +68,10 @@ impl ScriptRun<'_> {
         command: &Command,
         args: &[&[u8]],
     ) {
-        if self.wrote {
-            self.settle(engine, slot);
-        }
-        match &mut self.unsent {
-            Some(unsent) if monitor::tells_of(command) => unsent.push(monitor::line(session, command, args)),
+        match &mut self.tentative {
+            Some(held) if monitor::tells_of(command) => {
+                held.lines.push(monitor::line(session, command, args))
+            }
             Some(_) => {}
             None => monitor::tell(engine, slot, session, command, args),
         }
@@ -115,22 +112,27 @@ pub fn call(
     args: &[&[u8]],
 ) -> ScriptCall {
     let Some(command) = find(engine, args) else {
-        return refuse(engine, keyspace, reply, None, b"ERR Unknown Redis command called from script");
+        return refuse(engine, keyspace, run, reply, None, b"ERR Unknown Redis command called from script");
     };
     if let Err(text) = check(run, command, args) {
-        return refuse(engine, keyspace, reply, Some(command), text.as_bytes());
+        return refuse(engine, keyspace, run, reply, Some(command), text.as_bytes());
     }
     // A script that has written is not stopped in the middle.
     if !run.wrote
         && command.spec.flags.has(Flags::WRITE)
         && let Some(error) = disk_refusal(engine)
     {
-        return refuse(engine, keyspace, reply, Some(command), &error.line());
+        return refuse(engine, keyspace, run, reply, Some(command), &error.line());
     }
-    if let Err(denied) = engine.check_access(session, command, args, Origin::Script, run.current) {
+    if let Err(denied) = engine.allows(session, command, args) {
+        if run.tentative.is_some() && !run.strict {
+            // It is noted, for operators to read, when the script runs alone: behind it, it could still stray.
+            return ScriptCall::Strayed;
+        }
+        engine.note_denied(session, command, args, Origin::Script, run.current, denied);
         let text = denied.text(&session.user, command);
         let line = [b"ERR ACL failure in script: ", &text[..]].concat();
-        return refuse(engine, keyspace, reply, Some(command), &line);
+        return refuse(engine, keyspace, run, reply, Some(command), &line);
     }
     keyspace.set_db(session.db);
     let spec = command.spec;
@@ -222,7 +224,7 @@ fn stray(
 ) -> ScriptCall {
     run.strayed = true;
     if run.strict {
-        refuse(engine, keyspace, reply, Some(command), UNDECLARED.as_bytes())
+        refuse(engine, keyspace, run, reply, Some(command), UNDECLARED.as_bytes())
     } else {
         ScriptCall::Strayed
     }
@@ -232,6 +234,7 @@ fn stray(
 fn refuse(
     engine: &Engine,
     keyspace: &Txn<'_>,
+    run: &mut ScriptRun<'_>,
     reply: &mut ReplyBuffer,
     command: Option<&Command>,
     line: &[u8],
@@ -240,6 +243,12 @@ fn refuse(
     engine.threads[slot].count_error(line);
     if let Some(command) = command {
         engine.command_stats(slot, command.id).rejected.add(1);
+    }
+    if let Some(tentative) = &mut run.tentative {
+        tentative.note_error(line);
+        if let Some(command) = command {
+            tentative.note_rejected(command.id);
+        }
     }
     reply.error_bytes(line);
     ScriptCall::Refused
@@ -257,18 +266,35 @@ fn execute(
     args: &[&[u8]],
     keys: &[KeyRef<'_>],
 ) -> ScriptCall {
-    run.wrote |= command.spec.flags.has(Flags::WRITE);
+    let slot = keyspace.context.slot;
+    if command.spec.flags.has(Flags::WRITE) {
+        run.wrote = true;
+        run.settle(engine, slot);
+    }
     let reply_start = reply.len();
+    let errors = engine.threads[slot].error_replies.get();
     let failed =
         keyspace.with_keys(keys, |keyspace| body(engine, session, reply, command, args, &[], keyspace));
     let end = Ticks::now();
     let nanos = end.nanos_since(run.boundary);
     run.boundary = end;
-    count(engine, keyspace.context.slot, command, nanos, failed);
+    count(engine, slot, command, nanos, failed);
     let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
-    hot_keys::note(engine, keyspace.context, command, args, cost);
+    match &mut run.tentative {
+        None => hot_keys::note(engine, keyspace.context, command, args, cost),
+        Some(tentative) => {
+            tentative.note_call(command.id, nanos, failed);
+            hot_keys::note_held(engine, keyspace.context, command, args, cost, &mut tentative.samples);
+            if failed
+                && engine.threads[slot].error_replies.get() != errors
+                && let Some(line) = reply.as_contiguous().and_then(|reply| reply.strip_prefix(b"-"))
+            {
+                tentative.note_error(line);
+            }
+        }
+    }
     if engine.attention.get() & MONITORS != 0 {
-        run.tell_monitors(engine, keyspace.context.slot, session, command, args);
+        run.tell_monitors(engine, slot, session, command, args);
     }
     if session.attention & session_attention::TRACKS != 0 {
         tracking::remember(engine, session, keyspace, command, args);

@@ -1,0 +1,165 @@
+//! What a script's run under locks has left in the statistics, as long as it may still be given up and begun again: it can be taken back, so
+//! that a command that two runs have called counts once.
+//!
+//! Counters are counted as ever, and what was added is remembered. Lines for those who monitor and samples of hot keys cannot be taken back:
+//! they are held until the run is settled. While such a run goes on, its thread does nothing else, so whatever its counters of keys found have
+//! gained is the run's.
+
+use std::sync::Arc;
+
+use braid_keyspace::Context;
+use smallvec::SmallVec;
+
+use crate::engine::Engine;
+use crate::histogram;
+use crate::hot_keys::{self, Sample};
+use crate::monitor;
+use crate::pubsub::queue::Payload;
+
+/// Tallies are put together when there are so many.
+const TALLIES_MAX: usize = 1024;
+
+/// Calls of one command that took about the same time.
+#[derive(Clone, Copy)]
+struct Tally {
+    command: u32,
+    /// Of the command's histogram of latencies.
+    cell: u32,
+    calls: u64,
+    nanos: u64,
+    failed: u64,
+    rejected: u64,
+}
+
+/// See the module.
+pub struct Tentative {
+    /// Keys found and not found by the thread before the run.
+    before: (u64, u64),
+    tallies: SmallVec<[Tally; 4]>,
+    /// When tallies are put together next.
+    tallies_max: usize,
+    /// Errors by their first word.
+    errors: Vec<(Box<[u8]>, u64)>,
+    pub(super) samples: Vec<Sample>,
+    pub(super) lines: Vec<Arc<Payload>>,
+}
+
+impl Tentative {
+    /// For a run that begins now on this thread.
+    pub fn begin(context: &Context) -> Tentative {
+        Tentative {
+            before: (context.counters.hits.get(), context.counters.misses.get()),
+            tallies: SmallVec::new(),
+            tallies_max: TALLIES_MAX,
+            errors: Vec::new(),
+            samples: Vec::new(),
+            lines: Vec::new(),
+        }
+    }
+
+    /// Remembers a command that was counted.
+    #[inline]
+    pub(super) fn note_call(&mut self, command: u32, nanos: u64, failed: bool) {
+        let cell = histogram::cell_of(nanos) as u32;
+        self.push(Tally { command, cell, calls: 1, nanos, failed: u64::from(failed), rejected: 0 });
+    }
+
+    /// Remembers a command that was counted as refused.
+    pub(super) fn note_rejected(&mut self, command: u32) {
+        self.push(Tally { command, cell: 0, calls: 0, nanos: 0, failed: 0, rejected: 1 });
+    }
+
+    /// Remembers an error that was counted.
+    pub(super) fn note_error(&mut self, line: &[u8]) {
+        let code = line.split(|&byte| matches!(byte, b' ' | b'\r')).next().unwrap_or_default();
+        match self.errors.iter_mut().find(|(known, _)| **known == *code) {
+            Some((_, count)) => *count += 1,
+            None => self.errors.push((code.into(), 1)),
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, tally: Tally) {
+        if self.tallies.len() >= self.tallies_max {
+            self.put_together();
+        }
+        self.tallies.push(tally);
+    }
+
+    #[cold]
+    fn put_together(&mut self) {
+        self.tallies.sort_unstable_by_key(|tally| (tally.command, tally.cell));
+        self.tallies.dedup_by(|next, sum| {
+            let same = (next.command, next.cell) == (sum.command, sum.cell);
+            if same {
+                sum.calls += next.calls;
+                sum.nanos += next.nanos;
+                sum.failed += next.failed;
+                sum.rejected += next.rejected;
+            }
+            same
+        });
+        self.tallies_max = TALLIES_MAX.max(2 * self.tallies.len());
+    }
+
+    /// The run will not be given up: what was held goes out. Its locks are still held.
+    pub fn settle(self, engine: &Engine, slot: usize) {
+        for line in &self.lines {
+            monitor::send(engine, slot, line);
+        }
+        if !self.samples.is_empty() {
+            hot_keys::add(engine, slot, self.samples);
+        }
+    }
+
+    /// The run was given up: it has never been.
+    pub fn take_back(self, engine: &Engine, context: &Context) {
+        let stats = &engine.threads[context.slot];
+        for tally in &self.tallies {
+            let command = engine.command_stats(context.slot, tally.command);
+            command.calls.take_back(tally.calls);
+            command.nanos.take_back(tally.nanos);
+            command.failed.take_back(tally.failed);
+            command.rejected.take_back(tally.rejected);
+            stats.executed.take_back(tally.calls);
+            if let Some(latency) = command.latency.get() {
+                latency.take_back(tally.cell as usize, tally.calls);
+            }
+        }
+        for (code, count) in &self.errors {
+            stats.take_back_errors(code, *count);
+        }
+        let (counters, (hits, misses)) = (&context.counters, self.before);
+        counters.hits.take_back(counters.hits.get().saturating_sub(hits));
+        counters.misses.take_back(counters.misses.get().saturating_sub(misses));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tallies_of_a_long_run_are_put_together() {
+        let mut run = Tentative {
+            before: (0, 0),
+            tallies: SmallVec::new(),
+            tallies_max: TALLIES_MAX,
+            errors: Vec::new(),
+            samples: Vec::new(),
+            lines: Vec::new(),
+        };
+        for number in 0..100_000_u64 {
+            run.note_call((number % 3) as u32, 100 + number % 50, number % 10 == 0);
+            if number % 4 == 0 {
+                run.note_rejected(7);
+            }
+        }
+        assert!(run.tallies.len() <= 2 * TALLIES_MAX, "{}", run.tallies.len());
+        let sum = |of: fn(&Tally) -> u64| run.tallies.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|tally| tally.calls), 100_000);
+        assert_eq!(sum(|tally| tally.failed), 10_000);
+        assert_eq!(sum(|tally| tally.rejected), 25_000);
+        assert_eq!(sum(|tally| tally.nanos), (0..100_000).map(|number| 100 + number % 50).sum::<u64>());
+    }
+}
