@@ -3,7 +3,7 @@
 //!
 //! `cargo bench -p braid-threading`. Each line: what, threads, nanoseconds per command and thread, million
 //! commands per second of all threads together, and the ratio to one thread. Batches of 64 requests, 16-byte
-//! keys, 32-byte values, 300,000 keys. The figure is the best of several rounds: on a machine with other
+//! keys, 32-byte values, 300,000 keys. The last lines compare GET with and without sampling of hot keys, in turns. The figure is the best of several rounds: on a machine with other
 //! work, that is the one least disturbed.
 
 use std::sync::{Arc, Barrier};
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use braid_config::Config;
 use braid_engine::client::{Address, ClientRecord};
 use braid_engine::engine::Start;
+use braid_engine::hot_keys::{Totals, Wish};
 use braid_engine::{Engine, Prepared, Session, Worker, dispatch};
 use braid_resp::parse::{Limits, RequestParser, Span, Step};
 use braid_resp::reply::ReplyBuffer;
@@ -137,26 +138,59 @@ impl Runner {
     }
 }
 
-/// Commands per second of `threads` threads together, best round.
-fn measure(threads: usize, work: Work) -> f64 {
+/// An engine for so many threads, with its keys.
+fn filled(threads: usize) -> Arc<Engine> {
     let config = Config::new();
     config.assign("io-threads", &[&threads.to_string()]).expect("a number of threads");
     let engine = Engine::new(Arc::new(config), braid_commands::table(), Start::default()).expect("an engine");
-    {
-        let mut filler = Runner::new(&engine, 0);
-        let numbers: Vec<u64> = (0..KEYS).collect();
-        for chunk in numbers.chunks(BATCH) {
-            let set = |&number: &u64| {
-                format!("*3\r\n$3\r\nSET\r\n$16\r\n{}\r\n$32\r\n{number:032}\r\n", key(number))
-            };
-            filler.run(chunk.iter().chain(chunk).take(BATCH).map(set).collect::<String>().as_bytes());
-        }
-        let long = |number: u64| {
-            let key = key(LONG_KEYS + number % 2);
-            format!("*3\r\n$3\r\nSET\r\n$16\r\n{key}\r\n$4096\r\n{number:04096}\r\n")
-        };
-        filler.run((0..BATCH as u64).map(long).collect::<String>().as_bytes());
+    let mut filler = Runner::new(&engine, 0);
+    let numbers: Vec<u64> = (0..KEYS).collect();
+    for chunk in numbers.chunks(BATCH) {
+        let set =
+            |&number: &u64| format!("*3\r\n$3\r\nSET\r\n$16\r\n{}\r\n$32\r\n{number:032}\r\n", key(number));
+        filler.run(chunk.iter().chain(chunk).take(BATCH).map(set).collect::<String>().as_bytes());
     }
+    let long = |number: u64| {
+        let key = key(LONG_KEYS + number % 2);
+        format!("*3\r\n$3\r\nSET\r\n$16\r\n{key}\r\n$4096\r\n{number:04096}\r\n")
+    };
+    filler.run((0..BATCH as u64).map(long).collect::<String>().as_bytes());
+    drop(filler);
+    engine
+}
+
+/// Nanoseconds per GET without and with sampling of hot keys, best of many short rounds in turn.
+fn measure_sampling(sample: u32) -> (f64, f64) {
+    let engine = filled(1);
+    let mut runner = Runner::new(&engine, 0);
+    let pipelines = pipelines(Work::GetRandom, 0);
+    let mut best = [f64::MAX; 2];
+    for round in 0..4 * ROUNDS {
+        let is_on = round % 2 == 1;
+        if is_on {
+            let wish = Wish { cpu: true, net: true, count: 10, sample, duration_ms: None };
+            assert!(engine.hot_keys.start(&engine, wish, |engine| Totals::of(engine, Default::default())));
+        }
+        let (start, mut commands) = (Instant::now(), 0);
+        while start.elapsed() < ROUND / 2 {
+            for pipeline in pipelines.iter().skip(commands / BATCH % 1900).take(50) {
+                runner.run(pipeline);
+                commands += BATCH;
+            }
+        }
+        let nanos = start.elapsed().as_nanos() as f64 / commands as f64;
+        best[usize::from(is_on)] = best[usize::from(is_on)].min(nanos);
+        if is_on {
+            let report = engine.hot_keys.report(&engine).expect("it was sampled");
+            assert!(!report.by_cpu.is_empty() && engine.hot_keys.stop(&engine));
+        }
+    }
+    (best[0], best[1])
+}
+
+/// Commands per second of `threads` threads together, best round.
+fn measure(threads: usize, work: Work) -> f64 {
+    let engine = filled(threads);
     let barrier = Barrier::new(threads);
     let rounds: Vec<Vec<f64>> = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..threads)
@@ -210,5 +244,10 @@ fn main() {
             let nanos = 1e9 * threads as f64 / rate;
             println!("{name:<24}{threads:>8}{nanos:>16.1}{:>14.2}{:>8.2}", rate / 1e6, rate / one);
         }
+    }
+    println!("{:<24}{:>16}{:>16}{:>8}", "GET, hot keys sampled", "ns without", "ns with", "ratio");
+    for sample in [100, 10, 1] {
+        let (off, on) = measure_sampling(sample);
+        println!("{:<24}{off:>16.1}{on:>16.1}{:>8.3}", format!("one in {sample}"), on / off);
     }
 }

@@ -297,3 +297,66 @@ fn refuse(socket: &OwnedFd, text: &[u8]) {
     let _ =
         rustix::net::send(socket, text, rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+    use std::os::unix::net::UnixStream;
+
+    use braid_config::Config;
+    use braid_engine::engine::Start;
+
+    use super::*;
+
+    /// How many connections each call takes of nine that wait, until none is left.
+    fn takes(settings: &str, listener: Listener, connect: impl Fn()) -> Vec<u64> {
+        let config = Config::new();
+        config.load_text(&format!("io-threads 2\nshards 16\n{settings}\n")).expect("valid settings");
+        let engine =
+            Engine::new(Arc::new(config), braid_commands::table(), Start::default()).expect("an engine");
+        let loads = LoopLoads::new(2, |threads| 0..threads);
+        let listeners = Listeners::default();
+        listeners.add(listener);
+        let token = listeners.entries.lock()[0].token;
+        (0..9).for_each(|_| connect());
+        let accepted = || engine.clients.accepted.load(Relaxed);
+        std::iter::from_fn(|| {
+            let before = accepted();
+            assert_eq!(listeners.accept(&engine, &loads, token), Accepting::Fine);
+            Some(accepted() - before).filter(|&count| count > 0)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_turn_takes_so_many_connections_at_most() {
+        let tcp = |settings: &str, is_tls: bool| {
+            let listener = Listener::tcp("127.0.0.1", 0, 100).expect("a port").with_tls(is_tls);
+            let port = listener.port().expect("its number");
+            let streams = Mutex::new(Vec::new());
+            // Connected is who stands in the listener's queue.
+            takes(settings, listener, || {
+                streams.lock().push(TcpStream::connect(("127.0.0.1", port)).expect("a connection"));
+            })
+        };
+        assert_eq!(tcp("", false), [9]);
+        assert_eq!(tcp("max-new-connections-per-cycle 4", false), [4, 4, 1]);
+        assert_eq!(
+            tcp("max-new-connections-per-cycle 3\nmax-new-tls-connections-per-cycle 9", false),
+            [3, 3, 3]
+        );
+        assert_eq!(tcp("", true), [1; 9]);
+        assert_eq!(
+            tcp("max-new-tls-connections-per-cycle 4\nmax-new-connections-per-cycle 9", true),
+            [4, 4, 1]
+        );
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let listener = Listener::unix(&path, 0, 100).expect("a socket");
+        let streams = Mutex::new(Vec::new());
+        let taken = takes("max-new-connections-per-cycle 5", listener, || {
+            streams.lock().push(UnixStream::connect(&path).expect("a connection"));
+        });
+        assert_eq!(taken, [5, 4]);
+    }
+}

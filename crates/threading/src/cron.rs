@@ -17,8 +17,10 @@ const EXPIRY_BUDGET: usize = 2000;
 /// Nanoseconds of expiry per turn of the cron, times `active-expire-effort`.
 const EXPIRY_NANOS: u64 = 1_000_000;
 
-/// Milliseconds of silence after which a client's spare room is given back.
+/// Milliseconds of silence after which a client's spare room is given back, and of calm after which the loop's is.
 const IDLE_MS: i64 = 2000;
+/// Commands and sends between two turns of the cron that do not yet disturb the calm.
+const CALM_MAX: u64 = 100;
 
 /// State of one loop's cron.
 pub struct Cron {
@@ -30,12 +32,25 @@ pub struct Cron {
     busy: bool,
     /// The next turn was put off, since nothing happened.
     resting: bool,
+    /// Commands executed and replies sent on this loop up to the last turn.
+    done: u64,
+    /// Since when there has been little to do; nothing if what was kept for more has been given back.
+    calm_since: Option<i64>,
 }
 
 impl Cron {
     /// The cron of loop `slot` of `loops`.
     pub fn new(slot: usize, loops: usize) -> Cron {
-        Cron { slot, loops, next_ms: 0, next_client: 0, busy: true, resting: false }
+        Cron {
+            slot,
+            loops,
+            next_ms: 0,
+            next_client: 0,
+            busy: true,
+            resting: false,
+            done: 0,
+            calm_since: None,
+        }
     }
 
     /// There are so many loops from now on.
@@ -111,6 +126,7 @@ impl Cron {
         worker.context.limbo.reclaim_now();
         worker.copies.sweep();
         self.visit_clients(engine, station, now_ms, period);
+        self.release_spare(engine, station, now_ms);
         let timeouts = engine.config.timeout_seconds() > 0 && !station.clients.is_empty();
         let quiet = !std::mem::take(&mut self.busy) && engine.attention.get() == 0;
         if quiet && !timeouts && station.lingering.is_empty() && self.next_ms == now_ms + period {
@@ -158,6 +174,19 @@ impl Cron {
         let threshold = engine.config.latency_monitor_threshold_milliseconds();
         if threshold > 0 && spent >= threshold {
             engine.latency.add("expire-cycle", now_ms / 1000, spent as u32);
+        }
+    }
+
+    /// Gives back what the loop keeps for reuse when it has had little use for it for a while.
+    fn release_spare(&mut self, engine: &Engine, station: &mut Station, now_ms: i64) {
+        let stats = &engine.threads[self.slot];
+        // Statistics can be reset in between: then it looks like much, once.
+        let done = stats.executed.get().wrapping_add(stats.writes.get());
+        if done.wrapping_sub(std::mem::replace(&mut self.done, done)) > CALM_MAX {
+            self.calm_since = Some(now_ms);
+        } else if self.calm_since.is_some_and(|since| now_ms - since >= IDLE_MS) {
+            self.calm_since = None;
+            station.release_spare();
         }
     }
 
@@ -309,6 +338,32 @@ mod tests {
         assert_eq!(rig.cron.wait_ms(now + 200), 150, "until the keys are due, not to the end of the rest");
         rig.run(now + 351);
         assert_eq!(rig.engine.keyspace.len(0), (0, 0));
+    }
+
+    #[test]
+    fn memory_kept_for_reuse_is_given_back_when_there_is_little_to_do() {
+        let start = clock::unix_ms();
+        let mut rig = at_rest(start);
+        rig.station.keep_spare(1 << 20);
+        let executed = |rig: &Rig, count: u64| rig.engine.threads[0].executed.add(count);
+        // Busy: nothing is given back, however long it lasts.
+        let mut now = start + 1000;
+        for _ in 0..50 {
+            executed(&rig, CALM_MAX + 1);
+            rig.run(now);
+            now += 200;
+        }
+        assert!(rig.station.spare_bytes() >= 1 << 20, "{}", rig.station.spare_bytes());
+        // Calm, but not for long enough; then it is.
+        let last = now - 200;
+        while now < last + IDLE_MS {
+            executed(&rig, CALM_MAX / 2);
+            rig.run(now);
+            assert!(rig.station.spare_bytes() >= 1 << 20, "after {} ms", now - last);
+            now += 200;
+        }
+        rig.run(last + IDLE_MS);
+        assert!(rig.station.spare_bytes() <= 64 << 10, "{}", rig.station.spare_bytes());
     }
 
     #[test]

@@ -50,8 +50,9 @@ const SPARE_TRIPS: usize = 256;
 /// Memory kept in reply buffers for reuse, together and in the largest one.
 const POOL_BYTES: usize = 4 * 1024 * 1024;
 const POOLED_BYTES: usize = 512 * 1024;
-/// The same while keys have to go because memory is short.
+/// The same while keys have to go because memory is short, and while there is little to do.
 const POOL_BYTES_SHORT: usize = 64 * 1024;
+const SPARE_TRIPS_CALM: usize = 4;
 
 /// Settings read once per turn of the loop instead of once per request.
 #[derive(Clone, Copy)]
@@ -107,6 +108,7 @@ impl ReplyPool {
     /// Frees what is beyond so many bytes.
     fn trim(&mut self, bytes_max: usize) {
         while self.bytes > bytes_max && self.take().is_some() {}
+        self.buffers.shrink_to(2 * self.buffers.len());
     }
 }
 
@@ -184,6 +186,30 @@ impl Station {
         if settings.is_short {
             self.pool.trim(settings.pool_max());
         }
+    }
+
+    /// Gives back what is kept for a load that is over.
+    pub fn release_spare(&mut self) {
+        self.pool.trim(POOL_BYTES_SHORT);
+        if self.spare_trips.len() > SPARE_TRIPS_CALM {
+            self.spare_trips.truncate(SPARE_TRIPS_CALM);
+            self.spare_trips.shrink_to_fit();
+        }
+    }
+
+    /// Keeps reply buffers of so many bytes, as if clients had needed them.
+    #[cfg(test)]
+    pub fn keep_spare(&mut self, bytes: usize) {
+        while self.pool.bytes < bytes {
+            let mut reply = braid_resp::reply::ReplyBuffer::default();
+            reply.bulk(&[b'x'; 16 * 1024]);
+            self.pool.give(reply.take_spare(), POOL_BYTES);
+        }
+    }
+
+    /// Bytes that are kept in reply buffers for reuse.
+    pub fn spare_bytes(&self) -> usize {
+        self.pool.bytes
     }
 
     /// An empty station.
