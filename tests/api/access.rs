@@ -166,3 +166,70 @@ fn listeners_go_when_they_may_listen_no_more() {
     admin.ok("ACL SETUSER app resetchannels");
     assert!(is_closed(&mut stays));
 }
+
+/// On every thread, beside others: a user who may read one key and write another gets nothing else by the ways that commands offer.
+#[test]
+fn rights_by_selectors_hold_on_every_way_to_a_key() {
+    let server = TestServer::start(&["--io-threads", "4"]);
+    let mut admin = server.connect();
+    for db in [1, 0] {
+        admin.ok(&format!("SELECT {db}"));
+        for key in ["secret", "source", "target"] {
+            admin.call(&format!("RPUSH {key} {key}-content"));
+        }
+    }
+    admin.ok("ACL SETUSER u on nopass +@all (+@all %R~source* %W~target*)");
+    let mut clients: Vec<RawClient> = (0..4).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| client.ok("AUTH u x"));
+    let allowed = [
+        "LRANGE source 0 -1",
+        "COPY source target REPLACE",
+        "COPY source target DB 1 REPLACE",
+        "SORT source STORE target ALPHA",
+        "EVAL_RO \"return redis.call('lrange', 'source', 0, -1)\" 0",
+        "EVAL \"return redis.call('sort', 'source', 'store', 'target', 'alpha')\" 0",
+    ];
+    let refused = [
+        "LRANGE target 0 -1",
+        "LRANGE secret 0 -1",
+        "RPUSH source x",
+        "COPY target source REPLACE",
+        "COPY secret target REPLACE",
+        "COPY secret target DB 1 REPLACE",
+        "COPY source secret DB 1 REPLACE",
+        "SORT source BY secret*",
+        "SORT source BY nosort GET secret*",
+        "SORT target STORE target",
+        "SORT source STORE source",
+        "EVAL \"return redis.call('lrange', 'secret', 0, -1)\" 0",
+        "EVAL \"redis.call('select', 1) return redis.call('lrange', 'secret', 0, -1)\" 0",
+        "EVAL_RO \"redis.call('lrange', 'source', 0, -1) return redis.call('lrange', 'target', 0, -1)\" 1 source",
+        "EVAL_RO \"redis.call('lrange', 'source', 0, -1) return redis.call('lrange', 'secret', 0, -1)\" 1 source",
+        "EVAL \"return redis.call('copy', 'target', 'source', 'replace')\" 0",
+        "EVAL_RO \"return redis.call('lrange', 'source', 0, -1)\" 1 secret",
+    ];
+    for _ in 0..5 {
+        for client in &mut clients {
+            for request in allowed {
+                let reply = client.call(request);
+                assert!(!reply.is_error(), "{request}: {reply}");
+            }
+            for request in refused {
+                let reply = client.call(request).text();
+                let is_refusal = ["NOPERM", "No permissions", "denied due to insufficient ACL"];
+                assert!(is_refusal.iter().any(|word| reply.contains(word)), "{request}: {reply}");
+                client.ok("MULTI");
+                let queued = client.call(request).text();
+                let ended = client.call("EXEC").to_string();
+                let seen = format!("{queued} {ended}");
+                assert!(is_refusal.iter().any(|word| seen.contains(word)), "{request}: {seen}");
+                assert!(!seen.contains("-content") && !reply.contains("-content"), "{request}: {seen}");
+            }
+        }
+    }
+    for db in [1, 0] {
+        admin.ok(&format!("SELECT {db}"));
+        assert_eq!(admin.call("LRANGE secret 0 -1").to_string(), "[\"secret-content\"]");
+        assert_eq!(admin.call("LRANGE source 0 -1").to_string(), "[\"source-content\"]");
+    }
+}

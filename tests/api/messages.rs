@@ -289,6 +289,46 @@ fn a_monitor_sees_the_commands_of_all_threads() {
     assert_eq!((increments, reads), (800, 800));
 }
 
+/// Who waits for each reply before sending the next request, on whatever connection, finds the lines in that order, however many threads
+/// there are.
+#[test]
+fn a_monitor_sees_commands_in_the_order_in_which_one_client_waits_for_them() {
+    const ROUNDS: usize = 400;
+    let server = start();
+    let mut monitors: Vec<RawClient> = (0..5).map(|_| server.connect()).collect();
+    monitors.iter_mut().for_each(|monitor| monitor.ok("MONITOR"));
+    // On all threads, in changing order.
+    let mut clients: Vec<RawClient> = (0..8).map(|_| server.connect()).collect();
+    let mut sent = Vec::new();
+    for number in 0..ROUNDS {
+        let at = (number * 5 + number / 7) % clients.len();
+        let command = match number % 7 {
+            0 => format!("SET key:{number} {number}"),
+            1 => format!("GET key:{}", number - 1),
+            2 => format!("MSET a {number} b {number}"),
+            3 => format!("PING {number}"),
+            4 => format!("EVAL \"return {number}\" 0"),
+            5 => format!("LPUSH list:{number} {number}"),
+            _ => format!("KEYS nothing:{number}*"),
+        };
+        clients[at].call(&command);
+        sent.push(command.replace('"', ""));
+    }
+    clients[0].call("ECHO end");
+    for monitor in &mut monitors {
+        let mut told = Vec::new();
+        loop {
+            let line = monitor.read().text();
+            let words: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
+            if words == ["ECHO", "end"] {
+                break;
+            }
+            told.push(words.join(" "));
+        }
+        assert_eq!(told, sent);
+    }
+}
+
 /// The line of a command that waits stands before those of everybody who sees it wait, and is not repeated when it is served.
 #[test]
 fn a_command_that_waits_is_told_of_once_before_anybody_sees_it_wait() {

@@ -21,7 +21,10 @@ ACL DELUSER (u1 | u2 | nosuch | u1 u2 | default u1)
 2x ACL DRYRUN (u1 | u2) (EVAL | EVAL_RO) x {int} {key} {key}
 ACL DRYRUN (u1 | u2) SORT {key} [BY a*] [GET b*] [STORE {key}]
 ACL DRYRUN (u1 | u2) (GEORADIUS {key} 1 2 3 m [STORE {key}] | ZUNIONSTORE {key} 2 {key} {key} | \
-    XREAD STREAMS {key} {key} 0 0)
+    XREAD STREAMS {key} {key} 0 0 | XREADGROUP GROUP g c STREAMS {key} {key} > >)
+2x ACL DRYRUN (u1 | u2) (SINTERSTORE | SUNIONSTORE | SDIFFSTORE | PFMERGE | BITOP AND | RPOPLPUSH) {key} {key}
+ACL DRYRUN (u1 | u2) (ZRANGESTORE {key} {key} 0 1 | LMOVE {key} {key} LEFT LEFT | SMOVE {key} {key} m | \
+    COPY {key} {key} DB 1 REPLACE | GEOSEARCHSTORE {key} {key} FROMLONLAT 1 1 BYRADIUS 1 m | LCS {key} {key})
 2x ACL DRYRUN (u1 | u2) (SELECT {int} | CONFIG GET x | CONFIG SET x y | CLIENT ID | CLIENT KILL x | AUTH x | HELLO | \
     PING | MULTI)
 ACL DRYRUN (u1 | u2 | nosuch) (GET | GET a b | NOSUCH x | CONFIG | CONFIG NOSUCH | CONFIG GET)

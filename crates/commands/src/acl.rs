@@ -353,4 +353,6 @@ fn help(call: &mut Call) -> CommandResult {
 #[cfg(test)]
 mod bypass_tests;
 #[cfg(test)]
+mod direction_tests;
+#[cfg(test)]
 mod tests;
