@@ -3,23 +3,9 @@
 // Every check throws on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
 import assert from "node:assert/strict";
 import { FlowProducer, Queue, QueueEvents, UnrecoverableError, Worker } from "bullmq";
+import { check, finish, until } from "../checks.mjs";
 
 const connection = { host: "127.0.0.1", port: Number(process.argv[2]), maxRetriesPerRequest: null };
-let checks = 0;
-
-function check(got, expected, what) {
-  assert.deepEqual(got, expected, what);
-  checks += 1;
-}
-
-// Waits for something that others bring about; the test fails when it does not come.
-async function until(what, condition) {
-  const end = Date.now() + 30_000;
-  while (!(await condition())) {
-    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}
 
 async function everyJobIsDoneOnce() {
   const queue = new Queue("once", { connection });
@@ -69,7 +55,6 @@ async function failuresAreTriedAgain() {
   check(await hopelessNow.getState(), "failed", "state");
   await hopelessNow.retry();
   await until("the second failure", async () => (await queue.getJob(hopeless.id)).attemptsMade === 2);
-  checks += 1;
   await worker.close();
   await events.close();
   await queue.close();
@@ -168,5 +153,4 @@ await ordersAreKept();
 await flowsWaitForTheirChildren();
 await ratesAndSchedulesAreKept();
 await stalledJobsAreTakenOver();
-console.log(`${checks} checks passed`);
-process.exit(0);
+finish();

@@ -3,14 +3,9 @@
 // Every check throws on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
 import assert from "node:assert/strict";
 import Redis from "ioredis";
+import { check, finish } from "../checks.mjs";
 
 const port = Number(process.argv[2]);
-let checks = 0;
-
-function check(got, expected, what) {
-  assert.deepEqual(got, expected, what);
-  checks += 1;
-}
 
 const client = new Redis({ port, host: "127.0.0.1" });
 await client.flushall();
@@ -66,4 +61,4 @@ check(await second.get("a"), null, "another database");
 check(await second.ping(), "PONG", "PING");
 await second.quit();
 await client.quit();
-console.log(`${checks} checks passed`);
+finish();

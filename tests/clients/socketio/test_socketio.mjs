@@ -2,28 +2,14 @@
 // channels. Usage: node test_socketio.mjs PORT
 //
 // Every check throws on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
-import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { createAdapter, createShardedAdapter } from "@socket.io/redis-adapter";
 import Redis from "ioredis";
 import { Server } from "socket.io";
 import { io } from "socket.io-client";
+import { check, finish, until } from "../checks.mjs";
 
 const port = Number(process.argv[2]);
-let checks = 0;
-
-function check(got, expected, what) {
-  assert.deepEqual(got, expected, what);
-  checks += 1;
-}
-
-async function until(what, condition) {
-  const end = Date.now() + 30_000;
-  while (!(await condition())) {
-    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
 
 async function startNode(makeAdapter, number) {
   const publisher = new Redis({ port, host: "127.0.0.1" });
@@ -98,5 +84,4 @@ async function scenario(name, makeAdapter, listening) {
 await scenario("patterns", (publisher, subscriber) => createAdapter(publisher, subscriber), async () => true);
 await scenario("sharded", (publisher, subscriber) => createShardedAdapter(publisher, subscriber),
   async (link) => (await link.call("PUBSUB", "SHARDNUMSUB", "socket.io#/#room#"))[1] === 3);
-console.log(`${checks} checks passed`);
-process.exit(0);
+finish();
