@@ -100,11 +100,9 @@ mod tests {
         area.set(b"a title that is too long");
         area.set(b"a title that is as long");
         area.set(b"short");
-        drop(area);
         assert_eq!(&memory, b"short\0\0\0\0\0\0\0\0\0\0\0");
         let mut area = TitleArea { start: memory.as_mut_ptr(), len: memory.len() };
         area.set(b"a title that is too long");
-        drop(area);
         assert_eq!(&memory, b"a title that is\0");
     }
 }
