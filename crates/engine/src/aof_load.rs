@@ -114,6 +114,7 @@ impl Engine {
     pub fn reload_append_only(&self, txn: &mut Txn<'_>, limits: Limits) -> Result<(), AofLoadError> {
         txn.journal_now();
         let (keyspace, appender) = (&self.keyspace, &self.append_only.appender);
+        keyspace.journal.wake();
         while self.append_only.on.load(Relaxed)
             && appender.written() < keyspace.journal.end()
             && appender.failure().is_none()

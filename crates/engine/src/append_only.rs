@@ -160,7 +160,7 @@ impl AppendOnly {
 }
 
 fn open(folder: &Folder, name: &std::ffi::OsStr) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(false).open(folder.path(name))
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(folder.path(name))
 }
 
 /// Bytes of the files with data.

@@ -392,7 +392,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     };
     let result = handler(&mut call);
     if let Some(before) = before {
-        before.journal(call.keyspace, call.session, &args);
+        before.journal(call.keyspace, call.session, &args, false);
         call.keyspace.journal_now();
     }
     let slot = call.keyspace.context.slot;

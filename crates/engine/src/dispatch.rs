@@ -560,7 +560,7 @@ pub fn execute_outside(
             } else if allowed {
                 let mut txn =
                     Txn::lock(&engine.keyspace, &mut worker.context, session.db, worker.now_ms, &[]);
-                let failed = body(engine, session, reply, command, args, &[], &mut txn);
+                let failed = body(engine, session, reply, command, args, &[], &mut txn, true);
                 drop(txn);
                 count(engine, worker.context.slot, command, 0, failed);
                 if engine.attention.get() & MONITORS != 0 {
@@ -721,7 +721,7 @@ fn run(
             false
         } else {
             let mut txn = Txn::lock(&engine.keyspace, &mut worker.context, session.db, worker.now_ms, &keys);
-            let failed = body(engine, session, reply, command, args, blobs, &mut txn);
+            let failed = body(engine, session, reply, command, args, blobs, &mut txn, true);
             if txn.context.follow_up.get() {
                 let held = finish_held(engine, session, command, args, worker.boundary, &mut txn);
                 drop(txn);
@@ -875,7 +875,8 @@ fn read_optimistic(
     true
 }
 
-/// Runs the body; true if it ended with an error.
+/// Runs the body; true if it ended with an error. `is_alone`: the locks are held for this command only.
+#[expect(clippy::too_many_arguments, reason = "the parts are owned by different structures of the loop")]
 #[inline]
 fn body(
     engine: &Engine,
@@ -885,6 +886,7 @@ fn body(
     args: &[&[u8]],
     blobs: &[Blob],
     keyspace: &mut Txn<'_>,
+    is_alone: bool,
 ) -> bool {
     let slot = keyspace.context.slot;
     if session.no_touch {
@@ -896,7 +898,7 @@ fn body(
     let mut call = Call { engine, command, session, args, blobs, keyspace, reply };
     let result = handler(&mut call);
     if let Some(before) = before {
-        before.journal(call.keyspace, call.session, args);
+        before.journal(call.keyspace, call.session, args, is_alone);
     }
     if let Err(error) = result {
         // Whatever a body had written before it found the error is void.
@@ -949,7 +951,7 @@ fn run_wide(
         }
     };
     let start = worker.boundary;
-    let failed = body(engine, session, reply, command, args, blobs, &mut txn);
+    let failed = body(engine, session, reply, command, args, blobs, &mut txn, true);
     let held =
         txn.context.follow_up.get().then(|| finish_held(engine, session, command, args, start, &mut txn));
     (failed, held)
@@ -1072,7 +1074,7 @@ fn run_queued(
         monitor::tell_always(engine, slot, session, command, args);
     }
     let (start, reply_start) = (Ticks::now(), reply.len());
-    let failed = body(engine, session, reply, command, args, &[], keyspace);
+    let failed = body(engine, session, reply, command, args, &[], keyspace, false);
     let nanos = Ticks::now().nanos_since(start);
     count(engine, slot, command, nanos, failed);
     if engine.attention.get() & MONITORS != 0 {

@@ -21,14 +21,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use braid_base::Padded;
+use braid_base::prefetch::prefetch_to_write;
 use braid_base::slots::Slots;
 use braid_base::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use braid_base::sync::{Fault, Mutex, Thread, current, lock, park_timeout, planted};
 
-use crate::unit::{EXEC, MULTI, Unit, push_select};
+use crate::unit::{EXEC, MULTI, Unit, push_request, push_select, request_len, write_request};
 
 /// Bytes of a chunk. Few under the model checker, so that units lie across several.
 const CHUNK: usize = if cfg!(feature = "model") { 64 } else { 256 << 10 };
+/// Bytes of a cache line.
+const LINE: usize = 64;
 /// Chunks that are kept for later when they have been read.
 const SPARE_CHUNKS: usize = 8;
 /// Bits of the end's word that have the database.
@@ -49,11 +52,27 @@ impl Chunk {
     /// # Safety
     /// The range belongs to the calling thread.
     unsafe fn write(&self, at: usize, bytes: &[u8]) {
-        let room = &self.0[at..at + bytes.len()];
-        // SAFETY: in bounds (checked by the slice); nobody else touches the range (the caller's).
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), UnsafeCell::raw_get(room.as_ptr()), bytes.len());
+        // SAFETY: the caller's.
+        unsafe { self.room(at, bytes.len()) }.copy_from_slice(bytes);
+    }
+
+    /// Has the lines fetched that the next units will be written to: a reader on another core had them last.
+    #[inline]
+    fn prefetch(&self, at: usize) {
+        for ahead in [LINE, 2 * LINE] {
+            if let Some(byte) = self.0.get(at + ahead) {
+                prefetch_to_write(byte);
+            }
         }
+    }
+
+    /// # Safety
+    /// The range belongs to the calling thread, which has no other view of it.
+    #[expect(clippy::mut_from_ref, reason = "as of a cell: the range is the caller's alone")]
+    unsafe fn room(&self, at: usize, len: usize) -> &mut [u8] {
+        let room = &self.0[at..at + len];
+        // SAFETY: in bounds (checked by the slice) and initialised; nobody else touches the range (the caller's).
+        unsafe { std::slice::from_raw_parts_mut(UnsafeCell::raw_get(room.as_ptr()), len) }
     }
 
     /// # Safety
@@ -90,7 +109,15 @@ pub struct Journal {
 #[derive(Default)]
 pub struct Writer {
     pub unit: Unit,
+    /// Something was appended since this was last looked at: whoever reads the log is to be woken when the locks are released.
+    pub news: bool,
     chunk: Option<(u64, Arc<Chunk>)>,
+}
+
+/// A range of offsets that belongs to a thread: the request that chooses the database comes first if it has to.
+struct Range {
+    start: u64,
+    select: Vec<u8>,
 }
 
 fn unpack(word: u64) -> (u64, u32) {
@@ -143,10 +170,62 @@ impl Journal {
     /// thread's.
     #[inline]
     pub fn append(&self, slot: usize, writer: &mut Writer) {
-        let Writer { unit, chunk } = writer;
-        let (first_db, last_db) = unit.databases();
+        let Writer { unit, chunk, news } = writer;
+        let databases = unit.databases();
         let (multi, exec) = if unit.requests() > 1 { (MULTI, EXEC) } else { (&b""[..], &b""[..]) };
-        let len = multi.len() + unit.bytes().len() + exec.len();
+        let Range { start, select } =
+            self.take(slot, databases, multi.len() + unit.bytes().len() + exec.len());
+        if select.is_empty() && multi.is_empty() {
+            self.copy(chunk, start, unit.bytes());
+        } else {
+            let mut at = start;
+            // In a transaction the database is chosen within, as in Redis.
+            for part in [multi, &select, unit.bytes(), exec] {
+                self.copy(chunk, at, part);
+                at += part.len() as u64;
+            }
+        }
+        self.notes[slot].store(u64::MAX, Release);
+        unit.clear();
+        *news = true;
+    }
+
+    /// As [`Journal::append`] with a unit of one request, which need not be collected first.
+    #[inline]
+    pub fn append_request(&self, slot: usize, writer: &mut Writer, db: u32, args: &[&[u8]]) {
+        let len = request_len(args);
+        let Range { start, select } = self.take(slot, (db, db), len);
+        let place = (start % CHUNK as u64) as usize;
+        match &writer.chunk {
+            Some((number, chunk))
+                if *number == start / CHUNK as u64 && place + len <= CHUNK && select.is_empty() =>
+            {
+                // SAFETY: the range has been taken by this thread.
+                write_request(unsafe { chunk.room(place, len) }, args);
+                chunk.prefetch(place + len);
+            }
+            _ => self.append_parts(&mut writer.chunk, start, select, args),
+        }
+        self.notes[slot].store(u64::MAX, Release);
+        writer.news = true;
+    }
+
+    #[cold]
+    fn append_parts(
+        &self,
+        chunk: &mut Option<(u64, Arc<Chunk>)>,
+        start: u64,
+        mut bytes: Vec<u8>,
+        args: &[&[u8]],
+    ) {
+        push_request(&mut bytes, args);
+        self.copy(chunk, start, &bytes);
+    }
+
+    /// Takes a range of `len` bytes, and of what chooses the first database if the log's last request is for another. The thread's note says so
+    /// until the caller, who has written it then, takes the note away.
+    #[inline]
+    fn take(&self, slot: usize, (first_db, last_db): (u32, u32), len: usize) -> Range {
         let mut select = Vec::new();
         let mut word = self.end.load(Relaxed);
         // Ends only grow: whatever range it is going to be, it does not begin before this.
@@ -177,18 +256,7 @@ impl Journal {
         if planted(Fault::NoteComesLate) {
             note.store(start, Release);
         }
-        if select.is_empty() && multi.is_empty() {
-            self.copy(chunk, start, unit.bytes());
-        } else {
-            let mut at = start;
-            // In a transaction the database is chosen within, as in Redis.
-            for part in [multi, &select, unit.bytes(), exec] {
-                self.copy(chunk, at, part);
-                at += part.len() as u64;
-            }
-        }
-        note.store(u64::MAX, Release);
-        unit.clear();
+        Range { start, select }
     }
 
     #[inline]
@@ -362,8 +430,12 @@ mod tests {
         let mut reader = journal.reader();
         let mut writer = Writer::default();
         for (db, name) in [(0, b"A"), (0, b"B"), (2, b"C"), (2, b"D"), (300, b"E"), (300, b"F")] {
-            writer.unit.push(db, &[name]);
-            journal.append(0, &mut writer);
+            if name[0] % 2 == 0 {
+                writer.unit.push(db, &[name]);
+                journal.append(0, &mut writer);
+            } else {
+                journal.append_request(0, &mut writer, db, &[name]);
+            }
         }
         assert_eq!(
             text(&all(&journal, &mut reader)),
@@ -450,8 +522,13 @@ mod tests {
                     for unit in 0..UNITS {
                         let number = format!("{slot} {unit}");
                         let fill = vec![b'f'; unit * 7 % 300];
-                        writer.unit.push(0, &[number.as_bytes(), &fill]);
-                        journal.append(slot, &mut writer);
+                        let args = [number.as_bytes(), &fill[..]];
+                        if unit % 3 == 0 {
+                            writer.unit.push(0, &args);
+                            journal.append(slot, &mut writer);
+                        } else {
+                            journal.append_request(slot, &mut writer, 0, &args);
+                        }
                         journal.wake();
                     }
                 });

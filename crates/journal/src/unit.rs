@@ -89,31 +89,59 @@ impl Unit {
 }
 
 /// Adds a request in the protocol's encoding.
-#[inline]
 pub fn push_request(out: &mut Vec<u8>, args: &[&[u8]]) {
-    // Room for all of it, so that what follows need not grow the buffer: a length takes at most 20 digits.
-    out.reserve(args.iter().map(|arg| arg.len() + 25).sum::<usize>() + 23);
-    push_length(out, b'*', args.len());
+    let before = out.len();
+    out.resize(before + request_len(args), 0);
+    write_request(&mut out[before..], args);
+}
+
+/// Bytes that a request takes in the protocol's encoding.
+#[inline]
+pub(crate) fn request_len(args: &[&[u8]]) -> usize {
+    head_len(args.len()) + args.iter().map(|arg| head_len(arg.len()) + arg.len() + 2).sum::<usize>()
+}
+
+/// Writes a request to `to`, which is exactly of its length.
+#[inline]
+pub(crate) fn write_request(mut to: &mut [u8], args: &[&[u8]]) {
+    write_head(&mut to, b'*', args.len());
     for arg in args {
-        push_length(out, b'$', arg.len());
-        out.extend_from_slice(arg);
-        out.extend_from_slice(b"\r\n");
+        write_head(&mut to, b'$', arg.len());
+        write_bytes(&mut to, arg);
+        write_bytes(&mut to, b"\r\n");
+    }
+}
+
+/// Bytes of a line that has a kind and a number.
+#[inline(always)]
+fn head_len(number: usize) -> usize {
+    match number {
+        0..10 => 4,
+        10..100 => 5,
+        _ => 4 + number.ilog10() as usize,
     }
 }
 
 #[inline(always)]
-fn push_length(out: &mut Vec<u8>, kind: u8, len: usize) {
-    match len {
-        0..10 => out.extend_from_slice(&[kind, b'0' + len as u8, b'\r', b'\n']),
+fn write_head(to: &mut &mut [u8], kind: u8, number: usize) {
+    match number {
+        0..10 => write_bytes(to, &[kind, b'0' + number as u8, b'\r', b'\n']),
         10..100 => {
-            out.extend_from_slice(&[kind, b'0' + (len / 10) as u8, b'0' + (len % 10) as u8, b'\r', b'\n']);
+            write_bytes(to, &[kind, b'0' + (number / 10) as u8, b'0' + (number % 10) as u8, b'\r', b'\n']);
         }
         _ => {
-            out.push(kind);
-            out.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
-            out.extend_from_slice(b"\r\n");
+            write_bytes(to, &[kind]);
+            write_bytes(to, itoa::Buffer::new().format(number).as_bytes());
+            write_bytes(to, b"\r\n");
         }
     }
+}
+
+#[inline(always)]
+fn write_bytes(to: &mut &mut [u8], bytes: &[u8]) {
+    let (now, later) = std::mem::take(to).split_at_mut(bytes.len());
+    now.copy_from_slice(bytes);
+    *to = later;
 }
 
 /// Adds the request that chooses a database.

@@ -36,8 +36,13 @@ fn appenders_and_a_reader() {
                 let mut writer = Writer::default();
                 for unit in 0..UNITS {
                     // Two databases: who comes next may have to choose another one.
-                    writer.unit.push(slot as u32, &[name(slot, unit).as_bytes()]);
-                    journal.append(slot, &mut writer);
+                    let (db, name) = (slot as u32, name(slot, unit));
+                    if unit == 0 {
+                        writer.unit.push(db, &[name.as_bytes()]);
+                        journal.append(slot, &mut writer);
+                    } else {
+                        journal.append_request(slot, &mut writer, db, &[name.as_bytes()]);
+                    }
                     journal.wake();
                 }
             })

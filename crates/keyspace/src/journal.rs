@@ -143,11 +143,24 @@ impl Txn<'_> {
         }
     }
 
+    /// Has the present command's own arguments repeated. `is_alone`: it is all that happens under the locks, so that nothing else can
+    /// belong to its unit.
+    #[inline]
+    pub fn journal_itself(&mut self, db: u32, args: &[&[u8]], is_alone: bool) {
+        let (slot, journal) = (self.context.slot, &mut self.context.journal);
+        if is_alone && journal.unit.is_empty() {
+            self.keyspace.journal.append_request(slot, journal, db, args);
+        } else {
+            journal.unit.push(db, args);
+        }
+    }
+
     /// Ends a unit: what was collected takes effect together, and what follows under the same locks is another unit.
+    #[inline]
     pub fn journal_now(&mut self) {
         let slot = self.context.slot;
         if !self.context.journal.unit.is_empty() {
-            self.keyspace().journal.append(slot, &mut self.context.journal);
+            self.keyspace.journal.append(slot, &mut self.context.journal);
         }
     }
 }

@@ -71,7 +71,7 @@ enum Held<'a> {
 
 /// Locks held for a command, a queued transaction, or the whole world.
 pub struct Txn<'a> {
-    keyspace: &'a Keyspace,
+    pub(crate) keyspace: &'a Keyspace,
     /// The executing thread's context.
     pub context: &'a mut Context,
     keys: &'a [KeyRef<'a>],
@@ -314,10 +314,8 @@ impl<'a> Txn<'a> {
 impl Drop for Txn<'_> {
     #[inline]
     fn drop(&mut self) {
-        let journals = !self.context.journal.unit.is_empty();
-        if journals {
-            self.journal_now();
-        }
+        self.journal_now();
+        let news = std::mem::take(&mut self.context.journal.news);
         match &self.held {
             Held::One(shard, write) => unlock_shard(self.keyspace, *shard, *write),
             Held::Many(shards) => {
@@ -332,7 +330,7 @@ impl Drop for Txn<'_> {
             }
             Held::Nothing | Held::World(_) => {}
         }
-        if journals {
+        if news {
             self.keyspace.journal.wake();
         }
     }

@@ -33,8 +33,15 @@ impl Before {
         })
     }
 
-    /// Adds what the body has done to the unit that the locks held make up.
-    pub(crate) fn journal(self, keyspace: &mut Txn<'_>, session: &mut Session, args: &[&[u8]]) {
+    /// Adds what the body has done to the unit that the locks held make up. `is_alone`: they are held for this command only.
+    #[inline]
+    pub(crate) fn journal(
+        self,
+        keyspace: &mut Txn<'_>,
+        session: &mut Session,
+        args: &[&[u8]],
+        is_alone: bool,
+    ) {
         let explicit = keyspace.context.journal.unit.take_explicit();
         let changed = keyspace.context.counters.dirty.get() != self.dirty;
         session.has_written |= changed;
@@ -46,7 +53,7 @@ impl Before {
             journal_stale(keyspace, stale);
         }
         keyspace.journal_hidden_members();
-        keyspace.context.journal.unit.push(self.db, args);
+        keyspace.journal_itself(self.db, args, is_alone);
     }
 }
 

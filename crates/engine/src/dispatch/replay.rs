@@ -171,7 +171,7 @@ impl Replay {
             collect_keys(engine, command.spec, args, &mut keys);
         }
         let (session, reply) = (&mut self.session, &mut self.reply);
-        let failed = txn.with_keys(&keys, |txn| body(engine, session, reply, command, args, &[], txn));
+        let failed = txn.with_keys(&keys, |txn| body(engine, session, reply, command, args, &[], txn, false));
         if failed {
             self.note_refusal(command);
         }

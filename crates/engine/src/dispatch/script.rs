@@ -273,8 +273,8 @@ fn execute(
     }
     let reply_start = reply.len();
     let errors = engine.threads[slot].error_replies.get();
-    let failed =
-        keyspace.with_keys(keys, |keyspace| body(engine, session, reply, command, args, &[], keyspace));
+    let failed = keyspace
+        .with_keys(keys, |keyspace| body(engine, session, reply, command, args, &[], keyspace, false));
     let end = Ticks::now();
     let nanos = end.nanos_since(run.boundary);
     run.boundary = end;

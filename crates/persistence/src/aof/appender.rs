@@ -11,19 +11,16 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use braid_base::clock::unix_ms;
-use braid_base::crc::crc64;
 use braid_base::system_text::reason;
 use braid_journal::{Journal, Reader};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::check::{self, Check};
-use super::requests::timestamp;
+use super::increment::{Extras, Increment};
 
 /// When what was written is forced to disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,8 +46,11 @@ pub struct Failure {
 const LINGER: Duration = Duration::from_millis(5);
 /// Between two attempts to write after one has failed.
 const RETRY: Duration = Duration::from_millis(200);
-/// Zeros that are written at once.
-const AHEAD: u64 = 1 << 20;
+/// When so much was there after [`LINGER`], more is gathered, for at most [`GATHER`], so that it can be written in large pieces.
+const PLENTY: u64 = 64 << 10;
+const GATHER: Duration = Duration::from_millis(50);
+/// When the file is so far behind the journal the disk does not keep up: the kernel's page cache takes it then.
+const BEHIND: u64 = 8 << 20;
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// With nothing to do the thread looks at the journal so often; it is woken when there is anything.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -103,24 +103,35 @@ pub struct Appender {
     on_sync: Box<dyn Fn() + Send + Sync>,
 }
 
-/// The file that is written.
-///
-/// Under `always` zeros are written some way ahead: to force to disk what overwrites them takes a fraction of the time that it takes when the file grows.
-/// They are cut off when the file is closed; what a crash leaves of them a load passes over ([`super::data_len`]).
-struct Increment<'a> {
-    file: File,
-    appender: &'a Appender,
-    /// Where the next byte goes.
-    len: u64,
-    /// Where the zeros end.
-    ahead: u64,
-    /// Second of the last line that tells the time.
-    told_s: i64,
-    /// The next byte begins a unit.
-    at_boundary: bool,
-    /// Checksum since the last annotation with one, and of how many bytes.
-    crc: u64,
-    unchecked: u64,
+/// What the thread that writes is at.
+struct Writing {
+    increment: Increment,
+    /// Since when bytes have been gathered that are not written yet.
+    gathered_since: Option<Instant>,
+    last_sync: Instant,
+    /// Bytes of the increment that are part of [`Appender::size`].
+    counted: u64,
+}
+
+impl Writing {
+    fn new(file: File) -> Writing {
+        let increment = Increment::new(file);
+        let counted = increment.written_len();
+        Writing { increment, gathered_since: None, last_sync: Instant::now(), counted }
+    }
+
+    /// How much longer the file has become since this was last asked.
+    fn count(&mut self) -> u64 {
+        let len = self.increment.written_len();
+        len - std::mem::replace(&mut self.counted, len)
+    }
+
+    /// Everything goes to another file from now on.
+    fn go_on_with(&mut self, file: File) {
+        self.increment.cut();
+        self.increment = Increment::new(file);
+        self.counted = self.increment.written_len();
+    }
 }
 
 impl Appender {
@@ -273,10 +284,9 @@ impl Appender {
         if let Err(error) = &syncer {
             log::warn!("Cannot start the thread that forces the AOF to disk: {error}");
         }
-        let mut increment = Increment::new(file, self);
-        let mut last_sync = Instant::now();
-        while !self.turn(journal, &mut reader, &mut increment, &mut last_sync) {}
-        increment.cut();
+        let mut writing = Writing::new(file);
+        while !self.turn(journal, &mut reader, &mut writing) {}
+        writing.increment.cut();
         reader.end(journal);
         self.sync_request.lock().ends = true;
         self.sync_wanted.notify_all();
@@ -288,13 +298,7 @@ impl Appender {
     }
 
     /// Writes what is there, and waits for more. True at the end.
-    fn turn<'a>(
-        &'a self,
-        journal: &Journal,
-        reader: &mut Reader,
-        increment: &mut Increment<'a>,
-        last_sync: &mut Instant,
-    ) -> bool {
+    fn turn(&self, journal: &Journal, reader: &mut Reader, writing: &mut Writing) -> bool {
         let (switch_at, ends) = {
             let state = self.state.lock();
             (state.next.as_ref().map(|next| next.0), state.ends)
@@ -302,7 +306,8 @@ impl Appender {
         let complete = journal.complete();
         let end = switch_at.map_or(complete, |at| at.min(complete));
         let before = reader.position();
-        if before < end {
+        let has_sync_time = writing.last_sync.elapsed() >= SYNC_INTERVAL;
+        if before < end || writing.increment.pending() > 0 {
             if self.unsynced_since.load(Relaxed) == 0 {
                 self.unsynced_since.store(unix_ms(), Relaxed);
             }
@@ -310,44 +315,48 @@ impl Appender {
                 0 => {}
                 delay => std::thread::sleep(Duration::from_micros(delay)),
             }
-            let written = increment.write(journal, reader, end);
-            self.written.store(reader.position(), Relaxed);
+            let may_gather =
+                self.policy() != Policy::Always && switch_at.is_none() && !ends && !has_sync_time;
+            let written = self.write(journal, reader, end, writing, may_gather);
+            self.size.fetch_add(writing.count(), Relaxed);
+            self.written
+                .fetch_max(reader.position().saturating_sub(writing.increment.pending() as u64), Relaxed);
             if let Err(error) = written {
                 self.fail("Error writing to the AOF file", &error, false);
                 return self.rest(ends);
             }
             self.end_failure(false);
         }
+        let is_written = writing.increment.pending() == 0;
         if self.failure().is_some() {
             // What is written now does not help: the file is to be written anew.
             if switch_at == Some(reader.position())
+                && is_written
                 && let Some((_, file)) = self.take_next()
             {
-                increment.cut();
-                *increment = Increment::new(file, self);
+                writing.go_on_with(file);
             }
             return self.rest(ends);
         }
         let is_behind = self.synced() < reader.position();
         if switch_at == Some(reader.position()) {
-            if !self.sync(&increment.file, reader.position()) {
+            if !self.sync(&writing.increment.file, reader.position()) {
                 return self.rest(ends);
             }
             if let Some((_, file)) = self.take_next() {
-                increment.cut();
-                *increment = Increment::new(file, self);
+                writing.go_on_with(file);
             }
             return false;
         }
         if ends && reader.position() == journal.end() {
             if self.policy() != Policy::Never || is_behind {
-                self.sync(&increment.file, reader.position());
+                self.sync(&writing.increment.file, reader.position());
             }
             return true;
         }
         match self.policy() {
             Policy::Always => {
-                if is_behind && !self.sync(&increment.file, reader.position()) {
+                if is_behind && !(is_written && self.sync(&writing.increment.file, reader.position())) {
                     return self.rest(ends);
                 }
                 let mut state = self.state.lock();
@@ -360,15 +369,15 @@ impl Appender {
                 let is_due = policy == Policy::EverySecond
                     && self.synced() < reader.position()
                     && !self.sync_paused.load(Relaxed);
-                if is_due && last_sync.elapsed() >= SYNC_INTERVAL && self.request_sync(increment, reader) {
-                    *last_sync = Instant::now();
+                if is_due && has_sync_time && is_written && self.request_sync(&writing.increment, reader) {
+                    writing.last_sync = Instant::now();
                 }
-                if policy == Policy::Never {
+                if policy == Policy::Never && is_written {
                     self.unsynced_since.store(0, Relaxed);
                 }
-                let wait = match (before < end, is_due) {
+                let wait = match (before < end || !is_written, is_due) {
                     (true, _) => return self.pause(LINGER),
-                    (false, true) => SYNC_INTERVAL.saturating_sub(last_sync.elapsed()).max(LINGER),
+                    (false, true) => SYNC_INTERVAL.saturating_sub(writing.last_sync.elapsed()).max(LINGER),
                     (false, false) => IDLE,
                 };
                 let seen = reader.position();
@@ -376,6 +385,30 @@ impl Appender {
             }
         }
         false
+    }
+
+    /// Gathers what the journal has up to `end`, and writes it, unless it is better to gather more.
+    fn write(
+        &self,
+        journal: &Journal,
+        reader: &mut Reader,
+        end: u64,
+        writing: &mut Writing,
+        may_gather: bool,
+    ) -> io::Result<()> {
+        let found = end - reader.position();
+        let extras = Extras {
+            timestamps: self.timestamps.load(Relaxed),
+            ahead: self.policy() == Policy::Always,
+            direct: found < BEHIND,
+        };
+        writing.increment.write(journal, reader, end, extras)?;
+        let since = *writing.gathered_since.get_or_insert_with(Instant::now);
+        if may_gather && found >= PLENTY && since.elapsed() < GATHER {
+            return Ok(());
+        }
+        writing.gathered_since = None;
+        writing.increment.flush(extras.direct)
     }
 
     fn take_next(&self) -> Option<(u64, File)> {
@@ -458,7 +491,7 @@ impl Appender {
     }
 
     /// Has the other thread force to disk what was written; false if it still does so from before.
-    fn request_sync(&self, increment: &Increment<'_>, reader: &Reader) -> bool {
+    fn request_sync(&self, increment: &Increment, reader: &Reader) -> bool {
         let mut request = self.sync_request.lock();
         if request.file.is_some() || self.syncs_pending() > 0 {
             return false;
@@ -491,100 +524,6 @@ impl Appender {
                 self.sync_wanted.wait(&mut request);
             }
         }
-    }
-}
-
-impl<'a> Increment<'a> {
-    fn new(file: File, appender: &'a Appender) -> Increment<'a> {
-        let len = file.metadata().map_or(0, |data| data.len());
-        let mut increment =
-            Increment { file, appender, len, ahead: len, told_s: 0, at_boundary: true, crc: 0, unchecked: 0 };
-        if len > 0 {
-            // What was written before has its own sums, and perhaps an end without.
-            increment.annotate(&Check::Begin.line());
-            increment.crc = 0;
-            increment.unchecked = 0;
-        }
-        increment
-    }
-
-    /// Writes a line between two units. If that fails it is not there.
-    fn annotate(&mut self, line: &str) {
-        match self.file.write_all_at(line.as_bytes(), self.len) {
-            Ok(()) => self.note_written(line.as_bytes()),
-            Err(error) => log::debug!("A line in the AOF file could not be written: {error}"),
-        }
-    }
-
-    fn note_written(&mut self, bytes: &[u8]) {
-        self.len += bytes.len() as u64;
-        self.crc = crc64(self.crc, bytes);
-        self.unchecked += bytes.len() as u64;
-        self.appender.size.fetch_add(bytes.len() as u64, Relaxed);
-    }
-
-    /// Writes the sum of what was written since the last one.
-    fn check(&mut self) {
-        let len = self.len;
-        self.annotate(&Check::Sum(self.crc).line());
-        if self.len > len {
-            self.crc = 0;
-            self.unchecked = 0;
-        }
-    }
-
-    /// Cuts off what was only written ahead.
-    fn cut(&mut self) {
-        if self.ahead > self.len
-            && let Err(error) = self.file.set_len(self.len).and_then(|()| self.file.sync_data())
-        {
-            log::warn!("Cannot cut off the zeros at the end of the AOF file: {error}");
-        }
-        self.ahead = self.len;
-    }
-
-    /// Writes zeros ahead, if more than what is there is needed for the next `len` bytes. If that fails it does not matter.
-    fn write_ahead(&mut self, len: usize) {
-        if self.appender.policy() != Policy::Always {
-            return self.cut();
-        }
-        if self.len + len as u64 > self.ahead {
-            let from = self.ahead.max(self.len);
-            let zeros = vec![0; (len as u64).max(AHEAD) as usize];
-            if self.file.write_all_at(&zeros, from).is_ok() {
-                self.ahead = from + zeros.len() as u64;
-            }
-        }
-    }
-
-    fn write(&mut self, journal: &Journal, reader: &mut Reader, end: u64) -> io::Result<()> {
-        if self.at_boundary && self.appender.timestamps.load(Relaxed) {
-            let now_s = unix_ms() / 1000;
-            if now_s != self.told_s {
-                self.annotate(&timestamp(now_s));
-                self.told_s = now_s;
-            }
-        }
-        let mut result = Ok(());
-        while result.is_ok() && reader.position() < end {
-            self.write_ahead((end - reader.position()).min(AHEAD) as usize);
-            reader.read(journal, end, |piece| match self.file.write_at(piece, self.len) {
-                Ok(taken) => {
-                    self.note_written(&piece[..taken]);
-                    taken
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-                Err(error) => {
-                    result = Err(error);
-                    0
-                }
-            });
-        }
-        self.at_boundary = reader.position() == end;
-        if self.at_boundary && self.unchecked >= check::EVERY {
-            self.check();
-        }
-        result
     }
 }
 

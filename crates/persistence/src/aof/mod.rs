@@ -13,6 +13,7 @@
 mod appender;
 mod check;
 mod folder;
+mod increment;
 mod manifest;
 mod reader;
 mod requests;

@@ -3,6 +3,7 @@ use std::sync::atomic::AtomicUsize;
 use braid_journal::Writer;
 
 use super::*;
+use crate::aof::increment::{AHEAD, GATHERED_MAX};
 use crate::aof::{AofRecord, CommandReader, data_len};
 
 /// A journal with a thread that writes it.
@@ -211,4 +212,24 @@ fn a_failure_is_told() {
     assert_eq!((&*failure.text, failure.needs_rewrite), ("Bad file descriptor", false));
     assert_eq!(rig.failures.load(Relaxed), 1);
     assert!(rig.appender.synced() < offset);
+}
+
+/// Much at a time and little at a time: everything is written in order, and soon, although more may be gathered for a moment.
+#[test]
+fn bursts_and_drops() {
+    let mut rig = Rig::new(Policy::EverySecond);
+    let mut expected = vec!["SELECT 0".to_owned()];
+    for round in 0..6 {
+        let (count, len) = if round % 2 == 0 { (400, GATHERED_MAX / 150) } else { (3, 5) };
+        for number in 0..count {
+            let value = format!("{number:0len$}");
+            rig.append(&[b"SET", b"k", value.as_bytes()]);
+            expected.push(format!("SET k {value}"));
+        }
+        while rig.appender.written() < rig.journal.end() {
+            std::thread::yield_now();
+        }
+        assert!(rig.lines("one") == expected);
+        assert_eq!(rig.len("one"), rig.appender.size());
+    }
 }
