@@ -5,6 +5,7 @@
 //!   BRAID_ROUNDS=200 cargo test -p braid-tests --test crash       many more kills (default 3 for each kind)
 
 mod disk;
+mod held;
 mod journal;
 mod switch;
 mod sync;

@@ -22,10 +22,10 @@ int fsync(int descriptor) { return forced(descriptor, SYS_fsync); }
 int fdatasync(int descriptor) { return forced(descriptor, SYS_fdatasync); }
 "#;
 
-/// Builds the library; nothing without a compiler.
-fn library(folder: &Path) -> Option<PathBuf> {
-    let (source, library) = (folder.join("failing.c"), folder.join("failing.so"));
-    std::fs::write(&source, LIBRARY).expect("a file");
+/// Builds a library; nothing without a compiler.
+pub fn library(folder: &Path, text: &str) -> Option<PathBuf> {
+    let (source, library) = (folder.join("disk.c"), folder.join("disk.so"));
+    std::fs::write(&source, text).expect("a file");
     let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
     built.is_ok_and(|status| status.success()).then_some(library)
 }
@@ -47,7 +47,7 @@ const REFUSED: &str = "MISCONF Errors writing to the AOF file: Input/output erro
 
 fn a_disk_that_fails(policy: &str) {
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(library) = library(folder.path()).filter(|_| is_braid()) else {
+    let Some(library) = library(folder.path(), LIBRARY).filter(|_| is_braid()) else {
         println!("no C compiler, or another server: nothing to be seen");
         return;
     };

@@ -65,6 +65,8 @@ pub struct AppendOnly {
     /// Times that those who write had to wait for the disk.
     pub delayed_syncs: AtomicU64,
     began_s: AtomicI64,
+    /// Loops whose bells are to be rung when more is on disk, or cannot be.
+    loops: Mutex<Vec<usize>>,
     progress: SnapshotProgress,
     state: Mutex<State>,
     /// Told when there is room in the journal again.
@@ -114,6 +116,7 @@ impl AppendOnly {
             if let Some(engine) = weak.upgrade() {
                 // One that was switched off refuses nobody.
                 engine.attention.set(APPEND_ONLY_FAILED, failed && engine.append_only.on.load(Relaxed));
+                engine.ring_for_disk();
             }
         };
         let on_sync = move || {
@@ -135,6 +138,7 @@ impl AppendOnly {
             base_size: AtomicU64::new(0),
             delayed_syncs: AtomicU64::new(0),
             began_s: AtomicI64::new(0),
+            loops: Mutex::default(),
             progress: SnapshotProgress::default(),
             state: Mutex::default(),
             room: Condvar::new(),
@@ -255,6 +259,7 @@ impl Engine {
         state.appender.set_timestamps(config.aof_timestamp_enabled());
         let is_written = self.keyspace.settings.journals.load(Relaxed) != 0;
         state.waits.store(is_written && policy == Policy::Always, Relaxed);
+        self.ring_for_disk();
     }
 
     /// CONFIG SET appendonly: switches it on, which begins with a rewrite, or off.
@@ -293,6 +298,7 @@ impl Engine {
                 state.progress.stop();
             }
             self.end_writer();
+            self.ring_for_disk();
             self.attention.set(APPEND_ONLY_FAILED | JOURNAL_FULL, false);
         }
         Ok(())
@@ -573,8 +579,35 @@ impl Engine {
         self.append_only.appender.wait_until_synced(end)
     }
 
-    /// Tells the loops whose clients wait until something is on disk (WAITAOF).
+    /// Whether everything up to an offset of the journal is on disk, as [`Engine::settle_changes`] answers; nothing while it would wait.
+    pub fn progress_on_disk(&self, offset: u64) -> Option<bool> {
+        if self.append_only.waits.load(Relaxed) {
+            self.append_only.appender.progress(offset)
+        } else {
+            Some(true)
+        }
+    }
+
+    /// Has a loop's bell rung, once, when there may be another answer to [`Engine::progress_on_disk`]. What has become of it before is not told.
+    pub fn ask_for_disk(&self, slot: usize, offset: u64) {
+        let mut loops = self.append_only.loops.lock();
+        if !loops.contains(&slot) {
+            loops.push(slot);
+        }
+        drop(loops);
+        self.append_only.appender.ask(offset);
+    }
+
+    /// Has the loops look that hold back replies.
+    fn ring_for_disk(&self) {
+        for slot in self.append_only.loops.lock().drain(..) {
+            self.mailboxes[slot].ring();
+        }
+    }
+
+    /// Tells the loops whose clients wait until something is on disk.
     fn tell_durable(&self) {
+        self.ring_for_disk();
         self.durability.serve(self, self.append_only.appender.synced());
     }
 

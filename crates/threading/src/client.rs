@@ -59,6 +59,8 @@ pub struct Client {
     pub blobs: Vec<Blob>,
     /// Its requests wait until it is resumed.
     pub postponed: bool,
+    /// Its replies wait until what they tell is on disk; it is on no list of clients with something to send.
+    pub awaits_disk: bool,
     /// Execution of a batch stopped at one of the client's requests: what follows is kept.
     pub keep_from: Option<Keep>,
     /// How many of its requests are put into a batch at most. Fewer than [`PACE_MAX`] once they have kept others waiting.
@@ -99,6 +101,7 @@ impl Client {
             incoming: None,
             blobs: Vec::new(),
             postponed: false,
+            awaits_disk: false,
             keep_from: None,
             pace: PACE_MAX,
             protocol_error: None,
@@ -122,9 +125,14 @@ impl Client {
         self.in_resume_list && (self.pace < PACE_MAX || !self.session.authenticated)
     }
 
-    /// True while what it sends is kept and not looked at: its requests are postponed, or one of them waits.
+    /// True while what it sends is kept and not looked at: its requests are postponed, or one of them waits, or the replies to those before do.
     pub fn is_held(&self) -> bool {
-        self.postponed || self.session.blocked.is_some()
+        self.postponed || self.awaits_disk || self.session.blocked.is_some()
+    }
+
+    /// Whether it has sent something, as far as that is known, that has not been looked at.
+    pub fn has_kept(&self) -> bool {
+        !self.query.is_empty() || self.incoming.is_some() || self.socket.has_received()
     }
 
     /// Bytes received and not yet executed.

@@ -32,6 +32,7 @@ use crate::cron::Cron;
 use crate::leave;
 use crate::models::Model;
 use crate::push::Pushes;
+use crate::settle::Settling;
 use crate::steps::{Run, Settings, Station};
 
 const MAILBOX: u64 = u64::MAX;
@@ -69,8 +70,8 @@ pub struct EventLoop<M: Model> {
     /// All clients are to go to other loops.
     pub(crate) is_left: bool,
     pub(crate) stopping: bool,
-    /// Replies wait to be sent that tell of changes.
-    unsettled: bool,
+    /// Replies that wait for the disk.
+    pub(crate) settling: Settling,
     /// Stand in for the worker and the engine while those run a script.
     spare: Option<(Worker, Arc<Engine>)>,
     /// A script is running further up the stack: what needs keys has to wait.
@@ -132,7 +133,7 @@ impl<M: Model> EventLoop<M> {
             accepting_again_at: None,
             by_id: HashMap::default(),
             pushes: Pushes::default(),
-            unsettled: false,
+            settling: Settling::default(),
             stopping: false,
             spare: None,
             meanwhile: false,
@@ -147,6 +148,7 @@ impl<M: Model> EventLoop<M> {
         while !self.stopping {
             self.turn();
         }
+        self.release_all();
         for place in self.station.clients.all() {
             self.drop_client(place);
         }
@@ -184,6 +186,7 @@ impl<M: Model> EventLoop<M> {
         if events > 0 {
             self.cron.note_activity(&self.engine);
         }
+        self.release_replies();
         self.serve_events(events);
         self.shed_clients();
         self.drop_finished();
@@ -262,7 +265,7 @@ impl<M: Model> EventLoop<M> {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if !self.station.to_resume.is_empty() || M::has_arrivals(self) {
+        if !self.station.to_resume.is_empty() || M::has_arrivals(self) || self.can_release() {
             return Some(Duration::ZERO);
         }
         let now = clock::unix_ms();
@@ -371,37 +374,13 @@ impl<M: Model> EventLoop<M> {
             }
             self.worker.context.limbo.reclaim();
             M::after_execution(self);
-            self.unsettled = true;
+            self.settling.note_changes();
         }
         self.station.end(&self.engine, run, self.worker.now_ms());
-        self.settle_changes();
+        if !M::HOLDS_REPLIES {
+            self.settle_changes();
+        }
         self.shed_clients();
-    }
-
-    /// Waits until what replies tell is on disk, if it has to be before they are sent.
-    #[inline]
-    pub(crate) fn settle_changes(&mut self) {
-        if std::mem::take(&mut self.unsettled) && self.engine.append_only.waits.load(Relaxed) {
-            self.wait_for_disk();
-        }
-    }
-
-    #[cold]
-    fn wait_for_disk(&mut self) {
-        let start = Ticks::now();
-        let settled = self.engine.settle_changes();
-        self.waited(Ticks::now().nanos_since(start));
-        for &place in &self.station.to_write {
-            if let Some(client) = self.station.clients.get(place)
-                && std::mem::take(&mut client.session.has_written)
-                && !settled
-            {
-                // Whether it will be on disk is not certain: it must be told neither.
-                client.reply.clear();
-                client.reply.error_bytes(&self.engine.append_only.refusal().line());
-                client.session.close_after_reply = true;
-            }
-        }
     }
 
     /// Executes a run's present request.
@@ -568,7 +547,7 @@ impl<M: Model> EventLoop<M> {
                 }
             }
             Message::Served { id, reply } => {
-                self.unsettled = true;
+                self.settling.note_changes();
                 self.hand_over(id, &reply);
             }
             Message::Resume => {

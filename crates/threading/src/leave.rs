@@ -69,7 +69,7 @@ impl<M: Model> EventLoop<M> {
 
     fn hand_over_anyhow(&mut self, place: u32) -> bool {
         let Some(client) = self.station.clients.get(place) else { return false };
-        let busy = client.in_batch || client.trip.is_some();
+        let busy = client.in_batch || client.awaits_disk || client.trip.is_some();
         let leaves = client.is_finished() || client.session.record.has(client_flags::CLOSE_NOW);
         if busy || leaves {
             return false;

@@ -16,6 +16,7 @@ mod leave;
 pub mod models;
 mod pool;
 pub mod push;
+mod settle;
 mod shed;
 pub mod steps;
 pub mod travel;

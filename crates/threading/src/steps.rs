@@ -284,8 +284,9 @@ impl Station {
             }
             return 0;
         }
-        if client.incoming.is_some() {
-            return self.read_big(engine, place);
+        if let Some(incoming) = &client.incoming {
+            // One that is complete is kept while the client is held.
+            return if incoming.missing() > 0 { self.read_big(engine, place) } else { 0 };
         }
         let own = !client.query.is_empty() || client.is_held();
         let received = if own {
@@ -372,7 +373,7 @@ impl Station {
 
     /// Hands a big argument that is all there to the parser, and parses on.
     fn complete_big(&mut self, engine: &Engine, place: u32) {
-        let Some(client) = self.clients.get(place) else { return };
+        let Some(client) = self.clients.get(place).filter(|client| !client.is_held()) else { return };
         let Some(mut incoming) = client.incoming.take_if(|incoming| incoming.missing() == 0) else { return };
         incoming.blob.resize_zeroed(incoming.len);
         client.blobs.push(incoming.blob);
@@ -387,6 +388,11 @@ impl Station {
         client.in_resume_list = false;
         let leaves = client.broken || client.session.close_after_reply;
         if client.is_held() || client.in_batch || leaves {
+            return 0;
+        }
+        if client.incoming.as_ref().is_some_and(|incoming| incoming.missing() == 0) {
+            // It became complete while the client was held.
+            self.complete_big(engine, place);
             return 0;
         }
         if client.socket.has_received() {

@@ -239,16 +239,34 @@ impl Appender {
         if self.synced() >= offset {
             return true;
         }
-        let mut state = self.state.lock();
-        state.wanted = state.wanted.max(offset);
-        self.changed.notify_all();
-        while self.synced() < offset {
-            if state.failure.is_some() || state.ended || self.policy() != Policy::Always {
-                return self.policy() != Policy::Always;
+        self.ask(offset);
+        loop {
+            let mut state = self.state.lock();
+            if let Some(settled) = self.outcome(&state, offset) {
+                return settled;
             }
             self.changed.wait(&mut state);
         }
-        true
+    }
+
+    /// Has the journal forced to disk up to `offset`, without waiting for it.
+    pub fn ask(&self, offset: u64) {
+        let mut state = self.state.lock();
+        state.wanted = state.wanted.max(offset);
+        self.changed.notify_all();
+    }
+
+    /// What [`Appender::wait_until_synced`] would answer; nothing if it would wait.
+    pub fn progress(&self, offset: u64) -> Option<bool> {
+        if self.synced() >= offset {
+            return Some(true);
+        }
+        self.outcome(&self.state.lock(), offset)
+    }
+
+    fn outcome(&self, state: &State, offset: u64) -> Option<bool> {
+        let is_settled = self.synced() >= offset || self.policy() != Policy::Always;
+        (is_settled || state.failure.is_some() || state.ended).then_some(is_settled)
     }
 
     /// Goes on with another file from this offset of the journal on, at which a unit begins. Nothing may have been appended behind it yet (the

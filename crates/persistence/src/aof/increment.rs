@@ -23,6 +23,8 @@ use super::requests::timestamp;
 pub(super) const AHEAD: u64 = 1 << 20;
 /// What is written past the page cache begins and ends at multiples of this, in the file and in memory.
 const BLOCK: usize = 4096;
+/// Bytes of a line of our own among the journal's, at most.
+const LINE_MAX: u64 = 64;
 /// Bytes that are gathered at most.
 pub(super) const GATHERED_MAX: usize = 1 << 20;
 /// Fewer bytes go through the page cache: to write past it costs the same for few as for many.
@@ -109,19 +111,19 @@ impl Tail {
         taken
     }
 
-    /// Writes everything. After an error what has not been written is still there.
-    fn flush(&mut self, file: &File, direct: bool) -> io::Result<()> {
+    /// Writes everything, past the page cache if that is better. After an error what has not been written is still there. `zeros_end`: up to here
+    /// the file has zeros behind its data.
+    fn flush(&mut self, file: &File, direct: bool, zeros_end: u64) -> io::Result<()> {
         let whole = self.len / BLOCK * BLOCK;
-        if direct && whole >= DIRECT_LEAST && self.can_be_direct {
-            self.set_direct(file, true);
-            if self.is_direct {
-                match file.write_at(&self.memory[self.start..self.start + whole], self.at) {
-                    Ok(taken) => self.written = self.written.max(taken),
-                    Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.can_be_direct = false,
-                    // What is wrong is seen again below.
-                    Err(_) => {}
-                }
-            }
+        let padded = self.len.next_multiple_of(BLOCK);
+        if !direct || self.pending() == 0 {
+            // Nothing to be had.
+        } else if self.at + padded as u64 <= zeros_end {
+            // It is to be forced to disk at once, and the zeros that fill the last block are in the file already.
+            self.memory[self.start + self.len..self.start + padded].fill(0);
+            self.write_directly(file, padded);
+        } else if whole >= DIRECT_LEAST {
+            self.write_directly(file, whole);
         }
         if self.pending() > 0 {
             self.set_direct(file, false);
@@ -142,8 +144,19 @@ impl Tail {
         Ok(())
     }
 
+    /// Writes the first `len` bytes, if the file can be written so. What is wrong otherwise is seen when they are written again.
+    fn write_directly(&mut self, file: &File, len: usize) {
+        self.set_direct(file, true);
+        if self.is_direct {
+            match file.write_at(&self.memory[self.start..self.start + len], self.at) {
+                Ok(taken) => self.written = self.written.max(taken.min(self.len)),
+                Err(error) => self.can_be_direct &= error.kind() != io::ErrorKind::InvalidInput,
+            }
+        }
+    }
+
     fn set_direct(&mut self, file: &File, direct: bool) {
-        if self.is_direct == direct {
+        if self.is_direct == direct || (direct && !self.can_be_direct) {
             return;
         }
         let set = fcntl_getfl(file).and_then(|flags| {
@@ -189,7 +202,7 @@ impl Increment {
 
     /// Writes what was gathered.
     pub(super) fn flush(&mut self, direct: bool) -> io::Result<()> {
-        self.tail.flush(&self.file, direct)
+        self.tail.flush(&self.file, direct, self.ahead)
     }
 
     /// Gathers a line between two units, if there is room for it.
@@ -221,12 +234,16 @@ impl Increment {
 
     /// Writes zeros ahead, if more than what is there is needed for the next `len` bytes. If that fails it does not matter.
     fn write_ahead(&mut self, len: u64) {
-        if self.len() + len > self.ahead {
-            self.tail.set_direct(&self.file, false);
-            let from = self.ahead.max(self.len());
-            let zeros = vec![0; len.max(AHEAD) as usize];
-            if self.file.write_all_at(&zeros, from).is_ok() {
-                self.ahead = from + zeros.len() as u64;
+        let needed = (self.len() + len + LINE_MAX).next_multiple_of(BLOCK as u64);
+        if needed > self.ahead {
+            let from = self.ahead.max(self.tail.at + self.tail.written as u64);
+            let zeros = vec![0; AHEAD as usize + BLOCK];
+            let start = zeros.as_ptr().align_offset(BLOCK).min(BLOCK);
+            // The first ones end at the begin of a block.
+            let count = AHEAD - from % BLOCK as u64;
+            self.tail.set_direct(&self.file, count == AHEAD);
+            if self.file.write_all_at(&zeros[start..start + count as usize], from).is_ok() {
+                self.ahead = from + count;
             }
         }
     }
@@ -280,11 +297,18 @@ mod tests {
         fn everything_is_in_the_file_in_order(
             begin in 0..3 * BLOCK,
             pieces in prop::collection::vec((0..700_000usize, any::<bool>(), any::<bool>()), 1..8),
+            zeros in prop::option::of(0..100u64),
         ) {
             let folder = tempfile::tempdir().expect("a folder");
             let path = folder.path().join("file");
             let mut expected: Vec<u8> = (0..begin).map(|at| at as u8).collect();
             std::fs::write(&path, &expected).expect("a file");
+            // As if so many blocks of zeros had been written ahead.
+            let zeros_end = zeros.map_or(0, |blocks| (begin as u64).next_multiple_of(BLOCK as u64) + blocks * BLOCK as u64);
+            let data = |mut bytes: Vec<u8>, len: usize| {
+                assert!(bytes.split_off(len).iter().all(|&byte| byte == 0));
+                bytes
+            };
             let open = || File::options().read(true).write(true).open(&path).expect("a file");
             let mut file = open();
             let mut tail = Tail::new(&file, begin as u64);
@@ -295,24 +319,24 @@ mod tests {
                     let taken = tail.push(left);
                     left = &left[taken..];
                     if !left.is_empty() {
-                        tail.flush(&file, direct).expect("written");
+                        tail.flush(&file, direct, zeros_end).expect("written");
                         prop_assert!(tail.len < BLOCK);
                     }
                 }
                 expected.extend_from_slice(&bytes);
                 prop_assert_eq!(tail.end(), expected.len() as u64);
                 if direct || again {
-                    tail.flush(&file, direct).expect("written");
+                    tail.flush(&file, direct, zeros_end).expect("written");
                     prop_assert_eq!(tail.pending(), 0);
-                    prop_assert!(std::fs::read(&path).expect("read") == expected);
+                    prop_assert!(data(std::fs::read(&path).expect("read"), expected.len()) == expected);
                 }
                 if again {
                     file = open();
                     tail = Tail::new(&file, expected.len() as u64);
                 }
             }
-            tail.flush(&file, false).expect("written");
-            prop_assert!(std::fs::read(&path).expect("read") == expected);
+            tail.flush(&file, false, zeros_end).expect("written");
+            prop_assert!(data(std::fs::read(&path).expect("read"), expected.len()) == expected);
             prop_assert!(tail.memory[tail.start..].as_ptr().addr().is_multiple_of(BLOCK));
         }
     }
@@ -327,7 +351,7 @@ mod tests {
         let mut tail = Tail::new(&file, 5);
         let bytes = vec![b'x'; 2 * DIRECT_LEAST];
         assert_eq!(tail.push(&bytes), bytes.len());
-        tail.flush(&file, true).expect("written");
+        tail.flush(&file, true, 0).expect("written");
         assert_eq!(std::fs::read(&path).expect("read"), [&b"begin"[..], &bytes].concat());
     }
 
@@ -340,11 +364,11 @@ mod tests {
         let mut tail = Tail::new(&unwritable, 0);
         for direct in [true, false] {
             assert_eq!(tail.push(&vec![b'y'; DIRECT_LEAST + 10]), DIRECT_LEAST + 10);
-            tail.flush(&unwritable, direct).expect_err("cannot be written");
+            tail.flush(&unwritable, direct, 0).expect_err("cannot be written");
         }
         assert_eq!(tail.pending(), 2 * DIRECT_LEAST + 20);
         let writable = File::options().write(true).open(&path).expect("a file to write");
-        tail.flush(&writable, false).expect("written");
+        tail.flush(&writable, false, 0).expect("written");
         assert_eq!(std::fs::read(&path).expect("read"), vec![b'y'; 2 * DIRECT_LEAST + 20]);
     }
 }

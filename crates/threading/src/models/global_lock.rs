@@ -35,6 +35,8 @@ impl GlobalLock {
 }
 
 impl Model for GlobalLock {
+    const HOLDS_REPLIES: bool = true;
+
     #[inline]
     fn before_execution(event_loop: &mut EventLoop<Self>) {
         Self::take(event_loop);

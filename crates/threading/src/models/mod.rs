@@ -37,6 +37,9 @@ pub trait Model: Sized {
     /// Clients are with another thread now and then.
     const CLIENTS_TRAVEL: bool = false;
 
+    /// The loop sends its clients' replies itself, and holds them back while the disk has to come before (`crate::settle`). Otherwise it waits.
+    const HOLDS_REPLIES: bool = false;
+
     /// There may be something to read from a client.
     #[inline]
     fn read(event_loop: &mut EventLoop<Self>, place: u32) {

@@ -7,7 +7,9 @@ use crate::pool::Starter;
 /// All three steps on the thread that polls the client: what [`Model`] says by itself.
 struct Parallel;
 
-impl Model for Parallel {}
+impl Model for Parallel {
+    const HOLDS_REPLIES: bool = true;
+}
 
 /// Starts a loop per thread; the first one accepts connections too.
 pub(super) fn starter(starting: Starting) -> Starter {

@@ -1,0 +1,166 @@
+//! Replies that wait for a slow disk (`appendfsync always`): in order, whole, each to whom it belongs, and none before what it tells is on disk.
+//! A library that stands before the system's says for the disk when it is ready.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use braid_tests::server::{Options, free_port, is_braid};
+use braid_tests::{TestServer, Value, wait_for};
+
+use crate::sync::library;
+
+/// While there is a file of the name in `HOLD`, forcing to disk waits, each time, for one of that name and `.pass`, which it takes away. `.waits` has a byte
+/// for each wait.
+const LIBRARY: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int fdatasync(int descriptor) {
+    char pass[4096], waits[4096];
+    const char *hold = getenv("HOLD");
+    snprintf(pass, sizeof pass, "%s.pass", hold);
+    snprintf(waits, sizeof waits, "%s.waits", hold);
+    if (access(hold, F_OK) == 0) {
+        int log = open(waits, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        if (write(log, "w", 1) != 1) abort();
+        close(log);
+        while (access(hold, F_OK) == 0 && unlink(pass) != 0) usleep(500);
+    }
+    return (int) syscall(SYS_fdatasync, descriptor);
+}
+"#;
+
+/// A server on a disk that can be told to wait.
+struct Disk {
+    folder: tempfile::TempDir,
+    server: TestServer,
+    metrics_port: u16,
+}
+
+impl Disk {
+    /// Nothing without a C compiler, or with another server.
+    fn start() -> Option<Disk> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(library) = library(folder.path(), LIBRARY).filter(|_| is_braid()) else {
+            println!("no C compiler, or another server: nothing to be seen");
+            return None;
+        };
+        let (path, metrics_port) = (folder.path().to_str().expect("a readable path"), free_port());
+        let port = metrics_port.to_string();
+        let arguments =
+            ["--dir", path, "--appendonly", "yes", "--appendfsync", "always", "--metrics-port", &port];
+        // Other models wait with the whole loop.
+        let more = ["--io-threads", "1", "--threading-model", "parallel"];
+        let options = Options {
+            arguments: arguments.iter().chain(&more).map(|&text| text.to_owned()).collect(),
+            environment: vec![
+                ("LD_PRELOAD", library.into_os_string()),
+                ("HOLD", hold(folder.path()).into_os_string()),
+            ],
+            ..Options::default()
+        };
+        let server = TestServer::start_with(options);
+        Some(Disk { folder, server, metrics_port })
+    }
+
+    /// From now on nothing gets to disk without a pass.
+    fn hold(&self) {
+        std::fs::write(hold(self.folder.path()), "").expect("a file");
+    }
+
+    fn let_go(&self) {
+        std::fs::remove_file(hold(self.folder.path())).expect("it is there");
+    }
+
+    fn pass(&self) {
+        std::fs::write(hold(self.folder.path()).with_extension("pass"), "").expect("a file");
+    }
+
+    /// Waits until the disk has been waited for so many times.
+    fn wait_for_waits(&self, count: u64) {
+        let waits = hold(self.folder.path()).with_extension("waits");
+        wait_for("the disk to be waited for", || waits.metadata().is_ok_and(|file| file.len() >= count));
+    }
+
+    /// The figures that the server shows; nobody else is answered while the disk is waited for.
+    fn metrics(&self) -> String {
+        let mut socket = TcpStream::connect(("127.0.0.1", self.metrics_port)).expect("the port is open");
+        socket
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .expect("sent");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+
+    fn wait_for_calls(&self, command: &str, calls: u64) {
+        let line = format!("braid_command_calls_total{{command=\"{command}\"}} {calls}\n");
+        wait_for("a command to be executed", || self.metrics().contains(&line));
+    }
+}
+
+fn hold(folder: &Path) -> PathBuf {
+    folder.join("hold")
+}
+
+/// Somebody whose reply waits executes a command that waits for a key, and is served: that is told when it is on disk as well.
+#[test]
+fn served_while_a_reply_waits() {
+    let Some(disk) = Disk::start() else { return };
+    let (mut waiting, mut pushing) = (disk.server.connect(), disk.server.connect());
+    disk.hold();
+    waiting.send(b"SET k 1\r\nBLPOP l 0\r\n");
+    disk.wait_for_waits(1);
+    disk.wait_for_calls("set", 1);
+    pushing.send(b"RPUSH l v\r\n");
+    disk.wait_for_calls("blpop", 1);
+    let is_on_disk = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let first = waiting.read();
+            assert!(is_on_disk.load(SeqCst), "told {first:?} before what it was served was on disk");
+            assert_eq!([first, waiting.read()].map(|reply| reply.to_string()), ["+OK", "[\"l\", \"v\"]"]);
+        });
+        disk.pass();
+        disk.wait_for_waits(2);
+        // Time enough for a reply that must not be sent.
+        for _ in 0..5 {
+            disk.metrics();
+        }
+        is_on_disk.store(true, SeqCst);
+        disk.let_go();
+        reader.join().expect("the replies are right");
+    });
+    assert_eq!(pushing.read().integer(), Some(1));
+}
+
+/// What is sent while replies wait is executed afterwards, in order; whoever leaves meanwhile leaves nothing to the next one at its place.
+#[test]
+fn sent_while_replies_wait() {
+    let Some(disk) = Disk::start() else { return };
+    let (mut sending, mut leaving) = (disk.server.connect(), disk.server.connect());
+    disk.hold();
+    sending.send(b"SET a 1\r\n");
+    leaving.send(b"SET b 1\r\n");
+    disk.wait_for_waits(1);
+    disk.wait_for_calls("set", 2);
+    let big = vec![b'x'; 200_000];
+    sending.send(format!("INCR a\r\n*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n${}\r\n", big.len()).as_bytes());
+    sending.send(&big);
+    sending.send(b"\r\nSTRLEN big\r\n");
+    drop(leaving);
+    wait_for("one to have left", || disk.metrics().contains("\nbraid_clients 1\n"));
+    let mut late = disk.server.connect();
+    late.send(b"PING\r\n");
+    wait_for("another one to have come", || disk.metrics().contains("\nbraid_clients 2\n"));
+    assert!(disk.metrics().contains("braid_command_calls_total{command=\"set\"} 2\n"), "the others wait");
+    disk.let_go();
+    let replies = [(); 4].map(|()| sending.read().to_string());
+    assert_eq!(replies, ["+OK", "(integer) 2", "+OK", "(integer) 200000"]);
+    assert_eq!(late.read(), Value::Simple("PONG".into()));
+    assert_eq!(late.call("MGET a b").to_string(), "[\"2\", \"1\"]");
+}
