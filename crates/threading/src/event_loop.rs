@@ -29,6 +29,7 @@ use crate::balance::Balance;
 use crate::batch::Request;
 use crate::client::Client;
 use crate::cron::Cron;
+use crate::give_way::GiveWay;
 use crate::leave;
 use crate::models::Model;
 use crate::push::Pushes;
@@ -81,6 +82,9 @@ pub struct EventLoop<M: Model> {
     pub(crate) resumes: u64,
     /// Nanoseconds of the present turn that went by waiting for other threads.
     waited_nanos: u64,
+    /// The last turn has executed something.
+    has_executed: bool,
+    way: GiveWay,
 }
 
 /// What could not be done while a script had stopped the world.
@@ -140,6 +144,8 @@ impl<M: Model> EventLoop<M> {
             held: Held::default(),
             resumes: 0,
             waited_nanos: 0,
+            has_executed: false,
+            way: GiveWay::default(),
         })
     }
 
@@ -160,6 +166,9 @@ impl<M: Model> EventLoop<M> {
     }
 
     fn turn(&mut self) {
+        if std::mem::take(&mut self.has_executed) {
+            self.way.offer();
+        }
         let timeout = self.timeout();
         let events = match self.poller.wait(timeout) {
             Ok(events) => events,
@@ -216,7 +225,9 @@ impl<M: Model> EventLoop<M> {
         let nanos = Ticks::now().nanos_since(start).saturating_sub(self.waited_nanos);
         stats.cycle_nanos.add(nanos);
         stats.cycle_nanos_max.raise(nanos);
-        stats.cycle_commands_max.raise(stats.executed.get().saturating_sub(executed));
+        let executed = stats.executed.get().saturating_sub(executed);
+        stats.cycle_commands_max.raise(executed);
+        self.has_executed = executed > 0;
         self.waited_nanos = 0;
     }
 
