@@ -174,12 +174,18 @@ impl Prepared {
 /// Finds the command of a request and hashes its first key.
 #[inline]
 pub fn prepare(engine: &Engine, args: &[&[u8]]) -> Prepared {
-    let Some(command) = args.first().and_then(|name| engine.commands.find(name)) else {
+    prepare_by(engine, |index| args.get(index).copied())
+}
+
+/// As [`prepare`], for a request whose arguments are not listed yet: `argument` gives one of them, if there is one.
+#[inline]
+pub fn prepare_by<'a>(engine: &Engine, argument: impl Fn(usize) -> Option<&'a [u8]>) -> Prepared {
+    let Some(command) = argument(0).and_then(|name| engine.commands.find(name)) else {
         return Prepared { command: Prepared::UNKNOWN, hash: 0 };
     };
     let hash = match command.simple_keys.first {
         0 => 0,
-        first => args.get(first as usize).map_or(0, |key| engine.keyspace.hash(key)),
+        first => argument(first as usize).map_or(0, |key| engine.keyspace.hash(key)),
     };
     let scripts = if command.runs_scripts { Prepared::RUNS_SCRIPTS } else { 0 };
     Prepared { command: command.id | scripts, hash }

@@ -11,12 +11,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
+use arrayvec::ArrayVec;
 use braid_base::blob::Blob;
 use braid_config::OutputLimit;
 use braid_engine::client::{UNCOUNTED_REPLY, client_flags, counted_reply_bytes};
 use braid_engine::pubsub::queue::Push;
 use braid_engine::stats::ThreadStats;
-use braid_engine::{Engine, Outcome, Prepared, Worker, dispatch};
+use braid_engine::{Engine, Outcome, Worker, dispatch};
 use braid_resp::parse::{Limits, Span, Step};
 use braid_resp::reply::SpareBuffer;
 use smallvec::SmallVec;
@@ -35,6 +36,8 @@ const SHARED: usize = 512 * 1024;
 const BATCH_REQUESTS: usize = 1024;
 /// Requests whose keys are fetched into the cache together.
 const PREFETCH_GROUP: usize = 32;
+/// Arguments that are listed without more ado.
+const FEW_ARGUMENTS: usize = 8;
 /// Arguments of at least this many bytes are received into allocations of their own.
 const BIG_ARGUMENT: usize = 32 * 1024;
 /// First allocation for a big argument; it doubles as bytes arrive, so that an announcement alone costs little.
@@ -450,7 +453,9 @@ impl Station {
                     if spans.is_empty() {
                         continue;
                     }
-                    let prepared = prepare(engine, spans, buffer, &client.blobs);
+                    let argument =
+                        |index| spans.get(index).map(|&span: &Span| slice_of(span, buffer, &client.blobs));
+                    let prepared = dispatch::prepare_by(engine, argument);
                     batch.requests.push(Request {
                         client: place,
                         source,
@@ -466,10 +471,8 @@ impl Station {
                     if arguments.is_empty() {
                         continue;
                     }
-                    let prepared = {
-                        let args: SmallVec<[&[u8]; 8]> = arguments.iter().map(Vec::as_slice).collect();
-                        dispatch::prepare(engine, &args)
-                    };
+                    let prepared =
+                        dispatch::prepare_by(engine, |index| arguments.get(index).map(Vec::as_slice));
                     let source = Source::Inline(batch.inline.len() as u32);
                     batch.inline.push(arguments);
                     batch.requests.push(Request {
@@ -623,10 +626,13 @@ impl Station {
         let db = |clients: &mut Clients, request: &Request| {
             clients.get(request.client).map_or(0, |c| c.session.db)
         };
-        for request in group.iter().filter(|request| request.prepared.hash != 0) {
+        // A request for the key of the one before needs nothing more.
+        let mut last = 0;
+        for request in group.iter().filter(|request| is_other(request, &mut last)) {
             engine.keyspace.prefetch_bucket(db(&mut self.clients, request), request.prepared.hash);
         }
-        for request in group.iter().filter(|request| request.prepared.hash != 0) {
+        last = 0;
+        for request in group.iter().filter(|request| is_other(request, &mut last)) {
             engine.keyspace.prefetch_entry(db(&mut self.clients, request), request.prepared.hash);
         }
     }
@@ -639,7 +645,15 @@ impl Station {
             return;
         }
         let Client { session, reply, query, blobs, .. } = client;
-        let args = run.arguments(request, query, blobs);
+        // Few arguments, as nearly all requests have, are listed here: a list that was handed back would go through the memory.
+        let (mut few, mut many) = (ArrayVec::<&[u8], FEW_ARGUMENTS>::new(), None);
+        let args = match spans_of(&run.batch, request, &run.shared, query) {
+            Ok((spans, buffer)) if spans.len() <= FEW_ARGUMENTS => {
+                few.extend(spans.iter().map(|&span| slice_of(span, buffer, blobs)));
+                &few[..]
+            }
+            _ => &many.insert(run.arguments(request, query, blobs))[..],
+        };
         if request.prepared.is_unknown() && is_http(args[0]) {
             log::warn!(
                 "Possible attack: {} sends HTTP, as a web page does that makes its reader's browser talk to this server. The \
@@ -657,11 +671,11 @@ impl Station {
         }
         reply.set_limit(self.settings.reply_max());
         let outcome = if worker.context.outside {
-            dispatch::execute_outside(engine, worker, session, reply, request.prepared, &args)
+            dispatch::execute_outside(engine, worker, session, reply, request.prepared, args)
         } else {
-            dispatch::execute(engine, worker, session, reply, request.prepared, &args, blobs)
+            dispatch::execute(engine, worker, session, reply, request.prepared, args, blobs)
         };
-        drop(args);
+        drop((few, many));
         self.executed(engine, worker, request, outcome);
     }
 
@@ -980,13 +994,6 @@ fn add(counter: &AtomicU64, count: u64) {
 const WOULD_BLOCK: rustix::io::Errno = rustix::io::Errno::AGAIN;
 
 #[inline]
-fn prepare(engine: &Engine, spans: &[Span], buffer: &[u8], blobs: &[Blob]) -> Prepared {
-    let args: SmallVec<[&[u8]; 8]> =
-        spans.iter().take(8).map(|span| slice_of(*span, buffer, blobs)).collect();
-    dispatch::prepare(engine, &args)
-}
-
-#[inline]
 fn slice_of<'a>(span: Span, buffer: &'a [u8], blobs: &'a [Blob]) -> &'a [u8] {
     if span.is_big() { &blobs[span.len as usize] } else { &buffer[span.range()] }
 }
@@ -999,14 +1006,34 @@ pub(crate) fn arguments<'a>(
     own: &'a [u8],
     blobs: &'a [Blob],
 ) -> SmallVec<[&'a [u8]; 8]> {
+    match spans_of(batch, request, shared, own) {
+        Ok((spans, buffer)) => spans.iter().map(|&span| slice_of(span, buffer, blobs)).collect(),
+        Err(words) => words.iter().map(Vec::as_slice).collect(),
+    }
+}
+
+/// Where a request's arguments are, and in which bytes; or the arguments themselves, of an inline request that had to be unquoted.
+#[inline]
+fn spans_of<'a>(
+    batch: &'a Batch,
+    request: &Request,
+    shared: &'a [u8],
+    own: &'a [u8],
+) -> Result<(&'a [Span], &'a [u8]), &'a [Vec<u8>]> {
     let first = request.first_span as usize;
     let spans = &batch.spans[first..first + request.span_count as usize];
-    let buffer = match request.source {
-        Source::Shared => &shared[request.start..],
-        Source::Own => &own[request.start..],
-        Source::Inline(index) => return batch.inline[index as usize].iter().map(Vec::as_slice).collect(),
-    };
-    spans.iter().map(|&span| slice_of(span, buffer, blobs)).collect()
+    match request.source {
+        Source::Shared => Ok((spans, &shared[request.start..])),
+        Source::Own => Ok((spans, &own[request.start..])),
+        Source::Inline(index) => Err(&batch.inline[index as usize]),
+    }
+}
+
+/// Whether a request has a first key, and another one than the request before it, which had `last`.
+#[inline]
+fn is_other(request: &Request, last: &mut u64) -> bool {
+    let hash = request.prepared.hash;
+    hash != 0 && std::mem::replace(last, hash) != hash
 }
 
 /// True for words that only HTTP begins lines with.
