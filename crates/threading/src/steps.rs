@@ -647,8 +647,8 @@ impl Station {
         let Client { session, reply, query, blobs, .. } = client;
         // Few arguments, as nearly all requests have, are listed here: a list that was handed back would go through the memory.
         let (mut few, mut many) = (ArrayVec::<&[u8], FEW_ARGUMENTS>::new(), None);
-        let args = match spans_of(&run.batch, request, &run.shared, query) {
-            Ok((spans, buffer)) if spans.len() <= FEW_ARGUMENTS => {
+        let args = match find_arguments(&run.batch, request, &run.shared, query) {
+            Arguments::Spans(spans, buffer) if spans.len() <= FEW_ARGUMENTS => {
                 few.extend(spans.iter().map(|&span| slice_of(span, buffer, blobs)));
                 &few[..]
             }
@@ -1006,26 +1006,28 @@ pub(crate) fn arguments<'a>(
     own: &'a [u8],
     blobs: &'a [Blob],
 ) -> SmallVec<[&'a [u8]; 8]> {
-    match spans_of(batch, request, shared, own) {
-        Ok((spans, buffer)) => spans.iter().map(|&span| slice_of(span, buffer, blobs)).collect(),
-        Err(words) => words.iter().map(Vec::as_slice).collect(),
+    match find_arguments(batch, request, shared, own) {
+        Arguments::Spans(spans, buffer) => spans.iter().map(|&span| slice_of(span, buffer, blobs)).collect(),
+        Arguments::Words(words) => words.iter().map(Vec::as_slice).collect(),
     }
 }
 
-/// Where a request's arguments are, and in which bytes; or the arguments themselves, of an inline request that had to be unquoted.
+/// Where a request's arguments are.
+enum Arguments<'a> {
+    /// Parts of these bytes, or big ones of their own.
+    Spans(&'a [Span], &'a [u8]),
+    /// The arguments themselves, of an inline request that had to be unquoted.
+    Words(&'a [Vec<u8>]),
+}
+
 #[inline]
-fn spans_of<'a>(
-    batch: &'a Batch,
-    request: &Request,
-    shared: &'a [u8],
-    own: &'a [u8],
-) -> Result<(&'a [Span], &'a [u8]), &'a [Vec<u8>]> {
+fn find_arguments<'a>(batch: &'a Batch, request: &Request, shared: &'a [u8], own: &'a [u8]) -> Arguments<'a> {
     let first = request.first_span as usize;
     let spans = &batch.spans[first..first + request.span_count as usize];
     match request.source {
-        Source::Shared => Ok((spans, &shared[request.start..])),
-        Source::Own => Ok((spans, &own[request.start..])),
-        Source::Inline(index) => Err(&batch.inline[index as usize]),
+        Source::Shared => Arguments::Spans(spans, &shared[request.start..]),
+        Source::Own => Arguments::Spans(spans, &own[request.start..]),
+        Source::Inline(index) => Arguments::Words(&batch.inline[index as usize]),
     }
 }
 
