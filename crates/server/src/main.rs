@@ -114,10 +114,13 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
         braid_metrics::serve(Arc::clone(&engine), listeners).map_err(|error| error.to_string())?;
         log::info!("Figures and a page are served by HTTP on port {}", config.metrics_port());
     }
-    engine.expect_load();
+    let is_load_due = is_load_due(&config);
+    if is_load_due {
+        engine.expect_load();
+    }
     let threads = braid_threading::start(&engine, &listeners).map_err(|error| error.to_string())?;
     log::info!("Server initialized");
-    let loaded = load(&engine);
+    let loaded = if is_load_due { load(&engine) } else { Ok(()) };
     match &loaded {
         Ok(()) => listeners::announce(&config),
         Err(_) => engine.request_shutdown(),
@@ -144,6 +147,12 @@ fn define_users(engine: &Engine, loaded: &braid_config::Loaded) -> Result<(), St
             .map_err(|error| format!("Aborting startup because of ACL errors: {error}"));
     }
     engine.define_users(&lines).map_err(|(number, error)| loaded.users[number].place.error(error).to_string())
+}
+
+/// Whether there is something to be loaded. If not, the first clients are not to be told to wait for it.
+fn is_load_due(config: &Config) -> bool {
+    // Whatever keeps us from looking is for the load to find and to tell.
+    config.appendonly() || std::path::Path::new(&*config.dbfilename()).try_exists().unwrap_or(true)
 }
 
 /// Loads the data, if there are any.
