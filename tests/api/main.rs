@@ -12,6 +12,7 @@ mod atomicity;
 mod blocking;
 mod clients;
 mod configuration;
+mod crashes;
 mod expiry;
 mod fairness;
 mod hot_values;

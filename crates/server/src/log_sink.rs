@@ -3,7 +3,9 @@
 //! `pid:role time level message`. Levels map: debug, verbose (`debug!`), notice (`info!`), warning (`warn!`
 //! and above).
 
+use std::fmt::{self, Display};
 use std::io::Write;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,8 +19,8 @@ struct Sink {
     file: Option<Mutex<std::fs::File>>,
 }
 
-/// Starts logging as configured.
-pub fn install(config: &Arc<Config>) -> Result<(), String> {
+/// Starts logging as configured. The descriptor that lines go to, which stays open.
+pub fn install(config: &Arc<Config>) -> Result<RawFd, String> {
     let path = config.logfile();
     let file = if path.is_empty() {
         None
@@ -26,10 +28,14 @@ pub fn install(config: &Arc<Config>) -> Result<(), String> {
         let open = std::fs::OpenOptions::new().create(true).append(true).open(&*path);
         Some(Mutex::new(open.map_err(|error| format!("Can't open the log file: {error}"))?))
     };
+    let descriptor = match &file {
+        Some(file) => file.lock().as_raw_fd(),
+        None => std::io::stdout().as_raw_fd(),
+    };
     log::set_boxed_logger(Box::new(Sink { config: Arc::clone(config), file }))
         .map_err(|error| error.to_string())?;
     log::set_max_level(LevelFilter::Trace);
-    Ok(())
+    Ok(descriptor)
 }
 
 fn mark(level: Level) -> char {
@@ -69,16 +75,18 @@ impl Log for Sink {
     fn flush(&self) {}
 }
 
-/// `21 Nov 2026 05:44:12.123`, in UTC (the standard library knows no time zones).
-fn local_time() -> String {
+/// `21 Nov 2026 05:44:12.123`, in UTC (the standard library knows no time zones). Neither asking for it nor writing it allocates.
+pub fn local_time() -> impl Display {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (days, seconds) = (since.as_secs() / 86400, since.as_secs() % 86400);
-    let (year, month, day) = civil_date(days as i64);
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let month = MONTHS[month - 1];
-    format!("{day:02} {month} {year} {hour:02}:{minute:02}:{second:02}.{:03}", since.subsec_millis())
+    fmt::from_fn(move |out| {
+        let (days, seconds) = (since.as_secs() / 86400, since.as_secs() % 86400);
+        let (year, month, day) = civil_date(days as i64);
+        const MONTHS: [&str; 12] =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        let (month, ms) = (MONTHS[month - 1], since.subsec_millis());
+        write!(out, "{day:02} {month} {year} {hour:02}:{minute:02}:{second:02}.{ms:03}")
+    })
 }
 
 /// Year, month (1..=12) and day of a number of days since 1970-01-01, in the Gregorian calendar.

@@ -1,5 +1,6 @@
 //! The server program: configuration, log, listeners, threads; and their end.
 
+mod crash;
 mod listeners;
 mod log_sink;
 mod process;
@@ -72,7 +73,7 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     let executable = std::env::args().next().unwrap_or_default();
     // Before there are threads. What the arguments say has been read.
     let title = title::Title::claim(&config, &executable, loaded.file.as_deref());
-    log_sink::install(&config)?;
+    let log = log_sink::install(&config)?;
     for warning in &loaded.warnings {
         log::warn!("{warning}");
     }
@@ -103,6 +104,7 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     process::write_pid_file(&config);
     let listeners = listeners::open(&config)?;
     let signals = process::watch_signals(&engine)?;
+    crash::install(&engine, log)?;
     stop_loops_on_shutdown(&engine, &listeners);
     listeners::follow(&engine, &listeners);
     process::follow_client_limit(&config);

@@ -77,8 +77,8 @@ fn debug(call: &mut Call) -> CommandResult {
         (b"config-rewrite-force-all", 2) => rewrite_everything(call),
         (b"stringmatch-test", 2) => match_test(call),
         (b"segfault", 2) => {
-            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::SEGV);
-            // A handler may have come back.
+            fault();
+            // There was no memory to fail with.
             std::process::abort()
         }
         (b"panic" | b"assert", 2) => {
@@ -86,6 +86,18 @@ fn debug(call: &mut Call) -> CommandResult {
             std::process::abort()
         }
         _ => Err(call.unknown_subcommand()),
+    }
+}
+
+/// Writes to memory that is for reading only.
+fn fault() {
+    let (flags, nowhere) = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, std::ptr::null_mut());
+    // SAFETY: new memory of one page. That writing to it fails is what this is for: nothing is changed.
+    unsafe {
+        let page = libc::mmap(nowhere, 4096, libc::PROT_READ, flags, -1, 0);
+        if page != libc::MAP_FAILED {
+            page.cast::<u8>().write_volatile(1);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ mod allocator;
 mod command_log;
 mod config;
 pub mod hot_keys;
-mod info;
+pub mod info;
 mod latency;
 mod lolwut;
 mod memory;

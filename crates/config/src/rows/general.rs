@@ -56,7 +56,7 @@ super::directives! {
             .no_effect_yet();
 
     /// Log a report when the server crashes.
-    crash_log_enabled: bool => switch("crash-log-enabled", true).no_effect_yet();
+    crash_log_enabled: bool => switch("crash-log-enabled", true);
 
     /// Check the memory when the server crashes.
     crash_memcheck_enabled: bool => switch("crash-memcheck-enabled", true).no_effect_yet();

@@ -1,0 +1,137 @@
+//! The report that the log gets when the server crashes: by a signal, or by a panic, which ends in one.
+//!
+//! What can be written while everything may be broken is in `signals.rs`. The rest needs memory, files and the server's figures, and is written by
+//! a thread that waits for nothing else: names of the functions, the other threads and what they are doing, INFO. If it cannot, because what it
+//! needs is held by the thread that crashed, the report ends without.
+//!
+//! Keys, values and clients do not show up.
+
+mod signals;
+
+use std::ffi::c_void;
+use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+
+use braid_config::Config;
+use braid_engine::Engine;
+use rustix::event::{EventfdFlags, eventfd};
+use signals::{CRASHED, RawLog, SAMPLED, Trace};
+
+/// The sections of INFO that are in it. Others look at shards, which may be held.
+const SECTIONS: [&[u8]; 7] = [b"server", b"clients", b"memory", b"persistence", b"stats", b"cpu", b"threads"];
+/// Calls of other threads that are shown.
+const CALLS_OF_OTHERS: usize = 12;
+
+/// Has crashes reported to the log of this descriptor from now on, as `crash-log-enabled` says.
+pub fn install(engine: &Arc<Engine>, log: RawFd) -> Result<(), String> {
+    let bell = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| format!("no event for crashes: {error}"))?;
+    let mut bell = File::from(bell);
+    signals::prepare(log, bell.as_raw_fd(), program());
+    let weak = Arc::downgrade(engine);
+    let work = move || {
+        let mut count = [0; 8];
+        if bell.read_exact(&mut count).is_ok() {
+            names();
+            threads();
+            if let Some(engine) = weak.upgrade() {
+                info(&engine);
+            }
+            signals::complete();
+        }
+        // The descriptor is never used for anything else.
+        std::mem::forget(bell);
+    };
+    std::thread::Builder::new().name("crash-report".into()).spawn(work).map_err(|error| error.to_string())?;
+    let apply = |config: &Config| {
+        signals::report_crashes(config.crash_log_enabled());
+        Ok(())
+    };
+    apply(&engine.config)?;
+    engine.config.on_change(&["crash-log-enabled"], apply);
+    tell_of_panics();
+    Ok(())
+}
+
+/// Panics are told in the log, too. In release builds a signal follows, and with it the report.
+fn tell_of_panics() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let thread = std::thread::current();
+        log::error!("=== PANIC in thread {} === {panic}", thread.name().unwrap_or("?"));
+        before(panic);
+    }));
+}
+
+/// Where the program lies in memory, as far as the system tells.
+fn program() -> Range<usize> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let path = std::env::current_exe().unwrap_or_default();
+    let mut range = usize::MAX..0;
+    for line in maps.lines().filter(|line| line.ends_with(&*path.to_string_lossy())) {
+        let ends = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+        let ends =
+            ends.map(|(start, end)| (usize::from_str_radix(start, 16), usize::from_str_radix(end, 16)));
+        if let Some((Ok(start), Ok(end))) = ends {
+            range = range.start.min(start)..range.end.max(end);
+        }
+    }
+    range
+}
+
+/// Functions, files and lines of a trace.
+fn describe(trace: &Trace, most: usize, log: &mut RawLog) {
+    for address in trace.addresses().take(most) {
+        // An address is where a call returns to: the call stands before it.
+        let mut known = false;
+        backtrace::resolve((address - usize::from(address > 0)) as *mut c_void, |symbol| {
+            known = true;
+            let _ = match symbol.name() {
+                Some(name) => write!(log, "  {name:#}"),
+                None => write!(log, "  ?"),
+            };
+            if let (Some(file), Some(line)) = (symbol.filename(), symbol.lineno()) {
+                let _ = write!(log, " ({}:{line})", file.display());
+            }
+            let _ = writeln!(log);
+        });
+        if !known {
+            let _ = writeln!(log, "  [{address:#x}]");
+        }
+    }
+}
+
+fn names() {
+    let mut log = RawLog::new();
+    let _ = writeln!(log, "\nBacktrace:");
+    describe(&CRASHED, usize::MAX, &mut log);
+}
+
+fn threads() {
+    let mut log = RawLog::new();
+    let _ = writeln!(log, "\n------ THREADS ------");
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let own = rustix::thread::gettid().as_raw_nonzero().get();
+    for task in tasks {
+        let Some(id) = task.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        if id == own || id == signals::crashed_thread() {
+            continue;
+        }
+        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        let _ = writeln!(log, "{id} ({})", name.trim_end());
+        if signals::sample(id) {
+            describe(&SAMPLED, CALLS_OF_OTHERS, &mut log);
+        }
+    }
+}
+
+fn info(engine: &Engine) {
+    let _ = RawLog::new().write_str("\n------ INFO OUTPUT ------\n");
+    for section in SECTIONS {
+        let text = braid_commands::server::info::render(engine, &[section]);
+        let _ = writeln!(RawLog::new(), "{text}");
+    }
+}
