@@ -12,6 +12,7 @@ mod load;
 mod output;
 mod pace;
 mod save;
+mod scheduling;
 mod slices;
 mod snapshot;
 mod state;

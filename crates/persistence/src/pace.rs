@@ -7,6 +7,8 @@
 //! it rests after each slice, at first for [`REST_MOST`] slices, then for less and less, until it works without a rest again or is shown once more that
 //! processors are scarce. How slowly it returns to full speed doubles whenever full speed has turned out to be too much.
 //!
+//! It also asks for short turns (`scheduling.rs`), for the time until it knows.
+//!
 //! The rests make it take at most about [`REST_MOST`] + 1 times as long. There are none while old forms of entries use up their room: those who
 //! write would have to wait for it then.
 
@@ -17,6 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::scheduling::ask_for_turns_of;
 use crate::snapshot::OldForms;
 
 /// Time between two looks.
@@ -92,6 +95,7 @@ pub(crate) struct Pace {
 impl Pace {
     /// For the thread that calls this.
     pub(crate) fn new(forms: &Arc<OldForms>) -> Pace {
+        ask_for_turns_of(SLICE.as_nanos() as u64);
         let figures = File::open("/proc/thread-self/schedstat").ok();
         let seen = figures.as_ref().and_then(read);
         let paced = Paced { figures, seen, since: Instant::now(), policy: Policy::new() };

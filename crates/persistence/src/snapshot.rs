@@ -181,7 +181,7 @@ impl OldForms {
                     // SAFETY: the tables have been taken out of the keyspace, so nobody changes them.
                     cursor = unsafe {
                         table.scan_weighed(at, STEP, |entry| {
-                            if walk.is_due(entry) { out.entry(keyspace, origin, entry) } else { 1 }
+                            if walk.is_due(entry) { out.entry(keyspace, origin, entry, false) } else { 1 }
                         })
                     };
                     out.let_go();
@@ -335,8 +335,9 @@ impl Output<'_> {
         self.forms.give_up();
     }
 
-    /// Takes an entry, or writes it into memory; [`Output::let_go`] writes it on. Until then all are of one database. What it weighs ([`STEP`]).
-    fn entry(&mut self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>) -> usize {
+    /// Takes an entry, or writes it, into memory alone if a shard is `held`; [`Output::let_go`] writes it on. Until then all are of one database. What it
+    /// weighs ([`STEP`]).
+    fn entry(&mut self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>, held: bool) -> usize {
         self.keys += 1;
         self.unpaused += 1;
         let Ok(writer) = &mut self.file else { return 1 };
@@ -345,10 +346,10 @@ impl Output<'_> {
             Some(bytes) => bytes,
             None => {
                 let before = writer.written();
-                let written = {
+                if held {
                     writer.hold();
-                    writer.select(origin).and_then(|()| writer.entry(keyspace, entry))
-                };
+                }
+                let written = writer.select(origin).and_then(|()| writer.entry(keyspace, entry));
                 let bytes = writer.written() - before;
                 if let Err(error) = written {
                     self.fail(error);
@@ -459,7 +460,7 @@ fn write(
             while let Some(at) = cursor {
                 out.heed_stop();
                 let step = if out.file.is_ok() { STEP } else { STEP_FAILED };
-                cursor = walk.step(origin, shard, at, step, |entry| out.entry(keyspace, origin, entry));
+                cursor = walk.step(origin, shard, at, step, |entry| out.entry(keyspace, origin, entry, true));
                 out.let_go();
                 forms.drain(&walk, keyspace, &mut out);
                 progress.keys.store(out.keys + forms.keys.load(Relaxed), Relaxed);
