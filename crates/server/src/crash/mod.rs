@@ -70,16 +70,16 @@ fn tell_of_panics() {
 fn program() -> Range<usize> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let path = std::env::current_exe().unwrap_or_default();
-    let mut range = usize::MAX..0;
+    let (mut first, mut last) = (usize::MAX, 0);
     for line in maps.lines().filter(|line| line.ends_with(&*path.to_string_lossy())) {
         let ends = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
         let ends =
             ends.map(|(start, end)| (usize::from_str_radix(start, 16), usize::from_str_radix(end, 16)));
         if let Some((Ok(start), Ok(end))) = ends {
-            range = range.start.min(start)..range.end.max(end);
+            (first, last) = (first.min(start), last.max(end));
         }
     }
-    range
+    first..last
 }
 
 /// Functions, files and lines of a trace.
