@@ -25,31 +25,6 @@ fn a_signal_to_end_ends_cleanly() {
 }
 
 #[test]
-fn where_nothing_is_loaded_nobody_is_told_to_wait_for_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for _ in 0..5 {
-        let port = braid_tests::server::free_port();
-        let mut server = std::process::Command::new(braid_tests::server::program_under_test())
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
-            .arg(folder.path())
-            .stdout(std::process::Stdio::null())
-            .spawn()
-            .expect("it starts");
-        // As soon as it listens.
-        let mut client = None;
-        wait_for("a connection", || {
-            client = RawClient::tcp(([127, 0, 0, 1], port).into()).ok();
-            client.is_some()
-        });
-        let mut client = client.expect("a connection");
-        let reply = client.call("SET k v");
-        client.send(&braid_tests::request("SHUTDOWN NOSAVE"));
-        server.wait().expect("it ends");
-        assert_eq!(reply, Value::ok());
-    }
-}
-
-#[test]
 fn a_signal_under_load_ends_cleanly_too() {
     let mut server = TestServer::start(&["--io-threads", "4"]);
     let address = server.address();

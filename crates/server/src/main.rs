@@ -209,3 +209,22 @@ fn stop_loops_on_shutdown(engine: &Arc<Engine>, listeners: &Arc<Listeners>) {
         }
     }));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_due_where_there_is_something_to_load() {
+        // Tests run in the folder of the crate.
+        for (settings, is_due) in [
+            ("dbfilename nosuch.rdb", false),
+            ("dbfilename Cargo.toml", true),
+            ("dbfilename nosuch.rdb\nappendonly yes", true),
+        ] {
+            let config = Config::new();
+            config.load_text(settings).expect("valid settings");
+            assert_eq!(is_load_due(&config), is_due, "{settings}");
+        }
+    }
+}
