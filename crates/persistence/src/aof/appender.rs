@@ -333,8 +333,12 @@ impl Appender {
                 0 => {}
                 delay => std::thread::sleep(Duration::from_micros(delay)),
             }
-            let may_gather =
-                self.policy() != Policy::Always && switch_at.is_none() && !ends && !has_sync_time;
+            let may_wait = match self.policy() {
+                Policy::Always => false,
+                Policy::EverySecond => !has_sync_time,
+                Policy::Never => true,
+            };
+            let may_gather = may_wait && switch_at.is_none() && !ends;
             let written = self.write(journal, reader, end, writing, may_gather);
             self.size.fetch_add(writing.count(), Relaxed);
             self.written
