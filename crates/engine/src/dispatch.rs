@@ -5,51 +5,48 @@
 //! [`prepare`] finds the command and hashes its first key, so that the loop can fetch what a whole batch will touch into the
 //! cache before the first body runs. [`execute`] checks, takes the locks, runs the body and counts.
 
+mod checks;
 mod journal;
 pub mod logging;
 mod reach;
 pub(crate) mod replay;
 pub mod script;
 pub mod tentative;
+mod transaction;
 
 pub(crate) use journal::Before;
 pub use reach::{Reach, reach, reach_of};
+pub use transaction::{discard, unwatch_all};
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::blob::Blob;
 use braid_base::clock::Ticks;
-use braid_config::ProtectedAction;
+use braid_keyspace::Context;
 use braid_keyspace::entry::{Entry, ValueRef};
 use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::txn::{KeyRef, Optimistic, State, Txn};
-use braid_keyspace::{Context, txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use smallvec::SmallVec;
 
-use crate::acl::{self, log::Origin};
-use crate::attention::{
-    APPEND_ONLY_FAILED, JOURNAL_FULL, LOADING, MEMORY_LIMIT, MONITORS, PAUSED, SNAPSHOT_FULL, STOPPING,
-    WRITES_REFUSED,
-};
+use crate::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED};
 use crate::blocking::{self, Later};
 use crate::call::Call;
-use crate::client::client_flags;
 use crate::engine::Engine;
 use crate::error::CommandError;
 use crate::hot_copies::{Found, HotCopies};
 use crate::hot_keys::{self, HotKeys};
 use crate::keys;
-use crate::memory::{Room, make_room};
 use crate::monitor;
-use crate::pause::PauseMode;
-use crate::session::{ReplyMode, Session, Watched, session_attention};
+use crate::session::{ReplyMode, Session, session_attention};
 use crate::spec::{Flags, Scope, Spec};
 use crate::table::Command;
 use crate::tracking;
 use crate::transaction::Queued;
+use checks::{LOADING_REFUSAL, busy, check, check_rights, is_held_back, queues};
 use logging::Cost;
+use transaction::{abort_exec, exec};
 
 /// An executing thread's own state.
 pub struct Worker {
@@ -390,149 +387,6 @@ fn named<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Option<&
     }
 }
 
-/// True if the command has to wait because clients are paused.
-fn is_held_back(
-    engine: &Engine,
-    worker: &Worker,
-    session: &Session,
-    command: &Command,
-    args: &[&[u8]],
-    attention: u64,
-) -> bool {
-    if attention & (PAUSED | STOPPING) == 0 {
-        return false;
-    }
-    if attention & STOPPING != 0 {
-        return true;
-    }
-    match engine.pause.current(worker.now_ms) {
-        None => false,
-        Some((PauseMode::All, _)) => {
-            // A client must be able to end the pause that it is under.
-            !(session.authenticated && command.full_name == "client|unpause")
-        }
-        Some((PauseMode::Write, _)) => {
-            if command.spec.name == "exec" {
-                session.queue.as_ref().is_some_and(|queue| {
-                    let writes = |queued: &Queued| {
-                        may_write(engine, engine.commands.get(queued.command), &queued.args())
-                    };
-                    queue.commands.iter().any(writes)
-                })
-            } else {
-                session.queue.is_none() && may_write(engine, command, args)
-            }
-        }
-    }
-}
-
-/// Whether a request may write, or send something that replicas have to be told of.
-fn may_write(engine: &Engine, command: &Command, args: &[&[u8]]) -> bool {
-    let spec = command.spec;
-    spec.flags.any(Flags::WRITE | Flags::MAY_REPLICATE)
-        && spec.may_write.is_none_or(|test| test(engine, args))
-}
-
-/// Whether the command goes into the transaction's queue.
-fn queues(session: &Session, command: &Command) -> bool {
-    let immediate = ["exec", "discard", "multi", "watch", "quit", "reset"];
-    session.in_multi() && !(command.parent.is_none() && immediate.contains(&command.spec.name))
-}
-
-/// What a client that writes is told while the dataset cannot be saved, in the words that clients know.
-const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify \
-     the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails \
-     (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
-
-/// What a client is told while the dataset is loaded, in the words that clients know.
-const LOADING_REFUSAL: &str = "LOADING Redis is loading the dataset in memory";
-
-fn check(
-    engine: &Engine,
-    worker: &mut Worker,
-    session: &mut Session,
-    command: &Command,
-    args: &[&[u8]],
-    attention: u64,
-) -> Result<(), CommandError> {
-    let flags = command.spec.flags;
-    engine.refresh_user(session);
-    if flags.has(Flags::PROTECTED) {
-        check_protected(engine, session, command)?;
-    }
-    check_rights(engine, session, command, args)?;
-    if session.attention & session_attention::LISTENS != 0 {
-        check_listening(session, command)?;
-    }
-    if session.attention & session_attention::MONITORS != 0
-        && flags.any(Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE)
-    {
-        return Err(CommandError::text("ERR Replica can't interact with the keyspace"));
-    }
-    if attention & LOADING != 0 {
-        // Nothing is evicted meanwhile: what is loaded fitted before.
-        return if flags.has(Flags::LOADING) { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
-    }
-    if attention & (WRITES_REFUSED | SNAPSHOT_FULL | APPEND_ONLY_FAILED | JOURNAL_FULL) != 0 {
-        check_disk(engine, worker, session, command, attention)?;
-    }
-    if attention & MEMORY_LIMIT != 0 {
-        // Every command gives eviction a slice, so that reads help to get below the limit too.
-        let room = make_room(engine, worker, worker.now_ms);
-        if worker.context.outside {
-            return Err(busy(engine));
-        }
-        follow_up(engine, worker);
-        session.out_of_memory = room == Room::None;
-        let needs = flags.has(Flags::DENYOOM)
-            || (command.spec.name == "exec" && queue_has(engine, session, Flags::DENYOOM));
-        if room == Room::None && needs {
-            return Err(CommandError::text("OOM command not allowed when used memory > 'maxmemory'."));
-        }
-    }
-    Ok(())
-}
-
-/// Whether the client may send this command, and send it now.
-fn check_rights(
-    engine: &Engine,
-    session: &Session,
-    command: &Command,
-    args: &[&[u8]],
-) -> Result<(), CommandError> {
-    let flags = command.spec.flags;
-    if engine.must_log_in(session) && !flags.has(Flags::NO_AUTH) {
-        return Err(CommandError::text("NOAUTH Authentication required."));
-    }
-    if session.in_multi() && flags.has(Flags::NO_MULTI) {
-        return Err(CommandError::text("ERR Command not allowed inside a transaction"));
-    }
-    let origin = if session.in_multi() { Origin::Transaction } else { Origin::TopLevel };
-    engine
-        .check_access(session, command, args, origin, (command, args))
-        .map_err(|denied| acl::refusal(denied, &session.user, command))
-}
-
-/// A client that listens and speaks RESP2 could not tell replies from messages: only few commands are left to it.
-#[cold]
-fn check_listening(session: &Session, command: &Command) -> Result<(), CommandError> {
-    let allowed =
-        ["ping", "quit", "reset"].contains(&command.spec.name) || command.spec.replies_with_pushes();
-    if allowed || !session.record.speaks_resp2() {
-        return Ok(());
-    }
-    Err(CommandError::text(format!(
-        "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
-        command.full_name
-    )))
-}
-
-/// The error while a script has stopped the world for long.
-fn busy(engine: &Engine) -> CommandError {
-    let text = crate::busy::Kind::Script.busy_error();
-    engine.busy.error().unwrap_or(CommandError::text(text))
-}
-
 /// What a request may do while a script has stopped the world for long: nearly nothing, and nothing with keys. The thread is outside of the
 /// gate.
 pub fn execute_outside(
@@ -588,92 +442,6 @@ pub fn execute_outside(
     }
     finish_reply(session, reply, mark);
     Outcome::Done
-}
-
-/// Gives EXEC up because of a script that has stopped the world. The watches end with the next transaction or UNWATCH: to take them away
-/// needs keys.
-fn abort_exec(
-    engine: &Engine,
-    worker: &Worker,
-    session: &mut Session,
-    reply: &mut ReplyBuffer,
-    error: &CommandError,
-) {
-    let line = error.line();
-    reply.error_bytes(&[b"EXECABORT Transaction discarded because of: ", &line[..]].concat());
-    engine.threads[worker.context.slot].count_error(b"EXECABORT");
-    session.queue = None;
-    leave_multi(session);
-}
-
-/// Commands that could take the server over are off unless the operator has allowed them.
-#[cold]
-fn check_protected(engine: &Engine, session: &Session, command: &Command) -> Result<(), CommandError> {
-    let container = command.parent.map_or(command, |parent| engine.commands.get(parent)).spec.name;
-    let allowed = match container {
-        "module" => engine.config.enable_module_command(),
-        _ => engine.config.enable_debug_command(),
-    };
-    let allowed = match allowed {
-        ProtectedAction::Yes => true,
-        ProtectedAction::Local => session.record.is_local(),
-        ProtectedAction::No => false,
-    };
-    if allowed {
-        return Ok(());
-    }
-    Err(CommandError::text(format!(
-        "ERR {} command not allowed. If the enable-{container}-command option is set to \"local\", you can run it from a local \
-         connection, otherwise you need to set this option in the configuration file, and then restart the server.",
-        container.to_ascii_uppercase()
-    )))
-}
-
-/// While the dataset cannot be saved nothing is written; while a snapshot is behind, whoever writes waits for it.
-#[cold]
-fn check_disk(
-    engine: &Engine,
-    worker: &mut Worker,
-    session: &Session,
-    command: &Command,
-    attention: u64,
-) -> Result<(), CommandError> {
-    let refusable = command.spec.flags.has(Flags::WRITE)
-        || command.spec.name == "ping"
-        || (command.spec.name == "exec" && queue_has(engine, session, Flags::WRITE));
-    if refusable && let Some(error) = disk_refusal(engine) {
-        return Err(error);
-    }
-    if attention & JOURNAL_FULL != 0 && (refusable || command.runs_scripts) {
-        engine.wait_for_journal(&mut worker.context);
-        if worker.context.outside {
-            return Err(busy(engine));
-        }
-    }
-    if attention & SNAPSHOT_FULL != 0 && (refusable || command.runs_scripts) {
-        engine.wait_for_snapshot(&mut worker.context);
-        if worker.context.outside {
-            return Err(busy(engine));
-        }
-    }
-    Ok(())
-}
-
-/// Why nothing may be written at present, if the dataset cannot be saved or changes cannot be written to the append-only file.
-#[inline]
-fn disk_refusal(engine: &Engine) -> Option<CommandError> {
-    let attention = engine.attention.get();
-    if attention & WRITES_REFUSED != 0 {
-        return Some(CommandError::text(SAVE_FAILED));
-    }
-    (attention & APPEND_ONLY_FAILED != 0).then(|| engine.append_only.refusal())
-}
-
-/// True if any command that waits for EXEC has one of these flags.
-fn queue_has(engine: &Engine, session: &Session, flags: Flags) -> bool {
-    session.queue.as_ref().is_some_and(|queue| {
-        queue.commands.iter().any(|queued| engine.commands.get(queued.command).spec.flags.any(flags))
-    })
 }
 
 /// Replies with an error before execution.
@@ -976,126 +744,6 @@ fn collect_keys<'a>(engine: &Engine, spec: &Spec, args: &[&'a [u8]], out: &mut S
     }
 }
 
-/// EXEC: all queued commands under the union of their lock sets.
-fn exec(
-    engine: &Engine,
-    worker: &mut Worker,
-    session: &mut Session,
-    reply: &mut ReplyBuffer,
-    current: (&Command, &[&[u8]]),
-) -> (bool, Option<Held>) {
-    let slot = worker.context.slot;
-    let Some(queue) = session.queue.take() else {
-        reply.error("ERR EXEC without MULTI");
-        engine.threads[slot].count_error(b"ERR");
-        return (true, None);
-    };
-    if queue.broken {
-        leave_multi(session);
-        unwatch_all(engine, &mut worker.context, session);
-        let text = "EXECABORT Transaction discarded because of previous errors.";
-        reply.error(text);
-        engine.threads[slot].count_error(text.as_bytes());
-        return (true, None);
-    }
-    let (now, start) = (worker.now_ms, worker.boundary);
-    let requests: Vec<(&Command, Vec<&[u8]>)> =
-        queue.commands.iter().map(|queued| (engine.commands.get(queued.command), queued.args())).collect();
-    let watched: Vec<Watched> = std::mem::take(&mut session.watched);
-    // SELECT within the transaction moves the commands after it; keys of all databases of one hash share a lock.
-    let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
-    let mut bounds = Vec::with_capacity(requests.len());
-    for (command, args) in &requests {
-        let start = keys.len();
-        if command.spec.scope_of(args) == Scope::Keys {
-            collect_keys(engine, command.spec, args, &mut keys);
-        }
-        bounds.push(start..keys.len());
-    }
-    for watched in &watched {
-        keys.push(KeyRef { key: &watched.key, hash: engine.keyspace.hash(&watched.key), write: true });
-    }
-    let wide = requests.iter().any(|(command, args)| command.spec.scope_of(args) != Scope::Keys);
-    let mut txn = if wide {
-        let Some(world) = engine.keyspace.stop_world(&mut worker.context) else {
-            drop(keys);
-            session.watched = watched;
-            let error = busy(engine);
-            abort_exec(engine, worker, session, reply, &error);
-            return (true, None);
-        };
-        Txn::world(&engine.keyspace, &mut worker.context, world, session.db, now)
-    } else {
-        Txn::lock(&engine.keyspace, &mut worker.context, session.db, now, &keys)
-    };
-    if release_watches(&mut txn, session, &watched) {
-        drop(txn);
-        leave_multi(session);
-        reply.null_array();
-        return (false, None);
-    }
-    reply.array(requests.len());
-    session.deny_blocking = true;
-    for ((command, args), bounds) in requests.iter().zip(bounds) {
-        txn.set_db(session.db);
-        txn.set_keys(&keys[bounds]);
-        run_queued(engine, session, reply, command, args, &mut txn, current);
-    }
-    session.deny_blocking = false;
-    let held =
-        txn.context.follow_up.get().then(|| finish_held(engine, session, current.0, &[], start, &mut txn));
-    drop(txn);
-    leave_multi(session);
-    worker.boundary = Ticks::now();
-    (false, held)
-}
-
-/// The client is no longer in a transaction, for others to see.
-fn leave_multi(session: &Session) {
-    session.record.multi_count.store(-1, Relaxed);
-    session.record.multi_bytes.store(0, Relaxed);
-    session.record.set_flag(client_flags::MULTI, false);
-}
-
-/// Runs one command of a transaction. `current`: EXEC.
-fn run_queued(
-    engine: &Engine,
-    session: &mut Session,
-    reply: &mut ReplyBuffer,
-    command: &Command,
-    args: &[&[u8]],
-    keyspace: &mut Txn<'_>,
-    current: (&Command, &[&[u8]]),
-) {
-    let slot = keyspace.context.slot;
-    // Rights may have changed since the command was queued, and even since EXEC was checked.
-    engine.refresh_user(session);
-    if let Err(denied) = engine.check_access(session, command, args, Origin::Transaction, current) {
-        let line = acl::refusal_in_transaction(denied).line().into_owned();
-        engine.threads[slot].count_error(&line);
-        reply.error_bytes(&line);
-        return;
-    }
-    if engine.attention.get() & MONITORS != 0 && command.runs_scripts {
-        monitor::tell_always(engine, slot, session, command, args);
-    }
-    let (start, reply_start) = (Ticks::now(), reply.len());
-    let failed = body(engine, session, reply, command, args, &[], keyspace, false);
-    let nanos = Ticks::now().nanos_since(start);
-    count(engine, slot, command, nanos, failed);
-    if engine.attention.get() & MONITORS != 0 {
-        monitor::tell(engine, slot, session, command, args);
-    }
-    if session.attention & session_attention::TRACKS != 0 {
-        tracking::remember(engine, session, keyspace, command, args);
-    }
-    let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
-    hot_keys::note(engine, keyspace.context, command, args, cost);
-    if logging::is_noteworthy(engine, cost, 0) {
-        logging::note(engine, session, command, args, cost);
-    }
-}
-
 /// Counts an executed command.
 #[inline]
 pub(crate) fn count(engine: &Engine, slot: usize, command: &Command, nanos: u64, failed: bool) {
@@ -1109,44 +757,4 @@ pub(crate) fn count(engine: &Engine, slot: usize, command: &Command, nanos: u64,
     if engine.config.latency_tracking() {
         stats.latency.get_or_init(Box::default).record(nanos);
     }
-}
-
-/// Takes the watches away under the transaction's locks. Returns true if a watched key changed.
-fn release_watches(txn: &mut Txn<'_>, session: &mut Session, watched: &[Watched]) -> bool {
-    let mut changed = txn::is_raised(&session.watch_flag);
-    let db = txn.db();
-    for key in watched {
-        txn.set_db(key.db);
-        // A key that expired since the watch began counts as changed, though nobody has removed it yet.
-        changed |= txn.peek_expired(&key.key).is_some();
-        txn.unwatch(&key.key, &session.watch_flag);
-    }
-    txn.set_db(db);
-    session.watch_flag = txn::new_watch_flag();
-    session.record.set_flag(client_flags::WATCHING, false);
-    *session.record.watch_flag.lock() = None;
-    session.record.watch_count.store(0, Relaxed);
-    changed
-}
-
-/// Ends all watches of a client (UNWATCH, DISCARD, a closed connection). No lock may be held.
-pub fn unwatch_all(engine: &Engine, context: &mut Context, session: &mut Session) {
-    let watched = std::mem::take(&mut session.watched);
-    if watched.is_empty() {
-        session.watch_flag = txn::new_watch_flag();
-        return;
-    }
-    let keys: SmallVec<[KeyRef<'_>; 8]> = watched
-        .iter()
-        .map(|watched| KeyRef { key: &watched.key, hash: engine.keyspace.hash(&watched.key), write: true })
-        .collect();
-    let mut txn = Txn::lock(&engine.keyspace, context, session.db, 0, &keys);
-    release_watches(&mut txn, session, &watched);
-}
-
-/// Drops a transaction's queue and the client's watches.
-pub fn discard(engine: &Engine, context: &mut Context, session: &mut Session) {
-    session.queue = None;
-    leave_multi(session);
-    unwatch_all(engine, context, session);
 }

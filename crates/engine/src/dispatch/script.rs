@@ -10,9 +10,10 @@ use braid_keyspace::txn::{KeyRef, Txn};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
+use super::checks::disk_refusal;
 use super::logging::Cost;
 use super::tentative::Tentative;
-use super::{body, collect_keys, count, disk_refusal};
+use super::{body, collect_keys, count};
 use crate::acl::log::Origin;
 use crate::attention::MONITORS;
 use crate::blocking;

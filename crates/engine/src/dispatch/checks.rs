@@ -1,0 +1,233 @@
+//! Whether a request may be executed, and whether now: rights, what a client that listens may say, memory and disk, pauses, loading.
+//!
+//! HOT PATH: commands without special needs do not get here ([`execute`](super::execute)).
+
+use braid_config::ProtectedAction;
+
+use super::{Worker, follow_up};
+use crate::acl::{self, log::Origin};
+use crate::attention::{
+    APPEND_ONLY_FAILED, JOURNAL_FULL, LOADING, MEMORY_LIMIT, PAUSED, SNAPSHOT_FULL, STOPPING, WRITES_REFUSED,
+};
+use crate::engine::Engine;
+use crate::error::CommandError;
+use crate::memory::{Room, make_room};
+use crate::pause::PauseMode;
+use crate::session::{Session, session_attention};
+use crate::spec::Flags;
+use crate::table::Command;
+use crate::transaction::Queued;
+
+/// True if the command has to wait because clients are paused.
+pub(super) fn is_held_back(
+    engine: &Engine,
+    worker: &Worker,
+    session: &Session,
+    command: &Command,
+    args: &[&[u8]],
+    attention: u64,
+) -> bool {
+    if attention & (PAUSED | STOPPING) == 0 {
+        return false;
+    }
+    if attention & STOPPING != 0 {
+        return true;
+    }
+    match engine.pause.current(worker.now_ms) {
+        None => false,
+        Some((PauseMode::All, _)) => {
+            // A client must be able to end the pause that it is under.
+            !(session.authenticated && command.full_name == "client|unpause")
+        }
+        Some((PauseMode::Write, _)) => {
+            if command.spec.name == "exec" {
+                session.queue.as_ref().is_some_and(|queue| {
+                    let writes = |queued: &Queued| {
+                        may_write(engine, engine.commands.get(queued.command), &queued.args())
+                    };
+                    queue.commands.iter().any(writes)
+                })
+            } else {
+                session.queue.is_none() && may_write(engine, command, args)
+            }
+        }
+    }
+}
+
+/// Whether a request may write, or send something that replicas have to be told of.
+fn may_write(engine: &Engine, command: &Command, args: &[&[u8]]) -> bool {
+    let spec = command.spec;
+    spec.flags.any(Flags::WRITE | Flags::MAY_REPLICATE)
+        && spec.may_write.is_none_or(|test| test(engine, args))
+}
+
+/// Whether the command goes into the transaction's queue.
+pub(super) fn queues(session: &Session, command: &Command) -> bool {
+    let immediate = ["exec", "discard", "multi", "watch", "quit", "reset"];
+    session.in_multi() && !(command.parent.is_none() && immediate.contains(&command.spec.name))
+}
+
+/// What a client that writes is told while the dataset cannot be saved, in the words that clients know.
+const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify \
+     the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails \
+     (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
+
+/// What a client is told while the dataset is loaded, in the words that clients know.
+pub(super) const LOADING_REFUSAL: &str = "LOADING Redis is loading the dataset in memory";
+
+/// Everything that may keep a command from being executed, and what has to be done before it is.
+pub(super) fn check(
+    engine: &Engine,
+    worker: &mut Worker,
+    session: &mut Session,
+    command: &Command,
+    args: &[&[u8]],
+    attention: u64,
+) -> Result<(), CommandError> {
+    let flags = command.spec.flags;
+    engine.refresh_user(session);
+    if flags.has(Flags::PROTECTED) {
+        check_protected(engine, session, command)?;
+    }
+    check_rights(engine, session, command, args)?;
+    if session.attention & session_attention::LISTENS != 0 {
+        check_listening(session, command)?;
+    }
+    if session.attention & session_attention::MONITORS != 0
+        && flags.any(Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE)
+    {
+        return Err(CommandError::text("ERR Replica can't interact with the keyspace"));
+    }
+    if attention & LOADING != 0 {
+        // Nothing is evicted meanwhile: what is loaded fitted before.
+        return if flags.has(Flags::LOADING) { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
+    }
+    if attention & (WRITES_REFUSED | SNAPSHOT_FULL | APPEND_ONLY_FAILED | JOURNAL_FULL) != 0 {
+        check_disk(engine, worker, session, command, attention)?;
+    }
+    if attention & MEMORY_LIMIT != 0 {
+        // Every command gives eviction a slice, so that reads help to get below the limit too.
+        let room = make_room(engine, worker, worker.now_ms);
+        if worker.context.outside {
+            return Err(busy(engine));
+        }
+        follow_up(engine, worker);
+        session.out_of_memory = room == Room::None;
+        let needs = flags.has(Flags::DENYOOM)
+            || (command.spec.name == "exec" && queue_has(engine, session, Flags::DENYOOM));
+        if room == Room::None && needs {
+            return Err(CommandError::text("OOM command not allowed when used memory > 'maxmemory'."));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the client may send this command, and send it now.
+pub(super) fn check_rights(
+    engine: &Engine,
+    session: &Session,
+    command: &Command,
+    args: &[&[u8]],
+) -> Result<(), CommandError> {
+    let flags = command.spec.flags;
+    if engine.must_log_in(session) && !flags.has(Flags::NO_AUTH) {
+        return Err(CommandError::text("NOAUTH Authentication required."));
+    }
+    if session.in_multi() && flags.has(Flags::NO_MULTI) {
+        return Err(CommandError::text("ERR Command not allowed inside a transaction"));
+    }
+    let origin = if session.in_multi() { Origin::Transaction } else { Origin::TopLevel };
+    engine
+        .check_access(session, command, args, origin, (command, args))
+        .map_err(|denied| acl::refusal(denied, &session.user, command))
+}
+
+/// A client that listens and speaks RESP2 could not tell replies from messages: only few commands are left to it.
+#[cold]
+fn check_listening(session: &Session, command: &Command) -> Result<(), CommandError> {
+    let allowed =
+        ["ping", "quit", "reset"].contains(&command.spec.name) || command.spec.replies_with_pushes();
+    if allowed || !session.record.speaks_resp2() {
+        return Ok(());
+    }
+    Err(CommandError::text(format!(
+        "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+        command.full_name
+    )))
+}
+
+/// The error while a script has stopped the world for long.
+pub(super) fn busy(engine: &Engine) -> CommandError {
+    let text = crate::busy::Kind::Script.busy_error();
+    engine.busy.error().unwrap_or(CommandError::text(text))
+}
+
+/// Commands that could take the server over are off unless the operator has allowed them.
+#[cold]
+fn check_protected(engine: &Engine, session: &Session, command: &Command) -> Result<(), CommandError> {
+    let container = command.parent.map_or(command, |parent| engine.commands.get(parent)).spec.name;
+    let allowed = match container {
+        "module" => engine.config.enable_module_command(),
+        _ => engine.config.enable_debug_command(),
+    };
+    let allowed = match allowed {
+        ProtectedAction::Yes => true,
+        ProtectedAction::Local => session.record.is_local(),
+        ProtectedAction::No => false,
+    };
+    if allowed {
+        return Ok(());
+    }
+    Err(CommandError::text(format!(
+        "ERR {} command not allowed. If the enable-{container}-command option is set to \"local\", you can run it from a local \
+         connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+        container.to_ascii_uppercase()
+    )))
+}
+
+/// While the dataset cannot be saved nothing is written; while a snapshot is behind, whoever writes waits for it.
+#[cold]
+fn check_disk(
+    engine: &Engine,
+    worker: &mut Worker,
+    session: &Session,
+    command: &Command,
+    attention: u64,
+) -> Result<(), CommandError> {
+    let refusable = command.spec.flags.has(Flags::WRITE)
+        || command.spec.name == "ping"
+        || (command.spec.name == "exec" && queue_has(engine, session, Flags::WRITE));
+    if refusable && let Some(error) = disk_refusal(engine) {
+        return Err(error);
+    }
+    if attention & JOURNAL_FULL != 0 && (refusable || command.runs_scripts) {
+        engine.wait_for_journal(&mut worker.context);
+        if worker.context.outside {
+            return Err(busy(engine));
+        }
+    }
+    if attention & SNAPSHOT_FULL != 0 && (refusable || command.runs_scripts) {
+        engine.wait_for_snapshot(&mut worker.context);
+        if worker.context.outside {
+            return Err(busy(engine));
+        }
+    }
+    Ok(())
+}
+
+/// Why nothing may be written at present, if the dataset cannot be saved or changes cannot be written to the append-only file.
+#[inline]
+pub(super) fn disk_refusal(engine: &Engine) -> Option<CommandError> {
+    let attention = engine.attention.get();
+    if attention & WRITES_REFUSED != 0 {
+        return Some(CommandError::text(SAVE_FAILED));
+    }
+    (attention & APPEND_ONLY_FAILED != 0).then(|| engine.append_only.refusal())
+}
+
+/// True if any command that waits for EXEC has one of these flags.
+fn queue_has(engine: &Engine, session: &Session, flags: Flags) -> bool {
+    session.queue.as_ref().is_some_and(|queue| {
+        queue.commands.iter().any(|queued| engine.commands.get(queued.command).spec.flags.any(flags))
+    })
+}

@@ -1,0 +1,292 @@
+//! Step one: receives what clients have sent and parses it into the batch.
+//!
+//! HOT PATH: one receive per client and turn, into a buffer that all clients of a loop share. Only what is incomplete is copied to a buffer of
+//! the client's own, and a big argument is received right into the allocation that will be the value.
+
+use braid_base::blob::Blob;
+use braid_engine::client::client_flags;
+use braid_engine::{Engine, dispatch};
+use braid_resp::parse::{Limits, Span, Step};
+
+use super::execute::slice_of;
+use super::{Relaxed, Station, WOULD_BLOCK, add, linger};
+use crate::batch::{Request, Source, Turn};
+use crate::client::{Client, Incoming};
+
+/// Received at once from a client.
+pub(super) const READ_CHUNK: usize = 32 * 1024;
+/// Arguments of at least this many bytes are received into allocations of their own.
+const BIG_ARGUMENT: usize = 32 * 1024;
+/// First allocation for a big argument; it doubles as bytes arrive, so that an announcement alone costs little.
+const BIG_FIRST: usize = 1024 * 1024;
+
+impl Station {
+    /// Step one: receives what a client has sent and parses it into the batch. Returns the bytes received.
+    pub fn read(&mut self, engine: &Engine, place: u32) -> usize {
+        let received = self.receive(engine, place);
+        if let Some(client) = self.clients.get(place)
+            && client.socket.is_tls()
+        {
+            self.follow_tls(place);
+        }
+        received
+    }
+
+    /// Looks after what polling the socket does not tell of: decrypted bytes that wait, and answers of a handshake.
+    fn follow_tls(&mut self, place: u32) {
+        let Some(client) = self.clients.get(place) else { return };
+        if client.socket.has_unsent() && !client.in_write_list {
+            client.in_write_list = true;
+            self.to_write.push(place);
+        }
+        if client.socket.has_received() && !client.in_batch && !client.in_resume_list && !client.broken {
+            client.in_resume_list = true;
+            self.to_resume.push(place);
+        }
+    }
+
+    fn receive(&mut self, engine: &Engine, place: u32) -> usize {
+        let Some(client) = self.clients.get(place) else { return 0 };
+        if client.in_batch || client.takes_turns() {
+            // The poller will say so again.
+            return 0;
+        }
+        if client.session.record.has(client_flags::CLOSE_NOW) {
+            // Killed: nothing that it sends counts any more, though the message may still be on its way.
+            client.broken = true;
+            self.to_drop.push(place);
+            return 0;
+        }
+        if client.broken || client.session.close_after_reply {
+            // What a leaving client still sends is of no interest; only its end is.
+            let mut sink = [0; 4096];
+            if !matches!(client.socket.recv(&mut sink), Ok(1..) | Err(WOULD_BLOCK)) {
+                client.broken = true;
+                self.to_drop.push(place);
+            }
+            return 0;
+        }
+        if let Some(incoming) = &client.incoming {
+            // One that is complete is kept while the client is held.
+            return if incoming.missing() > 0 { self.read_big(engine, place) } else { 0 };
+        }
+        let own = !client.query.is_empty() || client.is_held();
+        let received = if own {
+            client.socket.recv_onto(&mut client.query, READ_CHUNK)
+        } else {
+            let room = &mut self.shared[self.shared_used..self.shared_used + READ_CHUNK];
+            client.socket.recv(room)
+        };
+        let Some(received) = self.received(place, received) else { return 0 };
+        let Some(client) = self.clients.get(place) else { return received };
+        if client.query_bytes() > self.settings.query_bytes_max {
+            self.drop_for_query(engine, place);
+        } else if client.is_held() {
+            // Kept until the client is resumed.
+            client.publish_sizes(&self.client_bytes);
+            linger(client, &mut self.lingering, place);
+        } else if own {
+            let end = client.query.len();
+            self.parse(engine, place, Source::Own, 0, end, false);
+        } else {
+            let start = self.shared_used;
+            self.shared_used += received;
+            self.parse(engine, place, Source::Shared, start, start + received, false);
+        }
+        received
+    }
+
+    /// Bytes received, or nothing if there were none; notes the end of the connection.
+    fn received(&mut self, place: u32, result: rustix::io::Result<usize>) -> Option<usize> {
+        match result {
+            Ok(count) if count > 0 => {
+                if let Some(client) = self.clients.get(place) {
+                    add(&client.session.record.net_in, count as u64);
+                }
+                return Some(count);
+            }
+            Err(WOULD_BLOCK | rustix::io::Errno::INTR) => return None,
+            _ => {}
+        }
+        if let Some(client) = self.clients.get(place) {
+            client.broken = true;
+        }
+        self.to_drop.push(place);
+        None
+    }
+
+    #[cold]
+    fn drop_for_query(&mut self, engine: &Engine, place: u32) {
+        if let Some(client) = self.clients.get(place) {
+            let record = &client.session.record;
+            log::warn!(
+                "Closing client that reached max query buffer length: id={} addr={}",
+                record.id,
+                record.address
+            );
+            engine.threads[record.io_thread.load(Relaxed) as usize].query_limit_disconnections.add(1);
+            client.broken = true;
+            self.to_drop.push(place);
+        }
+    }
+
+    /// Goes on receiving a big argument, straight into its allocation.
+    fn read_big(&mut self, engine: &Engine, place: u32) -> usize {
+        let Some(client) = self.clients.get(place) else { return 0 };
+        let Client { incoming: Some(incoming), socket, .. } = client else { return 0 };
+        let missing = incoming.missing();
+        if incoming.blob.len() == incoming.blob.capacity() {
+            let more = incoming.blob.capacity().max(BIG_FIRST).min(missing);
+            incoming.blob.reserve_exact(more);
+        }
+        let result = incoming.blob.fill_with(missing, |room| socket.recv_uninit(room));
+        let Some(received) = self.received(place, result) else { return 0 };
+        if self.clients.get(place).is_some_and(|client| client.query_bytes() > self.settings.query_bytes_max)
+        {
+            self.drop_for_query(engine, place);
+        } else {
+            if let Some(client) = self.clients.get(place) {
+                client.publish_sizes(&self.client_bytes);
+            }
+            self.complete_big(engine, place);
+        }
+        received
+    }
+
+    /// Hands a big argument that is all there to the parser, and parses on.
+    fn complete_big(&mut self, engine: &Engine, place: u32) {
+        let Some(client) = self.clients.get(place).filter(|client| !client.is_held()) else { return };
+        let Some(mut incoming) = client.incoming.take_if(|incoming| incoming.missing() == 0) else { return };
+        incoming.blob.resize_zeroed(incoming.len);
+        client.blobs.push(incoming.blob);
+        client.parser.big_argument_done();
+        let end = client.query.len();
+        self.parse(engine, place, Source::Own, 0, end, true);
+    }
+
+    /// Parses what a client already sent and nobody has executed yet. Returns the bytes received on the way.
+    pub fn resume(&mut self, engine: &Engine, place: u32) -> usize {
+        let Some(client) = self.clients.get(place) else { return 0 };
+        client.in_resume_list = false;
+        let leaves = client.broken || client.session.close_after_reply;
+        if client.is_held() || client.in_batch || leaves {
+            return 0;
+        }
+        if client.incoming.as_ref().is_some_and(|incoming| incoming.missing() == 0) {
+            // It became complete while the client was held.
+            self.complete_big(engine, place);
+            return 0;
+        }
+        if client.socket.has_received() {
+            return self.read(engine, place);
+        }
+        let end = client.query.len();
+        if end > 0 && client.incoming.is_none() {
+            self.parse(engine, place, Source::Own, 0, end, false);
+        }
+        0
+    }
+
+    /// Parses requests out of a range of the shared buffer or the client's own.
+    fn parse(
+        &mut self,
+        engine: &Engine,
+        place: u32,
+        source: Source,
+        start: usize,
+        end: usize,
+        mid_request: bool,
+    ) {
+        let Some(client) = self.clients.get(place) else { return };
+        let limits = Limits {
+            bulk_len_max: self.settings.bulk_len_max,
+            authenticated: client.session.authenticated,
+            big_argument_min: BIG_ARGUMENT,
+        };
+        client.in_batch = true;
+        let batch = &mut self.batch;
+        let requests_max = batch.requests.len() + client.pace as usize;
+        let mut turn = Turn {
+            client: place,
+            source,
+            rest_start: start,
+            rest_end: end,
+            received_end: end,
+            more: false,
+            used_blobs: false,
+        };
+        let mut at = start;
+        let mut forced = mid_request;
+        while at < end || forced {
+            forced = false;
+            let first_span = batch.spans.len();
+            let buffer = match source {
+                Source::Own => &client.query[at..end],
+                _ => &self.shared[at..end],
+            };
+            match client.parser.next(buffer, &limits, &mut batch.spans) {
+                Step::Request { consumed } => {
+                    let spans = &batch.spans[first_span..];
+                    let begin = at;
+                    at += consumed;
+                    if spans.is_empty() {
+                        continue;
+                    }
+                    let argument =
+                        |index| spans.get(index).map(|&span: &Span| slice_of(span, buffer, &client.blobs));
+                    let prepared = dispatch::prepare_by(engine, argument);
+                    batch.requests.push(Request {
+                        client: place,
+                        source,
+                        start: begin,
+                        first_span: first_span as u32,
+                        span_count: spans.len() as u32,
+                        prepared,
+                    });
+                }
+                Step::Inline { consumed, arguments } => {
+                    let begin = at;
+                    at += consumed;
+                    if arguments.is_empty() {
+                        continue;
+                    }
+                    let prepared =
+                        dispatch::prepare_by(engine, |index| arguments.get(index).map(Vec::as_slice));
+                    let source = Source::Inline(batch.inline.len() as u32);
+                    batch.inline.push(arguments);
+                    batch.requests.push(Request {
+                        client: place,
+                        source,
+                        start: begin,
+                        first_span: 0,
+                        span_count: 0,
+                        prepared,
+                    });
+                }
+                Step::Incomplete => break,
+                Step::BigArgument { start, len } => {
+                    let from = at + start;
+                    let have = &buffer[start..];
+                    let mut blob = Blob::with_capacity((len + 2).min(BIG_FIRST.max(have.len())));
+                    blob.extend_from_slice(have);
+                    client.incoming = Some(Incoming { blob, len });
+                    turn.rest_end = from;
+                    break;
+                }
+                Step::Error(error) => {
+                    client.protocol_error = Some(error);
+                    turn.rest_end = at;
+                    break;
+                }
+            }
+            turn.used_blobs = !client.blobs.is_empty();
+            // The next request may be judged by other limits once this one has run; and blobs belong to one request.
+            if !limits.authenticated || turn.used_blobs || batch.requests.len() >= requests_max {
+                turn.more = at < end;
+                break;
+            }
+        }
+        turn.rest_start = at.min(turn.rest_end);
+        batch.turns.push(turn);
+    }
+}

@@ -1,0 +1,195 @@
+//! Step three: sends replies, and what is pushed to clients.
+//!
+//! HOT PATH: one send per client and turn; no copy of what is in one piece.
+
+use braid_engine::Engine;
+use braid_engine::client::{UNCOUNTED_REPLY, counted_reply_bytes};
+use braid_engine::pubsub::queue::Push;
+use braid_engine::stats::ThreadStats;
+
+use super::{Relaxed, Settings, Station, WOULD_BLOCK, add, linger};
+use crate::client::Client;
+
+/// Replies that a client has waiting are sent before its next request is executed from this many bytes on, unless they are limited: what
+/// stays in the cache is cheaper than what grows.
+const SEND_EARLY: usize = 64 * 1024;
+/// What counts of the replies of a client that has not logged in at most. It gets nothing but errors, and must not fill the memory with
+/// those that it does not read.
+const STRANGER_REPLY_MAX: u64 = 1024;
+
+/// What became of a push.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pushed {
+    Done,
+    /// The client is not at hand, or something has to come before.
+    Later,
+    /// The client is leaving.
+    Gone,
+}
+
+impl Station {
+    /// Sees to it that what was added to a client's replies is sent.
+    #[inline]
+    pub(super) fn replied(&mut self, engine: &Engine, slot: usize, place: u32, now_ms: i64) {
+        let Some(client) = self.clients.get(place) else { return };
+        let waiting = client.reply.len();
+        // Those of a guest are sent by its home. Where a limit is set, all replies to what was received at once count together, as in Redis: a
+        // client that goes beyond it gets none of them.
+        let limit = self.settings.output_limit;
+        let early = waiting >= SEND_EARLY
+            && !client.wants_write
+            && !client.session.close_after_reply
+            && client.trip.is_none()
+            && limit.hard_bytes == 0
+            && limit.soft_bytes == 0;
+        if !client.in_write_list && (!client.reply.is_empty() || client.session.close_after_reply) {
+            client.in_write_list = true;
+            self.to_write.push(place);
+        }
+        if waiting > UNCOUNTED_REPLY {
+            let dropped = self.check_output_limit(engine, place, now_ms);
+            // Not where what it tells has to be on disk before.
+            if early && !dropped && !engine.append_only.waits.load(Relaxed) {
+                self.send_early(&engine.threads[slot], place);
+            }
+        }
+    }
+
+    /// Adds a push to what a client is sent.
+    pub fn push(&mut self, engine: &Engine, slot: usize, place: u32, push: &Push, now_ms: i64) -> Pushed {
+        let Some(client) = self.clients.get(place) else { return Pushed::Later };
+        if client.broken || client.session.close_after_reply {
+            return Pushed::Gone;
+        }
+        if client.session.blocked.as_ref().is_some_and(|blocked| blocked.is_over()) {
+            // The reply of whoever serves it comes first.
+            return Pushed::Later;
+        }
+        let Client { session, reply, .. } = client;
+        if push.number < session.pushes_seen {
+            return Pushed::Done;
+        }
+        if reply.is_empty()
+            && let Some(spare) = self.pool.take()
+        {
+            reply.reuse(spare);
+        }
+        push.payload.write(session, reply);
+        self.replied(engine, slot, place, now_ms);
+        Pushed::Done
+    }
+
+    /// Step three: sends a client's replies, as much as its socket takes.
+    pub fn write(&mut self, stats: &ThreadStats, place: u32) {
+        let Some(client) = self.clients.get(place) else { return };
+        client.in_write_list = false;
+        if client.broken {
+            return;
+        }
+        send(client, stats);
+        self.written(place);
+    }
+
+    /// What is to be done when a client has been sent what its socket took.
+    #[inline]
+    pub fn written(&mut self, place: u32) {
+        let Some(client) = self.clients.get(place) else { return };
+        if client.reply.is_empty() {
+            self.pool.give(client.reply.take_spare(), self.settings.pool_max());
+        }
+        if client.is_finished() {
+            self.to_drop.push(place);
+        } else if client.lingers || client.holds_memory() {
+            client.publish_sizes(&self.client_bytes);
+            linger(client, &mut self.lingering, place);
+        }
+    }
+
+    /// Sends what a client in the middle of its batch has waiting; the loop's list still holds it for the rest.
+    #[cold]
+    fn send_early(&mut self, stats: &ThreadStats, place: u32) {
+        let Some(client) = self.clients.get(place) else { return };
+        send(client, stats);
+        if client.broken {
+            self.to_drop.push(place);
+        }
+    }
+
+    /// Marks a client for dropping if more waits to be sent to it than may. Returns true if so.
+    ///
+    /// As in Redis, what exceeds the first [`UNCOUNTED_REPLY`] bytes counts, whether or not the client would read it.
+    pub fn check_output_limit(&mut self, engine: &Engine, place: u32, now_ms: i64) -> bool {
+        let Settings { output_limit, listener_limit, .. } = self.settings;
+        let Some(client) = self.clients.get(place).filter(|client| !client.broken) else { return false };
+        let limit = if client.session.subscriptions.is_some() { listener_limit } else { output_limit };
+        let bytes = counted_reply_bytes(client.reply.len()) as u64;
+        let is_stranger = bytes > STRANGER_REPLY_MAX && engine.must_log_in(&client.session);
+        if limit.hard_bytes == 0 && limit.soft_bytes == 0 && !is_stranger {
+            return false;
+        }
+        let hard = is_stranger || (limit.hard_bytes > 0 && bytes > limit.hard_bytes);
+        let soft = if limit.soft_bytes > 0 && bytes > limit.soft_bytes {
+            let since = *client.over_soft_limit_since.get_or_insert(now_ms);
+            now_ms - since > i64::from(limit.soft_seconds) * 1000
+        } else {
+            client.over_soft_limit_since = None;
+            false
+        };
+        if hard || soft {
+            let record = &client.session.record;
+            log::warn!(
+                "Client id={} addr={} scheduled to be closed ASAP for overcoming of output buffer limits.",
+                record.id,
+                record.address
+            );
+            let thread = record.io_thread.load(Relaxed) as usize;
+            engine.threads[thread].output_limit_disconnections.add(1);
+            client.broken = true;
+            client.uncount(&self.client_bytes);
+            self.to_drop.push(place);
+        }
+        hard || soft
+    }
+}
+
+/// Sends a client's replies, as much as its socket takes and a turn allows.
+pub fn send(client: &mut Client, stats: &ThreadStats) {
+    let mut sent = 0;
+    while !client.reply.is_empty() {
+        let result = match client.reply.as_contiguous() {
+            Some(bytes) => client.socket.send(bytes),
+            None => {
+                let mut slices = Vec::new();
+                client.reply.io_slices(&mut slices, 64);
+                client.socket.send_slices(&slices)
+            }
+        };
+        match result {
+            Ok(count) => {
+                client.reply.consume(count);
+                sent += count;
+                if sent >= 1 << 20 {
+                    // Enough for one turn: others are waiting.
+                    break;
+                }
+            }
+            Err(WOULD_BLOCK) => break,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => {
+                client.broken = true;
+                break;
+            }
+        }
+    }
+    if client.socket.has_unsent()
+        && let Err(error) = client.socket.flush()
+        && error != WOULD_BLOCK
+    {
+        client.broken = true;
+    }
+    if sent > 0 {
+        add(&client.session.record.net_out, sent as u64);
+        stats.writes.add(1);
+        stats.net_out.add(sent as u64);
+    }
+}
