@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use braid_base::hash::KeyHasher;
 use braid_containers::hash::{Expiry as FieldExpiry, Hash, HashLimits};
 use braid_containers::list::{End, List, ListLimits};
-use braid_containers::set::{Set, SetLimits};
+use braid_containers::set::Set;
 use braid_containers::sorted_set::{AddRule, PackedLimits, SortedSet};
-use braid_containers::stream::{BlockLimits, Stream, StreamId};
+use braid_containers::stream::{Stream, StreamId};
 use braid_keyspace::keyspace::Shape;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Context, Event, Expiry, KeyRef, Keyspace, Txn, Value, scan};
 
-use crate::tests::{NOW, content, fill, keyspace, load_from, loose_content, varied, with};
+use crate::tests::{NOW, OfEachType, content, fill, keyspace, load_from, loose_content, varied, with};
 use crate::{Cut, Form, OldForms, SaveError, SaveOptions, Saved, SnapshotProgress, cut, write_snapshot};
 
 const LIMIT: usize = 1 << 20;
@@ -282,26 +282,12 @@ fn values_of_all_forms_are_in_a_snapshot() {
 
 /// Large collections of all types, by the names of their types.
 fn large_collections(txn: &mut Txn<'_>) {
-    let (mut hash, mut list, mut set) = (Hash::new(), List::new(), Set::default());
-    let (mut sorted, mut stream) = (SortedSet::new(), Stream::new());
+    let mut collections = OfEachType::new();
     for number in 0..6000u32 {
         let (name, value) = (format!("member {number}"), vec![b'v'; [5, 50, 400][number as usize % 3]]);
-        hash.set(name.as_bytes(), &value, FieldExpiry::Keep, 0, &HashLimits::default());
-        list.push(End::Back, &value, &ListLimits::default());
-        set.add(name.as_bytes(), 0, &SetLimits::default());
-        let score = f64::from(number % 1000);
-        sorted.add(name.as_bytes(), score, AddRule::default(), &PackedLimits::default());
-        let id = StreamId::new(u64::from(number) + 1, 0);
-        stream.log_mut().append(id, &[(b"field", &value)], &BlockLimits::default()).unwrap();
+        collections.add(name.as_bytes(), &value, f64::from(number % 1000));
     }
-    let all = [
-        ("hash", Object::Hash(Box::new(hash))),
-        ("list", Object::List(Box::new(list))),
-        ("set", Object::Set(Box::new(set))),
-        ("sorted", Object::SortedSet(Box::new(sorted))),
-        ("stream", Object::Stream(Box::new(stream))),
-    ];
-    for (name, object) in all {
+    for (name, object) in collections.into_objects() {
         txn.set_object(Event::generic("made"), name.as_bytes(), object, Expiry::At(NOW + 1000));
     }
 }

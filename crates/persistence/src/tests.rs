@@ -141,6 +141,50 @@ fn what_was_saved_is_loaded() {
     assert_eq!(content(&other), expected);
 }
 
+/// A collection of each type, with the same members.
+pub(crate) struct OfEachType {
+    hash: Hash,
+    list: List,
+    set: Set,
+    sorted: SortedSet,
+    stream: Stream,
+    members: u64,
+}
+
+impl OfEachType {
+    pub(crate) fn new() -> OfEachType {
+        OfEachType {
+            hash: Hash::new(),
+            list: List::new(),
+            set: Set::default(),
+            sorted: SortedSet::new(),
+            stream: Stream::new(),
+            members: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, name: &[u8], value: &[u8], score: f64) {
+        self.members += 1;
+        self.hash.set(name, value, FieldExpiry::Keep, 0, &HashLimits::default());
+        self.list.push(End::Back, value, &ListLimits::default());
+        self.set.add(name, 0, &SetLimits::default());
+        self.sorted.add(name, score, AddRule::default(), &PackedLimits::default());
+        let id = StreamId::new(self.members, 0);
+        self.stream.log_mut().append(id, &[(b"field", value)], &BlockLimits::default()).unwrap();
+    }
+
+    /// They, by the names of their types.
+    pub(crate) fn into_objects(self) -> [(&'static str, Object); 5] {
+        [
+            ("hash", Object::Hash(Box::new(self.hash))),
+            ("list", Object::List(Box::new(self.list))),
+            ("set", Object::Set(Box::new(self.set))),
+            ("sorted", Object::SortedSet(Box::new(self.sorted))),
+            ("stream", Object::Stream(Box::new(self.stream))),
+        ]
+    }
+}
+
 /// A keyspace with values of many types and sizes.
 pub(crate) fn varied() -> Keyspace {
     let keyspace = keyspace();
@@ -156,28 +200,14 @@ pub(crate) fn varied() -> Keyspace {
             let len = random.usize(0..2000);
             let value = text(&mut random, len);
             txn.set(format!("string:{number}").as_bytes(), Value::string(&value), Expiry::Clear);
-            let (mut hash, mut list, mut set) = (Hash::new(), List::new(), Set::default());
-            let (mut sorted, mut stream) = (SortedSet::new(), Stream::new());
+            let mut collections = OfEachType::new();
             for member in 0..random.u64(1..200) {
                 let len = random.usize(0..80);
                 let value = text(&mut random, len);
                 let name = format!("{}{member}", random.i64(-5..500));
-                hash.set(name.as_bytes(), &value, FieldExpiry::Keep, 0, &HashLimits::default());
-                list.push(End::Back, &value, &ListLimits::default());
-                set.add(name.as_bytes(), 0, &SetLimits::default());
-                sorted.add(name.as_bytes(), random.f64(), AddRule::default(), &PackedLimits::default());
-                let fields = [(&b"field"[..], &value[..])];
-                let id = StreamId::new(member + 1, 0);
-                stream.log_mut().append(id, &fields, &BlockLimits::default()).unwrap();
+                collections.add(name.as_bytes(), &value, random.f64());
             }
-            let all = [
-                ("hash", Object::Hash(Box::new(hash))),
-                ("list", Object::List(Box::new(list))),
-                ("set", Object::Set(Box::new(set))),
-                ("sorted", Object::SortedSet(Box::new(sorted))),
-                ("stream", Object::Stream(Box::new(stream))),
-            ];
-            for (kind, object) in all {
+            for (kind, object) in collections.into_objects() {
                 let at = if random.bool() { Expiry::At(NOW + 1000) } else { Expiry::Clear };
                 txn.set_object(Event::generic("t"), format!("{kind}:{number}").as_bytes(), object, at);
             }
