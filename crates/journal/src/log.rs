@@ -166,6 +166,12 @@ impl Journal {
         end
     }
 
+    /// Has the log's end fetched, for an append that may follow soon: another thread had it last, perhaps.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch_to_write(&raw const *self.end);
+    }
+
     /// Gives what a thread has collected its place in the log and copies it there; the locks of all keys concerned are held. `slot` is the
     /// thread's.
     #[inline]

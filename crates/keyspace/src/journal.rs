@@ -57,6 +57,12 @@ impl Txn<'_> {
         self.keyspace().settings.journals.load(Relaxed) != 0
     }
 
+    /// Gets ready for changes to be journalled soon.
+    #[inline]
+    pub fn prefetch_journal(&self) {
+        self.keyspace().journal.prefetch();
+    }
+
     /// Has a request repeated for the present command instead of its own arguments; one of several, perhaps. To be called when what it repeats
     /// has happened.
     #[inline]

@@ -170,6 +170,9 @@ impl Walk<'_> {
                 return None;
             }
             let mut large: Vec<Box<[u8]>> = Vec::new();
+            // Writers wait while the shard is held: memory is waited for before.
+            // SAFETY: the walker is inside the gate.
+            unsafe { table.prefetch_scan(cursor, most) };
             shard.lock.lock_shared();
             // SAFETY: the shard is held.
             let next = unsafe {

@@ -25,6 +25,8 @@ impl Before {
         if !keyspace.journals() || !command.spec.flags.any(Flags::WRITE | Flags::MAY_REPLICATE) {
             return None;
         }
+        // It comes while the body runs.
+        keyspace.prefetch_journal();
         Some(Before {
             dirty: keyspace.context.counters.dirty.get(),
             stale: keyspace.context.stale.borrow().len(),

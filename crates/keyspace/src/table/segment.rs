@@ -250,15 +250,18 @@ pub(super) fn entry_of<'a>(word: u64) -> Entry<'a> {
     unsafe { Entry::from_address(word & ADDRESS) }
 }
 
-/// Has the entries in a bucket, their first lines, fetched into the cache.
+/// Has the entries in a bucket, their first lines, fetched into the cache. How many there are.
 #[inline]
-pub(super) fn prefetch_entries(segment: Segment, index: usize) {
+pub(super) fn prefetch_entries(segment: Segment, index: usize) -> usize {
+    let mut entries = 0;
     for slot in &segment.bucket(index).slots {
         let word = slot.load(Relaxed);
         if word != 0 {
             prefetch((word & ADDRESS) as usize as *const u8);
+            entries += 1;
         }
     }
+    entries
 }
 
 /// Visits the entries whose home is bucket `home` and whose position is at least `from`. Returns the sum of what `visit` answers.

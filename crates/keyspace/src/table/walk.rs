@@ -3,7 +3,7 @@
 //! Buckets in order are hash order, so a place in hash order means the same however segments have grown,
 //! split or merged since.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::segment::{EXPIRES, NO_EXPIRY, Segment, entry_of, home_of, prefetch_entries, scan_home};
 use super::{DEPTH_MAX, DIRECTORY, Table};
@@ -64,6 +64,16 @@ impl Table {
         })
     }
 
+    /// The segment that serves a directory prefix, left-aligned in [`DEPTH_MAX`] bits, below a root that is none without keys.
+    #[inline]
+    fn segment_at(root: u64, prefix: u64) -> Segment {
+        if root & DIRECTORY == 0 {
+            return Segment(root);
+        }
+        let depth = (root >> 48) as u32;
+        Segment(Table::directory(root)[(prefix >> (DEPTH_MAX - depth)) as usize].load(Acquire))
+    }
+
     /// Calls `visit` with every entry, expired ones included.
     ///
     /// # Safety
@@ -112,12 +122,7 @@ impl Table {
         let (mut prefix, cursor_depth, mut position) = cursor.parts();
         let mut visited = 0;
         loop {
-            let segment = if root & DIRECTORY == 0 {
-                Segment(root)
-            } else {
-                let depth = (root >> 48) as u32;
-                Segment(Table::directory(root)[(prefix >> (DEPTH_MAX - depth)) as usize].load(Relaxed))
-            };
+            let segment = Table::segment_at(root, prefix);
             let (buckets, depth) = (segment.buckets(), segment.header().depth.load(Relaxed));
             let span = 1u64 << (DEPTH_MAX - depth);
             // The segment that the cursor stood in was merged with its neighbour: what the position says
@@ -151,6 +156,33 @@ impl Table {
             if visited >= most {
                 return Some(TableCursor::new(prefix, depth, 0));
             }
+        }
+    }
+
+    /// Has the entries fetched into the cache that [`Table::scan`] would visit, about `count` of them: then whoever holds the shard need not wait for
+    /// memory. A hint: nothing is read but the table's own words.
+    ///
+    /// # Safety
+    /// The caller is inside the gate or holds the shard.
+    pub unsafe fn prefetch_scan(&self, cursor: TableCursor, count: usize) {
+        let root = self.root.load(Acquire);
+        if root == 0 {
+            return;
+        }
+        let (mut prefix, _, mut position) = cursor.parts();
+        let mut fetched = 0;
+        while prefix >> DEPTH_MAX == 0 {
+            let segment = Table::segment_at(root, prefix);
+            let buckets = segment.buckets();
+            for home in home_of(position, buckets)..buckets {
+                fetched += prefetch_entries(segment, home);
+                if fetched >= count {
+                    return;
+                }
+            }
+            let span = 1u64 << (DEPTH_MAX - segment.header().depth.load(Relaxed));
+            prefix = (prefix & !(span - 1)) + span;
+            position = 0;
         }
     }
 
