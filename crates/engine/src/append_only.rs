@@ -407,7 +407,7 @@ impl Engine {
             state.state.lock().manifest = manifest.clone();
         }
         let mut settings = Settings::for_base(self, &folder, &mut manifest);
-        let cut = {
+        let (cut, cut_offset) = {
             let world = self.keyspace.gate.close(None);
             if state.progress.is_stopped() {
                 return Err(RewriteError::Stopped);
@@ -425,7 +425,7 @@ impl Engine {
                 }
             }
             settings.read_functions(self);
-            cut.ok_or(RewriteError::Busy)?
+            (cut.ok_or(RewriteError::Busy)?, self.keyspace.journal.end())
         };
         state.appender.pause_syncs(self.config.no_appendfsync_on_rewrite());
         let notes = settings.notes();
@@ -446,7 +446,7 @@ impl Engine {
             files.manifest = manifest.clone();
             files.awaits_base = false;
         }
-        state.appender.forgive();
+        state.appender.forgive(cut_offset);
         self.remove_history(&folder, &mut manifest);
         {
             let mut files = state.state.lock();

@@ -9,6 +9,7 @@
 //! could add to it is refused by then ([`Appender::failure`]). After the kernel could not force to disk what it had taken, nobody knows what the file
 //! has: then only a new base mends it ([`Failure::needs_rewrite`]).
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -59,9 +60,13 @@ const IDLE: Duration = Duration::from_secs(3600);
 struct State {
     /// Somebody waits until the journal is on disk up to this offset.
     wanted: u64,
-    /// The file to go on with from this offset.
-    next: Option<(u64, File)>,
+    /// The files to go on with, each from an offset on, in order. There are several if the disk is slower than the rewrites.
+    next: VecDeque<(u64, File)>,
     failure: Option<Failure>,
+    /// Up to this offset what was written may not be on disk, whatever is forced there later.
+    doubtful: u64,
+    /// Up to this offset nothing is needed: a base has it.
+    covered: u64,
     /// Write everything, force it to disk, and end.
     ends: bool,
     /// The thread has ended.
@@ -129,6 +134,12 @@ impl Writing {
     /// Everything goes to another file from now on.
     fn go_on_with(&mut self, file: File) {
         self.increment.cut();
+        self.give_up_for(file);
+    }
+
+    /// The same, where what was gathered for the present file is not needed.
+    fn give_up_for(&mut self, file: File) {
+        self.gathered_since = None;
         self.increment = Increment::new(file);
         self.counted = self.increment.written_len();
     }
@@ -229,9 +240,16 @@ impl Appender {
         self.state.lock().failure.clone()
     }
 
-    /// The file has been written anew: whatever could not be forced to disk before does not matter any more.
-    pub fn forgive(&self) {
-        self.end_failure(true);
+    /// The file has been written anew from what there was at this offset of the journal: whatever could not be written, or forced to disk, before
+    /// it does not matter any more.
+    pub fn forgive(&self, offset: u64) {
+        let mut state = self.state.lock();
+        state.covered = state.covered.max(offset);
+        let is_mended = state.doubtful <= offset;
+        drop(state);
+        if is_mended {
+            self.end_failure(true);
+        }
     }
 
     /// Waits until the journal is on disk up to `offset`. False if that fails. The caller holds no lock and is outside of the gate.
@@ -271,8 +289,10 @@ impl Appender {
 
     /// Goes on with another file from this offset of the journal on, at which a unit begins. Nothing may have been appended behind it yet (the
     /// world is stopped). Everything before it is forced to disk first.
+    ///
+    /// A rewrite may end, and remove the file before, while that is still being written: its base has all that belongs there.
     pub fn switch(&self, journal: &Journal, offset: u64, file: File) {
-        self.state.lock().next = Some((offset, file));
+        self.state.lock().next.push_back((offset, file));
         self.changed.notify_all();
         journal.wake();
     }
@@ -317,10 +337,21 @@ impl Appender {
 
     /// Writes what is there, and waits for more. True at the end.
     fn turn(&self, journal: &Journal, reader: &mut Reader, writing: &mut Writing) -> bool {
-        let (switch_at, ends) = {
+        let (switch_at, ends, is_superfluous) = {
             let state = self.state.lock();
-            (state.next.as_ref().map(|next| next.0), state.ends)
+            let switch_at = state.next.front().map(|next| next.0);
+            (switch_at, state.ends, state.failure.is_some() && switch_at.is_some_and(|at| at <= state.covered))
         };
+        if is_superfluous && let Some((at, file)) = self.take_next() {
+            // The disk may be full just because this file, which is removed by now, is still open.
+            while reader.position() < at {
+                reader.read(journal, at, <[u8]>::len);
+            }
+            writing.give_up_for(file);
+            self.written.fetch_max(at, Relaxed);
+            self.end_failure(false);
+            return false;
+        }
         let complete = journal.complete();
         let end = switch_at.map_or(complete, |at| at.min(complete));
         let before = reader.position();
@@ -382,7 +413,7 @@ impl Appender {
                     return self.rest(ends);
                 }
                 let mut state = self.state.lock();
-                if state.wanted <= self.synced() && state.next.is_none() && !state.ends {
+                if state.wanted <= self.synced() && state.next.is_empty() && !state.ends {
                     // What nobody waits for (keys that expire) is written now and then.
                     self.changed.wait_for(&mut state, SYNC_INTERVAL);
                 }
@@ -434,13 +465,13 @@ impl Appender {
     }
 
     fn take_next(&self) -> Option<(u64, File)> {
-        self.state.lock().next.take()
+        self.state.lock().next.pop_front()
     }
 
     /// Waits, unless there is something to be done at once. Always false: the thread goes on.
     fn pause(&self, most: Duration) -> bool {
         let mut state = self.state.lock();
-        if state.next.is_none() && !state.ends {
+        if state.next.is_empty() && !state.ends {
             self.changed.wait_for(&mut state, most);
         }
         false
@@ -465,6 +496,9 @@ impl Appender {
                 true
             }
             Err(error) => {
+                let mut state = self.state.lock();
+                state.doubtful = state.doubtful.max(offset);
+                drop(state);
                 self.fail("Error forcing the AOF file to disk", &error, true);
                 false
             }

@@ -39,10 +39,26 @@ impl Rig {
     }
 
     fn run(&mut self, file: File) {
-        let (journal, appender, reader) =
-            (Arc::clone(&self.journal), Arc::clone(&self.appender), self.journal.reader());
-        appender.begin(&reader);
+        let reader = self.begin();
+        self.write(reader, file);
+    }
+
+    /// From here on the journal is kept for the thread.
+    fn begin(&self) -> Reader {
+        let reader = self.journal.reader();
+        self.appender.begin(&reader);
+        reader
+    }
+
+    fn write(&mut self, reader: Reader, file: File) {
+        let (journal, appender) = (Arc::clone(&self.journal), Arc::clone(&self.appender));
         self.thread = Some(std::thread::spawn(move || appender.run(&journal, reader, file)));
+    }
+
+    /// As the cut of a rewrite does.
+    fn switch(&self, name: &str) {
+        let offset = self.journal.forget_database();
+        self.appender.switch(&self.journal, offset, self.create(name));
     }
 
     fn append(&mut self, args: &[&[u8]]) -> u64 {
@@ -147,6 +163,37 @@ fn another_file_from_an_offset_on() {
     }
 }
 
+/// The thread has not come to the first cut when another one is made: what lies between the two is in the file of the first one, which the next
+/// base does not replace before it is complete.
+#[test]
+fn several_files_before_the_first_is_begun() {
+    for policy in [Policy::Always, Policy::EverySecond, Policy::Never] {
+        let mut rig = Rig::new(policy);
+        rig.end();
+        let (file, reader) = (rig.create("two"), rig.begin());
+        rig.journal.forget_database();
+        rig.append(&[b"SET", b"a", b"1"]);
+        rig.switch("three");
+        rig.append(&[b"SET", b"b", b"1"]);
+        // Nothing in between.
+        rig.switch("four");
+        rig.switch("five");
+        let offset = rig.append(&[b"SET", b"c", b"1"]);
+        rig.write(reader, file);
+        if policy == Policy::Always {
+            assert!(rig.appender.wait_until_synced(offset));
+            assert_eq!(rig.lines("five"), ["SELECT 0", "SET c 1"]);
+        }
+        rig.end();
+        let files = ["two", "three", "four", "five"].map(|name| rig.lines(name));
+        let [two, three, four, five] = &files;
+        assert_eq!(two, &["SELECT 0", "SET a 1"]);
+        assert_eq!(three, &["SELECT 0", "SET b 1"]);
+        assert!(four.is_empty());
+        assert_eq!(five, &["SELECT 0", "SET c 1"]);
+    }
+}
+
 #[test]
 fn the_policy_changes() {
     let mut rig = Rig::new(Policy::EverySecond);
@@ -212,6 +259,49 @@ fn a_failure_is_told() {
     assert_eq!((&*failure.text, failure.needs_rewrite), ("Bad file descriptor", false));
     assert_eq!(rig.failures.load(Relaxed), 1);
     assert!(rig.appender.synced() < offset);
+}
+
+/// Once a new base has what a file cannot take, the thread goes on with the next file.
+#[test]
+fn what_a_base_has_need_not_be_written() {
+    let mut rig = Rig::new(Policy::Always);
+    rig.end();
+    let file = File::open(rig.folder.path().join("one")).expect("to read only");
+    rig.run(file);
+    rig.journal.forget_database();
+    let offset = rig.append(&[b"SET", b"a", b"1"]);
+    assert!(!rig.appender.wait_until_synced(offset));
+    rig.switch("two");
+    rig.appender.forgive(offset);
+    while rig.appender.synced() < offset {
+        rig.appender.ask(offset);
+        std::thread::yield_now();
+    }
+    let offset = rig.append(&[b"SET", b"b", b"1"]);
+    assert!(rig.appender.wait_until_synced(offset));
+    assert!(rig.appender.failure().is_none());
+    rig.end();
+    assert_eq!(rig.lines("two"), ["SELECT 0", "SET b 1"]);
+    assert_eq!(rig.len("one"), 0);
+}
+
+/// What could not be forced to disk behind the cut of a rewrite is not in its base.
+#[test]
+fn a_base_does_not_mend_what_comes_behind_it() {
+    let mut rig = Rig::new(Policy::Always);
+    let cut = rig.append(&[b"SET", b"a", b"1"]);
+    assert!(rig.appender.wait_until_synced(cut));
+    let offset = rig.append(&[b"SET", b"b", b"1"]);
+    assert!(rig.appender.wait_until_synced(offset));
+    // A pipe cannot be forced to disk.
+    let (_reader, pipe) = std::io::pipe().expect("a pipe");
+    assert!(!rig.appender.sync(&File::from(std::os::fd::OwnedFd::from(pipe)), offset));
+    let needs_rewrite = |rig: &Rig| rig.appender.failure().is_some_and(|failure| failure.needs_rewrite);
+    assert!(needs_rewrite(&rig));
+    rig.appender.forgive(cut);
+    assert!(needs_rewrite(&rig));
+    rig.appender.forgive(offset);
+    assert!(rig.appender.failure().is_none());
 }
 
 /// Much at a time and little at a time: everything is written in order, and soon, although more may be gathered for a moment.
