@@ -26,7 +26,8 @@ impl Form {
             Form::Dump => encode_key(entry.key(), to_rdb(entry), entry.expiry(), access(keyspace, entry)),
             Form::Requests(_) => {
                 let mut out = Vec::new();
-                push_key(&mut out, entry.key(), to_rdb(entry), entry.expiry());
+                push_key(&mut out, entry.key(), to_rdb(entry), entry.expiry())
+                    .expect("memory takes everything");
                 out
             }
         }

@@ -340,7 +340,11 @@ impl Appender {
         let (switch_at, ends, is_superfluous) = {
             let state = self.state.lock();
             let switch_at = state.next.front().map(|next| next.0);
-            (switch_at, state.ends, state.failure.is_some() && switch_at.is_some_and(|at| at <= state.covered))
+            (
+                switch_at,
+                state.ends,
+                state.failure.is_some() && switch_at.is_some_and(|at| at <= state.covered),
+            )
         };
         if is_superfluous && let Some((at, file)) = self.take_next() {
             // The disk may be full just because this file, which is removed by now, is still open.

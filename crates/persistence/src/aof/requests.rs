@@ -4,8 +4,9 @@
 //! [#TS:seconds] functions (FUNCTION LOAD code), and for each key, behind a SELECT where the database changes:
 //! SET | RPUSH | SADD | ZADD | HMSET | XADD ... XSETID XGROUP XCLAIM, [HPEXPIREAT | SPEXPIREAT | ZPEXPIREAT per member], [PEXPIREAT]
 //! ```
-//! Elements come in requests of at most [`BATCH`], as stock servers write them. What streams lose in this form they lose there, too: pending
-//! entries that were deleted, and when a consumer was last seen. Checksums stand between keys (`check.rs`).
+//! Elements come in requests of at most [`BATCH`], as stock servers write them, and go to the file before the next ones are looked at, so that a huge
+//! collection takes no more memory than a small one. What streams lose in this form they lose there, too: pending
+//! entries that were deleted, and when a consumer was last seen. Checksums stand between requests (`check.rs`).
 
 use std::io::{self, Write};
 
@@ -23,6 +24,26 @@ const BATCH: usize = 64;
 /// Bytes that are gathered before they are written.
 const BUFFER: usize = 256 * 1024;
 
+/// Takes requests.
+pub(crate) trait Requests {
+    /// What a request is added to.
+    fn buffer(&mut self) -> &mut Vec<u8>;
+
+    /// One or more requests are complete.
+    fn complete(&mut self) -> io::Result<()>;
+}
+
+/// Keeps them all.
+impl Requests for Vec<u8> {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        self
+    }
+
+    fn complete(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Writes a file of requests.
 pub(crate) struct RequestWriter<W> {
     out: W,
@@ -32,6 +53,16 @@ pub(crate) struct RequestWriter<W> {
     /// Bytes before those in the buffer.
     passed_on: u64,
     selected: Option<u32>,
+}
+
+impl<W: Write> Requests for RequestWriter<W> {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    fn complete(&mut self) -> io::Result<()> {
+        if self.buffer.len() >= BUFFER && !self.held { self.pass_on() } else { Ok(()) }
+    }
 }
 
 impl<W: Write> RequestWriter<W> {
@@ -44,7 +75,7 @@ impl<W: Write> RequestWriter<W> {
     /// A library of functions: its code.
     pub(crate) fn function(&mut self, code: &[u8]) -> io::Result<()> {
         push_request(&mut self.buffer, &[b"FUNCTION", b"LOAD", code]);
-        self.pass_on_if_much()
+        self.complete()
     }
 
     /// The database of what follows.
@@ -57,14 +88,13 @@ impl<W: Write> RequestWriter<W> {
 
     /// A key with its value.
     pub(crate) fn key(&mut self, name: &[u8], value: ValueRef<'_>, expire_at: Option<i64>) -> io::Result<()> {
-        push_key(&mut self.buffer, name, value, expire_at);
-        self.pass_on_if_much()
+        push_key(self, name, value, expire_at)
     }
 
     /// Keys that [`push_key`] has written.
     pub(crate) fn encoded_keys(&mut self, requests: &[u8]) -> io::Result<()> {
         self.buffer.extend_from_slice(requests);
-        self.pass_on_if_much()
+        self.complete()
     }
 
     /// Until [`RequestWriter::let_go`] is called what is written is kept in memory.
@@ -75,7 +105,7 @@ impl<W: Write> RequestWriter<W> {
     /// Writes what was held, if it is much.
     pub(crate) fn let_go(&mut self) -> io::Result<()> {
         self.held = false;
-        self.pass_on_if_much()
+        self.complete()
     }
 
     /// Bytes written so far.
@@ -90,10 +120,6 @@ impl<W: Write> RequestWriter<W> {
         }
         self.out.flush()?;
         Ok((self.out, self.passed_on))
-    }
-
-    fn pass_on_if_much(&mut self) -> io::Result<()> {
-        if self.buffer.len() >= BUFFER && !self.held { self.pass_on() } else { Ok(()) }
     }
 
     fn pass_on(&mut self) -> io::Result<()> {
@@ -114,22 +140,29 @@ pub(crate) fn timestamp(time_s: i64) -> String {
 }
 
 /// Adds the requests that make a key in the database that is chosen.
-pub(crate) fn push_key(out: &mut Vec<u8>, name: &[u8], value: ValueRef<'_>, expire_at: Option<i64>) {
+pub(crate) fn push_key<R: Requests>(
+    out: &mut R,
+    name: &[u8],
+    value: ValueRef<'_>,
+    expire_at: Option<i64>,
+) -> io::Result<()> {
     match value {
-        ValueRef::Text(text) => push_request(out, &[b"SET", name, text]),
+        ValueRef::Text(text) => push_request(out.buffer(), &[b"SET", name, text]),
         ValueRef::Integer(number) => {
-            push_request(out, &[b"SET", name, itoa::Buffer::new().format(number).as_bytes()]);
+            push_request(out.buffer(), &[b"SET", name, itoa::Buffer::new().format(number).as_bytes()]);
         }
         ValueRef::List(list) => {
             let mut batches = Batches::new(out, b"RPUSH", name, 1, list.len());
             list.range(0, list.len(), |element| batches.element(element));
+            batches.outcome?;
         }
         ValueRef::Set(set) => {
             let mut batches = Batches::new(out, b"SADD", name, 1, set.len());
             set.iter_with_expiry().for_each(|(member, _)| batches.element(member));
+            batches.outcome?;
             if set.expiring_len() > 0 {
                 for (member, expire_at) in set.iter_with_expiry() {
-                    push_expiry(out, [b"SPEXPIREAT", b"MEMBERS"], name, member, expire_at);
+                    push_expiry(out, [b"SPEXPIREAT", b"MEMBERS"], name, member, expire_at)?;
                 }
             }
         }
@@ -143,11 +176,12 @@ pub(crate) fn push_key(out: &mut Vec<u8>, name: &[u8], value: ValueRef<'_>, expi
                 batches.text(&score_text);
                 batches.element(member);
             }
+            batches.outcome?;
             if set.next_expiry().is_some() {
                 let mut digits = itoa::Buffer::new();
                 for (member, _) in view.iter(0..view.len()) {
                     let expire_at = view.expiry(member.text(&mut digits)).flatten();
-                    push_expiry(out, [b"ZPEXPIREAT", b"MEMBERS"], name, member, expire_at);
+                    push_expiry(out, [b"ZPEXPIREAT", b"MEMBERS"], name, member, expire_at)?;
                 }
             }
         }
@@ -157,40 +191,44 @@ pub(crate) fn push_key(out: &mut Vec<u8>, name: &[u8], value: ValueRef<'_>, expi
                 batches.element(field);
                 batches.element(value);
             }
+            batches.outcome?;
             if hash.expiring_len() > 0 {
                 for (field, _, expire_at) in hash.iter_with_expiry() {
-                    push_expiry(out, [b"HPEXPIREAT", b"FIELDS"], name, field, expire_at);
+                    push_expiry(out, [b"HPEXPIREAT", b"FIELDS"], name, field, expire_at)?;
                 }
             }
         }
-        ValueRef::Stream(stream) => push_stream(out, name, stream),
+        ValueRef::Stream(stream) => push_stream(out, name, stream)?,
     }
     if let Some(time) = expire_at {
-        push_request(out, &[b"PEXPIREAT", name, itoa::Buffer::new().format(time).as_bytes()]);
+        push_request(out.buffer(), &[b"PEXPIREAT", name, itoa::Buffer::new().format(time).as_bytes()]);
     }
+    out.complete()
 }
 
 /// Elements of a collection, in as many requests as are needed.
-struct Batches<'o> {
-    out: &'o mut Vec<u8>,
+struct Batches<'o, R> {
+    out: &'o mut R,
     command: &'static [u8],
     name: &'o [u8],
     /// Arguments still to come of the present request, and of all.
     now: usize,
     left: usize,
     batch: usize,
+    /// After an error nothing is added any more.
+    outcome: io::Result<()>,
 }
 
-impl<'o> Batches<'o> {
+impl<'o, R: Requests> Batches<'o, R> {
     /// For `len` elements of `width` arguments each.
     fn new(
-        out: &'o mut Vec<u8>,
+        out: &'o mut R,
         command: &'static [u8],
         name: &'o [u8],
         width: usize,
         len: usize,
-    ) -> Batches<'o> {
-        Batches { out, command, name, now: 0, left: len * width, batch: BATCH * width }
+    ) -> Batches<'o, R> {
+        Batches { out, command, name, now: 0, left: len * width, batch: BATCH * width, outcome: Ok(()) }
     }
 
     fn element(&mut self, element: Element<'_>) {
@@ -198,15 +236,22 @@ impl<'o> Batches<'o> {
     }
 
     fn text(&mut self, text: &[u8]) {
+        if self.outcome.is_err() {
+            return;
+        }
+        let buffer = self.out.buffer();
         if self.now == 0 {
             self.now = self.left.min(self.batch);
             self.left -= self.now;
-            push_count(self.out, 2 + self.now);
-            push_bulk(self.out, self.command);
-            push_bulk(self.out, self.name);
+            push_count(buffer, 2 + self.now);
+            push_bulk(buffer, self.command);
+            push_bulk(buffer, self.name);
         }
         self.now -= 1;
-        push_bulk(self.out, text);
+        push_bulk(buffer, text);
+        if self.now == 0 {
+            self.outcome = self.out.complete();
+        }
     }
 }
 
@@ -226,36 +271,37 @@ fn push_bulk(out: &mut Vec<u8>, text: &[u8]) {
 
 /// When a member expires, if it does.
 fn push_expiry(
-    out: &mut Vec<u8>,
+    out: &mut impl Requests,
     [command, word]: [&[u8]; 2],
     name: &[u8],
     member: Element<'_>,
     expire_at: Option<i64>,
-) {
-    if let Some(time) = expire_at {
-        let (mut time_digits, mut digits) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let time = time_digits.format(time).as_bytes();
-        push_request(out, &[command, name, time, word, b"1", member.text(&mut digits)]);
-    }
+) -> io::Result<()> {
+    let Some(time) = expire_at else { return Ok(()) };
+    let (mut time_digits, mut digits) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let time = time_digits.format(time).as_bytes();
+    push_request(out.buffer(), &[command, name, time, word, b"1", member.text(&mut digits)]);
+    out.complete()
 }
 
-fn push_stream(out: &mut Vec<u8>, name: &[u8], stream: &Stream) {
+fn push_stream(out: &mut impl Requests, name: &[u8], stream: &Stream) -> io::Result<()> {
     let log = stream.log();
     let id_text = |id: StreamId| id.to_string();
     for entry in log.range(StreamId::MIN, StreamId::MAX) {
-        let fields = entry.fields.clone();
-        push_count(out, 3 + 2 * fields.count());
-        push_bulk(out, b"XADD");
-        push_bulk(out, name);
-        push_bulk(out, id_text(entry.id).as_bytes());
+        let (fields, buffer) = (entry.fields.clone(), out.buffer());
+        push_count(buffer, 3 + 2 * fields.count());
+        push_bulk(buffer, b"XADD");
+        push_bulk(buffer, name);
+        push_bulk(buffer, id_text(entry.id).as_bytes());
         for (field, value) in entry.fields {
-            push_bulk(out, field.text(&mut itoa::Buffer::new()));
-            push_bulk(out, value.text(&mut itoa::Buffer::new()));
+            push_bulk(buffer, field.text(&mut itoa::Buffer::new()));
+            push_bulk(buffer, value.text(&mut itoa::Buffer::new()));
         }
+        out.complete()?;
     }
     if log.is_empty() {
         // A stream without entries: one is added and trimmed away by the same request.
-        push_request(out, &[b"XADD", name, b"MAXLEN", b"0", b"0-1", b"x", b"y"]);
+        push_request(out.buffer(), &[b"XADD", name, b"MAXLEN", b"0", b"0-1", b"x", b"y"]);
     }
     let (last, deleted) = (id_text(log.last_id()), id_text(log.max_deleted_id()));
     let added = log.entries_added().to_string();
@@ -268,21 +314,22 @@ fn push_stream(out: &mut Vec<u8>, name: &[u8], stream: &Stream) {
         b"MAXDELETEDID",
         deleted.as_bytes(),
     ];
-    push_request(out, &words);
+    push_request(out.buffer(), &words);
     for (group_name, group) in stream.groups().iter() {
-        push_group(out, name, group_name, group);
+        push_group(out, name, group_name, group)?;
     }
+    Ok(())
 }
 
-fn push_group(out: &mut Vec<u8>, name: &[u8], group_name: &[u8], group: &Group) {
+fn push_group(out: &mut impl Requests, name: &[u8], group_name: &[u8], group: &Group) -> io::Result<()> {
     let last = group.last_id.to_string();
     let read = group.entries_read.map_or_else(|| "-1".to_owned(), |read| read.to_string());
     let words: [&[u8]; 7] =
         [b"XGROUP", b"CREATE", name, group_name, last.as_bytes(), b"ENTRIESREAD", read.as_bytes()];
-    push_request(out, &words);
+    push_request(out.buffer(), &words);
     for (_, consumer) in group.consumers() {
         if consumer.pending_len() == 0 {
-            push_request(out, &[b"XGROUP", b"CREATECONSUMER", name, group_name, consumer.name()]);
+            push_request(out.buffer(), &[b"XGROUP", b"CREATECONSUMER", name, group_name, consumer.name()]);
         }
         for id in consumer.pending_from(StreamId::MIN) {
             let Some(pending) = group.pending(id) else { continue };
@@ -302,9 +349,11 @@ fn push_group(out: &mut Vec<u8>, name: &[u8], group_name: &[u8], group: &Group) 
                 b"JUSTID",
                 b"FORCE",
             ];
-            push_request(out, &words);
+            push_request(out.buffer(), &words);
+            out.complete()?;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -336,7 +385,7 @@ mod tests {
 
     fn of(value: ValueRef<'_>, expire_at: Option<i64>) -> Vec<String> {
         let mut out = Vec::new();
-        push_key(&mut out, b"k", value, expire_at);
+        push_key(&mut out, b"k", value, expire_at).unwrap();
         requests(&out).0
     }
 
@@ -382,6 +431,42 @@ mod tests {
             of(ValueRef::Stream(&empty), None),
             ["XADD k MAXLEN 0 0-1 x y", "XSETID k 0-0 ENTRIESADDED 0 MAXDELETEDID 0-0"]
         );
+    }
+
+    /// Counts bytes, and fails when it has had enough.
+    struct Sink {
+        largest: usize,
+        room: usize,
+    }
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.largest = self.largest.max(bytes.len());
+            self.room = self.room.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_huge_collection_is_written_piece_by_piece() {
+        let mut hash = Hash::new();
+        for number in 0..50_000 {
+            let text = format!("{number:030}");
+            hash.set(text.as_bytes(), b"x", Expiry::At(9), i64::MIN, &HashLimits::default());
+        }
+        for room in [usize::MAX, 3 * BUFFER] {
+            let mut writer = RequestWriter::new(Sink { largest: 0, room }, None);
+            let written = writer.key(b"k", ValueRef::Hash(&hash), None);
+            assert_eq!(written.is_ok(), room == usize::MAX);
+            assert!(writer.passed_on > 2 * BUFFER as u64);
+            // A request is of a few kilobytes.
+            assert!(writer.out.largest < BUFFER + 10_000, "{} at once", writer.out.largest);
+            assert!(writer.buffer.len() < BUFFER + 10_000);
+        }
     }
 
     #[test]
