@@ -25,4 +25,5 @@ mod scanning;
 mod strings;
 mod threads;
 mod under_load;
+mod watchdog;
 mod watching;

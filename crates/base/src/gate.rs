@@ -38,6 +38,8 @@ pub struct Gate {
     opened: Condvar,
     /// Whoever has closed the gate will not open it for long.
     busy: AtomicBool,
+    /// The slot of the executing thread that has closed the gate, plus 1; 0 = there is none. For those who watch.
+    holder: AtomicUsize,
 }
 
 /// Proof that the world is stopped; opens the gate when dropped.
@@ -75,6 +77,7 @@ impl Gate {
             waiting: Mutex::new(false),
             opened: Condvar::new(),
             busy: AtomicBool::new(false),
+            holder: AtomicUsize::new(0),
         }
     }
 
@@ -167,18 +170,25 @@ impl Gate {
     pub fn close(&self, slot: Option<usize>) -> World<'_> {
         let slot = self.step_outside(slot);
         self.take(false);
-        self.wait_until_alone();
-        World { gate: self, slot }
+        self.hold(slot)
     }
 
     /// As [`Gate::close`], but does not wait for whoever has said that it will take long. Nothing then; the thread is outside
     /// afterwards, and has to enter again.
     pub fn close_unless_busy(&self, slot: usize) -> Option<World<'_>> {
         let slot = self.step_outside(Some(slot));
-        self.take(true).then(|| {
-            self.wait_until_alone();
-            World { gate: self, slot }
-        })
+        self.take(true).then(|| self.hold(slot))
+    }
+
+    fn hold(&self, slot: Option<usize>) -> World<'_> {
+        self.wait_until_alone();
+        self.holder.store(slot.map_or(0, |slot| slot + 1), Ordering::Relaxed);
+        World { gate: self, slot }
+    }
+
+    /// True while the thread that owns `slot` is inside, or works with the world stopped.
+    pub fn is_at_work(&self, slot: usize) -> bool {
+        self.is_inside(slot) || self.holder.load(Ordering::Relaxed) == slot + 1
     }
 
     /// A thread that is inside leaves: it would wait for itself.
@@ -264,6 +274,7 @@ impl Drop for World<'_> {
             fence(Ordering::SeqCst);
         }
         *taken = false;
+        self.gate.holder.store(0, Ordering::Relaxed);
         self.gate.busy.store(false, Ordering::Relaxed);
         self.gate.closed.store(false, Ordering::Release);
         self.gate.opened.notify_all();
@@ -290,6 +301,8 @@ mod tests {
                         if round % 100 == 0 {
                             let world = gate.close(Some(slot));
                             assert_eq!(inside.load(Ordering::SeqCst), 0);
+                            assert!(gate.is_at_work(slot) && !gate.is_inside(slot));
+                            assert!((0..3).all(|other| other == slot || !gate.is_at_work(other)));
                             drop(world);
                             assert!(gate.is_inside(slot));
                         }

@@ -6,6 +6,7 @@ mod log_sink;
 mod process;
 mod system;
 mod title;
+mod watchdog;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -105,6 +106,7 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     let listeners = listeners::open(&config)?;
     let signals = process::watch_signals(&engine)?;
     crash::install(&engine, log)?;
+    watchdog::follow(&engine)?;
     stop_loops_on_shutdown(&engine, &listeners);
     listeners::follow(&engine, &listeners);
     process::follow_client_limit(&config);

@@ -109,9 +109,9 @@ super::directives! {
     /// Names of start-up warnings that do not stop the server.
     ignore_warnings: text => text("ignore-warnings", "").no_effect_yet();
 
-    /// Milliseconds after which the watchdog logs where a thread hangs; 0 switches it off.
+    /// Milliseconds after which the watchdog logs in which functions a command is that is not done yet; 0 switches it off.
     watchdog_period_milliseconds: u32 =>
-        integer("watchdog-period", || 0, 0, INT_MAX, Unit::Milliseconds).hidden().no_effect_yet();
+        integer("watchdog-period", || 0, 0, INT_MAX, Unit::Milliseconds).hidden();
 
     /// Name itself as a stock server does where clients insist on it.
     extended_redis_compatibility: bool => switch("extended-redis-compatibility", false).no_effect_yet();

@@ -128,6 +128,22 @@ fn threads() {
     }
 }
 
+/// Begins a line of the log's descriptor, behind what is there.
+pub fn log_line(text: std::fmt::Arguments<'_>) {
+    let mut log = RawLog::new();
+    log.line();
+    let _ = writeln!(log, "{text}");
+}
+
+/// Writes in which functions another thread is. False if it does not answer, or if the server is crashing, which is told by others.
+pub fn log_calls(task: i32) -> bool {
+    let answers = signals::crashed_thread() == 0 && signals::sample(task);
+    if answers {
+        describe(&SAMPLED, usize::MAX, &mut RawLog::new());
+    }
+    answers
+}
+
 fn info(engine: &Engine) {
     let _ = RawLog::new().write_str("\n------ INFO OUTPUT ------\n");
     for section in SECTIONS {

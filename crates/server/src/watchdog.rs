@@ -1,0 +1,107 @@
+//! The watchdog (`watchdog-period`): when a command takes longer than so many milliseconds, the log says in which functions its thread is.
+//!
+//! A thread of its own looks at the executing threads a few times in that period. Who is inside of the gate, or has the world stopped, and has not got a
+//! command done since it was first seen so, is asked for its calls by a signal, as in a crash report. Those who work do not know of it and pay nothing.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use braid_config::Config;
+use braid_engine::Engine;
+use parking_lot::{Condvar, Mutex};
+
+use crate::crash;
+
+/// Looks in a period, and the shortest time between two.
+const LOOKS: u32 = 4;
+const STEP_MIN: Duration = Duration::from_millis(5);
+
+#[derive(Default)]
+struct State {
+    /// Zero: there is nothing to watch.
+    period: Duration,
+    runs: bool,
+}
+
+/// What is known of a thread: commands that it had done when it was first seen to be at work with no more, and since when.
+#[derive(Clone, Copy)]
+struct Seen {
+    commands: u64,
+    since: Instant,
+    told: bool,
+}
+
+/// Follows the configuration from now on.
+pub fn follow(engine: &Arc<Engine>) -> Result<(), String> {
+    let shared = Arc::new((Mutex::new(State::default()), Condvar::new()));
+    let weak = Arc::downgrade(engine);
+    let apply = move |config: &Config| {
+        let (state, changed) = &*shared;
+        let mut state = state.lock();
+        state.period = Duration::from_millis(config.watchdog_period_milliseconds().into());
+        if !state.period.is_zero() && !state.runs {
+            let (engine, shared) = (weak.clone(), Arc::clone(&shared));
+            let thread = std::thread::Builder::new().name("watchdog".into());
+            thread
+                .spawn(move || watch(&engine, &shared.0, &shared.1))
+                .map_err(|error| format!("Cannot start the watchdog: {error}"))?;
+            state.runs = true;
+        }
+        changed.notify_all();
+        Ok(())
+    };
+    apply(&engine.config)?;
+    engine.config.on_change(&["watchdog-period"], apply);
+    Ok(())
+}
+
+fn watch(engine: &Weak<Engine>, state: &Mutex<State>, changed: &Condvar) {
+    let mut seen: Vec<Option<Seen>> = Vec::new();
+    loop {
+        let period = {
+            let mut state = state.lock();
+            if !state.period.is_zero() {
+                let step = (state.period / LOOKS).max(STEP_MIN);
+                changed.wait_for(&mut state, step);
+            }
+            if state.period.is_zero() {
+                state.runs = false;
+                return;
+            }
+            state.period
+        };
+        let Some(engine) = engine.upgrade() else { return };
+        seen.resize(engine.thread_count(), None);
+        for (slot, seen) in seen.iter_mut().enumerate() {
+            let commands = engine.threads[slot].executed.get();
+            if !engine.keyspace.gate.is_at_work(slot) {
+                *seen = None;
+                continue;
+            }
+            match seen {
+                Some(seen) if seen.commands == commands => {
+                    if !seen.told && seen.since.elapsed() >= period {
+                        seen.told = true;
+                        report(engine.threads[slot].task.load(Relaxed), seen.since.elapsed());
+                    }
+                }
+                _ => *seen = Some(Seen { commands, since: Instant::now(), told: false }),
+            }
+        }
+    }
+}
+
+/// Tells what a thread is doing. The words are those that tools look for.
+fn report(task: u32, since: Duration) {
+    let name = std::fs::read_to_string(format!("/proc/self/task/{task}/comm")).unwrap_or_default();
+    crash::log_line(format_args!(
+        "\n--- WATCHDOG TIMER EXPIRED ---\nThread {task} ({}) is at one command for more than {} ms",
+        name.trim_end(),
+        since.as_millis()
+    ));
+    if !i32::try_from(task).is_ok_and(crash::log_calls) {
+        crash::log_line(format_args!("It does not say where"));
+    }
+    crash::log_line(format_args!("--------\n"));
+}

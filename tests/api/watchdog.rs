@@ -1,0 +1,30 @@
+//! `watchdog-period`: what takes long is told in the log while it does.
+
+use braid_tests::{TestServer, request, wait_for};
+use rustix::process::Signal;
+
+/// Takes a minute, if it is not ended before.
+const LONG: &str = "DEBUG SLEEP 60";
+
+#[test]
+fn the_log_says_where_a_thread_is_that_takes_long() {
+    for threads in ["1", "3"] {
+        let server = TestServer::start(&["--enable-debug-command", "yes", "--io-threads", threads]);
+        if !server.is_braid() {
+            return;
+        }
+        let mut client = server.connect();
+        client.ok("CONFIG SET watchdog-period 60000");
+        client.ok("CONFIG SET watchdog-period 0");
+        client.ok("CONFIG SET watchdog-period 100");
+        client.send(&request(LONG));
+        wait_for("the watchdog", || server.log().contains("--------\n"));
+        let log = server.log();
+        for part in
+            ["--- WATCHDOG TIMER EXPIRED ---\nThread ", " (io_thd_", "engine/src/dispatch.rs:", "debug"]
+        {
+            assert!(log.contains(part), "no {part:?} in:\n{log}");
+        }
+        server.signal(Signal::KILL);
+    }
+}
