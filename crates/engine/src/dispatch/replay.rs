@@ -6,6 +6,9 @@
 //! changes data is run; anything else that may stand there is passed over. The commands between MULTI and EXEC are kept until EXEC has been seen,
 //! so that a transaction whose end is missing is not done by half. What cannot be run as it was is an error: going on would make another dataset.
 
+mod keydb;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use braid_base::clock::unix_ms;
@@ -32,6 +35,9 @@ pub enum ReplayError {
     /// SELECT of a database that there is not.
     #[error("No such database: {0}")]
     Database(String),
+    /// What another server's requests are wrong in.
+    #[error("Bad RREPLAY: {0}")]
+    Stream(&'static str),
 }
 
 /// What is done with a command.
@@ -56,6 +62,10 @@ pub struct Replay {
     kinds: Vec<Kind>,
     /// The commands since MULTI.
     transaction: Option<Vec<Queued>>,
+    /// In so many streams of other servers is what is run.
+    depth: usize,
+    /// For each of those servers the time of the last stream.
+    servers: HashMap<Box<[u8]>, u64>,
     /// Commands run.
     pub executed: u64,
     /// Commands that replied with an error, which they had not done when they were written.
@@ -70,14 +80,26 @@ impl Replay {
         session.deny_blocking = true;
         let kinds = engine.commands.all().iter().map(|command| kind_of(engine, command)).collect();
         let reply = ReplyBuffer::new(Protocol::Resp2);
-        Replay { session, reply, kinds, transaction: None, executed: 0, refused: 0 }
+        Replay {
+            session,
+            reply,
+            kinds,
+            transaction: None,
+            depth: 0,
+            servers: HashMap::new(),
+            executed: 0,
+            refused: 0,
+        }
     }
 
     /// Runs a command, in a transaction that has the world stopped and to which nothing has expired. The database that it works in is
     /// the replay's own.
     #[inline]
     pub fn run(&mut self, engine: &Engine, txn: &mut Txn<'_>, args: &[&[u8]]) -> Result<(), ReplayError> {
-        let command = find(engine, args)?;
+        let command = match find(engine, args) {
+            Ok(command) => command,
+            Err(error) => return self.run_of_keydb(engine, txn, args, error),
+        };
         match self.kinds[command.id as usize] {
             Kind::Run if self.transaction.is_none() => self.execute(engine, txn, command, args),
             kind => self.handle(engine, txn, command, args, kind)?,

@@ -1,0 +1,110 @@
+//! Requests that only KeyDB writes to an append-only file, as requests that are known here.
+//!
+//! An active replica of KeyDB writes what came from other servers as it came: `RREPLAY` holds a stream of requests, `KEYDB.MVCCRESTORE` a value with the time
+//! of its last change. By those times KeyDB decides between changes that were made at once; in the file only those stand that were made, so here the last one
+//! holds. But the same stream may stand there twice: it is known by the server that it comes from and by its time, which grows.
+
+use braid_keyspace::object::ObjectRef;
+use braid_keyspace::txn::KeyRef;
+use braid_keyspace::{Txn, ValueRef};
+use braid_persistence::aof::{AofRecord, CommandReader};
+
+use super::{Replay, ReplayError};
+use crate::engine::Engine;
+
+/// So deep one stream may be in another: servers pass on what they got.
+const DEPTH_MAX: usize = 8;
+
+impl Replay {
+    /// Runs a request that is not known under its name, or not with so many arguments; `error` if KeyDB has none such either.
+    #[cold]
+    pub(super) fn run_of_keydb(
+        &mut self,
+        engine: &Engine,
+        txn: &mut Txn<'_>,
+        args: &[&[u8]],
+        error: ReplayError,
+    ) -> Result<(), ReplayError> {
+        let is = |name: &str| args.first().is_some_and(|arg| arg.eq_ignore_ascii_case(name.as_bytes()));
+        match args {
+            [_, server, requests, more @ ..] if is("rreplay") => {
+                let time =
+                    more.get(1).and_then(|time| std::str::from_utf8(time).ok()?.parse().ok()).unwrap_or(0);
+                if time > 0 {
+                    let last = self.servers.entry((*server).into()).or_default();
+                    if *last >= time {
+                        return Ok(());
+                    }
+                    *last = time;
+                }
+                self.replay_stream(engine, txn, requests, more.first().copied())
+            }
+            // A time that is not there is -1.
+            [_, key, _, time, payload] if is("keydb.mvccrestore") => {
+                let time = if time.starts_with(b"-") { b"0" } else { *time };
+                self.run(engine, txn, &[b"RESTORE", key, time, payload, b"REPLACE", b"ABSTTL"])
+            }
+            [_, key, ..] if is("keydb.cron") => {
+                log::warn!("key '{}' is left out: a job of KeyDB's KEYDB.CRON", key.escape_ascii());
+                Ok(())
+            }
+            [_, key, member] if is("persist") => self.keep_member(engine, txn, key, member),
+            _ => Err(error),
+        }
+    }
+
+    /// Runs the requests of another server, in the database that is named if one is.
+    fn replay_stream(
+        &mut self,
+        engine: &Engine,
+        txn: &mut Txn<'_>,
+        requests: &[u8],
+        db: Option<&[u8]>,
+    ) -> Result<(), ReplayError> {
+        if self.depth == DEPTH_MAX {
+            return Err(ReplayError::Stream("too deep"));
+        }
+        if let Some(db) = db {
+            self.run(engine, txn, &[b"SELECT", db])?;
+        }
+        self.depth += 1;
+        let mut reader = CommandReader::new(requests, Some(requests.len() as u64));
+        let ended = loop {
+            match reader.read() {
+                Ok(Some(AofRecord::Command)) => {
+                    let args: Vec<&[u8]> = reader.args().collect();
+                    if let Err(error) = self.run(engine, txn, &args) {
+                        break Err(error);
+                    }
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break Ok(()),
+                Err(_) => break Err(ReplayError::Stream("not a stream of requests")),
+            }
+        };
+        self.depth -= 1;
+        ended
+    }
+
+    /// PERSIST of a member.
+    fn keep_member(
+        &mut self,
+        engine: &Engine,
+        txn: &mut Txn<'_>,
+        key: &[u8],
+        member: &[u8],
+    ) -> Result<(), ReplayError> {
+        txn.set_db(self.session.db);
+        let keys = [KeyRef { key, hash: engine.keyspace.hash(key), write: false }];
+        let words = txn.with_keys(&keys, |txn| match txn.read(key)?.value() {
+            ValueRef::Object(ObjectRef::Hash(_)) => Some([&b"HPERSIST"[..], b"FIELDS"]),
+            ValueRef::Object(ObjectRef::Set(_)) => Some([&b"SPERSIST"[..], b"MEMBERS"]),
+            ValueRef::Object(ObjectRef::SortedSet(_)) => Some([&b"ZPERSIST"[..], b"MEMBERS"]),
+            _ => None,
+        });
+        match words {
+            Some([command, word]) => self.run(engine, txn, &[command, key, word, b"1", member]),
+            None => Ok(()),
+        }
+    }
+}
