@@ -46,11 +46,23 @@ fn all(client: &mut RawClient, times: bool) -> Vec<Vec<String>> {
     all
 }
 
-/// Lets one server save and another load; `times`: with fields that expire.
-fn move_file(from: Option<&Peer>, to: Option<&Peer>, times: bool, seed: u64) {
+/// What `rdb-target` calls a stock server.
+fn target_of(peer: &Peer) -> &'static str {
+    let names = [
+        ("redis 7.0", "redis-7.0"),
+        ("redis 7", "redis-7.2"),
+        ("redis 8", "redis-8"),
+        ("valkey 9", "valkey-9"),
+    ];
+    let found = names.iter().find(|(version, _)| peer.version.starts_with(version));
+    found.map_or("redis-7.2", |(_, target)| target)
+}
+
+/// Lets one server save and another load; `times`: with fields that expire. `more`: arguments for the one that saves.
+fn move_file(from: Option<&Peer>, to: Option<&Peer>, times: bool, seed: u64, more: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("a readable path");
-    let mut server = start(from, &["--dir", path]);
+    let mut server = start(from, &[&["--dir", path][..], more].concat());
     let mut client = server.connect();
     fill::fill(&mut client, &mut fastrand::Rng::with_seed(seed), times);
     client.ok("SELECT 3");
@@ -74,16 +86,84 @@ fn dump_files_travel_between_servers() {
     let mut random = source("dump_files_travel_between_servers");
     let peers: Vec<Peer> = stock().into_iter().chain(newer_peers()).collect();
     let own_times = !TestServer::start(&[]).connect().call("HPEXPIRE nosuch 1 FIELDS 1 f").is_error();
-    move_file(None, None, own_times, random.u64(..));
+    move_file(None, None, own_times, random.u64(..), &[]);
     for peer in &peers {
         let has_times = own_times && !peer.version.starts_with("redis 7");
-        move_file(Some(peer), None, has_times, random.u64(..));
+        move_file(Some(peer), None, has_times, random.u64(..), &[]);
         // Redis 7.0 is one version behind; Redis 8 does not know how Valkey writes fields that expire.
         if !peer.version.starts_with("redis 7.0") {
             let times = own_times && peer.version.starts_with("valkey");
-            move_file(None, Some(peer), times, random.u64(..));
+            move_file(None, Some(peer), times, random.u64(..), &[]);
+        }
+        if own_times {
+            let arguments = ["--rdb-target", target_of(peer)];
+            move_file(None, Some(peer), has_times, random.u64(..), &arguments);
+            move_file(None, None, has_times, random.u64(..), &arguments);
         }
         println!("{}: dump files travel", peer.version);
+    }
+}
+
+/// What the servers that a file is for do not know is left out of it: the times, not the members; and the log says so.
+#[test]
+fn what_a_target_does_not_know_is_left_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a readable path");
+    let server = TestServer::start(&["--dir", path, "--enable-debug-command", "yes"]);
+    if !server.is_braid() {
+        return;
+    }
+    let mut client = server.connect();
+    for target in ["keydb", "redis-7.0", "redis-7.2", "redis-8", "valkey-9", "braid"] {
+        client.ok("FLUSHALL");
+        client.ok(&format!("CONFIG SET rdb-target {target}"));
+        client.call("FUNCTION FLUSH");
+        client.call_arguments(&[
+            "FUNCTION",
+            "LOAD",
+            "#!lua name=l\nredis.register_function('f', function() return 1 end)",
+        ]);
+        client.call("HSET hash a 1 b 2");
+        client.call("SADD set a b");
+        client.call("ZADD sorted 1 a 2 b");
+        for (command, key, word) in [
+            ("HPEXPIREAT", "hash", "FIELDS"),
+            ("SPEXPIREAT", "set", "MEMBERS"),
+            ("ZPEXPIREAT", "sorted", "MEMBERS"),
+        ] {
+            client.call(&format!("{command} {key} 4000000000000 {word} 1 a"));
+        }
+        let before = server.log().len();
+        client.ok("DEBUG RELOAD");
+        let log = server.log().split_off(before);
+        let mut time = |line: &str| client.call(line).elements().and_then(|times| times[0].integer());
+        let times = [
+            time("HPEXPIRETIME hash FIELDS 1 a"),
+            time("SPEXPIRETIME set MEMBERS 1 a"),
+            time("ZPEXPIRETIME sorted MEMBERS 1 a"),
+        ];
+        let kept = match target {
+            "keydb" | "braid" => [true, true, true],
+            "redis-8" | "valkey-9" => [true, false, false],
+            _ => [false, false, false],
+        };
+        assert_eq!(times, kept.map(|kept| Some(if kept { 4_000_000_000_000 } else { -1 })), "{target}");
+        let lost = kept.iter().filter(|kept| !**kept).count();
+        let warning = format!("rdb-target: {lost} members of collections will not expire");
+        assert_eq!(log.contains(&warning), lost > 0, "{target}: {log}");
+        assert_eq!(client.call("FCALL f 0").integer().is_some(), target != "keydb");
+        assert_eq!(log.contains("functions are left out"), target == "keydb");
+        let version = match target {
+            "keydb" => 9,
+            "redis-7.0" => 10,
+            "redis-8" => 12,
+            "valkey-9" => 80,
+            _ => 11,
+        };
+        let payload = client.call("DUMP hash");
+        let payload = payload.bytes().expect("a payload");
+        let found = payload[payload.len() - 10];
+        assert!(found == version || (target, found) == ("braid", 80), "{target}: {found}");
     }
 }
 

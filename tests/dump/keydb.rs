@@ -1,8 +1,11 @@
-//! A file as KeyDB 6.3 writes it. No KeyDB is to be had from package archives, so it is put together here, as its `rdb.cpp` does: a file of Redis 6
-//! with notes among the keys, the times of members among them, and a type of its own.
+//! A file as KeyDB 6.3 writes it, put together as its `rdb.cpp` does: a file of Redis 6 with notes among the keys, the times of members among them, and
+//! a type of its own. (Files that a KeyDB has written are in `tests/corpus`.) And files for KeyDB, if `BRAID_KEYDB` names its program: none is to be had from
+//! package archives.
 
 use braid_tests::server::is_braid;
-use braid_tests::{TestServer, wait_for};
+use braid_tests::{RawClient, TestServer, wait_for};
+
+use crate::fill;
 
 /// Puts a file together. Strings and lengths are short.
 #[derive(Default)]
@@ -113,5 +116,66 @@ fn a_file_of_keydb() {
         }
         let log = server.log();
         assert!(log.contains("key 'job' is left out: a job of KeyDB's KEYDB.CRON"), "{log}");
+    }
+}
+
+/// A line with name, digest and expiry for each key. KeyDB reckons the digest of a sorted set from other texts of its scores: those have them as numbers.
+fn digests(client: &mut RawClient) -> Vec<String> {
+    let keys = client.call("KEYS *").elements().expect("keys").to_vec();
+    let mut line = |key: &[u8]| {
+        let digest = if client.call_arguments(&[&b"TYPE"[..], key]).text() == "zset" {
+            let all = client.call_arguments(&[&b"ZRANGE"[..], key, b"0", b"-1", b"WITHSCORES"]);
+            let scores = all.elements().unwrap_or_default().chunks(2);
+            let scores = scores.map(|pair| (pair[0].text(), pair[1].text().parse::<f64>()));
+            format!("{:?}", scores.collect::<Vec<_>>())
+        } else {
+            client.call_arguments(&[&b"DEBUG"[..], b"DIGEST-VALUE", key]).to_string()
+        };
+        let expires = client.call_arguments(&[&b"TTL"[..], key]).integer() != Some(-1);
+        format!("{} {digest} {expires}", key.escape_ascii())
+    };
+    keys.iter().map(|key| line(key.bytes().expect("a key"))).collect()
+}
+
+/// What KeyDB knows, too, it reads, and has the same digest then. Members' times are asked for by themselves.
+#[test]
+fn a_file_for_keydb() {
+    let Some(program) = std::env::var_os("BRAID_KEYDB").filter(|_| is_braid()) else { return };
+    let mut random = braid_tests::random::source("a_file_for_keydb");
+    for _ in 0..3 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().to_str().expect("a readable path");
+        let arguments = ["--dir", path, "--rdb-target", "keydb", "--enable-debug-command", "yes"];
+        let mut server = TestServer::start(&arguments);
+        let mut client = server.connect();
+        fill::fill(&mut client, &mut fastrand::Rng::with_seed(random.u64(..)), false);
+        client.ok("SELECT 3");
+        client.ok("SET far away PXAT 4000000000000");
+        client.ok("SELECT 0");
+        let digests = digests(&mut client);
+        client.ok("SELECT 5");
+        client.call("SADD set a b c");
+        client.call("ZADD sorted 1 a 2 b");
+        client.call("HSET hash a 1 b 2");
+        for key in ["set", "sorted", "hash"] {
+            assert_eq!(client.call(&format!("PEXPIREMEMBERAT {key} a 4000000000000")).integer(), Some(1));
+        }
+        client.ok("SAVE");
+        client.send(b"SHUTDOWN NOSAVE\r\n");
+        server.wait();
+        let reader = TestServer::start_program(std::path::Path::new(&program), &["--dir", path]);
+        let mut client = reader.connect();
+        client.ok("SELECT 5");
+        for (key, len) in [("set", "SCARD set"), ("sorted", "ZCARD sorted"), ("hash", "HLEN hash")] {
+            let left = client.call(&format!("PTTL {key} a")).integer().expect("a time");
+            assert!(left > 1_000_000_000_000, "{key}: {left}");
+            assert!(client.call(len).integer() >= Some(2));
+        }
+        client.ok("SELECT 0");
+        let loaded = self::digests(&mut client);
+        let differ: Vec<_> = digests.iter().filter(|line| !loaded.contains(line)).collect();
+        assert!(differ.is_empty() && digests.len() == loaded.len(), "{differ:#?}\n{}", reader.log());
+        client.ok("SELECT 3");
+        assert!(client.call("PTTL far").integer() > Some(1_000_000_000_000));
     }
 }

@@ -75,8 +75,12 @@ fn dump(call: &mut Call) -> CommandResult {
         call.reply.null();
         return Ok(());
     };
-    let payload = braid_rdb::dump(braid_persistence::to_rdb(entry), call.engine.config.rdbcompression());
-    call.reply.bulk(&payload);
+    let (value, format) = (braid_persistence::to_rdb(entry), call.engine.rdb_format());
+    if format.is_void(value) {
+        call.reply.null();
+        return Ok(());
+    }
+    call.reply.bulk(&braid_rdb::dump(value, format, call.engine.config.rdbcompression()));
     Ok(())
 }
 

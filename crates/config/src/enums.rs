@@ -92,6 +92,11 @@ config_enums! {
     PropagationErrorBehavior { Ignore = "ignore", Panic = "panic", PanicOnReplicas = "panic-on-replicas" }
     /// Which files of newer versions are accepted.
     RdbVersionCheck { Strict = "strict", Relaxed = "relaxed" }
+    /// For which servers snapshots are written.
+    RdbTarget {
+        Braid = "braid", Valkey9 = "valkey-9", Redis8 = "redis-8", Redis72 = "redis-7.2", Redis70 = "redis-7.0",
+        Keydb = "keydb",
+    }
     /// How threads share the work.
     ThreadingModel {
         Parallel = "parallel", Handoff = "handoff", Fanout = "fanout", Hybrid = "hybrid",

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
 use braid_keyspace::Context;
-use braid_persistence::{Cut, Form, OldForms, SnapshotProgress};
+use braid_persistence::{Cut, OldForms, SnapshotProgress};
 use parking_lot::Mutex;
 
 use crate::attention::{SNAPSHOT_FULL, WRITES_REFUSED};
@@ -106,13 +106,14 @@ impl Engine {
         let (sender, receiver) = channel::<Cut>();
         let dirty = self.keyspace.total(|counters| counters.dirty.get());
         let (engine, settings) = (self.this.clone(), Settings::of(self));
+        let form = settings.form();
         // First the thread, since a cut must be walked through.
         let thread = std::thread::Builder::new().name("bgsave".into()).spawn(move || {
             if let (Ok(cut), Some(engine)) = (receiver.recv(), engine.upgrade()) {
                 engine.write_in_background(cut, &settings, dirty);
             }
         })?;
-        let cut = braid_persistence::cut(&self.keyspace, world, &state.forms, old_forms_limit(), Form::Dump);
+        let cut = braid_persistence::cut(&self.keyspace, world, &state.forms, old_forms_limit(), form);
         let cut = cut.ok_or(NotBegun::InProgress)?;
         state.active.store(true, Relaxed);
         state.scheduled.store(false, Relaxed);

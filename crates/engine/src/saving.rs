@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
-use braid_config::RdbVersionCheck;
+use braid_config::{RdbTarget, RdbVersionCheck};
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_persistence::{
     Folder, Form, LoadError, LoadOptions, Loaded, Manifest, SaveError, SaveOptions, Slices,
 };
-use braid_rdb::Limits;
+use braid_rdb::{Format, Limits, Target};
 
 use crate::aof_load::{AofLoadError, AofLoaded};
 use crate::attention::{LOADING, STOPPING};
@@ -62,7 +62,7 @@ impl Settings {
         let folder = std::env::current_dir().unwrap_or_default();
         Settings {
             path: folder.join(&*config.dbfilename()),
-            form: Form::Dump,
+            form: Form::Dump(engine.rdb_format()),
             compress: config.rdbcompression(),
             checksum: config.rdbchecksum(),
             sync_pieces: config.rdb_save_incremental_fsync(),
@@ -79,7 +79,7 @@ impl Settings {
         Settings {
             path: folder.path(&base.name),
             form: if is_dump {
-                Form::Dump
+                Form::Dump(engine.rdb_format())
             } else {
                 Form::Requests(engine.config.aof_timestamp_enabled().then(|| unix_ms() / 1000))
             },
@@ -126,6 +126,21 @@ impl Settings {
             notes,
             functions: &self.functions,
         }
+    }
+}
+
+impl Engine {
+    /// How values are written, for the servers that `rdb-target` names.
+    pub fn rdb_format(&self) -> Format {
+        let target = match self.config.rdb_target() {
+            RdbTarget::Braid => Target::Own,
+            RdbTarget::Valkey9 => Target::Valkey9,
+            RdbTarget::Redis8 => Target::Redis8,
+            RdbTarget::Redis72 => Target::Redis72,
+            RdbTarget::Redis70 => Target::Redis70,
+            RdbTarget::Keydb => Target::KeyDb,
+        };
+        Format { target, now_ms: unix_ms() }
     }
 }
 

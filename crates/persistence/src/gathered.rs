@@ -8,7 +8,7 @@ use std::io;
 
 use braid_base::blob::Blob;
 use braid_keyspace::{Entry, Keyspace, ValueRef};
-use braid_rdb::{Access, Kind};
+use braid_rdb::{Access, Format, Kind};
 
 use crate::output::Writer;
 use crate::save::access;
@@ -44,18 +44,18 @@ const KEPT_BYTES: usize = 256 * 1024;
 
 impl Gathered {
     /// Takes an entry, in a shard that is held; how many bytes were copied. Nothing if it has to be written at once. `packed`: packed collections
-    /// can be taken, too.
-    pub fn take(&mut self, keyspace: &Keyspace, entry: Entry<'_>, packed: bool) -> Option<usize> {
+    /// can be taken, too, as far as they are written so.
+    pub fn take(&mut self, keyspace: &Keyspace, entry: Entry<'_>, packed: Option<Format>) -> Option<usize> {
         let begin = self.bytes.len();
         let name_end = begin + entry.key().len();
         let content = match entry.value() {
             ValueRef::Integer(number) => Content::Integer(number),
             ValueRef::Blob(blob) => Content::Blob(blob.clone()),
             ValueRef::Bytes(_) => Content::Text,
-            ValueRef::Object(_) if !packed => return None,
             ValueRef::Object(_) => {
+                let format = packed?;
                 self.bytes.extend_from_slice(entry.key());
-                let Some(kind) = to_rdb(entry).take_packed(&mut self.bytes) else {
+                let Some(kind) = to_rdb(entry).take_packed(format, &mut self.bytes) else {
                     self.bytes.truncate(begin);
                     return None;
                 };

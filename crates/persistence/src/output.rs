@@ -3,33 +3,54 @@
 use std::io;
 
 use braid_keyspace::{Entry, Keyspace};
-use braid_rdb::{Access, FileWriter, Kind, ValueRef, encode_key};
+use braid_rdb::{Access, FileWriter, Format, Kind, Target, ValueRef, encode_key};
 
 use crate::aof::{RequestWriter, push_key};
 use crate::save::{SyncedFile, access};
 use crate::value::to_rdb;
 
 /// In which form keys are written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// A dump file.
-    #[default]
-    Dump,
+    /// A dump file, with values in this format.
+    Dump(Format),
     /// Requests, behind a line that tells the time (Unix time in seconds) if there is one.
     Requests(Option<i64>),
 }
 
+impl Default for Form {
+    fn default() -> Form {
+        Form::Dump(Format::default())
+    }
+}
+
 impl Form {
+    /// True for dump files.
+    pub(crate) fn is_dump(self) -> bool {
+        matches!(self, Form::Dump(_))
+    }
+
     /// A key with its value as it will stand in the file, where its database has been chosen.
     pub(crate) fn encode(self, keyspace: &Keyspace, entry: Entry<'_>) -> Vec<u8> {
         match self {
-            Form::Dump => encode_key(entry.key(), to_rdb(entry), entry.expiry(), access(keyspace, entry)),
+            Form::Dump(format) => {
+                encode_key(entry.key(), to_rdb(entry), format, entry.expiry(), access(keyspace, entry))
+            }
             Form::Requests(_) => {
                 let mut out = Vec::new();
                 push_key(&mut out, entry.key(), to_rdb(entry), entry.expiry())
                     .expect("memory takes everything");
                 out
             }
+        }
+    }
+
+    /// How many members of a key stay for good because the form has no room for their times.
+    pub(crate) fn times_left_out(self, entry: Entry<'_>) -> u64 {
+        match self {
+            // By far the most often there is nothing to look for.
+            Form::Dump(format) if format.target != Target::Own => format.times_left_out(to_rdb(entry), true),
+            _ => 0,
         }
     }
 }
@@ -90,9 +111,12 @@ impl Writer {
         }
     }
 
-    /// True if [`Writer::packed_key`] can be used.
-    pub(crate) fn takes_packed(&self) -> bool {
-        matches!(self, Writer::Dump(_))
+    /// The format of packed forms, if [`Writer::packed_key`] can be used.
+    pub(crate) fn packed_format(&self) -> Option<Format> {
+        match self {
+            Writer::Dump(writer) => Some(writer.format()),
+            Writer::Requests(_) => None,
+        }
     }
 
     /// A key whose packed form was taken; of a dump file only.

@@ -13,7 +13,6 @@ use braid_rdb::{Access, FileWriter};
 use crate::aof::RequestWriter;
 use crate::output::{Form, Writer};
 use crate::pace::Pace;
-use crate::value::to_rdb;
 
 /// How to save.
 pub struct SaveOptions<'a> {
@@ -106,7 +105,15 @@ pub fn save(keyspace: &Keyspace, world: &World<'_>, options: &SaveOptions<'_>) -
     replace(options, SAVE, |file| write(keyspace, world, options, file), || Ok(()))
 }
 
-/// Has a file written (`write` returns how many keys and bytes) and puts it in the place of the old one, holding what `may_replace`
+/// What a file has.
+pub(crate) struct Written {
+    pub keys: u64,
+    pub bytes: u64,
+    /// Members that expire, of which that could not be written.
+    pub times_left_out: u64,
+}
+
+/// Has a file written and puts it in the place of the old one, holding what `may_replace`
 /// returns. `tag`: [`SAVE`] or [`SNAPSHOT`].
 ///
 /// The file is written under another name in the same folder, forced to disk, and only then renamed, and the folder is
@@ -114,7 +121,7 @@ pub fn save(keyspace: &Keyspace, world: &World<'_>, options: &SaveOptions<'_>) -
 pub(crate) fn replace<G>(
     options: &SaveOptions<'_>,
     tag: &str,
-    write: impl FnOnce(File) -> io::Result<(u64, u64)>,
+    write: impl FnOnce(File) -> io::Result<Written>,
     may_replace: impl FnOnce() -> io::Result<G>,
 ) -> Result<Saved, SaveError> {
     let began = Instant::now();
@@ -129,12 +136,13 @@ pub(crate) fn replace<G>(
     };
     let file = File::create(&temporary).map_err(failed("cannot create", &temporary))?;
     let written = write(file);
-    let saved = written.map_err(failed("cannot write", &temporary)).and_then(|(keys, bytes)| {
+    let saved = written.map_err(failed("cannot write", &temporary)).and_then(|written| {
         let _guard = may_replace().map_err(failed("do not keep", &temporary))?;
         fs::rename(&temporary, options.path).map_err(failed("cannot move the new file to", options.path))?;
         let sync_folder = || File::open(folder)?.sync_all();
         sync_folder().map_err(failed("cannot force to disk the folder", folder))?;
-        Ok(Saved { keys, bytes, duration: began.elapsed() })
+        warn_of_losses(options, &written);
+        Ok(Saved { keys: written.keys, bytes: written.bytes, duration: began.elapsed() })
     });
     if saved.is_err() {
         // It may have been renamed already, or never have been made.
@@ -143,14 +151,28 @@ pub(crate) fn replace<G>(
     saved
 }
 
+/// Says what those for whom the file is do not know, and so is not in it.
+fn warn_of_losses(options: &SaveOptions<'_>, written: &Written) {
+    let Form::Dump(format) = options.form else { return };
+    if written.times_left_out > 0 {
+        log::warn!(
+            "rdb-target: {} members of collections will not expire for who loads this file, which has no room for their times",
+            written.times_left_out
+        );
+    }
+    if !options.functions.is_empty() && !format.knows_functions() {
+        log::warn!("rdb-target: functions are left out of the file");
+    }
+}
+
 fn write(
     keyspace: &Keyspace,
     world: &World<'_>,
     options: &SaveOptions<'_>,
     file: File,
-) -> io::Result<(u64, u64)> {
-    let mut writer = begin(options, file, version_needed(keyspace, world), None)?;
-    let (mut total, mut pause) = (0, Pause::new(options.key_delay));
+) -> io::Result<Written> {
+    let mut writer = begin(options, file, version_needed(keyspace, world, options.form), None)?;
+    let (mut total, mut times_left_out, mut pause) = (0, 0, Pause::new(options.key_delay));
     for db in 0..keyspace.databases() {
         let (keys, expiring) = keyspace.len(db);
         if keys == 0 {
@@ -162,11 +184,12 @@ fn write(
             result = writer.entry(keyspace, entry);
             pause.after_key(|| false);
             total += 1;
+            times_left_out += options.form.times_left_out(entry);
             result.is_ok()
         });
         result?;
     }
-    Ok((total, end(writer)?))
+    Ok(Written { keys: total, bytes: end(writer)?, times_left_out })
 }
 
 /// A file with what comes before the keys; it is written at the given pace.
@@ -178,13 +201,17 @@ pub(crate) fn begin(
 ) -> io::Result<Writer> {
     let file = SyncedFile { file, sync_pieces: options.sync_pieces, waiting: 0, pace };
     let mut writer = match options.form {
-        Form::Dump => Writer::Dump(FileWriter::new(file, version, options.compress, options.checksum)?),
+        Form::Dump(format) => {
+            let writer = FileWriter::new(file, version, options.compress, options.checksum)?;
+            Writer::Dump(writer.with_format(format))
+        }
         Form::Requests(time_s) => Writer::Requests(RequestWriter::new(file, time_s)),
     };
     for (name, text) in options.notes {
         writer.note(name, text)?;
     }
-    for code in options.functions {
+    let has_functions = !matches!(options.form, Form::Dump(format) if !format.knows_functions());
+    for code in options.functions.iter().filter(|_| has_functions) {
         writer.function(code)?;
     }
     Ok(writer)
@@ -197,21 +224,28 @@ pub(crate) fn end(writer: Writer) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// The least version of the format that knows all values.
-fn version_needed(keyspace: &Keyspace, world: &World<'_>) -> u16 {
-    let mut version = braid_rdb::VERSION;
-    // Only hashes with fields that expire need more, and most processes never have one.
+/// The version of a file; `expiring`: there may be members that expire.
+pub(crate) fn version(form: Form, expiring: bool) -> u16 {
+    match form {
+        Form::Dump(format) => format.version(expiring),
+        Form::Requests(_) => braid_rdb::VERSION,
+    }
+}
+
+/// The version of a file of all keys. Only hashes with fields that expire need more than the usual one, and most processes never have one.
+fn version_needed(keyspace: &Keyspace, world: &World<'_>, form: Form) -> u16 {
+    let mut expiring = false;
     if braid_containers::hash::ever_expires() {
         for db in 0..keyspace.databases() {
             keyspace.visit(world, db, |entry| {
-                if let ValueRef::Object(ObjectRef::Hash(_)) = entry.value() {
-                    version = version.max(to_rdb(entry).version());
+                if let ValueRef::Object(ObjectRef::Hash(hash)) = entry.value() {
+                    expiring |= hash.expiring_len() > 0;
                 }
-                version == braid_rdb::VERSION
+                !expiring
             });
         }
     }
-    version
+    version(form, expiring)
 }
 
 /// How the key was used, if the eviction policy keeps that.

@@ -23,7 +23,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::gathered::Gathered;
 use crate::output::{Form, Writer};
 use crate::pace::Pace;
-use crate::save::{Pause, SNAPSHOT, SaveError, SaveOptions, Saved, begin, end, replace};
+use crate::save::{Pause, SNAPSHOT, SaveError, SaveOptions, Saved, Written, begin, end, replace, version};
 
 /// Entries looked at while a shard is held; one counts once more for each so many bytes that it has. So whoever waits for the shard waits a few
 /// microseconds, unless there is a huge value.
@@ -57,14 +57,16 @@ pub struct OldForms {
     /// Bytes of all that was kept for the snapshot in progress, or for the last one.
     kept_bytes: AtomicUsize,
     limit: AtomicUsize,
-    /// They are kept as requests.
-    as_requests: AtomicBool,
+    /// In which form they are kept.
+    form: Mutex<Form>,
     room: Condvar,
     /// Told when those who are about to write should begin to wait, and when they need not any more.
     on_full: Box<dyn Fn(bool) + Send + Sync>,
     /// The snapshot has failed: nothing is kept any more.
     void: AtomicBool,
     keys: AtomicU64,
+    /// Members of them whose times have no room in the file.
+    times_left_out: AtomicU64,
 }
 
 impl OldForms {
@@ -76,18 +78,20 @@ impl OldForms {
             bytes: AtomicUsize::new(0),
             kept_bytes: AtomicUsize::new(0),
             limit: AtomicUsize::new(0),
-            as_requests: AtomicBool::new(false),
+            form: Mutex::default(),
             room: Condvar::new(),
             on_full,
             void: AtomicBool::new(false),
             keys: AtomicU64::new(0),
+            times_left_out: AtomicU64::new(0),
         }
     }
 
     /// Begins anew, for a snapshot in this form of which old forms may take `limit` bytes.
     fn begin(&self, limit: usize, form: Form) {
         self.limit.store(limit, Relaxed);
-        self.as_requests.store(form != Form::Dump, Relaxed);
+        *self.form.lock() = form;
+        self.times_left_out.store(0, Relaxed);
         self.void.store(false, Relaxed);
         self.keys.store(0, Relaxed);
         self.kept_bytes.store(0, Relaxed);
@@ -197,7 +201,8 @@ impl Keeper for OldForms {
         if self.void.load(Relaxed) {
             return;
         }
-        let form = if self.as_requests.load(Relaxed) { Form::Requests(None) } else { Form::Dump };
+        let form = *self.form.lock();
+        self.times_left_out.fetch_add(form.times_left_out(entry), Relaxed);
         let record = form.encode(keyspace, entry);
         let (len, limit) = (record.len(), self.limit.load(Relaxed));
         self.keys.fetch_add(1, Relaxed);
@@ -259,7 +264,7 @@ pub fn cut(
     });
     // There is no time to look whether members that expire are in a form that needs the later version.
     let expiring = (0..keyspace.databases()).any(|db| keyspace.has_expiring_members(db));
-    let version = if expiring { braid_rdb::VERSION_FIELD_EXPIRY } else { braid_rdb::VERSION };
+    let version = version(form, expiring);
     Some(Cut { forms, databases: databases.collect(), version, form })
 }
 
@@ -309,6 +314,8 @@ struct Output<'o> {
     pause: Pause,
     pace: Pace,
     keys: u64,
+    form: Form,
+    times_left_out: u64,
     /// Keys since the last pause.
     unpaused: u64,
     progress: &'o SnapshotProgress,
@@ -340,9 +347,10 @@ impl Output<'_> {
     fn entry(&mut self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>, held: bool) -> usize {
         self.keys += 1;
         self.unpaused += 1;
+        self.times_left_out += self.form.times_left_out(entry);
         let Ok(writer) = &mut self.file else { return 1 };
         self.origin = origin;
-        let bytes = match self.gathered.take(keyspace, entry, writer.takes_packed()) {
+        let bytes = match self.gathered.take(keyspace, entry, writer.packed_format()) {
             Some(bytes) => bytes,
             None => {
                 let before = writer.written();
@@ -362,6 +370,7 @@ impl Output<'_> {
 
     /// Writes an entry with a large collection that nobody changes. No shard is held, so the file is written to meanwhile.
     fn lent(&mut self, keyspace: &Keyspace, origin: u32, entry: &LentEntry) {
+        self.times_left_out += self.form.times_left_out(entry.entry());
         self.put(|writer| {
             writer.select(origin)?;
             writer.entry(keyspace, entry.entry())
@@ -403,11 +412,7 @@ pub fn write_snapshot(
 ) -> Result<Saved, SaveError> {
     let mut walked = false;
     let pace = Pace::new(&cut.forms);
-    debug_assert_eq!(
-        cut.form != Form::Dump,
-        options.form != Form::Dump,
-        "old forms are kept in the cut's form"
-    );
+    debug_assert_eq!(cut.form.is_dump(), options.form.is_dump(), "old forms are kept in the cut's form");
     let in_writing = |file| {
         walked = true;
         let writer = begin(options, file, cut.version, Some(pace.clone()));
@@ -433,7 +438,7 @@ fn write(
     key_delay: i64,
     pace: Pace,
     progress: &SnapshotProgress,
-) -> io::Result<(u64, u64)> {
+) -> io::Result<Written> {
     let forms = &*cut.forms;
     if file.is_err() {
         forms.give_up();
@@ -447,6 +452,8 @@ fn write(
         pause: Pause::new(key_delay),
         pace,
         keys: 0,
+        form: cut.form,
+        times_left_out: 0,
         unpaused: 0,
         progress,
     };
@@ -471,5 +478,10 @@ fn write(
     walk.end();
     forms.drain(&walk, keyspace, &mut out);
     let keys = out.keys + forms.keys.load(Relaxed);
-    Ok((keys, end(out.file?)?))
+    let written = Written {
+        keys,
+        times_left_out: out.times_left_out + forms.times_left_out.load(Relaxed),
+        bytes: end(out.file?)?,
+    };
+    Ok(written)
 }

@@ -25,7 +25,7 @@ fn forms() -> Arc<OldForms> {
 
 fn make_cut(keyspace: &Keyspace, forms: &Arc<OldForms>) -> Option<Cut> {
     let world = keyspace.gate.close(None);
-    cut(keyspace, &world, forms, LIMIT, Form::Dump)
+    cut(keyspace, &world, forms, LIMIT, Form::default())
 }
 
 fn write_to(
@@ -40,7 +40,7 @@ fn write_to(
 fn options(path: &Path) -> SaveOptions<'_> {
     SaveOptions {
         path,
-        form: Form::Dump,
+        form: Form::default(),
         compress: true,
         checksum: true,
         sync_pieces: false,
@@ -172,7 +172,7 @@ fn changes_by_several_threads_during_the_walk_do_not_show() {
                 let world = txn.stopped_world().expect("stopped");
                 (
                     crate::tests::content_in(&shared, world),
-                    cut(&shared, world, &forms, LIMIT, Form::Dump).expect("no other"),
+                    cut(&shared, world, &forms, LIMIT, Form::default()).expect("no other"),
                 )
             };
             write_to(&shared, taken, &path, &SnapshotProgress::default()).unwrap();
@@ -333,7 +333,7 @@ fn change_large_collections(keyspace: &Keyspace, context: &mut Context, random: 
 fn large_collections_that_are_changed_or_deleted_meanwhile_are_in_it_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dump.rdb");
-    for form in [Form::Dump, Form::Requests(None)] {
+    for form in [Form::default(), Form::Requests(None)] {
         let (one, forms) = (keyspace(), forms());
         let mut random = fastrand::Rng::with_seed(3);
         for round in 0..8 {
@@ -361,7 +361,7 @@ fn large_collections_that_are_changed_or_deleted_meanwhile_are_in_it_as_they_wer
                 stop.store(true, Relaxed);
             });
             assert_eq!(forms.bytes(), 0);
-            if form == Form::Dump {
+            if form == Form::default() {
                 let other = keyspace();
                 load_from(&other, &std::fs::read(&path).unwrap(), false).unwrap();
                 assert!(loose_content(&other) == before, "round {round}");

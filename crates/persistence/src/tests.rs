@@ -47,7 +47,7 @@ fn save_to(keyspace: &Keyspace, path: &Path) -> crate::Saved {
     let notes = [("redis-ver", "7.2.4".to_string())];
     let options = SaveOptions {
         path,
-        form: Form::Dump,
+        form: Form::default(),
         compress: true,
         checksum: true,
         sync_pieces: true,
@@ -107,7 +107,7 @@ pub(crate) fn content_in(keyspace: &Keyspace, world: &World<'_>) -> Vec<String> 
     let mut lines = Vec::new();
     for db in 0..keyspace.databases() {
         keyspace.visit(world, db, |entry| {
-            let payload = braid_rdb::dump(crate::to_rdb(entry), false);
+            let payload = braid_rdb::dump(crate::to_rdb(entry), Default::default(), false);
             lines.push(format!("{db} {:?} {:?} {payload:?}", entry.key(), entry.expiry()));
             true
         });
@@ -227,7 +227,7 @@ pub(crate) fn loose_content(keyspace: &Keyspace) -> Vec<String> {
     let mut lines = Vec::new();
     for db in 0..keyspace.databases() {
         keyspace.visit(&world, db, |entry| {
-            let mut payload = braid_rdb::dump(crate::to_rdb(entry), false);
+            let mut payload = braid_rdb::dump(crate::to_rdb(entry), Default::default(), false);
             // The checksum differs with the order.
             payload.truncate(payload.len() - 8);
             payload.sort_unstable();
@@ -348,7 +348,7 @@ fn a_save_that_fails_leaves_the_old_file() {
     let world = one.gate.close(None);
     let options = SaveOptions {
         path: &path,
-        form: Form::Dump,
+        form: Form::default(),
         compress: false,
         checksum: true,
         sync_pieces: false,

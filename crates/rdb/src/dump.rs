@@ -5,6 +5,7 @@ use braid_base::crc::crc64;
 use crate::decode::Decoder;
 use crate::encode::Encoder;
 use crate::source::Bytes;
+use crate::target::Format;
 use crate::write::ValueRef;
 
 /// Version (2 bytes) and checksum (8 bytes).
@@ -22,12 +23,12 @@ pub enum PayloadError {
 }
 
 /// The payload of a value.
-pub fn dump(value: ValueRef<'_>, compress: bool) -> Vec<u8> {
-    let mut encoder = Encoder::new(Vec::new(), compress);
-    let written = encoder.kind(value.kind()).and_then(|()| encoder.value(value));
+pub fn dump(value: ValueRef<'_>, format: Format, compress: bool) -> Vec<u8> {
+    let mut encoder = Encoder::new(Vec::new(), compress).with_format(format);
+    let written = encoder.kind(format.kind(value)).and_then(|()| encoder.value(value));
     debug_assert!(written.is_ok(), "memory takes everything");
     let mut payload = encoder.into_inner();
-    seal(&mut payload, value.version());
+    seal(&mut payload, format.version_of(value));
     payload
 }
 

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use braid_base::number;
 use braid_containers::lzf::Compressor;
 
+use crate::target::Format;
+
 /// Strings longer than this may be compressed, if that saves at least 4 bytes.
 const COMPRESS_ABOVE: usize = 20;
 const GAIN_MIN: usize = 4;
@@ -15,12 +17,19 @@ const INTEGER_TEXT_MAX: usize = 11;
 pub struct Encoder<W> {
     out: W,
     compressor: Option<Compressor>,
+    pub(crate) format: Format,
 }
 
 impl<W: Write> Encoder<W> {
     /// An encoder that compresses strings or not (`rdbcompression`).
     pub fn new(out: W, compress: bool) -> Encoder<W> {
-        Encoder { out, compressor: compress.then(Compressor::new) }
+        Encoder { out, compressor: compress.then(Compressor::new), format: Format::default() }
+    }
+
+    /// Values are to be written in this format.
+    pub fn with_format(mut self, format: Format) -> Encoder<W> {
+        self.format = format;
+        self
     }
 
     /// The sink, back.

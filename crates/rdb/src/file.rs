@@ -26,6 +26,7 @@ use crate::kind::Kind;
 use crate::limits::Limits;
 use crate::read::{Value, module_name};
 use crate::source::Stream;
+use crate::target::Format;
 use crate::write::ValueRef;
 
 const SLOT_SIZE: u8 = 244;
@@ -40,6 +41,10 @@ const EXPIRY_MS: u8 = 252;
 const EXPIRY_S: u8 = 253;
 const DATABASE: u8 = 254;
 const END: u8 = 255;
+
+/// Notes of KeyDB about a member that expires: which, and when.
+const KEYDB_MEMBER: &str = "keydb-subexpire-key";
+const KEYDB_WHEN: &str = "keydb-subexpire-when";
 
 /// Length of the first line, which says format and version.
 const MAGIC_LEN: usize = 9;
@@ -114,7 +119,7 @@ pub struct FileWriter<W: Write> {
 }
 
 impl<W: Write> FileWriter<W> {
-    /// Begins a file of a version that knows all values to come ([`ValueRef::version`]). `compress` as `rdbcompression`, `checksum` as
+    /// Begins a file of a version that knows all values to come ([`Format::version`]). `compress` as `rdbcompression`, `checksum` as
     /// `rdbchecksum`.
     pub fn new(out: W, version: u16, compress: bool, checksum: bool) -> io::Result<FileWriter<W>> {
         let buffer = Vec::with_capacity(BUFFER);
@@ -127,6 +132,17 @@ impl<W: Write> FileWriter<W> {
         };
         encoder.bytes(magic.as_bytes())?;
         Ok(FileWriter { encoder, selected: None })
+    }
+
+    /// Values are to be written in this format.
+    pub fn with_format(mut self, format: Format) -> FileWriter<W> {
+        self.encoder = self.encoder.with_format(format);
+        self
+    }
+
+    /// In which format values are written.
+    pub fn format(&self) -> Format {
+        self.encoder.format
     }
 
     /// A note about the file.
@@ -230,10 +246,33 @@ impl<W: Write> Encoder<W> {
         expire_at: Option<i64>,
         access: Option<Access>,
     ) -> io::Result<()> {
+        let format = self.format;
+        if format.is_void(value) {
+            return Ok(());
+        }
         self.attributes(expire_at, access)?;
-        self.kind(value.kind())?;
+        self.kind(format.kind(value))?;
         self.string(name)?;
-        self.value(value)
+        self.value(value)?;
+        if format.has_notes(value) { self.notes_of_times(value, format.now_ms) } else { Ok(()) }
+    }
+
+    /// When members expire, as KeyDB has it.
+    fn notes_of_times(&mut self, value: ValueRef<'_>, now_ms: i64) -> io::Result<()> {
+        let (mut written, mut digits, mut time_digits) = (Ok(()), itoa::Buffer::new(), itoa::Buffer::new());
+        value.for_each_time(|member, time| {
+            if written.is_err() || time < now_ms {
+                return;
+            }
+            let pairs =
+                [(KEYDB_MEMBER, member.text(&mut digits)), (KEYDB_WHEN, time_digits.format(time).as_bytes())];
+            written = pairs.into_iter().try_for_each(|(name, text)| {
+                self.byte(NOTE)?;
+                self.string(name.as_bytes())?;
+                self.string(text)
+            });
+        });
+        written
     }
 
     fn attributes(&mut self, expire_at: Option<i64>, access: Option<Access>) -> io::Result<()> {
@@ -253,14 +292,15 @@ impl<W: Write> Encoder<W> {
     }
 }
 
-/// A key with its value as a record of a file, not compressed.
+/// A key with its value as a record of a file, not compressed. Nothing if none of its members is left.
 pub fn encode_key(
     name: &[u8],
     value: ValueRef<'_>,
+    format: Format,
     expire_at: Option<i64>,
     access: Option<Access>,
 ) -> Vec<u8> {
-    let mut encoder = Encoder::new(Vec::with_capacity(name.len() + 32), false);
+    let mut encoder = Encoder::new(Vec::with_capacity(name.len() + 32), false).with_format(format);
     encoder.key(name, value, expire_at, access).expect("memory takes everything");
     encoder.into_inner()
 }

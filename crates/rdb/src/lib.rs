@@ -4,7 +4,7 @@
 //! payload:  type, body, version of the format (2 bytes), CRC-64 of all before it (8 bytes)
 //! ```
 //! A value is written in the form that it has in memory, with the types of Redis 7.2 ([`VERSION`]), so that stock servers
-//! of that version and later read it. The one exception is a hash with fields that expire, which Redis 7.2 does not
+//! of that version and later read it; for others as they need it (`target.rs`). The one exception is a hash with fields that expire, which Redis 7.2 does not
 //! know: it is written as Valkey 9 does ([`VERSION_FIELD_EXPIRY`]). Sets and sorted sets with members that expire, which no
 //! other server has, are written under types of our own, which other servers refuse. What is read: every type of every version that Redis 7.2 reads, back to
 //! version 1, and those of Valkey 9 and Redis 8. Files of KeyDB are those of Redis 6 with notes of its own (`file.rs`).
@@ -26,6 +26,7 @@ mod read;
 mod skip;
 mod source;
 mod stream;
+mod target;
 mod write;
 mod ziplist;
 mod zipmap;
@@ -42,13 +43,15 @@ pub use kind::Kind;
 pub use limits::Limits;
 pub use read::Value;
 pub use source::{Bytes, Source, Stream};
+pub use target::{Format, Target};
 pub use write::ValueRef;
 
 /// The version of the format that is written: that of Redis 7.2.
 pub const VERSION: u16 = 11;
 /// The version written with a hash whose fields expire: that of Valkey 9.
 pub const VERSION_FIELD_EXPIRY: u16 = 80;
-/// The version that KeyDB writes.
+/// The version that Redis 7.0 writes, and the one of KeyDB and Redis 5 and 6.
+const VERSION_REDIS_7_0: u16 = 10;
 const VERSION_KEYDB: u16 = 9;
 /// The latest version of Redis that is read: that of Redis 8.
 pub const VERSION_REDIS_MAX: u16 = 12;

@@ -120,7 +120,7 @@ impl<W: Write> Encoder<W> {
         self.length(id.seq)
     }
 
-    pub(crate) fn stream(&mut self, stream: &Stream) -> io::Result<()> {
+    pub(crate) fn stream(&mut self, stream: &Stream, kind: Kind) -> io::Result<()> {
         let log = stream.log();
         self.length(log.block_count() as u64)?;
         for (first, block) in log.blocks() {
@@ -132,20 +132,24 @@ impl<W: Write> Encoder<W> {
         }
         self.length(log.len())?;
         self.id(log.last_id())?;
-        self.id(log.first_id())?;
-        self.id(log.max_deleted_id())?;
-        self.length(log.entries_added())?;
+        if kind != Kind::Stream1 {
+            self.id(log.first_id())?;
+            self.id(log.max_deleted_id())?;
+            self.length(log.entries_added())?;
+        }
         self.length(stream.groups().len() as u64)?;
         for (name, group) in stream.groups().iter() {
             self.string(name)?;
-            self.group(group)?;
+            self.group(group, kind)?;
         }
         Ok(())
     }
 
-    fn group(&mut self, group: &Group) -> io::Result<()> {
+    fn group(&mut self, group: &Group, kind: Kind) -> io::Result<()> {
         self.id(group.last_id)?;
-        self.length(group.entries_read.unwrap_or(ENTRIES_READ_UNKNOWN))?;
+        if kind != Kind::Stream1 {
+            self.length(group.entries_read.unwrap_or(ENTRIES_READ_UNKNOWN))?;
+        }
         self.length(group.pending_len() as u64)?;
         for (id, pending) in group.pending_range(StreamId::MIN..=StreamId::MAX) {
             self.raw_id(id)?;
@@ -156,7 +160,9 @@ impl<W: Write> Encoder<W> {
         for (_, consumer) in group.consumers() {
             self.string(consumer.name())?;
             self.time_ms(consumer.seen_time)?;
-            self.time_ms(consumer.active_time)?;
+            if kind == Kind::Stream3 {
+                self.time_ms(consumer.active_time)?;
+            }
             self.length(consumer.pending_len() as u64)?;
             for id in consumer.pending_from(StreamId::MIN) {
                 self.raw_id(id)?;

@@ -8,7 +8,7 @@ use braid_containers::stream::{BlockLimits, Group, Stream, StreamId};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::{Bytes, Decoder, Encoder, Fault, Kind, Limits, PayloadError, Value, ValueRef};
+use crate::{Bytes, Decoder, Encoder, Fault, Format, Kind, Limits, PayloadError, Value, ValueRef};
 
 /// What a value holds, as text that can be compared. Forms do not matter.
 fn content(value: &Value<'_>) -> String {
@@ -195,7 +195,7 @@ fn times_of_members_of_sets_are_kept() {
         zset.set_expiry(member.as_bytes(), Some(time));
     }
     let again = |value: ValueRef<'_>, kind: Kind| {
-        let payload = crate::dump(value, false);
+        let payload = crate::dump(value, Format::default(), false);
         assert_eq!(crate::open(&payload, true).unwrap().kind().unwrap(), kind);
         for cut in 1..payload.len() - 10 {
             let mut short = Decoder::new(Bytes::new(&payload[1..cut]), crate::VERSION_FIELD_EXPIRY);
@@ -227,11 +227,107 @@ fn times_of_members_of_sets_are_kept() {
     });
 }
 
+/// Every target gets types that it knows; who has no room for times keeps what has not expired.
+#[test]
+fn what_is_written_for_others() {
+    use crate::Target::*;
+    let limits = Limits::default();
+    let (mut set, mut zset, mut hash) = (Set::default(), SortedSet::new(), Hash::new());
+    for (index, member) in ["a", "b", "gone"].into_iter().enumerate() {
+        let time = [Some(5_000), None, Some(900)][index];
+        set.add(member.as_bytes(), 0, &limits.set);
+        zset.add(member.as_bytes(), index as f64, AddRule::default(), &limits.sorted_set);
+        let expiry = time.map_or(Expiry::Keep, Expiry::At);
+        hash.set(member.as_bytes(), b"x", expiry, i64::MIN, &limits.hash);
+        if time.is_some() {
+            set.set_expiry(member.as_bytes(), time, 0);
+            zset.set_expiry(member.as_bytes(), time);
+        }
+    }
+    let (mut small_set, mut small_zset, mut small_hash) = (Set::default(), SortedSet::new(), Hash::new());
+    let (mut list, mut stream) = (List::new(), Stream::new());
+    for member in [&b"m"[..], b"77"] {
+        small_set.add(member, 0, &limits.set);
+        small_zset.add(member, 1.5, AddRule::default(), &limits.sorted_set);
+        small_hash.set(member, b"1", Expiry::Keep, i64::MIN, &limits.hash);
+        list.push(End::Back, member, &limits.list);
+    }
+    let added =
+        stream.log_mut().append(StreamId::new(1, 1), &[(&b"f"[..], &b"v"[..])], &BlockLimits::default());
+    assert!(added.is_ok());
+    let values = [
+        ValueRef::Hash(&hash),
+        ValueRef::Set(&set),
+        ValueRef::SortedSet(&zset),
+        ValueRef::Hash(&small_hash),
+        ValueRef::Set(&small_set),
+        ValueRef::SortedSet(&small_zset),
+        ValueRef::List(&list),
+        ValueRef::Stream(&stream),
+    ];
+    for (target, version, kinds) in [
+        (Own, [80, 11], [22, 240, 241, 16, 20, 17, 18, 21]),
+        (Valkey9, [80, 80], [22, 2, 5, 16, 20, 17, 18, 21]),
+        (Redis8, [12, 12], [24, 2, 5, 16, 20, 17, 18, 21]),
+        (Redis72, [11, 11], [4, 2, 5, 16, 20, 17, 18, 21]),
+        (Redis70, [10, 10], [4, 2, 5, 16, 2, 17, 18, 19]),
+        (KeyDb, [9, 9], [4, 2, 5, 4, 2, 5, 1, 15]),
+    ] {
+        let format = Format { target, now_ms: 1_000 };
+        assert_eq!([format.version(true), format.version(false)], version);
+        for (index, (value, kind)) in values.into_iter().zip(kinds).enumerate() {
+            let mut out = Vec::new();
+            if let Some(taken) = value.take_packed(format, &mut out) {
+                assert_eq!(taken as u8, kind, "{target:?}");
+            }
+            let payload = crate::dump(value, format, false);
+            let mut decoder = crate::open(&payload, true).unwrap();
+            assert_eq!(decoder.version, version[usize::from(index > 2)]);
+            let found = decoder.kind().unwrap();
+            assert_eq!(found as u8, kind, "{target:?}");
+            let content = content(&decoder.value(found, &limits, 1_000).unwrap());
+            let has_times = matches!(kind, 22 | 24 | 240 | 241);
+            let a = if has_times { "a=x@Some(5000)" } else { "a=x@None" };
+            let expected = match index {
+                0 => format!("{a} b=x@None"),
+                1 => "a b".to_owned(),
+                2 => "a=0 b=1".to_owned(),
+                3 => "77=1@None m=1@None".to_owned(),
+                4 => "77 m".to_owned(),
+                5 => "77=1.5 m=1.5".to_owned(),
+                6 => "m 77".to_owned(),
+                _ => stream_content(&stream),
+            };
+            assert_eq!(content, expected, "{target:?}");
+            let left_out = u64::from(index < 3 && !has_times);
+            assert_eq!(format.times_left_out(value, false), left_out);
+            assert_eq!(format.times_left_out(value, true), if target == KeyDb { 0 } else { left_out });
+            let later = Format { target, now_ms: 6_000 };
+            assert!(!later.is_void(value), "b is there");
+        }
+    }
+    // Nothing is left of it.
+    let (mut gone, format) = (Set::default(), Format { target: Redis72, now_ms: 1_000 });
+    gone.add(b"gone", 0, &limits.set);
+    gone.set_expiry(b"gone", Some(900), 0);
+    assert!(format.is_void(ValueRef::Set(&gone)));
+    assert_eq!(crate::encode_key(b"k", ValueRef::Set(&gone), format, Some(7), None), b"");
+    assert!(!Format::default().is_void(ValueRef::Set(&gone)));
+    // KeyDB's notes about members.
+    let format = Format { target: KeyDb, now_ms: 1_000 };
+    let record = crate::encode_key(b"k", ValueRef::Set(&set), format, None, None);
+    let text = record.escape_ascii().to_string();
+    assert!(
+        text.ends_with("\\xfa\\x13keydb-subexpire-key\\x01a\\xfa\\x14keydb-subexpire-when\\xc1\\x88\\x13"),
+        "{text}"
+    );
+}
+
 /// Dumps, opens and reads again; the content and the form must be what they were.
 fn round_trip(value: ValueRef<'_>) -> String {
     let mut found = Vec::new();
     for compress in [false, true] {
-        let payload = crate::dump(value, compress);
+        let payload = crate::dump(value, Format::default(), compress);
         let mut decoder = crate::open(&payload, true).unwrap();
         let kind = decoder.kind().unwrap();
         assert_eq!(kind, value.kind());
@@ -327,7 +423,7 @@ proptest! {
         // A good value with one byte changed.
         let mut hash = Hash::new();
         hash.set(&value, b"v", Expiry::Keep, 0, &HashLimits::default());
-        let mut payload = crate::dump(ValueRef::Hash(&hash), true);
+        let mut payload = crate::dump(ValueRef::Hash(&hash), Format::default(), true);
         let len = payload.len() - 10;
         payload[at % len] ^= flip;
         let mut decoder = crate::open(&payload, false).unwrap();

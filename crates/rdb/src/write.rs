@@ -11,6 +11,7 @@ use braid_containers::stream::Stream;
 use crate::encode::Encoder;
 use crate::kind::Kind;
 use crate::read::{PACKED, PLAIN};
+use crate::target::Format;
 
 /// A value to be written.
 #[derive(Clone, Copy)]
@@ -28,7 +29,7 @@ pub enum ValueRef<'a> {
 pub(crate) const NO_TIME: i64 = -1;
 
 impl ValueRef<'_> {
-    /// The type under which it is written.
+    /// The type under which it is written for this server itself.
     pub fn kind(self) -> Kind {
         match self {
             ValueRef::Text(_) | ValueRef::Integer(_) => Kind::String,
@@ -47,9 +48,12 @@ impl ValueRef<'_> {
         }
     }
 
-    /// Adds the packed form of a collection that has one to `out`; the type under which it is written. Copying it takes less time than writing it:
-    /// [`FileWriter::packed_key`](crate::FileWriter::packed_key) does that later.
-    pub fn take_packed(self, out: &mut Vec<u8>) -> Option<Kind> {
+    /// Adds the packed form of a collection that has one, and is written in it, to `out`; the type under which it is written. Copying it takes less time
+    /// than writing it: [`FileWriter::packed_key`](crate::FileWriter::packed_key) does that later.
+    pub fn take_packed(self, format: Format, out: &mut Vec<u8>) -> Option<Kind> {
+        if format.kind(self) != self.kind() {
+            return None;
+        }
         if let ValueRef::Set(set) = self
             && let Some(integers) = set.as_ints()
         {
@@ -66,14 +70,6 @@ impl ValueRef<'_> {
         out.extend_from_slice(list?.bytes());
         Some(self.kind())
     }
-
-    /// The least version of the format that knows this type.
-    pub fn version(self) -> u16 {
-        match self.kind() {
-            Kind::HashExpiry | Kind::SetExpiry | Kind::SortedSetExpiry => crate::VERSION_FIELD_EXPIRY,
-            _ => crate::VERSION,
-        }
-    }
 }
 
 impl<W: Write> Encoder<W> {
@@ -82,16 +78,18 @@ impl<W: Write> Encoder<W> {
         self.byte(kind as u8)
     }
 
-    /// A value, behind its type.
+    /// A value, behind its type ([`Format::kind`]).
     pub fn value(&mut self, value: ValueRef<'_>) -> io::Result<()> {
+        let (kind, now_ms) = (self.format.kind(value), self.format.time_for(value));
         match value {
             ValueRef::Text(text) => self.string(text),
             ValueRef::Integer(number) => self.integer(number),
+            ValueRef::List(list) if kind == Kind::List => self.elements(list),
             ValueRef::List(list) => self.list(list),
-            ValueRef::Set(set) => self.set(set),
-            ValueRef::SortedSet(set) => self.sorted_set(set),
-            ValueRef::Hash(hash) => self.hash(hash),
-            ValueRef::Stream(stream) => self.stream(stream),
+            ValueRef::Set(set) => self.set(set, kind, value.members_at(now_ms), now_ms),
+            ValueRef::SortedSet(set) => self.sorted_set(set, kind, value.members_at(now_ms), now_ms),
+            ValueRef::Hash(hash) => self.hash(hash, kind, value.members_at(now_ms), now_ms),
+            ValueRef::Stream(stream) => self.stream(stream, kind),
         }
     }
 
@@ -121,58 +119,92 @@ impl<W: Write> Encoder<W> {
         Ok(())
     }
 
-    fn set(&mut self, set: &Set) -> io::Result<()> {
+    fn elements(&mut self, list: &List) -> io::Result<()> {
+        self.length(list.len() as u64)?;
+        let mut written = Ok(());
+        list.range(0, list.len(), |element| {
+            if written.is_ok() {
+                written = self.string(element.text(&mut itoa::Buffer::new()));
+            }
+        });
+        written
+    }
+
+    fn set(&mut self, set: &Set, kind: Kind, len: usize, now_ms: i64) -> io::Result<()> {
         if let Some(integers) = set.as_ints() {
             let mut bytes = Vec::new();
             integers.write_to(&mut bytes);
             return self.string(&bytes);
         }
-        if let Some(list) = set.as_listpack() {
+        if kind == Kind::SetListpack
+            && let Some(list) = set.as_listpack()
+        {
             return self.string(list.bytes());
         }
-        self.length(set.len() as u64)?;
+        self.length(len as u64)?;
         let mut digits = itoa::Buffer::new();
-        let has_times = set.expiring_len() > 0;
         for (member, expire_at) in set.iter_with_expiry() {
+            if expire_at.is_some_and(|time| time < now_ms) {
+                continue;
+            }
             self.string(member.text(&mut digits))?;
-            if has_times {
+            if kind == Kind::SetExpiry {
                 self.time_ms(expire_at.unwrap_or(NO_TIME))?;
             }
         }
         Ok(())
     }
 
-    fn sorted_set(&mut self, set: &SortedSet) -> io::Result<()> {
-        if let Some(list) = set.as_listpack() {
+    fn sorted_set(&mut self, set: &SortedSet, kind: Kind, len: usize, now_ms: i64) -> io::Result<()> {
+        if kind == Kind::SortedSetListpack
+            && let Some(list) = set.as_listpack()
+        {
             return self.string(list.bytes());
         }
         // From the greatest to the smallest: stock servers insert that fastest.
         let view = set.view(i64::MIN);
         let has_times = set.next_expiry().is_some();
-        self.length(view.len() as u64)?;
+        self.length(len as u64)?;
         let mut digits = itoa::Buffer::new();
         for (member, score) in view.iter_back(0..view.len()) {
-            self.string(member.text(&mut digits))?;
+            let member = member.text(&mut digits);
+            let expire_at = if has_times { view.expiry(member).flatten() } else { None };
+            if expire_at.is_some_and(|time| time < now_ms) {
+                continue;
+            }
+            self.string(member)?;
             self.double(score)?;
-            if has_times {
-                let expire_at = view.expiry(member.text(&mut digits)).flatten();
+            if kind == Kind::SortedSetExpiry {
                 self.time_ms(expire_at.unwrap_or(NO_TIME))?;
             }
         }
         Ok(())
     }
 
-    fn hash(&mut self, hash: &Hash) -> io::Result<()> {
-        if let Some(list) = hash.as_listpack() {
+    fn hash(&mut self, hash: &Hash, kind: Kind, len: usize, now_ms: i64) -> io::Result<()> {
+        if kind == Kind::HashListpack
+            && let Some(list) = hash.as_listpack()
+        {
             return self.string(list.bytes());
         }
-        let has_times = hash.expiring_len() > 0;
-        self.length(hash.len() as u64)?;
+        let mut earliest = 0;
+        if kind == Kind::HashExpiryRelative {
+            earliest = hash.iter_with_expiry().filter_map(|(_, _, time)| time).min().unwrap_or_default();
+            self.time_ms(earliest)?;
+        }
+        self.length(len as u64)?;
         let (mut field_digits, mut value_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
         for (field, value, expire_at) in hash.iter_with_expiry() {
+            if expire_at.is_some_and(|time| time < now_ms) {
+                continue;
+            }
+            if kind == Kind::HashExpiryRelative {
+                // One more than the distance, since 0 means none.
+                self.length(expire_at.map_or(0, |time| (time - earliest) as u64 + 1))?;
+            }
             self.string(field.text(&mut field_digits))?;
             self.string(value.text(&mut value_digits))?;
-            if has_times {
+            if kind == Kind::HashExpiry {
                 self.time_ms(expire_at.unwrap_or(NO_TIME))?;
             }
         }

@@ -2,7 +2,7 @@
 
 use super::checks;
 use crate::directive::{Special, Unit};
-use crate::enums::{AppendFsync, ConfigEnum, RdbVersionCheck};
+use crate::enums::{AppendFsync, ConfigEnum, RdbTarget, RdbVersionCheck};
 use crate::rows::{INT_MAX, LONG_MAX};
 
 super::directives! {
@@ -25,6 +25,10 @@ super::directives! {
     /// Which snapshots of unknown versions are loaded: strict refuses them, relaxed tries.
     rdb_version_check: RdbVersionCheck =>
         choice("rdb-version-check", RdbVersionCheck::Strict.raw(), RdbVersionCheck::WORDS);
+
+    /// The servers that are to read what is written in the form of snapshots (dump files, bases of the append-only file, DUMP): they get
+    /// the newest form that they know. What they do not know is left out: times at which members of collections expire, for keydb functions.
+    rdb_target: RdbTarget => choice("rdb-target", RdbTarget::Braid.raw(), RdbTarget::WORDS);
 
     /// Refuse writes after a snapshot failed, until one succeeds.
     stop_writes_on_bgsave_error: bool => switch("stop-writes-on-bgsave-error", true);
