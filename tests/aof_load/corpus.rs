@@ -1,7 +1,7 @@
 //! Files that stock servers have made (`tests/corpus`): each is loaded, and must give the digest that its maker had. And the other way: what
 //! this server writes is loaded by stock servers, where there are any.
 //!
-//! `BRAID_CORPUS=write` makes the files anew, with the stock servers that are there.
+//! `BRAID_CORPUS=write` makes the files anew, with the stock servers that are there, and with the KeyDB whose program `BRAID_KEYDB` names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,10 @@ const SETTINGS: &[&str] = &[
     "zset-max-listpack-entries 8",
     "list-max-listpack-size 8",
     "stream-node-max-entries 5",
+    // As they were called before Redis 7.
+    "hash-max-ziplist-entries 8",
+    "zset-max-ziplist-entries 8",
+    "list-max-ziplist-size 8",
 ];
 
 fn settle(client: &mut RawClient) {
@@ -85,10 +89,50 @@ const LIBRARY: &str = "#!lua name=lib\nredis.register_function('f', function() r
 
 /// The digest of everything but the hashes with fields that expire, and what these hold. They are gone then.
 fn state(client: &mut RawClient) -> String {
+    for key in TIMED {
+        client.call(&format!("DEL {key}"));
+    }
     let mut lines = take_expiring(client);
     lines.insert(0, client.call("DEBUG DIGEST").text());
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// Keys with members that expire, as KeyDB has them. They count by themselves, since every server reckons their digest in its own way.
+const TIMED: [&str; 3] = ["timed:set", "timed:sorted", "timed:hash"];
+
+/// Makes them, and takes away what KeyDB has otherwise.
+fn fill_timed(client: &mut RawClient) {
+    for line in [
+        "SADD timed:set a b gone",
+        "ZADD timed:sorted 1 a 2 b 3 gone",
+        "HSET timed:hash a 1 b 2 gone 3",
+        "EXPIREMEMBERAT timed:set a 4000000000",
+        "PEXPIREMEMBERAT timed:sorted a 4000000000000",
+        "PEXPIREMEMBERAT timed:hash a 4000000000000",
+        "EXPIREMEMBERAT timed:hash b 4000000000",
+        "PERSIST timed:hash b",
+        // Before Redis 7 there was a negative zero in small sorted sets.
+        "ZREM infinite:first d",
+        "ZREM infinite:second d",
+    ] {
+        let reply = client.call(line);
+        assert!(!reply.is_error(), "{line}: {reply}");
+    }
+}
+
+/// Checks them.
+fn check_timed(client: &mut RawClient) {
+    for (line, expected) in [
+        ("SPEXPIRETIME timed:set MEMBERS 2 a b", [4_000_000_000_000, -1]),
+        ("ZPEXPIRETIME timed:sorted MEMBERS 2 a b", [4_000_000_000_000, -1]),
+        ("HPEXPIRETIME timed:hash FIELDS 2 a b", [4_000_000_000_000, -1]),
+    ] {
+        let times = client.call(line);
+        let times: Vec<i64> =
+            times.elements().unwrap_or_default().iter().filter_map(|time| time.integer()).collect();
+        assert_eq!(times, expected, "{line}");
+    }
 }
 
 /// Removes the hashes with fields that expire, and says what they held: each server reckons such fields' part of the digest in its own way.
@@ -142,7 +186,8 @@ fn write(mut server: TestServer, to: &Path, with_times: bool) {
     if with_times {
         expire_fields(&mut client);
     }
-    client.call_arguments(&["FUNCTION", "LOAD", LIBRARY]);
+    // KeyDB has none.
+    let has_functions = !client.call_arguments(&["FUNCTION", "LOAD", LIBRARY]).is_error();
     client.call("BGREWRITEAOF");
     wait_for_rewrite(&mut client);
     fill(&mut client, "second");
@@ -155,11 +200,27 @@ fn write(mut server: TestServer, to: &Path, with_times: bool) {
     client.call("WAITAOF 1 0 0");
     assert!(!client.call("SAVE").is_error());
     fs::create_dir_all(to).expect("a folder");
+    if !has_functions {
+        fill_timed(&mut client);
+        assert!(!client.call("SAVE").is_error());
+        client.ok("CONFIG SET appendfsync always");
+        client.ok("SET last write");
+        assert_eq!(client.call("DEL last").integer(), Some(1));
+    }
     fs::copy(server.directory().join("dump.rdb"), to.join("dump.rdb")).expect("a copy");
-    copy(&server.directory().join("appendonlydir"), &to.join("appendonlydir"));
+    copy_append_only(server.directory(), to);
     fs::write(to.join("digest"), state(&mut client)).expect("a file");
     client.send(b"SHUTDOWN NOSAVE\r\n");
     server.wait();
+}
+
+/// An append-only file: a folder, or a file as before Redis 7.
+fn copy_append_only(from: &Path, to: &Path) {
+    if from.join("appendonlydir").is_dir() {
+        copy(&from.join("appendonlydir"), &to.join("appendonlydir"));
+    } else {
+        fs::copy(from.join("appendonly.aof"), to.join("appendonly.aof")).expect("a copy");
+    }
 }
 
 const WRITES: [&str; 4] = ["--appendonly", "yes", "--enable-debug-command", "yes"];
@@ -184,7 +245,7 @@ fn load(peer: Option<&Peer>, folder: &Path) {
         let place = tempfile::tempdir().expect("a folder");
         fs::copy(folder.join("dump.rdb"), place.path().join("dump.rdb")).expect("a copy");
         if append_only {
-            copy(&folder.join("appendonlydir"), &place.path().join("appendonlydir"));
+            copy_append_only(folder, place.path());
         }
         let path = place.path().to_str().expect("readable");
         let yes_or_no = if append_only { "yes" } else { "no" };
@@ -192,18 +253,27 @@ fn load(peer: Option<&Peer>, folder: &Path) {
             start(peer, &["--dir", path, "--appendonly", yes_or_no, "--enable-debug-command", "yes"]);
         let mut client = server.connect();
         let who = peer.map_or("the server under test", |peer| &peer.version);
+        let is_of_keydb = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("keydb"));
+        if is_of_keydb {
+            check_timed(&mut client);
+        } else {
+            assert_eq!(client.call("FCALL f 0").text(), "function");
+        }
         let found = state(&mut client);
         assert_eq!(found, expected, "{} in {who}, append-only: {append_only}", folder.display());
-        assert_eq!(client.call("FCALL f 0").text(), "function");
         assert_eq!(client.call("PEXPIRETIME expires:second").integer(), Some(4_000_000_000_000));
         let log = server.log();
         assert!(!log.contains("== CRITICAL =="), "{log}");
     }
 }
 
+fn writes_corpus() -> bool {
+    std::env::var_os("BRAID_CORPUS").is_some_and(|wanted| wanted == "write")
+}
+
 #[test]
 fn files_of_stock_servers() {
-    if std::env::var_os("BRAID_CORPUS").is_some_and(|wanted| wanted == "write") {
+    if writes_corpus() {
         for peer in stock().into_iter().chain(newer_peers()) {
             for preamble in [true, false] {
                 let arguments =
@@ -215,13 +285,22 @@ fn files_of_stock_servers() {
             }
         }
     }
+    if let (Some(program), true) = (std::env::var_os("BRAID_KEYDB"), writes_corpus()) {
+        for (preamble, form) in [("yes", "dump"), ("no", "commands")] {
+            let arguments =
+                [&WRITES[..2], &["--aof-use-rdb-preamble", preamble, "--server-threads", "2"]].concat();
+            let folder = corpus().join(format!("keydb-6.3-{form}"));
+            let _ = fs::remove_dir_all(&folder);
+            write(TestServer::start_program(Path::new(&program), &arguments), &folder, false);
+        }
+    }
     if !is_braid() {
         return;
     }
     let mut folders: Vec<PathBuf> =
         fs::read_dir(corpus()).expect("the corpus").map(|folder| folder.expect("readable").path()).collect();
     folders.sort();
-    assert!(folders.len() >= 6, "{folders:?}");
+    assert!(folders.len() >= 8, "{folders:?}");
     for folder in folders {
         load(None, &folder);
     }
@@ -249,6 +328,22 @@ fn files_of_this_server() {
         assert!(folder.join("appendonlydir").join(base).is_file(), "{base}");
         load(None, &folder);
         for peer in &peers {
+            // What is written for others they read in full.
+            let target = match &peer.version {
+                version if version.starts_with("redis 7.0") && !with_times => "redis-7.0",
+                version if version.starts_with("redis 8") && preamble == "yes" => "redis-8",
+                _ => "",
+            };
+            if !target.is_empty() {
+                let place = tempfile::tempdir().expect("a folder");
+                let folder = place.path().join("made");
+                write(
+                    TestServer::start(&[&arguments[..], &["--rdb-target", target]].concat()),
+                    &folder,
+                    with_times,
+                );
+                load(Some(peer), &folder);
+            }
             // Files have the format of Redis 7.2; fields that expire are written as Valkey 9 writes them, which is the only one to read that.
             let reads = if with_times { "valkey 9" } else { "" };
             if peer.version.starts_with(reads) && !peer.version.starts_with("redis 7.0") {

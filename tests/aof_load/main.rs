@@ -260,29 +260,6 @@ fn only_the_last_file_may_be_cut() {
     assert!(log.contains("Fatal error: the truncated file is not the last file"), "{log}");
 }
 
-/// A server that is killed in a rewrite leaves the file that it was writing, and the next one, which the manifest names already.
-#[test]
-fn the_file_before_an_empty_one_may_be_cut() {
-    if !is_braid() {
-        return;
-    }
-    const NEXT: &str = "appendonly.aof.2.incr.aof";
-    let cut = [&commands(&["SET a 1"])[..], b"*3\r\n$3"].concat();
-    for next in [&b""[..], &[0; 5000]] {
-        let place = Place::with(&[(INCR, cut.clone()), (NEXT, next.to_vec())]);
-        place.refused(&["--aof-load-truncated", "no"]);
-        assert_eq!(place.read(INCR), cut);
-        for value in ["1", "2"] {
-            let server = place.start(&["--appendfsync", "always"]);
-            let mut client = server.connect();
-            assert_eq!(client.call("GET a").text(), value);
-            client.ok("SET a 2");
-        }
-        assert_eq!(place.read(INCR), commands(&["SET a 1"]));
-        assert!(place.read(NEXT).starts_with(&commands(&["SELECT 0", "SET a 2"])));
-    }
-}
-
 #[test]
 fn damage_is_refused() {
     let good = commands(&["SET a 1"]);
@@ -456,4 +433,72 @@ fn a_bit_that_has_changed_ends_the_start() {
 
 fn trailing_zeros(bytes: &[u8]) -> usize {
     bytes.iter().rev().take_while(|&&byte| byte == 0).count()
+}
+
+/// A KeyDB that takes changes from another one writes them as they came: requests within a request.
+#[test]
+fn requests_of_keydb() {
+    if !is_braid() {
+        return;
+    }
+    let stream = |time: &str, words: &[Vec<u8>]| {
+        let requests = words.concat();
+        let mut wrapped = b"*5\r\n$7\r\nRREPLAY\r\n$36\r\n7d2e1a52-91a5-4b5e-bb57-3f1c2f2a9e01\r\n".to_vec();
+        wrapped.extend_from_slice(format!("${}\r\n", requests.len()).as_bytes());
+        wrapped.extend_from_slice(&requests);
+        wrapped.extend_from_slice(format!("\r\n$1\r\n3\r\n$19\r\n17312223344556605{time}\r\n").as_bytes());
+        wrapped
+    };
+    let source = TestServer::start(&[]);
+    let mut client = source.connect();
+    client.call("RPUSH l a b");
+    let payload = client.call("DUMP l").bytes().expect("a payload").to_vec();
+    let restore = |key: &str, time: &str| {
+        let mut bytes = format!("*5\r\n$17\r\nKEYDB.MVCCRESTORE\r\n${}\r\n{key}\r\n$1\r\n7\r\n", key.len());
+        bytes.push_str(&format!("${}\r\n{time}\r\n${}\r\n", time.len(), payload.len()));
+        [bytes.as_bytes(), &payload, b"\r\n"].concat()
+    };
+    let content = [
+        commands(&["SELECT 0", "SET plain 1", "SADD s a b"]),
+        stream("10", &[commands(&["SET inner 1", "INCR inner"])]),
+        // As it came from two sides.
+        stream("10", &[commands(&["SET inner 1", "INCR inner"])]),
+        stream("11", &[commands(&["INCR inner"])]),
+        stream("11", &[commands(&["INCR inner"])]),
+        // A transaction in several pieces, and a stream that was passed on.
+        stream("12", &[commands(&["MULTI", "INCR inner"])]),
+        stream("13", &[stream("14", &[commands(&["INCR inner"])])]),
+        stream("15", &[commands(&["EXEC"])]),
+        commands(&[
+            "SELECT 0",
+            "PEXPIREMEMBERAT s a 4000000000000",
+            "PEXPIREMEMBERAT s b 4000000000000",
+            "PERSIST s b",
+        ]),
+        restore("plain", "-1"),
+        restore("timed", "4000000000000"),
+        commands(&["KEYDB.CRON job single 100000 script 1 k"]),
+    ]
+    .concat();
+    let place = Place::new();
+    fs::write(place.path().join("appendonly.aof"), content).expect("a file");
+    let server = place.start(&[]);
+    let mut client = server.connect();
+    check(
+        &mut client,
+        &[
+            ("LRANGE plain 0 -1", "[\"a\", \"b\"]"),
+            ("PEXPIRETIME plain", "(integer) -1"),
+            ("PEXPIRETIME timed", "(integer) 4000000000000"),
+            ("SPEXPIRETIME s MEMBERS 2 a b", "[(integer) 4000000000000, (integer) -1]"),
+            ("EXISTS job", "(integer) 0"),
+            ("SELECT 3", "+OK"),
+            ("GET inner", "\"5\""),
+        ],
+    );
+    assert!(server.log().contains("key 'job' is left out: a job of KeyDB's KEYDB.CRON"), "{}", server.log());
+    let broken = Place::new();
+    fs::write(broken.path().join("appendonly.aof"), stream("10", &[b"*1\r\n$3\r\nSE".to_vec()]))
+        .expect("a file");
+    assert!(broken.refused(&[]).contains("Bad RREPLAY: not a stream of requests"));
 }
