@@ -203,3 +203,39 @@ fn files_and_their_numbers() {
     let server = start();
     assert_eq!(server.connect().call("GET k").text(), "3");
 }
+
+/// A second rewrite begins before the thread that writes has come to the cut of the first one. What was changed between the two cuts is in the
+/// increment of the first one then, and not in a file that is gone.
+#[test]
+fn what_lies_between_two_cuts_outlives_a_crash() {
+    if !is_braid() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a readable path");
+    let arguments = ["--dir", path, "--appendonly", "yes", "--enable-debug-command", "yes"];
+    let server = TestServer::start(&[&arguments[..], &["--auto-aof-rewrite-percentage", "0"]].concat());
+    let mut client = server.connect();
+    client.ok("SET first 1");
+    client.ok("DEBUG AOF-FLUSH-SLEEP 3000000");
+    client.ok("SET second 1");
+    assert!(!client.call("BGREWRITEAOF").is_error());
+    wait_for_rest(&mut client);
+    client.ok("SET between 1");
+    // The next one does not come to its end.
+    client.ok("CONFIG SET rdb-key-save-delay 10000000");
+    assert!(!client.call("BGREWRITEAOF").is_error());
+    let manifest = folder.path().join("appendonlydir/appendonly.aof.manifest");
+    wait_for("the second cut", || {
+        std::fs::read_to_string(&manifest).is_ok_and(|text| text.contains("seq 3 type i"))
+            && client.info("persistence").contains("aof_rewrite_in_progress:1")
+    });
+    client.ok("SET last 1");
+    let on_disk = client.call("WAITAOF 1 0 60000");
+    assert_eq!(on_disk, Value::Array(vec![Value::Integer(1), Value::Integer(0)]));
+    server.signal(Signal::KILL);
+    drop(server);
+    let server = TestServer::start(&arguments);
+    let found = server.connect().call("MGET first second between last");
+    assert_eq!(found, Value::Array(vec![Value::bulk("1"); 4]));
+}
