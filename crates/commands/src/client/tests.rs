@@ -249,10 +249,10 @@ fn pausing() {
         ("DISCARD", "+OK\r\n"),
         ("CLIENT UNPAUSE", "+OK\r\n"),
         ("SET k w", "+OK\r\n"),
-        ("CLIENT PAUSE 20", "+OK\r\n"),
+        ("CLIENT PAUSE 200", "+OK\r\n"),
         ("GET k", ""),
     ]);
-    std::thread::sleep(std::time::Duration::from_millis(25));
+    std::thread::sleep(std::time::Duration::from_millis(205));
     tester.check(&[("GET k", "$1\r\nw\r\n")]);
     let messages: Vec<_> = tester.engine.mailboxes.iter().filter_map(|mailbox| mailbox.take()).collect();
     assert_eq!(messages.len(), tester.engine.thread_count());
