@@ -260,6 +260,29 @@ fn only_the_last_file_may_be_cut() {
     assert!(log.contains("Fatal error: the truncated file is not the last file"), "{log}");
 }
 
+/// A server that is killed in a rewrite leaves the file that it was writing, and the next one, which the manifest names already.
+#[test]
+fn the_file_before_an_empty_one_may_be_cut() {
+    if !is_braid() {
+        return;
+    }
+    const NEXT: &str = "appendonly.aof.2.incr.aof";
+    let cut = [&commands(&["SET a 1"])[..], b"*3\r\n$3"].concat();
+    for next in [&b""[..], &[0; 5000]] {
+        let place = Place::with(&[(INCR, cut.clone()), (NEXT, next.to_vec())]);
+        place.refused(&["--aof-load-truncated", "no"]);
+        assert_eq!(place.read(INCR), cut);
+        for value in ["1", "2"] {
+            let server = place.start(&["--appendfsync", "always"]);
+            let mut client = server.connect();
+            assert_eq!(client.call("GET a").text(), value);
+            client.ok("SET a 2");
+        }
+        assert_eq!(place.read(INCR), commands(&["SET a 1"]));
+        assert!(place.read(NEXT).starts_with(&commands(&["SELECT 0", "SET a 2"])));
+    }
+}
+
 #[test]
 fn damage_is_refused() {
     let good = commands(&["SET a 1"]);

@@ -1,7 +1,7 @@
 //! Checking an append-only file without a server: the manifest, the base and the increments, or an old single file.
 //!
 //! What is said, and the exit codes, follow redis-check-aof, since scripts look for its words. With [`Task::Fix`] or [`Task::TruncateTo`] the end
-//! of the last file is cut off, nothing else is ever changed.
+//! of the last file that has any data is cut off, nothing else is ever changed.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use braid_base::system_text::reason;
-use braid_persistence::{AofRecord, CommandReader, FileKind, Manifest, ReadError};
+use braid_persistence::{AofRecord, CommandReader, FileKind, Manifest, ReadError, data_len, ends_data};
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,9 +134,8 @@ impl<'c> AofCheck<'c> {
             }
         };
         let folder = path.parent().unwrap_or(Path::new(""));
-        let last = manifest.data().next_back().map(|(_, info)| info);
         let mut told_of_increments = false;
-        for (kind, info) in manifest.data() {
+        for (index, (kind, info)) in manifest.data().enumerate() {
             let (name, path) = (info.name.display().to_string(), folder.join(&info.name));
             let is_base = kind == FileKind::Base;
             let is_dump = is_base && self.is_dump(&path)?;
@@ -147,7 +146,8 @@ impl<'c> AofCheck<'c> {
                 told_of_increments = true;
                 say!(self, "Start to check INCR files.");
             }
-            let outcome = self.check_file(&name, &path, last == Some(info), is_dump)?;
+            let is_last = ends_data(&manifest, index, |info| folder.join(&info.name));
+            let outcome = self.check_file(&name, &path, is_last, is_dump)?;
             self.conclude(&outcome, &name, if is_base { "BASE AOF" } else { "INCR AOF" })?;
         }
         say!(self, "All AOF files and manifest are valid");
@@ -183,7 +183,7 @@ impl<'c> AofCheck<'c> {
         };
         let len = file.metadata()?.len();
         // A dump may end with zeros: its checksum.
-        let size = if is_dump { len } else { braid_persistence::aof::data_len(&mut file)? };
+        let size = if is_dump { len } else { data_len(&mut file)? };
         let ahead = len - size;
         if ahead > 0 {
             say!(

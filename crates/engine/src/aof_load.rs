@@ -3,8 +3,8 @@
 //! The words in the log are those of Redis, since people and scripts look for them. A load that fails has said in the log why; what
 //! is there then is no dataset.
 //!
-//! A file that was being written when the power failed ends within a command. If it is the last one, it is cut there, with `aof-load-truncated`;
-//! anything else that is wrong ends the load, and the files stay as they are.
+//! A file that was being written when the power failed ends within a command. If nothing was written behind it, it is cut there, with
+//! `aof-load-truncated`; anything else that is wrong ends the load, and the files stay as they are.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -16,7 +16,7 @@ use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_persistence::{
     AofRecord, CommandReader, FileInfo, FileKind, Folder, FolderError, LoadError, Manifest, ReadError,
-    Slices, Stopped, data_len,
+    Slices, Stopped, data_len, ends_data,
 };
 use braid_rdb::Limits;
 use smallvec::SmallVec;
@@ -65,7 +65,8 @@ struct Present<'f> {
     name: String,
     path: std::path::PathBuf,
     folder: &'f Folder,
-    is_last: bool,
+    /// The files behind it, if there are any, are empty.
+    ends_data: bool,
 }
 
 impl Engine {
@@ -164,7 +165,7 @@ impl Engine {
                 name: info.name.display().to_string(),
                 path: loaded.folder.path(&info.name),
                 folder: &loaded.folder,
-                is_last: index + 1 == files.len(),
+                ends_data: ends_data(&loaded.manifest, index, |info| loaded.folder.path(&info.name)),
             };
             let end = self.load_file(txn, &limits, at_start, &mut slices, &mut replay, &present)?;
             slices.end_file(size);
@@ -316,7 +317,7 @@ impl Engine {
         }
     }
 
-    /// Cuts the last file behind what can be used, if that is allowed.
+    /// Cuts a file behind what can be used, if that is allowed.
     fn cut(&self, present: &Present<'_>, usable: u64) -> Result<(), AofLoadError> {
         let name = &present.name;
         if !self.config.aof_load_truncated() {
@@ -327,7 +328,7 @@ impl Engine {
             )));
         }
         log::warn!("!!! Warning: short read while loading the AOF file {name}!!!");
-        if !present.is_last {
+        if !present.ends_data {
             // Nothing is cut then: whoever repairs it may want all that there is.
             return Err(fail("Fatal error: the truncated file is not the last file".to_owned()));
         }

@@ -25,7 +25,7 @@ mod tests;
 
 pub use aof::{
     AofRecord, CommandReader, FileInfo, FileKind, Folder, FolderError, Manifest, ManifestError,
-    ManifestFault, ReadError, data_len,
+    ManifestFault, ReadError, data_len, ends_data,
 };
 pub use load::{LoadError, LoadOptions, Loaded, load};
 pub use output::Form;

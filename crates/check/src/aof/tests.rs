@@ -235,6 +235,11 @@ fn several_files() {
         code == 1 && said.ends_with("Failed to truncate AOF a.1.incr.aof because it is not the last file\n"),
         "{said}"
     );
+    // The last one that has any data, that is: a rewrite had begun.
+    folder.write("a.1.incr.aof", format!("{PING}*"));
+    folder.write("a.2.incr.aof", [0; 100]);
+    let (code, said) = folder.run(&["--fix", "DIR/a.manifest"], "y");
+    assert!(code == 0 && said.contains("Successfully truncated AOF a.1.incr.aof\n"), "{said}");
     let mut bad = dump();
     bad.truncate(20);
     folder.write("a.1.base.rdb", bad);

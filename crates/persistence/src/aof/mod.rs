@@ -21,5 +21,5 @@ mod requests;
 pub use appender::{Appender, Failure, Policy};
 pub use folder::{Folder, FolderError};
 pub use manifest::{FileInfo, FileKind, Manifest, ManifestError, ManifestFault};
-pub use reader::{AofRecord, CommandReader, ReadError, data_len};
+pub use reader::{AofRecord, CommandReader, ReadError, data_len, ends_data};
 pub(crate) use requests::{RequestWriter, push_key};

@@ -15,10 +15,12 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
+use std::path::PathBuf;
 
 use braid_base::crc::crc64;
 
 use super::check::Check;
+use super::manifest::{FileInfo, Manifest};
 
 /// Why there is no next record.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +79,16 @@ pub fn data_len(file: &mut File) -> io::Result<u64> {
     }
     file.rewind()?;
     Ok(end)
+}
+
+/// Whether nothing was appended behind the file at this place of [`Manifest::data`]: there is none, or those behind it, whose paths `path` tells, are
+/// empty. A manifest names the next increment before the present one is complete on disk; until it is, nothing is written to the next one.
+/// So a server that is killed then leaves a file that ends within a command although it is not the last one.
+pub fn ends_data(manifest: &Manifest, at: usize, path: impl Fn(&FileInfo) -> PathBuf) -> bool {
+    let mut behind = manifest.data().skip(at + 1);
+    behind.all(|(_, info)| {
+        File::open(path(info)).and_then(|mut file| data_len(&mut file)).is_ok_and(|len| len == 0)
+    })
 }
 
 /// Reads commands.
