@@ -26,6 +26,7 @@ pub mod member_expiry;
 mod models;
 pub mod module;
 pub mod pubsub;
+pub mod replication;
 pub mod scan;
 pub mod scripting;
 pub mod server;
@@ -61,6 +62,7 @@ pub const FAMILIES: &[&[Spec]] = &[
     member_expiry::OF_SORTED_SETS,
     module::COMMANDS,
     pubsub::COMMANDS,
+    replication::COMMANDS,
     scan::COMMANDS,
     scripting::COMMANDS,
     server::COMMANDS,

@@ -122,7 +122,7 @@ impl Tester {
     pub fn told(&mut self, client: usize) -> String {
         while let Some(message) = self.engine.mailboxes[0].take() {
             let (id, served, ending) = match message {
-                Message::Served { id, reply } => (id, reply, None),
+                Message::Served { id, reply, .. } => (id, reply, None),
                 Message::Unblock { id, error: true } => (id, Vec::new(), Some(Ending::Error)),
                 Message::Unblock { id, error: false } => (id, Vec::new(), Some(Ending::Timeout)),
                 _ => continue,

@@ -25,6 +25,7 @@ use crate::attention::{APPEND_ONLY_FAILED, JOURNAL_FULL};
 use crate::background_save::old_forms_limit;
 use crate::engine::Engine;
 use crate::error::CommandError;
+use crate::replication::FOR_FILE;
 use crate::saving::Settings;
 
 /// What may be journalled and not yet written before those who write wait, in bytes.
@@ -225,7 +226,7 @@ impl Engine {
             }
         })?;
         self.append_only.state.lock().writer = Some(writer);
-        self.keyspace.settings.journals.store(1, Relaxed);
+        self.keyspace.settings.journals.fetch_or(FOR_FILE, Relaxed);
         self.configure_append_only();
         Ok(())
     }
@@ -257,7 +258,7 @@ impl Engine {
         };
         state.appender.set_policy(policy);
         state.appender.set_timestamps(config.aof_timestamp_enabled());
-        let is_written = self.keyspace.settings.journals.load(Relaxed) != 0;
+        let is_written = self.keyspace.settings.journals.load(Relaxed) & FOR_FILE != 0;
         state.waits.store(is_written && policy == Policy::Always, Relaxed);
         self.ring_for_disk();
     }
@@ -279,7 +280,7 @@ impl Engine {
             }
             state.on.store(true, Relaxed);
             state.scheduled.store(true, Relaxed);
-            if !self.background_save.active.load(Relaxed) {
+            if !self.is_saving() {
                 // Why it could not begin is in the log; it will be tried again.
                 let _ = self.rewrite_append_only(false);
             }
@@ -288,7 +289,7 @@ impl Engine {
             state.on.store(false, Relaxed);
             state.waits.store(false, Relaxed);
             state.scheduled.store(false, Relaxed);
-            self.keyspace.settings.journals.store(0, Relaxed);
+            self.keyspace.settings.journals.fetch_and(!FOR_FILE, Relaxed);
             if state.rewriting.load(Relaxed) {
                 // Tools look for these words.
                 log::info!("Killing AOF child: the rewrite is stopped");
@@ -316,7 +317,7 @@ impl Engine {
         if state.rewriting.load(Relaxed) {
             return None;
         }
-        if in_transaction || self.background_save.active.load(Relaxed) {
+        if in_transaction || self.is_saving() {
             state.scheduled.store(true, Relaxed);
             return Some(Rewriting::Scheduled);
         }
@@ -394,7 +395,7 @@ impl Engine {
         let mut increment = None;
         if on && awaits_base {
             // What was gathered for a base that has failed is of no use.
-            self.keyspace.settings.journals.store(0, Relaxed);
+            self.keyspace.settings.journals.fetch_and(!FOR_FILE, Relaxed);
             self.configure_append_only();
             self.end_writer();
             self.wait_for_end_of_writer();
@@ -489,7 +490,7 @@ impl Engine {
             return;
         }
         self.watch_journal(now_ms);
-        let is_busy = state.rewriting.load(Relaxed) || self.background_save.active.load(Relaxed);
+        let is_busy = state.rewriting.load(Relaxed) || self.is_saving();
         if is_busy || self.persistence.progress.active.load(Relaxed) {
             return;
         }
@@ -608,7 +609,7 @@ impl Engine {
     /// Tells the loops whose clients wait until something is on disk.
     fn tell_durable(&self) {
         self.ring_for_disk();
-        self.durability.serve(self, self.append_only.appender.synced());
+        self.durability.serve(self);
     }
 
     /// Writes everything, at the end of the server. No command is executed any more.

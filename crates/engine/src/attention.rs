@@ -25,6 +25,9 @@ pub const APPEND_ONLY_FAILED: u64 = 1 << 11;
 /// Writers are ahead of the append-only file: they wait.
 pub const JOURNAL_FULL: u64 = 1 << 12;
 
+/// Fewer replicas keep up than there must be for writing to be allowed.
+pub const FEW_REPLICAS: u64 = 1 << 13;
+
 /// Clients are told of every command.
 pub const MONITORS: u64 = 1 << 10;
 

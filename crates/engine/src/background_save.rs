@@ -100,7 +100,7 @@ impl Engine {
     /// Begins to save all databases as they are now to the dump file. The outcome is in the log and in [`BackgroundSave`].
     pub fn save_in_background(&self, world: &World<'_>) -> Result<(), NotBegun> {
         let state = &self.background_save;
-        if state.active.load(Relaxed) || self.append_only.rewriting.load(Relaxed) {
+        if self.is_saving() || self.append_only.rewriting.load(Relaxed) {
             return Err(NotBegun::InProgress);
         }
         let (sender, receiver) = channel::<Cut>();
@@ -210,7 +210,7 @@ impl Engine {
     /// Begins a save that a save point asks for, or that is scheduled. Called by the first loop's cron, outside of the gate.
     pub fn save_if_due(&self, now_ms: i64) {
         let state = &self.background_save;
-        let is_busy = state.active.load(Relaxed) || self.append_only.rewriting.load(Relaxed);
+        let is_busy = self.is_saving() || self.append_only.rewriting.load(Relaxed);
         if is_busy || self.persistence.progress.active.load(Relaxed) {
             return;
         }

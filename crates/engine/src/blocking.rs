@@ -31,7 +31,8 @@ use crate::acl::{self, Denied};
 use crate::call::Call;
 use crate::client::{ClientRecord, Message, client_flags};
 use crate::dispatch::logging::{self, Cost};
-use crate::dispatch::{self, Before, Worker};
+use crate::dispatch::{self, Before, Worker, note_unit};
+use crate::durability::Copies;
 use crate::engine::Engine;
 use crate::error::{CommandError, CommandResult};
 use crate::keys;
@@ -61,10 +62,8 @@ pub struct Wait<'k> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimeoutReply {
     NullArray,
-    /// How many replicas have what the client has changed.
-    Replicas,
-    /// The same of files that are on disk: of the server itself, if it has what was changed up to this offset of the journal, and of replicas.
-    Files(u64),
+    /// How many replicas or files have what the client has changed.
+    Copies(Copies),
 }
 
 /// The empty answer of a command that may not wait.
@@ -248,20 +247,14 @@ impl Call<'_, '_> {
     }
 }
 
-/// Replies with how many append-only files have what was changed up to this offset of the journal: the server's own, and replicas'.
-pub(crate) fn reply_files(engine: &Engine, reply: &mut ReplyBuffer, offset: u64) {
-    reply.array(2);
-    reply.integer(i64::from(engine.durability.has(engine, offset)));
-    reply.integer(0);
-}
-
-/// Answers a client that waits until changes are on disk, if nobody has ended its wait before.
-pub(crate) fn serve_files(engine: &Engine, waiter: &Waiter, offset: u64) {
+/// Answers a client that waits until replicas or files have its changes, if nobody has ended its wait before.
+pub(crate) fn serve_copies(engine: &Engine, waiter: &Waiter, copies: Copies) {
     if claim(waiter) {
         let request = Request::of(waiter);
         let mut reply = ReplyBuffer::new(request.protocol);
-        reply_files(engine, &mut reply, offset);
-        request.client.send(Message::Served { id: request.client.id, reply: reply.take_vec() });
+        copies.reply(engine, &mut reply);
+        let (id, reply) = (request.client.id, reply.take_vec());
+        request.client.send(Message::Served { id, reply, written_to: 0 });
     }
 }
 
@@ -393,8 +386,9 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     let result = handler(&mut call);
     if let Some(before) = before {
         before.journal(call.keyspace, call.session, &args, false);
-        call.keyspace.journal_now();
+        note_unit(call.keyspace, call.session);
     }
+    let written_to = call.session.written_to;
     let slot = call.keyspace.context.slot;
     let failed = result.is_err();
     if let Err(error) = result
@@ -415,7 +409,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     let mut slices = Vec::new();
     reply.io_slices(&mut slices, usize::MAX);
     let reply = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-    request.client.send(Message::Served { id: request.client.id, reply });
+    request.client.send(Message::Served { id: request.client.id, reply, written_to });
     true
 }
 
@@ -439,7 +433,7 @@ fn refuse(
     engine.command_stats(slot, command.id).rejected.add(1);
     engine.threads[slot].count_error(&line);
     reply.error_bytes(&line);
-    request.client.send(Message::Served { id: request.client.id, reply: reply.take_vec() });
+    request.client.send(Message::Served { id: request.client.id, reply: reply.take_vec(), written_to: 0 });
     true
 }
 
@@ -538,8 +532,7 @@ impl Blocked {
         match ending {
             Ending::Timeout => match request.timeout {
                 TimeoutReply::NullArray => reply.null_array(),
-                TimeoutReply::Replicas => reply.integer(0),
-                TimeoutReply::Files(offset) => reply_files(engine, reply, offset),
+                TimeoutReply::Copies(copies) => copies.reply(engine, reply),
             },
             Ending::Error => {
                 let line = "UNBLOCKED client unblocked via CLIENT UNBLOCK";

@@ -23,8 +23,10 @@ pub enum Message {
     Kill(u64),
     /// A client's wait was ended by CLIENT UNBLOCK; answer it with an error or as if its time was over.
     Unblock { id: u64, error: bool },
-    /// A client that waited was served: its reply.
-    Served { id: u64, reply: Vec<u8> },
+    /// A client that waited was served: its reply, and where what was changed for it ends in the journal (0: nothing was).
+    Served { id: u64, reply: Vec<u8>, written_to: u64 },
+    /// There is something to be sent to a client that is a replica.
+    Feed(u64),
     /// The pause is over, or shorter: look at postponed clients again.
     Resume,
     /// A connection for this loop.
@@ -39,7 +41,10 @@ impl Message {
     /// The client that it is about, if it is about one.
     pub fn client(&self) -> Option<u64> {
         match self {
-            Message::Kill(id) | Message::Unblock { id, .. } | Message::Served { id, .. } => Some(*id),
+            Message::Kill(id)
+            | Message::Feed(id)
+            | Message::Unblock { id, .. }
+            | Message::Served { id, .. } => Some(*id),
             Message::Resume | Message::Accepted(_) | Message::Reconfigure | Message::Stop => None,
         }
     }
@@ -116,6 +121,8 @@ pub mod client_flags {
     pub const TRACKING_BCAST: u32 = 16384;
     /// It is not told of its own changes.
     pub const TRACKING_NOLOOP: u32 = 32768;
+    /// It is fed as a replica.
+    pub const REPLICA: u32 = 65536;
 }
 
 /// The shared record of one client. Times are ms since the Unix epoch, sizes are bytes.

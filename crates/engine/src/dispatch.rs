@@ -14,7 +14,7 @@ pub mod script;
 pub mod tentative;
 mod transaction;
 
-pub(crate) use journal::Before;
+pub(crate) use journal::{Before, note_unit};
 pub use reach::{Reach, reach, reach_of};
 pub use transaction::{discard, unwatch_all};
 

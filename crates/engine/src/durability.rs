@@ -1,13 +1,14 @@
-//! Clients that wait until what they have changed is on disk (WAITAOF).
+//! Clients that wait until what they have changed is on disk (WAITAOF), or has reached replicas (WAIT).
 //!
-//! The append-only file's threads tell whenever more is on disk; who waits for that is answered then. Timeouts end as those of all commands
-//! that wait (`blocking.rs`).
+//! What is waited for is the journal up to the end of the client's own last change. The append-only file's threads tell whenever more is on disk, and
+//! replicas when they have more; who waits for that is answered then. Timeouts end as those of all commands that wait (`blocking.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_keyspace::Type;
 use braid_keyspace::waiters::Waiter;
+use braid_resp::reply::ReplyBuffer;
 use parking_lot::Mutex;
 
 use crate::blocking::{self, TimeoutReply, Wait};
@@ -15,59 +16,90 @@ use crate::call::Call;
 use crate::engine::Engine;
 use crate::error::CommandResult;
 
-/// Who waits, and for which offset of the journal.
+/// What somebody waits for: that so many have the journal up to an offset.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Copies {
+    pub offset: u64,
+    pub of: CopiesOf,
+}
+
+/// Who is to have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CopiesOf {
+    /// So many replicas.
+    Replicas(i64),
+    /// Append-only files on disk: the server's own, and those of so many replicas.
+    Files { own: bool, replicas: i64 },
+}
+
+impl Copies {
+    fn is_met(self, engine: &Engine) -> bool {
+        let replication = &engine.replication;
+        match self.of {
+            CopiesOf::Replicas(wanted) => replication.have(self.offset) >= wanted,
+            CopiesOf::Files { own, replicas } => {
+                (!own || self.is_in_own_file(engine)) && replication.have_on_disk(self.offset) >= replicas
+            }
+        }
+    }
+
+    fn is_in_own_file(self, engine: &Engine) -> bool {
+        engine.append_only.on.load(Relaxed) && engine.append_only.appender.synced() >= self.offset
+    }
+
+    /// Replies with who has it now.
+    pub(crate) fn reply(self, engine: &Engine, reply: &mut ReplyBuffer) {
+        match self.of {
+            CopiesOf::Replicas(_) => reply.integer(engine.replication.have(self.offset)),
+            CopiesOf::Files { .. } => {
+                reply.array(2);
+                reply.integer(i64::from(self.is_in_own_file(engine)));
+                reply.integer(engine.replication.have_on_disk(self.offset));
+            }
+        }
+    }
+}
+
+/// Who waits, and for what.
 #[derive(Default)]
 pub struct Durability {
-    waiters: Mutex<Vec<(u64, Arc<Waiter>)>>,
+    waiters: Mutex<Vec<(Copies, Arc<Waiter>)>>,
 }
 
 impl Durability {
-    /// Whether changes up to this offset of the journal are in an append-only file on disk.
-    pub(crate) fn has(&self, engine: &Engine, offset: u64) -> bool {
-        engine.append_only.on.load(Relaxed) && engine.append_only.appender.synced() >= offset
-    }
-
-    /// Answers those who wait for no more than `synced`.
-    pub(crate) fn serve(&self, engine: &Engine, synced: u64) {
+    /// Answers those who have what they wait for.
+    pub(crate) fn serve(&self, engine: &Engine) {
         let ready: Vec<_> = {
             let mut waiters = self.waiters.lock();
             waiters.retain(|(_, waiter)| waiter.is_waiting());
-            waiters.extract_if(.., |(offset, _)| *offset <= synced).collect()
+            waiters.extract_if(.., |(copies, _)| copies.is_met(engine)).collect()
         };
-        for (offset, waiter) in ready {
-            blocking::serve_files(engine, &waiter, offset);
+        for (copies, waiter) in ready {
+            blocking::serve_copies(engine, &waiter, copies);
         }
     }
 }
 
 impl Call<'_, '_> {
-    /// Answers with how many append-only files have everything that was changed so far, once the server's own has (if `local`) and `replicas`
-    /// have, or when the time is over.
-    pub fn wait_for_files(&mut self, local: bool, replicas: i64, deadline_ms: i64) -> CommandResult {
+    /// Answers with how many replicas, or files, have everything that the client has changed so far, once there are as many as wanted or the time is
+    /// over.
+    pub fn wait_for_copies(&mut self, of: CopiesOf, deadline_ms: i64) -> CommandResult {
         let engine = self.engine;
-        let offset = engine.keyspace.journal.end();
-        let is_met = (!local || engine.durability.has(engine, offset)) && replicas == 0;
-        if is_met || self.session.deny_blocking {
-            blocking::reply_files(engine, self.reply, offset);
+        let copies = Copies { offset: self.session.written_to, of };
+        if copies.is_met(engine) || self.session.deny_blocking {
+            copies.reply(engine, self.reply);
             return Ok(());
         }
-        let timeout = TimeoutReply::Files(offset);
-        self.wait(Wait { timeout, ..Wait::new(Type::String, &[], deadline_ms) })?;
-        if replicas == 0
-            && let Some(blocked) = &self.session.blocked
-        {
-            engine.durability.waiters.lock().push((offset, Arc::clone(&blocked.waiter)));
-            engine.durability.serve(engine, engine.append_only.appender.synced());
+        self.wait(Wait {
+            timeout: TimeoutReply::Copies(copies),
+            ..Wait::new(Type::String, &[], deadline_ms)
+        })?;
+        if let Some(blocked) = &self.session.blocked {
+            engine.durability.waiters.lock().push((copies, Arc::clone(&blocked.waiter)));
+            engine.ask_replicas(self.keyspace.context);
+            // It may have come true in between.
+            engine.durability.serve(engine);
         }
         Ok(())
-    }
-
-    /// Answers with how many replicas have everything that was changed so far, once `replicas` have or the time is over.
-    pub fn wait_for_replicas(&mut self, replicas: i64, deadline_ms: i64) -> CommandResult {
-        if replicas <= 0 || self.session.deny_blocking {
-            self.reply.integer(0);
-            return Ok(());
-        }
-        self.wait(Wait { timeout: TimeoutReply::Replicas, ..Wait::new(Type::String, &[], deadline_ms) })
     }
 }

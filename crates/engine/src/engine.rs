@@ -93,6 +93,8 @@ pub struct Engine {
     pub append_only: crate::append_only::AppendOnly,
     /// Clients that wait until something is on disk.
     pub durability: crate::durability::Durability,
+    /// Replicas.
+    pub replication: crate::replication::Replication,
     /// The engine itself, for threads that it starts.
     pub(crate) this: Weak<Engine>,
     /// The threads beyond the first have work to do just now (model `fanout`).
@@ -228,6 +230,7 @@ impl Engine {
             background_save: crate::background_save::BackgroundSave::new(this.clone()),
             append_only: crate::append_only::AppendOnly::new(this.clone()),
             durability: crate::durability::Durability::default(),
+            replication: crate::replication::Replication::default(),
             this: this.clone(),
             io_threads_active: AtomicBool::new(false),
             debug: DebugSettings::default(),
@@ -285,6 +288,27 @@ impl Engine {
             }
             Ok(())
         });
+        let weak = Arc::downgrade(&engine);
+        engine.config.on_change(&["repl-backlog-size"], move |config| {
+            if let Some(engine) = weak.upgrade() {
+                engine.keyspace.journal.resize_backlog(config.repl_backlog_size());
+            }
+            Ok(())
+        });
+        let weak = Arc::downgrade(&engine);
+        engine.config.on_change(&["min-replicas-to-write", "min-replicas-max-lag"], move |_| {
+            if let Some(engine) = weak.upgrade() {
+                engine.count_good_replicas(braid_base::clock::unix_ms());
+            }
+            Ok(())
+        });
+        let weak = Arc::downgrade(&engine);
+        engine.keyspace.journal.set_bell(move || {
+            if let Some(engine) = weak.upgrade() {
+                engine.tell_feeders();
+            }
+        });
+        engine.count_good_replicas(braid_base::clock::unix_ms());
         let weak = Arc::downgrade(&engine);
         engine.config.on_change(&["tracking-table-max-keys"], move |_| {
             if let Some(engine) = weak.upgrade() {

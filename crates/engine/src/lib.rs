@@ -33,6 +33,7 @@ pub mod memory;
 pub mod monitor;
 pub mod pause;
 pub mod pubsub;
+pub mod replication;
 pub mod saving;
 pub mod session;
 pub mod spec;

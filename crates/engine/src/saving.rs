@@ -89,6 +89,21 @@ impl Settings {
         }
     }
 
+    /// For a copy that replicas get: it is not forced to disk. Unless `rdb-target` says for whom, any version of Redis and Valkey from 7.0 on reads it, if
+    /// no members expire (`expiring`: there may be some).
+    pub(crate) fn for_copy(engine: &Engine, expiring: bool) -> Settings {
+        let mut format = engine.rdb_format();
+        if format.target == Target::Own && !expiring {
+            format.target = Target::Redis70;
+        }
+        Settings { form: Form::Dump(format), sync_pieces: false, ..Settings::of(engine) }
+    }
+
+    /// Has no functions saved.
+    pub(crate) fn forget_functions(&mut self) {
+        self.functions = Vec::new();
+    }
+
     /// Has the functions saved that there are now.
     pub(crate) fn read_functions(&mut self, engine: &Engine) {
         self.functions = functions(engine);
@@ -345,6 +360,7 @@ impl Engine {
             return Ok(());
         }
         self.finish_background_save();
+        self.stop_copies();
         if self.append_only.awaits_base() {
             if !force {
                 log::warn!("Writing initial AOF, can't exit.");

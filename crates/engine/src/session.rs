@@ -8,6 +8,7 @@ use crate::blocking::{Blocked, Serving};
 use crate::client::{ClientRecord, client_flags};
 use crate::engine::Engine;
 use crate::pubsub::Subscriptions;
+use crate::replication::{Replica, Wish};
 use crate::tracking::Tracking;
 use crate::transaction::Queue;
 
@@ -37,6 +38,8 @@ pub mod session_attention {
     pub const TRACKS: u8 = 16;
     /// Its present command is to be run under its locks, though it could do without.
     pub const LOCKS: u8 = 32;
+    /// It is fed as a replica.
+    pub const FED: u8 = 64;
 }
 
 /// A watched key. If it was past its expiry when the watch began it was removed then.
@@ -71,6 +74,9 @@ pub struct Session {
     pub subscriptions: Option<Box<Subscriptions>>,
     /// How it tracks what it reads, if it does.
     pub tracking: Option<Box<Tracking>>,
+    /// What it has said about itself as a replica, before it became one; and what it is since.
+    pub replica_wish: Option<Box<Wish>>,
+    pub replica: Option<Arc<Replica>>,
     /// Pushes in its loop's queue below this number have reached it.
     pub pushes_seen: u64,
     /// CLIENT NO-EVICT.
@@ -83,6 +89,8 @@ pub struct Session {
     pub out_of_memory: bool,
     /// It has changed something since replies were last sent. Kept while changes are journalled.
     pub has_written: bool,
+    /// Where its own last change ends in the journal.
+    pub written_to: u64,
     /// Close the connection when the pending replies are sent.
     pub close_after_reply: bool,
     /// Its command waits: nothing else of it is executed until it is answered.
@@ -123,8 +131,11 @@ impl Session {
             watch_flag: Arc::new(AtomicBool::new(false)),
             no_touch: false,
             has_written: false,
+            written_to: 0,
             subscriptions: None,
             tracking: None,
+            replica_wish: None,
+            replica: None,
             pushes_seen: 0,
             no_evict: false,
             in_script: false,
@@ -184,7 +195,8 @@ impl Session {
             | bit(self.subscriptions.is_some(), session_attention::LISTENS)
             | bit(self.no_touch, session_attention::NO_TOUCH)
             | bit(self.record.has(client_flags::MONITOR), session_attention::MONITORS)
-            | bit(self.tracking.is_some(), session_attention::TRACKS);
+            | bit(self.tracking.is_some(), session_attention::TRACKS)
+            | bit(self.replica.is_some(), session_attention::FED);
     }
 
     /// True if things are sent to it that it has not asked for.

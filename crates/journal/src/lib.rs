@@ -11,5 +11,5 @@
 mod log;
 mod unit;
 
-pub use log::{Journal, NO_DATABASE, Reader, Writer};
+pub use log::{Journal, Kept, NO_DATABASE, Reader, Writer};
 pub use unit::{Unit, push_request};

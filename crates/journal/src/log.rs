@@ -13,18 +13,26 @@
 //! anybody sleeps, the other says that it sleeps and then looks at the end. All four steps are sequentially consistent, so at least one of them
 //! sees what the other did. `tests/model.rs` has the schedules of that explored.
 //!
+//! What follows the log by other means than a thread that sleeps in [`Reader::wait`] has a bell rung instead ([`Journal::wants_bell`]), under the
+//! same rule.
+//!
 //! `unsafe`: a chunk's bytes are shared without a lock. A range of offsets belongs to the one thread that has taken it, until that thread has
 //! taken its note away; readers look only at complete ranges, which nobody writes any more.
 
+mod backlog;
+
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use braid_base::Padded;
 use braid_base::prefetch::prefetch_to_write;
 use braid_base::slots::Slots;
-use braid_base::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use braid_base::sync::atomic::{AtomicU64, Ordering::*};
 use braid_base::sync::{Fault, Mutex, Thread, current, lock, park_timeout, planted};
+
+pub use backlog::Kept;
+use backlog::{Asides, Backlog};
 
 use crate::unit::{EXEC, MULTI, Unit, push_request, push_select, request_len, write_request};
 
@@ -90,7 +98,17 @@ struct Chunks {
     first: u64,
     list: VecDeque<Arc<Chunk>>,
     spare: Vec<Arc<Chunk>>,
-    readers: Vec<Arc<AtomicU64>>,
+    readers: Vec<Position>,
+    /// What is kept though all readers have passed it.
+    backlog: Option<Backlog>,
+    asides: Asides,
+}
+
+/// Where a reader is.
+#[derive(Clone)]
+struct Position {
+    offset: Arc<AtomicU64>,
+    skips_asides: bool,
 }
 
 /// The log of all changes. One per server.
@@ -100,10 +118,19 @@ pub struct Journal {
     /// For each thread an offset that is not behind the range that it writes now; `u64::MAX` while it writes none.
     notes: Slots<Padded<AtomicU64>>,
     chunks: Mutex<Chunks>,
-    /// Somebody sleeps until there is something to read.
-    sleeps: Padded<AtomicBool>,
+    /// Who wants to be told when there is something to read: [`SLEEPER`], [`BELL`].
+    wanted_by: Padded<AtomicU64>,
     sleeper: Mutex<Option<Thread>>,
+    bell: OnceLock<Bell>,
 }
+
+/// Rung when there is something to read.
+type Bell = Box<dyn Fn() + Send + Sync>;
+
+/// A thread sleeps in [`Reader::wait`].
+const SLEEPER: u64 = 1;
+/// The bell is to be rung.
+const BELL: u64 = 2;
 
 /// A thread's part in the journal: what it collects, and where it wrote last.
 #[derive(Default)]
@@ -111,12 +138,15 @@ pub struct Writer {
     pub unit: Unit,
     /// Something was appended since this was last looked at: whoever reads the log is to be woken when the locks are released.
     pub news: bool,
+    /// Where what was appended last ends.
+    pub end: u64,
     chunk: Option<(u64, Arc<Chunk>)>,
 }
 
 /// A range of offsets that belongs to a thread: the request that chooses the database comes first if it has to.
 struct Range {
     start: u64,
+    end: u64,
     select: Vec<u8>,
 }
 
@@ -135,8 +165,9 @@ impl Journal {
             end: Padded::new(AtomicU64::new(pack(0, NO_DATABASE))),
             notes: Slots::new(threads_max),
             chunks: Mutex::default(),
-            sleeps: Padded::default(),
+            wanted_by: Padded::default(),
             sleeper: Mutex::default(),
+            bell: OnceLock::new(),
         }
     }
 
@@ -176,11 +207,12 @@ impl Journal {
     /// thread's.
     #[inline]
     pub fn append(&self, slot: usize, writer: &mut Writer) {
-        let Writer { unit, chunk, news } = writer;
+        let Writer { unit, chunk, news, end: last } = writer;
         let databases = unit.databases();
         let (multi, exec) = if unit.requests() > 1 { (MULTI, EXEC) } else { (&b""[..], &b""[..]) };
-        let Range { start, select } =
-            self.take(slot, databases, multi.len() + unit.bytes().len() + exec.len());
+        let Range { start, end, select } =
+            self.take(slot, Some(databases), multi.len() + unit.bytes().len() + exec.len());
+        *last = end;
         if select.is_empty() && multi.is_empty() {
             self.copy(chunk, start, unit.bytes());
         } else {
@@ -200,7 +232,8 @@ impl Journal {
     #[inline]
     pub fn append_request(&self, slot: usize, writer: &mut Writer, db: u32, args: &[&[u8]]) {
         let len = request_len(args);
-        let Range { start, select } = self.take(slot, (db, db), len);
+        let Range { start, end, select } = self.take(slot, Some((db, db)), len);
+        writer.end = end;
         let place = (start % CHUNK as u64) as usize;
         match &writer.chunk {
             Some((number, chunk))
@@ -228,10 +261,10 @@ impl Journal {
         self.copy(chunk, start, &bytes);
     }
 
-    /// Takes a range of `len` bytes, and of what chooses the first database if the log's last request is for another. The thread's note says so
-    /// until the caller, who has written it then, takes the note away.
+    /// Takes a range of `len` bytes, and of what chooses the first database if the log's last request is for another; what is for none leaves
+    /// the choice as it is. The thread's note says so until the caller, who has written it then, takes the note away.
     #[inline]
-    fn take(&self, slot: usize, (first_db, last_db): (u32, u32), len: usize) -> Range {
+    fn take(&self, slot: usize, databases: Option<(u32, u32)>, len: usize) -> Range {
         let mut select = Vec::new();
         let mut word = self.end.load(Relaxed);
         // Ends only grow: whatever range it is going to be, it does not begin before this.
@@ -239,19 +272,23 @@ impl Journal {
         if !planted(Fault::NoteComesLate) {
             note.store(word >> DB_BITS, Release);
         }
-        let start = loop {
+        let (start, end) = loop {
             let (start, db) = unpack(word);
-            if db != first_db || db == NO_DATABASE {
+            let (first_db, last_db) = databases.unwrap_or((db, db));
+            if databases.is_none() {
+                // Nothing is chosen.
+            } else if db != first_db || db == NO_DATABASE {
                 if select.is_empty() {
                     push_select(&mut select, first_db);
                 }
             } else {
                 select.clear();
             }
-            let next = pack(start + (select.len() + len) as u64, last_db);
+            let end = start + (select.len() + len) as u64;
+            let next = pack(end, last_db);
             // Releases the note to whoever sees the new end; comes before the look of `wake` for whoever does not.
             match self.end.compare_exchange_weak(word, next, SeqCst, Relaxed) {
-                Ok(_) => break start,
+                Ok(_) => break (start, end),
                 Err(now) => word = now,
             }
         };
@@ -262,7 +299,7 @@ impl Journal {
         if planted(Fault::NoteComesLate) {
             note.store(start, Release);
         }
-        Range { start, select }
+        Range { start, end, select }
     }
 
     #[inline]
@@ -299,11 +336,17 @@ impl Journal {
     fn chunk(&self, number: u64) -> Arc<Chunk> {
         let mut chunks = lock(&self.chunks);
         let at = (number - chunks.first) as usize;
+        if let Some(chunk) = chunks.list.get(at) {
+            return Arc::clone(chunk);
+        }
         while chunks.list.len() <= at {
             let chunk = chunks.spare.pop().unwrap_or_else(|| Arc::new(Chunk::new()));
             chunks.list.push_back(chunk);
         }
-        Arc::clone(&chunks.list[at])
+        let chunk = Arc::clone(&chunks.list[at]);
+        // What a backlog keeps has perhaps nobody who reads it.
+        self.trim_chunks(&mut chunks);
+        chunk
     }
 
     /// Bytes of memory that the log takes.
@@ -312,10 +355,14 @@ impl Journal {
         (chunks.list.len() + chunks.spare.len()) * CHUNK
     }
 
-    /// A reader of what is appended from now on. Nobody may append meanwhile (the world is stopped).
+    /// A reader of what is appended from now on, asides left out ([`Journal::append_aside`]). Nobody may append meanwhile (the world is stopped).
     pub fn reader(&self) -> Reader {
-        let position = Arc::new(AtomicU64::new(self.end()));
-        lock(&self.chunks).readers.push(Arc::clone(&position));
+        self.add_reader(&mut lock(&self.chunks), self.end(), true)
+    }
+
+    fn add_reader(&self, chunks: &mut Chunks, offset: u64, skips_asides: bool) -> Reader {
+        let position = Position { offset: Arc::new(AtomicU64::new(offset)), skips_asides };
+        chunks.readers.push(position.clone());
         Reader { position }
     }
 
@@ -323,26 +370,54 @@ impl Journal {
     #[inline]
     pub fn wake(&self) {
         // A plain load on processors that order stores as strictly as x86 does; the step on the end before it was the barrier.
-        if self.sleeps.load(SeqCst) {
+        if self.wanted_by.load(SeqCst) != 0 {
             self.wake_now();
         }
     }
 
     #[cold]
     fn wake_now(&self) {
-        if self.sleeps.swap(false, AcqRel)
+        let wanted_by = self.wanted_by.swap(0, AcqRel);
+        if wanted_by & SLEEPER != 0
             && let Some(thread) = &*lock(&self.sleeper)
         {
             thread.unpark();
         }
+        if wanted_by & BELL != 0
+            && let Some(bell) = self.bell.get()
+        {
+            bell();
+        }
     }
 
-    /// Gives back the chunks that all readers have passed.
+    /// Says how the bell is rung; once.
+    pub fn set_bell(&self, bell: impl Fn() + Send + Sync + 'static) {
+        // A second one would change nothing.
+        let _ = self.bell.set(Box::new(bell));
+    }
+
+    /// Has the bell rung, once, when something is appended behind `seen`, at the next [`Journal::wake`]. True if that has happened already: whoever
+    /// asks looks again instead of going to sleep.
+    pub fn wants_bell(&self, seen: u64) -> bool {
+        self.wanted_by.fetch_or(BELL, SeqCst);
+        unpack(self.end.load(SeqCst)).0 > seen
+    }
+
+    /// Gives back the chunks that all readers have passed and no backlog keeps.
     fn trim(&self) {
-        let mut chunks = lock(&self.chunks);
-        let least = chunks.readers.iter().map(|position| position.load(Acquire)).min();
+        self.trim_chunks(&mut lock(&self.chunks));
+    }
+
+    fn trim_chunks(&self, chunks: &mut Chunks) {
+        let positions =
+            || chunks.readers.iter().map(|reader| (reader.offset.load(Acquire), reader.skips_asides));
+        let least = positions().map(|(offset, _)| offset).min();
+        let still_skips = positions().filter(|(_, skips)| *skips).map(|(offset, _)| offset).min();
+        chunks.asides.forget_before(still_skips.unwrap_or(u64::MAX));
         // Without a reader nothing needs to be kept; what is being written now still has its chunks.
-        let least = least.unwrap_or_else(|| self.complete());
+        let complete = self.complete();
+        let kept = chunks.backlog.as_ref().map_or(u64::MAX, |backlog| backlog.first(complete));
+        let least = least.unwrap_or(complete).min(kept);
         while (chunks.first + 1) * CHUNK as u64 <= least {
             let Some(mut chunk) = chunks.list.pop_front() else {
                 chunks.first = least / CHUNK as u64;
@@ -358,13 +433,13 @@ impl Journal {
 
 /// A place in the log up to which somebody has read. The log keeps what lies behind it.
 pub struct Reader {
-    position: Arc<AtomicU64>,
+    position: Position,
 }
 
 impl Reader {
     /// The offset of the next byte to be read.
     pub fn position(&self) -> u64 {
-        self.position.load(Relaxed)
+        self.position.offset.load(Relaxed)
     }
 
     /// Shows `visit` the bytes from the reader's position up to `end`, in pieces, until it answers with how many bytes of a piece it has taken and these
@@ -374,7 +449,17 @@ impl Reader {
         let mut at = self.position();
         while at < end {
             let place = (at % CHUNK as u64) as usize;
-            let len = (end - at).min((CHUNK - place) as u64) as usize;
+            let mut len = (end - at).min((CHUNK - place) as u64) as usize;
+            if self.position.skips_asides {
+                match lock(&journal.chunks).asides.next(at) {
+                    Some(aside) if aside.contains(&at) => {
+                        at = aside.end;
+                        continue;
+                    }
+                    Some(aside) => len = len.min((aside.start - at) as usize),
+                    None => {}
+                }
+            }
             let chunk = journal.chunk(at / CHUNK as u64);
             // SAFETY: complete, as the caller says.
             let taken = visit(unsafe { chunk.read(place, len) });
@@ -383,7 +468,7 @@ impl Reader {
                 break;
             }
         }
-        self.position.store(at, Release);
+        self.position.offset.store(at, Release);
         journal.trim();
     }
 
@@ -391,177 +476,20 @@ impl Reader {
     pub fn wait(&mut self, journal: &Journal, seen: u64, most: std::time::Duration) {
         *lock(&journal.sleeper) = Some(current());
         let looked_before = planted(Fault::SleeperLooksBefore).then(|| journal.end());
-        journal.sleeps.store(true, SeqCst);
+        journal.wanted_by.fetch_or(SLEEPER, SeqCst);
         let (end, _) = unpack(journal.end.load(SeqCst));
         if looked_before.unwrap_or(end) <= seen {
             park_timeout(most);
         }
-        journal.sleeps.store(false, Relaxed);
+        journal.wanted_by.fetch_and(!SLEEPER, Relaxed);
     }
 
     /// Ends reading: the log keeps nothing for this reader any more.
     pub fn end(self, journal: &Journal) {
-        lock(&journal.chunks).readers.retain(|position| !Arc::ptr_eq(position, &self.position));
+        lock(&journal.chunks).readers.retain(|reader| !Arc::ptr_eq(&reader.offset, &self.position.offset));
         journal.trim();
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    fn journal(threads: usize) -> Journal {
-        let journal = Journal::new(threads);
-        journal.make_room_for_threads(threads);
-        journal
-    }
-
-    fn all(journal: &Journal, reader: &mut Reader) -> Vec<u8> {
-        let mut out = Vec::new();
-        reader.read(journal, journal.complete(), |piece| {
-            out.extend_from_slice(piece);
-            piece.len()
-        });
-        out
-    }
-
-    fn text(bytes: &[u8]) -> String {
-        String::from_utf8_lossy(bytes).replace("\r\n", " ")
-    }
-
-    #[test]
-    fn a_database_is_chosen_when_it_changes_and_for_a_new_reader() {
-        let journal = journal(1);
-        let mut reader = journal.reader();
-        let mut writer = Writer::default();
-        for (db, name) in [(0, b"A"), (0, b"B"), (2, b"C"), (2, b"D"), (300, b"E"), (300, b"F")] {
-            if name[0] % 2 == 0 {
-                writer.unit.push(db, &[name]);
-                journal.append(0, &mut writer);
-            } else {
-                journal.append_request(0, &mut writer, db, &[name]);
-            }
-        }
-        assert_eq!(
-            text(&all(&journal, &mut reader)),
-            "*2 $6 SELECT $1 0 *1 $1 A *1 $1 B *2 $6 SELECT $1 2 *1 $1 C *1 $1 D *2 $6 SELECT $3 300 *1 $1 E \
-             *2 $6 SELECT $3 300 *1 $1 F "
-        );
-        assert_eq!(journal.forget_database(), journal.end());
-        writer.unit.push(300, &[b"G"]);
-        journal.append(0, &mut writer);
-        assert_eq!(text(&all(&journal, &mut reader)), "*2 $6 SELECT $3 300 *1 $1 G ");
-        assert_eq!(journal.end(), reader.position());
-    }
-
-    #[test]
-    fn several_requests_are_a_transaction() {
-        let journal = journal(1);
-        let mut reader = journal.reader();
-        let mut writer = Writer::default();
-        writer.unit.push(0, &[b"A"]);
-        writer.unit.push(1, &[b"B"]);
-        journal.append(0, &mut writer);
-        writer.unit.push(1, &[b"C"]);
-        journal.append(0, &mut writer);
-        assert_eq!(
-            text(&all(&journal, &mut reader)),
-            "*1 $5 MULTI *2 $6 SELECT $1 0 *1 $1 A *2 $6 SELECT $1 1 *1 $1 B *1 $4 EXEC *1 $1 C "
-        );
-    }
-
-    #[test]
-    fn what_has_been_read_is_given_back() {
-        let journal = journal(1);
-        let mut reader = journal.reader();
-        let mut writer = Writer::default();
-        let big = vec![b'x'; 3 * CHUNK];
-        let mut most = 0;
-        for _ in 0..40 {
-            writer.unit.push(0, &[&big]);
-            journal.append(0, &mut writer);
-            let read = all(&journal, &mut reader);
-            assert!(read.ends_with(b"xx\r\n") && read.len() > 3 * CHUNK);
-            most = most.max(journal.memory_bytes());
-        }
-        assert!(most < 16 * CHUNK, "{most}");
-        reader.end(&journal);
-        for _ in 0..40 {
-            writer.unit.push(0, &[&big]);
-            journal.append(0, &mut writer);
-            journal.trim();
-        }
-        assert!(journal.memory_bytes() < 16 * CHUNK);
-    }
-
-    #[test]
-    fn a_reader_may_take_less_than_it_is_shown() {
-        let journal = journal(1);
-        let mut reader = journal.reader();
-        let mut writer = Writer::default();
-        writer.unit.push(0, &[b"ABCDEF"]);
-        journal.append(0, &mut writer);
-        let mut seen = Vec::new();
-        while reader.position() < journal.end() {
-            reader.read(&journal, journal.complete(), |piece| {
-                seen.push(piece[0]);
-                1
-            });
-        }
-        assert_eq!(text(&seen), "*2 $6 SELECT $1 0 *1 $6 ABCDEF ");
-    }
-
-    /// Threads append while one reads: every unit arrives once and whole, each thread's in order.
-    #[test]
-    fn many_threads_append_and_one_reads() {
-        const THREADS: usize = 4;
-        const UNITS: usize = 20_000;
-        let journal = journal(THREADS);
-        let mut reader = journal.reader();
-        let mut log = Vec::new();
-        std::thread::scope(|scope| {
-            for slot in 0..THREADS {
-                let journal = &journal;
-                scope.spawn(move || {
-                    let mut writer = Writer::default();
-                    for unit in 0..UNITS {
-                        let number = format!("{slot} {unit}");
-                        let fill = vec![b'f'; unit * 7 % 300];
-                        let args = [number.as_bytes(), &fill[..]];
-                        if unit % 3 == 0 {
-                            writer.unit.push(0, &args);
-                            journal.append(slot, &mut writer);
-                        } else {
-                            journal.append_request(slot, &mut writer, 0, &args);
-                        }
-                        journal.wake();
-                    }
-                });
-            }
-            let mut units = 0;
-            while units < THREADS * UNITS {
-                let seen = journal.complete();
-                reader.read(&journal, seen, |piece| {
-                    log.extend_from_slice(piece);
-                    piece.len()
-                });
-                units = log.iter().filter(|&&byte| byte == b'*').count() - usize::from(!log.is_empty());
-                reader.wait(&journal, seen, Duration::from_millis(50));
-            }
-        });
-        let mut next = [0; THREADS];
-        let log = String::from_utf8(log).expect("text");
-        let mut lines = log.split("\r\n").skip(5);
-        while let Some(head) = lines.next().filter(|line| !line.is_empty()) {
-            assert_eq!(head, "*2");
-            let number = lines.nth(1).expect("a number");
-            let (slot, unit) = number.split_once(' ').expect("two numbers");
-            let slot: usize = slot.parse().expect("a slot");
-            assert_eq!(unit.parse(), Ok(next[slot]));
-            assert_eq!(lines.nth(1).expect("the fill").len(), next[slot] * 7 % 300);
-            next[slot] += 1;
-        }
-        assert_eq!(next, [UNITS; THREADS]);
-    }
-}
+mod tests;

@@ -29,8 +29,8 @@ pub use aof::{
 };
 pub use load::{LoadError, LoadOptions, Loaded, load};
 pub use output::Form;
-pub use save::{SaveError, SaveOptions, Saved, remove_unfinished, save};
+pub use save::{SaveError, SaveOptions, Saved, remove_unfinished, save, send_without_keys};
 pub use slices::{Slices, Stopped};
-pub use snapshot::{Cut, OldForms, SnapshotProgress, cut, write_snapshot};
+pub use snapshot::{Cut, OldForms, SnapshotProgress, cut, send_snapshot, write_snapshot};
 pub use state::{Progress, State};
 pub use value::{from_rdb, to_rdb};

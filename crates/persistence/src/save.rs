@@ -55,9 +55,47 @@ pub struct SaveError {
 /// Bytes after which a file is forced to disk.
 const PIECE: u64 = 4 << 20;
 
-/// A file that is forced to disk piece by piece, or only at its end.
+/// What is written to.
+pub(crate) enum Sink {
+    /// It is forced to disk in the end.
+    File(File),
+    /// Whatever takes bytes.
+    Other(Box<dyn Write>),
+}
+
+impl Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::File(file) => file.write(bytes),
+            Sink::Other(sink) => sink.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Sink::File(file) => file.flush(),
+            Sink::Other(sink) => sink.flush(),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match self {
+            Sink::File(file) => file.sync_data(),
+            Sink::Other(_) => Ok(()),
+        }
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        match self {
+            Sink::File(file) => file.sync_all(),
+            Sink::Other(_) => Ok(()),
+        }
+    }
+}
+
+/// A file that is forced to disk piece by piece, or only at its end; or something else that is written at the same pace.
 pub(crate) struct SyncedFile {
-    file: File,
+    file: Sink,
     sync_pieces: bool,
     waiting: u64,
     /// Of the thread that writes beside others.
@@ -69,7 +107,7 @@ impl Write for SyncedFile {
         let written = self.file.write(bytes)?;
         self.waiting += written as u64;
         if self.sync_pieces && self.waiting >= PIECE {
-            self.file.sync_data()?;
+            self.file.sync()?;
             self.waiting = 0;
         }
         if let Some(pace) = &self.pace {
@@ -171,7 +209,7 @@ fn write(
     options: &SaveOptions<'_>,
     file: File,
 ) -> io::Result<Written> {
-    let mut writer = begin(options, file, version_needed(keyspace, world, options.form), None)?;
+    let mut writer = begin(options, Sink::File(file), version_needed(keyspace, world, options.form), None)?;
     let (mut total, mut times_left_out, mut pause) = (0, 0, Pause::new(options.key_delay));
     for db in 0..keyspace.databases() {
         let (keys, expiring) = keyspace.len(db);
@@ -195,7 +233,7 @@ fn write(
 /// A file with what comes before the keys; it is written at the given pace.
 pub(crate) fn begin(
     options: &SaveOptions<'_>,
-    file: File,
+    file: Sink,
     version: u16,
     pace: Option<Pace>,
 ) -> io::Result<Writer> {
@@ -215,6 +253,11 @@ pub(crate) fn begin(
         writer.function(code)?;
     }
     Ok(writer)
+}
+
+/// Writes a dump without any keys: what else the options name.
+pub fn send_without_keys(options: &SaveOptions<'_>, to: Box<dyn Write>) -> io::Result<u64> {
+    end(begin(options, Sink::Other(to), version(options.form, false), None)?)
 }
 
 /// Ends a file and forces it to disk. Returns its size in bytes.

@@ -23,7 +23,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::gathered::Gathered;
 use crate::output::{Form, Writer};
 use crate::pace::Pace;
-use crate::save::{Pause, SNAPSHOT, SaveError, SaveOptions, Saved, Written, begin, end, replace, version};
+use crate::save::{Pause, SNAPSHOT, SaveError, SaveOptions, Saved, Sink, Written, begin, end, replace, version};
 
 /// Entries looked at while a shard is held; one counts once more for each so many bytes that it has. So whoever waits for the shard waits a few
 /// microseconds, unless there is a huge value.
@@ -103,7 +103,7 @@ impl OldForms {
     }
 
     /// True when so much of the room is taken that the one who writes the snapshot had better not rest.
-    pub(crate) fn is_filling(&self) -> bool {
+    pub fn is_filling(&self) -> bool {
         self.bytes() > self.limit.load(Relaxed) / 4
     }
 
@@ -415,7 +415,7 @@ pub fn write_snapshot(
     debug_assert_eq!(cut.form.is_dump(), options.form.is_dump(), "old forms are kept in the cut's form");
     let in_writing = |file| {
         walked = true;
-        let writer = begin(options, file, cut.version, Some(pace.clone()));
+        let writer = begin(options, Sink::File(file), cut.version, Some(pace.clone()));
         write(keyspace, &cut, writer, options.key_delay, pace.clone(), progress)
     };
     let in_replacing = || {
@@ -429,6 +429,21 @@ pub fn write_snapshot(
         let _ = write(keyspace, &cut, nowhere, 0, pace, progress);
     }
     saved
+}
+
+/// As [`write_snapshot`], but writes to whatever takes bytes; the name in `options` counts for nothing.
+pub fn send_snapshot(
+    keyspace: &Keyspace,
+    cut: Cut,
+    options: &SaveOptions<'_>,
+    to: Box<dyn io::Write>,
+    progress: &SnapshotProgress,
+) -> io::Result<(u64, u64)> {
+    debug_assert_eq!(cut.form.is_dump(), options.form.is_dump(), "old forms are kept in the cut's form");
+    let pace = Pace::new(&cut.forms);
+    let writer = begin(options, Sink::Other(to), cut.version, Some(pace.clone()));
+    let written = write(keyspace, &cut, writer, options.key_delay, pace, progress)?;
+    Ok((written.keys, written.bytes))
 }
 
 fn write(

@@ -216,7 +216,7 @@ fn is_movable(client: &Client) -> bool {
         || client.session.close_after_reply
         || client.session.record.has(client_flags::CLOSE_NOW);
     let hears = client.session.hears();
-    !busy && !leaves && !hears && client.trip.is_none()
+    !busy && !leaves && !hears && client.trip.is_none() && client.feed.is_none()
 }
 
 #[cfg(test)]

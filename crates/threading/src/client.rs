@@ -10,6 +10,7 @@ use braid_resp::error::ProtocolError;
 use braid_resp::parse::RequestParser;
 use braid_resp::reply::ReplyBuffer;
 
+use crate::feed::Feed;
 use crate::travel::Trip;
 
 /// Requests of one client in a batch; it may have kept far more while it was paused.
@@ -85,6 +86,8 @@ pub struct Client {
     counted_bytes: i64,
     /// Commands executed or queued; the shared record is told once per batch.
     pub commands: u64,
+    /// What it is fed with, as a replica.
+    pub feed: Option<Box<Feed>>,
     /// What it carries while its requests are executed by another thread than the one that polls it.
     pub trip: Option<Box<Trip>>,
 }
@@ -114,6 +117,7 @@ impl Client {
             over_soft_limit_since: None,
             counted_bytes: 0,
             commands: 0,
+            feed: None,
             trip: None,
         }
     }
@@ -190,7 +194,8 @@ impl Client {
         record.query_free.store(self.query_room(), Relaxed);
         let blobs: usize = self.blobs.iter().map(|blob| blob.len()).sum();
         record.argument_bytes.store(parsed + blobs, Relaxed);
-        record.reply_bytes.store(self.reply.len(), Relaxed);
+        let behind = self.feed.as_ref().map_or(0, |feed| feed.behind as usize);
+        record.reply_bytes.store(self.reply.len() + behind, Relaxed);
         record.reply_capacity.store(self.reply.memory_bytes(), Relaxed);
         let bytes = self.memory_bytes();
         record.total_bytes.store(bytes, Relaxed);
@@ -222,6 +227,12 @@ impl Client {
     /// True when the client is to be dropped once (or even before) its replies are sent.
     pub fn is_finished(&self) -> bool {
         self.broken || (self.session.close_after_reply && !self.has_unsent())
+    }
+
+    /// The socket is to tell when it takes more.
+    #[inline]
+    pub fn wants_room(&self) -> bool {
+        self.has_unsent() || self.feed.as_ref().is_some_and(|feed| feed.blocked)
     }
 
     /// Bytes wait for the socket.

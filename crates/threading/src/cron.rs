@@ -103,6 +103,7 @@ impl Cron {
         if self.slot == 0 {
             engine.save_if_due(now_ms);
             engine.append_only_cron(now_ms);
+            engine.tend_replicas(now_ms);
         }
         if engine.keyspace.gate.enter_unless_busy(self.slot) == Entered::Busy {
             // A script has stopped the world for long.
@@ -120,6 +121,9 @@ impl Cron {
         }
         if std::mem::take(&mut worker.context.outside) {
             return;
+        }
+        if self.slot == 0 {
+            engine.ping_replicas(&mut worker.context, now_ms);
         }
         dispatch::follow_up(engine, worker);
         engine.keyspace.gate.leave(self.slot);
@@ -220,7 +224,9 @@ impl Cron {
             let Some(client) = station.clients.get(place) else { continue };
             let record = &client.session.record;
             let idle = now_ms - record.last_active_ms.load(Relaxed);
-            let listens = record.has(client_flags::PUBSUB) || record.has(client_flags::MONITOR);
+            let listens = record.has(client_flags::PUBSUB)
+                || record.has(client_flags::MONITOR)
+                || record.has(client_flags::REPLICA);
             if idle > timeout && !listens && !client.is_held() && !client.broken {
                 log::debug!("Closing idle client: id={} addr={}", record.id, record.address);
                 client.broken = true;

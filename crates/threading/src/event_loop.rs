@@ -71,6 +71,10 @@ pub struct EventLoop<M: Model> {
     /// All clients are to go to other loops.
     pub(crate) is_left: bool,
     pub(crate) stopping: bool,
+    /// Clients that are fed as replicas, how far in the journal they may be sent, and whether there is more for them.
+    pub(crate) feeds: Vec<u32>,
+    pub(crate) fed_up_to: u64,
+    pub(crate) feeds_more: bool,
     /// Replies that wait for the disk.
     pub(crate) settling: Settling,
     /// Stand in for the worker and the engine while those run a script.
@@ -138,6 +142,9 @@ impl<M: Model> EventLoop<M> {
             by_id: HashMap::default(),
             pushes: Pushes::default(),
             settling: Settling::default(),
+            feeds: Vec::new(),
+            fed_up_to: 0,
+            feeds_more: false,
             stopping: false,
             spare: None,
             meanwhile: false,
@@ -219,6 +226,8 @@ impl<M: Model> EventLoop<M> {
             // Those who were told of something when others were handed over.
             M::execute_and_write(self);
         }
+        self.feed_replicas(now);
+        self.drop_finished();
         self.station.clients.settle();
         let stats = self.stats();
         stats.cycles.add(1);
@@ -275,9 +284,15 @@ impl<M: Model> EventLoop<M> {
         stats.wait_nanos.add(nanos);
     }
 
-    fn timeout(&self) -> Option<Duration> {
+    fn timeout(&mut self) -> Option<Duration> {
         if !self.station.to_resume.is_empty() || M::has_arrivals(self) || self.can_release() {
             return Some(Duration::ZERO);
+        }
+        if !self.feeds.is_empty() {
+            let hears = self.any_replica_hears();
+            if self.has_news_for_replicas(hears) {
+                return Some(Duration::ZERO);
+            }
         }
         let now = clock::unix_ms();
         let mut wait = self.cron.wait_ms(now);
@@ -308,6 +323,9 @@ impl<M: Model> EventLoop<M> {
             && client.wants_write
             && !client.in_write_list
         {
+            if let Some(feed) = &mut client.feed {
+                feed.blocked = false;
+            }
             client.in_write_list = true;
             self.station.to_write.push(place);
         }
@@ -490,7 +508,7 @@ impl<M: Model> EventLoop<M> {
     /// Polls for writing exactly while something is left to send.
     pub(crate) fn update_interest(&mut self, place: u32, now: i64) {
         let Some(client) = self.station.clients.get(place) else { return };
-        let wants = client.has_unsent() && !client.broken;
+        let wants = client.wants_room() && !client.broken;
         if client.wants_write != wants {
             client.wants_write = wants;
             let interest = if wants { Interest::ReadWrite } else { Interest::Read };
@@ -543,6 +561,7 @@ impl<M: Model> EventLoop<M> {
     pub(crate) fn follow(&mut self, message: Message) {
         match message {
             Message::Accepted(accepted) => self.adopt(accepted),
+            Message::Feed(id) => self.begin_feed(id),
             Message::Kill(id) => {
                 if let Some(&place) = self.by_id.get(&id)
                     && let Some(client) = self.station.clients.get(place)
@@ -557,9 +576,9 @@ impl<M: Model> EventLoop<M> {
                     self.give_up_waiting(&[place], ending);
                 }
             }
-            Message::Served { id, reply } => {
+            Message::Served { id, reply, written_to } => {
                 self.settling.note_changes();
-                self.hand_over(id, &reply);
+                self.hand_over(id, &reply, written_to);
             }
             Message::Resume => {
                 self.resumes += 1;
@@ -620,12 +639,13 @@ impl<M: Model> EventLoop<M> {
     }
 
     /// Gives a client that waited the reply of whoever served it.
-    fn hand_over(&mut self, id: u64, served: &[u8]) {
+    fn hand_over(&mut self, id: u64, served: &[u8], written_to: u64) {
         let Some(&place) = self.by_id.get(&id) else { return };
         let Some(client) = self.station.clients.get(place) else { return };
         let Some(blocked) = client.session.blocked.take() else { return };
         blocked.answer(&mut client.reply, served);
         client.session.has_written = true;
+        client.session.written_to = client.session.written_to.max(written_to);
         self.station.deadlines.remove(&(blocked.deadline_ms, place));
         self.go_on(place);
     }
@@ -706,6 +726,10 @@ impl<M: Model> EventLoop<M> {
         engine.hub.leave(&mut client.session);
         monitor::stop(&engine, &mut client.session);
         tracking::stop(&engine, &mut client.session);
+        if client.session.replica.is_some() {
+            self.feeds.retain(|&other| other != place);
+            engine.detach_replica(&mut client.session, clock::unix_ms());
+        }
         if let Some(blocked) = client.session.blocked.take() {
             // Whoever serves it just now takes it out of the queues too; twice does no harm.
             blocked.claim();

@@ -114,6 +114,7 @@ impl<M: Model> EventLoop<M> {
         // Its place may be given to somebody else, who is not to be taken for it.
         self.station.to_write.retain(|&other| other != place);
         self.station.to_resume.retain(|&other| other != place);
+        self.feeds.retain(|&other| other != place);
         if was_postponed {
             self.station.postponed.retain(|&other| other != place);
         }
@@ -161,6 +162,9 @@ impl<M: Model> EventLoop<M> {
                 // It may have missed the call to go on.
                 self.station.postponed.push(place);
                 is_postponed = true;
+            }
+            if client.feed.is_some() {
+                self.feeds.push(place);
             }
             // What it has sent before is no event for the poller.
             client.in_resume_list = true;

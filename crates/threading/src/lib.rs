@@ -11,6 +11,7 @@ mod clients;
 mod crew;
 pub mod cron;
 pub mod event_loop;
+mod feed;
 mod give_way;
 mod keep;
 mod leave;

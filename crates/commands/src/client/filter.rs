@@ -40,7 +40,13 @@ impl ClientType {
     }
 
     fn of(record: &ClientRecord) -> ClientType {
-        if record.has(client_flags::PUBSUB) { ClientType::PubSub } else { ClientType::Normal }
+        if record.has(client_flags::REPLICA) {
+            ClientType::Replica
+        } else if record.has(client_flags::PUBSUB) {
+            ClientType::PubSub
+        } else {
+            ClientType::Normal
+        }
     }
 }
 

@@ -83,7 +83,8 @@ fn stats(call: &mut Call) -> CommandResult {
     integer("peak.allocated", report.peak as i64);
     integer("total.allocated", report.total as i64);
     integer("startup.allocated", report.startup as i64);
-    integer("replication.backlog", 0);
+    let backlog = call.engine.keyspace.journal.backlog().map_or(0, |kept| kept.len);
+    integer("replication.backlog", backlog as i64);
     integer("clients.slaves", 0);
     integer("clients.normal", report.clients as i64);
     integer("cluster.links", 0);

@@ -39,7 +39,6 @@ pub const COMMANDS: &[Spec] = &[
     saving::SAVE,
     saving::WAIT,
     saving::WAITAOF,
-    shutdown::ROLE,
     shutdown::SHUTDOWN,
     command_log::SLOWLOG,
     TIME,

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::number;
 use braid_engine::append_only::Rewriting;
 use braid_engine::blocking;
+use braid_engine::durability::CopiesOf;
 use braid_engine::{Call, Category, CommandError, CommandResult, Flags, Group, Scope, Spec};
 
 use crate::collection::least_arg;
@@ -65,7 +66,7 @@ pub const LASTSAVE: Spec = Spec::new("lastsave", Group::Server, last_save)
     .tips(&["nondeterministic_output"]);
 
 fn save(call: &mut Call) -> CommandResult {
-    if call.engine.background_save.active.load(Relaxed) {
+    if call.engine.is_saving() {
         return Err(CommandError::text("ERR Background save already in progress"));
     }
     // A rewrite under way is left alone: the world is stopped, and what it writes is another file.
@@ -81,7 +82,7 @@ fn bgsave(call: &mut Call) -> CommandResult {
         return Err(CommandError::Syntax);
     }
     let state = &call.engine.background_save;
-    if state.active.load(Relaxed) {
+    if call.engine.is_saving() {
         return Err(CommandError::text("ERR Background save already in progress"));
     }
     if call.engine.append_only.rewriting.load(Relaxed) {
@@ -131,7 +132,7 @@ fn deadline_arg(call: &Call, index: usize) -> Result<i64, CommandError> {
 fn wait(call: &mut Call) -> CommandResult {
     let replicas = call.integer_arg(1)?;
     let deadline = deadline_arg(call, 2)?;
-    call.wait_for_replicas(replicas, deadline)
+    call.wait_for_copies(CopiesOf::Replicas(replicas), deadline)
 }
 
 fn waitaof(call: &mut Call) -> CommandResult {
@@ -148,7 +149,7 @@ fn waitaof(call: &mut Call) -> CommandResult {
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
         ));
     }
-    call.wait_for_files(local > 0, replicas, deadline)
+    call.wait_for_copies(CopiesOf::Files { own: local > 0, replicas }, deadline)
 }
 
 fn last_save(call: &mut Call) -> CommandResult {

@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock;
 use braid_config::{Config, Supervised, ThreadingModel};
 use braid_engine::client::client_flags;
 use braid_engine::pubsub::Kind;
+use braid_engine::replication::{ID_LEN, Replica, Stage};
 use braid_engine::stats::{self, ThreadStats};
 use braid_engine::{COMPATIBLE_VERSION, Engine};
 use braid_keyspace::table::TableCursor;
@@ -252,7 +254,13 @@ fn memory(fields: &mut Fields<'_>) {
         fields.field(format_args!("{name}_bytes"), share.bytes);
     }
     fields.field("mem_not_counted_for_evict", engine.uncounted_bytes.load(Relaxed));
-    fields.same(0, &["mem_replication_backlog", "mem_total_replication_buffers", "mem_clients_slaves"]);
+    // What is kept for replicas and their backlog is the same: the journal.
+    let backlog = engine.keyspace.journal.backlog().map_or(0, |kept| kept.len);
+    let behind = |replica: &Arc<Replica>| replica.record.reply_bytes.load(Relaxed) as u64;
+    fields.field("mem_replication_backlog", backlog);
+    let buffers = if backlog > 0 { engine.keyspace.journal.memory_bytes() as u64 } else { 0 };
+    fields.field("mem_total_replication_buffers", buffers);
+    fields.field("mem_clients_slaves", engine.replication.replicas().iter().map(behind).sum::<u64>());
     fields.field("mem_clients_normal", report.clients);
     fields.field("mem_cluster_links", 0);
     fields.field("mem_aof_buffer", engine.keyspace.journal.memory_bytes());
@@ -282,7 +290,7 @@ fn persistence(fields: &mut Fields<'_>) {
     fields.field("current_save_keys_processed", done);
     fields.field("current_save_keys_total", total);
     fields.field("rdb_changes_since_last_save", unsaved);
-    fields.field("rdb_bgsave_in_progress", u8::from(active));
+    fields.field("rdb_bgsave_in_progress", u8::from(engine.is_saving()));
     fields.field("rdb_last_save_time", state.last_save_s.load(Relaxed));
     fields.field("rdb_last_bgsave_status", if save.last_failed.load(Relaxed) { "err" } else { "ok" });
     fields.field("rdb_last_bgsave_time_sec", save.last_seconds.load(Relaxed));
@@ -350,13 +358,17 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("instantaneous_ops_per_sec", rate.commands);
     fields.field("total_net_input_bytes", fields.total(|thread| thread.net_in.get()));
     fields.field("total_net_output_bytes", fields.total(|thread| thread.net_out.get()));
-    fields.same(0, &["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
+    fields.field("total_net_repl_input_bytes", 0);
+    fields.field("total_net_repl_output_bytes", engine.replication.sent_bytes.load(Relaxed));
     fields.ratio("instantaneous_input_kbps", rate.net_in as f64 / 1024.0);
     fields.ratio("instantaneous_output_kbps", rate.net_out as f64 / 1024.0);
     fields.ratio("instantaneous_input_repl_kbps", 0.0);
     fields.ratio("instantaneous_output_repl_kbps", 0.0);
     fields.field("rejected_connections", engine.clients.rejected.load(Relaxed));
-    fields.same(0, &["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    let syncs = &engine.replication;
+    fields.field("sync_full", syncs.full.load(Relaxed));
+    fields.field("sync_partial_ok", syncs.partial.load(Relaxed));
+    fields.field("sync_partial_err", syncs.partial_refused.load(Relaxed));
     fields.field("expired_keys", keyspace.total(|counters| counters.expired.get()));
     // Valkey's name and Redis 8's.
     let expired_members = keyspace.total(|counters| counters.expired_members.get());
@@ -411,16 +423,38 @@ fn statistics(fields: &mut Fields<'_>) {
 
 fn replication(fields: &mut Fields<'_>) {
     let engine = fields.engine;
+    let replicas = engine.replication.replicas();
+    let config = &engine.config;
+    let now = clock::unix_ms();
     fields.field("role", "master");
-    fields.field("connected_slaves", 0);
+    fields.field("connected_slaves", replicas.len());
+    if config.min_replicas_to_write() > 0 && config.min_replicas_max_lag_seconds() > 0 {
+        fields.field("min_slaves_good_slaves", engine.replication.good.load(Relaxed));
+    }
+    for (number, replica) in replicas.iter().enumerate() {
+        let lag = if replica.stage() == Stage::Online { replica.lag_seconds(now) } else { 0 };
+        fields.field(
+            format_args!("slave{number}"),
+            format_args!(
+                "ip={},port={},state={},offset={},lag={lag}",
+                safe(&replica.ip()),
+                replica.wish.port,
+                replica.stage_name(),
+                replica.acknowledged.load(Relaxed)
+            ),
+        );
+    }
+    let (end, kept) = (engine.keyspace.journal.end(), engine.keyspace.journal.backlog());
     fields.field("master_failover_state", "no-failover");
-    fields.field("master_replid", &engine.run_id);
-    fields.field("master_replid2", "0".repeat(40));
-    fields.field("master_repl_offset", 0);
+    fields.field("master_replid", engine.replication.id());
+    fields.field("master_replid2", "0".repeat(ID_LEN));
+    fields.field("master_repl_offset", end);
     fields.field("second_repl_offset", -1);
-    fields.field("repl_backlog_active", 0);
-    fields.field("repl_backlog_size", engine.config.repl_backlog_size());
-    fields.same(0, &["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+    fields.field("repl_backlog_active", u8::from(kept.is_some()));
+    fields.field("repl_backlog_size", config.repl_backlog_size());
+    // The first byte has the number 1.
+    fields.field("repl_backlog_first_byte_offset", kept.map_or(0, |kept| kept.first + 1));
+    fields.field("repl_backlog_histlen", kept.map_or(0, |kept| kept.len));
 }
 
 fn cpu(fields: &mut Fields<'_>) {

@@ -1,6 +1,6 @@
-//! SHUTDOWN, and ROLE.
+//! SHUTDOWN.
 
-use braid_engine::{Call, Category, CommandError, CommandResult, Flags, Group, Spec};
+use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
 
 use super::ADMIN;
 
@@ -14,12 +14,6 @@ pub const SHUTDOWN: Spec = Spec::new("shutdown", Group::Server, shutdown)
     )
     .history(&[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")])
     .syntax("[save-selector:(NOSAVE|SAVE)] [NOW@7.0.0] [FORCE@7.0.0] [ABORT@7.0.0]");
-
-pub const ROLE: Spec = Spec::new("role", Group::Server, role)
-    .exactly(1)
-    .flags(Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE).and(Flags::FAST).and(Flags::SENTINEL))
-    .categories(Category::ADMIN.and(Category::DANGEROUS))
-    .docs("2.8.12", "Returns what the server is in a replication.", "O(1)");
 
 #[derive(Default, Debug, PartialEq, Eq)]
 struct Options {
@@ -74,14 +68,6 @@ fn shutdown(call: &mut Call) -> CommandResult {
         return Err(CommandError::text("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     call.session.close();
-    Ok(())
-}
-
-fn role(call: &mut Call) -> CommandResult {
-    call.reply.array(3);
-    call.reply.bulk(b"master");
-    call.reply.integer(0);
-    call.reply.array(0);
     Ok(())
 }
 

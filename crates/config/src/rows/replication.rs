@@ -27,15 +27,15 @@ super::directives! {
         switch("replica-read-only", true).aliases(&["slave-read-only"]).no_effect_yet();
 
     /// Send full copies over the socket without a file.
-    repl_diskless_sync: bool => switch("repl-diskless-sync", true).no_effect_yet();
+    repl_diskless_sync: bool => switch("repl-diskless-sync", true);
 
     /// Seconds to wait for more replicas before a full copy is sent over the socket.
     repl_diskless_sync_delay_seconds: u32 =>
-        integer("repl-diskless-sync-delay", || 5, 0, INT_MAX, Unit::Seconds).no_effect_yet();
+        integer("repl-diskless-sync-delay", || 5, 0, INT_MAX, Unit::Seconds);
 
     /// Do not wait longer once this many replicas are there; 0 means no such number.
     repl_diskless_sync_max_replicas: u32 =>
-        integer("repl-diskless-sync-max-replicas", || 0, 0, INT_MAX, Unit::Plain).no_effect_yet();
+        integer("repl-diskless-sync-max-replicas", || 0, 0, INT_MAX, Unit::Plain);
 
     /// How a replica loads a copy that comes over the socket: disabled (through a file), on-empty-db, or
     /// swapdb (keep the old data until the new is complete).
@@ -50,10 +50,10 @@ super::directives! {
     /// Seconds between a master's pings to its replicas.
     repl_ping_replica_period_seconds: u32 =>
         integer("repl-ping-replica-period", || 10, 1, INT_MAX, Unit::Seconds)
-        .aliases(&["repl-ping-slave-period"]).no_effect_yet();
+        .aliases(&["repl-ping-slave-period"]);
 
     /// Seconds of silence after which master or replica counts as lost.
-    repl_timeout_seconds: u32 => integer("repl-timeout", || 60, 1, INT_MAX, Unit::Seconds).no_effect_yet();
+    repl_timeout_seconds: u32 => integer("repl-timeout", || 60, 1, INT_MAX, Unit::Seconds);
 
     /// Let the kernel collect small packets to replicas: fewer packets, more delay.
     repl_disable_tcp_nodelay: bool => switch("repl-disable-tcp-nodelay", false).no_effect_yet();
@@ -64,11 +64,11 @@ super::directives! {
     /// Bytes of changes kept so that a replica that was away briefly needs no full copy.
     repl_backlog_size: u64 =>
         integer("repl-backlog-size", || 1 << 20, 1, LONG_MAX, Unit::Bytes)
-            .integer_check(checks::backlog_size).no_effect_yet();
+            .integer_check(checks::backlog_size);
 
     /// Seconds without any replica after which those changes are dropped; 0 keeps them.
     repl_backlog_ttl_seconds: u64 =>
-        integer("repl-backlog-ttl", || 3600, 0, LONG_MAX, Unit::Seconds).no_effect_yet();
+        integer("repl-backlog-ttl", || 3600, 0, LONG_MAX, Unit::Seconds);
 
     /// Most changes that a replica stores up while it loads a full copy; 0 takes the limit of its class.
     replica_full_sync_buffer_limit: u64 =>
@@ -103,11 +103,11 @@ super::directives! {
 
     /// Refuse writes when fewer replicas than this are up to date; 0 never refuses.
     min_replicas_to_write: u32 => integer("min-replicas-to-write", || 0, 0, INT_MAX, Unit::Plain)
-        .aliases(&["min-slaves-to-write"]).no_effect_yet();
+        .aliases(&["min-slaves-to-write"]);
 
     /// Seconds of delay up to which a replica counts as up to date.
     min_replicas_max_lag_seconds: u32 => integer("min-replicas-max-lag", || 10, 0, INT_MAX, Unit::Seconds)
-        .aliases(&["min-slaves-max-lag"]).no_effect_yet();
+        .aliases(&["min-slaves-max-lag"]);
 
     /// What to do when a command from the master or the append-only file fails: ignore, panic, or
     /// panic-on-replicas.

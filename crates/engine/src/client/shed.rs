@@ -25,7 +25,8 @@ impl Engine {
     /// The clients to be closed so that the others hold at most `max` bytes: the largest first. Those protected by CLIENT NO-EVICT, and those
     /// that only look on, neither count nor go.
     pub fn clients_beyond(&self, max: u64) -> Vec<Arc<ClientRecord>> {
-        let exempt = client_flags::NO_EVICT | client_flags::MONITOR | client_flags::CLOSE_NOW;
+        let exempt =
+            client_flags::NO_EVICT | client_flags::MONITOR | client_flags::REPLICA | client_flags::CLOSE_NOW;
         let mut clients: Vec<(u64, Arc<ClientRecord>)> = self
             .clients
             .all()

@@ -7,7 +7,8 @@ use braid_config::ProtectedAction;
 use super::{Worker, follow_up};
 use crate::acl::{self, log::Origin};
 use crate::attention::{
-    APPEND_ONLY_FAILED, JOURNAL_FULL, LOADING, MEMORY_LIMIT, PAUSED, SNAPSHOT_FULL, STOPPING, WRITES_REFUSED,
+    APPEND_ONLY_FAILED, FEW_REPLICAS, JOURNAL_FULL, LOADING, MEMORY_LIMIT, PAUSED, SNAPSHOT_FULL, STOPPING,
+    WRITES_REFUSED,
 };
 use crate::engine::Engine;
 use crate::error::CommandError;
@@ -72,6 +73,9 @@ const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, bu
      the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails \
      (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
 
+/// What a client that writes is told while too few replicas keep up, in the words that clients know.
+const TOO_FEW_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+
 /// What a client is told while the dataset is loaded, in the words that clients know.
 pub(super) const LOADING_REFUSAL: &str = "LOADING Redis is loading the dataset in memory";
 
@@ -98,9 +102,18 @@ pub(super) fn check(
     {
         return Err(CommandError::text("ERR Replica can't interact with the keyspace"));
     }
+    if session.attention & session_attention::FED != 0 {
+        check_fed(session, command)?;
+    }
     if attention & LOADING != 0 {
         // Nothing is evicted meanwhile: what is loaded fitted before.
         return if flags.has(Flags::LOADING) { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
+    }
+    if attention & FEW_REPLICAS != 0
+        && (flags.has(Flags::WRITE)
+            || (command.spec.name == "exec" && queue_has(engine, session, Flags::WRITE)))
+    {
+        return Err(CommandError::text(TOO_FEW_REPLICAS));
     }
     if attention & (WRITES_REFUSED | SNAPSHOT_FULL | APPEND_ONLY_FAILED | JOURNAL_FULL) != 0 {
         check_disk(engine, worker, session, command, attention)?;
@@ -154,6 +167,21 @@ fn check_listening(session: &Session, command: &Command) -> Result<(), CommandEr
         "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
         command.full_name
     )))
+}
+
+/// On the connection of a replica the stream of changes is all that is sent: a reply would be taken for a part of it.
+#[cold]
+fn check_fed(session: &mut Session, command: &Command) -> Result<(), CommandError> {
+    if ["replconf", "psync", "sync", "quit"].contains(&command.spec.name) {
+        return Ok(());
+    }
+    log::warn!(
+        "Replica generated a reply to command '{}', disconnecting it: id={}",
+        command.full_name,
+        session.record.id
+    );
+    session.close();
+    Err(CommandError::text("ERR Replica can't interact with the keyspace"))
 }
 
 /// The error while a script has stopped the world for long.
@@ -223,6 +251,15 @@ pub(super) fn disk_refusal(engine: &Engine) -> Option<CommandError> {
         return Some(CommandError::text(SAVE_FAILED));
     }
     (attention & APPEND_ONLY_FAILED != 0).then(|| engine.append_only.refusal())
+}
+
+/// Why nothing may be written at present, for whatever reason.
+#[inline]
+pub(super) fn write_refusal(engine: &Engine) -> Option<CommandError> {
+    if engine.attention.get() & FEW_REPLICAS != 0 {
+        return Some(CommandError::text(TOO_FEW_REPLICAS));
+    }
+    disk_refusal(engine)
 }
 
 /// True if any command that waits for EXEC has one of these flags.

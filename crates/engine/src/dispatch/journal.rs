@@ -35,7 +35,8 @@ impl Before {
         })
     }
 
-    /// Adds what the body has done to the unit that the locks held make up. `is_alone`: they are held for this command only.
+    /// Adds what the body has done to the unit that the locks held make up. `is_alone`: they are held for this command only, so that the unit ends
+    /// with it. Otherwise who ends the unit calls [`note_unit`].
     #[inline]
     pub(crate) fn journal(
         self,
@@ -47,15 +48,31 @@ impl Before {
         let explicit = keyspace.context.journal.unit.take_explicit();
         let changed = keyspace.context.counters.dirty.get() != self.dirty;
         session.has_written |= changed;
-        if !changed || explicit || self.runs_scripts {
-            return;
+        if changed && !explicit && !self.runs_scripts {
+            self.journal_arguments(keyspace, args, is_alone);
         }
+        if changed && is_alone {
+            keyspace.journal_now();
+            session.written_to = keyspace.context.journal.end;
+        }
+    }
+
+    #[inline]
+    fn journal_arguments(self, keyspace: &mut Txn<'_>, args: &[&[u8]], is_alone: bool) {
         let stale = self.stale..keyspace.context.stale.borrow().len();
         if !stale.is_empty() {
             journal_stale(keyspace, stale);
         }
         keyspace.journal_hidden_members();
         keyspace.journal_itself(self.db, args, is_alone);
+    }
+}
+
+/// Ends the unit that several commands of a client make up, and notes where.
+pub(crate) fn note_unit(keyspace: &mut Txn<'_>, session: &mut Session) {
+    if !keyspace.context.journal.unit.is_empty() {
+        keyspace.journal_now();
+        session.written_to = keyspace.context.journal.end;
     }
 }
 

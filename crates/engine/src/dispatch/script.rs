@@ -10,7 +10,7 @@ use braid_keyspace::txn::{KeyRef, Txn};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
-use super::checks::disk_refusal;
+use super::checks::write_refusal;
 use super::logging::Cost;
 use super::tentative::Tentative;
 use super::{body, collect_keys, count};
@@ -121,7 +121,7 @@ pub fn call(
     // A script that has written is not stopped in the middle.
     if !run.wrote
         && command.spec.flags.has(Flags::WRITE)
-        && let Some(error) = disk_refusal(engine)
+        && let Some(error) = write_refusal(engine)
     {
         return refuse(engine, keyspace, run, reply, Some(command), &error.line());
     }

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::checks::busy;
 use super::logging::{self, Cost};
-use super::{Held, Worker, body, collect_keys, count, finish_held};
+use super::{Held, Worker, body, collect_keys, count, finish_held, note_unit};
 use crate::acl::{self, log::Origin};
 use crate::attention::MONITORS;
 use crate::client::client_flags;
@@ -105,6 +105,7 @@ pub(super) fn exec(
         run_queued(engine, session, reply, command, args, &mut txn, current);
     }
     session.deny_blocking = false;
+    note_unit(&mut txn, session);
     let held =
         txn.context.follow_up.get().then(|| finish_held(engine, session, current.0, &[], start, &mut txn));
     drop(txn);

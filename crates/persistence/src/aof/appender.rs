@@ -67,8 +67,8 @@ struct State {
     doubtful: u64,
     /// Up to this offset nothing is needed: a base has it.
     covered: u64,
-    /// Write everything, force it to disk, and end.
-    ends: bool,
+    /// Write everything up to this offset, force it to disk, and end.
+    ends: Option<u64>,
     /// The thread has ended.
     ended: bool,
 }
@@ -297,9 +297,9 @@ impl Appender {
         journal.wake();
     }
 
-    /// Has the thread write everything, force it to disk, and end.
+    /// Has the thread write everything that is in the journal now, force it to disk, and end. The world is stopped, or it need not be exact.
     pub fn end(&self, journal: &Journal) {
-        self.state.lock().ends = true;
+        self.state.lock().ends = Some(journal.end());
         self.changed.notify_all();
         journal.wake();
     }
@@ -337,7 +337,7 @@ impl Appender {
 
     /// Writes what is there, and waits for more. True at the end.
     fn turn(&self, journal: &Journal, reader: &mut Reader, writing: &mut Writing) -> bool {
-        let (switch_at, ends, is_superfluous) = {
+        let (switch_at, ends_at, is_superfluous) = {
             let state = self.state.lock();
             let switch_at = state.next.front().map(|next| next.0);
             (
@@ -346,6 +346,7 @@ impl Appender {
                 state.failure.is_some() && switch_at.is_some_and(|at| at <= state.covered),
             )
         };
+        let ends = ends_at.is_some();
         if is_superfluous && let Some((at, file)) = self.take_next() {
             // The disk may be full just because this file, which is removed by now, is still open.
             while reader.position() < at {
@@ -357,7 +358,7 @@ impl Appender {
             return false;
         }
         let complete = journal.complete();
-        let end = switch_at.map_or(complete, |at| at.min(complete));
+        let end = [switch_at, ends_at].into_iter().flatten().fold(complete, u64::min);
         let before = reader.position();
         let has_sync_time = writing.last_sync.elapsed() >= SYNC_INTERVAL;
         if before < end || writing.increment.pending() > 0 {
@@ -405,7 +406,7 @@ impl Appender {
             }
             return false;
         }
-        if ends && reader.position() == journal.end() {
+        if ends_at.is_some_and(|at| reader.position() >= at) {
             if self.policy() != Policy::Never || is_behind {
                 self.sync(&writing.increment.file, reader.position());
             }
@@ -417,7 +418,7 @@ impl Appender {
                     return self.rest(ends);
                 }
                 let mut state = self.state.lock();
-                if state.wanted <= self.synced() && state.next.is_empty() && !state.ends {
+                if state.wanted <= self.synced() && state.next.is_empty() && state.ends.is_none() {
                     // What nobody waits for (keys that expire) is written now and then.
                     self.changed.wait_for(&mut state, SYNC_INTERVAL);
                 }
@@ -475,7 +476,7 @@ impl Appender {
     /// Waits, unless there is something to be done at once. Always false: the thread goes on.
     fn pause(&self, most: Duration) -> bool {
         let mut state = self.state.lock();
-        if state.next.is_empty() && !state.ends {
+        if state.next.is_empty() && state.ends.is_none() {
             self.changed.wait_for(&mut state, most);
         }
         false

@@ -1,0 +1,181 @@
+//! What replicas say to their primary (REPLCONF, PSYNC, SYNC), and ROLE.
+//!
+//! How replicas are fed is the engine's (`engine/replication`) and the loops' (`threading/feed.rs`).
+
+use braid_base::number;
+use braid_engine::replication::{Filter, Position, Stage, Wish};
+use braid_engine::{Call, Category, CommandError, CommandResult, Flags, Group, Spec};
+
+/// The longest address that a replica may say it has.
+const IP_LEN_MAX: usize = 255;
+
+const SYNCHRONISES: Flags =
+    Flags::NO_ASYNC_LOADING.and(Flags::ADMIN).and(Flags::NO_MULTI).and(Flags::NOSCRIPT);
+
+/// The family.
+pub const COMMANDS: &[Spec] = &[
+    Spec::new("psync", Group::Server, psync)
+        .at_least(3)
+        .flags(SYNCHRONISES)
+        .docs(
+            "2.8.0",
+            "Has a replica fed with changes from an offset on, or else with a full copy first.",
+            "",
+        )
+        .syntax("replicationid:string offset:integer"),
+    Spec::new("replconf", Group::Server, replconf)
+        .at_least(1)
+        .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE).and(Flags::ALLOW_BUSY))
+        .docs("3.0.0", "Tells the primary what a replica is like, and how far it has got.", "O(1)"),
+    Spec::new("role", Group::Server, role)
+        .exactly(1)
+        .flags(Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE).and(Flags::FAST).and(Flags::SENTINEL))
+        .categories(Category::ADMIN.and(Category::DANGEROUS))
+        .docs("2.8.12", "Returns what the server is in a replication.", "O(1)"),
+    Spec::new("sync", Group::Server, sync).exactly(1).flags(SYNCHRONISES).docs(
+        "1.0.0",
+        "Has a replica fed with a full copy, and then with changes.",
+        "",
+    ),
+];
+
+fn sync(call: &mut Call) -> CommandResult {
+    attach(call, None)
+}
+
+fn psync(call: &mut Call) -> CommandResult {
+    if call.session.replica.is_some() {
+        return Ok(());
+    }
+    let next = call.integer_arg(2)?;
+    let position = Position { id: call.args[1], next };
+    attach(call, Some(&position))
+}
+
+fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
+    if call.session.replica.is_some() {
+        return Ok(());
+    }
+    if !call.reply.is_empty() {
+        return Err(CommandError::text("ERR SYNC and PSYNC are invalid with pending output"));
+    }
+    let wish = call.session.replica_wish.as_deref();
+    if wish.is_some_and(|wish| wish.filter != Filter::ALL && !wish.eof) {
+        return Err(CommandError::text("ERR Filtered replica requires EOF capability"));
+    }
+    let now = call.clock_ms();
+    call.engine.attach_replica(call.session, position, now);
+    Ok(())
+}
+
+fn replconf(call: &mut Call) -> CommandResult {
+    if call.args.len().is_multiple_of(2) {
+        return Err(CommandError::Syntax);
+    }
+    for at in (1..call.args.len()).step_by(2) {
+        let value = call.args[at + 1];
+        let name = call.args[at].to_ascii_lowercase();
+        match name.as_slice() {
+            // Neither has a reply.
+            b"ack" => return acknowledge(call, at),
+            b"getack" => return Ok(()),
+            // What other versions say is none of ours to know.
+            b"version" => {}
+            b"listening-port" => {
+                let port = number::parse_i64(value).and_then(|port| u16::try_from(port).ok());
+                wish(call).port = port.ok_or(CommandError::NotAnInteger)?;
+            }
+            b"ip-address" => {
+                if value.len() > IP_LEN_MAX {
+                    return Err(CommandError::text(format!(
+                        "ERR REPLCONF ip-address provided by replica instance is too long: {} bytes",
+                        value.len()
+                    )));
+                }
+                wish(call).ip = String::from_utf8_lossy(value).into_owned();
+            }
+            b"capa" if value.eq_ignore_ascii_case(b"eof") => wish(call).eof = true,
+            b"capa" if value.eq_ignore_ascii_case(b"psync2") => wish(call).psync2 = true,
+            b"capa" => {}
+            b"rdb-only" => {
+                let flag = number::parse_i64(value).ok_or(CommandError::NotAnInteger)?;
+                if !(0..=1).contains(&flag) {
+                    return Err(CommandError::text("ERR value is out of range, must be between 0 and 1"));
+                }
+                wish(call).copy_only = flag == 1;
+            }
+            b"rdb-filter-only" => wish(call).filter = filter(value)?,
+            _ => {
+                let text = String::from_utf8_lossy(call.args[at]).into_owned();
+                return Err(CommandError::text(format!("ERR Unrecognized REPLCONF option: {text}")));
+            }
+        }
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn wish<'c>(call: &'c mut Call) -> &'c mut Wish {
+    call.session.replica_wish.get_or_insert_default()
+}
+
+/// Names of the parts that a copy is to have, with blanks between them.
+fn filter(text: &[u8]) -> Result<Filter, CommandError> {
+    let mut filter = Filter { keys: false, functions: false };
+    for part in text.split(u8::is_ascii_whitespace).filter(|part| !part.is_empty()) {
+        if part.eq_ignore_ascii_case(b"functions") {
+            filter.functions = true;
+        } else {
+            let part = String::from_utf8_lossy(part);
+            return Err(CommandError::text(format!("ERR Unsupported rdb-filter-only option: {part}")));
+        }
+    }
+    Ok(filter)
+}
+
+/// REPLCONF ACK offset [FACK offset].
+fn acknowledge(call: &mut Call, at: usize) -> CommandResult {
+    let Some(replica) = call.session.replica.clone() else { return Ok(()) };
+    let offset = |index: usize| {
+        let text = call.args.get(index)?;
+        number::parse_i64(text).and_then(|offset| u64::try_from(offset).ok())
+    };
+    let on_disk = if call.args.len() > at + 3 && call.arg_is(at + 2, "fack") { offset(at + 3) } else { None };
+    if let Some(acknowledged) = offset(at + 1) {
+        call.engine.acknowledge(&replica, acknowledged, on_disk, call.clock_ms());
+    }
+    Ok(())
+}
+
+fn role(call: &mut Call) -> CommandResult {
+    let engine = call.engine;
+    let mut replicas = engine.replication.replicas();
+    replicas.retain(|replica| replica.stage() == Stage::Online);
+    call.reply.array(3);
+    call.reply.bulk(b"master");
+    call.reply.integer(i64::try_from(engine.keyspace.journal.end()).unwrap_or(i64::MAX));
+    call.reply.array(replicas.len());
+    for replica in replicas {
+        call.reply.array(3);
+        call.reply.bulk(replica.ip().as_bytes());
+        call.reply.bulk(replica.wish.port.to_string().as_bytes());
+        let offset = replica.acknowledged.load(std::sync::atomic::Ordering::Relaxed);
+        call.reply.bulk(offset.to_string().as_bytes());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_copy_are_named() {
+        assert_eq!(filter(b""), Ok(Filter { keys: false, functions: false }));
+        assert_eq!(filter(b" Functions  functions"), Ok(Filter { keys: false, functions: true }));
+        assert_eq!(
+            filter(b"functions keys"),
+            Err(CommandError::text("ERR Unsupported rdb-filter-only option: keys"))
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! Full copies: when one is begun, for whom, and how it is made.
+//!
+//! A copy is a snapshot as that of a save in the background, and there is one snapshot at a time: whoever comes while there is one waits for its end.
+//! All replicas that wait for the same parts of the dataset share a copy, and whoever comes while it is being made takes part if the begin is
+//! still there. Unless `rdb-target` says for whom, it is made in the version of the format that Redis 7.0 knows, as a replica does not say which one it
+//! reads.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_base::clock::unix_ms;
+use braid_persistence::Cut;
+
+use super::copy::{Copy, CopyWriter};
+use super::replica::Filter;
+use super::{FOR_REPLICAS, Replica, Stage, random_id};
+use crate::background_save::old_forms_limit;
+use crate::engine::Engine;
+use crate::saving::Settings;
+
+/// After a copy has failed the next one is begun so many milliseconds later.
+const RETRY_MS: i64 = 1000;
+
+/// A copy that is to be begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Plan {
+    filter: Filter,
+    /// Made in memory, not in a file.
+    streamed: bool,
+    /// Not all want nothing but the copy.
+    wants_changes: bool,
+}
+
+/// What the wishes of those who wait come to: those of the first of them, and of all others with the same filter. Nothing while they are to wait
+/// for more to come.
+fn plan(replicas: &[Arc<Replica>], now_ms: i64, streams: bool, delay_ms: i64, enough: usize) -> Option<Plan> {
+    let waits = |replica: &&Arc<Replica>| replica.stage() == Stage::Waits;
+    let filter = replicas.iter().find(waits)?.wish.filter;
+    let group = || replicas.iter().filter(waits).filter(|replica| replica.wish.filter == filter);
+    // A part of the dataset belongs into no file that is called a dump.
+    let streamed = (streams || filter != Filter::ALL) && group().all(|replica| replica.wish.eof);
+    let since_ms = group().map(|replica| replica.since_ms).min()?;
+    let is_due = !streamed || now_ms - since_ms >= delay_ms || (enough > 0 && group().count() >= enough);
+    let wants_changes = group().any(|replica| !replica.wish.copy_only);
+    is_due.then_some(Plan { filter, streamed, wants_changes })
+}
+
+impl Engine {
+    /// Begins a copy that is due. Called by the first loop's cron, outside of the gate.
+    pub(super) fn begin_copy_if_due(&self, now_ms: i64) {
+        let is_busy = self.is_saving()
+            || self.append_only.rewriting.load(Relaxed)
+            || self.persistence.progress.active.load(Relaxed);
+        if is_busy {
+            return;
+        }
+        let config = &self.config;
+        let delay_ms = i64::from(config.repl_diskless_sync_delay_seconds()) * 1000;
+        let enough = config.repl_diskless_sync_max_replicas() as usize;
+        let plan = {
+            let state = self.replication.state.lock();
+            if now_ms < state.not_before_ms {
+                return;
+            }
+            plan(&state.replicas, now_ms, config.repl_diskless_sync(), delay_ms, enough)
+        };
+        let Some(plan) = plan else { return };
+        self.replication.progress.begin();
+        self.replication.copying.store(true, Relaxed);
+        let engine = self.this.clone();
+        let thread = std::thread::Builder::new().name("full-copy".into()).spawn(move || {
+            if let Some(engine) = engine.upgrade() {
+                if let Err(error) = engine.make_copy(plan) {
+                    log::warn!("A full copy for replicas has failed: {error}");
+                    engine.replication.state.lock().not_before_ms = unix_ms() + RETRY_MS;
+                }
+                engine.replication.copying.store(false, Relaxed);
+            }
+        });
+        if let Err(error) = thread {
+            log::warn!("Can't make a full copy for replicas: {error}");
+            self.replication.state.lock().not_before_ms = now_ms + RETRY_MS;
+            self.replication.copying.store(false, Relaxed);
+        }
+    }
+
+    fn make_copy(&self, plan: Plan) -> std::io::Result<()> {
+        let file = if plan.streamed { None } else { Some(nameless_file()?) };
+        let (copy, cut, mut settings) = {
+            let world = self.keyspace.gate.close(None);
+            if self.is_saving_to_disk() {
+                // It has come first.
+                return Ok(());
+            }
+            let keyspace = &self.keyspace;
+            let expiring = (0..keyspace.databases()).any(|db| keyspace.has_expiring_members(db));
+            let settings = Settings::for_copy(self, expiring);
+            let cut = if plan.filter.keys {
+                let forms = &self.background_save.forms;
+                let limit = old_forms_limit();
+                let form = settings.form();
+                let Some(cut) = braid_persistence::cut(keyspace, &world, forms, limit, form) else {
+                    return Ok(());
+                };
+                Some(cut)
+            } else {
+                None
+            };
+            let offset = plan.wants_changes.then(|| self.begin_stream());
+            let copy = Copy::new(self.this.clone(), offset, plan.filter, file);
+            self.share(&copy);
+            (copy, cut, settings)
+        };
+        log::info!(
+            "Starting a full copy for replicas with target: {}",
+            if plan.streamed { "replicas sockets" } else { "disk" }
+        );
+        if !plan.filter.functions {
+            settings.forget_functions();
+        }
+        let outcome = self.write_copy(&copy, cut, &settings);
+        // Whoever comes from now on waits for the next one.
+        self.replication.state.lock().copy = None;
+        copy.end(outcome.is_ok());
+        let bytes = outcome?;
+        log::info!("A full copy for replicas is complete: {bytes} bytes");
+        Ok(())
+    }
+
+    fn write_copy(&self, copy: &Arc<Copy>, cut: Option<Cut>, settings: &Settings) -> std::io::Result<u64> {
+        let notes = settings.notes();
+        let options = settings.options(&notes);
+        let writer = Box::new(CopyWriter(Arc::clone(copy)));
+        match cut {
+            Some(cut) => {
+                let progress = &self.replication.progress;
+                let sent = braid_persistence::send_snapshot(&self.keyspace, cut, &options, writer, progress);
+                sent.map(|(_, bytes)| bytes)
+            }
+            None => braid_persistence::send_without_keys(&options, writer),
+        }
+    }
+
+    /// The offset from which replicas that get a copy of the dataset as it is now go on. The world is stopped. If nothing has been kept for replicas so
+    /// far a new history begins: what has changed meanwhile stands nowhere.
+    fn begin_stream(&self) -> u64 {
+        let journal = &self.keyspace.journal;
+        if journal.backlog().is_none() {
+            let mut state = self.replication.state.lock();
+            state.id = random_id();
+            journal.begin_backlog(self.config.repl_backlog_size());
+            log::info!("Replication backlog created, my new replication ID is '{}'", state.id);
+        }
+        self.keyspace.settings.journals.fetch_or(FOR_REPLICAS, Relaxed);
+        journal.forget_database()
+    }
+
+    /// Has all that wait for such a copy take part.
+    fn share(&self, copy: &Arc<Copy>) {
+        let mut state = self.replication.state.lock();
+        for replica in &state.replicas {
+            if replica.stage() == Stage::Waits && copy.serves(&replica.wish) {
+                self.join(&state.id, replica, copy);
+                replica.record.send(crate::client::Message::Feed(replica.record.id));
+            }
+        }
+        state.copy = Some(Arc::clone(copy));
+    }
+
+    /// True while a snapshot is being taken for a dump file, or for replicas.
+    pub fn is_saving(&self) -> bool {
+        self.background_save.active.load(Relaxed) || self.replication.copying.load(Relaxed)
+    }
+
+    fn is_saving_to_disk(&self) -> bool {
+        self.background_save.active.load(Relaxed)
+    }
+
+    /// Has a copy that is being made given up, and waits until it is; not for long.
+    pub(crate) fn stop_copies(&self) {
+        let mut rounds = 0;
+        while self.replication.copying.load(Relaxed) && rounds < 100 {
+            self.replication.progress.stop();
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            rounds += 1;
+        }
+    }
+}
+
+/// A file that goes with its last user, in the working folder.
+fn nameless_file() -> std::io::Result<File> {
+    let name = format!("temp-copy-{}.rdb", std::process::id());
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(&name)?;
+    std::fs::remove_file(&name)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{Address, ClientRecord};
+    use crate::replication::Wish;
+
+    fn replica(id: u64, since_ms: i64, wish: Wish) -> Arc<Replica> {
+        let record = Arc::new(ClientRecord::new(id, 0, Address::Unknown, Address::Unknown, 0));
+        Arc::new(Replica::new(record, wish, true, since_ms))
+    }
+
+    #[test]
+    fn those_with_the_same_wishes_share_a_copy_when_they_have_waited() {
+        let all = Filter { keys: true, functions: true };
+        let none = Filter { keys: false, functions: true };
+        let modern = Wish { eof: true, ..Wish::default() };
+        let mut replicas = vec![replica(1, 1000, modern.clone()), replica(2, 3000, modern.clone())];
+        assert_eq!(plan(&[], 9000, true, 5000, 0), None);
+        assert_eq!(plan(&replicas, 5999, true, 5000, 0), None);
+        let streamed = Some(Plan { filter: all, streamed: true, wants_changes: true });
+        assert_eq!(plan(&replicas, 6000, true, 5000, 0), streamed);
+        assert_eq!(plan(&replicas, 3000, true, 5000, 2), streamed, "there are enough");
+        let file = Some(Plan { filter: all, streamed: false, wants_changes: true });
+        assert_eq!(
+            plan(&replicas, 3000, false, 5000, 0),
+            file,
+            "a file need not be shared from its begin on"
+        );
+        replicas.push(replica(3, 5000, Wish { filter: none, ..Wish::default() }));
+        assert_eq!(plan(&replicas, 6000, true, 5000, 0), streamed, "the other one waits for another copy");
+        replicas.push(replica(4, 5000, Wish::default()));
+        assert_eq!(plan(&replicas, 6000, true, 5000, 0), file, "one cannot find the end of a stream");
+        replicas[0].set_stage(Stage::Copying);
+        replicas[1].set_stage(Stage::Online);
+        replicas[3].set_stage(Stage::Gone);
+        assert_eq!(
+            plan(&replicas, 6000, false, 5000, 0),
+            Some(Plan { filter: none, streamed: false, wants_changes: true })
+        );
+    }
+}

@@ -1,0 +1,316 @@
+//! A full copy on its way: what the thread that makes it has written, and how far each replica has taken it.
+//!
+//! A copy is made in a file that has no name, or in memory, where only what some replica has not taken yet is kept. Then the thread waits for the
+//! slowest, but not while that would have those wait who change what is still to be copied: then the copy grows, and a replica that is too far behind
+//! is cut off by its limit (`client-output-buffer-limit`).
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use braid_base::clock::unix_ms;
+use parking_lot::{Condvar, Mutex};
+
+use super::replica::{Filter, Wish};
+use super::{ID_LEN, random_id};
+use crate::engine::Engine;
+
+/// So much of a copy in memory waits to be taken before the thread that makes it waits.
+const AHEAD: u64 = 8 << 20;
+/// How long it waits before it looks whether it may go on though nobody has taken anything.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Where a copy is.
+#[derive(Default)]
+struct Content {
+    /// What is kept in memory, and the offset of its first byte.
+    pieces: VecDeque<Arc<Vec<u8>>>,
+    first: u64,
+    /// Bytes written.
+    len: u64,
+    /// Whether it is complete; nothing while it is being made.
+    outcome: Option<bool>,
+    takers: Vec<Taker>,
+    /// Loops to be told when there is more.
+    loops: Vec<usize>,
+}
+
+struct Taker {
+    id: u64,
+    position: u64,
+    /// When it took something last, ms since the Unix epoch.
+    moved_ms: i64,
+}
+
+/// One copy, for one replica or several.
+pub struct Copy {
+    /// The offset of the journal at the cut.
+    pub offset: u64,
+    pub filter: Filter,
+    /// Changes behind it are kept.
+    has_stream: bool,
+    /// In which it is made, unless that is the memory.
+    file: Option<File>,
+    /// Stands behind a copy whose length nobody knows when it begins.
+    mark: String,
+    content: Mutex<Content>,
+    taken: Condvar,
+    engine: Weak<Engine>,
+}
+
+/// What there is for a replica.
+pub enum Next {
+    /// Bytes from here on.
+    Bytes(Arc<Vec<u8>>, usize),
+    /// The copy is this file with so many bytes.
+    File(u64),
+    /// Nothing yet. The loop's bell is rung when there is more.
+    Later,
+    /// Nothing more.
+    End,
+    /// The copy could not be made.
+    Failed,
+}
+
+impl Copy {
+    pub(super) fn new(
+        engine: Weak<Engine>,
+        offset: Option<u64>,
+        filter: Filter,
+        file: Option<File>,
+    ) -> Arc<Copy> {
+        let mark = random_id();
+        debug_assert_eq!(mark.len(), ID_LEN);
+        let (content, taken) = Default::default();
+        let (has_stream, offset) = (offset.is_some(), offset.unwrap_or(0));
+        Arc::new(Copy { offset, filter, has_stream, file, mark, content, taken, engine })
+    }
+
+    /// What stands in front of and behind a copy whose length is not known; nothing if it will be.
+    pub fn mark(&self) -> Option<&str> {
+        self.file.is_none().then_some(&self.mark)
+    }
+
+    /// The file in which it is made, if there is one.
+    pub fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// Whether a replica may have it.
+    pub(super) fn serves(&self, wish: &Wish) -> bool {
+        let is_enough = self.has_stream || wish.copy_only;
+        is_enough && self.filter == wish.filter && (self.file.is_some() || wish.eof)
+    }
+
+    /// Has a client take part, from the begin on. False if that is not kept any more, or the copy is over.
+    pub(super) fn join(&self, id: u64) -> bool {
+        let mut content = self.content.lock();
+        let may = content.first == 0 && content.outcome.is_none();
+        if may {
+            content.takers.push(Taker { id, position: 0, moved_ms: unix_ms() });
+        }
+        may
+    }
+
+    /// A client takes part no longer.
+    pub fn leave(&self, id: u64) {
+        let mut content = self.content.lock();
+        content.takers.retain(|taker| taker.id != id);
+        content.forget();
+        self.taken.notify_all();
+    }
+
+    /// What there is for a client; its loop's bell is rung if it has to wait.
+    pub fn next(&self, id: u64, slot: usize) -> Next {
+        let mut content = self.content.lock();
+        if content.outcome == Some(false) {
+            return Next::Failed;
+        }
+        if self.file.is_some() {
+            if content.outcome.is_some() {
+                return Next::File(content.len);
+            }
+        } else if let Some(position) =
+            content.takers.iter().find(|taker| taker.id == id).map(|taker| taker.position)
+        {
+            let mut begin = content.first;
+            for piece in &content.pieces {
+                let end = begin + piece.len() as u64;
+                if position < end {
+                    return Next::Bytes(Arc::clone(piece), (position - begin) as usize);
+                }
+                begin = end;
+            }
+            if content.outcome.is_some() {
+                return Next::End;
+            }
+        } else {
+            return Next::Failed;
+        }
+        if !content.loops.contains(&slot) {
+            content.loops.push(slot);
+        }
+        Next::Later
+    }
+
+    /// Bytes of it in memory that a client has not been sent.
+    pub fn behind(&self, id: u64) -> u64 {
+        let content = self.content.lock();
+        let taker = content.takers.iter().find(|taker| taker.id == id && self.file.is_none());
+        taker.map_or(0, |taker| content.len - taker.position)
+    }
+
+    /// A client has been sent so many bytes more.
+    pub fn took(&self, id: u64, bytes: u64) {
+        let mut content = self.content.lock();
+        if let Some(taker) = content.takers.iter_mut().find(|taker| taker.id == id) {
+            taker.position += bytes;
+            taker.moved_ms = unix_ms();
+        }
+        if self.file.is_none() {
+            content.forget();
+            self.taken.notify_all();
+        }
+    }
+
+    /// When a client took something last, ms since the Unix epoch.
+    pub(super) fn moved_ms(&self, id: u64) -> Option<i64> {
+        self.content.lock().takers.iter().find(|taker| taker.id == id).map(|taker| taker.moved_ms)
+    }
+
+    /// Says that it is complete, or that it has failed.
+    pub(super) fn end(&self, complete: bool) {
+        self.content.lock().outcome = Some(complete);
+        self.ring();
+    }
+
+    fn ring(&self) {
+        let loops = std::mem::take(&mut self.content.lock().loops);
+        if let Some(engine) = self.engine.upgrade() {
+            loops.into_iter().for_each(|slot| engine.mailboxes[slot].ring());
+        }
+    }
+
+    /// True when nobody takes part any more.
+    fn is_abandoned(&self) -> bool {
+        self.content.lock().takers.is_empty()
+    }
+
+    fn add(&self, bytes: &[u8]) {
+        let mut content = self.content.lock();
+        content.len += bytes.len() as u64;
+        if self.file.is_none() {
+            content.pieces.push_back(Arc::new(bytes.to_vec()));
+        }
+    }
+
+    /// Waits while enough is there that nobody has taken, unless somebody else must not wait.
+    fn wait_for_takers(&self) {
+        let Some(engine) = self.engine.upgrade() else { return };
+        let mut content = self.content.lock();
+        while content.waiting() > AHEAD
+            && !engine.background_save.forms.is_filling()
+            && !engine.replication.progress.is_stopped()
+        {
+            self.taken.wait_for(&mut content, LOOK);
+        }
+    }
+}
+
+impl Content {
+    /// Gives back what all have taken.
+    fn forget(&mut self) {
+        let least = self.takers.iter().map(|taker| taker.position).min().unwrap_or(self.len);
+        while let Some(piece) = self.pieces.front() {
+            let end = self.first + piece.len() as u64;
+            if end > least {
+                break;
+            }
+            self.first = end;
+            self.pieces.pop_front();
+        }
+    }
+
+    /// Bytes that the slowest has not taken.
+    fn waiting(&self) -> u64 {
+        self.takers.iter().map(|taker| self.len - taker.position).max().unwrap_or(0)
+    }
+}
+
+/// Writes a copy.
+pub(super) struct CopyWriter(pub Arc<Copy>);
+
+impl Write for CopyWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let copy = &self.0;
+        if copy.is_abandoned() {
+            return Err(io::Error::other("no replica waits for it any more"));
+        }
+        let taken = match &copy.file {
+            Some(file) => (&mut &*file).write(bytes)?,
+            None => bytes.len(),
+        };
+        copy.add(&bytes[..taken]);
+        if copy.file.is_none() {
+            copy.ring();
+            copy.wait_for_takers();
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copy() -> Arc<Copy> {
+        Copy::new(Weak::new(), Some(7), Filter::ALL, None)
+    }
+
+    /// Everything that a client can have now, in pieces of at most `most` bytes.
+    fn take(copy: &Copy, id: u64, most: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        while let Next::Bytes(piece, from) = copy.next(id, 0) {
+            let part = &piece[from..piece.len().min(from + most)];
+            all.extend_from_slice(part);
+            copy.took(id, part.len() as u64);
+        }
+        all
+    }
+
+    #[test]
+    fn each_takes_all_of_it_at_its_own_pace() {
+        let copy = copy();
+        assert!(copy.join(1) && copy.join(2));
+        let mut writer = CopyWriter(Arc::clone(&copy));
+        writer.write_all(b"abcdef").expect("somebody takes it");
+        assert_eq!(take(&copy, 1, 4), b"abcdef");
+        assert!(copy.join(3), "the slower one keeps the begin");
+        assert_eq!(copy.behind(2), 6);
+        assert_eq!(take(&copy, 2, 1), b"abcdef");
+        writer.write_all(b"gh").expect("somebody takes it");
+        copy.end(true);
+        assert_eq!([take(&copy, 1, 9), take(&copy, 2, 9)], [b"gh", b"gh"]);
+        assert_eq!(take(&copy, 3, 9), b"abcdefgh");
+        assert!(matches!(copy.next(1, 0), Next::End) && copy.behind(3) == 0);
+        assert!(!copy.join(4), "it is over");
+    }
+
+    #[test]
+    fn without_takers_it_ends() {
+        let copy = copy();
+        assert!(copy.join(1));
+        let mut writer = CopyWriter(Arc::clone(&copy));
+        writer.write_all(b"abc").expect("somebody takes it");
+        copy.leave(1);
+        assert!(writer.write_all(b"def").is_err());
+        assert!(!copy.join(2), "its begin is gone");
+        assert!(matches!(copy.next(1, 0), Next::Failed));
+    }
+}

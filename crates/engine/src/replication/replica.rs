@@ -1,0 +1,174 @@
+//! One replica: what it has said about itself, how far it has got, and what its loop is to send it next.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use braid_base::clock::unix_ms;
+use parking_lot::Mutex;
+
+use super::Place;
+use super::copy::Copy;
+use crate::client::{Address, ClientRecord};
+
+/// Which parts of the dataset a copy has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Filter {
+    pub keys: bool,
+    pub functions: bool,
+}
+
+/// What a replica says before it asks for changes (REPLCONF).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wish {
+    /// The port that it listens on; 0 if it did not say.
+    pub port: u16,
+    /// Its address, if it is another one than that of the connection.
+    pub ip: String,
+    /// It finds the end of a copy by a mark.
+    pub eof: bool,
+    /// It takes a new replication ID with `+CONTINUE`.
+    pub psync2: bool,
+    /// It wants a copy and no changes.
+    pub copy_only: bool,
+    pub filter: Filter,
+}
+
+impl Filter {
+    /// All of it.
+    pub const ALL: Filter = Filter { keys: true, functions: true };
+}
+
+impl Default for Wish {
+    fn default() -> Wish {
+        let filter = Filter::ALL;
+        Wish { port: 0, ip: String::new(), eof: false, psync2: false, copy_only: false, filter }
+    }
+}
+
+/// What a replica is at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Stage {
+    /// The cut of its copy has not been made.
+    Waits,
+    /// Its copy is being made or sent.
+    Copying,
+    /// It gets the changes, or will as soon as it has said that it has its copy.
+    Online,
+    Gone,
+}
+
+/// What a replica's loop is to send.
+pub enum Order {
+    /// A line, then a copy, then the changes from there on, if it wants any.
+    Copy { head: String, copy: Arc<Copy>, place: Option<Place> },
+    /// A line, then the changes from there on.
+    Stream { head: String, place: Place },
+}
+
+/// A client that is attached as a replica.
+pub struct Replica {
+    pub record: Arc<ClientRecord>,
+    pub wish: Wish,
+    /// It is told from which offset on it will get changes.
+    pub is_told: bool,
+    pub since_ms: i64,
+    stage: AtomicU8,
+    /// Offsets of the journal up to which it has everything, and has it on disk.
+    pub acknowledged: AtomicU64,
+    pub on_disk: AtomicU64,
+    /// When it said so last, ms since the Unix epoch.
+    pub acknowledged_ms: AtomicI64,
+    /// It has been sent its copy up to the mark: what follows must not come before it has answered.
+    pub awaits_acknowledgement: AtomicBool,
+    orders: Mutex<Vec<Order>>,
+}
+
+impl Replica {
+    pub(super) fn new(record: Arc<ClientRecord>, wish: Wish, is_told: bool, now_ms: i64) -> Replica {
+        Replica {
+            record,
+            wish,
+            is_told,
+            since_ms: now_ms,
+            stage: AtomicU8::new(Stage::Waits as u8),
+            acknowledged: AtomicU64::new(0),
+            on_disk: AtomicU64::new(0),
+            acknowledged_ms: AtomicI64::new(now_ms),
+            awaits_acknowledgement: AtomicBool::new(false),
+            orders: Mutex::default(),
+        }
+    }
+
+    /// What it is at.
+    pub fn stage(&self) -> Stage {
+        match self.stage.load(Relaxed) {
+            0 => Stage::Waits,
+            1 => Stage::Copying,
+            2 => Stage::Online,
+            _ => Stage::Gone,
+        }
+    }
+
+    pub(super) fn set_stage(&self, stage: Stage) {
+        self.stage.store(stage as u8, Relaxed);
+    }
+
+    /// Its copy has been sent. `marked`: up to the mark behind it, which it has to answer.
+    pub fn has_copy(&self, marked: bool) {
+        self.awaits_acknowledgement.store(marked, Relaxed);
+        self.acknowledged_ms.store(unix_ms(), Relaxed);
+        self.set_stage(Stage::Online);
+    }
+
+    /// Has its loop told what to send; the loop is to be told that there is something.
+    pub(super) fn order(&self, order: Order) {
+        self.orders.lock().push(order);
+    }
+
+    /// What is to be sent next.
+    pub fn orders(&self) -> Vec<Order> {
+        std::mem::take(&mut self.orders.lock())
+    }
+
+    /// Seconds since it was last heard of.
+    pub fn lag_seconds(&self, now_ms: i64) -> i64 {
+        (now_ms / 1000 - self.heard_ms() / 1000).max(0)
+    }
+
+    /// When it was last heard of, ms since the Unix epoch: while it loads a copy it sends empty lines.
+    pub fn heard_ms(&self) -> i64 {
+        self.acknowledged_ms.load(Relaxed).max(self.record.last_active_ms.load(Relaxed))
+    }
+
+    /// The address under which it can be reached.
+    pub fn ip(&self) -> String {
+        if !self.wish.ip.is_empty() {
+            return self.wish.ip.clone();
+        }
+        match &self.record.address {
+            Address::Tcp(SocketAddr::V4(address)) => address.ip().to_string(),
+            Address::Tcp(SocketAddr::V6(address)) => address.ip().to_canonical().to_string(),
+            Address::Unix(path) => path.to_string(),
+            Address::Unknown => "?".into(),
+        }
+    }
+
+    /// How it is called in the log.
+    pub fn name(&self) -> String {
+        match self.wish.port {
+            0 => format!("client id #{}", self.record.id),
+            port => format!("{}:{port}", self.ip()),
+        }
+    }
+
+    /// As INFO and ROLE call what it is at.
+    pub fn stage_name(&self) -> &'static str {
+        match self.stage() {
+            Stage::Waits => "wait_bgsave",
+            Stage::Copying => "send_bulk",
+            Stage::Online | Stage::Gone => "online",
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What is done for replicas from time to time, by the first loop's cron; and what waits for them asks of them.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_keyspace::Context;
+
+use super::{FOR_REPLICAS, Stage, random_id};
+use crate::engine::Engine;
+
+/// Milliseconds between two looks at who is silent, and at who keeps up.
+const LOOK_MS: i64 = 1000;
+
+impl Engine {
+    /// Begins copies, looks who is silent, gives the backlog up. Outside of the gate.
+    pub fn tend_replicas(&self, now_ms: i64) {
+        let is_due = {
+            let mut state = self.replication.state.lock();
+            let is_idle = state.replicas.is_empty()
+                && self.keyspace.settings.journals.load(Relaxed) & FOR_REPLICAS == 0;
+            let has_wish = self.config.min_replicas_to_write() > 0;
+            let is_due = now_ms >= state.next_look_ms && (!is_idle || has_wish);
+            if is_due {
+                state.next_look_ms = now_ms + LOOK_MS;
+            }
+            if is_idle && !is_due {
+                return;
+            }
+            is_due
+        };
+        self.begin_copy_if_due(now_ms);
+        if is_due {
+            self.cut_off_the_silent(now_ms);
+            self.count_good_replicas(now_ms);
+            self.give_up_backlog(now_ms);
+        }
+    }
+
+    fn cut_off_the_silent(&self, now_ms: i64) {
+        let timeout_ms = i64::from(self.config.repl_timeout_seconds()) * 1000;
+        let replicas = self.replication.replicas();
+        let copy = self.replication.state.lock().copy.clone();
+        for replica in replicas {
+            match replica.stage() {
+                // One that has come by SYNC says nothing.
+                Stage::Online if replica.is_told && now_ms - replica.heard_ms() > timeout_ms => {
+                    self.cut_off(&replica, "streaming sync");
+                }
+                Stage::Copying => {
+                    let moved = copy.as_ref().and_then(|copy| copy.moved_ms(replica.record.id));
+                    let waits = copy.as_ref().is_some_and(|copy| copy.behind(replica.record.id) > 0);
+                    if waits && moved.is_some_and(|moved| now_ms - moved > timeout_ms) {
+                        self.cut_off(&replica, "full sync");
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Keeps nothing for replicas any more when there has been none for long.
+    fn give_up_backlog(&self, now_ms: i64) {
+        let ttl_ms =
+            i64::try_from(self.config.repl_backlog_ttl_seconds()).unwrap_or(i64::MAX).saturating_mul(1000);
+        let is_unused = || {
+            let state = self.replication.state.lock();
+            state.replicas.is_empty() && ttl_ms > 0 && now_ms - state.last_replica_ms > ttl_ms
+        };
+        if self.keyspace.settings.journals.load(Relaxed) & FOR_REPLICAS == 0 || !is_unused() {
+            return;
+        }
+        let _world = self.keyspace.gate.close(None);
+        // A replica may have come before the world was stopped.
+        if !is_unused() || self.replication.copying.load(Relaxed) {
+            return;
+        }
+        self.keyspace.settings.journals.fetch_and(!FOR_REPLICAS, Relaxed);
+        self.keyspace.journal.end_backlog();
+        // What changes from now on stands nowhere: nobody may go on from here.
+        self.replication.state.lock().id = random_id();
+        log::info!("Replication backlog freed: there has been no replica for {} seconds", ttl_ms / 1000);
+    }
+
+    /// Shows replicas that the link is alive. Inside of the gate.
+    pub fn ping_replicas(&self, context: &mut Context, now_ms: i64) {
+        if self.keyspace.settings.journals.load(Relaxed) & FOR_REPLICAS == 0 {
+            return;
+        }
+        {
+            let mut state = self.replication.state.lock();
+            if now_ms < state.next_ping_ms || state.replicas.is_empty() {
+                return;
+            }
+            state.next_ping_ms = now_ms + i64::from(self.config.repl_ping_replica_period_seconds()) * 1000;
+        }
+        self.keyspace.journal.append_aside(context.slot, &mut context.journal, &[b"PING"]);
+        self.tell_news(context);
+    }
+
+    /// Asks replicas how far they have got, unless they have been asked and nothing has come since. Inside of the gate.
+    pub(crate) fn ask_replicas(&self, context: &mut Context) {
+        let journal = &self.keyspace.journal;
+        if self.keyspace.settings.journals.load(Relaxed) & FOR_REPLICAS == 0
+            || self.replication.asked_at.load(Relaxed) == journal.end()
+        {
+            return;
+        }
+        journal.append_aside(context.slot, &mut context.journal, &[b"REPLCONF", b"GETACK", b"*"]);
+        self.replication.asked_at.store(journal.end(), Relaxed);
+        self.tell_news(context);
+    }
+
+    /// Has replicas do what is no change of the dataset: publish a message, for those who listen there. Inside of the gate.
+    #[inline]
+    pub fn tell_replicas(&self, context: &mut Context, args: &[&[u8]]) {
+        if self.keyspace.settings.journals.load(Relaxed) & FOR_REPLICAS != 0 {
+            self.keyspace.journal.append_aside(context.slot, &mut context.journal, args);
+        }
+    }
+
+    fn tell_news(&self, context: &mut Context) {
+        context.journal.news = false;
+        self.keyspace.journal.wake();
+    }
+}

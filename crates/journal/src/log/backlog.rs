@@ -1,0 +1,133 @@
+//! What the log keeps and has for replicas: the backlog, from which a replica that was away goes on where it stopped, and asides, which are for
+//! replicas alone.
+//!
+//! The backlog is no copy: it is the log's own chunks, kept until they are more than so many bytes behind the end. A reader may begin at any offset
+//! in it.
+//!
+//! An aside is a request that belongs to nobody's changes (a PING that shows a replica that the link is alive, a question how far it has got). It
+//! counts in the offsets, so that all replicas agree on them, and readers that write files pass over it.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use braid_base::sync::atomic::Ordering::*;
+use braid_base::sync::lock;
+
+use super::{Journal, Reader, Writer};
+use crate::unit::push_request;
+
+/// What is kept behind the end.
+pub(super) struct Backlog {
+    /// Nothing is kept from before this.
+    start: u64,
+    size: u64,
+}
+
+impl Backlog {
+    /// The first offset that is kept while the log ends at `end`.
+    pub(super) fn first(&self, end: u64) -> u64 {
+        self.start.max(end.saturating_sub(self.size))
+    }
+}
+
+/// Where asides are, as long as there are readers that pass over them.
+#[derive(Default)]
+pub(super) struct Asides(VecDeque<Range<u64>>);
+
+impl Asides {
+    /// The aside at an offset, or the next one behind it.
+    pub(super) fn next(&self, at: u64) -> Option<Range<u64>> {
+        let index = self.0.partition_point(|aside| aside.end <= at);
+        self.0.get(index).cloned()
+    }
+
+    /// Nobody asks for those any more that end before an offset.
+    pub(super) fn forget_before(&mut self, offset: u64) {
+        while self.0.front().is_some_and(|aside| aside.end <= offset) {
+            self.0.pop_front();
+        }
+    }
+
+    fn add(&mut self, aside: Range<u64>) {
+        // Threads that append at the same time may come here in another order.
+        let index = self.0.partition_point(|other| other.start < aside.start);
+        self.0.insert(index, aside);
+    }
+}
+
+/// What a backlog has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// The offset of its first byte.
+    pub first: u64,
+    /// Bytes from there to the log's end.
+    pub len: u64,
+}
+
+impl Journal {
+    /// Keeps up to `size` bytes behind the log's end from now on. Nobody may append meanwhile (the world is stopped).
+    pub fn begin_backlog(&self, size: u64) {
+        lock(&self.chunks).backlog = Some(Backlog { start: self.end(), size });
+    }
+
+    /// Keeps nothing any more but what readers need.
+    pub fn end_backlog(&self) {
+        lock(&self.chunks).backlog = None;
+        self.trim();
+    }
+
+    /// Keeps more or less from now on, if there is a backlog.
+    pub fn resize_backlog(&self, size: u64) {
+        let mut chunks = lock(&self.chunks);
+        let end = self.end();
+        if let Some(backlog) = &mut chunks.backlog {
+            // What was not kept so far does not come back.
+            *backlog = Backlog { start: backlog.first(end), size };
+        }
+        self.trim_chunks(&mut chunks);
+    }
+
+    /// What the backlog has now, if there is one.
+    pub fn backlog(&self) -> Option<Kept> {
+        let chunks = lock(&self.chunks);
+        let end = self.end();
+        chunks.backlog.as_ref().map(|backlog| {
+            let first = backlog.first(end);
+            Kept { first, len: end - first }
+        })
+    }
+
+    /// A reader of everything from an offset on that is the end or in the backlog; nothing if it is neither.
+    pub fn reader_from(&self, offset: u64) -> Option<Reader> {
+        let mut chunks = lock(&self.chunks);
+        let end = self.end();
+        let is_kept =
+            chunks.backlog.as_ref().is_some_and(|backlog| (backlog.first(end)..=end).contains(&offset));
+        is_kept.then(|| self.add_reader(&mut chunks, offset, false))
+    }
+
+    /// Appends a request that only readers from [`Journal::reader_from`] see. The thread is inside of the gate.
+    pub fn append_aside(&self, slot: usize, writer: &mut Writer, args: &[&[u8]]) {
+        let mut bytes = Vec::new();
+        push_request(&mut bytes, args);
+        let range = self.take(slot, None, bytes.len());
+        {
+            let mut chunks = lock(&self.chunks);
+            if chunks.readers.iter().any(|reader| reader.skips_asides) {
+                // Before the range is complete: no reader passes it without having been told.
+                chunks.asides.add(range.start..range.end);
+            }
+        }
+        self.copy(&mut writer.chunk, range.start, &bytes);
+        self.notes[slot].store(u64::MAX, Release);
+        writer.news = true;
+    }
+}
+
+impl Reader {
+    /// Another reader at the same place.
+    pub fn again(&self, journal: &Journal) -> Reader {
+        let mut chunks = lock(&journal.chunks);
+        journal.add_reader(&mut chunks, self.position(), self.position.skips_asides)
+    }
+}

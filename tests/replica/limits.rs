@@ -1,0 +1,90 @@
+//! Replicas that are too slow, too few, or silent.
+
+use braid_tests::{Value, wait_for};
+use rustix::process::Signal;
+
+use crate::{any_peer, assert_same, figure, primary, replica, wait_until_in_sync};
+
+#[test]
+fn with_too_few_replicas_nothing_is_written() {
+    let Some(peer) = any_peer() else { return };
+    let server = primary(&["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"]);
+    let mut client = server.connect();
+    let refusal = "NOREPLICAS Not enough good replicas to write.";
+    let script = "EVAL \"return redis.call('SET', KEYS[1], 1)\" 1 k";
+    assert_eq!(client.call("SET k v").text(), refusal);
+    assert!(client.call("GET k").is_null());
+    client.ok("MULTI");
+    client.call("SET k v");
+    assert!(client.call("EXEC").is_error());
+    assert!(client.call(script).text().contains("NOREPLICAS"));
+    let other = replica(&peer, &server, &[]);
+    wait_for("it may be written", || client.call("SET k v") == Value::ok());
+    assert_eq!(figure(&mut client, "replication", "min_slaves_good_slaves"), 1);
+    assert!(!client.call(script).is_error());
+    other.signal(Signal::STOP);
+    wait_for("it is too late", || client.call("SET k v").text() == refusal);
+    other.signal(Signal::CONT);
+    wait_for("it may be written", || client.call("SET k v") == Value::ok());
+    client.ok("CONFIG SET min-replicas-to-write 2");
+    assert_eq!(client.call("SET k v").text(), refusal);
+    client.ok("CONFIG SET min-replicas-to-write 0");
+    client.ok("SET k v");
+}
+
+#[test]
+fn a_replica_that_is_too_far_behind_is_cut_off() {
+    let Some(peer) = any_peer() else { return };
+    let server = primary(&["--repl-backlog-size", "16kb"]);
+    let mut client = server.connect();
+    let other = replica(&peer, &server, &[]);
+    let mut its = other.connect();
+    wait_until_in_sync(&mut client, &mut its);
+    client.ok("CONFIG SET client-output-buffer-limit \"replica 1mb 0 0\"");
+    other.signal(Signal::STOP);
+    let value = "x".repeat(100_000);
+    // What the sockets' buffers take is not counted.
+    wait_for("it is cut off", || {
+        client.ok(&format!("SET k {value}"));
+        figure(&mut client, "replication", "connected_slaves") == 0
+    });
+    client.ok("CONFIG SET client-output-buffer-limit \"replica 0 0 0\"");
+    other.signal(Signal::CONT);
+    wait_for("it has come back", || figure(&mut client, "stats", "sync_full") == 2);
+    assert_same(&mut client, &mut its);
+}
+
+#[test]
+fn a_silent_replica_is_cut_off() {
+    let Some(peer) = any_peer() else { return };
+    let server = primary(&["--repl-timeout", "2", "--timeout", "1"]);
+    let mut client = server.connect();
+    let other = replica(&peer, &server, &[]);
+    let mut its = other.connect();
+    wait_until_in_sync(&mut client, &mut its);
+    other.signal(Signal::STOP);
+    // A new one each time: those are closed when they are idle.
+    wait_for("it is cut off", || figure(&mut server.connect(), "replication", "connected_slaves") == 0);
+    other.signal(Signal::CONT);
+    wait_for("it has come back", || figure(&mut server.connect(), "stats", "sync_partial_ok") == 1);
+}
+
+#[test]
+fn without_replicas_nothing_is_kept_for_long() {
+    let Some(peer) = any_peer() else { return };
+    let server = primary(&["--repl-backlog-ttl", "1"]);
+    let mut client = server.connect();
+    let other = replica(&peer, &server, &[]);
+    wait_until_in_sync(&mut client, &mut other.connect());
+    let id = client.info_field("replication", "master_replid");
+    drop(other);
+    wait_for("nothing is kept", || figure(&mut client, "replication", "repl_backlog_active") == 0);
+    assert_ne!(client.info_field("replication", "master_replid"), id);
+    let offset = figure(&mut client, "replication", "master_repl_offset");
+    client.ok("SET k v");
+    if server.is_braid() {
+        assert_eq!(figure(&mut client, "replication", "master_repl_offset"), offset, "nothing is journalled");
+    }
+    let again = replica(&peer, &server, &[]);
+    assert_same(&mut client, &mut again.connect());
+}

@@ -1,0 +1,102 @@
+//! Stock servers as replicas of the server under test: full copies, the stream of changes, what is left when links break, and what clients see of it.
+//!
+//!   cargo test -p braid-tests --test replica
+//!
+//! Run when stock servers are there: the `redis-server` on PATH and those of `BRAID_PEERS_DIR`. Whatever a test does, in the end the replica has the
+//! primary's dataset: both are asked for its digest.
+
+mod copies;
+mod limits;
+mod raw;
+mod stream;
+mod waiting;
+mod workload;
+
+#[path = "../dump/content.rs"]
+mod content;
+#[path = "../dump/fill.rs"]
+mod fill;
+
+use braid_tests::server::{Peer, newer_peers, stock};
+use braid_tests::wait::PATIENCE;
+use braid_tests::{RawClient, TestServer, Value, wait_for, wait_for_within};
+
+use content::content;
+
+/// The stock servers of this machine.
+fn peers() -> Vec<Peer> {
+    let peers: Vec<Peer> = stock().into_iter().chain(newer_peers()).collect();
+    if peers.is_empty() {
+        println!("no stock server is there: skipped");
+    }
+    peers
+}
+
+/// The first of them.
+fn any_peer() -> Option<Peer> {
+    peers().into_iter().next()
+}
+
+/// A server under test that begins full copies without waiting for more replicas.
+fn primary(arguments: &[&str]) -> TestServer {
+    let usual = ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"];
+    TestServer::start(&[&usual[..], arguments].concat())
+}
+
+/// A stock server that is its replica.
+fn replica(peer: &Peer, of: &TestServer, arguments: &[&str]) -> TestServer {
+    let port = of.port().to_string();
+    let usual = ["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"];
+    TestServer::start_program(&peer.program, &[&usual[..], arguments].concat())
+}
+
+/// A number that INFO tells.
+fn figure(client: &mut RawClient, section: &str, field: &str) -> i64 {
+    let text = client.info_field(section, field).unwrap_or_else(|| panic!("INFO has no {field}"));
+    text.parse().unwrap_or_else(|_| panic!("{field} is {text}"))
+}
+
+/// Waits until a replica has all that its primary has.
+#[track_caller]
+fn wait_until_in_sync(primary: &mut RawClient, replica: &mut RawClient) {
+    wait_for("the replica is in sync", || {
+        let link = replica.info_field("replication", "master_link_status");
+        let offset = primary.info_field("replication", "master_repl_offset");
+        link.as_deref() == Some("up") && replica.info_field("replication", "slave_repl_offset") == offset
+    });
+}
+
+/// Waits until both have the same dataset: what has expired at the primary is removed at the replica soon.
+#[track_caller]
+fn assert_same(primary: &mut RawClient, replica: &mut RawClient) {
+    wait_until_in_sync(primary, replica);
+    // Equal digests say it in short. Versions differ in how they write scores, so different ones say nothing.
+    let is_same = wait_for_within(PATIENCE, || {
+        primary.call("DEBUG DIGEST") == replica.call("DEBUG DIGEST") || dataset(primary) == dataset(replica)
+    });
+    if !is_same {
+        let (ours, theirs) = (dataset(primary), dataset(replica));
+        let lacks = |some: &[String], other: &[String]| {
+            some.iter().filter(|line| !other.contains(line)).cloned().collect::<Vec<_>>().join("\n")
+        };
+        panic!("only the primary has:\n{}\nonly the replica has:\n{}", lacks(&ours, &theirs), lacks(&theirs, &ours));
+    }
+}
+
+/// All keys of all databases with what they hold and when they expire, a line each.
+fn dataset(client: &mut RawClient) -> Vec<String> {
+    let mut lines = Vec::new();
+    for db in 0..16 {
+        client.ok(&format!("SELECT {db}"));
+        for key in client.call("KEYS *").elements().unwrap_or_default() {
+            let key = key.bytes().unwrap_or_default();
+            if client.call_arguments(&[b"EXISTS", key]) == Value::Integer(1) {
+                let expiry = client.call_arguments(&[b"PEXPIRETIME", key]);
+                lines.push(format!("{db} {} {expiry} {:?}", key.escape_ascii(), content(client, key, false)));
+            }
+        }
+    }
+    client.ok("SELECT 0");
+    lines.sort();
+    lines
+}

@@ -1,0 +1,146 @@
+//! The link byte by byte: what a replica says, and what it gets.
+
+use braid_tests::{RawClient, TestServer, Value, request};
+
+use crate::{figure, primary};
+
+/// A line as a reply that is no RESP.
+fn line(client: &mut RawClient) -> String {
+    let mut line = Vec::new();
+    while line.last() != Some(&b'\n') {
+        let byte = client.read_bytes(1);
+        assert!(!byte.is_empty(), "closed behind {line:?}");
+        // Empty ones show that the link is alive.
+        if byte != b"\n" || !line.is_empty() {
+            line.extend(byte);
+        }
+    }
+    String::from_utf8_lossy(line.trim_ascii_end()).into_owned()
+}
+
+/// A full copy behind its head: its bytes.
+fn copy(client: &mut RawClient) -> Vec<u8> {
+    let head = line(client);
+    if let Some(mark) = head.strip_prefix("$EOF:") {
+        assert_eq!(mark.len(), 40);
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(mark.as_bytes()) {
+            let more = client.read_bytes(1);
+            assert!(!more.is_empty(), "closed behind {} bytes", bytes.len());
+            bytes.extend(more);
+        }
+        bytes.truncate(bytes.len() - mark.len());
+        return bytes;
+    }
+    let len = head.strip_prefix('$').and_then(|len| len.parse().ok()).expect("a length");
+    client.read_bytes(len)
+}
+
+/// A connection that has got a full copy and goes on with the stream; the ID and the offset from which.
+fn attached(server: &TestServer) -> (RawClient, String, i64) {
+    let mut link = server.connect();
+    link.ok("REPLCONF listening-port 12345 capa psync2");
+    link.send(&request("PSYNC ? -1"));
+    let head = line(&mut link);
+    let words: Vec<&str> = head.split(' ').collect();
+    assert_eq!((words[0], words[1].len()), ("+FULLRESYNC", 40), "{head}");
+    let (id, offset) = (words[1].to_owned(), words[2].parse().expect("an offset"));
+    assert!(copy(&mut link).starts_with(b"REDIS00"));
+    (link, id, offset)
+}
+
+#[test]
+fn the_stream_is_counted_from_the_copy_on() {
+    let server = primary(&["--repl-ping-replica-period", "1000"]);
+    let mut client = server.connect();
+    client.ok("SET before 1");
+    let (mut link, id, offset) = attached(&server);
+    client.ok("SET a 1");
+    client.ok("SELECT 3");
+    client.ok("SET b 2");
+    let mut stream = Vec::new();
+    while !stream.ends_with(b"$1\r\n2\r\n") {
+        stream.extend(link.read_bytes(1));
+    }
+    let end = figure(&mut client, "replication", "master_repl_offset");
+    assert_eq!(offset + stream.len() as i64, end);
+    let text = String::from_utf8_lossy(&stream);
+    let set = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n";
+    assert!(text.ends_with(&format!("{set}*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\n2\r\n")), "{text}");
+    // Another one that has had some of it goes on there; the first byte has the number 1.
+    let mut other = server.connect();
+    other.ok("REPLCONF capa psync2");
+    let had = stream.len() as i64 / 2;
+    other.send(&request(&format!("PSYNC {id} {}", offset + had + 1)));
+    assert_eq!(line(&mut other), format!("+CONTINUE {id}"));
+    assert_eq!(other.read_bytes(stream.len() - had as usize), stream[had as usize..]);
+    client.ok("SET c 3");
+    assert!(other.read_bytes(10).starts_with(b"*3\r\n$3\r\nSET"[..10].as_ref()));
+    // Neither another history nor an offset that has not been reached.
+    for wrong in [format!("PSYNC {} {}", "0".repeat(40), offset + 1), format!("PSYNC {id} {}", end + 1000)] {
+        let mut stranger = server.connect();
+        stranger.send(&request(&wrong));
+        assert!(line(&mut stranger).starts_with("+FULLRESYNC "));
+    }
+}
+
+#[test]
+fn a_question_is_answered_by_one_word_only() {
+    let server = primary(&["--repl-ping-replica-period", "1000"]);
+    let mut client = server.connect();
+    let (mut link, _, offset) = attached(&server);
+    client.ok("SET a 1");
+    client.send(&request("WAIT 1 0"));
+    let mut stream = Vec::new();
+    while !stream.ends_with(b"$6\r\nGETACK\r\n$1\r\n*\r\n") {
+        stream.extend(link.read_bytes(1));
+    }
+    // Up to the SET would do; what was asked does not count.
+    link.send(&request(&format!("REPLCONF ACK {}", offset + stream.len() as i64 - 37)));
+    assert_eq!(client.read(), Value::Integer(1));
+    // Whatever else a replica says ends the link, without a word that could be taken for changes.
+    link.send(&request("GET a"));
+    assert_eq!(link.read_to_close(), Some(Vec::new()));
+}
+
+#[test]
+fn a_copy_alone_is_the_last_word() {
+    let server = primary(&[]);
+    let mut client = server.connect();
+    client.ok("SET a 1");
+    client.call("FUNCTION LOAD \"#!lua name=lib\\nredis.register_function('f', function() return 7 end)\"");
+    let bytes_of = |words: &str| {
+        let mut link = server.connect();
+        link.ok(&format!("REPLCONF capa eof rdb-only 1 {words}"));
+        link.send(&request("SYNC"));
+        let bytes = copy(&mut link);
+        assert_eq!(link.read_to_close(), Some(Vec::new()), "{words}");
+        assert!(bytes.starts_with(b"REDIS00"));
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let all = bytes_of("");
+    assert!(all.contains("register_function") && all.contains("\u{0}\u{1}a"));
+    let functions = bytes_of("rdb-filter-only functions");
+    assert!(functions.contains("register_function") && !functions.contains("\u{0}\u{1}a"));
+}
+
+#[test]
+fn mistakes_are_named() {
+    let server = primary(&[]);
+    let mut client = server.connect();
+    for (words, error) in [
+        ("REPLCONF listening-port", "ERR syntax error"),
+        ("REPLCONF listening-port x", "ERR value is not an integer or out of range"),
+        ("REPLCONF nosuch 1", "ERR Unrecognized REPLCONF option: nosuch"),
+        ("REPLCONF rdb-filter-only keys", "ERR Unsupported rdb-filter-only option: keys"),
+        ("PSYNC ? x", "ERR value is not an integer or out of range"),
+    ] {
+        assert_eq!(client.call(words).text(), error, "{words}");
+    }
+    client.ok("REPLCONF capa unheard-of listening-port 1");
+    client.ok("REPLCONF rdb-filter-only functions");
+    assert_eq!(client.call("SYNC").text(), "ERR Filtered replica requires EOF capability");
+    // From whoever is no replica it has no effect, and no reply.
+    client.send(&request("REPLCONF ACK 100"));
+    assert_eq!(client.call("PING").text(), "PONG");
+}

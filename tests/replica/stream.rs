@@ -1,0 +1,101 @@
+//! The stream of changes: after the link was cut, from the backlog or anew.
+
+use braid_tests::random::source;
+use braid_tests::{Value, wait_for};
+use rustix::process::Signal;
+
+use crate::workload::Writers;
+use crate::{any_peer, assert_same, figure, peers, primary, replica, wait_until_in_sync};
+
+#[test]
+fn a_replica_goes_on_where_the_link_was_cut() {
+    for peer in peers() {
+        println!("{}", peer.version);
+        let mut random = source("a_replica_goes_on_where_the_link_was_cut");
+        let server = primary(&["--repl-backlog-size", "8mb"]);
+        let mut client = server.connect();
+        let other = replica(&peer, &server, &[]);
+        let mut its = other.connect();
+        wait_until_in_sync(&mut client, &mut its);
+        let writers = Writers::start(&server, 3, &mut random);
+        for round in 1..=3 {
+            writers.go_on(200);
+            assert_eq!(client.call("CLIENT KILL TYPE replica"), Value::Integer(1));
+            wait_for("it has come back", || figure(&mut client, "stats", "sync_partial_ok") == round);
+        }
+        writers.stop();
+        assert_same(&mut client, &mut its);
+        assert_eq!(figure(&mut client, "stats", "sync_full"), 1);
+    }
+}
+
+#[test]
+fn a_replica_that_was_away_too_long_gets_a_copy() {
+    for peer in peers() {
+        println!("{}", peer.version);
+        let server = primary(&["--repl-backlog-size", "16kb"]);
+        let mut client = server.connect();
+        let other = replica(&peer, &server, &[]);
+        let mut its = other.connect();
+        wait_until_in_sync(&mut client, &mut its);
+        assert_eq!(figure(&mut client, "replication", "repl_backlog_active"), 1);
+        other.signal(Signal::STOP);
+        assert_eq!(client.call("CLIENT KILL TYPE replica"), Value::Integer(1));
+        wait_for("it is gone", || figure(&mut client, "replication", "connected_slaves") == 0);
+        for number in 0..100 {
+            client.ok(&format!("SET k{number} {}", "x".repeat(1000)));
+        }
+        assert_eq!(figure(&mut client, "replication", "repl_backlog_histlen"), 16 << 10);
+        other.signal(Signal::CONT);
+        wait_for("it has come back", || figure(&mut client, "stats", "sync_full") == 2);
+        assert_same(&mut client, &mut its);
+        assert_eq!(figure(&mut client, "stats", "sync_partial_ok"), 0);
+        assert_eq!(figure(&mut client, "stats", "sync_partial_err"), 1);
+    }
+}
+
+#[test]
+fn what_expires_and_what_is_evicted_goes_at_the_replica_too() {
+    let Some(peer) = any_peer() else { return };
+    let server = primary(&["--maxmemory-policy", "allkeys-random"]);
+    let mut client = server.connect();
+    let other = replica(&peer, &server, &[]);
+    let mut its = other.connect();
+    for number in 0..500 {
+        client.ok(&format!("SET short:{number} 1 PX 20"));
+        client.ok(&format!("SET long:{number} {}", "x".repeat(1000)));
+    }
+    wait_for("they have expired", || figure(&mut client, "stats", "expired_keys") == 500);
+    assert_same(&mut client, &mut its);
+    let used = figure(&mut client, "memory", "used_memory");
+    client.ok(&format!("CONFIG SET maxmemory {}", used - 200_000));
+    wait_for("some are evicted", || {
+        client.call("SET one more");
+        figure(&mut client, "stats", "evicted_keys") > 50
+    });
+    client.ok("CONFIG SET maxmemory 0");
+    assert!(figure(&mut client, "stats", "evicted_keys") > 0);
+    client.ok("SET last 1");
+    assert_same(&mut client, &mut its);
+}
+
+#[test]
+fn replicas_hear_what_is_published() {
+    let Some(peer) = any_peer() else { return };
+    let server = primary(&["--appendonly", "yes"]);
+    let mut client = server.connect();
+    let other = replica(&peer, &server, &[]);
+    let (mut its, mut listener) = (other.connect(), other.connect());
+    wait_until_in_sync(&mut client, &mut its);
+    listener.call("SUBSCRIBE news");
+    client.ok("SET before 1");
+    assert_eq!(client.call("PUBLISH news hello"), Value::Integer(0));
+    let message = listener.read();
+    assert_eq!(message.elements().map(|parts| parts[2].text()), Some("hello".to_owned()));
+    client.ok("MULTI");
+    client.call("SET within 1");
+    client.call("PUBLISH news again");
+    client.call("EXEC");
+    assert_eq!(listener.read().elements().map(|parts| parts[2].text()), Some("again".to_owned()));
+    assert_same(&mut client, &mut its);
+}

@@ -1,0 +1,98 @@
+//! Clients that change a primary's dataset in all kinds of ways while something else happens to it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+
+use braid_tests::{RawClient, TestServer, wait_for};
+
+/// Threads that write until they are stopped.
+pub struct Writers {
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Writers {
+    /// Begins to write with so many threads, each with a random source of its own.
+    pub fn start(server: &TestServer, threads: usize, random: &mut fastrand::Rng) -> Writers {
+        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let threads = (0..threads)
+            .map(|number| {
+                let (mut client, mut random) = (server.connect(), random.fork());
+                let (stop, done) = (Arc::clone(&stop), Arc::clone(&done));
+                std::thread::spawn(move || {
+                    while !stop.load(Relaxed) {
+                        write(&mut client, number, &mut random);
+                        done.fetch_add(1, Relaxed);
+                    }
+                })
+            })
+            .collect();
+        Writers { stop, done, threads }
+    }
+
+    /// Waits until so many more things were done.
+    #[track_caller]
+    pub fn go_on(&self, steps: u64) {
+        let from = self.done.load(Relaxed);
+        wait_for("writers get on", || self.done.load(Relaxed) >= from + steps);
+    }
+
+    /// Stops them.
+    #[track_caller]
+    pub fn stop(self) {
+        self.stop.store(true, Relaxed);
+        self.threads.into_iter().for_each(|thread| thread.join().expect("a writer that found nothing wrong"));
+    }
+}
+
+/// Does one thing: sends some requests, and takes their replies, none of which is an error.
+fn write(client: &mut RawClient, number: usize, random: &mut fastrand::Rng) {
+    let key = |random: &mut fastrand::Rng| format!("w:{}", random.u32(..300));
+    let (a, b) = (key(random), key(random));
+    let lines: Vec<String> = match random.u32(..14) {
+        0 => vec![format!("SET s{a} {}", random.u64(..))],
+        1 => vec![format!("INCRBY n{a} {}", random.i32(-9..9))],
+        2 => vec![
+            format!("RPUSH l{a} {} {}", random.u32(..99), random.u32(..99)),
+            format!("LTRIM l{a} -40 -1"),
+        ],
+        3 => vec![
+            "MULTI".into(),
+            format!("INCR n{a}"),
+            format!("HINCRBY h{b} f{} 1", random.u32(..20)),
+            format!("SADD x{b} {}", random.u32(..99)),
+            "EXEC".into(),
+        ],
+        4 => vec![format!("SET s{a} gone PX {}", random.u32(1..50))],
+        5 => vec![format!(
+            "EVAL \"redis.call('INCR', KEYS[1]) redis.call('LPUSH', KEYS[2], redis.call('GET', KEYS[1])) return 1\" 2 n{a} l{b}"
+        )],
+        6 => vec![format!("DEL s{a} n{b} l{a}")],
+        7 => vec![format!("ZINCRBY z{a} 1.5 m{}", random.u32(..30)), format!("ZPOPMIN z{b}")],
+        8 => vec![format!("XADD t{a} MAXLEN ~ 100 * f {}", random.u32(..))],
+        9 => vec![format!("SPOP x{a}"), format!("RENAME w{number} w{number}x"), format!("SET w{number} 1")],
+        10 => vec![
+            format!("SELECT {}", 1 + number),
+            format!("SET s{a} other"),
+            format!("MSET n{a} 1 n{b} 2"),
+            "SELECT 0".into(),
+        ],
+        11 => vec![format!("SETRANGE s{a} 5 {}", "x".repeat(random.usize(1..2000)))],
+        12 => vec![format!("APPEND s{b} {}", random.u32(..)), format!("EXPIRE s{b} 100")],
+        _ => vec![
+            format!("HSET h{a} f{} {}", random.u32(..400), random.u32(..)),
+            format!("COPY h{a} c{b} REPLACE"),
+        ],
+    };
+    for line in &lines {
+        client.send(&braid_tests::request(line));
+    }
+    for line in &lines {
+        let reply = client.read();
+        let is_fine = !reply.is_error() || reply.text().starts_with("ERR no such key");
+        // What INCR finds may have been made a text by APPEND, never anything else.
+        assert!(is_fine || reply.text().starts_with("ERR value is not"), "{line}: {reply}");
+    }
+}
