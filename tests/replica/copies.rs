@@ -40,7 +40,7 @@ fn a_copy_is_complete_while_everything_changes() {
             writers.go_on(500);
             writers.stop();
             assert_same(&mut client, &mut its);
-            assert_eq!(its.call("FCALL_RO f 0").text().contains("write"), true, "the function is there");
+            assert!(its.call("FCALL_RO f 0").text().contains("write"), "the function is there");
             assert_eq!(figure(&mut client, "stats", "sync_full"), 1);
             assert_eq!(figure(&mut client, "replication", "connected_slaves"), 1);
         }

@@ -79,7 +79,11 @@ fn assert_same(primary: &mut RawClient, replica: &mut RawClient) {
         let lacks = |some: &[String], other: &[String]| {
             some.iter().filter(|line| !other.contains(line)).cloned().collect::<Vec<_>>().join("\n")
         };
-        panic!("only the primary has:\n{}\nonly the replica has:\n{}", lacks(&ours, &theirs), lacks(&theirs, &ours));
+        panic!(
+            "only the primary has:\n{}\nonly the replica has:\n{}",
+            lacks(&ours, &theirs),
+            lacks(&theirs, &ours)
+        );
     }
 }
 

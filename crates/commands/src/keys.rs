@@ -244,7 +244,10 @@ fn inspect<'k>(keyspace: &'k Txn<'_>, key: &[u8]) -> Option<Entry<'k>> {
     if found.is_some() {
         counters.hits.add(1)
     } else {
-        counters.misses.add(1)
+        counters.misses.add(1);
+        if keyspace.peek_expired(key).is_some() {
+            keyspace.note_expired(key);
+        }
     }
     found
 }

@@ -373,7 +373,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     }
     let start = Ticks::now();
     txn.set_touches(!request.no_touch);
-    let before = Before::of(txn, command);
+    let (before, since) = (Before::of(txn, command), txn.context.journal.end);
     let mut call = Call {
         engine,
         command,
@@ -386,7 +386,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     let result = handler(&mut call);
     if let Some(before) = before {
         before.journal(call.keyspace, call.session, &args, false);
-        note_unit(call.keyspace, call.session);
+        note_unit(call.keyspace, call.session, since);
     }
     let written_to = call.session.written_to;
     let slot = call.keyspace.context.slot;

@@ -177,6 +177,9 @@ impl Engine {
             let mut state = replication.state.lock();
             state.replicas.push(Arc::clone(&replica));
             state.last_replica_ms = now_ms;
+            if state.next_ping_ms <= now_ms {
+                state.next_ping_ms = now_ms + self.ping_period_ms();
+            }
             let reader = position.and_then(|position| self.resume_at(&state.id, position));
             if let Some(reader) = reader {
                 let head = if replica.wish.psync2 {

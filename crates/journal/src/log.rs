@@ -399,8 +399,10 @@ impl Journal {
     /// Has the bell rung, once, when something is appended behind `seen`, at the next [`Journal::wake`]. True if that has happened already: whoever
     /// asks looks again instead of going to sleep.
     pub fn wants_bell(&self, seen: u64) -> bool {
+        let looked_before = planted(Fault::SleeperLooksBefore).then(|| self.end());
         self.wanted_by.fetch_or(BELL, SeqCst);
-        unpack(self.end.load(SeqCst)).0 > seen
+        let (end, _) = unpack(self.end.load(SeqCst));
+        looked_before.unwrap_or(end) > seen
     }
 
     /// Gives back the chunks that all readers have passed and no backlog keeps.

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use braid_base::sync::{Fault, holds_unless};
+use braid_base::sync::{Condvar, Fault, Mutex, holds_unless, lock};
 use braid_journal::{Journal, Writer};
 use shuttle::thread;
 
@@ -82,6 +82,64 @@ fn appenders_and_a_reader() {
     assert_eq!((left, next), ("", [UNITS; APPENDERS]));
 }
 
+/// Threads append; one follows them as loops follow the log for replicas: it has its bell rung, and waits for nothing else. In the middle of the
+/// backlog another reader begins, and sees what the first one saw from there on.
+fn appenders_and_a_bell() {
+    let journal = Arc::new(Journal::new(APPENDERS));
+    journal.make_room_for_threads(APPENDERS);
+    journal.begin_backlog(1 << 20);
+    let bell = Arc::new((Mutex::new(false), Condvar::new()));
+    let rung = Arc::clone(&bell);
+    journal.set_bell(move || {
+        *lock(&rung.0) = true;
+        rung.1.notify_one();
+    });
+    let mut reader = journal.reader_from(0).expect("all is kept");
+    let appenders: Vec<_> = (0..APPENDERS)
+        .map(|slot| {
+            let journal = Arc::clone(&journal);
+            thread::spawn(move || {
+                let mut writer = Writer::default();
+                journal.append_request(slot, &mut writer, slot as u32, &[name(slot, 0).as_bytes()]);
+                journal.wake();
+                journal.append_aside(slot, &mut writer, &[name(slot, 1).as_bytes()]);
+                journal.wake();
+            })
+        })
+        .collect();
+    let (mut log, mut late) = (Vec::new(), None);
+    loop {
+        let seen = journal.complete();
+        reader.read(&journal, seen, |piece| {
+            log.extend_from_slice(piece);
+            piece.len()
+        });
+        if log.iter().filter(|&&byte| byte == b'>').count() == APPENDERS * UNITS {
+            break;
+        }
+        if late.is_none() && !log.is_empty() {
+            let offset = reader.position() / 2;
+            late = Some((offset, journal.reader_from(offset).expect("all is kept")));
+        }
+        if !journal.wants_bell(seen) {
+            let mut rung = lock(&bell.0);
+            while !std::mem::take(&mut *rung) {
+                rung = bell.1.wait(rung).expect("nobody panics");
+            }
+        }
+        thread::yield_now();
+    }
+    appenders.into_iter().for_each(|appender| appender.join().expect("an appender"));
+    if let Some((offset, mut late)) = late {
+        let mut seen = Vec::new();
+        late.read(&journal, journal.complete(), |piece| {
+            seen.extend_from_slice(piece);
+            piece.len()
+        });
+        assert_eq!(seen, log[offset as usize..]);
+    }
+}
+
 #[test]
 fn units_arrive_whole() {
     holds_unless(Fault::NoteComesLate, SCHEDULES, appenders_and_a_reader);
@@ -90,4 +148,9 @@ fn units_arrive_whole() {
 #[test]
 fn nobody_sleeps_on_when_something_was_appended() {
     holds_unless(Fault::SleeperLooksBefore, SCHEDULES, appenders_and_a_reader);
+}
+
+#[test]
+fn the_bell_is_rung_when_something_was_appended() {
+    holds_unless(Fault::SleeperLooksBefore, SCHEDULES, appenders_and_a_bell);
 }

@@ -104,6 +104,7 @@ impl Cron {
             engine.save_if_due(now_ms);
             engine.append_only_cron(now_ms);
             engine.tend_replicas(now_ms);
+            engine.note_uncounted_bytes();
         }
         if engine.keyspace.gate.enter_unless_busy(self.slot) == Entered::Busy {
             // A script has stopped the world for long.

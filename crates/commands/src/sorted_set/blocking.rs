@@ -68,8 +68,10 @@ pub fn bzmpop(call: &mut Call) -> CommandResult {
         let reply = &mut *call.reply;
         reply.array(2);
         reply.bulk(key);
-        change(call.keyspace, popped(end), key, |set| (pop(reply, set, end, count, Layout::Pairs), true))?;
-        journal_take(call.keyspace, key, end, count);
+        let removed = change(call.keyspace, popped(end), key, |set| {
+            (pop(reply, set, end, count, Layout::Pairs), true)
+        })?;
+        journal_take(call.keyspace, key, end, removed.unwrap_or(count));
     }
     Ok(())
 }

@@ -168,8 +168,8 @@ pub fn zmpop(call: &mut Call) -> CommandResult {
             let removed = pop(reply, set, end, count, Layout::Pairs);
             (removed, true)
         })?;
-        if removed.is_some_and(|removed| removed > 0) {
-            journal_take(call.keyspace, key, end, count);
+        if let Some(removed) = removed.filter(|removed| *removed > 0) {
+            journal_take(call.keyspace, key, end, removed);
             return Ok(());
         }
     }

@@ -68,11 +68,13 @@ impl Before {
     }
 }
 
-/// Ends the unit that several commands of a client make up, and notes where.
-pub(crate) fn note_unit(keyspace: &mut Txn<'_>, session: &mut Session) {
-    if !keyspace.context.journal.unit.is_empty() {
-        keyspace.journal_now();
-        session.written_to = keyspace.context.journal.end;
+/// Ends the unit that several commands of a client make up, and notes where. `since`: where the thread's last one ended before (a script may have ended
+/// some in between).
+pub(crate) fn note_unit(keyspace: &mut Txn<'_>, session: &mut Session, since: u64) {
+    keyspace.journal_now();
+    let end = keyspace.context.journal.end;
+    if end != since {
+        session.written_to = end;
     }
 }
 

@@ -18,6 +18,7 @@ use crate::acl::log::Origin;
 use crate::attention::MONITORS;
 use crate::blocking;
 use crate::engine::Engine;
+use crate::error::CommandError;
 use crate::hot_keys;
 use crate::monitor;
 use crate::session::{Session, session_attention};
@@ -168,6 +169,11 @@ pub fn call(
         }
     }
     execute(engine, session, keyspace, run, reply, command, args, &keys)
+}
+
+/// Why a script that may write cannot begin now, if so.
+pub fn refusal(engine: &Engine) -> Option<CommandError> {
+    write_refusal(engine)
 }
 
 /// The command or subcommand that arguments name.

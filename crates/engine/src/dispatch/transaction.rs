@@ -98,6 +98,7 @@ pub(super) fn exec(
         return (false, None);
     }
     reply.array(requests.len());
+    let since = txn.context.journal.end;
     session.deny_blocking = true;
     for ((command, args), bounds) in requests.iter().zip(bounds) {
         txn.set_db(session.db);
@@ -105,7 +106,7 @@ pub(super) fn exec(
         run_queued(engine, session, reply, command, args, &mut txn, current);
     }
     session.deny_blocking = false;
-    note_unit(&mut txn, session);
+    note_unit(&mut txn, session, since);
     let held =
         txn.context.follow_up.get().then(|| finish_held(engine, session, current.0, &[], start, &mut txn));
     drop(txn);

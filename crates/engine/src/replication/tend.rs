@@ -80,6 +80,19 @@ impl Engine {
         log::info!("Replication backlog freed: there has been no replica for {} seconds", ttl_ms / 1000);
     }
 
+    /// What the journal has for those who are slow to take it is no reason to evict keys, or there would be more to journal.
+    pub fn note_uncounted_bytes(&self) {
+        let uncounted = match self.keyspace.settings.journals.load(Relaxed) {
+            0 => 0,
+            _ => {
+                let journal = &self.keyspace.journal;
+                let kept = journal.backlog().map_or(0, |kept| kept.len);
+                journal.memory_bytes().saturating_sub(kept as usize)
+            }
+        };
+        self.uncounted_bytes.store(uncounted, Relaxed);
+    }
+
     /// Shows replicas that the link is alive. Inside of the gate.
     pub fn ping_replicas(&self, context: &mut Context, now_ms: i64) {
         if self.keyspace.settings.journals.load(Relaxed) & FOR_REPLICAS == 0 {
@@ -90,10 +103,14 @@ impl Engine {
             if now_ms < state.next_ping_ms || state.replicas.is_empty() {
                 return;
             }
-            state.next_ping_ms = now_ms + i64::from(self.config.repl_ping_replica_period_seconds()) * 1000;
+            state.next_ping_ms = now_ms + self.ping_period_ms();
         }
         self.keyspace.journal.append_aside(context.slot, &mut context.journal, &[b"PING"]);
         self.tell_news(context);
+    }
+
+    pub(super) fn ping_period_ms(&self) -> i64 {
+        i64::from(self.config.repl_ping_replica_period_seconds()) * 1000
     }
 
     /// Asks replicas how far they have got, unless they have been asked and nothing has come since. Inside of the gate.

@@ -89,6 +89,13 @@ impl<'a> Txn<'a> {
         self.find(key).filter(|entry| entry.is_expired(self.now))
     }
 
+    /// Has a key that was found past its expiry removed when the locks are released.
+    #[cold]
+    pub fn note_expired(&self, key: &[u8]) {
+        self.context.stale.borrow_mut().push((self.db, key.into()));
+        self.context.follow_up.set(true);
+    }
+
     /// The entry of a key for reading: counts a hit or miss and marks the key as used.
     #[inline]
     pub fn read(&self, key: &[u8]) -> Option<Entry<'_>> {
@@ -98,10 +105,7 @@ impl<'a> Txn<'a> {
                 self.touch(entry);
                 return Some(entry);
             }
-            Some(_) => {
-                self.context.stale.borrow_mut().push((self.db, key.into()));
-                self.context.follow_up.set(true);
-            }
+            Some(_) => self.note_expired(key),
             None => {}
         }
         self.context.counters.misses.add(1);
