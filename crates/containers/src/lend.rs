@@ -1,19 +1,20 @@
 //! Collections lent to whoever writes a snapshot: what a large one had at one moment, without a copy of it.
 //!
-//! A large collection stands in many blocks of memory. To lend it is to make a second head for the same blocks, each of which is marked as lent; that
-//! takes some nanoseconds a block, where copying or encoding it would take as much time as it has content. From then on a lent block belongs to
-//! both: neither changes it. Whoever wants to change it copies that block first, and whoever is done with it takes the mark away, so that it
-//! belongs to the other alone. There are never more than two: a block that is lent already is copied for a third.
+//! A large collection stands in many blocks of memory. To lend it is to make a second head for the same blocks; where blocks lead to others (nodes of
+//! a tree, chunks of a list of blocks) only the first ones are touched, which takes some nanoseconds, where copying or encoding all of it would take as
+//! much time as it has content. From then on such a block belongs to both: neither changes it. Whoever wants to change it copies that block first
+//! (and not what it leads to, which belongs to both from then on), and whoever is done with it lets go of it, so that it belongs to the other alone.
 //!
-//! [`Lent`] is such a block for any type; blocks of bytes ([`ThinBlock`](crate::thin_block::ThinBlock)) have the mark in their own header.
+//! [`Lent`] is such a block for any type: it counts its owners. Blocks of bytes ([`ThinBlock`](crate::thin_block::ThinBlock)) have a mark of one bit
+//! in their own header instead, and so two owners at most: one that has two is copied for a third.
 //!
-//! Invariants (kept here alone): the pointer came from a leaked box; while the mark is set there are exactly two pointers to the block, otherwise one;
-//! nobody writes while it is set. The mark is taken away by an atomic exchange, so of two that give up at the same time the second one knows
-//! that it is alone. Whoever sees the mark gone sees (acquire) that the other has done with the block (release).
+//! Invariants (kept here alone): the pointer came from a leaked box; the count is the number of pointers to the block; nobody writes while it is above
+//! one. Of two that give up at the same time the second one knows by the count that it is alone, and whoever sees that it is alone sees (acquire) that the
+//! others have done with the block (release).
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes of lent blocks that were copied since they were lent.
 static COPIED: AtomicUsize = AtomicUsize::new(0);
@@ -33,21 +34,21 @@ pub(crate) fn note_copy(bytes: usize) {
 }
 
 struct Block<T> {
-    lent: AtomicBool,
+    owners: AtomicUsize,
     value: T,
 }
 
-/// A box that can be lent once at a time.
+/// A box with one owner or, while it is lent, several: none of them changes it then. A clone is another owner; it copies nothing.
 pub(crate) struct Lent<T>(NonNull<Block<T>>, PhantomData<Block<T>>);
 
-// SAFETY: what is lent is read by two at most and written by none; a block that is not lent belongs to one.
+// SAFETY: what is lent is read by several and written by none; a block that is not lent belongs to one.
 unsafe impl<T: Send + Sync> Send for Lent<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Lent<T> {}
 
-impl<T: Clone> Lent<T> {
+impl<T> Lent<T> {
     pub fn new(value: T) -> Lent<T> {
-        let block = Box::new(Block { lent: AtomicBool::new(false), value });
+        let block = Box::new(Block { owners: AtomicUsize::new(1), value });
         Lent(NonNull::from(Box::leak(block)), PhantomData)
     }
 
@@ -56,29 +57,48 @@ impl<T: Clone> Lent<T> {
         size_of::<Block<T>>()
     }
 
+    #[inline]
     fn block(&self) -> &Block<T> {
-        // SAFETY: valid as long as one of the two pointers is there.
+        // SAFETY: valid as long as one of its owners is there.
         unsafe { self.0.as_ref() }
     }
 
-    /// A second pointer to the same block; to a copy if there are two already.
-    pub fn lend(&self) -> Lent<T> {
-        if self.block().lent.swap(true, Ordering::Relaxed) {
-            return Lent::new(self.block().value.clone());
-        }
-        Lent(self.0, PhantomData)
+    /// True when nobody else has the block. Nobody can come to have it either while this owner is borrowed for itself alone.
+    #[inline]
+    fn is_own(&self) -> bool {
+        self.block().owners.load(Ordering::Acquire) == 1
     }
 
-    /// Where what [`Lent::lend`] looks at is, for a prefetch.
-    pub fn mark_address(&self) -> *const u8 {
-        std::ptr::from_ref(&self.block().lent).cast()
+    /// Where the count is that another owner changes, for a prefetch.
+    pub fn count_address(&self) -> *const u8 {
+        std::ptr::from_ref(&self.block().owners).cast()
     }
+}
 
+impl<T: Clone> Lent<T> {
     #[cold]
+    #[inline(never)]
     fn part(&mut self) {
         let copy = Lent::new(self.block().value.clone());
         note_copy(Self::bytes());
         *self = copy;
+    }
+
+    /// The content, when this owner goes: a copy if there are others.
+    pub fn into_value(self) -> T {
+        if !self.is_own() {
+            return self.block().value.clone();
+        }
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: from a leaked box, and this was the last pointer, which is not used any more.
+        unsafe { Box::from_raw(this.0.as_ptr()) }.value
+    }
+}
+
+impl<T> Clone for Lent<T> {
+    fn clone(&self) -> Lent<T> {
+        self.block().owners.fetch_add(1, Ordering::Relaxed);
+        Lent(self.0, PhantomData)
     }
 }
 
@@ -94,7 +114,7 @@ impl<T> std::ops::Deref for Lent<T> {
 impl<T: Clone> std::ops::DerefMut for Lent<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        if self.block().lent.load(Ordering::Acquire) {
+        if !self.is_own() {
             self.part();
         }
         // SAFETY: nobody else has the block now, and it is borrowed for itself alone.
@@ -104,10 +124,8 @@ impl<T: Clone> std::ops::DerefMut for Lent<T> {
 
 impl<T> Drop for Lent<T> {
     fn drop(&mut self) {
-        // SAFETY: valid: this pointer is one of those that keep it.
-        let lent = unsafe { &self.0.as_ref().lent };
-        if lent.load(Ordering::Acquire) && lent.swap(false, Ordering::AcqRel) {
-            // It belongs to the other one.
+        if !self.is_own() && self.block().owners.fetch_sub(1, Ordering::AcqRel) > 1 {
+            // It belongs to the others.
             return;
         }
         // SAFETY: from a leaked box, and this is the last pointer.
@@ -115,7 +133,13 @@ impl<T> Drop for Lent<T> {
     }
 }
 
-impl<T: Clone + Default> Default for Lent<T> {
+impl<T: std::fmt::Debug> std::fmt::Debug for Lent<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: Default> Default for Lent<T> {
     fn default() -> Lent<T> {
         Lent::new(T::default())
     }
@@ -131,7 +155,7 @@ mod tests {
     fn what_is_lent_stays_and_goes_once() {
         let token = Arc::new(());
         let mut one = Lent::new(vec![Arc::clone(&token)]);
-        let lent = one.lend();
+        let lent = one.clone();
         one.push(Arc::clone(&token));
         assert_eq!((one.len(), lent.len()), (2, 1));
         drop(lent);
@@ -141,13 +165,16 @@ mod tests {
         one.push(Arc::clone(&token));
         assert_eq!(place, &raw const *one);
         // The owner goes first.
-        let lent = one.lend();
+        let lent = one.clone();
         drop(one);
         assert_eq!(lent.len(), 3);
-        // A third one gets a copy.
-        let (second, third) = (lent.lend(), lent.lend());
-        assert_eq!(Arc::strong_count(&token), 7);
-        drop((lent, second, third));
+        // Of several owners the one that changes it gets a copy.
+        let (mut second, third) = (lent.clone(), lent.clone());
+        assert_eq!(Arc::strong_count(&token), 4);
+        second.clear();
+        assert_eq!((second.len(), lent.len(), third.into_value().len()), (0, 3, 3));
+        drop(second);
+        assert_eq!(lent.into_value().len(), 3);
         assert_eq!(Arc::strong_count(&token), 1);
     }
 
@@ -156,7 +183,7 @@ mod tests {
         let token = Arc::new(());
         for round in 0..300 {
             let mut one = Lent::new((vec![7u64; 100], Arc::clone(&token)));
-            let lent = one.lend();
+            let lent = one.clone();
             std::thread::scope(|scope| {
                 scope.spawn(move || {
                     let (numbers, _) = &*lent;

@@ -7,6 +7,7 @@ pub mod hyperloglog;
 pub mod int_set;
 pub mod lcs;
 pub mod lend;
+mod lent_map;
 pub mod list;
 pub mod listpack;
 pub mod lzf;

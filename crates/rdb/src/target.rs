@@ -131,12 +131,11 @@ impl ValueRef<'_> {
                 });
             }
             ValueRef::SortedSet(set) => {
-                let (view, mut digits) = (set.view(i64::MIN), itoa::Buffer::new());
-                for (member, _) in view.iter(0..view.len()) {
-                    if let Some(time) = view.expiry(member.text(&mut digits)).flatten() {
+                set.iter_back_with_expiry().for_each(|(member, _, time)| {
+                    if let Some(time) = time {
                         see(member, time);
                     }
-                }
+                });
             }
             ValueRef::Hash(hash) => {
                 hash.iter_with_expiry().for_each(|(field, _, time)| {
@@ -153,7 +152,7 @@ impl ValueRef<'_> {
     pub(crate) fn members_at(self, now_ms: i64) -> usize {
         let len = match self {
             ValueRef::Set(set) => set.len(),
-            ValueRef::SortedSet(set) => set.view(i64::MIN).len(),
+            ValueRef::SortedSet(set) => set.len(),
             ValueRef::Hash(hash) => hash.len(),
             _ => 0,
         };

@@ -162,17 +162,13 @@ impl<W: Write> Encoder<W> {
             return self.string(list.bytes());
         }
         // From the greatest to the smallest: stock servers insert that fastest.
-        let view = set.view(i64::MIN);
-        let has_times = set.next_expiry().is_some();
         self.length(len as u64)?;
         let mut digits = itoa::Buffer::new();
-        for (member, score) in view.iter_back(0..view.len()) {
-            let member = member.text(&mut digits);
-            let expire_at = if has_times { view.expiry(member).flatten() } else { None };
+        for (member, score, expire_at) in set.iter_back_with_expiry() {
             if expire_at.is_some_and(|time| time < now_ms) {
                 continue;
             }
-            self.string(member)?;
+            self.string(member.text(&mut digits))?;
             self.double(score)?;
             if kind == Kind::SortedSetExpiry {
                 self.time_ms(expire_at.unwrap_or(NO_TIME))?;

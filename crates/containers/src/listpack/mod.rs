@@ -33,6 +33,9 @@ pub const BLOCK_BYTES: usize = block::OWN;
 /// Most bytes a packed list may grow to; Redis stops at the same size.
 pub const MAX_BYTES: usize = 1 << 30;
 
+/// From so many bytes on a packed collection is large: to copy it is quick, but not to compress what it has.
+pub const LARGE_PACKED: usize = 64 * 1024;
+
 /// Checks bytes from outside. Shallow: sizes and end mark agree. Deep: every entry lies inside, its back
 /// length is right, and the number of entries is that of the header. Only deeply valid bytes may become a
 /// [`Listpack`].

@@ -11,31 +11,38 @@
 //! after tree and table have forgotten it; together with exclusive access to the whole set (`&mut self`) that
 //! is what `member.rs` asks for.
 //!
-//! A set can be lent (see [`lend`](crate::lend)): leaves of the tree are shared then, and scores are read from them; blocks are not freed by the owner but buried with the one
-//! to whom it was lent, who frees them at the end.
+//! A set can be lent (see [`lend`](crate::lend)): the tree is shared then, and scores are read from it; blocks are not freed by the owner but buried with the one
+//! to whom it was lent, who frees them at the end. The table is not lent: who has a set on loan looks for nothing by name.
 //!
-//! Expiry times live apart, in two small maps, so that members without one pay nothing for those with one.
+//! Expiry times live apart, in two maps that are lent, too, so that members without one pay nothing for those with one.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrayvec::ArrayVec;
 use braid_base::alloc::size_class;
 
+use super::LARGE;
 use super::bounds::Edge;
 use super::member::Handle;
 use super::table::{Hash, MemberTable};
 use super::tree::{LEAF_MAX, Tree};
 use super::tree_iter::{Backward, Forward};
 use crate::lend::note_copy;
+use crate::lent_map::LentMap;
 
 /// When members expire, in absolute milliseconds.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Expiry {
-    by_member: BTreeMap<Handle, i64>,
-    by_time: BTreeSet<(i64, Handle)>,
+    by_member: LentMap<Handle, i64, EXPIRY_LEAF>,
+    by_time: LentMap<(i64, Handle), (), EXPIRY_LEAF>,
 }
+
+/// Entries of both maps that fit 1024 bytes.
+const EXPIRY_LEAF: usize = 63;
+
+/// Bytes of members from which on a set is large however few they are.
+const LARGE_BYTES: usize = 256 * 1024;
 
 /// Blocks that the owner of a lent set has done with; nothing when the loan is over.
 struct Buried(Mutex<Option<Vec<Handle>>>);
@@ -80,16 +87,21 @@ pub(super) struct BigSet {
 }
 
 impl BigSet {
-    /// The same members in their order for a second owner, for walking alone: it finds none by name and knows of no expiry. Nothing when the set is lent
-    /// already, or has members that expire.
+    /// True when to read all of it takes long.
+    pub fn is_large(&self) -> bool {
+        self.len() > LARGE || self.block_bytes > LARGE_BYTES
+    }
+
+    /// The same members in their order for a second owner, for walking alone: it finds none by name. Nothing when the set is lent already.
     pub fn lend(&mut self) -> Option<BigSet> {
-        if self.expiry.is_some() || self.is_lent() {
+        if self.is_lent() {
             return None;
         }
         let buried = Arc::new(Buried(Mutex::new(Some(Vec::new()))));
         self.loan = Loan::Given(Arc::clone(&buried));
         let mut lent = BigSet::default();
         lent.tree = self.tree.lend();
+        lent.expiry = self.expiry.clone();
         lent.loan = Loan::Had(buried);
         Some(lent)
     }
@@ -244,7 +256,7 @@ impl BigSet {
         if let Some(at) = at {
             let expiry = self.expiry.get_or_insert_default();
             expiry.by_member.insert(handle, at);
-            expiry.by_time.insert((at, handle));
+            expiry.by_time.insert((at, handle), ());
         }
     }
 
@@ -265,13 +277,18 @@ impl BigSet {
     /// When the next member expires.
     #[inline]
     pub fn next_expiry(&self) -> Option<i64> {
-        Some(self.expiry.as_ref()?.by_time.first()?.0)
+        Some(self.expiry.as_ref()?.by_time.first_key()?.0)
     }
 
     /// Members whose time lies before `now`, soonest first.
     pub fn expired(&self, now: i64) -> impl Iterator<Item = Handle> {
         let times = self.expiry.as_ref().map(|expiry| expiry.by_time.iter());
-        times.into_iter().flatten().take_while(move |(at, _)| *at < now).map(|(_, handle)| *handle)
+        times
+            .into_iter()
+            .flatten()
+            .map(|(key, ())| *key)
+            .take_while(move |(at, _)| *at < now)
+            .map(|(_, handle)| handle)
     }
 
     /// Removes up to `max` expired members, giving each to `removed`.
@@ -289,10 +306,8 @@ impl BigSet {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        // A map node holds up to 11 entries and is about three quarters full, plus its own words.
         let expiry = self.expiry.as_ref().map_or(0, |expiry| {
-            size_class(size_of::<Expiry>())
-                + expiry.by_member.len() * 2 * (size_of::<(i64, Handle)>() * 4 / 3 + 2)
+            size_class(size_of::<Expiry>()) + expiry.by_member.memory_bytes() + expiry.by_time.memory_bytes()
         });
         self.tree.memory_bytes() + self.table.memory_bytes() + self.block_bytes + expiry
     }
@@ -326,7 +341,7 @@ impl Clone for BigSet {
         for (score, handle) in self.forward(0, usize::MAX) {
             copy.insert(Hash::of(handle.bytes()), handle.bytes(), score);
         }
-        for (at, handle) in self.expiry.iter().flat_map(|expiry| &expiry.by_time) {
+        for ((at, handle), ()) in self.expiry.iter().flat_map(|expiry| expiry.by_time.iter()) {
             if let Some(member) = copy.find(handle.bytes()).1 {
                 copy.set_expiry(member, Some(*at));
             }
@@ -355,6 +370,8 @@ impl BigSet {
         if let Some(expiry) = &self.expiry {
             assert_eq!(expiry.by_member.len(), expiry.by_time.len());
             assert!(!expiry.by_member.is_empty());
+            expiry.by_member.check();
+            expiry.by_time.check();
         }
     }
 }

@@ -30,7 +30,7 @@ pub use bounds::{LexBound, LexRange, ScoreBound, ScoreRange};
 pub use combine::{Aggregate, Input, MemberSource, difference, intersection, intersection_count, union};
 pub use view::{Entries, EntriesBack, Entry, View};
 
-use crate::listpack::{Element, Listpack};
+use crate::listpack::{Element, LARGE_PACKED, Listpack};
 use big::BigSet;
 use packed::Packed;
 
@@ -176,9 +176,26 @@ impl SortedSet {
         }
     }
 
-    /// True when to read all of it takes long and [`SortedSet::lend`] is better than a copy, which it is not if members expire.
+    /// True when to read all of it takes long: then [`SortedSet::lend`] is better than a copy.
     pub fn is_large(&self) -> bool {
-        matches!(&self.form, Form::Big(big) if big.len() > LARGE && big.next_expiry().is_none())
+        match &self.form {
+            Form::Packed(packed) => packed.list().byte_len() > LARGE_PACKED,
+            Form::Big(big) => big.is_large(),
+        }
+    }
+
+    /// All members, expired ones included, from the greatest to the smallest, each with its score and when it expires: what is saved.
+    pub fn iter_back_with_expiry(&self) -> impl Iterator<Item = (Element<'_>, f64, Option<i64>)> {
+        let (packed, big) = match &self.form {
+            Form::Packed(packed) => (Some(packed), None),
+            Form::Big(big) => (None, Some(big)),
+        };
+        let packed = packed.into_iter().flat_map(|packed| packed.pairs_back(packed.len().saturating_sub(1)));
+        let big = big.into_iter().flat_map(|big| {
+            let all = big.backward(big.len().saturating_sub(1), usize::MAX);
+            all.map(|(score, member)| (Element::Bytes(member.bytes()), score, big.expiry_of(*member)))
+        });
+        packed.map(|(member, score)| (member, score, None)).chain(big)
     }
 
     /// The set as it is now, for walking in order, sharing what memory it can (see [`lend`](crate::lend)); a copy where that cannot be.

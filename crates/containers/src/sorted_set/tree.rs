@@ -11,6 +11,8 @@
 //! - no child is empty, and all leaves are at the same depth;
 //! - entries ascend by score, then by member bytes; `-0` and `+0` are the same score.
 //!
+//! Nodes count their owners ([`lend`](crate::lend)): to lend a tree is to share its root, and whoever changes an entry copies the nodes on the way to it.
+//!
 //! Splits put nothing on one side when the new entry comes at an end of its leaf: ascending and descending
 //! insertions leave full leaves behind. After removals a small node joins a neighbour when both together
 //! leave a quarter free.
@@ -48,9 +50,10 @@ pub(super) struct Branch {
     pub children: ArrayVec<Node, BRANCH_MAX>,
 }
 
+#[derive(Clone)]
 pub(super) enum Node {
     Leaf(Lent<Leaf>),
-    Branch(Box<Branch>),
+    Branch(Lent<Branch>),
 }
 
 /// Entries in order, found by place or by value.
@@ -76,7 +79,7 @@ impl Tree {
     pub fn insert(&mut self, score: f64, member: Handle) {
         debug_assert!(!score.is_nan());
         if let Some(right) = self.root.insert(score, member) {
-            let left = std::mem::replace(&mut self.root, Node::Branch(Box::default()));
+            let left = std::mem::replace(&mut self.root, Node::Branch(Lent::default()));
             if let Node::Branch(root) = &mut self.root {
                 root.push(left);
                 root.push(right);
@@ -157,9 +160,9 @@ impl Tree {
         Backward::new(&self.root, rank, count)
     }
 
-    /// The same entries for a second owner: leaves are shared, branches copied.
+    /// The same entries for a second owner, all shared.
     pub fn lend(&self) -> Tree {
-        Tree { root: self.root.lend(), len: self.len }
+        Tree { root: self.root.clone(), len: self.len }
     }
 
     /// Bytes that leaves and branches take from the allocator.
@@ -177,27 +180,24 @@ impl Tree {
     }
 }
 
-impl Node {
-    fn lend(&self) -> Node {
-        match self {
-            Node::Leaf(leaf) => Node::Leaf(leaf.lend()),
-            Node::Branch(branch) => {
-                let Branch { scores, members, counts, children } = &**branch;
-                // The leaves lie all over the memory: they are fetched together, not one after the other.
-                children.iter().for_each(|child| match child {
-                    Node::Leaf(leaf) => prefetch(leaf.mark_address()),
-                    Node::Branch(_) => {}
-                });
-                Node::Branch(Box::new(Branch {
-                    scores: scores.clone(),
-                    members: members.clone(),
-                    counts: counts.clone(),
-                    children: children.iter().map(Node::lend).collect(),
-                }))
-            }
+impl Clone for Branch {
+    fn clone(&self) -> Branch {
+        let Branch { scores, members, counts, children } = self;
+        // The children lie all over the memory, and each one's count goes up: they are fetched together, not one after the other.
+        children.iter().for_each(|child| match child {
+            Node::Leaf(leaf) => prefetch(leaf.count_address()),
+            Node::Branch(branch) => prefetch(branch.count_address()),
+        });
+        Branch {
+            scores: scores.clone(),
+            members: members.clone(),
+            counts: counts.clone(),
+            children: children.clone(),
         }
     }
+}
 
+impl Node {
     /// Adds an entry below this node. A node that had to split returns its new right neighbour.
     fn insert(&mut self, score: f64, member: Handle) -> Option<Node> {
         match self {
@@ -221,6 +221,7 @@ impl Node {
                 Some(at == 0)
             }
             Node::Branch(branch) => {
+                let branch = &mut **branch;
                 let index = branch.child_of(&edge, member);
                 let first = branch.children[index].remove(score, member)?;
                 branch.after_removal(index, 1, first);
@@ -242,6 +243,7 @@ impl Node {
                 end - rank
             }
             Node::Branch(branch) => {
+                let branch = &mut **branch;
                 let (index, rank) = branch.child_at(rank);
                 let count = branch.children[index].remove_run(rank, max, removed);
                 branch.after_removal(index, count, rank == 0);
@@ -325,7 +327,7 @@ impl Node {
                 left.members.extend(right.members.iter().copied());
             }
             (Node::Branch(left), Node::Branch(right)) => {
-                let right = *right;
+                let (left, right) = (&mut **left, right.into_value());
                 left.scores.extend(right.scores);
                 left.members.extend(right.members);
                 left.counts.extend(right.counts);
@@ -340,7 +342,7 @@ impl Node {
         match self {
             Node::Leaf(_) => size_class(LEAF_BYTES),
             Node::Branch(branch) => {
-                size_class(size_of::<Branch>())
+                size_class(Lent::<Branch>::bytes())
                     + branch.children.iter().map(Node::memory_bytes).sum::<usize>()
             }
         }
@@ -372,7 +374,7 @@ impl Leaf {
 }
 
 impl Branch {
-    fn insert(&mut self, score: f64, member: Handle) -> Option<Box<Branch>> {
+    fn insert(&mut self, score: f64, member: Handle) -> Option<Lent<Branch>> {
         let position = Edge::BeforeEntry(score, member.bytes()).position(&self.scores, &self.members);
         let index = position.saturating_sub(1);
         self.children[index].prefetch();
@@ -390,7 +392,7 @@ impl Branch {
             return None;
         }
         let middle = split_point(at, BRANCH_MAX);
-        let mut other = Box::<Branch>::default();
+        let mut other = Branch::default();
         other.scores.extend(self.scores.drain(middle..));
         other.members.extend(self.members.drain(middle..));
         other.counts.extend(self.counts.drain(middle..));
@@ -400,7 +402,7 @@ impl Branch {
         } else {
             self.insert_child(at, right, count);
         }
-        Some(other)
+        Some(Lent::new(other))
     }
 
     fn push(&mut self, child: Node) {

@@ -4,14 +4,24 @@
 //! consumer keeps the ids of its own. Invariant: an id is in the set of exactly the consumer that its pending
 //! entry names, if it names one (while a group is loaded, entries come before consumers).
 //!
+//! A clone shares all that is pending until one of the two changes it ([`LentMap`]): so to lend a group takes as long as it has consumers.
+//!
 //! The rules by which groups count what they have read, and how far behind they are, are those of Redis 7.2,
 //! with one correction that Redis 8 and Valkey 9 have made ([`Group::advance`]).
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeInclusive};
+
+use braid_base::alloc::size_class;
 
 use super::id::StreamId;
 use super::log::Log;
+use crate::lend::Lent;
+use crate::lent_map::LentMap;
+
+/// What is pending in a group, and for a consumer: as many in a leaf as fit 1024 bytes.
+type PendingEntries = LentMap<StreamId, Pending, 25>;
+type PendingIds = LentMap<StreamId, (), 63>;
 
 /// A consumer of a group, for as long as it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,7 +49,7 @@ pub struct Consumer {
     pub seen_time: i64,
     /// When it last succeeded; -1 means never.
     pub active_time: i64,
-    pending: BTreeSet<StreamId>,
+    pending: PendingIds,
 }
 
 impl Consumer {
@@ -55,7 +65,7 @@ impl Consumer {
 
     /// The ids of its pending entries from `start` on.
     pub fn pending_from(&self, start: StreamId) -> impl Iterator<Item = StreamId> + '_ {
-        self.pending.range(start..).copied()
+        self.pending.range(Bound::Included(start), Bound::Unbounded).map(|(id, ())| *id)
     }
 }
 
@@ -106,9 +116,9 @@ pub struct Group {
     /// How many entries the group has read, counted from the stream's very first; `None` when that is not
     /// known.
     pub entries_read: Option<u64>,
-    pending: BTreeMap<StreamId, Pending>,
-    consumers: Vec<Option<Consumer>>,
-    by_name: BTreeMap<Box<[u8]>, ConsumerId>,
+    pending: PendingEntries,
+    consumers: Vec<Option<Lent<Consumer>>>,
+    by_name: Lent<BTreeMap<Box<[u8]>, ConsumerId>>,
 }
 
 impl Group {
@@ -130,15 +140,15 @@ impl Group {
             return None;
         }
         let consumer =
-            Consumer { name: name.into(), seen_time: now, active_time: -1, pending: BTreeSet::new() };
+            Consumer { name: name.into(), seen_time: now, active_time: -1, pending: PendingIds::default() };
         // Places are only free when consumers were deleted, which is rare.
         let some_free = self.by_name.len() < self.consumers.len();
         let free = if some_free { self.consumers.iter().position(Option::is_none) } else { None };
         let index = free.unwrap_or(self.consumers.len());
         let id = ConsumerId(u32::try_from(index).ok().filter(|index| *index != UNOWNED.0)?);
         match self.consumers.get_mut(index) {
-            Some(place) => *place = Some(consumer),
-            None => self.consumers.push(Some(consumer)),
+            Some(place) => *place = Some(Lent::new(consumer)),
+            None => self.consumers.push(Some(Lent::new(consumer))),
         }
         self.by_name.insert(name.into(), id);
         Some(id)
@@ -148,7 +158,7 @@ impl Group {
     pub fn delete_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let id = self.by_name.remove(name)?;
         let consumer = self.consumers.get_mut(id.0 as usize)?.take()?;
-        for pending in &consumer.pending {
+        for (pending, ()) in consumer.pending.iter() {
             self.pending.remove(pending);
         }
         while matches!(self.consumers.last(), Some(None)) {
@@ -159,12 +169,12 @@ impl Group {
 
     /// A consumer.
     pub fn consumer(&self, id: ConsumerId) -> Option<&Consumer> {
-        self.consumers.get(id.0 as usize)?.as_ref()
+        self.consumers.get(id.0 as usize)?.as_deref()
     }
 
     /// A consumer, to set its times.
     pub fn consumer_mut(&mut self, id: ConsumerId) -> Option<&mut Consumer> {
-        self.consumers.get_mut(id.0 as usize)?.as_mut()
+        self.consumers.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
     /// Number of consumers.
@@ -194,9 +204,9 @@ impl Group {
         &self,
         ids: RangeInclusive<StreamId>,
     ) -> impl DoubleEndedIterator<Item = (StreamId, &Pending)> {
-        // An empty range must not reach the map, which would panic.
-        let ids = if ids.is_empty() { None } else { Some(ids) };
-        ids.into_iter().flat_map(|ids| self.pending.range(ids)).map(|(id, pending)| (*id, pending))
+        let (start, end) = ids.into_inner();
+        let range = self.pending.range(Bound::Included(start), Bound::Included(end));
+        range.map(|(id, pending)| (*id, pending))
     }
 
     /// Makes an entry pending for a consumer, as delivered now for the first time; whoever had it loses it.
@@ -232,7 +242,7 @@ impl Group {
             before.pending.remove(&id);
         }
         if let Some(consumer) = self.consumer_mut(pending.consumer) {
-            consumer.pending.insert(id);
+            consumer.pending.insert(id, ());
         }
     }
 
@@ -276,10 +286,8 @@ impl Group {
         let (mut left, mut attempts) = (count, count.saturating_mul(10));
         let mut from = Some(start);
         while let Some(at) = from {
-            let Some((id, pending)) = self.pending.range(at..).next().map(|(id, pending)| (*id, *pending))
-            else {
-                break;
-            };
+            let mut later = self.pending.range(Bound::Included(at), Bound::Unbounded);
+            let Some((id, pending)) = later.next().map(|(id, pending)| (*id, *pending)) else { break };
             if attempts == 0 || left == 0 {
                 done.next = id;
                 break;
@@ -345,21 +353,26 @@ impl Group {
             return false;
         };
         pending.consumer = owner;
-        consumer.pending.insert(id)
+        consumer.pending.insert(id, ()).is_none()
     }
 
     /// True when every pending entry has its consumer; a loaded group for which it is not must be refused.
     pub fn is_complete(&self) -> bool {
-        self.consumers.iter().flatten().map(Consumer::pending_len).sum::<usize>() == self.pending.len()
+        self.consumers.iter().flatten().map(|consumer| consumer.pending_len()).sum::<usize>()
+            == self.pending.len()
     }
 
     /// Bytes taken from the allocator, about.
     pub fn memory_bytes(&self) -> usize {
-        let consumer = |consumer: &Consumer| {
-            2 * consumer.name.len() + 24 + consumer.pending.len() * 2 * size_of::<StreamId>()
+        // A name stands there twice, the second time in a node of the names' map.
+        let consumer = |consumer: &Lent<Consumer>| {
+            size_class(Lent::<Consumer>::bytes())
+                + 2 * size_class(consumer.name.len())
+                + 2 * size_of::<(Box<[u8]>, ConsumerId)>()
+                + consumer.pending.memory_bytes()
         };
-        self.pending.len() * 2 * size_of::<(StreamId, Pending)>()
-            + self.consumers.capacity() * size_of::<Option<Consumer>>()
+        self.pending.memory_bytes()
+            + size_class(self.consumers.capacity() * size_of::<Option<Lent<Consumer>>>())
             + self.consumers.iter().flatten().map(consumer).sum::<usize>()
     }
 }

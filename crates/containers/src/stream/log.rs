@@ -7,14 +7,17 @@
 //! Invariants: ids ascend through all blocks; there is a last block unless there is none at all; `len` is the
 //! sum of the blocks' live entries; every block is one that `block::validate` accepts.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::block::{self, Fields, Found, Header};
 use super::id::StreamId;
 use crate::lend::note_copy;
+use crate::lent_map::{self, LentMap};
 use crate::listpack::{Listpack, MAX_BYTES};
+
+/// Blocks in a leaf: as many as fit 1024 bytes.
+const LEAF: usize = 42;
 
 /// When a block is full (`stream-node-max-bytes`, `stream-node-max-entries`); 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +59,7 @@ pub enum Trim {
 /// A stream's entries; see the module.
 #[derive(Clone, Default)]
 pub struct Log {
-    sealed: BTreeMap<StreamId, Arc<Listpack>>,
+    sealed: LentMap<StreamId, Arc<Listpack>, LEAF>,
     tail: Option<(StreamId, Listpack)>,
     len: u64,
     last_id: StreamId,
@@ -303,14 +306,16 @@ impl Log {
     /// Entries from `start` to `end`, both included, in descending order.
     pub fn range_back(&self, start: StreamId, end: StreamId) -> LogRange<'_> {
         let tail = self.tail.as_ref().filter(|(first, _)| *first <= end);
-        let blocks =
-            Blocks { sealed: self.sealed.range(..=end), tail: tail.map(|(first, list)| (*first, list)) };
+        let blocks = Blocks {
+            sealed: self.sealed.range(Bound::Unbounded, Bound::Included(end)),
+            tail: tail.map(|(first, list)| (*first, list)),
+        };
         LogRange { blocks, current: None, start, end, backward: true }
     }
 
     /// The blocks in order, each with the id it is filed under (RDB, DUMP, DEBUG).
     pub fn blocks(&self) -> Blocks<'_> {
-        Blocks { sealed: self.sealed.range(..), tail: self.tail.as_ref().map(|(first, list)| (*first, list)) }
+        Blocks { sealed: self.sealed.iter(), tail: self.tail.as_ref().map(|(first, list)| (*first, list)) }
     }
 
     /// Number of blocks (`radix-tree-keys` of XINFO).
@@ -320,13 +325,14 @@ impl Log {
 
     fn blocks_from(&self, start: StreamId) -> Blocks<'_> {
         let tail = self.tail.as_ref().map(|(first, list)| (*first, list));
+        let from = |first| self.sealed.range(Bound::Included(first), Bound::Unbounded);
         let sealed = match tail {
             // Everything wanted is in the last block.
-            Some((first, _)) if first <= start => self.sealed.range(first..),
-            _ if start == StreamId::MIN => self.sealed.range(..),
-            _ => match self.sealed.range(..=start).next_back() {
-                Some((first, _)) => self.sealed.range(*first..),
-                None => self.sealed.range(..),
+            Some((first, _)) if first <= start => from(first),
+            _ if start == StreamId::MIN => self.sealed.iter(),
+            _ => match self.sealed.range(Bound::Unbounded, Bound::Included(start)).next_back() {
+                Some((first, _)) => from(*first),
+                None => self.sealed.iter(),
             },
         };
         Blocks { sealed, tail }
@@ -359,9 +365,8 @@ impl Log {
     /// Bytes taken from the allocator.
     pub fn memory_bytes(&self) -> usize {
         let lists: usize = self.blocks().map(|(_, list)| list.memory_bytes()).sum();
-        // A map node holds up to 11 blocks; ascending insertions leave them about half full.
-        let shared = size_of::<Arc<Listpack>>() + size_of::<Listpack>() + 2 * size_of::<usize>();
-        lists + self.sealed.len() * (2 * size_of::<StreamId>() + shared)
+        let shared = size_of::<Listpack>() + 2 * size_of::<usize>();
+        lists + self.sealed.memory_bytes() + self.sealed.len() * shared
     }
 }
 
@@ -381,7 +386,7 @@ fn is_full(list: &Listpack, texts: usize, pairs: &[(&[u8], &[u8])], limits: &Blo
 
 /// Blocks in order; either end can be taken from.
 pub struct Blocks<'a> {
-    sealed: btree_map::Range<'a, StreamId, Arc<Listpack>>,
+    sealed: lent_map::Range<'a, StreamId, Arc<Listpack>, LEAF>,
     tail: Option<(StreamId, &'a Listpack)>,
 }
 

@@ -22,8 +22,11 @@ pub use group::{AutoClaimed, Claim, Claimed, Consumer, ConsumerId, Group, Pendin
 pub use id::{IdError, IdRequest, StreamId};
 pub use log::{AppendError, BlockLimits, Blocks, InvalidBlock, Log, LogEntry, LogRange, Trim};
 
-/// From so many blocks on a stream is large ([`Stream::is_large`]).
+use crate::listpack::LARGE_PACKED;
+
+/// From so many blocks on a stream is large ([`Stream::is_large`]), or from so many consumers and pending entries together.
 const LARGE_BLOCKS: usize = 32;
+const LARGE_GROUPS: usize = 2048;
 
 /// The groups of a stream by name.
 #[derive(Clone, Default)]
@@ -44,11 +47,14 @@ impl Stream {
 
     /// True when to read all of it takes long: then [`Stream::lend`] is better than a copy.
     pub fn is_large(&self) -> bool {
+        let groups = || self.groups.iter().map(|(_, group)| 1 + group.consumers_len() + group.pending_len());
+        let bytes = || self.log.blocks().map(|(_, block)| block.byte_len()).sum::<usize>();
         self.log.block_count() > LARGE_BLOCKS
+            || groups().sum::<usize>() > LARGE_GROUPS
+            || bytes() > LARGE_PACKED
     }
 
-    /// The stream as it is now, for reading, sharing its entries as long as they stay as they are (see [`lend`](crate::lend)). What groups have
-    /// pending is copied.
+    /// The stream as it is now, for reading, sharing what stays as it is (see [`lend`](crate::lend)): entries, and what groups have pending.
     pub fn lend(&self) -> Stream {
         self.clone()
     }

@@ -178,9 +178,7 @@ pub(crate) fn push_key<R: Requests>(
             }
             batches.outcome?;
             if set.next_expiry().is_some() {
-                let mut digits = itoa::Buffer::new();
-                for (member, _) in view.iter(0..view.len()) {
-                    let expire_at = view.expiry(member.text(&mut digits)).flatten();
+                for (member, _, expire_at) in set.iter_back_with_expiry() {
                     push_expiry(out, [b"ZPEXPIREAT", b"MEMBERS"], name, member, expire_at)?;
                 }
             }
