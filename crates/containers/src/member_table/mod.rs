@@ -26,6 +26,7 @@ mod access;
 mod order;
 mod record;
 mod segment;
+mod segments;
 
 pub use access::{Iter, random_live};
 
@@ -37,6 +38,7 @@ use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use record::{Content, INLINE_MAX, Outside, Record};
 use segment::Segment;
+use segments::Segments;
 
 /// Members a segment on average, at which another segment is added.
 const LOAD: usize = 32;
@@ -96,7 +98,7 @@ fn zero_bytes(word: u64) -> u64 {
 /// A table of members with (`VALUES`) or without values.
 #[derive(Clone)]
 pub struct Table<const VALUES: bool> {
-    segments: Vec<Segment>,
+    segments: Segments,
     len: usize,
     seed: u64,
     extra: Option<Box<Extra>>,
@@ -114,25 +116,23 @@ impl<const VALUES: bool> Table<VALUES> {
     /// An empty table with a seed of its own.
     pub fn new() -> Self {
         let seed = fastrand::u64(..);
-        Table { segments: vec![Segment::default()], len: 0, seed, extra: None, count_bound: 0 }
+        Table { segments: Segments::one(), len: 0, seed, extra: None, count_bound: 0 }
     }
 
     /// The table as it is now for a second owner, who shares what memory it can until either of them changes it (see
     /// [`lend`](crate::lend)). It is for reading: of the members that expire, its index knows no more than whether there are any.
     pub fn lend(&self) -> Table<VALUES> {
-        const AHEAD: usize = 8;
-        let mut segments = Vec::with_capacity(self.segments.len());
-        for (number, segment) in self.segments.iter().enumerate() {
-            if let Some(later) = self.segments.get(number + AHEAD) {
-                later.prefetch();
-            }
-            segments.push(segment.lend());
-        }
         let extra = self.extra.as_ref().map(|extra| {
             let expiring = extra.expiring.first().copied().into_iter().collect();
-            Box::new(Extra { outside: extra.outside.clone(), expiring })
+            Box::new(Extra { outside: extra.outside.lend(), expiring })
         });
-        Table { segments, len: self.len, seed: self.seed, extra, count_bound: self.count_bound }
+        Table {
+            segments: self.segments.lend(),
+            len: self.len,
+            seed: self.seed,
+            extra,
+            count_bound: self.count_bound,
+        }
     }
 
     /// True when to read all of it takes long.
@@ -160,7 +160,7 @@ impl<const VALUES: bool> Table<VALUES> {
             // A B-tree node is two thirds full on average.
             size_of::<Extra>() + extra.outside.memory_bytes() + extra.expiring.len() * 24
         });
-        segments + self.segments.capacity() * size_of::<Segment>() + extra
+        segments + self.segments.memory_bytes() + extra
     }
 
     /// Number of members in each segment.

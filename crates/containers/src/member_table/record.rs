@@ -202,6 +202,11 @@ impl Outside {
         split.unwrap_or_default()
     }
 
+    /// The same contents for a second owner, who only reads.
+    pub fn lend(&self) -> Outside {
+        Outside { chunks: self.chunks.clone(), free: Vec::new(), bytes: self.bytes }
+    }
+
     /// Puts `value` over an old value of the same length; false when the lengths differ.
     pub fn overwrite(&mut self, index: u32, value: &[u8]) -> bool {
         let key_len = self.get(index).0.len();

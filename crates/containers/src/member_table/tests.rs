@@ -47,7 +47,7 @@ fn what_segments_leave_behind_as_they_grow_others_take() {
             continue;
         }
         let mut now: BTreeMap<usize, usize> = BTreeMap::new();
-        for segment in &table.segments {
+        for segment in table.segments.iter() {
             *now.entry(segment.memory_bytes()).or_default() += 1;
         }
         for (&size, &count) in &now {

@@ -1,0 +1,179 @@
+//! The segments of a table in their order: one list while they are few, chunks of a list otherwise.
+//!
+//! HOT PATH: no allocation but for growth, no lock, no logging, no syscalls.
+//!
+//! Chunks count their owners ([`lend`](crate::lend)), so to lend thousands of segments touches none of them. Whoever changes a segment of a chunk that is lent copies the
+//! chunk first, whose segments are then lent one by one, and the one that it changes.
+//!
+//! Invariant: all chunks but the last are full, and none is empty.
+
+use std::ops::{Index, IndexMut};
+
+use arrayvec::ArrayVec;
+use braid_base::alloc::size_class;
+
+use super::segment::Segment;
+use crate::lend::Lent;
+
+/// Segments of a chunk: to copy one takes some microseconds. Up to so many are one list.
+const CHUNK: usize = 256;
+
+/// How far ahead segments are fetched into the cache while each of them is lent.
+const AHEAD: usize = 8;
+
+/// The segments of a chunk. A clone shares them.
+pub(super) struct Chunk(ArrayVec<Segment, CHUNK>);
+
+impl Clone for Chunk {
+    fn clone(&self) -> Chunk {
+        Chunk(lend_each(&self.0).collect())
+    }
+}
+
+fn lend_each(segments: &[Segment]) -> impl Iterator<Item = Segment> {
+    segments.iter().enumerate().map(|(number, segment)| {
+        if let Some(later) = segments.get(number + AHEAD) {
+            later.prefetch();
+        }
+        segment.lend()
+    })
+}
+
+/// See the module.
+pub(super) enum Segments {
+    Few(Vec<Segment>),
+    Chunks { chunks: Vec<Lent<Chunk>>, len: usize },
+}
+
+impl Segments {
+    /// One empty segment.
+    pub fn one() -> Segments {
+        Segments::Few(vec![Segment::default()])
+    }
+
+    /// Number of segments.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            Segments::Few(few) => few.len(),
+            Segments::Chunks { len, .. } => *len,
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, at: usize) -> Option<&Segment> {
+        match self {
+            Segments::Few(few) => few.get(at),
+            Segments::Chunks { chunks, .. } => chunks.get(at / CHUNK)?.0.get(at % CHUNK),
+        }
+    }
+
+    pub fn push(&mut self, segment: Segment) {
+        if let Segments::Few(few) = self
+            && few.len() == CHUNK
+        {
+            let chunks = vec![Lent::new(Chunk(few.drain(..).collect()))];
+            *self = Segments::Chunks { chunks, len: CHUNK };
+        }
+        match self {
+            Segments::Few(few) => few.push(segment),
+            Segments::Chunks { chunks, len } => {
+                *len += 1;
+                match chunks.last_mut() {
+                    Some(last) if last.0.len() < CHUNK => last.0.push(segment),
+                    _ => chunks.push(Lent::new(Chunk([segment].into_iter().collect()))),
+                }
+            }
+        }
+    }
+
+    pub fn pop(&mut self) -> Option<Segment> {
+        match self {
+            Segments::Few(few) => few.pop(),
+            Segments::Chunks { chunks, len } => {
+                let last = chunks.last_mut()?;
+                let segment = last.0.pop();
+                if last.0.is_empty() {
+                    chunks.pop();
+                }
+                *len -= 1;
+                segment
+            }
+        }
+    }
+
+    /// Gives back room beyond `len` segments. To be called when they have become half as many.
+    pub fn shrink_to(&mut self, len: usize) {
+        if let Segments::Chunks { chunks, len: now } = self
+            && *now <= CHUNK / 2
+            && let Some(chunk) = chunks.pop()
+        {
+            *self = Segments::Few(chunk.into_value().0.into_iter().collect());
+        }
+        match self {
+            Segments::Few(few) => few.shrink_to(len),
+            Segments::Chunks { chunks, .. } => chunks.shrink_to(len.div_ceil(CHUNK)),
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Segment> {
+        let (few, chunks) = match self {
+            Segments::Few(few) => (&few[..], &[][..]),
+            Segments::Chunks { chunks, .. } => (&[][..], &chunks[..]),
+        };
+        few.iter().chain(chunks.iter().flat_map(|chunk| chunk.0.iter()))
+    }
+
+    /// The same segments for a second owner.
+    pub fn lend(&self) -> Segments {
+        match self {
+            Segments::Few(few) => Segments::Few(lend_each(few).collect()),
+            Segments::Chunks { chunks, len } => Segments::Chunks { chunks: chunks.clone(), len: *len },
+        }
+    }
+
+    /// Bytes of the list itself.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Segments::Few(few) => few.capacity() * size_of::<Segment>(),
+            Segments::Chunks { chunks, .. } => {
+                chunks.capacity() * size_of::<Lent<Chunk>>()
+                    + chunks.len() * size_class(Lent::<Chunk>::bytes())
+            }
+        }
+    }
+}
+
+impl Clone for Segments {
+    /// A copy that shares nothing.
+    fn clone(&self) -> Segments {
+        match self {
+            Segments::Few(few) => Segments::Few(few.clone()),
+            Segments::Chunks { chunks, len } => {
+                let copy = |chunk: &Lent<Chunk>| Lent::new(Chunk(chunk.0.iter().cloned().collect()));
+                Segments::Chunks { chunks: chunks.iter().map(copy).collect(), len: *len }
+            }
+        }
+    }
+}
+
+impl Index<usize> for Segments {
+    type Output = Segment;
+    #[inline]
+    fn index(&self, at: usize) -> &Segment {
+        match self {
+            Segments::Few(few) => &few[at],
+            Segments::Chunks { chunks, .. } => &chunks[at / CHUNK].0[at % CHUNK],
+        }
+    }
+}
+
+impl IndexMut<usize> for Segments {
+    #[inline]
+    fn index_mut(&mut self, at: usize) -> &mut Segment {
+        match self {
+            Segments::Few(few) => &mut few[at],
+            Segments::Chunks { chunks, .. } => &mut chunks[at / CHUNK].0[at % CHUNK],
+        }
+    }
+}
