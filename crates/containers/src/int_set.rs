@@ -93,6 +93,11 @@ impl IntSet {
         Some(set)
     }
 
+    /// The same set for a second owner, who shares the block until one of the two changes (see [`lend`](crate::lend)).
+    pub fn lend(&self) -> IntSet {
+        IntSet { block: self.block.lend() }
+    }
+
     /// Appends the wire format to `out`.
     pub fn write_to(&self, out: &mut Vec<u8>) {
         let (length, width) = (self.len(), self.width());

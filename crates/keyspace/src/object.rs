@@ -162,21 +162,29 @@ pub(crate) unsafe fn in_word<'a, T: Typed<'a>>(place: *mut u8) -> *mut T {
     }
 }
 
-/// An entry with a large collection as it was when it was lent: of nobody's tables, sharing memory with the one that it was made of.
+/// An entry with a large collection or string as it was when it was lent: of nobody's tables, sharing memory with the one that it was made of.
 pub struct LentEntry(Entry<'static>);
 
 // SAFETY: it owns the entry, which nobody else can reach; what its collection shares with another one is neither's to change.
 unsafe impl Send for LentEntry {}
 
 impl LentEntry {
-    /// Lends the collection of an entry; nothing if it has none.
+    /// Lends the collection of an entry, or its long string; nothing if it has neither.
     ///
     /// # Safety
     /// The caller holds the entry's shard exclusively and has no reference to the collection.
     pub(crate) unsafe fn of(entry: Entry<'_>) -> Option<LentEntry> {
-        // SAFETY: the caller's.
-        let object = unsafe { lend_object(entry) }?;
-        Some(LentEntry(Entry::allocate(entry.key(), Value::Object(object), entry.expiry(), entry.clock())))
+        let value = match entry.value() {
+            ValueRef::Blob(blob) => Value::Blob(blob.clone()),
+            // SAFETY: the caller's.
+            _ => Value::Object(unsafe { lend_object(entry) }?),
+        };
+        Some(LentEntry(Entry::allocate(entry.key(), value, entry.expiry(), entry.clock())))
+    }
+
+    /// Bytes of memory that it keeps once the entry that it was made of has changed, whatever was changed: those of a string.
+    pub fn kept_bytes(&self) -> usize {
+        if let ValueRef::Blob(blob) = self.0.value() { blob.allocation_bytes() } else { 0 }
     }
 
     /// The entry.
@@ -192,9 +200,21 @@ impl Drop for LentEntry {
     }
 }
 
-/// True for an entry that is better lent than copied.
-pub(crate) fn is_large(entry: Entry<'_>) -> bool {
+/// True for an entry with a collection that is better lent than copied.
+pub(crate) fn is_large_collection(entry: Entry<'_>) -> bool {
     matches!(entry.value(), ValueRef::Object(object) if object.is_large())
+}
+
+/// A string of more bytes is better lent than encoded.
+const LARGE_STRING: usize = 64 * 1024;
+
+/// True for an entry that is better lent than encoded.
+pub(crate) fn is_large(entry: Entry<'_>) -> bool {
+    match entry.value() {
+        ValueRef::Blob(blob) => blob.len() > LARGE_STRING,
+        ValueRef::Bytes(_) | ValueRef::Integer(_) => false,
+        ValueRef::Object(object) => object.is_large(),
+    }
 }
 
 /// The names of members that were removed because they were past their expiry.

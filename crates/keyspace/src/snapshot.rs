@@ -7,7 +7,7 @@
 //! [`Keeper`] and marks it. When the walker is through, all entries have the same mark again.
 //!
 //! A large collection is lent to the keeper (`braid_containers::lend`), by whoever comes first, walker or writer: so nobody waits until all of it has been
-//! encoded, and who changes it meanwhile copies the few blocks of memory that it changes.
+//! encoded, and who changes it meanwhile copies the few blocks of memory that it changes. So is a long string to whoever is about to change it.
 //!
 //! Tables that are emptied at once are handed to the keeper as they are; databases that are exchanged are told from
 //! each other by their number at the cut, the *origin*.
@@ -22,7 +22,7 @@ use parking_lot::RwLock;
 
 use crate::entry::{Entry, MARK};
 use crate::keyspace::{Keyspace, Shard};
-use crate::object::{LentEntry, is_large};
+use crate::object::{LentEntry, is_large, is_large_collection};
 use crate::table::{Table, TableCursor};
 
 /// Whoever writes a snapshot: gets what changes before the walker has been there.
@@ -30,7 +30,7 @@ pub trait Keeper: Send + Sync {
     /// Keeps the form that an entry of database `origin` has now. Called with its shard held, once per entry.
     fn keep(&self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>);
 
-    /// Keeps an entry of database `origin` with a large collection. Called with its shard held, once per entry.
+    /// Keeps an entry of database `origin` with a large collection or string. Called with its shard held, once per entry.
     fn keep_lent(&self, origin: u32, entry: LentEntry);
 
     /// Takes tables of database `origin` that nobody else can reach any more. What carries [`Walk::is_due`] in them belongs to the snapshot.
@@ -180,7 +180,7 @@ impl Walk<'_> {
                     if entry.mark() == mark {
                         return 1;
                     }
-                    if is_large(entry) {
+                    if is_large_collection(entry) {
                         large.push(entry.key().into());
                         return 1;
                     }

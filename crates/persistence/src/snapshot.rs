@@ -51,7 +51,7 @@ struct Queue {
 /// Old forms of entries on their way to the file of the snapshot in progress.
 pub struct OldForms {
     queue: Mutex<Queue>,
-    /// Large collections that were lent and have not been written.
+    /// Large collections and strings that were lent and have not been written.
     lent: AtomicUsize,
     bytes: AtomicUsize,
     /// Bytes of all that was kept for the snapshot in progress, or for the last one.
@@ -136,6 +136,16 @@ impl OldForms {
         }
     }
 
+    /// Counts what was handed over.
+    fn count(&self, bytes: usize) {
+        let limit = self.limit.load(Relaxed);
+        self.kept_bytes.fetch_add(bytes, Relaxed);
+        let before = self.bytes.fetch_add(bytes, Relaxed);
+        if before <= limit && before + bytes > limit {
+            (self.on_full)(true);
+        }
+    }
+
     fn tell_of_room(&self) {
         if !self.is_full() {
             (self.on_full)(false);
@@ -169,6 +179,7 @@ impl OldForms {
             let lent = std::mem::take(&mut self.queue.lock().lent);
             for (origin, entry) in lent {
                 out.lent(keyspace, origin, &entry);
+                self.bytes.fetch_sub(entry.kept_bytes(), Relaxed);
                 drop(entry);
                 if self.lent.fetch_sub(1, Relaxed) == 1 {
                     self.kept_bytes.fetch_add(lend::copied_bytes(), Relaxed);
@@ -204,20 +215,19 @@ impl Keeper for OldForms {
         let form = *self.form.lock();
         self.times_left_out.fetch_add(form.times_left_out(entry), Relaxed);
         let record = form.encode(keyspace, entry);
-        let (len, limit) = (record.len(), self.limit.load(Relaxed));
         self.keys.fetch_add(1, Relaxed);
-        self.kept_bytes.fetch_add(len, Relaxed);
-        let before = self.bytes.fetch_add(len, Relaxed);
+        // Before it can be taken away, and its bytes with it.
+        self.count(record.len());
         self.queue.lock().kept.push(Kept { origin, record });
-        if before <= limit && before + len > limit {
-            (self.on_full)(true);
-        }
     }
 
     fn keep_lent(&self, origin: u32, entry: LentEntry) {
         if !self.void.load(Relaxed) {
+            let bytes = entry.kept_bytes();
             self.keys.fetch_add(1, Relaxed);
             self.lent.fetch_add(1, Relaxed);
+            // Before it can be taken away, and its bytes with it.
+            self.count(bytes);
             self.queue.lock().lent.push((origin, entry));
         }
     }

@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::listpack::{self, Element, Listpack};
+use crate::listpack::{self, Element, LARGE_PACKED, Listpack};
 use crate::member_table::{self, Member, Table};
 use crate::tagged::{Form, PackedOr};
 
@@ -133,12 +133,15 @@ impl Hash {
         }
     }
 
-    /// True when to read all of it takes long: then [`Hash::lend`] is better than a copy.
+    /// True when to write all of it takes long: then it is better to [lend](Hash::lend) it.
     pub fn is_large(&self) -> bool {
-        matches!(self.0.get(), Form::Table(table) if table.is_large())
+        match self.0.get() {
+            Form::Packed(list) => list.byte_len() > LARGE_PACKED,
+            Form::Table(table) => table.is_large(),
+        }
     }
 
-    /// The hash as it is now, for reading, sharing what memory it can (see [`lend`](crate::lend)).
+    /// The hash as it is now, for reading, sharing what memory it can (see [`lend`](crate::lend)); a packed list is copied.
     pub fn lend(&self) -> Hash {
         match self.0.get() {
             Form::Packed(_) => self.clone(),

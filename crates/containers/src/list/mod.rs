@@ -14,7 +14,7 @@ mod node;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use crate::listpack::{Element, Listpack};
+use crate::listpack::{Element, LARGE_PACKED, Listpack};
 use node::{Body, Node};
 
 /// Settings of lists.
@@ -188,12 +188,18 @@ impl List {
         }
     }
 
-    /// True when to read all of it takes long: then [`List::lend`] is better than a copy.
+    /// True when to write all of it takes long: then it is better to [lend](List::lend) it.
     pub fn is_large(&self) -> bool {
-        matches!(&self.0, Form::Nodes(all) if all.nodes.len() > LARGE_NODES)
+        match &self.0 {
+            Form::Packed(list) => list.byte_len() > LARGE_PACKED,
+            Form::Nodes(all) => {
+                let bytes = || all.nodes.iter().map(Node::byte_len).sum::<usize>();
+                all.nodes.len() > LARGE_NODES || bytes() > LARGE_PACKED
+            }
+        }
     }
 
-    /// The list as it is now, for reading, sharing what memory it can (see [`lend`](crate::lend)).
+    /// The list as it is now, for reading, sharing what memory it can (see [`lend`](crate::lend)); a packed list is copied.
     pub fn lend(&mut self) -> List {
         let Form::Nodes(all) = &mut self.0 else { return self.clone() };
         let nodes = all.nodes.iter_mut().map(Node::lend).collect();

@@ -16,7 +16,7 @@ pub use combine::{difference, intersection, union};
 use braid_base::number::parse_i64;
 
 use crate::int_set::{self, IntSet};
-use crate::listpack::{self, Element, Listpack, decimal_len};
+use crate::listpack::{self, Element, LARGE_PACKED, Listpack, decimal_len};
 use crate::member_table::{self, Expiry, Member, Table};
 
 /// Thresholds between the forms.
@@ -114,16 +114,21 @@ impl Set {
         if let Form::Packed(list) = &self.0 { Some(list) } else { None }
     }
 
-    /// True when to read all of it takes long: then [`Set::lend`] is better than a copy.
+    /// True when to write all of it takes long: then it is better to [lend](Set::lend) it.
     pub fn is_large(&self) -> bool {
-        matches!(&self.0, Form::Table(table) if table.is_large())
+        match &self.0 {
+            Form::Ints(ints) => ints.memory_bytes() > LARGE_PACKED,
+            Form::Packed(list) => list.byte_len() > LARGE_PACKED,
+            Form::Table(table) => table.is_large(),
+        }
     }
 
-    /// The set as it is now, for reading, sharing what memory it can (see [`lend`](crate::lend)).
+    /// The set as it is now, for reading, sharing what memory it can (see [`lend`](crate::lend)); a packed list is copied.
     pub fn lend(&self) -> Set {
         match &self.0 {
             Form::Table(table) => Set(Form::Table(Box::new(table.lend()))),
-            Form::Ints(_) | Form::Packed(_) => self.clone(),
+            Form::Ints(ints) => Set(Form::Ints(ints.lend())),
+            Form::Packed(_) => self.clone(),
         }
     }
 
