@@ -223,6 +223,47 @@ fn copy_append_only(from: &Path, to: &Path) {
     }
 }
 
+/// Has a KeyDB write what it gets from another one, both being active: requests within requests.
+fn write_of_active_keydb(program: &Path, to: &Path) {
+    let arguments = [
+        "--appendonly",
+        "yes",
+        "--aof-use-rdb-preamble",
+        "no",
+        "--active-replica",
+        "yes",
+        "--server-threads",
+        "1",
+    ];
+    let (source, writer) =
+        (TestServer::start_program(program, &arguments), TestServer::start_program(program, &arguments));
+    let (mut from, mut client) = (source.connect(), writer.connect());
+    settle(&mut from);
+    settle(&mut client);
+    client.ok(&format!("REPLICAOF 127.0.0.1 {}", source.port()));
+    wait_for("the link", || {
+        client.info_field("replication", "master_link_status").as_deref() == Some("up")
+            && client.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
+    });
+    fill(&mut from, "first");
+    fill(&mut from, "second");
+    for line in ["MULTI", "INCR counter", "INCR counter", "EXEC", "RENAME short:first renamed"] {
+        assert!(!from.call(line).is_error(), "{line}");
+    }
+    fill_timed(&mut from);
+    from.ok("SET the-last 1");
+    wait_for("the last change", || client.call("GET the-last").text() == "1");
+    client.ok("CONFIG SET appendfsync always");
+    client.ok("SET own write");
+    assert!(!client.call("SAVE").is_error());
+    fs::create_dir_all(to).expect("a folder");
+    fs::copy(writer.directory().join("dump.rdb"), to.join("dump.rdb")).expect("a copy");
+    copy_append_only(writer.directory(), to);
+    let text = fs::read(to.join("appendonly.aof")).expect("a file");
+    assert!(text.windows(7).any(|word| word.eq_ignore_ascii_case(b"RREPLAY")));
+    fs::write(to.join("digest"), state(&mut client)).expect("a file");
+}
+
 const WRITES: [&str; 4] = ["--appendonly", "yes", "--enable-debug-command", "yes"];
 
 fn start(peer: Option<&Peer>, arguments: &[&str]) -> TestServer {
@@ -293,6 +334,9 @@ fn files_of_stock_servers() {
             let _ = fs::remove_dir_all(&folder);
             write(TestServer::start_program(Path::new(&program), &arguments), &folder, false);
         }
+        let folder = corpus().join("keydb-6.3-active");
+        let _ = fs::remove_dir_all(&folder);
+        write_of_active_keydb(Path::new(&program), &folder);
     }
     if !is_braid() {
         return;
@@ -300,7 +344,7 @@ fn files_of_stock_servers() {
     let mut folders: Vec<PathBuf> =
         fs::read_dir(corpus()).expect("the corpus").map(|folder| folder.expect("readable").path()).collect();
     folders.sort();
-    assert!(folders.len() >= 8, "{folders:?}");
+    assert!(folders.len() >= 9, "{folders:?}");
     for folder in folders {
         load(None, &folder);
     }
