@@ -23,7 +23,9 @@ use parking_lot::{Condvar, Mutex};
 use crate::gathered::Gathered;
 use crate::output::{Form, Writer};
 use crate::pace::Pace;
-use crate::save::{Pause, SNAPSHOT, SaveError, SaveOptions, Saved, Sink, Written, begin, end, replace, version};
+use crate::save::{
+    Pause, SNAPSHOT, SaveError, SaveOptions, Saved, Sink, Written, begin, end, replace, version,
+};
 
 /// Entries looked at while a shard is held; one counts once more for each so many bytes that it has. So whoever waits for the shard waits a few
 /// microseconds, unless there is a huge value.
