@@ -309,15 +309,15 @@ impl Engine {
         }
     }
 
-    /// How far the journal may be sent to replicas: with `appendfsync always` only what the server itself cannot lose any more. The second: whether more
-    /// is there that waits for the disk.
-    pub fn sendable(&self) -> (u64, bool) {
+    /// How far the journal may be sent to replicas: with `appendfsync always` only what the server itself cannot lose any more. The second: how far it goes
+    /// that has to wait for the disk, if there is anything.
+    pub fn sendable(&self) -> (u64, Option<u64>) {
         let complete = self.keyspace.journal.complete();
         if !self.append_only.waits.load(Relaxed) {
-            return (complete, false);
+            return (complete, None);
         }
         let synced = self.append_only.appender.synced();
-        (synced.min(complete), synced < complete)
+        (synced.min(complete), (synced < complete).then_some(complete))
     }
 
     /// Closes a replica's connection, since it is too slow or silent.

@@ -71,9 +71,11 @@ pub struct EventLoop<M: Model> {
     /// All clients are to go to other loops.
     pub(crate) is_left: bool,
     pub(crate) stopping: bool,
-    /// Clients that are fed as replicas, how far in the journal they may be sent, and whether there is more for them.
+    /// Clients that are fed as replicas, how far they may be sent the journal, and whether there is more for them.
     pub(crate) feeds: Vec<u32>,
     pub(crate) fed_up_to: u64,
+    /// How much of the journal was there then: what is not on disk yet may have to wait.
+    pub(crate) known_up_to: u64,
     pub(crate) feeds_more: bool,
     /// Replies that wait for the disk.
     pub(crate) settling: Settling,
@@ -144,6 +146,7 @@ impl<M: Model> EventLoop<M> {
             settling: Settling::default(),
             feeds: Vec::new(),
             fed_up_to: 0,
+            known_up_to: 0,
             feeds_more: false,
             stopping: false,
             spare: None,

@@ -344,13 +344,13 @@ impl<M: Model> EventLoop<M> {
     #[cold]
     fn feed_all(&mut self, now_ms: i64) {
         let engine = Arc::clone(&self.engine);
-        let (end, awaits_disk) = engine.sendable();
-        if awaits_disk {
-            engine.ask_for_disk(self.slot, engine.keyspace.journal.complete());
+        let (end, awaited) = engine.sendable();
+        if let Some(offset) = awaited {
+            engine.ask_for_disk(self.slot, offset);
         }
         let limit = limit(&engine);
         let table = Table { engine: &engine, slot: self.slot, now_ms, end };
-        self.fed_up_to = end;
+        (self.fed_up_to, self.known_up_to) = (end, awaited.unwrap_or(end));
         self.feeds_more = false;
         for place in self.feeds.clone() {
             // It may be away, with another thread.
@@ -381,7 +381,11 @@ impl<M: Model> EventLoop<M> {
 
     /// True if the loop must not sleep, since there is something to be sent to a replica. Otherwise its bell will be rung.
     pub(crate) fn has_news_for_replicas(&self, clients_hear: bool) -> bool {
-        self.feeds_more || (clients_hear && self.engine.wants_news(self.slot, self.fed_up_to))
+        // What waits for the disk is no news, but what is on disk by now is: the bell does not tell what has happened before it was asked for.
+        self.feeds_more
+            || (clients_hear
+                && (self.engine.sendable().0 > self.fed_up_to
+                    || self.engine.wants_news(self.slot, self.known_up_to)))
     }
 
     /// Whether any replica of this loop has been sent everything.
