@@ -146,6 +146,8 @@ fn write(folder: &Path, families: &[&'static Family], more: &[&str]) -> Vec<Stri
     assert_eq!(client.info_field("persistence", "aof_last_bgrewrite_status").as_deref(), Some("ok"));
     // What has changed since the last rewrite is in the increment alone.
     send_commands(&server, seed.wrapping_sub(1), families, commands);
+    // What this client waits for is its own last change, behind all others.
+    client.ok("SET last change");
     let digest = digest(&mut client);
     assert_eq!(client.call("WAITAOF 1 0 10000"), Value::Array(vec![Value::Integer(1), Value::Integer(0)]));
     server.signal(Signal::KILL);
