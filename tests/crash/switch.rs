@@ -6,6 +6,29 @@ use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
 
+/// Who switches it off during a rewrite may ask for another one at once.
+#[test]
+fn rewritten_while_a_rewrite_that_was_stopped_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a readable path");
+    let server = TestServer::start(&["--dir", path]);
+    let mut client = server.connect();
+    (0..2000).for_each(|number| client.ok(&format!("SET key:{number} x")));
+    for _ in 0..5 {
+        client.ok("CONFIG SET rdb-key-save-delay 1000");
+        client.ok("CONFIG SET appendonly yes");
+        client.ok("CONFIG SET rdb-key-save-delay 0");
+        client.ok("CONFIG SET appendonly no");
+        let reply = client.call("BGREWRITEAOF");
+        assert!(!reply.is_error(), "{reply}");
+        wait_for("the rewrite", || {
+            let info = client.info("persistence");
+            info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0")
+        });
+        assert_eq!(client.info_field("persistence", "aof_last_bgrewrite_status").as_deref(), Some("ok"));
+    }
+}
+
 /// Nobody is refused or cut off meanwhile, and what is there when it is on is there after a crash.
 #[test]
 fn switched_on_and_off_under_load() {

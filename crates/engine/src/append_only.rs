@@ -311,11 +311,15 @@ impl Engine {
     }
 
     /// Writes the append-only file anew in the background. The outcome is in the log and in [`AppendOnly`]. `in_transaction`: not before it is over.
-    /// Nothing if a rewrite is under way.
+    /// Nothing if a rewrite is under way that goes on.
     pub fn rewrite_append_only(&self, in_transaction: bool) -> Option<Rewriting> {
         let state = &self.append_only;
         if state.rewriting.load(Relaxed) {
-            return None;
+            // One that was told to stop is over soon.
+            return state.progress.is_stopped().then(|| {
+                state.scheduled.store(true, Relaxed);
+                Rewriting::Scheduled
+            });
         }
         if in_transaction || self.is_saving() {
             state.scheduled.store(true, Relaxed);
