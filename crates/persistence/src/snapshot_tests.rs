@@ -13,6 +13,7 @@ use braid_containers::stream::{Group, Stream, StreamId};
 use braid_keyspace::keyspace::Shape;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Context, Event, Expiry, KeyRef, Keyspace, Txn, Value, scan};
+use parking_lot::Mutex;
 
 use crate::tests::{NOW, OfEachType, content, fill, keyspace, load_from, loose_content, varied, with};
 use crate::{Cut, Form, OldForms, SaveError, SaveOptions, Saved, SnapshotProgress, cut, write_snapshot};
@@ -239,16 +240,16 @@ fn those_who_write_learn_that_old_forms_take_too_much() {
     with(&one, |txn| {
         (0..40).for_each(|n| {
             let name = format!("key:{n}");
-            txn.set(name.as_bytes(), Value::string(&[b'x'; 100_000]), Expiry::Clear);
+            txn.set(name.as_bytes(), Value::string(&[b'x'; 60_000]), Expiry::Clear);
         });
     });
     let taken = make_cut(&one, &forms).expect("a cut");
     let delete = |numbers: std::ops::Range<u32>| {
         with(&one, |txn| numbers.for_each(|n| assert!(txn.delete(format!("key:{n}").as_bytes()))));
     };
-    delete(0..5);
+    delete(0..10);
     assert!(!forms.is_full() && !told.load(Relaxed));
-    delete(5..15);
+    delete(10..25);
     assert!(forms.is_full() && told.load(Relaxed));
     let folder = tempfile::tempdir().unwrap();
     std::thread::scope(|scope| {
@@ -331,6 +332,7 @@ fn change_large_collections(keyspace: &Keyspace, context: &mut Context, random: 
 
 #[test]
 fn large_collections_that_are_changed_or_deleted_meanwhile_are_in_it_as_they_were() {
+    let _turn = LOANS.lock();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dump.rdb");
     for form in [Form::default(), Form::Requests(None)] {
@@ -375,6 +377,9 @@ fn large_collections_that_are_changed_or_deleted_meanwhile_are_in_it_as_they_wer
         }
     }
 }
+
+/// What has been copied of lent collections is counted for the whole process: tests that lend take turns.
+static LOANS: Mutex<()> = Mutex::new(());
 
 /// A long string, a sorted set of which every other member expires, and a stream of few entries with much that is pending.
 fn long_string_and_large_parts(txn: &mut Txn<'_>) {
@@ -422,6 +427,7 @@ fn change_large_parts(txn: &mut Txn<'_>, number: u32) {
 
 #[test]
 fn long_strings_times_and_pending_entries_are_lent() {
+    let _turn = LOANS.lock();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dump.rdb");
     for round in 0..4 {
