@@ -121,7 +121,7 @@ fn digits_checked(digits: &[u8]) -> Option<u64> {
 
 /// White space as C's `isspace` has it in the C locale (Rust's own test leaves out vertical tab).
 #[inline]
-fn is_c_space(byte: u8) -> bool {
+pub fn is_c_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 

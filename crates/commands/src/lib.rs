@@ -13,6 +13,7 @@ mod collection;
 pub mod command;
 pub mod connection;
 pub mod debug;
+mod decimal;
 pub mod dump;
 pub mod expire;
 pub mod geo;

@@ -145,6 +145,8 @@ pub struct Context {
     pub broadcast: RefCell<Vec<Box<[u8]>>>,
     /// What the present command has changed, for the journal.
     pub journal: Writer,
+    /// Arguments of the present command, by their index, that the journal is to have in another spelling.
+    pub respelled: Vec<(usize, Vec<u8>)>,
     /// The thread had to step outside of the gate in the middle of a batch, and has not come in again: no key may be touched.
     pub outside: bool,
     /// To be called now and then by what takes long, so that the thread's other clients are answered meanwhile.
@@ -170,6 +172,7 @@ impl Context {
             invalidated: RefCell::default(),
             broadcast: RefCell::default(),
             journal: Writer::default(),
+            respelled: Vec::new(),
             outside: false,
             meanwhile: Meanwhile::default(),
             until_sample: 0,

@@ -102,6 +102,14 @@ impl Txn<'_> {
         }
     }
 
+    /// Has one of the present command's own arguments repeated in another spelling, which means the same.
+    #[cold]
+    pub fn journal_respelled(&mut self, index: usize, text: Vec<u8>) {
+        if self.journals() {
+            self.context.respelled.push((index, text));
+        }
+    }
+
     /// Has a request repeated in addition to whatever the present command leaves.
     #[cold]
     pub fn journal_too(&mut self, args: &[&[u8]]) {

@@ -5,6 +5,7 @@ use braid_containers::sorted_set::AddRule;
 use braid_engine::{Call, CommandError, CommandResult};
 
 use super::{position, reply_distance, reply_position, unit};
+use crate::decimal::journal_in_decimal;
 use crate::sorted_set::{self, Pairs};
 
 pub fn geoadd(call: &mut Call) -> CommandResult {
@@ -29,6 +30,7 @@ pub fn geoadd(call: &mut Call) -> CommandResult {
     for place in given.chunks_exact(3) {
         pairs.push((position(place[0], place[1])?.score(), place[2]));
     }
+    journal_in_decimal(call, (first..args.len()).filter(|index| (index - first) % 3 < 2));
     let done = sorted_set::put(call, args[1], rule, &pairs)?;
     let count = done.added + if counts_changes { done.updated } else { 0 };
     call.reply.integer(count as i64);

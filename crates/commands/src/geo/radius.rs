@@ -5,6 +5,7 @@ use braid_engine::{Call, CommandError, CommandResult, KeyFlags};
 
 use super::found::{Wishes, answer};
 use super::{position, radius_and_unit};
+use crate::decimal::journal_in_decimal;
 use crate::sorted_set;
 
 /// The key positions: the source, and what the last STORE or STOREDIST names.
@@ -24,7 +25,9 @@ pub fn keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
 }
 
 pub fn georadius(call: &mut Call) -> CommandResult {
-    around_position(call, true)
+    around_position(call, true)?;
+    journal_in_decimal(call, [2, 3, 4]);
+    Ok(())
 }
 
 pub fn georadius_ro(call: &mut Call) -> CommandResult {
@@ -32,7 +35,9 @@ pub fn georadius_ro(call: &mut Call) -> CommandResult {
 }
 
 pub fn georadiusbymember(call: &mut Call) -> CommandResult {
-    around_member(call, true)
+    around_member(call, true)?;
+    journal_in_decimal(call, [3]);
+    Ok(())
 }
 
 pub fn georadiusbymember_ro(call: &mut Call) -> CommandResult {

@@ -4,9 +4,11 @@ use braid_base::number;
 use braid_containers::geohash::{Position, Search, Shape};
 use braid_containers::sorted_set::View;
 use braid_engine::{Call, CommandError, CommandResult};
+use smallvec::SmallVec;
 
 use super::found::{Wishes, answer};
 use super::{position, radius_and_unit, unit};
+use crate::decimal::journal_in_decimal;
 use crate::sorted_set;
 
 pub fn geosearch(call: &mut Call) -> CommandResult {
@@ -16,7 +18,11 @@ pub fn geosearch(call: &mut Call) -> CommandResult {
 
 pub fn geosearchstore(call: &mut Call) -> CommandResult {
     let args = call.args;
-    search(call, args[2], &args[3..], Some(args[1]))
+    search(call, args[2], &args[3..], Some(args[1]))?;
+    let is_member = |index: usize| call.arg_is(index - 1, "FROMMEMBER");
+    let numbers: SmallVec<[usize; 16]> = (3..args.len()).filter(|index| !is_member(*index)).collect();
+    journal_in_decimal(call, numbers);
+    Ok(())
 }
 
 /// What the options of a search say.

@@ -131,8 +131,8 @@ fn blmpop(call: &mut Call) -> CommandResult {
         let limits = limits(call.engine);
         call.reply.array(2);
         call.reply.bulk(key);
-        take(call.keyspace, call.reply, key, end, count, &limits)?;
-        journal_take(call.keyspace, key, end, count);
+        let taken = take(call.keyspace, call.reply, key, end, count, &limits)?;
+        journal_take(call.keyspace, key, end, taken);
     }
     Ok(())
 }

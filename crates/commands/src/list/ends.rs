@@ -105,8 +105,8 @@ fn pop(call: &mut Call, end: End) -> CommandResult {
     Ok(())
 }
 
-/// Takes up to `count` elements from an end of the list at a key and replies with an array of them. False,
-/// without a reply, if there is no list.
+/// Takes up to `count` elements from an end of the list at a key and replies with an array of them. How many there were; without a reply, if
+/// there is no list.
 pub fn take(
     keyspace: &mut Txn<'_>,
     reply: &mut ReplyBuffer,
@@ -114,8 +114,8 @@ pub fn take(
     end: End,
     count: usize,
     limits: &ListLimits,
-) -> Result<bool, WrongType> {
-    let Some(list) = keyspace.write_as::<List>(key)? else { return Ok(false) };
+) -> Result<usize, WrongType> {
+    let Some(list) = keyspace.write_as::<List>(key)? else { return Ok(0) };
     let len = list.len();
     let count = count.min(len);
     reply.array(count);
@@ -133,7 +133,7 @@ pub fn take(
     }
     let empty = list.is_empty();
     keyspace.settle(popped(end), key, count as u64, empty);
-    Ok(true)
+    Ok(count)
 }
 
 /// The first of some keys that holds a list (which then has elements); an error if one before it holds
@@ -202,8 +202,8 @@ pub(super) fn lmpop(call: &mut Call) -> CommandResult {
         Some(index) => {
             call.reply.array(2);
             call.reply.bulk(keys[index]);
-            take(call.keyspace, call.reply, keys[index], end, count, &limits)?;
-            journal_take(call.keyspace, keys[index], end, count);
+            let taken = take(call.keyspace, call.reply, keys[index], end, count, &limits)?;
+            journal_take(call.keyspace, keys[index], end, taken);
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::limits;
 use crate::collection::purge;
+use crate::decimal::journal_in_decimal;
 use braid_keyspace::Event;
 
 /// Scores and members to be stored.
@@ -112,6 +113,7 @@ pub fn zadd(call: &mut Call) -> CommandResult {
     for (at, pair) in given.chunks_exact(2).enumerate() {
         pairs.push((call.float_arg(first + at * 2)?, pair[1]));
     }
+    journal_in_decimal(call, (first..args.len()).step_by(2));
     let done = put(call, args[1], rule, &pairs)?;
     if rule.increment {
         reply_score(call, done.score);
@@ -130,6 +132,7 @@ pub fn zincrby(call: &mut Call) -> CommandResult {
     }
     let by = call.float_arg(2)?;
     let rule = AddRule { increment: true, ..AddRule::default() };
+    journal_in_decimal(call, [2]);
     let done = put(call, args[1], rule, &[(by, args[3])])?;
     reply_score(call, done.score);
     Ok(())

@@ -16,6 +16,7 @@ use braid_keyspace::{Event, Txn};
 use smallvec::SmallVec;
 
 use super::{Layout, limits, store};
+use crate::decimal::journal_in_decimal;
 
 /// What is done with the inputs.
 #[derive(Clone, Copy, PartialEq)]
@@ -184,6 +185,7 @@ fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
     let options = Options::parse(options, keys.len(), operation, true)?;
     let result = compute(operation, &inputs(&sources, &options.weights), options.aggregate);
     drop(sources);
+    journal_in_decimal(call, 3 + keys.len()..call.args.len());
     let limits = limits(call.engine);
     let longest = result.iter().map(|(member, _)| member.len()).max().unwrap_or(0);
     let mut set = SortedSet::with_hints(result.len(), longest, &limits);

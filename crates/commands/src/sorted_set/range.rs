@@ -11,6 +11,7 @@ use braid_keyspace::Event;
 use smallvec::SmallVec;
 
 use super::{Layout, find, limits, store};
+use crate::decimal::journal_in_decimal;
 
 /// What a range goes by.
 #[derive(Clone, Copy, PartialEq)]
@@ -271,6 +272,9 @@ fn range(call: &mut Call, kind: Option<Kind>, reverse: Option<bool>) -> CommandR
 pub fn zrangestore(call: &mut Call) -> CommandResult {
     let args = call.args;
     let query = Query::parse(&args[3..], None, None, false)?;
+    if matches!(query.selector, Selector::Scores(..)) {
+        journal_in_decimal(call, [3, 4]);
+    }
     let limits = limits(call.engine);
     let result = match find(call.keyspace, args[2])? {
         None => SortedSet::new(),

@@ -7,6 +7,7 @@ use braid_resp::reply::{Protocol, ReplyBuffer};
 
 use super::range::Selector;
 use super::{Layout, change};
+use crate::decimal::journal_in_decimal;
 use braid_keyspace::{Event, Txn, journal_as};
 
 pub fn zrem(call: &mut Call) -> CommandResult {
@@ -26,6 +27,7 @@ pub fn zremrangebyrank(call: &mut Call) -> CommandResult {
 
 pub fn zremrangebyscore(call: &mut Call) -> CommandResult {
     let selector = Selector::scores(call.args[2], call.args[3])?;
+    journal_in_decimal(call, [2, 3]);
     remove_range(call, &selector)
 }
 

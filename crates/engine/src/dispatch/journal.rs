@@ -45,6 +45,9 @@ impl Before {
         args: &[&[u8]],
         is_alone: bool,
     ) {
+        if !keyspace.context.respelled.is_empty() {
+            return self.journal_respelled(keyspace, session, args, is_alone);
+        }
         let explicit = keyspace.context.journal.unit.take_explicit();
         let changed = keyspace.context.counters.dirty.get() != self.dirty;
         session.has_written |= changed;
@@ -55,6 +58,23 @@ impl Before {
             keyspace.journal_now();
             session.written_to = keyspace.context.journal.end;
         }
+    }
+
+    /// As [`Before::journal`], for a command some of whose arguments are to be spelled otherwise.
+    #[cold]
+    fn journal_respelled(
+        self,
+        keyspace: &mut Txn<'_>,
+        session: &mut Session,
+        args: &[&[u8]],
+        is_alone: bool,
+    ) {
+        let respelled = std::mem::take(&mut keyspace.context.respelled);
+        let mut args = args.to_vec();
+        for (index, text) in &respelled {
+            args[*index] = text;
+        }
+        self.journal(keyspace, session, &args, is_alone);
     }
 
     #[inline]
