@@ -96,5 +96,6 @@ fn replicas_hear_what_is_published() {
     client.call("PUBLISH news again");
     client.call("EXEC");
     assert_eq!(listener.read().elements().map(|parts| parts[2].text()), Some("again".to_owned()));
+    assert_eq!(its.call("GET within"), Value::bulk("1"), "what was changed before it is there");
     assert_same(&mut client, &mut its);
 }

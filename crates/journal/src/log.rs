@@ -226,6 +226,10 @@ impl Journal {
         self.notes[slot].store(u64::MAX, Release);
         unit.clear();
         *news = true;
+        if !writer.unit.asides.is_empty() {
+            let asides = std::mem::take(&mut writer.unit.asides);
+            self.append_asides(slot, writer, &asides);
+        }
     }
 
     /// As [`Journal::append`] with a unit of one request, which need not be collected first.

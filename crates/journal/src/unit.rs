@@ -18,6 +18,8 @@ pub struct Unit {
     db: u32,
     /// The present command has said itself what is to be repeated.
     explicit: bool,
+    /// Requests that come behind it and only some readers see.
+    pub(crate) asides: Vec<u8>,
 }
 
 impl Unit {
@@ -43,6 +45,13 @@ impl Unit {
     pub fn push_explicit(&mut self, db: u32, args: &[&[u8]]) {
         self.explicit = true;
         self.push(db, args);
+    }
+
+    /// Adds a request that only replicas see ([`Journal::append_aside`](crate::Journal::append_aside)), when what was added has happened there. The
+    /// unit must not be empty.
+    pub fn push_aside(&mut self, args: &[&[u8]]) {
+        debug_assert!(self.requests > 0, "asides of nothing are appended at once");
+        push_request(&mut self.asides, args);
     }
 
     /// The present command leaves nothing to be repeated, or has said what.

@@ -126,11 +126,16 @@ impl Engine {
         self.tell_news(context);
     }
 
-    /// Has replicas do what is no change of the dataset: publish a message, for those who listen there. Inside of the gate.
+    /// Has replicas do what is no change of the dataset: publish a message, for those who listen there. What the present transaction or script has
+    /// changed before comes first: who hears of it must find it. Inside of the gate.
     #[inline]
     pub fn tell_replicas(&self, context: &mut Context, args: &[&[u8]]) {
         if self.keyspace.settings.journals.load(Relaxed) & FOR_REPLICAS != 0 {
-            self.keyspace.journal.append_aside(context.slot, &mut context.journal, args);
+            if context.journal.unit.is_empty() {
+                self.keyspace.journal.append_aside(context.slot, &mut context.journal, args);
+            } else {
+                context.journal.unit.push_aside(args);
+            }
         }
     }
 

@@ -110,6 +110,12 @@ impl Journal {
     pub fn append_aside(&self, slot: usize, writer: &mut Writer, args: &[&[u8]]) {
         let mut bytes = Vec::new();
         push_request(&mut bytes, args);
+        self.append_asides(slot, writer, &bytes);
+    }
+
+    /// As [`Journal::append_aside`], with encoded requests.
+    #[cold]
+    pub(super) fn append_asides(&self, slot: usize, writer: &mut Writer, bytes: &[u8]) {
         let range = self.take(slot, None, bytes.len());
         {
             let mut chunks = lock(&self.chunks);
@@ -118,7 +124,7 @@ impl Journal {
                 chunks.asides.add(range.start..range.end);
             }
         }
-        self.copy(&mut writer.chunk, range.start, &bytes);
+        self.copy(&mut writer.chunk, range.start, bytes);
         self.notes[slot].store(u64::MAX, Release);
         writer.news = true;
     }

@@ -185,6 +185,26 @@ fn asides_are_for_some_readers_only() {
 }
 
 #[test]
+fn asides_of_a_unit_come_behind_it() {
+    let journal = journal(1);
+    let mut writer = Writer::default();
+    let mut file = journal.reader();
+    journal.begin_backlog(1 << 20);
+    let mut replica = journal.reader_from(journal.end()).expect("the end is always kept");
+    writer.unit.push(0, &[b"A"]);
+    writer.unit.push_aside(&[b"P"]);
+    writer.unit.push(0, &[b"B"]);
+    writer.unit.push_aside(&[b"Q"]);
+    journal.append(0, &mut writer);
+    assert_eq!(writer.end, journal.end() - 22, "an aside is no change of the thread's");
+    writer.unit.push(0, &[b"C"]);
+    journal.append(0, &mut writer);
+    let unit = "*1 $5 MULTI *2 $6 SELECT $1 0 *1 $1 A *1 $1 B *1 $4 EXEC ";
+    assert_eq!(text(&all(&journal, &mut file)), format!("{unit}*1 $1 C "));
+    assert_eq!(text(&all(&journal, &mut replica)), format!("{unit}*1 $1 P *1 $1 Q *1 $1 C "));
+}
+
+#[test]
 fn a_reader_begins_anywhere_in_the_backlog() {
     const SIZE: u64 = 3 * CHUNK as u64;
     let seed = fastrand::u64(..);
