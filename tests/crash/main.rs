@@ -24,8 +24,10 @@ use rustix::process::Signal;
 const CLIENTS: usize = 8;
 /// Transactions that a client has under way at once.
 const PIPELINE: usize = 8;
-/// After so many kills the next server begins with nothing.
+/// After so many kills, or with so many transactions, the next server begins with nothing: what has to be read after each round does not grow
+/// without end.
 const ROUNDS_OF_A_FOLDER: u64 = 10;
+const TRANSACTIONS_OF_A_FOLDER: u64 = 200_000;
 
 /// What clients know of their own work.
 #[derive(Default)]
@@ -151,8 +153,8 @@ fn kill_again_and_again(
     let mut folder = tempfile::tempdir().expect("a folder");
     let mut begin = [0; CLIENTS];
     for round in 0..number("BRAID_ROUNDS", 3) {
-        if round > 0 && round % ROUNDS_OF_A_FOLDER == 0 {
-            // What has to be read after each round does not grow without end.
+        let is_full = begin.iter().sum::<u64>() > TRANSACTIONS_OF_A_FOLDER;
+        if is_full || round > 0 && round % ROUNDS_OF_A_FOLDER == 0 {
             folder = tempfile::tempdir().expect("a folder");
             begin = [0; CLIENTS];
         }
