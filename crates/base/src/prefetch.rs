@@ -1,5 +1,8 @@
 //! Asking the processor to fetch memory that will be needed soon. A hint: never a read, never a fault.
 
+/// Bytes that are fetched at a time.
+pub const CACHE_LINE: usize = 64;
+
 /// Starts fetching the cache line at an address, which may be any.
 #[inline]
 pub fn prefetch<T>(address: *const T) {

@@ -13,8 +13,13 @@ const TABLE_BITS: u32 = 12;
 /// Compresses `input`; `None` when the result would not be shorter than `most` bytes (or the input too short
 /// or long to try).
 pub fn compress(input: &[u8], most: usize) -> Option<Vec<u8>> {
-    Compressor::new().compress(input, most)
+    let mut compressor = Compressor::new();
+    compressor.compress(input, most).is_some().then_some(compressor.out)
 }
+
+/// After so many places in a row that begin no copy, places are left out, more and more of them: what does not repeat itself at first seldom does
+/// later.
+const PATIENCE_BITS: u32 = 6;
 
 /// Compresses one input after the other, without making a new table for each.
 pub struct Compressor {
@@ -22,6 +27,8 @@ pub struct Compressor {
     seen: Box<[u32]>,
     /// Places at and below this number are of inputs before.
     base: u32,
+    /// The last result.
+    out: Vec<u8>,
 }
 
 impl Default for Compressor {
@@ -32,11 +39,11 @@ impl Default for Compressor {
 
 impl Compressor {
     pub fn new() -> Compressor {
-        Compressor { seen: vec![0; 1 << TABLE_BITS].into_boxed_slice(), base: 0 }
+        Compressor { seen: vec![0; 1 << TABLE_BITS].into_boxed_slice(), base: 0, out: Vec::new() }
     }
 
-    /// See [`compress`].
-    pub fn compress(&mut self, input: &[u8], most: usize) -> Option<Vec<u8>> {
+    /// See [`compress()`].
+    pub fn compress(&mut self, input: &[u8], most: usize) -> Option<&[u8]> {
         let input_len = u32::try_from(input.len()).ok().filter(|&length| length >= 4)?;
         if self.base.checked_add(input_len).is_none_or(|last| last == u32::MAX) {
             self.seen.fill(0);
@@ -46,9 +53,11 @@ impl Compressor {
         }
         let base = self.base;
         self.base += input_len;
-        let mut out: Vec<u8> = Vec::with_capacity(most.min(input.len()));
+        let out = &mut self.out;
+        out.clear();
+        out.reserve(most.min(input.len()));
         let (mut at, mut literals_from) = (0, 0);
-        while let Some(next) = input.get(at..at + 3) {
+        while let Some(next) = input.get(at..).and_then(|rest| rest.first_chunk::<3>()) {
             let three = u32::from(next[0]) << 16 | u32::from(next[1]) << 8 | u32::from(next[2]);
             let place = &mut self.seen[(three.wrapping_mul(0x9E37_79B1) >> (32 - TABLE_BITS)) as usize];
             let before = std::mem::replace(place, base + at as u32 + 1);
@@ -56,16 +65,12 @@ impl Compressor {
             let is_match =
                 before > base && at - reference <= DISTANCE_MAX && input[reference..reference + 3] == *next;
             if !is_match {
-                at += 1;
+                at += 1 + ((at - literals_from) >> PATIENCE_BITS);
                 continue;
             }
             let limit = COPY_MAX.min(input.len() - at);
-            let same = input[at..at + limit]
-                .iter()
-                .zip(&input[reference..])
-                .take_while(|(one, two)| one == two)
-                .count();
-            write_literals(&mut out, &input[literals_from..at]);
+            let same = common_len(&input[at..at + limit], &input[reference..]);
+            write_literals(out, &input[literals_from..at]);
             let (distance, length) = (at - reference - 1, same - 2);
             let high = (distance >> 8) as u8;
             if length < 7 {
@@ -80,9 +85,23 @@ impl Compressor {
             at += same;
             literals_from = at;
         }
-        write_literals(&mut out, &input[literals_from..]);
+        write_literals(out, &input[literals_from..]);
         (out.len() < most).then_some(out)
     }
+}
+
+/// How many bytes at the begin of both are the same.
+fn common_len(one: &[u8], other: &[u8]) -> usize {
+    let (words, _) = one.as_chunks::<8>();
+    let (others, _) = other.as_chunks::<8>();
+    for (index, (one, other)) in words.iter().zip(others).enumerate() {
+        let difference = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
+        if difference != 0 {
+            return index * 8 + difference.trailing_zeros() as usize / 8;
+        }
+    }
+    let whole = words.len().min(others.len()) * 8;
+    whole + one[whole..].iter().zip(&other[whole..]).take_while(|(one, other)| one == other).count()
 }
 
 fn write_literals(out: &mut Vec<u8>, literals: &[u8]) {
@@ -123,14 +142,11 @@ pub fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
             if out.len() + count > length {
                 return None;
             }
-            if distance >= count {
-                out.extend_from_within(from..from + count);
-            } else {
-                // The copy reads what it writes: a run of repetitions.
-                for index in from..from + count {
-                    let byte = *out.get(index)?;
-                    out.push(byte);
-                }
+            // A copy may read what it writes: a run of repetitions, of which there is twice as much after each step.
+            let end = out.len() + count;
+            while out.len() < end {
+                let there = (out.len() - from).min(end - out.len());
+                out.extend_from_within(from..from + there);
             }
         }
         if out.len() > length {
@@ -186,6 +202,15 @@ mod tests {
         assert!(packed.len() < 1200, "{}", packed.len());
         assert_eq!(decompress(&packed, input.len()).unwrap(), input);
         assert_eq!(compress(&input, packed.len()), None, "not shorter than that");
+        // Lengths around the words that are compared at once, up to the longest copy and beyond.
+        for length in (4..40).chain(255..290) {
+            let input = [&vec![b'x'; length][..], b"end"].concat();
+            if let Some(packed) = compress(&input, input.len()) {
+                assert_eq!(decompress(&packed, input.len()).unwrap(), input);
+            }
+            assert_eq!(common_len(&input, &vec![b'x'; 300]), length);
+            assert_eq!(common_len(&input, &input[..length - 1]), length - 1);
+        }
         let mut random = fastrand::Rng::with_seed(1);
         let noise: Vec<u8> = (0..1000).map(|_| random.u8(..)).collect();
         assert_eq!(compress(&noise, noise.len()), None);

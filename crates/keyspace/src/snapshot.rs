@@ -151,13 +151,14 @@ impl Walk<'_> {
 
     /// Shows `visit` what is left to be written from `cursor` on, in a shard's table of database `origin`, until what it answers adds up to `most`; an
     /// entry that has been written counts as 1. Large collections are not shown, but lent to the keeper. Where to go on;
-    /// nothing at the table's end. Enters the gate by the slot that is the walker's ([`Keyspace::walker_slot`]) and holds the shard meanwhile.
+    /// nothing at the table's end. `lines`: how many cache lines an entry takes, about, all of which will be looked at. Enters the gate by the slot that is the walker's ([`Keyspace::walker_slot`]) and holds the shard meanwhile.
     pub fn step(
         &mut self,
         origin: u32,
         shard: u32,
         cursor: TableCursor,
         most: usize,
+        lines: usize,
         mut visit: impl FnMut(Entry<'_>) -> usize,
     ) -> Option<TableCursor> {
         let keyspace = self.keyspace;
@@ -172,7 +173,7 @@ impl Walk<'_> {
             let mut large: Vec<Box<[u8]>> = Vec::new();
             // Writers wait while the shard is held: memory is waited for before.
             // SAFETY: the walker is inside the gate.
-            unsafe { table.prefetch_scan(cursor, most) };
+            unsafe { table.prefetch_scan(cursor, most, lines) };
             shard.lock.lock_shared();
             // SAFETY: the shard is held.
             let next = unsafe {

@@ -95,6 +95,11 @@ impl Gathered {
         Ok(())
     }
 
+    /// Bytes of an entry on average, if any was taken.
+    pub fn average_bytes(&self) -> Option<usize> {
+        self.bytes.len().checked_div(self.entries.len())
+    }
+
     /// True if nothing was taken.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

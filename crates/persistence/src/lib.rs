@@ -16,6 +16,7 @@ mod scheduling;
 mod slices;
 mod snapshot;
 mod state;
+mod tail;
 mod value;
 
 #[cfg(test)]

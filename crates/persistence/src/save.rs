@@ -13,6 +13,7 @@ use braid_rdb::{Access, FileWriter};
 use crate::aof::RequestWriter;
 use crate::output::{Form, Writer};
 use crate::pace::Pace;
+use crate::tail::Tail;
 
 /// How to save.
 pub struct SaveOptions<'a> {
@@ -57,37 +58,49 @@ const PIECE: u64 = 4 << 20;
 
 /// What is written to.
 pub(crate) enum Sink {
-    /// It is forced to disk in the end.
-    File(File),
+    /// A new file, which is forced to disk in the end.
+    File { file: File, tail: Tail },
     /// Whatever takes bytes.
     Other(Box<dyn Write>),
 }
 
 impl Sink {
+    pub(crate) fn file(file: File) -> Sink {
+        let tail = Tail::new(&file, 0);
+        Sink::File { file, tail }
+    }
+
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Sink::File(file) => file.write(bytes),
+            Sink::File { file, tail } => {
+                if tail.room() == 0 {
+                    tail.flush(file, true, 0)?;
+                }
+                Ok(tail.push(bytes))
+            }
             Sink::Other(sink) => sink.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Sink::File(file) => file.flush(),
+            Sink::File { file, tail } => tail.flush(file, true, 0),
             Sink::Other(sink) => sink.flush(),
         }
     }
 
+    /// Forces to disk what was written through the page cache.
     fn sync(&self) -> io::Result<()> {
         match self {
-            Sink::File(file) => file.sync_data(),
+            Sink::File { tail, .. } if tail.is_direct() => Ok(()),
+            Sink::File { file, .. } => file.sync_data(),
             Sink::Other(_) => Ok(()),
         }
     }
 
     fn sync_all(&self) -> io::Result<()> {
         match self {
-            Sink::File(file) => file.sync_all(),
+            Sink::File { file, .. } => file.sync_all(),
             Sink::Other(_) => Ok(()),
         }
     }
@@ -209,7 +222,7 @@ fn write(
     options: &SaveOptions<'_>,
     file: File,
 ) -> io::Result<Written> {
-    let mut writer = begin(options, Sink::File(file), version_needed(keyspace, world, options.form), None)?;
+    let mut writer = begin(options, Sink::file(file), version_needed(keyspace, world, options.form), None)?;
     let (mut total, mut times_left_out, mut pause) = (0, 0, Pause::new(options.key_delay));
     for db in 0..keyspace.databases() {
         let (keys, expiring) = keyspace.len(db);

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use braid_base::gate::World;
+use braid_base::prefetch::CACHE_LINE;
 use braid_containers::lend;
 use braid_keyspace::lazy_free::Garbage;
 use braid_keyspace::object::LentEntry;
@@ -31,6 +32,10 @@ use crate::save::{
 /// microseconds, unless there is a huge value.
 const STEP: usize = 32;
 const STEP_BYTES: usize = 256;
+/// Entries are fetched into the cache before a shard is held, so many lines of each at most; longer ones the processor fetches by itself when it
+/// has read so much. What stands in front of a name takes so many bytes, about.
+const LINES_MAX: usize = 6;
+const ENTRY_HEAD: usize = 16;
 /// As long as nothing is written any more, since the snapshot has failed: more at once.
 const STEP_FAILED: usize = 1024;
 
@@ -330,6 +335,8 @@ struct Output<'o> {
     times_left_out: u64,
     /// Keys since the last pause.
     unpaused: u64,
+    /// How many cache lines the entries that were taken last had, on average.
+    lines: usize,
     progress: &'o SnapshotProgress,
 }
 
@@ -394,6 +401,9 @@ impl Output<'_> {
     /// Writes what was taken, and rests if that is better. No shard is held.
     fn let_go(&mut self) {
         let (origin, mut gathered) = (self.origin, std::mem::take(&mut self.gathered));
+        if let Some(bytes) = gathered.average_bytes() {
+            self.lines = (ENTRY_HEAD + bytes).div_ceil(CACHE_LINE).min(LINES_MAX);
+        }
         self.put(|writer| {
             writer.let_go()?;
             if gathered.is_empty() {
@@ -427,7 +437,7 @@ pub fn write_snapshot(
     debug_assert_eq!(cut.form.is_dump(), options.form.is_dump(), "old forms are kept in the cut's form");
     let in_writing = |file| {
         walked = true;
-        let writer = begin(options, Sink::File(file), cut.version, Some(pace.clone()));
+        let writer = begin(options, Sink::file(file), cut.version, Some(pace.clone()));
         write(keyspace, &cut, writer, options.key_delay, pace.clone(), progress)
     };
     let in_replacing = || {
@@ -482,6 +492,7 @@ fn write(
         form: cut.form,
         times_left_out: 0,
         unpaused: 0,
+        lines: 1,
         progress,
     };
     let mut walk = keyspace.walk_snapshot();
@@ -494,7 +505,9 @@ fn write(
             while let Some(at) = cursor {
                 out.heed_stop();
                 let step = if out.file.is_ok() { STEP } else { STEP_FAILED };
-                cursor = walk.step(origin, shard, at, step, |entry| out.entry(keyspace, origin, entry, true));
+                let lines = out.lines;
+                cursor = walk
+                    .step(origin, shard, at, step, lines, |entry| out.entry(keyspace, origin, entry, true));
                 out.let_go();
                 forms.drain(&walk, keyspace, &mut out);
                 progress.keys.store(out.keys + forms.keys.load(Relaxed), Relaxed);

@@ -57,18 +57,7 @@ impl<W: Write> Encoder<W> {
     /// A length, in its shortest form.
     #[inline]
     pub fn length(&mut self, length: u64) -> io::Result<()> {
-        match length {
-            0..=0x3f => self.byte(length as u8),
-            0x40..=0x3fff => self.bytes(&[0x40 | (length >> 8) as u8, length as u8]),
-            0x4000..=0xffff_ffff => {
-                let [a, b, c, d] = (length as u32).to_be_bytes();
-                self.bytes(&[0x80, a, b, c, d])
-            }
-            _ => {
-                self.byte(0x81)?;
-                self.bytes(&length.to_be_bytes())
-            }
-        }
+        write_length(&mut self.out, length)
     }
 
     /// An integer as a string value has it: in 1, 2 or 4 bytes if it fits, else its text.
@@ -102,10 +91,10 @@ impl<W: Write> Encoder<W> {
             && let Some(compressor) = &mut self.compressor
             && let Some(packed) = compressor.compress(text, text.len() - GAIN_MIN + 1)
         {
-            self.byte(0xc3)?;
-            self.length(packed.len() as u64)?;
-            self.length(text.len() as u64)?;
-            return self.bytes(&packed);
+            self.out.write_all(&[0xc3])?;
+            write_length(&mut self.out, packed.len() as u64)?;
+            write_length(&mut self.out, text.len() as u64)?;
+            return self.out.write_all(packed);
         }
         self.length(text.len() as u64)?;
         self.bytes(text)
@@ -119,5 +108,21 @@ impl<W: Write> Encoder<W> {
     /// A floating-point number.
     pub fn double(&mut self, value: f64) -> io::Result<()> {
         self.bytes(&value.to_le_bytes())
+    }
+}
+
+#[inline]
+fn write_length(out: &mut impl Write, length: u64) -> io::Result<()> {
+    match length {
+        0..=0x3f => out.write_all(&[length as u8]),
+        0x40..=0x3fff => out.write_all(&[0x40 | (length >> 8) as u8, length as u8]),
+        0x4000..=0xffff_ffff => {
+            let [a, b, c, d] = (length as u32).to_be_bytes();
+            out.write_all(&[0x80, a, b, c, d])
+        }
+        _ => {
+            out.write_all(&[0x81])?;
+            out.write_all(&length.to_be_bytes())
+        }
     }
 }

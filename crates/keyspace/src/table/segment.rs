@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
-use braid_base::prefetch::prefetch;
+use braid_base::prefetch::{CACHE_LINE, prefetch};
 
 use crate::entry::Entry;
 use crate::limbo::Limbo;
@@ -211,6 +211,12 @@ impl Segment {
         }
     }
 
+    /// The entries in a bucket.
+    pub(super) fn entries<'a>(self, index: usize) -> impl Iterator<Item = Entry<'a>> {
+        let slots = self.bucket(index).slots.each_ref().map(|slot| slot.load(Relaxed));
+        slots.into_iter().filter(|&word| word != 0).map(entry_of)
+    }
+
     pub(super) fn for_each_slot(self, mut visit: impl FnMut(Place, u8, u64)) {
         for index in 0..self.buckets() {
             let bucket = self.bucket(index);
@@ -250,14 +256,17 @@ pub(super) fn entry_of<'a>(word: u64) -> Entry<'a> {
     unsafe { Entry::from_address(word & ADDRESS) }
 }
 
-/// Has the entries in a bucket, their first lines, fetched into the cache. How many there are.
+/// Has the entries in a bucket, the first so many lines of each, fetched into the cache. How many entries there are.
 #[inline]
-pub(super) fn prefetch_entries(segment: Segment, index: usize) -> usize {
+pub(super) fn prefetch_entries(segment: Segment, index: usize, lines: usize) -> usize {
     let mut entries = 0;
     for slot in &segment.bucket(index).slots {
         let word = slot.load(Relaxed);
         if word != 0 {
-            prefetch((word & ADDRESS) as usize as *const u8);
+            let entry = (word & ADDRESS) as usize as *const u8;
+            for line in 0..lines {
+                prefetch(entry.wrapping_add(line * CACHE_LINE));
+            }
             entries += 1;
         }
     }

@@ -79,8 +79,18 @@ impl Table {
     /// # Safety
     /// The caller holds the shard.
     pub unsafe fn for_each<'a>(&self, mut visit: impl FnMut(Entry<'a>)) {
+        /// While the entries of a bucket are looked at, those of a later one come into the cache.
+        const AHEAD: usize = 4;
         for segment in self.segments() {
-            segment.for_each_slot(|_, _, word| visit(entry_of(word)));
+            let buckets = segment.buckets();
+            for index in 0..buckets + AHEAD {
+                if index < buckets {
+                    prefetch_entries(segment, index, 2);
+                }
+                if let Some(index) = index.checked_sub(AHEAD) {
+                    segment.entries(index).for_each(&mut visit);
+                }
+            }
         }
     }
 
@@ -134,11 +144,11 @@ impl Table {
                 position = 0;
             }
             let mut home = home_of(position, buckets);
-            prefetch_entries(segment, home);
+            prefetch_entries(segment, home, 1);
             while home < buckets {
                 // While these are looked at, those of the next bucket come into the cache.
                 if home + 1 < buckets {
-                    prefetch_entries(segment, home + 1);
+                    prefetch_entries(segment, home + 1, 1);
                 }
                 visited += scan_home(segment, home, position, &mut visit);
                 home += 1;
@@ -159,12 +169,12 @@ impl Table {
         }
     }
 
-    /// Has the entries fetched into the cache that [`Table::scan`] would visit, about `count` of them: then whoever holds the shard need not wait for
-    /// memory. A hint: nothing is read but the table's own words.
+    /// Has the entries fetched into the cache that [`Table::scan`] would visit, about `count` of them, so many lines of each: then whoever holds the
+    /// shard need not wait for memory. A hint: nothing is read but the table's own words.
     ///
     /// # Safety
     /// The caller is inside the gate or holds the shard.
-    pub unsafe fn prefetch_scan(&self, cursor: TableCursor, count: usize) {
+    pub unsafe fn prefetch_scan(&self, cursor: TableCursor, count: usize, lines: usize) {
         let root = self.root.load(Acquire);
         if root == 0 {
             return;
@@ -175,7 +185,7 @@ impl Table {
             let segment = Table::segment_at(root, prefix);
             let buckets = segment.buckets();
             for home in home_of(position, buckets)..buckets {
-                fetched += prefetch_entries(segment, home);
+                fetched += prefetch_entries(segment, home, lines);
                 if fetched >= count {
                     return;
                 }

@@ -3,8 +3,9 @@ use std::sync::atomic::AtomicUsize;
 use braid_journal::Writer;
 
 use super::*;
-use crate::aof::increment::{AHEAD, GATHERED_MAX};
+use crate::aof::increment::AHEAD;
 use crate::aof::{AofRecord, CommandReader, data_len};
+use crate::tail::GATHERED_MAX;
 
 /// A journal with a thread that writes it.
 struct Rig {
