@@ -45,8 +45,12 @@ fn primary(arguments: &[&str]) -> TestServer {
 
 /// A stock server that is its replica.
 fn replica(peer: &Peer, of: &TestServer, arguments: &[&str]) -> TestServer {
-    let port = of.port().to_string();
-    let usual = ["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"];
+    replica_at(peer, &of.port().to_string(), arguments)
+}
+
+/// As [`replica`], of who listens on this port.
+fn replica_at(peer: &Peer, port: &str, arguments: &[&str]) -> TestServer {
+    let usual = ["--replicaof", "127.0.0.1", port, "--enable-debug-command", "yes"];
     TestServer::start_program(&peer.program, &[&usual[..], arguments].concat())
 }
 

@@ -1,11 +1,13 @@
 //! The stream of changes: after the link was cut, from the backlog or anew.
 
+use braid_tests::certificates::certificates;
 use braid_tests::random::source;
+use braid_tests::server::free_port;
 use braid_tests::{Value, wait_for};
 use rustix::process::Signal;
 
 use crate::workload::Writers;
-use crate::{any_peer, assert_same, figure, peers, primary, replica, wait_until_in_sync};
+use crate::{any_peer, assert_same, figure, peers, primary, replica, replica_at, wait_until_in_sync};
 
 #[test]
 fn a_replica_goes_on_where_the_link_was_cut() {
@@ -26,6 +28,43 @@ fn a_replica_goes_on_where_the_link_was_cut() {
         writers.stop();
         assert_same(&mut client, &mut its);
         assert_eq!(figure(&mut client, "stats", "sync_full"), 1);
+    }
+}
+
+/// By TLS alone, and with what a file or a pipe would have been used for.
+#[test]
+fn a_replica_may_come_by_tls() {
+    for (peer, diskless) in peers().iter().flat_map(|peer| ["yes", "no"].map(|diskless| (peer, diskless))) {
+        println!("{}, diskless {diskless}", peer.version);
+        let mut random = source("a_replica_may_come_by_tls");
+        let folder = certificates();
+        let file = |name: &str| folder.path().join(name).to_str().expect("a readable path").to_owned();
+        let (authority, port) = (file("ca.pem"), free_port().to_string());
+        let tls = |name: &str| {
+            let own = ["--tls-cert-file".to_owned(), file(&format!("{name}.pem"))];
+            let key = ["--tls-key-file".to_owned(), file(&format!("{name}.key"))];
+            [&own[..], &key, &["--tls-ca-cert-file".to_owned(), authority.clone()]].concat()
+        };
+        fn words(arguments: &[String]) -> Vec<&str> {
+            arguments.iter().map(String::as_str).collect()
+        }
+        let own = tls("server");
+        let server =
+            primary(&[&words(&own)[..], &["--tls-port", &port, "--repl-diskless-sync", diskless]].concat());
+        let mut client = server.connect();
+        client.ok("SET large x");
+        client.call("SETRANGE large 3000000 x");
+        let own = tls("client");
+        let other = replica_at(peer, &port, &[&words(&own)[..], &["--tls-replication", "yes"]].concat());
+        let mut its = other.connect();
+        wait_until_in_sync(&mut client, &mut its);
+        let writers = Writers::start(&server, 3, &mut random);
+        writers.go_on(300);
+        assert_eq!(client.call("CLIENT KILL TYPE replica"), Value::Integer(1));
+        wait_for("it has come back", || figure(&mut client, "stats", "sync_partial_ok") == 1);
+        writers.go_on(100);
+        writers.stop();
+        assert_same(&mut client, &mut its);
     }
 }
 

@@ -14,6 +14,7 @@
 //! - the variables of one kind of test only are in the header of its `main.rs`.
 
 pub mod browser;
+pub mod certificates;
 pub mod client;
 pub mod process;
 pub mod random;

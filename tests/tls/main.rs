@@ -5,31 +5,13 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
+use braid_tests::certificates::certificates;
 use braid_tests::server::TestServer;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use tempfile::TempDir;
 
 type Client = StreamOwned<ClientConnection, TcpStream>;
-
-/// A folder with `ca.pem`, `server.pem`, `server.key`, `client.pem`, `client.key`.
-fn certificates() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let mut authority = CertificateParams::new(vec![]).unwrap();
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
-    std::fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
-    for name in ["server", "client"] {
-        let key = KeyPair::generate().unwrap();
-        let certificate =
-            CertificateParams::new(vec!["localhost".into()]).unwrap().signed_by(&key, &authority).unwrap();
-        std::fs::write(folder.path().join(format!("{name}.pem")), certificate.pem()).unwrap();
-        std::fs::write(folder.path().join(format!("{name}.key")), key.serialize_pem()).unwrap();
-    }
-    folder
-}
 
 fn config(folder: &Path, shows_certificate: bool) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
