@@ -15,6 +15,7 @@ mod feed;
 mod give_way;
 mod keep;
 mod leave;
+mod mail;
 pub mod models;
 mod pool;
 pub mod push;

@@ -89,10 +89,6 @@ impl Engine {
         let file = if plan.streamed { None } else { Some(nameless_file()?) };
         let (copy, cut, mut settings) = {
             let world = self.keyspace.gate.close(None);
-            if self.is_saving_to_disk() {
-                // It has come first.
-                return Ok(());
-            }
             let keyspace = &self.keyspace;
             let expiring = (0..keyspace.databases()).any(|db| keyspace.has_expiring_members(db));
             let settings = Settings::for_copy(self, expiring);
@@ -101,6 +97,7 @@ impl Engine {
                 let limit = old_forms_limit();
                 let form = settings.form();
                 let Some(cut) = braid_persistence::cut(keyspace, &world, forms, limit, form) else {
+                    // A save to disk has come first.
                     return Ok(());
                 };
                 Some(cut)
@@ -171,10 +168,6 @@ impl Engine {
     /// True while a snapshot is being taken for a dump file, or for replicas.
     pub fn is_saving(&self) -> bool {
         self.background_save.active.load(Relaxed) || self.replication.copying.load(Relaxed)
-    }
-
-    fn is_saving_to_disk(&self) -> bool {
-        self.background_save.active.load(Relaxed)
     }
 
     /// Has a copy that is being made given up, and waits until it is; not for long.
