@@ -6,6 +6,7 @@
 //! primary's dataset: both are asked for its digest.
 
 mod copies;
+mod ending;
 mod limits;
 mod raw;
 mod stream;

@@ -10,7 +10,7 @@ mod tracking;
 use braid_base::number;
 use braid_engine::attention::PAUSED;
 use braid_engine::client::{ClientRecord, Message, client_flags, describe};
-use braid_engine::pause::PauseMode;
+use braid_engine::pause::{self, PauseMode};
 use braid_engine::session::ReplyMode;
 use braid_engine::spec::Handler;
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
@@ -276,17 +276,14 @@ fn pause(call: &mut Call) -> CommandResult {
     }
     let now = call.now();
     let until = now.checked_add(timeout).ok_or(CommandError::text("ERR timeout is out of range"))?;
-    call.engine.pause.start(mode, until, now);
+    call.engine.pause.start(pause::Purpose::Client, mode, until, now);
     call.engine.attention.set(PAUSED, true);
     call.reply.ok();
     Ok(())
 }
 
 fn unpause(call: &mut Call) -> CommandResult {
-    // In this order: a pause that another client begins meanwhile is not left in force with its bit cleared.
-    call.engine.attention.set(PAUSED, false);
-    call.engine.pause.end();
-    call.engine.tell_loops(|| Message::Resume);
+    call.engine.end_pause(pause::Purpose::Client);
     call.reply.ok();
     Ok(())
 }

@@ -33,6 +33,7 @@ use crate::client::{ClientRecord, Message, client_flags};
 use crate::dispatch::logging::{self, Cost};
 use crate::dispatch::{self, Before, Worker, note_unit};
 use crate::durability::Copies;
+use crate::ending::CANNOT_END;
 use crate::engine::Engine;
 use crate::error::{CommandError, CommandResult};
 use crate::keys;
@@ -64,6 +65,8 @@ pub enum TimeoutReply {
     NullArray,
     /// How many replicas or files have what the client has changed.
     Copies(Copies),
+    /// The server does not end.
+    CannotEnd,
 }
 
 /// The empty answer of a command that may not wait.
@@ -247,12 +250,12 @@ impl Call<'_, '_> {
     }
 }
 
-/// Answers a client that waits until replicas or files have its changes, if nobody has ended its wait before.
-pub(crate) fn serve_copies(engine: &Engine, waiter: &Waiter, copies: Copies) {
+/// Answers a client that waits for no key, if nobody has ended its wait before.
+pub(crate) fn serve_keyless(waiter: &Waiter, answer: impl FnOnce(&mut ReplyBuffer)) {
     if claim(waiter) {
         let request = Request::of(waiter);
         let mut reply = ReplyBuffer::new(request.protocol);
-        copies.reply(engine, &mut reply);
+        answer(&mut reply);
         let (id, reply) = (request.client.id, reply.take_vec());
         request.client.send(Message::Served { id, reply, written_to: 0 });
     }
@@ -533,6 +536,7 @@ impl Blocked {
             Ending::Timeout => match request.timeout {
                 TimeoutReply::NullArray => reply.null_array(),
                 TimeoutReply::Copies(copies) => copies.reply(engine, reply),
+                TimeoutReply::CannotEnd => reply.error(CANNOT_END),
             },
             Ending::Error => {
                 let line = "UNBLOCKED client unblocked via CLIENT UNBLOCK";

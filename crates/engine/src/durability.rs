@@ -75,7 +75,7 @@ impl Durability {
             waiters.extract_if(.., |(copies, _)| copies.is_met(engine)).collect()
         };
         for (copies, waiter) in ready {
-            blocking::serve_copies(engine, &waiter, copies);
+            blocking::serve_keyless(&waiter, |reply| copies.reply(engine, reply));
         }
     }
 }

@@ -78,7 +78,7 @@ pub struct Engine {
     /// How long the memory limit has been exceeded.
     pub over_limit: OverLimit,
     /// The end that a signal has asked for.
-    pub ending: crate::saving::Ending,
+    pub ending: crate::ending::Ending,
     /// Set once: SHUTDOWN or a signal asked for the end.
     pub shutdown: AtomicBool,
     /// Samples of instantaneous rates.
@@ -222,7 +222,7 @@ impl Engine {
             peak_bytes: AtomicUsize::new(0),
             initial_bytes: braid_base::alloc::used_bytes(),
             over_limit: OverLimit::default(),
-            ending: crate::saving::Ending::default(),
+            ending: crate::ending::Ending::default(),
             shutdown: AtomicBool::new(false),
             rates: Mutex::default(),
             on_shutdown: RwLock::new(None),

@@ -21,6 +21,7 @@ pub mod client;
 pub mod command_log;
 pub mod dispatch;
 pub mod durability;
+pub mod ending;
 pub mod engine;
 pub mod error;
 pub mod histogram;

@@ -52,6 +52,8 @@ pub struct Replication {
     pub sent_bytes: AtomicU64,
     /// The log's end behind the last question how far replicas have got.
     asked_at: AtomicU64,
+    /// They are to be asked again.
+    asks_soon: AtomicBool,
     /// Loops whose bells are to be rung when something is journalled.
     loops: Mutex<Vec<usize>>,
 }
@@ -119,6 +121,7 @@ impl Default for Replication {
             partial: AtomicU64::new(0),
             partial_refused: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
+            asks_soon: AtomicBool::new(false),
             asked_at: AtomicU64::new(0),
             loops: Mutex::default(),
         }

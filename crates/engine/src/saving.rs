@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
@@ -16,7 +16,7 @@ use braid_persistence::{
 use braid_rdb::{Format, Limits, Target};
 
 use crate::aof_load::{AofLoadError, AofLoaded};
-use crate::attention::{LOADING, STOPPING};
+use crate::attention::LOADING;
 use crate::engine::Engine;
 
 /// Dump files of less than so many bytes are loaded by one thread.
@@ -163,48 +163,6 @@ fn functions(engine: &Engine) -> Vec<Vec<u8>> {
     engine.commands.functions.map(|files| (files.save)(engine)).unwrap_or_default()
 }
 
-/// How near the end of the server is that a signal has asked for.
-#[derive(Default)]
-pub struct Ending(AtomicU8);
-
-impl Ending {
-    const SCHEDULED: u8 = 1;
-    const BEGUN: u8 = 2;
-
-    fn step(&self, from: u8, to: u8) -> bool {
-        self.0.compare_exchange(from, to, Relaxed, Relaxed).is_ok()
-    }
-
-    /// Asks for the end; false if that has been done before.
-    pub fn schedule(&self) -> bool {
-        self.step(0, Ending::SCHEDULED)
-    }
-
-    /// True if it has been asked for and has not begun.
-    pub fn is_scheduled(&self) -> bool {
-        self.0.load(Relaxed) == Ending::SCHEDULED
-    }
-
-    /// Takes the request back (SHUTDOWN ABORT); false if there is none, or if it is too late.
-    pub fn take_back(&self) -> bool {
-        self.step(Ending::SCHEDULED, 0)
-    }
-
-    /// Begins; false if the request has been taken back.
-    pub fn begin(&self) -> bool {
-        self.step(Ending::SCHEDULED, Ending::BEGUN)
-    }
-
-    /// The server could not end: it can be asked again.
-    pub fn fail(&self) {
-        self.0.store(0, Relaxed);
-    }
-}
-
-/// The server cannot end, since it cannot save.
-#[derive(Debug, PartialEq, Eq)]
-pub struct CannotEnd;
-
 impl Engine {
     /// Saves all databases to the dump file, while the world is stopped. The outcome is in the log, too.
     pub fn save(&self, world: &World<'_>) -> Result<(), SaveError> {
@@ -346,53 +304,5 @@ impl Engine {
     pub fn remove_unfinished_saves(&self) {
         let folder = std::env::current_dir().unwrap_or_default();
         braid_persistence::remove_unfinished(&folder.join(&*self.config.dbfilename()));
-    }
-
-    /// Ends the server: saves before, if `save` says so or, when it says nothing, if save points are configured. Afterwards no command is executed
-    /// any more, since what it changed would be lost. It does not end if it cannot save, or while its append-only file has no base yet, unless
-    /// `force` says so. `slot` is the calling
-    /// thread's own, when it is an executing one.
-    pub fn end(&self, slot: Option<usize>, save: Option<bool>, force: bool) -> Result<(), CannotEnd> {
-        let progress = &self.persistence.progress;
-        if self.busy.error().is_some() {
-            // A script has the world, and will not give it back soon: it is ended, and nothing is saved.
-            self.request_shutdown();
-            return Ok(());
-        }
-        self.finish_background_save();
-        self.stop_copies();
-        if self.append_only.awaits_base() {
-            if !force {
-                log::warn!("Writing initial AOF, can't exit.");
-                return Err(CannotEnd);
-            }
-            log::warn!("Writing initial AOF. Exit anyway.");
-        }
-        if self.append_only.rewriting.load(Relaxed) {
-            log::warn!("There is a child rewriting the AOF. Killing it!");
-        }
-        self.stop_rewrite();
-        // A script that has run for long under locks would keep the world from being stopped: it hears of the end by this.
-        self.shutdown.store(true, Relaxed);
-        let world = self.keyspace.gate.close(slot);
-        // What is not all loaded must not replace what it is loaded from.
-        let is_loading = progress.active.load(Relaxed);
-        progress.stop.store(is_loading, Relaxed);
-        if !is_loading && save.unwrap_or_else(|| !self.config.save_points().is_empty()) {
-            log::info!("Saving the final RDB snapshot before exiting.");
-            if self.save(&world).is_err() && !force {
-                log::warn!("Error trying to save the DB, can't exit.");
-                self.shutdown.store(false, Relaxed);
-                return Err(CannotEnd);
-            }
-            self.attention.set(STOPPING, true);
-        }
-        if !is_loading && self.append_only.on.load(Relaxed) {
-            self.attention.set(STOPPING, true);
-            self.finish_append_only();
-        }
-        drop(world);
-        self.request_shutdown();
-        Ok(())
     }
 }

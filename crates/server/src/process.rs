@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use braid_config::{Config, ShutdownFlags};
 use braid_engine::Engine;
+use braid_engine::ending::Manner;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::{Handle, Signals};
@@ -132,7 +133,7 @@ pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
             let end = move || end_by_signal(&of_end, name, flags);
             if let Err(error) = std::thread::Builder::new().name("shutdown".into()).spawn(end) {
                 log::warn!("{name} received, but there is no thread to shut down the server: {error}");
-                engine.ending.fail();
+                engine.take_end_back();
             }
         }
     };
@@ -146,20 +147,16 @@ fn end_by_signal(engine: &Engine, name: &str, flags: ShutdownFlags) {
     while engine.debug.cron_paused.load(Relaxed) && engine.ending.is_scheduled() {
         std::thread::sleep(Duration::from_millis(10));
     }
-    if !engine.ending.begin() {
-        return;
-    }
-    log::warn!("User requested shutdown...");
     let save = match (flags.has(ShutdownFlags::SAVE), flags.has(ShutdownFlags::NOSAVE)) {
         (true, false) => Some(true),
         (false, true) => Some(false),
         _ => None,
     };
-    if engine.end(None, save, flags.has(ShutdownFlags::FORCE)).is_err() {
+    let (now, force) = (flags.has(ShutdownFlags::NOW), flags.has(ShutdownFlags::FORCE));
+    if engine.end_by_signal(Manner { save, now, force }).is_err() {
         log::warn!(
             "{name} received but errors trying to shut down the server, check the logs for more information"
         );
-        engine.ending.fail();
     }
 }
 

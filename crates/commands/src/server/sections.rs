@@ -169,6 +169,9 @@ fn server(fields: &mut Fields<'_>) {
     // Only where threads are woken for work, they can be at rest together.
     let active = config.threading_model() != ThreadingModel::Fanout || engine.io_threads_active.load(Relaxed);
     fields.field("io_threads_active", u8::from(engine.thread_count() > 1 && active));
+    if let Some(left) = engine.ending.left_ms(now_us / 1000) {
+        fields.field("shutdown_in_milliseconds", left);
+    }
     listeners(fields, config);
 }
 

@@ -1,5 +1,6 @@
 //! SHUTDOWN.
 
+use braid_engine::ending::{CANNOT_END, CannotEnd, Ended, Manner};
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
 
 use super::ADMIN;
@@ -46,29 +47,34 @@ fn options(args: &[&[u8]]) -> Result<Options, CommandError> {
     Ok(options)
 }
 
-/// Ends without a reply: the client sees its connection close.
+/// Ends without a reply: the client sees its connection close. If replicas have to catch up first it waits for that, as the client does.
 fn shutdown(call: &mut Call) -> CommandResult {
     let options = options(&call.args[1..])?;
     if options.abort {
-        if call.engine.ending.take_back() {
+        if call.engine.take_end_back() {
             log::info!("Shutdown manually aborted.");
             call.reply.ok();
             return Ok(());
         }
-        // The end cannot be held up by replicas yet, so it is never under way when a command still runs.
         return Err(CommandError::text("ERR No shutdown in progress."));
     }
     if let Some(busy) = call.engine.busy.error().filter(|_| !options.no_save) {
         return Err(busy);
     }
-    log::warn!("User requested shutdown...");
-    let save = (options.save || options.no_save).then_some(options.save);
-    let slot = call.keyspace.context.slot;
-    if call.engine.end(Some(slot), save, options.force).is_err() {
-        return Err(CommandError::text("ERR Errors trying to SHUTDOWN. Check logs."));
+    if call.session.deny_blocking && !options.now {
+        return Err(CommandError::text(
+            "ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client",
+        ));
     }
-    call.session.close();
-    Ok(())
+    let save = (options.save || options.no_save).then_some(options.save);
+    match call.end_server(Manner { save, now: options.now, force: options.force }) {
+        Ok(Ended::Now) => {
+            call.session.close();
+            Ok(())
+        }
+        Ok(Ended::Later) => call.wait_for_end(),
+        Err(CannotEnd) => Err(CommandError::text(CANNOT_END)),
+    }
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ super::directives! {
 
     /// Seconds that a shutdown waits for replicas to catch up.
     shutdown_timeout_seconds: u32 =>
-        integer("shutdown-timeout", || 10, 0, INT_MAX, Unit::Seconds).no_effect_yet();
+        integer("shutdown-timeout", || 10, 0, INT_MAX, Unit::Seconds);
 
     /// Ask the kernel to end this process earlier or later than others when memory runs out: no, yes
     /// (relative to the score at start) or absolute.

@@ -93,10 +93,13 @@ impl Engine {
         self.uncounted_bytes.store(uncounted, Relaxed);
     }
 
-    /// Shows replicas that the link is alive. Inside of the gate.
+    /// Shows replicas that the link is alive, and asks them what somebody wants to know. Inside of the gate.
     pub fn ping_replicas(&self, context: &mut Context, now_ms: i64) {
         if self.keyspace.settings.journals.load(Relaxed) & FOR_REPLICAS == 0 {
             return;
+        }
+        if self.replication.asks_soon.swap(false, Relaxed) {
+            self.ask_replicas(context);
         }
         {
             let mut state = self.replication.state.lock();
@@ -124,6 +127,11 @@ impl Engine {
         journal.append_aside(context.slot, &mut context.journal, &[b"REPLCONF", b"GETACK", b"*"]);
         self.replication.asked_at.store(journal.end(), Relaxed);
         self.tell_news(context);
+    }
+
+    /// As [`Engine::ask_replicas`], with the next turn of the first loop's cron. Anyone may call it.
+    pub(crate) fn ask_replicas_soon(&self) {
+        self.replication.asks_soon.store(true, Relaxed);
     }
 
     /// Has replicas do what is no change of the dataset: publish a message, for those who listen there. What the present transaction or script has

@@ -1,0 +1,307 @@
+//! The end of the server, as SHUTDOWN or a signal asks for it: replicas catch up, everything is saved, the loops stop.
+//!
+//! Whoever has replicas waits for them first (`shutdown-timeout`), on a thread of its own: writes are held back meanwhile, everything else is
+//! served, and SHUTDOWN ABORT takes the end back. Then no command is executed any more, since what it changed would be lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering::Relaxed};
+use std::time::Duration;
+
+use braid_base::clock::unix_ms;
+use braid_keyspace::Type;
+use braid_keyspace::waiters::Waiter;
+use parking_lot::Mutex;
+
+use crate::attention::{PAUSED, STOPPING};
+use crate::blocking::{self, TimeoutReply, Wait};
+use crate::call::Call;
+use crate::client::Message;
+use crate::engine::Engine;
+use crate::error::CommandResult;
+use crate::pause::{PauseMode, Purpose};
+use crate::replication::{Replica, Stage};
+
+/// How often it is looked whether replicas have caught up.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What SHUTDOWN answers if the server goes on.
+pub const CANNOT_END: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
+
+/// How near the end of the server is.
+#[derive(Default)]
+pub struct Ending {
+    stage: AtomicU8,
+    /// When replicas are not waited for any longer, ms since the Unix epoch.
+    until_ms: AtomicI64,
+    /// Clients that have asked for it and wait.
+    waiters: Mutex<Vec<Arc<Waiter>>>,
+}
+
+/// How to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Manner {
+    /// Save before, or do not; without a wish only if save points are configured.
+    pub save: Option<bool>,
+    /// Wait for no replica.
+    pub now: bool,
+    /// End even if saving fails.
+    pub force: bool,
+}
+
+impl Ending {
+    /// A signal has asked for it.
+    const SCHEDULED: u8 = 1;
+    /// Replicas catch up.
+    const WAITS: u8 = 2;
+    const BEGUN: u8 = 3;
+
+    fn step(&self, from: u8, to: u8) -> bool {
+        self.stage.compare_exchange(from, to, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Asks for the end; false if that has been done before.
+    pub fn schedule(&self) -> bool {
+        self.step(0, Ending::SCHEDULED)
+    }
+
+    /// True if it has been asked for and has not begun.
+    pub fn is_scheduled(&self) -> bool {
+        self.stage.load(Relaxed) == Ending::SCHEDULED
+    }
+
+    /// Replicas catch up now, unless the request has been taken back (`scheduled`: there was one).
+    fn wait(&self, scheduled: bool) -> bool {
+        self.step(if scheduled { Ending::SCHEDULED } else { 0 }, Ending::WAITS)
+    }
+
+    fn waits(&self) -> bool {
+        self.stage.load(Relaxed) == Ending::WAITS
+    }
+
+    /// Milliseconds for which replicas will be waited for at most, while they are.
+    pub fn left_ms(&self, now_ms: i64) -> Option<i64> {
+        self.waits().then(|| (self.until_ms.load(Relaxed) - now_ms).max(0))
+    }
+}
+
+/// The server cannot end, since it cannot save.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CannotEnd;
+
+/// Whether a replica has everything up to an offset of the journal.
+fn has(replica: &Replica, offset: u64) -> bool {
+    replica.stage() == Stage::Online && replica.acknowledged.load(Relaxed) >= offset
+}
+
+impl Engine {
+    /// Ends the server as a signal wants it; [`Ending::schedule`] has been called. Not if that has been taken back.
+    pub fn end_by_signal(&self, manner: Manner) -> Result<(), CannotEnd> {
+        if !self.ending.wait(true) {
+            return Ok(());
+        }
+        log::warn!("User requested shutdown...");
+        self.end_patiently(manner)
+    }
+
+    /// Takes the wish to end back (SHUTDOWN ABORT); false if there is none, or if it is too late.
+    pub fn take_end_back(&self) -> bool {
+        let is_taken_back = self.ending.step(Ending::SCHEDULED, 0) || self.ending.step(Ending::WAITS, 0);
+        if is_taken_back {
+            self.go_on_after_all();
+        }
+        is_taken_back
+    }
+
+    /// Waits for replicas, if they are to be waited for, and ends the server. The thread is outside of the gate.
+    fn end_patiently(&self, manner: Manner) -> Result<(), CannotEnd> {
+        if !manner.now {
+            self.let_replicas_catch_up();
+        }
+        if !self.ending.step(Ending::WAITS, Ending::BEGUN) {
+            return Ok(());
+        }
+        let ended = self.end(None, manner);
+        if ended.is_err() {
+            log::warn!("Errors trying to shut down the server. Check the logs for more information.");
+            self.ending.stage.store(0, Relaxed);
+            self.go_on_after_all();
+        }
+        ended
+    }
+
+    /// Returns when all replicas have all, when it has lasted too long, or when the end has been taken back.
+    fn let_replicas_catch_up(&self) {
+        let timeout_ms = i64::from(self.config.shutdown_timeout_seconds()) * 1000;
+        if timeout_ms == 0 || self.lasting_replicas().is_empty() {
+            return;
+        }
+        let until_ms = unix_ms().saturating_add(timeout_ms);
+        self.ending.until_ms.store(until_ms, Relaxed);
+        log::info!("Waiting for replicas before shutting down.");
+        self.pause.start(Purpose::Shutdown, PauseMode::Write, i64::MAX, unix_ms());
+        self.attention.set(PAUSED, true);
+        // Waits for something, unless the server is to end at once, or not at all.
+        let wait_until = |is_so: &dyn Fn() -> bool| {
+            while !is_so() && self.ending.waits() && unix_ms() < until_ms && self.busy.error().is_none() {
+                std::thread::sleep(LOOK);
+            }
+        };
+        // Whoever executed something when writes were held back has it in the journal when the epoch has changed twice.
+        let gate = &self.keyspace.gate;
+        let begin = gate.epoch();
+        wait_until(&|| gate.try_advance() >= begin + 2);
+        let offset = self.keyspace.journal.end();
+        let have_all = || self.lasting_replicas().iter().all(|replica| has(replica, offset));
+        if !have_all() {
+            self.ask_replicas_soon();
+            wait_until(&have_all);
+        }
+        if self.ending.waits() {
+            self.tell_who_lags(offset);
+        }
+    }
+
+    /// Replicas that want changes, not a copy alone.
+    fn lasting_replicas(&self) -> Vec<Arc<Replica>> {
+        let mut replicas = self.replication.replicas();
+        replicas.retain(|replica| !replica.wish.copy_only && replica.stage() != Stage::Gone);
+        replicas
+    }
+
+    fn tell_who_lags(&self, offset: u64) {
+        let (replicas, now_ms) = (self.lasting_replicas(), unix_ms());
+        for replica in replicas.iter().filter(|replica| !has(replica, offset)) {
+            let lag = if replica.stage() == Stage::Online { replica.lag_seconds(now_ms) } else { 0 };
+            log::info!(
+                "Lagging replica {} reported offset {} behind master, lag={lag}, state={}.",
+                replica.name(),
+                offset.saturating_sub(replica.acknowledged.load(Relaxed)),
+                replica.stage_name()
+            );
+        }
+        let count = replicas.iter().filter(|replica| has(replica, offset)).count();
+        log::info!("{count} of {} replicas are in sync when shutting down.", replicas.len());
+    }
+
+    /// The server does not end: what was held back goes on, and those who wanted it are told.
+    fn go_on_after_all(&self) {
+        self.end_pause(Purpose::Shutdown);
+        for waiter in std::mem::take(&mut *self.ending.waiters.lock()) {
+            blocking::serve_keyless(&waiter, |reply| reply.error(CANNOT_END));
+        }
+    }
+
+    /// Ends a pause; what it held back goes on, unless there is another one.
+    pub fn end_pause(&self, purpose: Purpose) {
+        // In this order: a pause that begins meanwhile is not left in force with its bit cleared.
+        self.attention.set(PAUSED, false);
+        self.pause.end(purpose);
+        if self.pause.current(unix_ms()).is_some() {
+            self.attention.set(PAUSED, true);
+        }
+        self.tell_loops(|| Message::Resume);
+    }
+
+    /// Ends the server: saves before, if `save` says so or, when it says nothing, if save points are configured. Afterwards no command is executed
+    /// any more, since what it changed would be lost. It does not end if it cannot save, or while its append-only file has no base yet, unless
+    /// `force` says so. `slot` is the calling thread's own, when it is an executing one. Replicas are not waited for.
+    pub fn end(&self, slot: Option<usize>, manner: Manner) -> Result<(), CannotEnd> {
+        let Manner { save, force, .. } = manner;
+        let progress = &self.persistence.progress;
+        if self.busy.error().is_some() {
+            // A script has the world, and will not give it back soon: it is ended, and nothing is saved.
+            self.request_shutdown();
+            return Ok(());
+        }
+        self.finish_background_save();
+        self.stop_copies();
+        if self.append_only.awaits_base() {
+            if !force {
+                log::warn!("Writing initial AOF, can't exit.");
+                return Err(CannotEnd);
+            }
+            log::warn!("Writing initial AOF. Exit anyway.");
+        }
+        if self.append_only.rewriting.load(Relaxed) {
+            log::warn!("There is a child rewriting the AOF. Killing it!");
+        }
+        self.stop_rewrite();
+        // A script that has run for long under locks would keep the world from being stopped: it hears of the end by this.
+        self.shutdown.store(true, Relaxed);
+        let world = self.keyspace.gate.close(slot);
+        // What is not all loaded must not replace what it is loaded from.
+        let is_loading = progress.active.load(Relaxed);
+        progress.stop.store(is_loading, Relaxed);
+        if !is_loading && save.unwrap_or_else(|| !self.config.save_points().is_empty()) {
+            log::info!("Saving the final RDB snapshot before exiting.");
+            if self.save(&world).is_err() && !force {
+                log::warn!("Error trying to save the DB, can't exit.");
+                self.shutdown.store(false, Relaxed);
+                return Err(CannotEnd);
+            }
+            self.attention.set(STOPPING, true);
+        }
+        if !is_loading && self.append_only.on.load(Relaxed) {
+            self.attention.set(STOPPING, true);
+            self.finish_append_only();
+        }
+        drop(world);
+        self.request_shutdown();
+        Ok(())
+    }
+}
+
+impl Call<'_, '_> {
+    /// Ends the server. Without replicas to be waited for, at once; otherwise the client is answered if it does not come to that.
+    pub fn end_server(&mut self, manner: Manner) -> Result<Ended, CannotEnd> {
+        let engine = self.engine;
+        let is_under_way = engine.ending.stage.load(Relaxed) >= Ending::WAITS;
+        let has_to_wait = !manner.now
+            && engine.busy.error().is_none()
+            && engine.config.shutdown_timeout_seconds() > 0
+            && !engine.lasting_replicas().is_empty();
+        if !is_under_way && !has_to_wait {
+            log::warn!("User requested shutdown...");
+            return engine.end(Some(self.keyspace.context.slot), manner).map(|()| Ended::Now);
+        }
+        if !is_under_way && engine.ending.wait(false) {
+            log::warn!("User requested shutdown...");
+            let this = engine.this.clone();
+            let end = move || {
+                if let Some(engine) = this.upgrade() {
+                    // Who asked for it is told, too.
+                    let _ = engine.end_patiently(manner);
+                }
+            };
+            if let Err(error) = std::thread::Builder::new().name("shutdown".into()).spawn(end) {
+                log::warn!("There is no thread to shut down the server: {error}");
+                engine.ending.stage.store(0, Relaxed);
+                return Err(CannotEnd);
+            }
+        }
+        Ok(Ended::Later)
+    }
+
+    /// Waits for the server's end, or for an error if it does not end.
+    pub fn wait_for_end(&mut self) -> CommandResult {
+        let wait = Wait { timeout: TimeoutReply::CannotEnd, ..Wait::new(Type::String, &[], 0) };
+        self.wait(wait)?;
+        if let Some(blocked) = &self.session.blocked {
+            let ending = &self.engine.ending;
+            ending.waiters.lock().push(Arc::clone(&blocked.waiter));
+            // It may have been taken back in between.
+            if ending.stage.load(Relaxed) == 0 {
+                self.engine.go_on_after_all();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// When the server ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    Now,
+    /// When replicas have caught up.
+    Later,
+}

@@ -1,0 +1,123 @@
+//! The primary's end: replicas that lag have their time to catch up.
+
+use braid_tests::{RawClient, TestServer, Value, wait_for};
+use rustix::process::Signal;
+
+use crate::{any_peer, assert_same, figure, primary, replica, wait_until_in_sync};
+
+/// A primary with these arguments whose replica is stopped and lacks `INCR k`; clients of both.
+struct Lagging {
+    server: TestServer,
+    other: TestServer,
+    client: RawClient,
+    its: RawClient,
+}
+
+fn lagging(arguments: &[&str]) -> Option<Lagging> {
+    let peer = any_peer()?;
+    let server = primary(arguments);
+    let mut client = server.connect();
+    let other = replica(&peer, &server, &[]);
+    let mut its = other.connect();
+    client.ok("SET k 1");
+    wait_until_in_sync(&mut client, &mut its);
+    other.signal(Signal::STOP);
+    assert_eq!(client.call("INCR k"), Value::Integer(2));
+    Some(Lagging { server, other, client, its })
+}
+
+/// Asks for the end of the server by another connection, which is left waiting.
+fn shut_down(server: &TestServer, client: &mut RawClient, request: &str) -> RawClient {
+    let mut asking = server.connect();
+    let before = figure(client, "clients", "blocked_clients");
+    asking.send(&braid_tests::request(request));
+    wait_for("the client waits", || figure(client, "clients", "blocked_clients") == before + 1);
+    asking
+}
+
+#[test]
+fn replicas_catch_up_before_the_primary_ends() {
+    for by_signal in [true, false] {
+        let arguments = ["--shutdown-timeout", "300"];
+        let Some(Lagging { mut server, other, mut client, mut its }) = lagging(&arguments) else { return };
+        let asking = if by_signal {
+            server.signal(Signal::TERM);
+            None
+        } else {
+            Some(shut_down(&server, &mut client, "SHUTDOWN"))
+        };
+        wait_for("it waits", || client.info_field("server", "shutdown_in_milliseconds").is_some());
+        assert_eq!(client.call("GET k"), Value::bulk("2"), "reads go on");
+        // Writes do not: this one is never done.
+        let mut writer = server.connect();
+        writer.send(&braid_tests::request("INCR k"));
+        let waiting = 1 + i64::from(asking.is_some());
+        wait_for("it is held back", || figure(&mut client, "clients", "blocked_clients") == waiting);
+        assert_eq!(client.call("CLIENT UNPAUSE"), Value::ok());
+        assert_eq!(
+            figure(&mut client, "clients", "blocked_clients"),
+            waiting,
+            "that pause is none of theirs"
+        );
+        other.signal(Signal::CONT);
+        wait_for("the primary has ended", || !server.is_alive());
+        assert!(writer.try_read().is_err());
+        wait_for("the replica has it all", || its.call("GET k") == Value::bulk("2"));
+        let log = server.log();
+        assert!(log.contains("1 of 1 replicas are in sync when shutting down"), "{log}");
+        assert!(!log.contains("Lagging replica"), "{log}");
+    }
+}
+
+#[test]
+fn a_replica_that_takes_too_long_is_not_waited_for() {
+    for (timeout, request) in [("1", "SHUTDOWN"), ("0", "SHUTDOWN"), ("300", "SHUTDOWN NOW")] {
+        let arguments = ["--shutdown-timeout", timeout];
+        let Some(Lagging { mut server, other, mut client, .. }) = lagging(&arguments) else { return };
+        client.send(&braid_tests::request(request));
+        wait_for("the primary has ended", || !server.is_alive());
+        other.signal(Signal::CONT);
+        let log = server.log();
+        let waited = timeout == "1";
+        assert_eq!(log.contains("Waiting for replicas before shutting down."), waited, "{log}");
+        assert_eq!(log.contains("Lagging replica"), waited, "{log}");
+        assert_eq!(log.contains("0 of 1 replicas are in sync when shutting down"), waited, "{log}");
+    }
+}
+
+#[test]
+fn who_has_asked_for_the_end_is_told_that_it_does_not_come() {
+    let error = |client: &mut RawClient| {
+        assert_eq!(client.read().text(), "ERR Errors trying to SHUTDOWN. Check logs.")
+    };
+    let Some(Lagging { server, other, mut client, mut its }) = lagging(&["--shutdown-timeout", "300"]) else {
+        return;
+    };
+    assert_eq!(client.call("SHUTDOWN ABORT").text(), "ERR No shutdown in progress.");
+    // Taken back.
+    let mut first = shut_down(&server, &mut client, "SHUTDOWN");
+    let mut second = shut_down(&server, &mut client, "SHUTDOWN NOW");
+    let mut writer = server.connect();
+    writer.send(&braid_tests::request("INCR k"));
+    wait_for("it is held back", || figure(&mut client, "clients", "blocked_clients") == 3);
+    client.ok("SHUTDOWN ABORT");
+    error(&mut first);
+    error(&mut second);
+    assert_eq!(writer.read(), Value::Integer(3), "writes go on");
+    assert!(client.info_field("server", "shutdown_in_milliseconds").is_none());
+    // Impossible: the first base of an append-only file takes long.
+    let mut third = shut_down(&server, &mut client, "SHUTDOWN");
+    client.ok("CONFIG SET rdb-key-save-delay 30000000");
+    client.ok("CONFIG SET appendonly yes");
+    other.signal(Signal::CONT);
+    error(&mut third);
+    assert_eq!(client.call("INCR k"), Value::Integer(4), "writes go on");
+    let log = server.log();
+    for line in
+        ["Shutdown manually aborted", "1 of 1 replicas are in sync", "Writing initial AOF, can't exit"]
+    {
+        assert!(log.contains(line), "{line}: {log}");
+    }
+    client.ok("CONFIG SET appendonly no");
+    assert_same(&mut client, &mut its);
+}
