@@ -11,6 +11,7 @@ use braid_engine::{
     Call, Category, CommandError, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Spec,
 };
 use braid_keyspace::events::NEW;
+use braid_keyspace::keyspace::Removal;
 use braid_keyspace::{Event, Expiry, Value, eviction};
 use braid_rdb::Limits;
 
@@ -147,7 +148,7 @@ fn restore(call: &mut Call) -> CommandResult {
     if expire_at.is_some_and(|at| at <= call.now()) {
         // Born expired: all that is left of it is that the old value goes.
         if call.keyspace.delete(key) {
-            call.keyspace.journal_as(&[b"DEL", key]);
+            call.keyspace.journal_removal(key, Removal::Server);
         }
         call.reply.ok();
         return Ok(());

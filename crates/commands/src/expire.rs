@@ -6,6 +6,7 @@
 
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Spec};
 use braid_keyspace::journal_as;
+use braid_keyspace::keyspace::Removal;
 
 use crate::keys::look;
 use crate::lifetime::{Unit, to_seconds};
@@ -156,7 +157,7 @@ fn set_expiry(call: &mut Call, unit: Unit) -> CommandResult {
 pub(crate) fn expire_at(call: &mut Call, key: &[u8], at: i64) {
     if at <= call.now() {
         call.keyspace.delete(key);
-        call.keyspace.journal_as(&[b"DEL", key]);
+        call.keyspace.journal_removal(key, Removal::Expired);
     } else {
         call.keyspace.set_expiry(key, Some(at));
         journal_as!(call.keyspace, b"PEXPIREAT", key, at);

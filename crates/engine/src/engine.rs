@@ -12,7 +12,7 @@ use braid_base::slots::Slots;
 use braid_config::{Config, MaxmemoryPolicy, NotifyFlags};
 use braid_keyspace::events::Observer;
 use braid_keyspace::eviction::Policy;
-use braid_keyspace::keyspace::Shape;
+use braid_keyspace::keyspace::{Removal, Shape};
 use braid_keyspace::{Context, Keyspace};
 use parking_lot::{Mutex, RwLock};
 
@@ -249,6 +249,9 @@ impl Engine {
             "maxmemory-samples",
             "lfu-log-factor",
             "lfu-decay-time",
+            "lazyfree-lazy-expire",
+            "lazyfree-lazy-eviction",
+            "lazyfree-lazy-server-del",
             "save",
             "stop-writes-on-bgsave-error",
             "notify-keyspace-events",
@@ -362,6 +365,13 @@ impl Engine {
         self.hub.event_channels.store(channels, Relaxed);
         let silent = channels == 0 || self.attention.get() & LOADING != 0;
         settings.events.store(if silent { 0 } else { events }, Relaxed);
+        let unlinks = [
+            (config.lazyfree_lazy_expire(), Removal::Expired),
+            (config.lazyfree_lazy_eviction(), Removal::Evicted),
+            (config.lazyfree_lazy_server_del(), Removal::Server),
+        ];
+        let unlinks = unlinks.iter().filter(|(is_on, _)| *is_on).fold(0, |bits, (_, why)| bits | *why as u8);
+        settings.unlinks.store(unlinks, Relaxed);
         settings.events_with_values.store(config.notify_keyspace_values().into(), Relaxed);
         self.attention.set(MEMORY_LIMIT, config.maxmemory() > 0);
         self.apply_refusal();

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::context::Context;
 use crate::entry::Entry;
 use crate::events::{Event, class};
-use crate::keyspace::Keyspace;
+use crate::keyspace::{Keyspace, Removal};
 use crate::txn::{KeyRef, Txn};
 
 const EVICTED: Event = Event { class: class::EVICTED, name: "evicted" };
@@ -161,7 +161,7 @@ pub fn evict_one(keyspace: &Keyspace, context: &mut Context, now: i64) -> Option
             txn.notify_loss(EVICTED, entry);
         }
         txn.remove(&key);
-        txn.journal_loss(&key);
+        txn.journal_loss(&key, Removal::Evicted);
         drop(txn);
         context.counters.evicted.add(1);
         return Some(Evicted { db, key, bytes });

@@ -12,6 +12,7 @@ use braid_base::number::write_i64;
 use smallvec::SmallVec;
 
 use crate::entry::{Type, ValueRef};
+use crate::keyspace::Removal;
 use crate::object::ExpiredMembers;
 use crate::txn::Txn;
 
@@ -121,10 +122,17 @@ impl Txn<'_> {
 
     /// Has the loss of a key repeated.
     #[inline]
-    pub(crate) fn journal_loss(&mut self, key: &[u8]) {
+    pub(crate) fn journal_loss(&mut self, key: &[u8], why: Removal) {
         if self.journals() {
-            self.journal_too(&[b"DEL", key]);
+            let name = self.keyspace().settings.removal(why);
+            self.journal_too(&[name, key]);
         }
+    }
+
+    /// Has the removal of a key repeated instead of the present command.
+    pub fn journal_removal(&mut self, key: &[u8], why: Removal) {
+        let name = self.keyspace().settings.removal(why);
+        self.journal_as(&[name, key]);
     }
 
     /// Has the loss of members of a collection repeated.

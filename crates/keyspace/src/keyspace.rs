@@ -76,8 +76,20 @@ pub struct Settings {
     pub broadcasts: AtomicU8,
     /// Changes are journalled. Changed only with the world stopped.
     pub journals: AtomicU8,
+    /// Which keys that no client has asked to remove are journalled as UNLINK: a bit for each [`Removal`].
+    pub unlinks: AtomicU8,
     /// Set to zero by DEBUG SET-ACTIVE-EXPIRE 0.
     pub active_expire_off: AtomicU8,
+}
+
+/// Why a key is removed that no client has asked to remove.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Removal {
+    Expired = 1,
+    Evicted = 2,
+    /// As the outcome of another command.
+    Server = 4,
 }
 
 impl Settings {
@@ -85,6 +97,11 @@ impl Settings {
     #[inline]
     pub fn policy(&self) -> Policy {
         Policy::from_number(self.policy.load(Relaxed))
+    }
+
+    /// The command that repeats the removal of a key.
+    pub fn removal(&self, why: Removal) -> &'static [u8] {
+        if self.unlinks.load(Relaxed) & why as u8 != 0 { b"UNLINK" } else { b"DEL" }
     }
 
     /// Changes the eviction policy.

@@ -4,6 +4,7 @@ use braid_containers::listpack::{Element, Listpack};
 use braid_containers::set::{Set, SetLimits};
 use braid_engine::{Call, CommandError, CommandResult};
 use braid_keyspace::Event;
+use braid_keyspace::keyspace::Removal;
 use braid_resp::reply::ReplyBuffer;
 
 use super::{limits, reply_members};
@@ -61,7 +62,7 @@ pub(super) fn spop(call: &mut Call) -> CommandResult {
     }
     call.keyspace.settle_expiring(Event::set("spop"), key, count as u64, expired, left == 0);
     if left == 0 {
-        call.keyspace.journal_as(&[b"DEL", key]);
+        call.keyspace.journal_removal(key, Removal::Server);
     } else {
         gone.journal(call, key);
     }

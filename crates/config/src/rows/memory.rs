@@ -44,14 +44,15 @@ super::directives! {
     /// own.
     activerehashing: bool => switch("activerehashing", true).no_effect_yet();
 
-    /// Free evicted values in the background. Accepted for old files: values that take long to free (more
-    /// than 64 allocations or 256 KiB) always go to the background, and others are freed at once.
+    /// Tell replicas and the append-only file of evicted keys by UNLINK instead of DEL. Here values that take long to free, more
+    /// than 64 allocations or 256 KiB, always go to the background, and others are freed at once.
     lazyfree_lazy_eviction: bool => switch("lazyfree-lazy-eviction", false);
 
-    /// Free expired values in the background. Accepted for old files, see `lazyfree-lazy-eviction`.
+    /// The same for expired keys, see `lazyfree-lazy-eviction`.
     lazyfree_lazy_expire: bool => switch("lazyfree-lazy-expire", false);
 
-    /// Free overwritten values in the background. Accepted for old files, see `lazyfree-lazy-eviction`.
+    /// The same for keys that other commands remove (SPOP of all members, RESTORE of what has expired), see
+    /// `lazyfree-lazy-eviction`.
     lazyfree_lazy_server_del: bool => switch("lazyfree-lazy-server-del", false);
 
     /// Let DEL free in the background, as UNLINK does. Accepted for old files: DEL and UNLINK are the same

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use braid_keyspace::Txn;
+use braid_keyspace::keyspace::Removal;
 
 use crate::session::Session;
 use crate::spec::Flags;
@@ -103,8 +104,9 @@ pub(crate) fn note_unit(keyspace: &mut Txn<'_>, session: &mut Session, since: u6
 #[cold]
 fn journal_stale(keyspace: &mut Txn<'_>, found: Range<usize>) {
     let stale = keyspace.context.stale.take();
+    let name = keyspace.keyspace().settings.removal(Removal::Expired);
     for (db, key) in &stale[found] {
-        keyspace.context.journal.unit.push(*db, &[b"DEL", key]);
+        keyspace.context.journal.unit.push(*db, &[name, key]);
     }
     keyspace.context.stale.replace(stale);
 }

@@ -15,7 +15,7 @@ use super::{Txn, WrongType};
 use crate::entry::{Entry, Type, Value, ValueRef};
 use crate::events::{DEL, Event, NEW, class, members_expired};
 use crate::eviction;
-use crate::keyspace::Shard;
+use crate::keyspace::{Removal, Shard};
 use crate::object::{ExpiredMembers, Expiring, Typed};
 
 const EXPIRED: Event = Event { class: class::EXPIRED, name: "expired" };
@@ -100,7 +100,7 @@ impl<'a> Txn<'a> {
         self.context.counters.expired.add(1);
         self.before_change(entry);
         self.changed_hash(hash, entry.key());
-        self.journal_loss(entry.key());
+        self.journal_loss(entry.key(), Removal::Expired);
         if self.keyspace.wants(EXPIRED.class) {
             self.notify_loss(EXPIRED, entry);
         }
