@@ -429,10 +429,12 @@ fn dbsize(call: &mut Call) -> CommandResult {
 fn randomkey(call: &mut Call) -> CommandResult {
     crate::scan::check_may_walk(call)?;
     let (keyspace, db, now) = (call.keyspace.keyspace(), call.keyspace.db(), call.now());
-    match scan::random_key(keyspace, call.keyspace.context, db, now) {
+    let mut expired = Vec::new();
+    match scan::random_key(keyspace, call.keyspace.context, db, now, &mut expired) {
         Some(key) => call.reply.bulk(&key),
         None => call.reply.null(),
     }
+    crate::scan::expire_found(call, &expired);
     Ok(())
 }
 

@@ -149,13 +149,19 @@ fn scan(call: &mut Call) -> CommandResult {
     });
     reply_cursor(call.reply, next, count);
     call.reply.raw(found.as_contiguous().expect("keys are copied, not attached"));
+    expire_found(call, &expired);
+    Ok(())
+}
+
+/// Removes keys that a walk has found past their expiry.
+pub(crate) fn expire_found(call: &mut Call, expired: &[Vec<u8>]) {
+    let (keyspace, db, now) = (call.keyspace.keyspace(), call.keyspace.db(), call.now());
     // Nothing expires while clients are paused.
     if call.engine.pause.current(now).is_none() {
-        for key in &expired {
+        for key in expired {
             keyspace.expire_key(call.keyspace.context, db, now, key);
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

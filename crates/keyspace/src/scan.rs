@@ -44,8 +44,22 @@ pub fn scan(
     0
 }
 
-/// A random key of a database that is not expired; each about as likely as any other.
-pub fn random_key(keyspace: &Keyspace, context: &mut Context, db: u32, now: i64) -> Option<Vec<u8>> {
+/// At most so many keys that have expired are told of by [`random_key`].
+const EXPIRED_MOST: usize = 64;
+
+/// A random key of a database that is not expired; each about as likely as any other. Some of those met that are expired are added to `expired`.
+pub fn random_key(
+    keyspace: &Keyspace,
+    context: &mut Context,
+    db: u32,
+    now: i64,
+    expired: &mut Vec<Vec<u8>>,
+) -> Option<Vec<u8>> {
+    let mut note = |entry: Entry<'_>| {
+        if expired.len() < EXPIRED_MOST {
+            expired.push(entry.key().to_vec());
+        }
+    };
     let shards = keyspace.shard_count() as u32;
     // A slot at random, until one holds a key: a bucket's keys are not more likely for being few.
     for _ in 0..512 {
@@ -59,12 +73,14 @@ pub fn random_key(keyspace: &Keyspace, context: &mut Context, db: u32, now: i64)
         // SAFETY: the shard is held.
         unsafe {
             shard.table(db).sample(random, |entry| {
-                if !entry.is_expired(now) {
-                    if seen == slot {
-                        found = Some(entry.key().to_vec());
-                    }
-                    seen += 1;
+                if entry.is_expired(now) {
+                    note(entry);
+                    return;
                 }
+                if seen == slot {
+                    found = Some(entry.key().to_vec());
+                }
+                seen += 1;
             });
         }
         shard.lock.unlock_shared();
@@ -79,11 +95,13 @@ pub fn random_key(keyspace: &Keyspace, context: &mut Context, db: u32, now: i64)
         // SAFETY: the shard is held.
         unsafe {
             shard.table(db).for_each(|entry| {
-                if !entry.is_expired(now) {
-                    seen += 1;
-                    if context.random.u64(0..seen) == 0 {
-                        chosen = Some(entry.key().to_vec());
-                    }
+                if entry.is_expired(now) {
+                    note(entry);
+                    return;
+                }
+                seen += 1;
+                if context.random.u64(0..seen) == 0 {
+                    chosen = Some(entry.key().to_vec());
                 }
             });
         }

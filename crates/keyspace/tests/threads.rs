@@ -149,7 +149,7 @@ impl Worker<'_> {
                 let cursor = scan::scan(keyspace, 0, 0, 20, assert_entry_whole);
                 scan::scan(keyspace, 0, cursor, 20, assert_entry_whole);
             }
-            1 => drop(scan::random_key(keyspace, &mut self.context, 0, NOW)),
+            1 => drop(scan::random_key(keyspace, &mut self.context, 0, NOW, &mut Vec::new())),
             2 => Txn::lock_all_shared(keyspace, &mut self.context, 0, NOW).for_each(assert_entry_whole),
             _ => {}
         }

@@ -534,7 +534,10 @@ fn every_key_is_about_as_likely_to_be_the_random_one() {
         let draws = keys * 400;
         let mut counts = HashMap::new();
         for _ in 0..draws {
-            let name = scan::random_key(&rig.keyspace, &mut rig.context, 0, NOW).expect("there are keys");
+            let mut expired = Vec::new();
+            let name = scan::random_key(&rig.keyspace, &mut rig.context, 0, NOW, &mut expired)
+                .expect("there are keys");
+            assert!(expired.iter().all(|name| name.starts_with(b"dead")));
             assert!(name.starts_with(b"k"), "expired keys are not returned");
             *counts.entry(name).or_insert(0u32) += 1;
         }
@@ -543,7 +546,10 @@ fn every_key_is_about_as_likely_to_be_the_random_one() {
         assert!(*least > 200 && *most < 700, "{shards} shards, {keys} keys: {least}..{most} of 400");
     }
     let mut empty = rig(16, 1);
-    assert_eq!(scan::random_key(&empty.keyspace, &mut empty.context, 0, NOW), None);
+    empty.set("dead", "v", Expiry::At(NOW - 1));
+    let mut expired = Vec::new();
+    assert_eq!(scan::random_key(&empty.keyspace, &mut empty.context, 0, NOW, &mut expired), None);
+    assert!(expired.iter().any(|name| name == b"dead"));
 }
 
 #[test]

@@ -126,15 +126,23 @@ fn set_with_options(call: &mut Call) -> CommandResult {
     if set {
         let value = call.value_arg(2);
         call.keyspace.set_as(SET, key, value, expiry);
-        journal_set(call, key, call.args[2], expiry);
+        match (options.condition, options.lifetime) {
+            // Not every server knows the condition, and it was met.
+            (Condition::Equal(_), _) => journal_set(call, key, call.args[2], expiry),
+            // As it was given.
+            (_, Lifetime::Unsaid | Lifetime::Keep | Lifetime::Until(Unit::UnixMilliseconds, _)) => {}
+            _ => journal_set(call, key, call.args[2], expiry),
+        }
     }
     Ok(())
 }
 
 /// What is set for a span of time is set until then when it is repeated.
 fn journal_set(call: &mut Call, key: &[u8], value: &[u8], expiry: Expiry) {
-    if let Expiry::At(at) = expiry {
-        journal_as!(call.keyspace, b"SET", key, value, b"PXAT", at);
+    match expiry {
+        Expiry::At(at) => journal_as!(call.keyspace, b"SET", key, value, b"PXAT", at),
+        Expiry::Keep => call.keyspace.journal_as(&[b"SET", key, value, b"KEEPTTL"]),
+        Expiry::Clear => call.keyspace.journal_as(&[b"SET", key, value]),
     }
 }
 
