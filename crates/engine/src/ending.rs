@@ -4,13 +4,13 @@
 //! served, and SHUTDOWN ABORT takes the end back. Then no command is executed any more, since what it changed would be lost.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::clock::unix_ms;
 use braid_keyspace::Type;
 use braid_keyspace::waiters::Waiter;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::attention::{PAUSED, STOPPING};
 use crate::blocking::{self, TimeoutReply, Wait};
@@ -19,7 +19,7 @@ use crate::client::Message;
 use crate::engine::Engine;
 use crate::error::CommandResult;
 use crate::pause::{PauseMode, Purpose};
-use crate::replication::{Replica, Stage};
+use crate::replication::{self, Replica};
 
 /// How often it is looked whether replicas have caught up.
 const LOOK: Duration = Duration::from_millis(10);
@@ -29,12 +29,28 @@ pub const CANNOT_END: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 
 /// How near the end of the server is.
 #[derive(Default)]
-pub struct Ending {
-    stage: AtomicU8,
+pub struct Ending(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    stage: Stage,
+    /// Counts requests: one that was taken back is not the next one.
+    request: u64,
     /// When replicas are not waited for any longer, ms since the Unix epoch.
-    until_ms: AtomicI64,
+    until_ms: i64,
     /// Clients that have asked for it and wait.
-    waiters: Mutex<Vec<Arc<Waiter>>>,
+    waiters: Vec<Arc<Waiter>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+enum Stage {
+    #[default]
+    Far,
+    /// A signal has asked for it.
+    Scheduled,
+    /// Replicas catch up.
+    Waits,
+    Begun,
 }
 
 /// How to end.
@@ -49,38 +65,53 @@ pub struct Manner {
 }
 
 impl Ending {
-    /// A signal has asked for it.
-    const SCHEDULED: u8 = 1;
-    /// Replicas catch up.
-    const WAITS: u8 = 2;
-    const BEGUN: u8 = 3;
-
-    fn step(&self, from: u8, to: u8) -> bool {
-        self.stage.compare_exchange(from, to, Relaxed, Relaxed).is_ok()
-    }
-
     /// Asks for the end; false if that has been done before.
     pub fn schedule(&self) -> bool {
-        self.step(0, Ending::SCHEDULED)
+        let mut state = self.0.lock();
+        let is_first = state.stage == Stage::Far;
+        if is_first {
+            state.stage = Stage::Scheduled;
+        }
+        is_first
     }
 
     /// True if it has been asked for and has not begun.
     pub fn is_scheduled(&self) -> bool {
-        self.stage.load(Relaxed) == Ending::SCHEDULED
+        self.0.lock().stage == Stage::Scheduled
     }
 
-    /// Replicas catch up now, unless the request has been taken back (`scheduled`: there was one).
-    fn wait(&self, scheduled: bool) -> bool {
-        self.step(if scheduled { Ending::SCHEDULED } else { 0 }, Ending::WAITS)
+    /// Replicas catch up now, for the request whose number is returned; nothing if things are not at stage `from`.
+    fn wait(&self, from: Stage) -> Option<u64> {
+        let mut state = self.0.lock();
+        if state.stage != from {
+            return None;
+        }
+        state.stage = Stage::Waits;
+        state.request += 1;
+        state.until_ms = i64::MAX;
+        Some(state.request)
     }
 
-    fn waits(&self) -> bool {
-        self.stage.load(Relaxed) == Ending::WAITS
+    /// Whether replicas catch up for this request.
+    fn waits(&self, request: u64) -> bool {
+        let state = self.0.lock();
+        (state.stage, state.request) == (Stage::Waits, request)
+    }
+
+    /// The end begins, unless the request has been taken back.
+    fn begin(&self, request: u64) -> bool {
+        let mut state = self.0.lock();
+        let may = (state.stage, state.request) == (Stage::Waits, request);
+        if may {
+            state.stage = Stage::Begun;
+        }
+        may
     }
 
     /// Milliseconds for which replicas will be waited for at most, while they are.
     pub fn left_ms(&self, now_ms: i64) -> Option<i64> {
-        self.waits().then(|| (self.until_ms.load(Relaxed) - now_ms).max(0))
+        let state = self.0.lock();
+        (state.stage == Stage::Waits && state.until_ms < i64::MAX).then(|| (state.until_ms - now_ms).max(0))
     }
 }
 
@@ -90,59 +121,64 @@ pub struct CannotEnd;
 
 /// Whether a replica has everything up to an offset of the journal.
 fn has(replica: &Replica, offset: u64) -> bool {
-    replica.stage() == Stage::Online && replica.acknowledged.load(Relaxed) >= offset
+    replica.stage() == replication::Stage::Online && replica.acknowledged.load(Relaxed) >= offset
 }
 
 impl Engine {
     /// Ends the server as a signal wants it; [`Ending::schedule`] has been called. Not if that has been taken back.
     pub fn end_by_signal(&self, manner: Manner) -> Result<(), CannotEnd> {
-        if !self.ending.wait(true) {
-            return Ok(());
-        }
+        let Some(request) = self.ending.wait(Stage::Scheduled) else { return Ok(()) };
         log::warn!("User requested shutdown...");
-        self.end_patiently(manner)
+        self.end_patiently(request, manner)
     }
 
     /// Takes the wish to end back (SHUTDOWN ABORT); false if there is none, or if it is too late.
     pub fn take_end_back(&self) -> bool {
-        let is_taken_back = self.ending.step(Ending::SCHEDULED, 0) || self.ending.step(Ending::WAITS, 0);
-        if is_taken_back {
-            self.go_on_after_all();
+        let state = self.ending.0.lock();
+        let may = matches!(state.stage, Stage::Scheduled | Stage::Waits);
+        if may {
+            self.go_on_after_all(state);
         }
-        is_taken_back
+        may
     }
 
     /// Waits for replicas, if they are to be waited for, and ends the server. The thread is outside of the gate.
-    fn end_patiently(&self, manner: Manner) -> Result<(), CannotEnd> {
+    fn end_patiently(&self, request: u64, manner: Manner) -> Result<(), CannotEnd> {
         if !manner.now {
-            self.let_replicas_catch_up();
+            self.let_replicas_catch_up(request);
         }
-        if !self.ending.step(Ending::WAITS, Ending::BEGUN) {
+        if !self.ending.begin(request) {
             return Ok(());
         }
         let ended = self.end(None, manner);
         if ended.is_err() {
             log::warn!("Errors trying to shut down the server. Check the logs for more information.");
-            self.ending.stage.store(0, Relaxed);
-            self.go_on_after_all();
+            self.go_on_after_all(self.ending.0.lock());
         }
         ended
     }
 
     /// Returns when all replicas have all, when it has lasted too long, or when the end has been taken back.
-    fn let_replicas_catch_up(&self) {
+    fn let_replicas_catch_up(&self, request: u64) {
         let timeout_ms = i64::from(self.config.shutdown_timeout_seconds()) * 1000;
         if timeout_ms == 0 || self.lasting_replicas().is_empty() {
             return;
         }
         let until_ms = unix_ms().saturating_add(timeout_ms);
-        self.ending.until_ms.store(until_ms, Relaxed);
-        log::info!("Waiting for replicas before shutting down.");
-        self.pause.start(Purpose::Shutdown, PauseMode::Write, i64::MAX, unix_ms());
-        self.attention.set(PAUSED, true);
+        {
+            let mut state = self.ending.0.lock();
+            if (state.stage, state.request) != (Stage::Waits, request) {
+                return;
+            }
+            state.until_ms = until_ms;
+            log::info!("Waiting for replicas before shutting down.");
+            self.pause.start(Purpose::Shutdown, PauseMode::Write, i64::MAX, unix_ms());
+            self.attention.set(PAUSED, true);
+        }
         // Waits for something, unless the server is to end at once, or not at all.
         let wait_until = |is_so: &dyn Fn() -> bool| {
-            while !is_so() && self.ending.waits() && unix_ms() < until_ms && self.busy.error().is_none() {
+            let goes_on = || self.ending.waits(request) && self.busy.error().is_none();
+            while !is_so() && unix_ms() < until_ms && goes_on() {
                 std::thread::sleep(LOOK);
             }
         };
@@ -156,7 +192,7 @@ impl Engine {
             self.ask_replicas_soon();
             wait_until(&have_all);
         }
-        if self.ending.waits() {
+        if self.ending.waits(request) {
             self.tell_who_lags(offset);
         }
     }
@@ -164,14 +200,15 @@ impl Engine {
     /// Replicas that want changes, not a copy alone.
     fn lasting_replicas(&self) -> Vec<Arc<Replica>> {
         let mut replicas = self.replication.replicas();
-        replicas.retain(|replica| !replica.wish.copy_only && replica.stage() != Stage::Gone);
+        replicas.retain(|replica| !replica.wish.copy_only && replica.stage() != replication::Stage::Gone);
         replicas
     }
 
     fn tell_who_lags(&self, offset: u64) {
         let (replicas, now_ms) = (self.lasting_replicas(), unix_ms());
         for replica in replicas.iter().filter(|replica| !has(replica, offset)) {
-            let lag = if replica.stage() == Stage::Online { replica.lag_seconds(now_ms) } else { 0 };
+            let lag =
+                if replica.stage() == replication::Stage::Online { replica.lag_seconds(now_ms) } else { 0 };
             log::info!(
                 "Lagging replica {} reported offset {} behind master, lag={lag}, state={}.",
                 replica.name(),
@@ -184,9 +221,12 @@ impl Engine {
     }
 
     /// The server does not end: what was held back goes on, and those who wanted it are told.
-    fn go_on_after_all(&self) {
+    fn go_on_after_all(&self, mut state: MutexGuard<'_, State>) {
+        state.stage = Stage::Far;
         self.end_pause(Purpose::Shutdown);
-        for waiter in std::mem::take(&mut *self.ending.waiters.lock()) {
+        let waiters = std::mem::take(&mut state.waiters);
+        drop(state);
+        for waiter in waiters {
             blocking::serve_keyless(&waiter, |reply| reply.error(CANNOT_END));
         }
     }
@@ -255,7 +295,7 @@ impl Call<'_, '_> {
     /// Ends the server. Without replicas to be waited for, at once; otherwise the client is answered if it does not come to that.
     pub fn end_server(&mut self, manner: Manner) -> Result<Ended, CannotEnd> {
         let engine = self.engine;
-        let is_under_way = engine.ending.stage.load(Relaxed) >= Ending::WAITS;
+        let is_under_way = engine.ending.0.lock().stage >= Stage::Waits;
         let has_to_wait = !manner.now
             && engine.busy.error().is_none()
             && engine.config.shutdown_timeout_seconds() > 0
@@ -264,18 +304,18 @@ impl Call<'_, '_> {
             log::warn!("User requested shutdown...");
             return engine.end(Some(self.keyspace.context.slot), manner).map(|()| Ended::Now);
         }
-        if !is_under_way && engine.ending.wait(false) {
+        if let Some(request) = engine.ending.wait(Stage::Far) {
             log::warn!("User requested shutdown...");
             let this = engine.this.clone();
             let end = move || {
                 if let Some(engine) = this.upgrade() {
                     // Who asked for it is told, too.
-                    let _ = engine.end_patiently(manner);
+                    let _ = engine.end_patiently(request, manner);
                 }
             };
             if let Err(error) = std::thread::Builder::new().name("shutdown".into()).spawn(end) {
                 log::warn!("There is no thread to shut down the server: {error}");
-                engine.ending.stage.store(0, Relaxed);
+                engine.go_on_after_all(engine.ending.0.lock());
                 return Err(CannotEnd);
             }
         }
@@ -287,11 +327,11 @@ impl Call<'_, '_> {
         let wait = Wait { timeout: TimeoutReply::CannotEnd, ..Wait::new(Type::String, &[], 0) };
         self.wait(wait)?;
         if let Some(blocked) = &self.session.blocked {
-            let ending = &self.engine.ending;
-            ending.waiters.lock().push(Arc::clone(&blocked.waiter));
+            let mut state = self.engine.ending.0.lock();
+            state.waiters.push(Arc::clone(&blocked.waiter));
             // It may have been taken back in between.
-            if ending.stage.load(Relaxed) == 0 {
-                self.engine.go_on_after_all();
+            if state.stage == Stage::Far {
+                self.engine.go_on_after_all(state);
             }
         }
         Ok(())
