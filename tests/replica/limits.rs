@@ -3,7 +3,7 @@
 use braid_tests::{Value, wait_for};
 use rustix::process::Signal;
 
-use crate::{any_peer, assert_same, figure, primary, replica, wait_until_in_sync};
+use crate::{any_peer, assert_same, figure, primary, replica, replica_in_sync, wait_until_in_sync};
 
 #[test]
 fn with_too_few_replicas_nothing_is_written() {
@@ -37,9 +37,7 @@ fn a_replica_that_is_too_far_behind_is_cut_off() {
     let Some(peer) = any_peer() else { return };
     let server = primary(&["--repl-backlog-size", "16kb"]);
     let mut client = server.connect();
-    let other = replica(&peer, &server, &[]);
-    let mut its = other.connect();
-    wait_until_in_sync(&mut client, &mut its);
+    let (other, mut its) = replica_in_sync(&peer, &server, &mut client);
     client.ok("CONFIG SET client-output-buffer-limit \"replica 1mb 0 0\"");
     other.signal(Signal::STOP);
     let value = "x".repeat(100_000);
@@ -59,9 +57,7 @@ fn a_silent_replica_is_cut_off() {
     let Some(peer) = any_peer() else { return };
     let server = primary(&["--repl-timeout", "2", "--timeout", "1"]);
     let mut client = server.connect();
-    let other = replica(&peer, &server, &[]);
-    let mut its = other.connect();
-    wait_until_in_sync(&mut client, &mut its);
+    let (other, _its) = replica_in_sync(&peer, &server, &mut client);
     other.signal(Signal::STOP);
     // A new one each time: those are closed when they are idle.
     wait_for("it is cut off", || figure(&mut server.connect(), "replication", "connected_slaves") == 0);

@@ -55,6 +55,14 @@ fn replica_at(peer: &Peer, port: &str, arguments: &[&str]) -> TestServer {
     TestServer::start_program(&peer.program, &[&usual[..], arguments].concat())
 }
 
+/// One that has caught up, and a client of it. `client`: one of its primary.
+fn replica_in_sync(peer: &Peer, of: &TestServer, client: &mut RawClient) -> (TestServer, RawClient) {
+    let other = replica(peer, of, &[]);
+    let mut its = other.connect();
+    wait_until_in_sync(client, &mut its);
+    (other, its)
+}
+
 /// A number that INFO tells.
 fn figure(client: &mut RawClient, section: &str, field: &str) -> i64 {
     let text = client.info_field(section, field).unwrap_or_else(|| panic!("INFO has no {field}"));

@@ -7,7 +7,9 @@ use braid_tests::{Value, wait_for};
 use rustix::process::Signal;
 
 use crate::workload::Writers;
-use crate::{any_peer, assert_same, figure, peers, primary, replica, replica_at, wait_until_in_sync};
+use crate::{
+    any_peer, assert_same, figure, peers, primary, replica, replica_at, replica_in_sync, wait_until_in_sync,
+};
 
 #[test]
 fn a_replica_goes_on_where_the_link_was_cut() {
@@ -16,9 +18,7 @@ fn a_replica_goes_on_where_the_link_was_cut() {
         let mut random = source("a_replica_goes_on_where_the_link_was_cut");
         let server = primary(&["--repl-backlog-size", "8mb"]);
         let mut client = server.connect();
-        let other = replica(&peer, &server, &[]);
-        let mut its = other.connect();
-        wait_until_in_sync(&mut client, &mut its);
+        let (_other, mut its) = replica_in_sync(&peer, &server, &mut client);
         let writers = Writers::start(&server, 3, &mut random);
         for round in 1..=3 {
             writers.go_on(200);
@@ -74,9 +74,7 @@ fn a_replica_that_was_away_too_long_gets_a_copy() {
         println!("{}", peer.version);
         let server = primary(&["--repl-backlog-size", "16kb"]);
         let mut client = server.connect();
-        let other = replica(&peer, &server, &[]);
-        let mut its = other.connect();
-        wait_until_in_sync(&mut client, &mut its);
+        let (other, mut its) = replica_in_sync(&peer, &server, &mut client);
         assert_eq!(figure(&mut client, "replication", "repl_backlog_active"), 1);
         other.signal(Signal::STOP);
         assert_eq!(client.call("CLIENT KILL TYPE replica"), Value::Integer(1));

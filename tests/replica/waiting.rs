@@ -3,7 +3,7 @@
 use braid_tests::{Value, wait_for};
 use rustix::process::Signal;
 
-use crate::{any_peer, figure, peers, primary, replica, wait_until_in_sync};
+use crate::{any_peer, figure, peers, primary, replica, replica_in_sync, wait_until_in_sync};
 
 #[test]
 fn wait_tells_how_many_replicas_have_it() {
@@ -14,9 +14,7 @@ fn wait_tells_how_many_replicas_have_it() {
         client.ok("SET alone 1");
         assert_eq!(client.call("WAIT 0 0"), Value::Integer(0));
         assert_eq!(client.call("WAIT 1 50"), Value::Integer(0));
-        let other = replica(&peer, &server, &[]);
-        let mut its = other.connect();
-        wait_until_in_sync(&mut client, &mut its);
+        let (other, mut its) = replica_in_sync(&peer, &server, &mut client);
         for number in 0..20 {
             client.ok(&format!("SET k {number}"));
             assert_eq!(client.call("WAIT 1 0"), Value::Integer(1));

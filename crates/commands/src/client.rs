@@ -8,7 +8,6 @@ mod filter;
 mod tracking;
 
 use braid_base::number;
-use braid_engine::attention::PAUSED;
 use braid_engine::client::{ClientRecord, Message, client_flags, describe};
 use braid_engine::pause::{self, PauseMode};
 use braid_engine::session::ReplyMode;
@@ -276,8 +275,7 @@ fn pause(call: &mut Call) -> CommandResult {
     }
     let now = call.now();
     let until = now.checked_add(timeout).ok_or(CommandError::text("ERR timeout is out of range"))?;
-    call.engine.pause.start(pause::Purpose::Client, mode, until, now);
-    call.engine.attention.set(PAUSED, true);
+    call.engine.begin_pause(pause::Purpose::Client, mode, until, now);
     call.reply.ok();
     Ok(())
 }

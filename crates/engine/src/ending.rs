@@ -12,12 +12,11 @@ use braid_keyspace::Type;
 use braid_keyspace::waiters::Waiter;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::attention::{PAUSED, STOPPING};
+use crate::attention::STOPPING;
 use crate::blocking::{self, TimeoutReply, Wait};
 use crate::call::Call;
-use crate::client::Message;
 use crate::engine::Engine;
-use crate::error::CommandResult;
+use crate::error::{CommandError, CommandResult};
 use crate::pause::{PauseMode, Purpose};
 use crate::replication::{self, Replica};
 
@@ -40,6 +39,13 @@ struct State {
     until_ms: i64,
     /// Clients that have asked for it and wait.
     waiters: Vec<Arc<Waiter>>,
+}
+
+impl State {
+    /// Replicas catch up for this request.
+    fn waits(&self, request: u64) -> bool {
+        self.stage == Stage::Waits && self.request == request
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
@@ -94,14 +100,13 @@ impl Ending {
 
     /// Whether replicas catch up for this request.
     fn waits(&self, request: u64) -> bool {
-        let state = self.0.lock();
-        (state.stage, state.request) == (Stage::Waits, request)
+        self.0.lock().waits(request)
     }
 
     /// The end begins, unless the request has been taken back.
     fn begin(&self, request: u64) -> bool {
         let mut state = self.0.lock();
-        let may = (state.stage, state.request) == (Stage::Waits, request);
+        let may = state.waits(request);
         if may {
             state.stage = Stage::Begun;
         }
@@ -119,16 +124,10 @@ impl Ending {
 #[derive(Debug, PartialEq, Eq)]
 pub struct CannotEnd;
 
-/// Whether a replica has everything up to an offset of the journal.
-fn has(replica: &Replica, offset: u64) -> bool {
-    replica.stage() == replication::Stage::Online && replica.acknowledged.load(Relaxed) >= offset
-}
-
 impl Engine {
     /// Ends the server as a signal wants it; [`Ending::schedule`] has been called. Not if that has been taken back.
     pub fn end_by_signal(&self, manner: Manner) -> Result<(), CannotEnd> {
         let Some(request) = self.ending.wait(Stage::Scheduled) else { return Ok(()) };
-        log::warn!("User requested shutdown...");
         self.end_patiently(request, manner)
     }
 
@@ -144,6 +143,7 @@ impl Engine {
 
     /// Waits for replicas, if they are to be waited for, and ends the server. The thread is outside of the gate.
     fn end_patiently(&self, request: u64, manner: Manner) -> Result<(), CannotEnd> {
+        log::warn!("User requested shutdown...");
         if !manner.now {
             self.let_replicas_catch_up(request);
         }
@@ -167,13 +167,12 @@ impl Engine {
         let until_ms = unix_ms().saturating_add(timeout_ms);
         {
             let mut state = self.ending.0.lock();
-            if (state.stage, state.request) != (Stage::Waits, request) {
+            if !state.waits(request) {
                 return;
             }
             state.until_ms = until_ms;
             log::info!("Waiting for replicas before shutting down.");
-            self.pause.start(Purpose::Shutdown, PauseMode::Write, i64::MAX, unix_ms());
-            self.attention.set(PAUSED, true);
+            self.begin_pause(Purpose::Shutdown, PauseMode::Write, i64::MAX, unix_ms());
         }
         // Waits for something, unless the server is to end at once, or not at all.
         let wait_until = |is_so: &dyn Fn() -> bool| {
@@ -187,7 +186,7 @@ impl Engine {
         let begin = gate.epoch();
         wait_until(&|| gate.try_advance() >= begin + 2);
         let offset = self.keyspace.journal.end();
-        let have_all = || self.lasting_replicas().iter().all(|replica| has(replica, offset));
+        let have_all = || self.lasting_replicas().iter().all(|replica| replica.has(offset));
         if !have_all() {
             self.ask_replicas_soon();
             wait_until(&have_all);
@@ -206,7 +205,7 @@ impl Engine {
 
     fn tell_who_lags(&self, offset: u64) {
         let (replicas, now_ms) = (self.lasting_replicas(), unix_ms());
-        for replica in replicas.iter().filter(|replica| !has(replica, offset)) {
+        for replica in replicas.iter().filter(|replica| !replica.has(offset)) {
             let lag =
                 if replica.stage() == replication::Stage::Online { replica.lag_seconds(now_ms) } else { 0 };
             log::info!(
@@ -216,7 +215,7 @@ impl Engine {
                 replica.stage_name()
             );
         }
-        let count = replicas.iter().filter(|replica| has(replica, offset)).count();
+        let count = replicas.iter().filter(|replica| replica.has(offset)).count();
         log::info!("{count} of {} replicas are in sync when shutting down.", replicas.len());
     }
 
@@ -229,17 +228,6 @@ impl Engine {
         for waiter in waiters {
             blocking::serve_keyless(&waiter, |reply| reply.error(CANNOT_END));
         }
-    }
-
-    /// Ends a pause; what it held back goes on, unless there is another one.
-    pub fn end_pause(&self, purpose: Purpose) {
-        // In this order: a pause that begins meanwhile is not left in force with its bit cleared.
-        self.attention.set(PAUSED, false);
-        self.pause.end(purpose);
-        if self.pause.current(unix_ms()).is_some() {
-            self.attention.set(PAUSED, true);
-        }
-        self.tell_loops(|| Message::Resume);
     }
 
     /// Ends the server: saves before, if `save` says so or, when it says nothing, if save points are configured. Afterwards no command is executed
@@ -292,8 +280,9 @@ impl Engine {
 }
 
 impl Call<'_, '_> {
-    /// Ends the server. Without replicas to be waited for, at once; otherwise the client is answered if it does not come to that.
-    pub fn end_server(&mut self, manner: Manner) -> Result<Ended, CannotEnd> {
+    /// Ends the server: the client sees its connection close. If replicas have to catch up first it waits for that; if it does not come to the end, it is
+    /// answered.
+    pub fn end_server(&mut self, manner: Manner) -> CommandResult {
         let engine = self.engine;
         let is_under_way = engine.ending.0.lock().stage >= Stage::Waits;
         let has_to_wait = !manner.now
@@ -302,10 +291,12 @@ impl Call<'_, '_> {
             && !engine.lasting_replicas().is_empty();
         if !is_under_way && !has_to_wait {
             log::warn!("User requested shutdown...");
-            return engine.end(Some(self.keyspace.context.slot), manner).map(|()| Ended::Now);
+            let ended = engine.end(Some(self.keyspace.context.slot), manner);
+            ended.map_err(|CannotEnd| CommandError::text(CANNOT_END))?;
+            self.session.close();
+            return Ok(());
         }
         if let Some(request) = engine.ending.wait(Stage::Far) {
-            log::warn!("User requested shutdown...");
             let this = engine.this.clone();
             let end = move || {
                 if let Some(engine) = this.upgrade() {
@@ -316,32 +307,18 @@ impl Call<'_, '_> {
             if let Err(error) = std::thread::Builder::new().name("shutdown".into()).spawn(end) {
                 log::warn!("There is no thread to shut down the server: {error}");
                 engine.go_on_after_all(engine.ending.0.lock());
-                return Err(CannotEnd);
+                return Err(CommandError::text(CANNOT_END));
             }
         }
-        Ok(Ended::Later)
-    }
-
-    /// Waits for the server's end, or for an error if it does not end.
-    pub fn wait_for_end(&mut self) -> CommandResult {
-        let wait = Wait { timeout: TimeoutReply::CannotEnd, ..Wait::new(Type::String, &[], 0) };
-        self.wait(wait)?;
+        self.wait(Wait { timeout: TimeoutReply::CannotEnd, ..Wait::new(Type::String, &[], 0) })?;
         if let Some(blocked) = &self.session.blocked {
-            let mut state = self.engine.ending.0.lock();
+            let mut state = engine.ending.0.lock();
             state.waiters.push(Arc::clone(&blocked.waiter));
             // It may have been taken back in between.
             if state.stage == Stage::Far {
-                self.engine.go_on_after_all(state);
+                engine.go_on_after_all(state);
             }
         }
         Ok(())
     }
-}
-
-/// When the server ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
-    Now,
-    /// When replicas have caught up.
-    Later,
 }

@@ -141,18 +141,17 @@ impl Replication {
 
     /// Replicas that have everything up to an offset of the journal.
     pub fn have(&self, offset: u64) -> i64 {
-        self.count(|replica| replica.acknowledged.load(Relaxed) >= offset)
+        self.count(|replica| replica.has(offset))
     }
 
     /// Replicas that have everything up to an offset of the journal in an append-only file on disk.
     pub fn have_on_disk(&self, offset: u64) -> i64 {
-        self.count(|replica| replica.on_disk.load(Relaxed) >= offset)
+        self.count(|replica| replica.stage() == Stage::Online && replica.on_disk.load(Relaxed) >= offset)
     }
 
     fn count(&self, test: impl Fn(&Replica) -> bool) -> i64 {
         let state = self.state.lock();
-        let count =
-            state.replicas.iter().filter(|replica| replica.stage() == Stage::Online && test(replica)).count();
+        let count = state.replicas.iter().filter(|replica| test(replica)).count();
         i64::try_from(count).unwrap_or(i64::MAX)
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use braid_base::sync::{Condvar, Fault, Mutex, holds_unless, lock};
-use braid_journal::{Journal, Writer};
+use braid_journal::{Journal, Reader, Writer};
 use shuttle::thread;
 
 const SCHEDULES: usize = 6_000;
@@ -21,6 +21,14 @@ const UNITS: usize = 2;
 /// What a unit is recognised by, in the log as text.
 fn name(slot: usize, unit: usize) -> String {
     format!("<{slot}.{unit}{}>", "-".repeat(unit * 50))
+}
+
+/// Adds everything up to an offset to what was read.
+fn read(journal: &Journal, reader: &mut Reader, end: u64, log: &mut Vec<u8>) {
+    reader.read(journal, end, |piece| {
+        log.extend_from_slice(piece);
+        piece.len()
+    });
 }
 
 /// Threads append; one reads and sleeps when there is nothing to be read. It gets every unit whole and each thread's in order, and is
@@ -51,10 +59,7 @@ fn appenders_and_a_reader() {
     let mut log = Vec::new();
     loop {
         let seen = journal.complete();
-        reader.read(&journal, seen, |piece| {
-            log.extend_from_slice(piece);
-            piece.len()
-        });
+        read(&journal, &mut reader, seen, &mut log);
         if log.iter().filter(|&&byte| byte == b'>').count() == APPENDERS * UNITS {
             break;
         }
@@ -110,10 +115,7 @@ fn appenders_and_a_bell() {
     let (mut log, mut late) = (Vec::new(), None);
     loop {
         let seen = journal.complete();
-        reader.read(&journal, seen, |piece| {
-            log.extend_from_slice(piece);
-            piece.len()
-        });
+        read(&journal, &mut reader, seen, &mut log);
         if log.iter().filter(|&&byte| byte == b'>').count() == APPENDERS * UNITS {
             break;
         }
@@ -132,10 +134,7 @@ fn appenders_and_a_bell() {
     appenders.into_iter().for_each(|appender| appender.join().expect("an appender"));
     if let Some((offset, mut late)) = late {
         let mut seen = Vec::new();
-        late.read(&journal, journal.complete(), |piece| {
-            seen.extend_from_slice(piece);
-            piece.len()
-        });
+        read(&journal, &mut late, journal.complete(), &mut seen);
         assert_eq!(seen, log[offset as usize..]);
     }
 }

@@ -81,7 +81,7 @@ impl Cron {
     /// Does what is due. Called outside the gate.
     pub fn run(&mut self, engine: &Engine, worker: &mut Worker, station: &mut Station, now_ms: i64) {
         if self.slot == 0 {
-            end_pause(engine, now_ms);
+            engine.end_pauses_in_time(now_ms);
         }
         if now_ms < self.next_ms {
             return;
@@ -240,20 +240,6 @@ impl Cron {
 /// Milliseconds between two turns of the cron.
 fn period_ms(engine: &Engine) -> i64 {
     1000 / i64::from(engine.config.hz().clamp(1, 500))
-}
-
-/// Lets clients go on when the time of a pause is over.
-fn end_pause(engine: &Engine, now_ms: i64) {
-    if engine.attention.get() & PAUSED == 0 || engine.pause.current(now_ms).is_some() {
-        return;
-    }
-    engine.attention.set(PAUSED, false);
-    if engine.pause.current(now_ms).is_some() {
-        // A client began another pause just now: its bit must not be lost.
-        engine.attention.set(PAUSED, true);
-        return;
-    }
-    engine.tell_loops(|| braid_engine::client::Message::Resume);
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! SHUTDOWN.
 
-use braid_engine::ending::{CANNOT_END, CannotEnd, Ended, Manner};
+use braid_engine::ending::Manner;
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
 
 use super::ADMIN;
@@ -47,7 +47,6 @@ fn options(args: &[&[u8]]) -> Result<Options, CommandError> {
     Ok(options)
 }
 
-/// Ends without a reply: the client sees its connection close. If replicas have to catch up first it waits for that, as the client does.
 fn shutdown(call: &mut Call) -> CommandResult {
     let options = options(&call.args[1..])?;
     if options.abort {
@@ -67,14 +66,7 @@ fn shutdown(call: &mut Call) -> CommandResult {
         ));
     }
     let save = (options.save || options.no_save).then_some(options.save);
-    match call.end_server(Manner { save, now: options.now, force: options.force }) {
-        Ok(Ended::Now) => {
-            call.session.close();
-            Ok(())
-        }
-        Ok(Ended::Later) => call.wait_for_end(),
-        Err(CannotEnd) => Err(CommandError::text(CANNOT_END)),
-    }
+    call.end_server(Manner { save, now: options.now, force: options.force })
 }
 
 #[cfg(test)]

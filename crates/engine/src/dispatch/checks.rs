@@ -255,7 +255,7 @@ pub(super) fn disk_refusal(engine: &Engine) -> Option<CommandError> {
 
 /// Why nothing may be written at present, for whatever reason.
 #[inline]
-pub(super) fn write_refusal(engine: &Engine) -> Option<CommandError> {
+pub fn write_refusal(engine: &Engine) -> Option<CommandError> {
     if engine.attention.get() & FEW_REPLICAS != 0 {
         return Some(CommandError::text(TOO_FEW_REPLICAS));
     }

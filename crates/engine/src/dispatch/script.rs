@@ -10,7 +10,7 @@ use braid_keyspace::txn::{KeyRef, Txn};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
-use super::checks::write_refusal;
+pub use super::checks::write_refusal;
 use super::logging::Cost;
 use super::tentative::Tentative;
 use super::{body, collect_keys, count};
@@ -18,7 +18,6 @@ use crate::acl::log::Origin;
 use crate::attention::MONITORS;
 use crate::blocking;
 use crate::engine::Engine;
-use crate::error::CommandError;
 use crate::hot_keys;
 use crate::monitor;
 use crate::session::{Session, session_attention};
@@ -169,11 +168,6 @@ pub fn call(
         }
     }
     execute(engine, session, keyspace, run, reply, command, args, &keys)
-}
-
-/// Why a script that may write cannot begin now, if so.
-pub fn refusal(engine: &Engine) -> Option<CommandError> {
-    write_refusal(engine)
 }
 
 /// The command or subcommand that arguments name.

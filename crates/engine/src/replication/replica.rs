@@ -111,6 +111,11 @@ impl Replica {
         }
     }
 
+    /// It gets the changes, and has everything up to an offset of the journal.
+    pub fn has(&self, offset: u64) -> bool {
+        self.stage() == Stage::Online && self.acknowledged.load(Relaxed) >= offset
+    }
+
     pub(super) fn set_stage(&self, stage: Stage) {
         self.stage.store(stage as u8, Relaxed);
     }

@@ -163,13 +163,18 @@ fn append_numbers(journal: &Journal, writer: &mut Writer, numbers: std::ops::Ran
     }
 }
 
+/// Who writes a file and who feeds a replica, from the log's end on.
+fn file_and_replica(journal: &Journal) -> (Reader, Reader) {
+    let file = journal.reader();
+    journal.begin_backlog(1 << 20);
+    (file, journal.reader_from(journal.end()).expect("the end is always kept"))
+}
+
 #[test]
 fn asides_are_for_some_readers_only() {
     let journal = journal(1);
     let mut writer = Writer::default();
-    let mut file = journal.reader();
-    journal.begin_backlog(1 << 20);
-    let mut replica = journal.reader_from(journal.end()).expect("the end is always kept");
+    let (mut file, mut replica) = file_and_replica(&journal);
     journal.append_request(0, &mut writer, 0, &[b"A"]);
     journal.append_aside(0, &mut writer, &[b"PING"]);
     journal.append_aside(0, &mut writer, &[b"PING"]);
@@ -188,9 +193,7 @@ fn asides_are_for_some_readers_only() {
 fn asides_of_a_unit_come_behind_it() {
     let journal = journal(1);
     let mut writer = Writer::default();
-    let mut file = journal.reader();
-    journal.begin_backlog(1 << 20);
-    let mut replica = journal.reader_from(journal.end()).expect("the end is always kept");
+    let (mut file, mut replica) = file_and_replica(&journal);
     writer.unit.push(0, &[b"A"]);
     writer.unit.push_aside(&[b"P"]);
     writer.unit.push(0, &[b"B"]);
