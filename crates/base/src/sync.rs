@@ -86,21 +86,25 @@ thread_local! {
 }
 
 /// Runs a model under the checker as the code is, where every schedule explored must pass and finish, and with a fault planted in that code,
-/// where some schedule must fail: a model that passes with its fault proves nothing. Two kinds of exploration: at random, and by priorities
-/// that change in few places.
+/// where some schedule must fail: a model that passes with its fault proves nothing.
 #[cfg(feature = "model")]
 #[track_caller]
 pub fn holds_unless(fault: Fault, schedules: usize, model: fn()) {
-    let explore = || {
-        shuttle::check_random(model, schedules);
-        shuttle::check_pct(model, schedules / 3, 3);
-    };
     PLANTED.set(None);
-    explore();
+    explore(schedules, model);
     PLANTED.set(Some(fault));
-    let outcome = std::panic::catch_unwind(explore);
+    let outcome = std::panic::catch_unwind(|| explore(schedules, model));
     PLANTED.set(None);
     assert!(outcome.is_err(), "the model does not notice {fault:?}");
+}
+
+/// Runs a model under the checker; panics where a schedule fails. Two kinds of exploration: at random, and by priorities that change in few
+/// places, which finds what needs one thread to stand still for long.
+#[cfg(feature = "model")]
+#[track_caller]
+pub fn explore(schedules: usize, model: fn()) {
+    shuttle::check_random(model, schedules);
+    shuttle::check_pct(model, schedules / 3, 4);
 }
 
 /// True when this fault is planted; never outside of model tests.

@@ -14,7 +14,7 @@ use std::panic::catch_unwind;
 
 use braid_base::gate::{EPOCHS, Gate};
 use braid_base::lock::ShardLock;
-use braid_base::sync::{Fault, holds_unless};
+use braid_base::sync::{Fault, explore, holds_unless};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use shuttle::thread;
@@ -235,6 +235,6 @@ fn nothing_is_freed_while_a_reader_may_see_it() {
 
 #[test]
 fn one_epoch_less_would_not_do() {
-    let outcome = catch_unwind(|| shuttle::check_random(|| reclamation(EPOCHS - 1), 20 * SCHEDULES));
+    let outcome = catch_unwind(|| explore(SCHEDULES, || reclamation(EPOCHS - 1)));
     assert!(outcome.is_err(), "the model does not notice an epoch too few");
 }

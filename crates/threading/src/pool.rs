@@ -47,12 +47,10 @@ impl Pool {
     /// Starts as many threads as the engine has. From then on their number follows the configuration.
     pub(crate) fn new(engine: &Arc<Engine>, loads: Arc<LoopLoads>, start: Starter) -> io::Result<Arc<Pool>> {
         let count = engine.thread_count();
-        // The first one last: it accepts connections.
         let others: Vec<_> = (1..count).map(&start).collect::<io::Result<_>>()?;
-        let first = start(0)?;
-        loads.set_threads(count);
-        let threads = std::iter::once(first).chain(others).map(Some).collect();
-        let state = State { threads, wanted: count, is_changing: false, is_ending: false };
+        let threads = std::iter::once(None).chain(others.into_iter().map(Some)).collect();
+        // Until all of that is done here, a change is only noted.
+        let state = State { threads, wanted: count, is_changing: true, is_ending: false };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let pool = Arc::new(Pool { engine: Arc::clone(engine), loads, start, state, changed });
         let weak = Arc::downgrade(&pool);
@@ -60,6 +58,11 @@ impl Pool {
             Some(pool) => pool.resize(config.io_threads()),
             None => Ok(()),
         });
+        // The first one last: it accepts connections, and whoever is connected may ask for more threads.
+        let first = (pool.start)(0)?;
+        pool.state.lock().threads[0] = Some(first);
+        pool.loads.set_threads(count);
+        pool.change();
         Ok(pool)
     }
 
@@ -161,5 +164,32 @@ impl Pool {
     /// Has all loops notice that the number of threads has changed.
     fn wake_all(&self) {
         self.engine.mailboxes.iter().take(self.engine.thread_count()).for_each(|mailbox| mailbox.ring());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_config::Config;
+    use braid_engine::engine::Start;
+
+    use super::*;
+
+    #[test]
+    fn a_change_that_is_asked_for_while_the_first_thread_starts_is_made() {
+        let config = Arc::new(Config::new());
+        config.load_text("io-threads 1\nshards 16\n").expect("valid settings");
+        let engine = Engine::new(Arc::clone(&config), braid_commands::table(), Start::default());
+        let engine = engine.expect("an engine");
+        let loads = Arc::new(LoopLoads::new(1, |threads| 0..threads));
+        let starter = Box::new(move |slot| {
+            if slot == 0 {
+                // As a client may that has been accepted at once.
+                config.set(&[("io-threads", "3")]).expect("there can be three");
+            }
+            Ok(std::thread::spawn(|| ()))
+        });
+        let pool = Pool::new(&engine, loads, starter).expect("threads");
+        assert_eq!((engine.thread_count(), pool.state.lock().threads.len()), (3, 3));
+        pool.join().expect("all have ended");
     }
 }
