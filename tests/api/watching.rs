@@ -97,8 +97,14 @@ fn ones_own_changes_count_too() {
 fn a_watched_key_that_expires_has_changed() {
     let server = TestServer::start(&[]);
     let mut client = server.connect();
-    client.ok("SET k v PX 50");
-    client.ok("WATCH k");
+    // Watched while it is there, which may take several attempts on a slow machine.
+    let is_watched = (0..10).any(|attempt| {
+        client.ok("UNWATCH");
+        client.ok(&format!("SET k v PX {}", 50 << attempt));
+        client.ok("WATCH k");
+        client.call("EXISTS k") == Value::Integer(1)
+    });
+    assert!(is_watched);
     let mut other = server.connect();
     braid_tests::wait_for("the key to expire", || other.call("EXISTS k") == Value::Integer(0));
     client.ok("MULTI");

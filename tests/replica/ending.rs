@@ -97,6 +97,7 @@ fn who_has_asked_for_the_end_is_told_that_it_does_not_come() {
     // Taken back.
     let mut first = shut_down(&server, &mut client, "SHUTDOWN");
     let mut second = shut_down(&server, &mut client, "SHUTDOWN NOW");
+    wait_for("it waits", || client.info_field("server", "shutdown_in_milliseconds").is_some());
     let mut writer = server.connect();
     writer.send(&braid_tests::request("INCR k"));
     wait_for("it is held back", || figure(&mut client, "clients", "blocked_clients") == 3);

@@ -33,6 +33,8 @@ pub struct OverLimit {
 
 /// Time that is left to what clients are told of evicted keys to leave the server, before room is made for it as well.
 const TELLING_MS: i64 = 10;
+/// The same if loops have not come to it yet, as on a machine with too much to do.
+const TELLING_MAX_MS: i64 = 100;
 /// Time after that in which threads keep little memory for later.
 const SHORT_MS: i64 = 1000;
 
@@ -101,7 +103,7 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
     // What the eviction itself causes to be said (invalidations, events) is not made room for: more would follow from that, until no key is left.
     let (to_free, mut freed) = (counted - limit, 0);
     engine.over_limit.begin(now_ms);
-    if (0..TELLING_MS).contains(&(now_ms - engine.over_limit.told_ms.load(Relaxed))) {
+    if is_telling(engine, now_ms) {
         return Room::Coming;
     }
     let slice = slice_nanos(engine.config.maxmemory_eviction_tenacity());
@@ -142,6 +144,13 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
             return Room::Coming;
         }
     }
+}
+
+/// Whether what clients are told of evicted keys may be on its way.
+fn is_telling(engine: &Engine, now_ms: i64) -> bool {
+    let since_ms = now_ms - engine.over_limit.told_ms.load(Relaxed);
+    let is_waiting = || (0..engine.thread_count()).any(|owner| engine.hub.has_pushes(owner));
+    (0..TELLING_MS).contains(&since_ms) || ((0..TELLING_MAX_MS).contains(&since_ms) && is_waiting())
 }
 
 impl Engine {
