@@ -76,9 +76,11 @@ fn the_title_of_the_process_is_what_the_template_says() {
         );
     }
     assert_eq!(title(&server), cut);
-    let names = std::fs::read_dir(format!("/proc/{}/task", server.process_id())).expect("it runs");
-    let names = names.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
-    assert!(names.into_iter().any(|name| name.trim_end() == "signals"), "threads keep their names");
+    wait_for("threads to keep their names", || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.process_id())).expect("it runs");
+        let mut names = tasks.flatten().map(|task| std::fs::read_to_string(task.path().join("comm")));
+        names.any(|name| name.is_ok_and(|name| name.trim_end() == "signals"))
+    });
 }
 
 #[test]

@@ -5,9 +5,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 
 use braid_tests::server::{Options, free_port, is_braid};
-use braid_tests::{TestServer, Value, wait_for};
+use braid_tests::wait::PATIENCE;
+use braid_tests::{TestServer, Value, wait_for, wait_for_within};
 
 use crate::sync::library;
 
@@ -99,7 +101,12 @@ impl Disk {
 
     fn wait_for_calls(&self, command: &str, calls: u64) {
         let line = format!("braid_command_calls_total{{command=\"{command}\"}} {calls}\n");
-        wait_for("a command to be executed", || self.metrics().contains(&line));
+        let mut seen = String::new();
+        let came = wait_for_within(PATIENCE, || {
+            seen = self.metrics();
+            seen.contains(&line)
+        });
+        assert!(came, "gave up waiting for {calls} calls of {command}:\n{seen}");
     }
 }
 
@@ -110,32 +117,42 @@ fn hold(folder: &Path) -> PathBuf {
 /// Somebody whose reply waits executes a command that waits for a key, and is served: that is told when it is on disk as well.
 #[test]
 fn served_while_a_reply_waits() {
-    let Some(disk) = Disk::start() else { return };
-    let (mut waiting, mut pushing) = (disk.server.connect(), disk.server.connect());
-    disk.hold();
-    waiting.send(b"SET k 1\r\nBLPOP l 0\r\n");
-    disk.wait_for_waits(1);
-    disk.wait_for_calls("set", 1);
-    pushing.send(b"RPUSH l v\r\n");
-    disk.wait_for_calls("blpop", 1);
-    let is_on_disk = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let first = waiting.read();
-            assert!(is_on_disk.load(SeqCst), "told {first:?} before what it was served was on disk");
-            assert_eq!([first, waiting.read()].map(|reply| reply.to_string()), ["+OK", "[\"l\", \"v\"]"]);
-        });
-        disk.pass();
-        disk.wait_for_waits(2);
-        // Time enough for a reply that must not be sent.
-        for _ in 0..5 {
-            disk.metrics();
+    let is_possible = (0..10).any(|_| {
+        let Some(disk) = Disk::start() else { return true };
+        let (mut waiting, mut pushing) = (disk.server.connect(), disk.server.connect());
+        disk.hold();
+        waiting.send(b"SET k 1\r\nBLPOP l 0\r\n");
+        disk.wait_for_waits(1);
+        disk.wait_for_calls("set", 1);
+        // On a busy machine the second one may be left for another turn, which comes behind the reply of the first one.
+        let waits = || disk.metrics().contains("\nbraid_clients_blocked 1\n");
+        if !wait_for_within(Duration::from_secs(1), waits) {
+            disk.let_go();
+            return false;
         }
-        is_on_disk.store(true, SeqCst);
-        disk.let_go();
-        reader.join().expect("the replies are right");
+        pushing.send(b"RPUSH l v\r\n");
+        disk.wait_for_calls("blpop", 1);
+        let is_on_disk = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                assert_eq!(waiting.read(), Value::ok());
+                assert_eq!(waiting.read().to_string(), "[\"l\", \"v\"]");
+                assert!(is_on_disk.load(SeqCst), "told what it was served before that was on disk");
+            });
+            disk.pass();
+            disk.wait_for_waits(2);
+            // Time enough for a reply that must not be sent.
+            for _ in 0..5 {
+                disk.metrics();
+            }
+            is_on_disk.store(true, SeqCst);
+            disk.let_go();
+            reader.join().expect("the replies are right");
+        });
+        assert_eq!(pushing.read().integer(), Some(1));
+        true
     });
-    assert_eq!(pushing.read().integer(), Some(1));
+    assert!(is_possible, "it has never waited");
 }
 
 /// What is sent while replies wait is executed afterwards, in order; whoever leaves meanwhile leaves nothing to the next one at its place.

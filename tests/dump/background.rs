@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use braid_tests::server::is_braid;
-use braid_tests::{RawClient, TestServer, wait_for};
+use braid_tests::{RawClient, TestServer, request, wait_for};
 use rustix::process::Signal;
 
 const ACCOUNTS: u32 = 2000;
@@ -292,9 +292,10 @@ fn what_is_copied_during_a_save_is_told() {
     };
     begin(&mut client);
     // A change of everything: most of it has not been saved yet.
-    for number in 0..2000 {
-        client.call(&format!("SETRANGE key:{number} 0 other"));
-    }
+    let changes: Vec<u8> =
+        (0..2000).flat_map(|number| request(&format!("SETRANGE key:{number} 0 other"))).collect();
+    client.send(&changes);
+    (0..2000).for_each(|_| assert!(client.read().integer().is_some()));
     let copied = number(&mut client, "current_cow_size");
     assert!(copied > 10_000, "{copied}");
     client.ok("CONFIG SET rdb-key-save-delay 0");

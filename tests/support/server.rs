@@ -65,7 +65,8 @@ impl TestServer {
     pub fn start_with(options: Options) -> TestServer {
         for _ in 0..5 {
             let mut server = TestServer::spawn(&options);
-            let ready = wait_for_within(PATIENCE, || server.answers() || !server.is_alive());
+            let ready =
+                wait_for_within(PATIENCE, || server.answers() && server.listens() || !server.is_alive());
             if ready && server.is_alive() {
                 return server;
             }
@@ -117,6 +118,24 @@ impl TestServer {
                 let text = reply.text();
                 text == "PONG" || text.starts_with("NOAUTH")
             })
+    }
+
+    /// Whether it is this server that listens on the port, not one of another process.
+    fn listens(&self) -> bool {
+        let local = format!(":{:04X}", self.port);
+        let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
+        let sockets = tables.iter().flatten().flat_map(|table| table.lines()).filter_map(|line| {
+            // Number, local address, remote address, state (0A: listening), ..., inode.
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let is_it = words.len() > 9 && words[1].ends_with(&local) && words[3] == "0A";
+            is_it.then(|| format!("socket:[{}]", words[9]))
+        });
+        let sockets: Vec<String> = sockets.collect();
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        files.into_iter().flatten().flatten().any(|file| {
+            let target = std::fs::read_link(file.path()).unwrap_or_default();
+            sockets.iter().any(|socket| target.as_os_str() == socket.as_str())
+        })
     }
 
     /// A new connection that works in bytes.

@@ -276,13 +276,11 @@ impl ClientRecord {
         self.flags.load(Relaxed) & flag != 0
     }
 
-    /// Sets or clears a flag.
-    pub fn set_flag(&self, flag: u32, on: bool) {
-        if on {
-            self.flags.fetch_or(flag, Relaxed);
-        } else {
-            self.flags.fetch_and(!flag, Relaxed);
-        }
+    /// Sets or clears a flag; whether it was set.
+    pub fn set_flag(&self, flag: u32, on: bool) -> bool {
+        let before =
+            if on { self.flags.fetch_or(flag, Relaxed) } else { self.flags.fetch_and(!flag, Relaxed) };
+        before & flag != 0
     }
 
     /// Changes the texts.

@@ -408,14 +408,15 @@ impl Engine {
         self.peak_bytes.fetch_max(braid_base::alloc::used_bytes(), Relaxed);
     }
 
-    /// Closes another client's connection. Its owner does so in its own time; for everybody else it is gone now.
-    pub fn disconnect(&self, record: &ClientRecord) {
-        record.set_flag(client_flags::CLOSE_NOW, true);
+    /// Closes another client's connection. Its owner does so in its own time; for everybody else it is gone now. False if it was closed before.
+    pub fn disconnect(&self, record: &ClientRecord) -> bool {
+        let was_told = record.set_flag(client_flags::CLOSE_NOW, true);
         self.clients.remove(record.id);
         // Nothing is given to it any more.
         record.end_wait();
         // A client that no loop owns yet is found to be marked when one takes it over.
         record.send(Message::Kill(record.id));
+        !was_told
     }
 
     /// Tells the loops of all threads something.

@@ -27,9 +27,12 @@ impl<M: Model> EventLoop<M> {
         for record in self.engine.clients_beyond(max) {
             let mut line = Vec::new();
             describe(&mut line, &self.engine, &record, self.worker.now_ms(), None);
+            if !self.engine.disconnect(&record) {
+                // Another thread has found the same.
+                continue;
+            }
             log::info!("Evicting client: {}", String::from_utf8_lossy(line.trim_ascii_end()));
             self.engine.threads[self.slot].evicted_clients.add(1);
-            self.engine.disconnect(&record);
             if let Some(&place) = self.by_id.get(&record.id)
                 && let Some(client) = self.station.clients.get(place)
             {
