@@ -194,24 +194,30 @@ fn start(server: &TestServer, arguments: &str) -> Child {
 
 #[test]
 fn an_open_loop_charges_a_stall_to_all_who_waited() {
-    let server = TestServer::start(&[]);
-    let child = start(&server, "--csv --rate 1000 --duration 1.5 -c 10 -t get");
-    wait_for_calls(&server, "get", 100);
-    let stall = Duration::from_millis(400);
-    server.signal(Signal::STOP);
-    let begun = Instant::now();
-    while begun.elapsed() < stall {
-        std::thread::sleep(stall.saturating_sub(begun.elapsed()));
-    }
-    server.signal(Signal::CONT);
-    let output = child.wait_with_output().unwrap();
-    let rows = table(&String::from_utf8_lossy(&output.stdout));
-    // 400 of 1500 requests were due in the stall; the median of those waited 200 ms. A closed loop of 10 connections
-    // would have counted 10 slow requests, and made none up.
-    assert!(number(&rows[0], "p95_latency_ms") > 150.0, "{rows:?}");
-    // A request is due each millisecond, but on a busy machine not all are asked in time.
-    assert!(number(&rows[0], "max_latency_ms") > 250.0, "{rows:?}");
-    assert!((900..1520).contains(&calls(&server, "get")), "{}", calls(&server, "get"));
+    // The generator itself may be held up on a busy machine, and asks for less then, or later; never for more.
+    let mut seen = Vec::new();
+    let is_charged = (0..5).any(|_| {
+        let server = TestServer::start(&[]);
+        let child = start(&server, "--csv --rate 1000 --duration 1.5 -c 10 -t get");
+        wait_for_calls(&server, "get", 100);
+        let stall = Duration::from_millis(400);
+        server.signal(Signal::STOP);
+        let begun = Instant::now();
+        while begun.elapsed() < stall {
+            std::thread::sleep(stall.saturating_sub(begun.elapsed()));
+        }
+        server.signal(Signal::CONT);
+        let output = child.wait_with_output().unwrap();
+        let rows = table(&String::from_utf8_lossy(&output.stdout));
+        let (p95, max) = (number(&rows[0], "p95_latency_ms"), number(&rows[0], "max_latency_ms"));
+        let calls = calls(&server, "get") as f64;
+        seen.push((p95, max, calls));
+        // 400 of 1500 requests were due in the stall; the median of those waited 200 ms. A closed loop of 10 connections
+        // would have counted 10 slow requests.
+        assert!(p95 > 150.0 && calls < 1520.0, "{rows:?}, {calls} calls");
+        max >= 399.0 && calls > 1480.0
+    });
+    assert!(is_charged, "p95, maximum, calls: {seen:?}");
 }
 
 #[test]
