@@ -1,4 +1,4 @@
-//! Builds Lua 5.1 from the source that the `lua-src` crate carries, with the changes of `patches.rs`.
+//! Builds Lua 5.1 from `third_party/lua-5.1.5`, with the changes of `patches.rs`.
 //!
 //! The server needs tables that scripts cannot change, and fixes for what has been found in Lua 5.1.5 since its last release. Both
 //! belong into the interpreter itself. A change names the text that it replaces; if that is not there as often as it says the build fails,
@@ -7,7 +7,6 @@
 mod patches;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{env, fs};
 
 /// What of Lua's source is built: the core and the libraries that scripts get. No files, no processes, no modules, no debugger.
@@ -19,7 +18,10 @@ const FILES: &[&str] = &[
 
 fn main() {
     println!("cargo:rerun-if-changed=build");
-    let source = lua_source();
+    // Within the repository, so that it is there however Braid is built: offline, vendored, by `cargo install --git`.
+    let manifest = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    let source = PathBuf::from(manifest).join("../../third_party/lua-5.1.5");
+    println!("cargo:rerun-if-changed={}", source.display());
     let target = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("lua-5.1.5");
     copy_patched(&source, &target);
     let mut build = cc::Build::new();
@@ -30,31 +32,6 @@ fn main() {
         build.file(target.join(file).with_extension("c"));
     }
     build.compile("braid_lua51");
-}
-
-/// The folder of Lua's source within the `lua-src` crate, wherever cargo keeps that.
-fn lua_source() -> PathBuf {
-    let cargo = env::var_os("CARGO").expect("cargo sets CARGO");
-    let manifest = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
-    // Of the dependencies for other platforms nothing need be on this machine.
-    let platform = env::var_os("TARGET").expect("cargo sets TARGET");
-    let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--offline", "--filter-platform"])
-        .arg(platform)
-        .current_dir(manifest)
-        .output()
-        .expect("cargo metadata runs");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let found = text
-        .split("\"manifest_path\":\"")
-        .skip(1)
-        .filter_map(|rest| rest.split('"').next())
-        .map(|path| PathBuf::from(path.replace("\\\\", "\\")))
-        .filter_map(|path| path.parent().map(|crate_folder| crate_folder.join("lua-5.1.5")))
-        .find(|folder| folder.join("lapi.c").is_file());
-    found.unwrap_or_else(|| {
-        panic!("no Lua 5.1.5 source among the dependencies: {}", String::from_utf8_lossy(&output.stderr))
-    })
 }
 
 fn copy_patched(from: &Path, to: &Path) {

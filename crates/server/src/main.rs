@@ -78,6 +78,7 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     for warning in &loaded.warnings {
         log::warn!("{warning}");
     }
+    warn_of_coarse_size_classes();
     let mut commands = braid_commands::table();
     for renamed in &loaded.renamed {
         commands
@@ -135,6 +136,18 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     loaded?;
     log::warn!("Braid is now ready to exit, bye bye...");
     Ok(())
+}
+
+/// Keys take more memory than they should if jemalloc was configured by others (`JEMALLOC_SYS_WITH_LG_QUANTUM` in the
+/// environment of the build, or another jemalloc linked).
+fn warn_of_coarse_size_classes() {
+    use braid_commands::server::allocator::{SPACING, size_class_spacing};
+    if let Some(bytes) = size_class_spacing().filter(|bytes| *bytes != SPACING) {
+        log::warn!(
+            "WARNING: jemalloc was built with size classes {bytes} bytes apart instead of {SPACING}: small keys take up to an \
+             eighth more memory, and used_memory is too low. Build with JEMALLOC_SYS_WITH_LG_QUANTUM unset, or 3."
+        );
+    }
 }
 
 /// Defines the users: those of the configuration, or those of the file that it names.
