@@ -1,8 +1,7 @@
 //! Lists, sets and hashes: time per operation (divan) and resident bytes per element (printed first, as
 //! jemalloc counts them).
 //!
-//! `cargo bench -p braid-containers --bench collections`; with `JEMALLOC_SYS_WITH_LG_QUANTUM=3` as the server
-//! builds it.
+//! `cargo bench -p braid-containers --bench collections`
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicUsize, Ordering};
