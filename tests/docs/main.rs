@@ -1,0 +1,110 @@
+//! Whether the documentation is true, as far as that is cheap to tell: links and anchors resolve; the paths, programs,
+//! options, directives, variables and INFO fields that it names exist; blocks marked `runnable` run and print what the
+//! block behind them says.
+//!
+//!   cargo test -p braid-tests --test docs
+//!
+//! It looks at names only. That a sentence is right is for its author to see.
+
+mod names;
+mod snippets;
+mod text;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The folder of the workspace.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace")
+}
+
+/// Folders that are no part of the source.
+const SKIPPED: [&str; 6] = ["target", "node_modules", "venv", ".git", "corpus", "third_party"];
+
+/// All files below a folder, sorted, that `wanted` takes.
+fn files(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let skipped = path.file_name().is_some_and(|name| SKIPPED.iter().any(|skipped| name == *skipped));
+            if path.is_dir() && !path.is_symlink() && !skipped {
+                folders.push(path);
+            } else if path.is_file() && wanted(&path) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A page of the documentation.
+struct Page {
+    path: PathBuf,
+    text: String,
+}
+
+impl Page {
+    /// The path from the workspace's folder, for messages.
+    fn name(&self) -> String {
+        self.path.strip_prefix(root()).unwrap_or(&self.path).display().to_string()
+    }
+}
+
+/// Every page: `*.md` anywhere in the workspace.
+fn pages() -> Vec<Page> {
+    let paths = files(root(), &|path| path.extension().is_some_and(|extension| extension == "md"));
+    let pages: Vec<Page> = paths
+        .into_iter()
+        .map(|path| Page { text: fs::read_to_string(&path).expect("a page is UTF-8"), path })
+        .collect();
+    assert!(pages.len() > 15, "only {} pages found", pages.len());
+    pages
+}
+
+/// Fails with one line for each complaint.
+#[track_caller]
+fn no_complaints(complaints: &[String]) {
+    assert!(complaints.is_empty(), "{} complaints:\n  {}", complaints.len(), complaints.join("\n  "));
+}
+
+#[test]
+fn links_and_anchors_resolve() {
+    let mut complaints = Vec::new();
+    let mut links = 0;
+    for page in pages() {
+        for link in text::links(&page.text) {
+            if link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            links += 1;
+            let (file, anchor) =
+                link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
+            let folder = page.path.parent().expect("a page lies in a folder");
+            let target = if file.is_empty() { page.path.clone() } else { folder.join(file) };
+            if !target.exists() {
+                complaints.push(format!("{}: {link}: no such file", page.name()));
+            } else if let Some(anchor) = anchor {
+                let there = fs::read_to_string(&target).unwrap_or_default();
+                if !text::anchors(&there).iter().any(|one| one == anchor) {
+                    complaints.push(format!("{}: {link}: no such heading", page.name()));
+                }
+            }
+        }
+    }
+    assert!(links > 50, "only {links} links found");
+    no_complaints(&complaints);
+}
+
+#[test]
+fn the_chart_is_what_the_table_says() {
+    let Ok(output) =
+        std::process::Command::new("python3").arg(root().join("bench/chart")).arg("--check").output()
+    else {
+        println!("skipped, the chart: no python3");
+        return;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
