@@ -4,7 +4,7 @@
 //! Flow: counters live per thread and are summed here when someone asks. Nothing in this family touches keys,
 //! except MEMORY USAGE, and the sums never stop the threads that count.
 
-mod allocator;
+pub mod allocator;
 mod command_log;
 mod config;
 pub mod hot_keys;
