@@ -169,14 +169,18 @@ fn keep_picture(browser: &mut Browser, file: &std::path::Path) {
 
 /// Commands whose traces the panels show.
 fn fill_panels(client: &mut RawClient) {
-    client.ok("CONFIG SET slowlog-log-slower-than 100");
+    client.ok("SAVE");
+    client.ok("CONFIG SET slowlog-log-slower-than 1000");
     client.call(&format!("SET page:front {}", "x".repeat(300_000)));
     for number in 0..2000 {
         client.call(&format!("ZADD scores {number} player:{number}"));
         client.call(&format!("HSET session:{number} user {number} agent {}", "y".repeat(number % 90)));
     }
     client.call("ZRANGE scores 0 -1 WITHSCORES");
+    client.ok("CONFIG SET slowlog-log-slower-than 0");
     client.call("KEYS session:*99*");
+    client.call("ZUNIONSTORE copy 1 scores WEIGHTS 2");
+    client.ok("CONFIG SET slowlog-log-slower-than 10000");
 }
 
 #[test]
@@ -193,6 +197,7 @@ fn the_page_shows_slow_commands_big_keys_and_what_is_wrong() {
     browser.wait_for(&hint("Slow log", "Nothing has taken longer than slowlog-log-slower-than."));
     browser.wait_for(&hint("Big keys", "There are no keys."));
     browser.wait_for(&lists("Status", "^Writes\\taccepted$"));
+    browser.wait_for(&lists("Status", "^Last save\\tnone since the start$"));
     browser.wait_for(&lists("Status", "^Append-only file\\toff$"));
     browser.wait_for(&lists("Status", "^Replicas\\tnone$"));
     client.ok(&format!("SET large {}", "x".repeat(100_000)));
