@@ -1,10 +1,11 @@
-//! The HTTP port: figures, and who may see them.
+//! The HTTP port: metrics, health checks, and who may see what.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use braid_tests::server::free_port;
+use braid_tests::server::{free_port, program_under_test};
 use braid_tests::{TestServer, wait_for};
 
 /// A server with the port, which another process might have taken in between.
@@ -32,7 +33,7 @@ fn get(port: u16, path: &str, more: &str) -> (u16, String, String) {
 }
 
 #[test]
-fn figures_follow_what_happens() {
+fn metrics_follow_what_happens() {
     let (server, port) = start(&["--io-threads", "3"]);
     let mut client = server.connect();
     client.ok("SET k v");
@@ -100,17 +101,181 @@ fn it_is_off_unless_asked_for_and_only_for_this_machine() {
     assert_eq!(client.call("CONFIG GET metrics-bind").to_string(), "[\"metrics-bind\", \"127.0.0.1\"]");
 }
 
+/// Opens connections that say nothing, and one that asks: it must not have to wait for them.
+fn answered_beside(port: u16, others: &[TcpStream]) {
+    let begin = Instant::now();
+    assert_eq!(get(port, "/health", "").0, 200);
+    // They are given up by themselves after ten seconds.
+    assert!(begin.elapsed() < Duration::from_secs(8), "{} others: {:?}", others.len(), begin.elapsed());
+}
+
+fn connect(port: u16) -> TcpStream {
+    let socket = TcpStream::connect(("127.0.0.1", port)).expect("the port is open");
+    socket.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
+    socket
+}
+
 #[test]
-fn silent_connections_are_closed_and_do_not_keep_others_out() {
+fn silent_connections_do_not_keep_others_out() {
     let (_server, port) = start(&[]);
-    let idle: Vec<TcpStream> =
-        (0..40).map(|_| TcpStream::connect(("127.0.0.1", port)).expect("the port is open")).collect();
-    // More than are served at once: the next one waits until these are given up.
-    let mut socket = TcpStream::connect(("127.0.0.1", port)).expect("the port is open");
-    socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
-    socket.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sent");
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).expect("it answers");
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    drop(idle);
+    let silent: Vec<TcpStream> = (0..100).map(|_| connect(port)).collect();
+    answered_beside(port, &silent);
+}
+
+#[test]
+fn connections_kept_after_a_refusal_do_not_keep_others_out() {
+    let (_server, port) = start(&["--requirepass", "sesame"]);
+    let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut refused: Vec<TcpStream> = (0..40).map(|_| connect(port)).collect();
+    let mut answers = 0;
+    for socket in &mut refused {
+        // Those that had to give way for the others get no answer.
+        let _ = socket.write_all(request);
+        let mut answer = Vec::new();
+        // A refusal ends the connection: there is an end to be read, and it comes at once.
+        let begin = Instant::now();
+        let _ = socket.read_to_end(&mut answer);
+        assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
+        let answer = String::from_utf8_lossy(&answer).to_ascii_lowercase();
+        if !answer.is_empty() {
+            assert!(answer.starts_with("http/1.1 401") && answer.contains("connection: close"), "{answer}");
+            answers += 1;
+        }
+    }
+    assert!(answers >= 16, "{answers}");
+    answered_beside(port, &refused);
+}
+
+#[test]
+fn connections_that_read_nothing_do_not_keep_others_out() {
+    let (_server, port) = start(&[]);
+    let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
+    let mut deaf: Vec<TcpStream> = (0..40).map(|_| connect(port)).collect();
+    for socket in &mut deaf {
+        let _ = socket.set_write_timeout(Some(Duration::from_millis(100)));
+        let _ = socket.write_all(&request);
+    }
+    answered_beside(port, &deaf);
+}
+
+#[test]
+fn a_connection_is_kept_for_the_next_scrape() {
+    let (_server, port) = start(&[]);
+    let mut socket = connect(port);
+    for _ in 0..3 {
+        socket.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is read");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"{\"status\":\"ok\"}\n") {
+            let mut bytes = [0; 1024];
+            let count = socket.read(&mut bytes).expect("an answer");
+            assert!(count > 0, "closed: {}", String::from_utf8_lossy(&answer));
+            answer.extend_from_slice(&bytes[..count]);
+        }
+    }
+}
+
+#[test]
+fn health_checks_need_no_password() {
+    let (server, port) = start(&["--requirepass", "sesame"]);
+    let (status, header, body) = get(port, "/health", "");
+    assert_eq!((status, &*body), (200, "{\"status\":\"ok\"}\n"));
+    assert!(header.contains("content-type: application/json"), "{header}");
+    let (status, _, body) = get(port, "/ready", "");
+    assert_eq!((status, &*body), (200, "{\"status\":\"ready\"}\n"));
+    // By whatever name a probe knows the server.
+    let probe = "HEAD /ready HTTP/1.1\nHost: braid-0.braid.svc\nConnection: close\n\n";
+    assert_eq!(ask(port, probe).0, 200);
+    let post = "POST /health HTTP/1.1\nHost: localhost\nContent-Length: 0\nConnection: close\n\n";
+    assert_eq!(ask(port, post).0, 401);
+    let mut client = server.connect();
+    client.ok("AUTH sesame");
+    assert_eq!(client.info_field("stats", "acl_access_denied_auth").as_deref(), Some("0"));
+}
+
+#[test]
+fn a_server_that_loads_is_healthy_but_not_ready() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().to_str().expect("a path");
+    let (server, _) = start(&["--dir", dir, "--save", ""]);
+    let mut client = server.connect();
+    for number in 0..300 {
+        client.ok(&format!("SET k{number} v"));
+    }
+    client.ok("SAVE");
+    drop(server);
+    // Ten milliseconds for each key, so that the load can be watched.
+    let port = free_port();
+    let mut server = Process(
+        Command::new(program_under_test())
+            .args(["--port", &free_port().to_string(), "--metrics-port", &port.to_string()])
+            .args(["--dir", dir, "--save", "", "--key-load-delay", "10000"])
+            .args(["--loading-process-events-interval-bytes", "1024"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the server starts"),
+    );
+    wait_for("the port to be open", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let (status, _, body) = get(port, "/ready", "");
+    assert_eq!((status, &*body), (503, "{\"status\":\"loading\"}\n"));
+    assert_eq!(get(port, "/health", "").0, 200);
+    assert!(get(port, "/metrics", "").2.contains("\nbraid_loading 1\n"));
+    wait_for("the load to be over", || get(port, "/ready", "").0 == 200);
+    assert!(get(port, "/metrics", "").2.contains("\nbraid_keys{db=\"0\"} 300\n"));
+    assert!(server.0.try_wait().expect("a child").is_none());
+}
+
+/// A server that is ended whatever becomes of the test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn refusals_are_told_by_user() {
+    let (server, port) = start(&[]);
+    let mut client = server.connect();
+    client.ok("ACL SETUSER app on >secret +@all -flushall ~app:*");
+    let mut app = server.connect();
+    app.call("AUTH app wrong");
+    app.call("AUTH nobody wrong");
+    app.ok("AUTH app secret");
+    app.call("FLUSHALL");
+    app.call("GET other:key");
+    app.call("GET other:key");
+    let body = get(port, "/metrics", "").2;
+    let has = |line: &str| assert!(body.lines().any(|found| found == line), "no {line} in\n{body}");
+    has("braid_user_access_denied_total{user=\"app\",reason=\"auth\"} 1");
+    has("braid_user_access_denied_total{user=\"app\",reason=\"command\"} 1");
+    has("braid_user_access_denied_total{user=\"app\",reason=\"key\"} 2");
+    has("braid_access_denied_total{reason=\"auth\"} 2");
+    assert!(!body.contains("nobody"), "a name that anyone can make up is no label");
+    client.call("ACL DELUSER app");
+    assert!(!get(port, "/metrics", "").2.contains("user=\"app\""));
+}
+
+#[test]
+fn panels_are_for_users_who_may_ask_for_the_same() {
+    let (server, port) = start(&["--slowlog-log-slower-than", "0"]);
+    let mut client = server.connect();
+    client.ok("SET k \"two words\"");
+    let log = get(port, "/slowlog", "");
+    assert_eq!(log.0, 200);
+    assert!(log.2.contains("\"args\":[\"SET\",\"k\",\"two words\"]"), "{}", log.2);
+    wait_for("the key to be found", || get(port, "/bigkeys", "").2.contains("\"key\":\"k\""));
+    client.ok("ACL SETUSER app on >x +info +slowlog +scan +memory|usage ~app:*");
+    client.ok("ACL SETUSER default >y");
+    client.ok("CONFIG SET requirepass y");
+    let app = "Authorization: Basic YXBwOng=\n";
+    assert_eq!(get(port, "/bigkeys", "").0, 401);
+    assert_eq!(get(port, "/slowlog", app).0, 200);
+    assert_eq!(get(port, "/bigkeys", app).0, 403, "it may not look at all keys");
+    client.ok("AUTH y");
+    client.ok("ACL SETUSER app ~* -slowlog");
+    assert_eq!((get(port, "/slowlog", app).0, get(port, "/bigkeys", app).0), (403, 200));
+    assert_eq!(get(port, "/metrics", app).0, 200);
 }

@@ -1,6 +1,7 @@
-//! The page of figures in a browser, as an operator has it before them. What is not installed is skipped; with `CI` set that is a failure.
+//! The metrics page in a browser, as an operator sees it. What is not installed is skipped; with `CI` set that is a failure.
 //!
-//! `BRAID_PICTURE=FILE` keeps a picture of the page (PNG), of a server under load for as long as `BRAID_PICTURE_SECONDS` says.
+//! `BRAID_PICTURE=FILE.png` keeps a picture of the page, of a server under load for as long as `BRAID_PICTURE_SECONDS` says, and one of it
+//! on a telephone beside it (`FILE-narrow.png`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -96,12 +97,12 @@ fn the_page_plots_what_the_server_does() {
         assert_eq!(browser.open(&format!("http://127.0.0.1:{port}/")), 200);
         browser.wait_for("document.getElementById('state').textContent === 'live'");
         browser.wait_for(&says("Commands per second", "commands [1-9]"));
-        browser.wait_for(&says("Load of each thread", "thread 0 [0-9.]+ %[^]*thread 1 [0-9.]+ %"));
-        browser.wait_for(&says("Load of each thread", "thread [01] [1-9]"));
-        let quantiles = "99.9 % [0-9.]+ .?s[^]*99 % [0-9.]+ .?s[^]*50 % [0-9.]+ .?s";
-        browser.wait_for(&says("Time that commands take", quantiles));
+        browser.wait_for(&says("CPU by thread", "thread 0 [0-9.]+ %[^]*thread 1 [0-9.]+ %"));
+        browser.wait_for(&says("CPU by thread", "thread [01] [1-9]"));
+        let quantiles = "p99.9 [0-9.]+ .?s[^]*p99 [0-9.]+ .?s[^]*p50 [0-9.]+ .?s";
+        browser.wait_for(&says("Command latency", quantiles));
         browser.wait_for(&says("Memory", "resident [0-9.]+ MiB[^]*used [0-9.]+ .iB"));
-        browser.wait_for(&says("Clients", "connected 4[^]*waiting 1"));
+        browser.wait_for(&says("Clients", "connected 4[^]*blocked 1"));
         browser.wait_for(&says("Network per second", "sent [1-9][^]*received [1-9]"));
         browser.wait_for(&says("Keys", "keys 4[^]*with expiry 1"));
         browser.wait_for(&lists("Busiest commands", "^hset\\t[0-9.]+k?\\t[0-9.]+ .?s\\t[0-9.]+ %"));
@@ -111,19 +112,21 @@ fn the_page_plots_what_the_server_does() {
         browser.wait_for(&lists("Hot keys", "^hot\\t[0-9.]+ .?s\\t[0-9.]+ "));
         if let Some(file) = std::env::var_os("BRAID_PICTURE") {
             let seconds = std::env::var("BRAID_PICTURE_SECONDS").ok().and_then(|text| text.parse().ok());
+            fill_panels(&mut client);
             std::thread::sleep(Duration::from_secs(seconds.unwrap_or(0)));
-            let picture = STANDARD.decode(browser.picture()).expect("base64");
-            std::fs::write(file, picture).expect("the file is written");
+            keep_picture(&mut browser, std::path::Path::new(&file));
         }
         // Where nothing keeps the lines apart they may lie on each other.
         for (title, lines, drawn_min) in [
             ("Commands per second", 1, 1),
-            ("Load of each thread", 2, 1),
-            ("Time that commands take", 3, 1),
+            ("CPU by thread", 2, 1),
+            ("Command latency", 3, 1),
             ("Memory", 2, 2),
             ("Clients", 2, 2),
             ("Network per second", 2, 2),
             ("Keys", 2, 2),
+            ("Hit rate", 1, 1),
+            ("Keys removed per second", 2, 0),
         ] {
             let mut seen = (0, 0);
             let drawn = wait_for_within(Duration::from_secs(20), || {
@@ -134,10 +137,10 @@ fn the_page_plots_what_the_server_does() {
         }
         // What changes is seen.
         let more: Vec<RawClient> = (0..5).map(|_| server.connect()).collect();
-        browser.wait_for(&says("Clients", "connected 9[^]*waiting 1"));
+        browser.wait_for(&says("Clients", "connected 9[^]*blocked 1"));
         drop(more);
         assert_eq!(client.call("RPUSH nothing something"), Value::Integer(1));
-        browser.wait_for(&says("Clients", "connected 4[^]*waiting 0"));
+        browser.wait_for(&says("Clients", "connected 4[^]*blocked 0"));
     });
     browser.wait_for(&says("Commands per second", "commands 0"));
     assert_eq!(browser.complaints(), &[] as &[String]);
@@ -151,18 +154,97 @@ impl Drop for EndOf<'_> {
     }
 }
 
+/// Writes a picture of the page to a file, and one of it on a telephone beside it (`NAME-narrow.png`).
+fn keep_picture(browser: &mut Browser, file: &std::path::Path) {
+    let mut write = |width, height, file: &std::path::Path| {
+        browser.resize(width, height);
+        std::thread::sleep(Duration::from_secs(3));
+        let picture = STANDARD.decode(browser.picture()).expect("base64");
+        std::fs::write(file, picture).expect("the file is written");
+    };
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    write(390, 844, &file.with_file_name(format!("{name}-narrow.png")));
+    write(1280, 900, file);
+}
+
+/// Commands whose traces the panels show.
+fn fill_panels(client: &mut RawClient) {
+    client.ok("SAVE");
+    client.ok("CONFIG SET slowlog-log-slower-than 1000");
+    client.call(&format!("SET page:front {}", "x".repeat(300_000)));
+    for number in 0..2000 {
+        client.call(&format!("ZADD scores {number} player:{number}"));
+        client.call(&format!("HSET session:{number} user {number} agent {}", "y".repeat(number % 90)));
+    }
+    client.call("ZRANGE scores 0 -1 WITHSCORES");
+    client.ok("CONFIG SET slowlog-log-slower-than 0");
+    client.call("KEYS session:*99*");
+    client.call("ZUNIONSTORE copy 1 scores WEIGHTS 2");
+    client.ok("CONFIG SET slowlog-log-slower-than 10000");
+}
+
+#[test]
+fn the_page_shows_slow_commands_big_keys_and_what_is_wrong() {
+    let Some(mut browser) = browser("the_page_shows_slow_commands_big_keys_and_what_is_wrong") else {
+        return;
+    };
+    let (server, port) = start(&["--slowlog-log-slower-than", "-1", "--save", ""]);
+    let mut client = server.connect();
+    assert_eq!(browser.open(&format!("http://127.0.0.1:{port}/")), 200);
+    browser.wait_for(&says("Keys", "keys 0"));
+    let hint =
+        |title: &str, text: &str| format!("{}.querySelector('.hint').innerText === '{text}'", section(title));
+    browser.wait_for(&hint("Slow log", "Nothing has taken longer than slowlog-log-slower-than."));
+    browser.wait_for(&hint("Big keys", "There are no keys."));
+    browser.wait_for(&lists("Status", "^Writes\\taccepted$"));
+    browser.wait_for(&lists("Status", "^Last save\\tnone since the start$"));
+    browser.wait_for(&lists("Status", "^Append-only file\\toff$"));
+    browser.wait_for(&lists("Status", "^Replicas\\tnone$"));
+    client.ok(&format!("SET large {}", "x".repeat(100_000)));
+    client.ok("SET small 1");
+    client.ok("CONFIG SET slowlog-log-slower-than 0");
+    client.call("GET \"<b>a key\\\\xff</b>\"");
+    client.ok("CONFIG SET slowlog-log-slower-than -1 appendonly yes min-replicas-to-write 1");
+    browser.wait_for(&lists("Big keys", "^large\\tstring\\t9[0-9.]+ KiB$|^large\\tstring\\t1[0-9.]+ KiB$"));
+    browser.wait_for(&lists("Big keys", "^small\\tstring\\t[0-9]+ B$"));
+    // What a key is called is text, whatever it looks like.
+    browser
+        .wait_for(&lists("Slow log", "^[0-9]+ s\\t[0-9.]+( .?s)?\\tGET <b>a key.*<.b>\\t127.0.0.1:[0-9]+$"));
+    browser.wait_for(&lists("Status", "^Writes\\trefused: min_replicas$"));
+    browser.wait_for(&lists("Status", "^Append-only file\\t[0-9.]+ (B|KiB)$"));
+    let is_marked =
+        "[...document.querySelectorAll('td.bad')].some(cell => cell.innerText === 'refused: min_replicas')";
+    assert_eq!(browser.evaluate(is_marked), true);
+    // On a telephone nothing is cut off at the side.
+    for width in [390, 1280] {
+        browser.resize(width, 844);
+        let fits = format!(
+            "window.innerWidth === {width} && document.documentElement.scrollWidth <= {width} && \
+             [...document.querySelectorAll('section')].every(part => part.scrollWidth <= part.clientWidth + 1)"
+        );
+        browser.wait_for(&fits);
+    }
+    // Who may run INFO but neither SLOWLOG nor SCAN sees the rest, and is not asked for a password.
+    client.ok("ACL SETUSER default -slowlog -scan");
+    browser.wait_for(&hint("Slow log", "This user may not run SLOWLOG GET."));
+    browser.wait_for(&hint("Big keys", "This user may not run SCAN, or MEMORY USAGE on all keys."));
+    browser.wait_for("document.getElementById('state').textContent === 'live'");
+    let others: Vec<&String> = browser.complaints().iter().filter(|text| !text.contains("403")).collect();
+    assert_eq!(others, Vec::<&String>::new());
+}
+
 #[test]
 fn the_page_asks_for_the_password() {
     let Some(mut browser) = browser("the_page_asks_for_the_password") else { return };
     let (server, port) = start(&["--requirepass", "open sesame"]);
     let address = format!("http://127.0.0.1:{port}/");
-    let shows_figures = "typeof PLOTS === 'object'";
+    let shows_metrics = "typeof PLOTS === 'object'";
     // Who gives none, or a wrong one, sees nothing.
     assert_eq!(browser.open(&address), 401);
-    assert_eq!(browser.evaluate(shows_figures), false);
+    assert_eq!(browser.evaluate(shows_metrics), false);
     browser.know_password("default", "wrong");
     assert_eq!(browser.open(&address), 401);
-    assert_eq!(browser.evaluate(shows_figures), false);
+    assert_eq!(browser.evaluate(shows_metrics), false);
     browser.know_password("default", "open sesame");
     assert_eq!(browser.open(&address), 200);
     browser.wait_for(&says("Clients", "connected [0-9]"));

@@ -100,6 +100,12 @@ impl Browser {
         browser
     }
 
+    /// Gives the page another size, in pixels of a screen that has one for each of CSS's.
+    pub fn resize(&mut self, width: u32, height: u32) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
+        self.ask("Emulation.setDeviceMetricsOverride", size);
+    }
+
     /// Answers with name and password when a page asks for them, as its reader would; once a page: if it is asked again they were wrong.
     pub fn know_password(&mut self, name: &str, password: &str) {
         self.password = Some((name.to_owned(), password.to_owned()));

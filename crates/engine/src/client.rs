@@ -215,7 +215,7 @@ impl ClientRecord {
             total_bytes: AtomicUsize::new(0),
             authenticated: AtomicBool::new(false),
             texts: Mutex::default(),
-            user: Mutex::new(Arc::new(Identity { number: 0, name: DEFAULT_USER.into() })),
+            user: Mutex::new(Arc::new(Identity::new(0, DEFAULT_USER))),
             watch_flag: Mutex::new(None),
             waiting: Mutex::new(None),
             mailbox: Mutex::new(None),

@@ -75,6 +75,11 @@ impl CommandLog {
         self.inner.lock().1.iter().take(count).cloned().collect()
     }
 
+    /// Commands logged since the start.
+    pub fn total(&self) -> u64 {
+        self.inner.lock().0
+    }
+
     /// Entries held.
     pub fn len(&self) -> usize {
         self.inner.lock().1.len()

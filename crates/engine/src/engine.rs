@@ -18,6 +18,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::acl::Acl;
 use crate::attention::{Attention, LOADING, MEMORY_LIMIT};
+use crate::big_keys::BigKeys;
 use crate::client::{ClientRecord, Message, Registry, client_flags};
 use crate::command_log::CommandLogs;
 use crate::dispatch::Worker;
@@ -54,6 +55,8 @@ pub struct Engine {
     pub latency: LatencyMonitor,
     /// Which keys cost most, while somebody wants to know.
     pub hot_keys: Arc<HotKeys>,
+    /// Which keys are largest, while somebody wants to know.
+    pub big_keys: BigKeys,
     pub attention: Attention,
     /// Users and their rights.
     pub acl: Acl,
@@ -210,6 +213,7 @@ impl Engine {
             trackers: Trackers::default(),
             latency: LatencyMonitor::default(),
             hot_keys: Arc::default(),
+            big_keys: BigKeys::default(),
             attention: Attention::default(),
             pause: Pause::default(),
             busy: crate::busy::Busy::default(),

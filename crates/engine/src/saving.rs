@@ -236,6 +236,12 @@ impl Engine {
         self.apply_settings();
     }
 
+    /// Changes to the dataset since the last save.
+    pub fn unsaved_changes(&self) -> u64 {
+        let changes = self.keyspace.total(|counters| counters.dirty.get());
+        changes.wrapping_sub(self.keyspace.dirty_baseline.load(Relaxed))
+    }
+
     /// Loads the dump file, while the world is stopped; false when there is none.
     pub fn load(&self, txn: &mut Txn<'_>, limits: Limits, manner: Manner) -> Result<bool, LoadFailure> {
         let config = &self.config;

@@ -1,9 +1,7 @@
-//! Who may see the figures.
+//! Access: which user a request is made for (HTTP basic authentication), and what that user may see.
 //!
-//! Without a password for the default user everybody who can connect may, since everybody may then ask for INFO as well. With one, name and
-//! password of a user who may run INFO are wanted (HTTP basic authentication; without a name, the default user's).
-
-use std::sync::atomic::Ordering::Relaxed;
+//! A resource is open to users who may run the commands that would tell the same ([`Resource`]). Requests without a name and
+//! password are the default user's, if that one needs no password. An empty name means the default user, too.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,26 +10,41 @@ use braid_engine::acl::DEFAULT_USER;
 use braid_engine::acl::log::{Event, Origin, Reason};
 use braid_engine::acl::user::User;
 
+/// What a request asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resource {
+    /// The metrics, and the page that shows them: for users who may run INFO.
+    Metrics,
+    /// The slow log: for users who may run SLOWLOG GET.
+    SlowLog,
+    /// The largest keys: for users who may run SCAN, and MEMORY USAGE on any key.
+    BigKeys,
+}
+
 /// What becomes of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     Granted,
     /// Name and password are missing or wrong.
     Unauthorized,
-    /// The user may not run INFO.
+    /// The user may not see the resource.
     Forbidden,
 }
 
 /// Decides by the `Authorization` header.
-pub fn check(engine: &Engine, authorization: Option<&[u8]>, peer: &str) -> Access {
+pub fn check(engine: &Engine, resource: Resource, authorization: Option<&[u8]>, peer: &str) -> Access {
     let default = engine.acl.default_user();
-    if default.is_open() && may_look(engine, &default) {
+    if default.is_open() && resource.is_open_to(engine, &default) {
         return Access::Granted;
     }
-    let Some((name, password)) = authorization.and_then(credentials) else { return Access::Unauthorized };
+    let Some((name, password)) = authorization.and_then(credentials) else {
+        // Whoever sees the page without a password is not asked for one because of a panel.
+        let sees_page = default.is_open() && Resource::Metrics.is_open_to(engine, &default);
+        return if sees_page { Access::Forbidden } else { Access::Unauthorized };
+    };
     let name = if name.is_empty() { DEFAULT_USER } else { &name };
     match engine.acl.authenticate(name, &password) {
-        Some(user) if may_look(engine, &user) => Access::Granted,
+        Some(user) if resource.is_open_to(engine, &user) => Access::Granted,
         Some(_) => Access::Forbidden,
         None => {
             let event = Event {
@@ -42,15 +55,37 @@ pub fn check(engine: &Engine, authorization: Option<&[u8]>, peer: &str) -> Acces
                 client: format!("addr={peer} cmd=http").into_bytes(),
             };
             let now = braid_base::clock::unix_ms();
-            engine.acl.denied_by_http.fetch_add(1, Relaxed);
+            engine.acl.count_denied_by_http(name);
             engine.acl.log.push(event, now, engine.config.acllog_max_len());
             Access::Unauthorized
         }
     }
 }
 
-fn may_look(engine: &Engine, user: &User) -> bool {
-    engine.commands.find(b"info").is_some_and(|info| user.check(info, &[b"INFO"]).is_ok())
+impl Resource {
+    fn is_open_to(self, engine: &Engine, user: &User) -> bool {
+        let allows = |name: &[u8], args: &[&[u8]]| {
+            engine.commands.find_full(name).is_some_and(|command| user.check(command, args).is_ok())
+        };
+        let measures_all = || {
+            let command = engine.commands.find_full(b"memory|usage");
+            command.is_some_and(|command| user.check_reading_all(command, &[b"MEMORY", b"USAGE", b""]))
+        };
+        match self {
+            Resource::Metrics => allows(b"info", &[b"INFO"]),
+            Resource::SlowLog => allows(b"slowlog|get", &[b"SLOWLOG", b"GET"]),
+            Resource::BigKeys => allows(b"scan", &[b"SCAN", b"0"]) && measures_all(),
+        }
+    }
+
+    /// What users without the right are told.
+    pub fn refusal(self) -> &'static str {
+        match self {
+            Resource::Metrics => "This user may not run INFO.\n",
+            Resource::SlowLog => "This user may not run SLOWLOG GET.\n",
+            Resource::BigKeys => "This user may not run SCAN, or MEMORY USAGE on all keys.\n",
+        }
+    }
 }
 
 /// Name and password of a header.
@@ -65,7 +100,7 @@ fn credentials(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Whether a request's host is one that this machine may be called by someone on it. A name could be one that a foreign web page has made to
-/// point here, so that its reader's browser fetches the figures for it.
+/// point here, so that its reader's browser fetches the metrics for it.
 pub fn is_own_host(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => return address.parse::<std::net::Ipv6Addr>().is_ok(),

@@ -1,11 +1,17 @@
-//! HTTP: figures for Prometheus (`/metrics`), and a page that plots them (`/`).
+//! HTTP: metrics for Prometheus (`/metrics`), health checks (`/health`, `/ready`), and a page that plots the metrics (`/`).
 //!
-//! One thread of its own answers, and nothing here reaches into a loop: figures are read from counters that loops keep anyway. Only what is
-//! safe to read while the world is stopped is read: no shard is locked, no key looked at. This crate knows no Redis protocol; who may see
-//! the figures is decided in `access.rs`.
+//! Flow: `serve.rs` accepts connections on a thread of its own and answers; `access.rs` says who may see what; `catalogue.rs`
+//! has one row per metric, `text.rs` writes them in Prometheus' format; `panels.rs` has what the page shows beyond metrics.
+//!
+//! Nothing here reaches into an event loop: what is read are counters that loops keep anyway. Nothing may lock a shard or look
+//! at a key, since the world may be stopped meanwhile. This crate knows no Redis protocol.
 
 mod access;
+mod catalogue;
+mod connections;
+mod health;
 mod page;
+mod panels;
 mod serve;
 mod text;
 

@@ -1,33 +1,41 @@
-//! The thread that answers.
+//! The thread that answers HTTP requests.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use braid_engine::Engine;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue,
-    WWW_AUTHENTICATE,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST,
+    HeaderValue, WWW_AUTHENTICATE,
 };
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::Semaphore;
+use tokio::task::LocalSet;
 
-use crate::access::{self, Access};
+use crate::access::{self, Access, Resource};
+use crate::connections::{Connection, Connections};
+use crate::health::Readiness;
 use crate::page::{PAGE, POLICY};
+use crate::panels;
 use crate::text::render;
 
-/// Connections served at once; others wait.
-const CONNECTIONS_MAX: usize = 32;
 /// Time for a request's header to arrive, and for which a connection may be silent.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest that a connection is kept.
 const CONNECTION_MAX: Duration = Duration::from_secs(600);
+
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain; charset=utf-8";
 
 type Reply = Response<Full<Bytes>>;
 
@@ -49,45 +57,33 @@ pub fn bind(addresses: &str, port: u16) -> Result<Vec<TcpListener>, String> {
 pub fn serve(engine: Arc<Engine>, listeners: Vec<TcpListener>) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let run = move || {
-        runtime.block_on(async move {
-            let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-            let mut tasks = Vec::new();
-            for listener in listeners {
+        let connections = Rc::new(Connections::default());
+        let tasks = LocalSet::new();
+        for listener in listeners {
+            let (engine, connections) = (Arc::clone(&engine), Rc::clone(&connections));
+            tasks.spawn_local(async move {
                 match tokio::net::TcpListener::from_std(listener) {
-                    Ok(listener) => {
-                        let (engine, places) = (Arc::clone(&engine), Arc::clone(&places));
-                        tasks.push(tokio::spawn(accept(engine, listener, places)));
-                    }
+                    Ok(listener) => accept(engine, listener, connections).await,
                     Err(error) => log::warn!("HTTP: {error}"),
                 }
-            }
-            for task in tasks {
-                let _ = task.await;
-            }
-        });
+            });
+        }
+        runtime.block_on(tasks);
     };
     std::thread::Builder::new().name("metrics".into()).spawn(run)?;
     Ok(())
 }
 
-async fn accept(engine: Arc<Engine>, listener: tokio::net::TcpListener, places: Arc<Semaphore>) {
+async fn accept(engine: Arc<Engine>, listener: tokio::net::TcpListener, connections: Rc<Connections>) {
     loop {
-        // Never closed.
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((socket, peer)) => {
-                let engine = Arc::clone(&engine);
-                tokio::spawn(async move {
-                    let _place = place;
-                    let service = service_fn(move |request| {
-                        let reply = answer(&engine, peer, &request);
-                        async move { Ok::<_, Infallible>(reply) }
-                    });
-                    let mut http = http1::Builder::new();
-                    http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(16 * 1024);
-                    let connection = http.serve_connection(TokioIo::new(socket), service);
-                    // How a connection ends is its client's affair.
-                    let _ = tokio::time::timeout(CONNECTION_MAX, connection).await;
+                let connection = connections.open(peer.ip());
+                let (engine, connections) = (Arc::clone(&engine), Rc::clone(&connections));
+                tokio::task::spawn_local(async move {
+                    let answers = answer_all(engine, &connections, &connection, socket, peer);
+                    first(answers, connection.closed()).await;
+                    connections.end(&connection);
                 });
             }
             Err(error) => {
@@ -99,46 +95,105 @@ async fn accept(engine: Arc<Engine>, listener: tokio::net::TcpListener, places: 
     }
 }
 
+/// Answers the requests of a connection until it ends.
+async fn answer_all(
+    engine: Arc<Engine>,
+    connections: &Rc<Connections>,
+    connection: &Rc<Connection>,
+    socket: tokio::net::TcpStream,
+    peer: SocketAddr,
+) {
+    let (connections, connection) = (Rc::clone(connections), Rc::clone(connection));
+    let service = service_fn(move |request| {
+        connections.note_request(&connection);
+        let reply = answer(&engine, peer, &request);
+        async move { Ok::<_, Infallible>(reply) }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(16 * 1024);
+    // How a connection ends is its client's affair.
+    let answers = http.serve_connection(TokioIo::new(socket), service);
+    let _ = tokio::time::timeout(CONNECTION_MAX, answers).await;
+}
+
+/// Waits until one of two futures is ready, and drops the other one.
+async fn first(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    poll_fn(|context| {
+        if one.as_mut().poll(context).is_ready() { Poll::Ready(()) } else { other.as_mut().poll(context) }
+    })
+    .await;
+}
+
 fn answer(engine: &Engine, peer: SocketAddr, request: &Request<Incoming>) -> Reply {
+    let path = request.uri().path();
+    let is_read = [Method::GET, Method::HEAD].contains(request.method());
+    let health = match path {
+        "/health" => Some((StatusCode::OK, "ok")),
+        "/ready" => {
+            let readiness = Readiness::of(engine);
+            let is_ready = readiness == Readiness::Ready;
+            let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+            Some((status, readiness.name()))
+        }
+        _ => None,
+    };
+    if let Some((status, word)) = health.filter(|_| is_read) {
+        return reply(status, JSON, format!("{{\"status\":\"{word}\"}}\n"));
+    }
     let header = |name| request.headers().get(name).map(HeaderValue::as_bytes);
     let host = header(HOST).map(|host| String::from_utf8_lossy(host).into_owned());
     if peer.ip().to_canonical().is_loopback() && host.is_some_and(|host| !access::is_own_host(&host)) {
-        return plain(StatusCode::FORBIDDEN, "This server is not known by that name.\n");
+        return last(reply(StatusCode::FORBIDDEN, TEXT, "This server is not known by that name.\n"));
     }
-    match access::check(engine, header(AUTHORIZATION), &peer.to_string()) {
+    let resource = match path {
+        "/slowlog" => Resource::SlowLog,
+        "/bigkeys" => Resource::BigKeys,
+        _ => Resource::Metrics,
+    };
+    match access::check(engine, resource, header(AUTHORIZATION), &peer.to_string()) {
         Access::Granted => {}
         Access::Unauthorized => {
-            let mut reply = plain(StatusCode::UNAUTHORIZED, "Name and password of a user, please.\n");
+            let mut reply =
+                reply(StatusCode::UNAUTHORIZED, TEXT, "Name and password of a user are required.\n");
             let scheme = HeaderValue::from_static("Basic realm=\"braid\", charset=\"UTF-8\"");
             reply.headers_mut().insert(WWW_AUTHENTICATE, scheme);
-            return reply;
+            return last(reply);
         }
-        Access::Forbidden => return plain(StatusCode::FORBIDDEN, "This user may not run INFO.\n"),
+        Access::Forbidden => return last(reply(StatusCode::FORBIDDEN, TEXT, resource.refusal())),
     }
-    if ![Method::GET, Method::HEAD].contains(request.method()) {
-        let mut reply = plain(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD.\n");
+    if !is_read {
+        let mut reply = reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Only GET and HEAD are allowed.\n");
         reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return reply;
+        return last(reply);
     }
-    match request.uri().path() {
-        "/metrics" => text("text/plain; version=0.0.4; charset=utf-8", render(engine)),
+    let ok = StatusCode::OK;
+    match path {
+        "/metrics" => reply(ok, "text/plain; version=0.0.4; charset=utf-8", render(engine)),
+        "/slowlog" => reply(ok, JSON, panels::slow_log(engine).to_string()),
+        "/bigkeys" => reply(ok, JSON, panels::big_keys(engine).to_string()),
         "/" => {
-            let mut reply = text("text/html; charset=utf-8", PAGE.to_owned());
+            let mut reply = reply(ok, "text/html; charset=utf-8", PAGE);
             reply.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
             reply
         }
-        _ => plain(StatusCode::NOT_FOUND, "There is / and /metrics.\n"),
+        _ => reply(
+            StatusCode::NOT_FOUND,
+            TEXT,
+            "Not found. Paths: / /metrics /health /ready /slowlog /bigkeys\n",
+        ),
     }
 }
 
-fn plain(status: StatusCode, body: &'static str) -> Reply {
-    let mut reply = text("text/plain; charset=utf-8", body.to_owned());
-    *reply.status_mut() = status;
+/// A reply after which the connection is closed: who may see nothing does not keep one.
+fn last(mut reply: Reply) -> Reply {
+    reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     reply
 }
 
-fn text(kind: &'static str, body: String) -> Reply {
-    let mut reply = Response::new(Full::new(Bytes::from(body)));
+fn reply(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Reply {
+    let mut reply = Response::new(Full::new(body.into()));
+    *reply.status_mut() = status;
     let headers = reply.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -114,14 +114,15 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     if let Some(title) = title {
         title.show_and_follow(&config);
     }
+    let is_load_due = is_load_due(&config);
+    if is_load_due {
+        // Before the first answer by HTTP: the server is not ready until the load is done.
+        engine.expect_load();
+    }
     if config.metrics_port() != 0 {
         let listeners = braid_metrics::bind(&config.metrics_bind(), config.metrics_port())?;
         braid_metrics::serve(Arc::clone(&engine), listeners).map_err(|error| error.to_string())?;
-        log::info!("Figures and a page are served by HTTP on port {}", config.metrics_port());
-    }
-    let is_load_due = is_load_due(&config);
-    if is_load_due {
-        engine.expect_load();
+        log::info!("Metrics are served by HTTP on port {}", config.metrics_port());
     }
     let threads = braid_threading::start(&engine, &listeners).map_err(|error| error.to_string())?;
     log::info!("Server initialized");

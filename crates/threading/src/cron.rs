@@ -125,6 +125,9 @@ impl Cron {
         }
         if self.slot == 0 {
             engine.ping_replicas(&mut worker.context, now_ms);
+            if !is_loading {
+                engine.big_keys.step(&engine.keyspace, now_ms);
+            }
         }
         dispatch::follow_up(engine, worker);
         engine.keyspace.gate.leave(self.slot);

@@ -275,8 +275,6 @@ fn memory(fields: &mut Fields<'_>) {
 
 fn persistence(fields: &mut Fields<'_>) {
     let engine = fields.engine;
-    let dirty = engine.keyspace.total(|counters| counters.dirty.get());
-    let unsaved = dirty.wrapping_sub(engine.keyspace.dirty_baseline.load(Relaxed));
     let state = &engine.persistence;
     let is_loading = state.progress.active.load(Relaxed);
     fields.field("loading", u8::from(is_loading));
@@ -292,7 +290,7 @@ fn persistence(fields: &mut Fields<'_>) {
     fields.ratio("current_fork_perc", if total == 0 { 0.0 } else { done as f64 * 100.0 / total as f64 });
     fields.field("current_save_keys_processed", done);
     fields.field("current_save_keys_total", total);
-    fields.field("rdb_changes_since_last_save", unsaved);
+    fields.field("rdb_changes_since_last_save", engine.unsaved_changes());
     fields.field("rdb_bgsave_in_progress", u8::from(engine.is_saving()));
     fields.field("rdb_last_save_time", state.last_save_s.load(Relaxed));
     fields.field("rdb_last_bgsave_status", if save.last_failed.load(Relaxed) { "err" } else { "ok" });

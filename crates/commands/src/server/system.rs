@@ -68,6 +68,17 @@ pub fn resident_bytes() -> usize {
     pages.saturating_mul(rustix::param::page_size())
 }
 
+/// File descriptors that the process has open; 0 if the system does not tell.
+pub fn open_descriptors() -> usize {
+    // One of them is the folder's.
+    std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count().saturating_sub(1))
+}
+
+/// How many file descriptors the process may have open; `u64::MAX` without a limit.
+pub fn descriptors_max() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// Bytes of physical memory of the machine.
 pub fn total_memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
@@ -102,5 +113,6 @@ mod tests {
         assert!(resident_bytes() > 1 << 16);
         assert!(total_memory_bytes() > resident_bytes() as u64);
         assert!(kernel().starts_with("Linux "));
+        assert!(open_descriptors() >= 3 && open_descriptors() as u64 <= descriptors_max());
     }
 }

@@ -35,7 +35,7 @@ super::directives! {
     latency_monitor_threshold_milliseconds: u64 =>
         integer("latency-monitor-threshold", || 0, 0, LONG_MAX, Unit::Milliseconds);
 
-    /// Port for HTTP: figures for Prometheus at /metrics, a page that plots them at /. 0 listens nowhere.
+    /// Port for HTTP: metrics for Prometheus at /metrics, health checks at /health and /ready, a page at /. 0 listens nowhere.
     metrics_port: u16 => integer("metrics-port", || 0, 0, 65535, Unit::Plain).immutable().beyond_redis();
 
     /// Addresses that this port is listened to at, separated by blanks.

@@ -35,6 +35,9 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Reason; 4] = [Reason::Command, Reason::Key, Reason::Channel, Reason::Authentication];
+
     /// As ACL LOG has it.
     pub const fn name(self) -> &'static str {
         match self {

@@ -73,7 +73,7 @@ pub struct Acl {
     next_number: AtomicU64,
     pub log: AclLog,
     /// Wrong names or passwords that were not sent by a client of a loop, but by HTTP.
-    pub denied_by_http: AtomicU64,
+    denied_by_http: AtomicU64,
 }
 
 impl Acl {
@@ -115,6 +115,20 @@ impl Acl {
         self.users.read().values().cloned().collect()
     }
 
+    /// Counts a wrong password that came by HTTP.
+    pub fn count_denied_by_http(&self, name: &[u8]) {
+        self.denied_by_http.fetch_add(1, Relaxed);
+        if let Some(user) = self.user(name) {
+            user.identity.count_denied(Reason::Authentication);
+        }
+    }
+
+    /// Sets all counters of refusals that are not a thread's to zero (CONFIG RESETSTAT).
+    pub fn reset_statistics(&self) {
+        self.denied_by_http.store(0, Relaxed);
+        self.users().iter().for_each(|user| user.identity.reset_denied());
+    }
+
     /// The user that a name and a password belong to.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
         // Whether there is such a user must not be told by the time it takes.
@@ -125,7 +139,7 @@ impl Acl {
     }
 
     fn identity(&self, name: &[u8]) -> Arc<Identity> {
-        Arc::new(Identity { number: self.next_number.fetch_add(1, Relaxed), name: name.into() })
+        Arc::new(Identity::new(self.next_number.fetch_add(1, Relaxed), name))
     }
 }
 
@@ -342,6 +356,11 @@ impl Engine {
             Reason::Key => stats.denied_keys.add(1),
             Reason::Channel => stats.denied_channels.add(1),
             Reason::Authentication => stats.denied_logins.add(1),
+        }
+        if reason != Reason::Authentication {
+            session.user.identity.count_denied(reason);
+        } else if let Some(user) = self.acl.user(&user) {
+            user.identity.count_denied(reason);
         }
         let now = braid_base::clock::unix_ms();
         let mut client = Vec::with_capacity(256);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use braid_config::Config;
+use braid_engine::attention::APPEND_ONLY_FAILED;
 use braid_engine::client::{Address, ClientRecord};
 use braid_engine::engine::Start;
 use braid_engine::hot_keys::{Totals, Wish};
@@ -11,6 +12,7 @@ use braid_engine::{Engine, Session, dispatch};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 
 use super::*;
+use crate::catalogue::BUCKETS_NANOS;
 
 /// A sample: name, labels, value.
 type Sample = (String, BTreeMap<String, String>, f64);
@@ -87,7 +89,7 @@ fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
 }
 
 #[test]
-fn figures_are_what_has_happened() {
+fn metrics_are_what_has_happened() {
     let engine = engine();
     let now = braid_base::clock::unix_ms();
     let record = Arc::new(ClientRecord::new(1, -1, Address::Unknown, Address::Unknown, now));
@@ -105,7 +107,7 @@ fn figures_are_what_has_happened() {
     }
     engine.keyspace.gate.leave(1);
     let (kinds, samples) = parse(&render(&engine));
-    assert!(kinds.len() > 35, "{}", kinds.len());
+    assert!(kinds.len() > 100, "{}", kinds.len());
     assert!(!kinds.contains_key("braid_hot_keys_tracking"), "nobody has asked");
     let get = &[("command", "get")];
     assert_eq!(value(&samples, "braid_command_calls_total", get), 2.0);
@@ -118,6 +120,8 @@ fn figures_are_what_has_happened() {
     assert_eq!(value(&samples, "braid_thread_commands_total", &[("thread", "1")]), 4.0);
     assert_eq!(value(&samples, "braid_thread_commands_total", &[("thread", "0")]), 0.0);
     assert!(value(&samples, "braid_memory_resident_bytes", &[]) > 1e6);
+    assert_eq!(value(&samples, "braid_errors_total", &[("code", "ERR")]), 2.0);
+    assert_eq!(value(&samples, "braid_rdb_changes_since_last_save", &[]), 1.0);
     // Buckets add up, and the last one holds all.
     let buckets: Vec<f64> = samples
         .iter()
@@ -156,9 +160,72 @@ fn hot_keys_are_shown_while_somebody_wants_to_know() {
 
 #[test]
 fn labels_are_quoted() {
-    let mut text = Text(String::new());
-    text.family("x_total", Kind::Counter, "y");
-    text.sample("x_total", &[("a", "\"\\\n"), ("b", "}{,=")], 1.5);
-    let (_, samples) = parse(&text.0);
+    const METRIC: Metric =
+        Metric { name: "x_total", kind: Kind::Counter, help: "y", source: Source::Many(|_, _| {}) };
+    let mut text = String::new();
+    let mut samples = Samples { metric: &METRIC, text: &mut text, has_head: false };
+    samples.add(&[("a", "\"\\\n"), ("b", "}{,=")], 1.5);
+    let (_, samples) = parse(&text);
     assert_eq!(value(&samples, "x_total", &[("a", "\"\\\n"), ("b", "}{,=")]), 1.5);
+}
+
+/// What `promtool check metrics` asks for, and what the project adds.
+#[test]
+fn names_and_help_follow_the_conventions() {
+    let mut names = BTreeSet::new();
+    for metric in METRICS {
+        let Metric { name, help, kind, .. } = metric;
+        assert!(names.insert(name), "twice: {name}");
+        assert!(name.starts_with("braid_") || name.starts_with("process_"), "{name}");
+        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
+        assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}");
+        for wrong in ["_ms", "_micros", "_usec", "_millis", "_kb", "_percent", "_count", "_sum", "_bucket"] {
+            assert!(!name.trim_end_matches("_total").ends_with(wrong), "{name}");
+        }
+        assert!(help.ends_with('.') && help.len() > 10 && !help.contains('\n'), "{name}: {help}");
+        assert!(
+            help.starts_with(|first: char| first.is_ascii_uppercase() || first.is_ascii_digit()),
+            "{name}"
+        );
+        assert!(!help.to_lowercase().contains("figure"), "{name}: {help}");
+    }
+}
+
+#[test]
+fn metrics_without_labels_are_always_there() {
+    let engine = engine();
+    let (kinds, samples) = parse(&render(&engine));
+    for metric in METRICS.iter().filter(|metric| matches!(metric.source, Source::One(_))) {
+        assert!(kinds.contains_key(metric.name), "{}", metric.name);
+        let found: f64 = value(&samples, metric.name, &[]);
+        let may_be_none = metric.name.ends_with("_duration_seconds");
+        assert!(found >= 0.0 || (may_be_none && found.is_nan()), "{}: {found}", metric.name);
+    }
+    assert!(value(&samples, "braid_rdb_last_save_timestamp_seconds", &[]) > 1.7e9);
+    assert!(value(&samples, "process_open_fds", &[]) >= 3.0);
+    assert_eq!(value(&samples, "braid_writes_refused", &[("reason", "aof_write")]), 0.0);
+    engine.attention.set(APPEND_ONLY_FAILED, true);
+    let (_, samples) = parse(&render(&engine));
+    assert_eq!(value(&samples, "braid_writes_refused", &[("reason", "aof_write")]), 1.0);
+}
+
+#[test]
+fn refusals_are_counted_by_user_and_only_so_many_users_shown() {
+    let engine = engine();
+    for number in 0..120 {
+        engine.set_user(format!("u{number}").as_bytes(), &["on", ">secret"]).unwrap();
+        let times = if number >= 115 { 5 } else { 1 };
+        (0..times).for_each(|_| engine.acl.count_denied_by_http(format!("u{number}").as_bytes()));
+    }
+    // Nobody's name: it is counted, but it makes no series.
+    (0..50).for_each(|number| engine.acl.count_denied_by_http(format!("made up {number}").as_bytes()));
+    let name = "braid_user_access_denied_total";
+    let (_, samples) = parse(&render(&engine));
+    assert_eq!(samples.iter().filter(|sample| sample.0 == name).count(), 100);
+    assert_eq!(value(&samples, name, &[("user", "u117"), ("reason", "auth")]), 5.0);
+    assert_eq!(value(&samples, "braid_access_denied_total", &[("reason", "auth")]), 115.0 + 25.0 + 50.0);
+    engine.acl.reset_statistics();
+    let (kinds, samples) = parse(&render(&engine));
+    assert!(!kinds.contains_key(name));
+    assert_eq!(value(&samples, "braid_access_denied_total", &[("reason", "auth")]), 0.0);
 }

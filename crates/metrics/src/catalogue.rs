@@ -1,0 +1,519 @@
+//! The catalogue: one row per metric, with its name, type, help text and source.
+//!
+//! Names follow Prometheus' conventions: prefix `braid_`, base units (seconds, bytes, ratios from 0 to 1), `_total` for counters.
+//! The five metrics `process_...` have the names and meaning that all Prometheus client libraries give them. A metric without
+//! labels is always there; one with labels has a sample for each thing that exists (a thread, a replica, a command that was
+//! called). No label takes values without bound from clients: see [`USERS_MAX`].
+//!
+//! A source reads counters and settings. It must take no lock of a shard and look at no key: the world may be stopped.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_base::clock::unix_ms;
+use braid_commands::scripting;
+use braid_commands::server::system::{self, Whose};
+use braid_commands::server::{allocator, hot_keys};
+use braid_engine::acl::log::Reason;
+use braid_engine::attention::{APPEND_ONLY_FAILED, FEW_REPLICAS, WRITES_REFUSED};
+use braid_engine::client::{ClientRecord, client_flags};
+use braid_engine::command_log::Kind as Log;
+use braid_engine::hot_keys::Report;
+use braid_engine::pubsub::Kind as Channels;
+use braid_engine::replication::{Replica, Stage};
+use braid_engine::stats::{self, CommandTotals, ThreadStats};
+use braid_engine::table::Command;
+use braid_engine::{COMPATIBLE_VERSION, Engine};
+use braid_keyspace::Counters;
+
+use crate::text::Samples;
+
+/// The type of a metric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// A metric.
+pub struct Metric {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub help: &'static str,
+    pub source: Source,
+}
+
+/// Where a metric's samples come from.
+pub enum Source {
+    /// One sample without labels.
+    One(fn(&Scrape<'_>) -> f64),
+    /// Samples with labels, perhaps none.
+    Many(fn(&Scrape<'_>, &mut Samples<'_>)),
+}
+
+const fn counter(name: &'static str, help: &'static str, value: fn(&Scrape<'_>) -> f64) -> Metric {
+    Metric { name, kind: Kind::Counter, help, source: Source::One(value) }
+}
+
+const fn gauge(name: &'static str, help: &'static str, value: fn(&Scrape<'_>) -> f64) -> Metric {
+    Metric { name, kind: Kind::Gauge, help, source: Source::One(value) }
+}
+
+const fn counters(
+    name: &'static str,
+    help: &'static str,
+    samples: fn(&Scrape<'_>, &mut Samples<'_>),
+) -> Metric {
+    Metric { name, kind: Kind::Counter, help, source: Source::Many(samples) }
+}
+
+const fn gauges(
+    name: &'static str,
+    help: &'static str,
+    samples: fn(&Scrape<'_>, &mut Samples<'_>),
+) -> Metric {
+    Metric { name, kind: Kind::Gauge, help, source: Source::Many(samples) }
+}
+
+/// Users with refusals that are shown, those with the most.
+const USERS_MAX: usize = 100;
+
+/// Upper bounds of the buckets of run times, in nanoseconds.
+pub const BUCKETS_NANOS: [u64; 16] = [
+    500,
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    2_000_000,
+    5_000_000,
+    10_000_000,
+    100_000_000,
+    1_000_000_000,
+];
+
+/// What several metrics are taken from, read once a scrape.
+pub struct Scrape<'e> {
+    engine: &'e Engine,
+    now_ms: i64,
+    clients: Vec<Arc<ClientRecord>>,
+    /// With names for labels, each of them once.
+    replicas: Vec<(String, Arc<Replica>)>,
+    /// Commands that have been called.
+    commands: Vec<(&'e Command, CommandTotals)>,
+    used: usize,
+    resident: usize,
+    allocator: allocator::Figures,
+    cpu_seconds: f64,
+    scripts: (usize, usize),
+    script_bytes: usize,
+    hot_keys: Option<Report>,
+}
+
+impl<'e> Scrape<'e> {
+    pub fn new(engine: &'e Engine) -> Scrape<'e> {
+        let commands = engine.commands.all().iter();
+        let commands = commands
+            .map(|command| (command, stats::command_totals(&engine.threads, command.id)))
+            .filter(|(_, totals)| totals.calls + totals.rejected + totals.failed > 0)
+            .collect();
+        let cpu = system::cpu_time(Whose::Process);
+        let scripts = scripting::figures(engine);
+        Scrape {
+            engine,
+            now_ms: unix_ms(),
+            clients: engine.clients.all(),
+            replicas: named(engine.replication.replicas()),
+            commands,
+            used: braid_base::alloc::used_bytes(),
+            resident: system::resident_bytes(),
+            allocator: allocator::figures(),
+            cpu_seconds: (cpu.user + cpu.system).as_secs_f64(),
+            scripts: (scripts.scripts, scripts.functions),
+            script_bytes: scripts.script_machines
+                + scripts.function_machines
+                + scripts.script_bytes
+                + scripts.function_bytes,
+            hot_keys: hot_keys::report(engine),
+        }
+    }
+
+    /// The sum of a counter over all threads.
+    fn total(&self, counter: fn(&ThreadStats) -> u64) -> f64 {
+        stats::total(&self.engine.threads, counter) as f64
+    }
+
+    /// The sum of one of the keyspace's counters over all threads.
+    fn keys_total(&self, counter: fn(&Counters) -> u64) -> f64 {
+        self.engine.keyspace.total(counter) as f64
+    }
+
+    /// Clients with a flag.
+    fn clients_with(&self, flag: u32) -> f64 {
+        self.clients.iter().filter(|record| record.has(flag)).count() as f64
+    }
+
+    /// The most that any client has of something.
+    fn client_max(&self, amount: fn(&ClientRecord) -> usize) -> f64 {
+        self.clients.iter().map(|record| amount(record)).max().unwrap_or(0) as f64
+    }
+
+    /// 1 if one of the states of the engine's attention word is on.
+    fn state(&self, state: u64) -> f64 {
+        yes(self.engine.attention.get() & state != 0)
+    }
+}
+
+/// Replicas with names that tell them apart: several may say that they have the same address.
+fn named(replicas: Vec<Arc<Replica>>) -> Vec<(String, Arc<Replica>)> {
+    let mut taken = BTreeSet::new();
+    let name = |replica: Arc<Replica>| {
+        let mut name = replica.name();
+        if !taken.insert(name.clone()) {
+            name = format!("{name} (client id #{})", replica.record.id);
+        }
+        (name, replica)
+    };
+    replicas.into_iter().map(name).collect()
+}
+
+/// 1 or 0.
+fn yes(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}
+
+/// Seconds, or NaN where -1 means that there are none yet.
+fn seconds_or_none(seconds: i64) -> f64 {
+    if seconds < 0 { f64::NAN } else { seconds as f64 }
+}
+
+/// A share from 0 to 1 of what may be nothing.
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn each_thread(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&ThreadStats) -> f64) {
+    for (number, thread) in scrape.engine.threads.iter().take(scrape.engine.thread_count()).enumerate() {
+        samples.add(&[("thread", &number.to_string())], value(thread));
+    }
+}
+
+fn each_database(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn((usize, usize)) -> usize) {
+    let keyspace = &scrape.engine.keyspace;
+    for db in 0..keyspace.databases() {
+        let (keys, expiring) = keyspace.len(db);
+        if keys > 0 || db == 0 {
+            samples.add(&[("db", &db.to_string())], value((keys, expiring)) as f64);
+        }
+    }
+}
+
+fn each_command(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&CommandTotals) -> u64) {
+    for (command, totals) in &scrape.commands {
+        samples.add(&[("command", &command.full_name)], value(totals) as f64);
+    }
+}
+
+fn each_replica(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Scrape<'_>, &Replica) -> f64) {
+    for (name, replica) in &scrape.replicas {
+        samples.add(&[("replica", name)], value(scrape, replica));
+    }
+}
+
+fn each_log(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Engine, Log) -> f64) {
+    for (name, log) in
+        [("slow", Log::Slow), ("large-request", Log::LargeRequest), ("large-reply", Log::LargeReply)]
+    {
+        samples.add(&[("log", name)], value(scrape.engine, log));
+    }
+}
+
+fn each_hot_key(keys: &[(Box<[u8]>, u64)], samples: &mut Samples<'_>, unit: f64) {
+    for (key, weight) in keys {
+        samples.add(&[("key", &key.escape_ascii().to_string())], *weight as f64 / unit);
+    }
+}
+
+fn info(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
+    let engine = scrape.engine;
+    let model = engine.config.get_one("threading-model").unwrap_or_default();
+    let policy = engine.config.get_one("maxmemory-policy").unwrap_or_default();
+    let labels = [
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("compatible_with", COMPATIBLE_VERSION),
+        ("threading_model", &model),
+        ("maxmemory_policy", &policy),
+        ("run_id", &engine.run_id),
+    ];
+    samples.add(&labels, 1.0);
+}
+
+fn refused_by_reason(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
+    let reasons = [
+        ("auth", scrape.engine.denied_logins() as f64),
+        ("command", scrape.total(|thread| thread.denied_commands.get())),
+        ("key", scrape.total(|thread| thread.denied_keys.get())),
+        ("channel", scrape.total(|thread| thread.denied_channels.get())),
+    ];
+    for (reason, count) in reasons {
+        samples.add(&[("reason", reason)], count);
+    }
+}
+
+/// Users with any refusal, those with the most first. Names that are nobody's are not shown: anyone can make them up.
+fn refused_by_user(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
+    let users = scrape.engine.acl.users().into_iter();
+    let mut refused: Vec<_> = users
+        .map(|user| (Reason::ALL.iter().map(|&reason| user.identity.denied(reason)).sum::<u64>(), user))
+        .filter(|(count, _)| *count > 0)
+        .collect();
+    refused.sort_by_key(|(count, _)| Reverse(*count));
+    for (_, user) in refused.iter().take(USERS_MAX) {
+        let name = user.name().escape_ascii().to_string();
+        for reason in Reason::ALL {
+            let count = user.identity.denied(reason);
+            if count > 0 {
+                samples.add(&[("user", &name), ("reason", reason.name())], count as f64);
+            }
+        }
+    }
+}
+
+fn errors_by_code(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
+    let mut sum: BTreeMap<String, u64> = BTreeMap::new();
+    for thread in scrape.engine.threads.iter() {
+        for (code, count) in thread.errors.lock().iter() {
+            *sum.entry(code.clone()).or_default() += count;
+        }
+    }
+    for (code, count) in sum {
+        samples.add(&[("code", &code)], count as f64);
+    }
+}
+
+fn refused_writes(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
+    let reasons =
+        [("rdb_save", WRITES_REFUSED), ("aof_write", APPEND_ONLY_FAILED), ("min_replicas", FEW_REPLICAS)];
+    for (reason, state) in reasons {
+        samples.add(&[("reason", reason)], scrape.state(state));
+    }
+}
+
+fn run_times(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
+    for (command, totals) in &scrape.commands {
+        let sum = stats::command_latency(&scrape.engine.threads, command.id);
+        let count = sum.count();
+        if count == 0 {
+            continue;
+        }
+        let command = &*command.full_name;
+        for limit in BUCKETS_NANOS {
+            let bound = (limit as f64 / 1e9).to_string();
+            let labels = [("command", command), ("le", &*bound)];
+            samples.add_part("_bucket", &labels, sum.count_at_most(limit).min(count) as f64);
+        }
+        samples.add_part("_bucket", &[("command", command), ("le", "+Inf")], count as f64);
+        samples.add_part("_sum", &[("command", command)], totals.nanos as f64 / 1e9);
+        samples.add_part("_count", &[("command", command)], count as f64);
+    }
+}
+
+/// All metrics, in the order in which they are shown.
+#[rustfmt::skip]
+pub const METRICS: &[Metric] = &[
+    // The server and its process.
+    gauges("braid_info", "Version and mode of the server, in labels; always 1.", info),
+    gauge("braid_uptime_seconds", "Time since the server started.", |s| s.engine.uptime_seconds() as f64),
+    gauge("braid_loading", "1 while the dataset is being loaded.", |s| yes(s.engine.config.is_loading())),
+    gauge("braid_loading_progress_ratio", "Share of the file that has been loaded; 0 while nothing is being loaded.", |s| {
+        let progress = &s.engine.persistence.progress;
+        if progress.active.load(Relaxed) { share(progress.loaded_bytes.load(Relaxed), progress.total_bytes.load(Relaxed)) } else { 0.0 }
+    }),
+    counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", |s| s.cpu_seconds),
+    gauge("process_resident_memory_bytes", "Resident memory size in bytes.", |s| s.resident as f64),
+    gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", |s| s.engine.started_at as f64),
+    gauge("process_open_fds", "Number of open file descriptors.", |_| system::open_descriptors() as f64),
+    gauge("process_max_fds", "Maximum number of open file descriptors.", |_| system::descriptors_max() as f64),
+
+    // Clients.
+    gauge("braid_clients", "Connected clients, replicas included.", |s| s.clients.len() as f64),
+    gauge("braid_clients_max", "Limit of connected clients (maxclients).", |s| s.engine.config.maxclients() as f64),
+    gauge("braid_clients_blocked", "Clients that wait in a blocking command.", |s| {
+        let waits = |record: &&Arc<ClientRecord>| record.has(client_flags::BLOCKED) && !record.has(client_flags::POSTPONED);
+        s.clients.iter().filter(waits).count() as f64
+    }),
+    gauge("braid_clients_pubsub", "Clients subscribed to channels or patterns.", |s| s.clients_with(client_flags::PUBSUB)),
+    gauge("braid_clients_monitor", "Clients in MONITOR.", |s| s.clients_with(client_flags::MONITOR)),
+    gauge("braid_clients_tracking", "Clients with client-side caching (CLIENT TRACKING).", |s| s.engine.trackers.clients() as f64),
+    gauge("braid_clients_memory_bytes", "Memory held for clients.", |s| {
+        s.clients.iter().map(|record| record.total_bytes.load(Relaxed)).sum::<usize>() as f64
+    }),
+    gauge("braid_clients_input_buffer_max_bytes", "Largest input buffer of a client.", |s| {
+        s.client_max(|record| record.query_bytes.load(Relaxed) + record.query_free.load(Relaxed))
+    }),
+    gauge("braid_clients_output_buffer_max_bytes", "Largest output buffer of a client.", |s| {
+        s.client_max(|record| record.reply_bytes.load(Relaxed))
+    }),
+    counter("braid_connections_total", "Connections accepted.", |s| s.engine.clients.accepted.load(Relaxed) as f64),
+    counter("braid_connections_rejected_total", "Connections refused because of maxclients.", |s| s.engine.clients.rejected.load(Relaxed) as f64),
+    counter("braid_clients_evicted_total", "Clients closed because of maxmemory-clients.", |s| s.total(|thread| thread.evicted_clients.get())),
+    counter("braid_output_limit_disconnections_total", "Clients closed because of client-output-buffer-limit.", |s| s.total(|thread| thread.output_limit_disconnections.get())),
+    counter("braid_query_limit_disconnections_total", "Clients closed because of client-query-buffer-limit.", |s| s.total(|thread| thread.query_limit_disconnections.get())),
+
+    // Memory.
+    gauge("braid_memory_used_bytes", "Memory allocated.", |s| s.used as f64),
+    gauge("braid_memory_peak_bytes", "Most memory ever allocated.", |s| s.engine.peak_bytes.fetch_max(s.used, Relaxed).max(s.used) as f64),
+    gauge("braid_memory_resident_bytes", "Physical memory of the process.", |s| s.resident as f64),
+    gauge("braid_memory_max_bytes", "Memory limit (maxmemory); 0 without one.", |s| s.engine.config.maxmemory() as f64),
+    gauge("braid_memory_not_counted_bytes", "Memory that does not count towards maxmemory: buffers of replicas and of the append-only file.", |s| s.engine.uncounted_bytes.load(Relaxed) as f64),
+    gauge("braid_memory_system_bytes", "Physical memory of the machine.", |_| system::total_memory_bytes() as f64),
+    gauge("braid_memory_fragmentation_ratio", "Physical memory of the process divided by memory allocated.", |s| share(s.resident as u64, s.used as u64)),
+    gauge("braid_memory_allocator_active_bytes", "Memory in pages of the allocator that are in use.", |s| s.allocator.active as f64),
+    gauge("braid_memory_allocator_resident_bytes", "Physical memory held by the allocator.", |s| s.allocator.resident as f64),
+    gauge("braid_memory_allocator_fragmentation_ratio", "Pages of the allocator in use divided by memory allocated.", |s| share(s.allocator.active as u64, s.allocator.allocated as u64)),
+    gauge("braid_memory_scripts_bytes", "Memory of scripts and functions.", |s| s.script_bytes as f64),
+    gauge("braid_memory_replication_buffers_bytes", "Memory of the replication backlog and of changes not yet sent or written.", |s| s.engine.keyspace.journal.memory_bytes() as f64),
+    counter("braid_memory_over_limit_seconds_total", "Time spent above maxmemory.", |s| s.engine.over_limit.times(s.now_ms).0 as f64 / 1e3),
+    gauge("braid_lazyfree_pending_objects", "Values that wait to be freed in the background.", |s| s.engine.keyspace.lazy_free.pending() as f64),
+
+    // Keys.
+    gauges("braid_keys", "Keys in a database.", |s, to| each_database(s, to, |counts| counts.0)),
+    gauges("braid_keys_expiring", "Keys in a database that have an expiry.", |s, to| each_database(s, to, |counts| counts.1)),
+    counter("braid_keyspace_hits_total", "Lookups of keys that found one.", |s| s.keys_total(|keys| keys.hits.get())),
+    counter("braid_keyspace_misses_total", "Lookups of keys that found none.", |s| s.keys_total(|keys| keys.misses.get())),
+    counter("braid_keys_expired_total", "Keys removed because they expired.", |s| s.keys_total(|keys| keys.expired.get())),
+    counter("braid_members_expired_total", "Hash fields and members of collections removed because they expired.", |s| s.keys_total(|keys| keys.expired_members.get())),
+    counter("braid_keys_evicted_total", "Keys evicted because of maxmemory.", |s| s.keys_total(|keys| keys.evicted.get())),
+    counter("braid_changes_total", "Changes to the dataset.", |s| s.keys_total(|keys| keys.dirty.get())),
+    counter("braid_lock_waits_total", "Shard locks that had to be waited for.", |s| s.keys_total(|keys| keys.contended.get())),
+
+    // Snapshots (RDB).
+    gauge("braid_rdb_last_save_timestamp_seconds", "Unix time of the last successful save; the start time before the first.", |s| s.engine.persistence.last_save_s.load(Relaxed) as f64),
+    gauge("braid_rdb_last_bgsave_success", "1 if the last background save succeeded, or there was none.", |s| yes(!s.engine.background_save.last_failed.load(Relaxed))),
+    gauge("braid_rdb_last_bgsave_duration_seconds", "Duration of the last background save; NaN before the first.", |s| seconds_or_none(s.engine.background_save.last_seconds.load(Relaxed))),
+    gauge("braid_rdb_changes_since_last_save", "Changes to the dataset that no save has.", |s| s.engine.unsaved_changes() as f64),
+    gauge("braid_rdb_save_in_progress", "1 while a snapshot is being written to a file.", |s| yes(s.engine.is_saving())),
+    gauge("braid_rdb_save_progress_ratio", "Share of the keys that the present background save has written; 0 without one.", |s| {
+        let save = &s.engine.background_save;
+        if save.active.load(Relaxed) { share(save.progress.keys.load(Relaxed), save.keys.load(Relaxed)).min(1.0) } else { 0.0 }
+    }),
+    counter("braid_rdb_saves_total", "Successful saves.", |s| s.engine.persistence.saves.load(Relaxed) as f64),
+
+    // The append-only file.
+    gauge("braid_aof_enabled", "1 if the append-only file is on.", |s| yes(s.engine.append_only.on.load(Relaxed))),
+    gauge("braid_aof_last_write_success", "0 while changes cannot be written to the append-only file.", |s| yes(s.engine.append_only.appender.failure().is_none())),
+    gauge("braid_aof_size_bytes", "Size of the append-only file; 0 while it is off.", |s| aof(s, |engine| engine.append_only.appender.size())),
+    gauge("braid_aof_base_size_bytes", "Size of the append-only file after the last rewrite, or at the start; 0 while it is off.", |s| aof(s, |engine| engine.append_only.base_size.load(Relaxed))),
+    gauge("braid_aof_buffer_bytes", "Changes not yet written to the append-only file.", |s| {
+        aof(s, |engine| engine.keyspace.journal.end().saturating_sub(engine.append_only.appender.written()))
+    }),
+    gauge("braid_aof_pending_fsyncs", "Calls of fsync that are waiting or under way.", |s| aof(s, |engine| engine.append_only.appender.syncs_pending())),
+    counter("braid_aof_delayed_fsyncs_total", "Times that clients had to wait because the disk was behind.", |s| s.engine.append_only.delayed_syncs.load(Relaxed) as f64),
+    gauge("braid_aof_rewrite_in_progress", "1 while the append-only file is being rewritten.", |s| yes(s.engine.append_only.rewriting.load(Relaxed))),
+    gauge("braid_aof_rewrite_scheduled", "1 if a rewrite is to begin as soon as possible.", |s| yes(s.engine.append_only.scheduled.load(Relaxed))),
+    gauge("braid_aof_last_rewrite_success", "1 if the last rewrite succeeded, or there was none.", |s| yes(!s.engine.append_only.last_failed.load(Relaxed))),
+    gauge("braid_aof_last_rewrite_duration_seconds", "Duration of the last rewrite; NaN before the first.", |s| seconds_or_none(s.engine.append_only.last_seconds.load(Relaxed))),
+    gauge("braid_aof_rewrite_consecutive_failures", "Rewrites that failed since one succeeded.", |s| s.engine.append_only.failures.load(Relaxed) as f64),
+    counter("braid_aof_rewrites_total", "Rewrites begun.", |s| s.engine.append_only.rewrites.load(Relaxed) as f64),
+    gauges("braid_writes_refused", "1 while writes are refused: because a save failed, the append-only file cannot be written, or too few replicas keep up.", refused_writes),
+
+    // Replication.
+    gauge("braid_replicas", "Replicas connected.", |s| s.replicas.len() as f64),
+    gauge("braid_replicas_online", "Replicas that have their copy of the dataset and receive changes.", |s| s.replicas.iter().filter(|(_, replica)| replica.stage() == Stage::Online).count() as f64),
+    gauge("braid_replicas_good", "Replicas that are online and within min-replicas-max-lag.", |s| s.engine.replication.good.load(Relaxed) as f64),
+    gauge("braid_replicas_min", "Replicas without which writes are refused (min-replicas-to-write).", |s| s.engine.config.min_replicas_to_write() as f64),
+    gauge("braid_replication_offset_bytes", "Offset of the end of the replication stream.", |s| s.engine.keyspace.journal.end() as f64),
+    gauge("braid_replication_backlog_bytes", "Bytes of the replication stream kept for replicas that reconnect.", |s| s.engine.keyspace.journal.backlog().map_or(0, |kept| kept.len) as f64),
+    gauge("braid_replication_backlog_max_bytes", "Limit of these bytes (repl-backlog-size).", |s| s.engine.config.repl_backlog_size() as f64),
+    counter("braid_replication_sent_bytes_total", "Bytes sent to replicas.", |s| s.engine.replication.sent_bytes.load(Relaxed) as f64),
+    counter("braid_replication_full_syncs_total", "Full copies begun for replicas.", |s| s.engine.replication.full.load(Relaxed) as f64),
+    counter("braid_replication_partial_syncs_total", "Replicas that resumed from the backlog.", |s| s.engine.replication.partial.load(Relaxed) as f64),
+    counter("braid_replication_partial_syncs_refused_total", "Replicas that could not resume from the backlog.", |s| s.engine.replication.partial_refused.load(Relaxed) as f64),
+    gauges("braid_replica_online", "1 if the replica has its copy of the dataset and receives changes.", |s, to| {
+        each_replica(s, to, |_, replica| yes(replica.stage() == Stage::Online));
+    }),
+    gauges("braid_replica_offset_bytes", "Offset up to which the replica has acknowledged the stream.", |s, to| {
+        each_replica(s, to, |_, replica| replica.acknowledged.load(Relaxed) as f64);
+    }),
+    gauges("braid_replica_lag_bytes", "Bytes of the stream that the replica has not acknowledged.", |s, to| {
+        each_replica(s, to, |s, replica| s.engine.keyspace.journal.end().saturating_sub(replica.acknowledged.load(Relaxed)) as f64);
+    }),
+    gauges("braid_replica_lag_seconds", "Time since the replica was last heard of.", |s, to| {
+        each_replica(s, to, |s, replica| (s.now_ms - replica.heard_ms()).max(0) as f64 / 1e3);
+    }),
+
+    // Traffic and errors.
+    counter("braid_commands_total", "Commands executed.", |s| s.total(|thread| thread.executed.get())),
+    counter("braid_net_received_bytes_total", "Bytes received from clients.", |s| s.total(|thread| thread.net_in.get())),
+    counter("braid_net_sent_bytes_total", "Bytes sent to clients.", |s| s.total(|thread| thread.net_out.get())),
+    counter("braid_error_replies_total", "Error replies sent.", |s| s.total(|thread| thread.error_replies.get())),
+    counters("braid_errors_total", "Error replies by their first word (128 of them at most for each thread).", errors_by_code),
+    counters("braid_access_denied_total", "Logins, commands, keys and channels refused by the ACL.", refused_by_reason),
+    counters("braid_user_access_denied_total", "The same by user: at most 100 users, those with the most refusals. Logins with unknown names are not among them.", refused_by_user),
+    gauge("braid_pubsub_channels", "Channels with subscribers.", |s| s.engine.hub.name_count(Channels::Channel) as f64),
+    gauge("braid_pubsub_patterns", "Patterns with subscribers.", |s| s.engine.hub.name_count(Channels::Pattern) as f64),
+    gauge("braid_pubsub_shard_channels", "Shard channels with subscribers.", |s| s.engine.hub.name_count(Channels::ShardChannel) as f64),
+    gauge("braid_tracking_keys", "Keys that clients with client-side caching have read.", |s| s.engine.trackers.keys() as f64),
+    gauge("braid_scripts_cached", "Scripts in the script cache.", |s| s.scripts.0 as f64),
+    gauge("braid_functions", "Functions loaded.", |s| s.scripts.1 as f64),
+    gauges("braid_commandlog_entries", "Entries of the slow log and of the logs of large requests and replies.", |s, to| {
+        each_log(s, to, |engine, log| engine.logs.of(log).len() as f64);
+    }),
+    counters("braid_commandlog_entries_total", "Entries ever added to these logs.", |s, to| {
+        each_log(s, to, |engine, log| engine.logs.of(log).total() as f64);
+    }),
+
+    // Threads.
+    gauges("braid_thread_clients", "Clients of a thread.", |s, to| each_thread(s, to, |thread| thread.clients.get() as f64)),
+    counters("braid_thread_commands_total", "Commands executed by a thread.", |s, to| each_thread(s, to, |thread| thread.executed.get() as f64)),
+    counters("braid_thread_busy_seconds_total", "Time that a thread's event loop was at work, waiting excluded.", |s, to| {
+        each_thread(s, to, |thread| thread.cycle_nanos.get() as f64 / 1e9);
+    }),
+    counters("braid_thread_cpu_seconds_total", "Processor time of a thread.", |s, to| {
+        each_thread(s, to, |thread| {
+            let time = system::thread_time(thread.task.load(Relaxed)).unwrap_or_default();
+            (time.user + time.system).as_secs_f64()
+        });
+    }),
+    counters("braid_thread_reads_total", "Reads from sockets by a thread.", |s, to| each_thread(s, to, |thread| thread.reads.get() as f64)),
+    counters("braid_thread_writes_total", "Writes to sockets by a thread.", |s, to| each_thread(s, to, |thread| thread.writes.get() as f64)),
+    counters("braid_thread_received_bytes_total", "Bytes received by a thread.", |s, to| each_thread(s, to, |thread| thread.net_in.get() as f64)),
+    counters("braid_thread_sent_bytes_total", "Bytes sent by a thread.", |s, to| each_thread(s, to, |thread| thread.net_out.get() as f64)),
+
+    // Commands.
+    counters("braid_command_calls_total", "Calls of a command.", |s, to| each_command(s, to, |totals| totals.calls)),
+    counters("braid_command_rejected_total", "Calls of a command rejected before execution.", |s, to| each_command(s, to, |totals| totals.rejected)),
+    counters("braid_command_failed_total", "Calls of a command that failed during execution.", |s, to| each_command(s, to, |totals| totals.failed)),
+    Metric { name: "braid_command_duration_seconds", kind: Kind::Histogram, help: "Run times of a command.", source: Source::Many(run_times) },
+
+    // Hot keys, while HOTKEYS tracks them.
+    gauges("braid_hot_keys_tracking", "1 while HOTKEYS is tracking.", |s, to| {
+        if let Some(report) = &s.hot_keys {
+            to.add(&[], yes(report.is_active));
+        }
+    }),
+    gauges("braid_hot_key_cpu_seconds", "Processor time of commands on a hot key, estimated.", |s, to| {
+        if let Some(report) = &s.hot_keys {
+            each_hot_key(&report.by_cpu, to, 1e9);
+        }
+    }),
+    gauges("braid_hot_key_net_bytes", "Bytes of requests and replies with a hot key, estimated.", |s, to| {
+        if let Some(report) = &s.hot_keys {
+            each_hot_key(&report.by_net, to, 1.0);
+        }
+    }),
+];
+
+/// A number that means something only while the append-only file is on.
+fn aof(scrape: &Scrape<'_>, value: fn(&Engine) -> u64) -> f64 {
+    if scrape.engine.append_only.on.load(Relaxed) { value(scrape.engine) as f64 } else { 0.0 }
+}

@@ -1,0 +1,56 @@
+//! What the page shows beyond metrics, as JSON: the slow log and the largest keys. Key names and arguments are no labels for metrics.
+
+use braid_base::clock::unix_ms;
+use braid_engine::Engine;
+use braid_engine::command_log::Kind;
+use serde_json::{Value, json};
+
+/// Entries of the slow log that are shown.
+const SLOW_SHOWN: usize = 20;
+
+/// Bytes as text: what is not printable ASCII, and the backslash, is escaped.
+fn escaped(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string()
+}
+
+/// The newest entries of the slow log.
+pub fn slow_log(engine: &Engine) -> Value {
+    let log = engine.logs.of(Kind::Slow);
+    let entries: Vec<Value> = log
+        .latest(SLOW_SHOWN)
+        .iter()
+        .map(|entry| {
+            json!({
+                "id": entry.id,
+                "time": entry.time,
+                "seconds": entry.amount as f64 / 1e6,
+                "args": entry.args.iter().map(|arg| escaped(arg)).collect::<Vec<_>>(),
+                "address": entry.address,
+                "client_name": escaped(&entry.client_name),
+            })
+        })
+        .collect();
+    json!({ "entries": entries, "length": log.len() })
+}
+
+/// The largest keys that the walk has found so far; has it go on.
+pub fn big_keys(engine: &Engine) -> Value {
+    let now_ms = unix_ms();
+    let report = engine.big_keys.report(now_ms);
+    let total: usize = (0..engine.keyspace.databases()).map(|db| engine.keyspace.len(db).0).sum();
+    let keys: Vec<Value> = report
+        .keys
+        .iter()
+        .map(|key| {
+            json!({
+                "db": key.db,
+                "key": escaped(&key.name),
+                "key_bytes_cut": key.name_cut,
+                "type": key.kind,
+                "bytes": key.bytes,
+                "age_seconds": (now_ms - key.seen_ms).max(0) as f64 / 1e3,
+            })
+        })
+        .collect();
+    json!({ "keys": keys, "walked": report.walked, "total": total, "passes": report.passes })
+}

@@ -1,0 +1,365 @@
+//! Monitoring as operators set it up: a real Prometheus that scrapes the server, the alert rules and the dashboard of `deploy/`,
+//! and redis_exporter. What is not installed is skipped, and named; with `CI` set that is a failure.
+//!
+//!   cargo test -p braid-tests --test monitoring
+//!
+//! Debian's packages: prometheus (with promtool), prometheus-redis-exporter.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use braid_tests::server::{free_port, stock};
+use braid_tests::{RawClient, TestServer, request, wait_for, wait_for_within};
+use serde_json::Value;
+
+/// Rules in `deploy/prometheus/braid.rules.yml`.
+const RULES: usize = 28;
+
+fn deploy(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(path)
+}
+
+/// A program by any of its names.
+fn program(test: &str, names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = names.iter().find_map(|name| {
+        std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
+    });
+    if found.is_none() {
+        let message = format!("{test}: there is no {} on PATH", names[0]);
+        assert!(std::env::var_os("CI").is_none(), "{message}");
+        println!("skipped, {message}");
+    }
+    found
+}
+
+/// A process that is ended whatever becomes of the test.
+struct Process(Child);
+
+impl Process {
+    fn start(command: &mut Command) -> Process {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Process(command.spawn().expect("the program starts"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The body of what a port answers to GET; nothing if it does not answer.
+fn get(port: u16, path: &str) -> Option<String> {
+    let mut socket = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    socket.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
+    write!(socket, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).ok()?;
+    Some(answer.split_once("\r\n\r\n")?.1.to_owned())
+}
+
+/// What Prometheus answers at a path of its interface.
+fn ask(port: u16, path: &str) -> Value {
+    let body = get(port, path).unwrap_or_else(|| panic!("Prometheus does not answer {path}"));
+    let answer: Value = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"));
+    assert_eq!(answer["status"], "success", "{path}: {answer}");
+    answer["data"].clone()
+}
+
+/// The samples that an expression has now.
+fn query(port: u16, expression: &str) -> Vec<Value> {
+    let encoded: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    ask(port, &format!("/api/v1/query?query={encoded}"))["result"].as_array().expect("samples").clone()
+}
+
+/// A server with something to tell in every metric that the dashboard shows: a replica, refusals, errors, slow commands.
+struct Watched {
+    server: TestServer,
+    port: u16,
+    _replica: RawClient,
+}
+
+fn watched() -> Watched {
+    let port = free_port();
+    let text = port.to_string();
+    let server = TestServer::start(&[
+        "--metrics-port",
+        &text,
+        "--io-threads",
+        "2",
+        "--appendonly",
+        "yes",
+        "--maxmemory",
+        "1gb",
+        "--slowlog-log-slower-than",
+        "0",
+    ]);
+    let mut replica = server.connect();
+    replica.ok("REPLCONF listening-port 12345 capa psync2");
+    replica.send(&request("PSYNC ? -1"));
+    let mut client = server.connect();
+    client.ok("ACL SETUSER app on >secret +@all -flushall ~app:*");
+    client.ok("SET due 1 EX 1000");
+    let watched = Watched { server, port, _replica: replica };
+    watched.work();
+    watched
+}
+
+impl Watched {
+    /// Commands of all kinds, and some that are refused.
+    fn work(&self) {
+        let mut client = self.server.connect();
+        for number in 0..50 {
+            client.ok(&format!("SET key:{number} value"));
+            client.call(&format!("GET key:{}", number * 2));
+        }
+        client.call("INCR key:1");
+        client.ok("AUTH app secret");
+        client.call("FLUSHALL");
+        client.call("GET key:1");
+    }
+}
+
+fn dashboard() -> Value {
+    let text = std::fs::read_to_string(deploy("grafana/braid.json")).expect("the dashboard");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// Expressions of a dashboard with the titles of their panels and the texts of their legends.
+fn expressions(dashboard: &Value) -> Vec<(String, String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let of_panel = |panel: &Value| -> Vec<_> {
+        let targets = panel["targets"].as_array().cloned().unwrap_or_default();
+        let title = text(&panel["title"]);
+        targets
+            .iter()
+            .map(|target| (title.clone(), text(&target["expr"]), text(&target["legendFormat"])))
+            .collect()
+    };
+    panels.iter().flat_map(of_panel).collect()
+}
+
+/// An expression as Grafana sends it.
+fn filled_in(expression: &str) -> String {
+    expression.replace("$job", "braid").replace("$instance", ".*").replace("$__rate_interval", "1m")
+}
+
+#[test]
+fn the_rules_fire_when_they_should() {
+    let Some(promtool) = program("the_rules_fire_when_they_should", &["promtool"]) else { return };
+    let check = |arguments: &[&str], file: &str| {
+        let output = Command::new(&promtool).args(arguments).arg(deploy(file)).output().expect("promtool");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(output.status.success(), "promtool {arguments:?} {file}: {text}");
+        text
+    };
+    let text = check(&["check", "rules", "--lint-fatal"], "prometheus/braid.rules.yml");
+    assert!(text.contains(&format!("{RULES} rules found")), "{text}");
+    check(&["check", "config", "--lint-fatal"], "prometheus/prometheus.yml");
+    check(&["test", "rules"], "prometheus/braid.rules.test.yml");
+    // Each of them has a test in which it fires.
+    let read = |file: &str| std::fs::read_to_string(deploy(file)).expect("a file");
+    let (rules, tests) = (read("prometheus/braid.rules.yml"), read("prometheus/braid.rules.test.yml"));
+    let alerts: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert_eq!(alerts.len(), RULES);
+    for alert in alerts {
+        let fires = format!("alertname: {alert}\n        exp_alerts:\n          - exp_labels:");
+        assert!(tests.contains(&fires), "no test in which {alert} fires");
+    }
+}
+
+#[test]
+fn the_metrics_pass_prometheus_own_check() {
+    let Some(promtool) = program("the_metrics_pass_prometheus_own_check", &["promtool"]) else { return };
+    let watched = watched();
+    let metrics = get(watched.port, "/metrics").expect("metrics");
+    let mut check = Command::new(promtool)
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool");
+    check.stdin.take().expect("a pipe").write_all(metrics.as_bytes()).expect("it reads");
+    let output = check.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() && text.is_empty(), "{text}");
+}
+
+#[test]
+fn the_dashboard_has_the_shape_that_grafana_reads() {
+    let dashboard = dashboard();
+    assert!(dashboard["schemaVersion"].as_u64().is_some_and(|version| version >= 36));
+    assert!(dashboard["uid"] == "braid" && dashboard["id"].is_null() && dashboard["title"] == "Braid");
+    let variables = dashboard["templating"]["list"].as_array().expect("variables");
+    let names: Vec<_> = variables.iter().map(|variable| variable["name"].as_str().unwrap_or("")).collect();
+    assert_eq!(names, ["datasource", "job", "instance"]);
+    assert!(variables[0]["type"] == "datasource" && variables[0]["query"] == "prometheus");
+    let (mut ids, mut places) = (BTreeSet::new(), BTreeSet::new());
+    for panel in dashboard["panels"].as_array().expect("panels") {
+        let title = &panel["title"];
+        assert!(ids.insert(panel["id"].as_u64().expect("an id")), "{title}: its id is another panel's");
+        let at = |name: &str| panel["gridPos"][name].as_u64().unwrap_or_else(|| panic!("{title}: {name}"));
+        assert!(at("w") > 0 && at("x") + at("w") <= 24, "{title}: wider than the page");
+        for x in at("x")..at("x") + at("w") {
+            for y in at("y")..at("y") + at("h") {
+                assert!(places.insert((x, y)), "{title} lies on another panel");
+            }
+        }
+        if panel["type"] == "row" {
+            continue;
+        }
+        let targets = panel["targets"].as_array().expect("targets");
+        assert!(!targets.is_empty(), "{title}");
+        let mut references = BTreeSet::new();
+        for target in targets {
+            assert!(references.insert(target["refId"].as_str().expect("a refId")), "{title}");
+            assert_eq!(target["datasource"]["uid"], "${datasource}", "{title}");
+            let expression = target["expr"].as_str().expect("an expression");
+            assert!(expression.contains("job=\"$job\", instance=~\"$instance\""), "{title}: {expression}");
+        }
+    }
+}
+
+#[test]
+fn prometheus_scrapes_and_has_an_answer_to_every_query() {
+    let Some(prometheus) = program("prometheus_scrapes_and_has_an_answer_to_every_query", &["prometheus"])
+    else {
+        return;
+    };
+    let watched = watched();
+    let folder = tempfile::tempdir().expect("a folder");
+    let read = |file: &str| std::fs::read_to_string(deploy(file)).expect("a file");
+    let config = read("prometheus/prometheus.yml")
+        .replace("localhost:9121", &format!("127.0.0.1:{}", watched.port))
+        .replace("interval: 15s", "interval: 1s");
+    std::fs::write(folder.path().join("prometheus.yml"), config).expect("written");
+    std::fs::write(folder.path().join("braid.rules.yml"), read("prometheus/braid.rules.yml"))
+        .expect("written");
+    let port = free_port();
+    let _prometheus = Process::start(
+        Command::new(prometheus)
+            .arg(format!("--config.file={}", folder.path().join("prometheus.yml").display()))
+            .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}")),
+    );
+    wait_for("Prometheus to answer", || get(port, "/-/ready").is_some_and(|text| text.contains("Ready")));
+    wait_for("the first scrape", || {
+        let targets = ask(port, "/api/v1/targets");
+        targets["activeTargets"][0]["health"] == "up"
+    });
+    let dashboard = dashboard();
+    let all = expressions(&dashboard);
+    assert!(all.len() > 40, "{}", all.len());
+    for (title, expression, legend) in &all {
+        let expression = filled_in(expression);
+        let mut samples = Vec::new();
+        // Rates take two scrapes with something between them.
+        let answered = wait_for_within(Duration::from_secs(60), || {
+            samples = query(port, &expression);
+            if samples.is_empty() {
+                watched.work();
+            }
+            !samples.is_empty()
+        });
+        assert!(answered, "{title}: nothing for {expression}");
+        // What the legend names is a label of every line.
+        for part in legend.split("{{").skip(1) {
+            let label = part.split("}}").next().unwrap_or_default();
+            for sample in &samples {
+                assert!(sample["metric"][label].is_string(), "{title}: no {label} in {sample}");
+            }
+        }
+    }
+    for annotation in dashboard["annotations"]["list"].as_array().expect("annotations") {
+        if let Some(expression) = annotation["expr"].as_str() {
+            query(port, &filled_in(expression));
+        }
+    }
+    // The variables have values.
+    for (label, value) in [("job", "braid"), ("instance", &*format!("127.0.0.1:{}", watched.port))] {
+        let values = ask(port, &format!("/api/v1/label/{label}/values?match%5B%5D=braid_info"));
+        assert_eq!(values[0], value, "{values}");
+    }
+    // The rules are evaluated, and each metric that one names is there.
+    wait_for("the rules to be evaluated", || {
+        let groups = ask(port, "/api/v1/rules")["groups"].as_array().cloned().unwrap_or_default();
+        let rules: Vec<&Value> =
+            groups.iter().flat_map(|group| group["rules"].as_array()).flatten().collect();
+        rules.len() == RULES && rules.iter().all(|rule| rule["health"] == "ok")
+    });
+    let metrics = get(watched.port, "/metrics").expect("metrics");
+    let rules = read("prometheus/braid.rules.yml");
+    let names = rules.lines().filter(|line| line.trim().starts_with("expr:")).flat_map(|line| {
+        line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+            .filter(|word| word.starts_with("braid_") || word.starts_with("process_"))
+    });
+    let mut seen = 0;
+    for name in names {
+        seen += 1;
+        let is_there = |line: &str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+        assert!(metrics.lines().any(is_there), "a rule names {name}, which is not among the metrics");
+    }
+    assert!(seen > RULES, "{seen}");
+    // What fires with a server that is as it should be is wrong.
+    let firing = query(port, "ALERTS{alertstate=\"firing\", severity=\"critical\"}");
+    assert!(firing.is_empty(), "{firing:?}");
+}
+
+/// Names of the metrics that redis_exporter tells of a server.
+fn exported(exporter: &Path, server: &TestServer) -> BTreeSet<String> {
+    let mut client = server.connect();
+    for line in [
+        "CONFIG SET latency-monitor-threshold 1 slowlog-log-slower-than 0 appendonly yes",
+        "SET key value",
+        "XADD stream 1-1 field value",
+        "XGROUP CREATE stream group 0",
+        "XREADGROUP GROUP group consumer STREAMS stream >",
+        "INCR key",
+        "DEBUG SLEEP 0.02",
+    ] {
+        client.call(line);
+    }
+    let port = free_port();
+    let _exporter = Process::start(
+        Command::new(exporter)
+            .arg(format!("-redis.addr=redis://127.0.0.1:{}", server.port()))
+            .arg(format!("-web.listen-address=127.0.0.1:{port}"))
+            .args(["-include-system-metrics", "-export-client-list", "-check-single-keys=key"])
+            .args(["-check-single-streams=stream", "-count-keys=k*"]),
+    );
+    let mut text = String::new();
+    wait_for("the exporter to answer", || {
+        text = get(port, "/metrics").unwrap_or_default();
+        text.contains("redis_up")
+    });
+    assert!(text.contains("\nredis_up 1\n"), "{text}");
+    assert!(text.contains("\nredis_exporter_last_scrape_error{err=\"\"} 0\n"), "{text}");
+    let name = |line: &str| line.split(['{', ' ']).next().unwrap_or_default().to_owned();
+    text.lines().filter(|line| line.starts_with("redis_")).map(name).collect()
+}
+
+#[test]
+fn redis_exporter_tells_of_braid_what_it_tells_of_redis() {
+    let test = "redis_exporter_tells_of_braid_what_it_tells_of_redis";
+    let Some(exporter) = program(test, &["redis_exporter", "prometheus-redis-exporter"]) else { return };
+    let Some(stock) = stock() else {
+        assert!(std::env::var_os("CI").is_none(), "{test}: there is no redis-server on PATH");
+        println!("skipped, {test}: there is no redis-server on PATH");
+        return;
+    };
+    let arguments = ["--enable-debug-command", "yes"];
+    let ours = exported(&exporter, &TestServer::start(&arguments));
+    let theirs = exported(&exporter, &TestServer::start_program(&stock.program, &arguments));
+    assert!(theirs.len() > 120, "{}", theirs.len());
+    let missing: Vec<&String> = theirs.difference(&ours).collect();
+    assert!(missing.is_empty(), "of {} it tells, of Braid it does not: {missing:?}", stock.version);
+}
