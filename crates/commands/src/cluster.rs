@@ -70,11 +70,7 @@ const SUBCOMMANDS: &[Spec] = &[
         .flags(CHANGES)
         .docs("3.0.0", "Makes a replica take its primary's place.", "O(1)")
         .syntax("[options:(FORCE|TAKEOVER)]"),
-    row("flushslots").exactly(2).flags(CHANGES).docs(
-        "3.0.0",
-        "Takes all hash slots from this node.",
-        "O(1)",
-    ),
+    row("flushslots").exactly(2).flags(CHANGES).docs("3.0.0", "Takes all hash slots from this node.", "O(1)"),
     row("forget")
         .exactly(3)
         .flags(CHANGES)
@@ -83,7 +79,11 @@ const SUBCOMMANDS: &[Spec] = &[
     row("getkeysinslot")
         .exactly(4)
         .flags(Flags::STALE)
-        .docs("3.0.0", "Returns names of keys in a hash slot.", "O(N) where N is the number of requested keys")
+        .docs(
+            "3.0.0",
+            "Returns names of keys in a hash slot.",
+            "O(N) where N is the number of requested keys",
+        )
         .syntax("slot:integer count:integer")
         .tips(NONDETERMINISTIC),
     row("help").exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
@@ -99,11 +99,7 @@ const SUBCOMMANDS: &[Spec] = &[
     row("keyslot")
         .exactly(3)
         .flags(Flags::STALE)
-        .docs(
-            "3.0.0",
-            "Returns the hash slot of a key.",
-            "O(N) where N is the number of bytes in the key",
-        )
+        .docs("3.0.0", "Returns the hash slot of a key.", "O(N) where N is the number of bytes in the key")
         .syntax("key:string"),
     row("links")
         .exactly(2)

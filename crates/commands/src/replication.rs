@@ -13,8 +13,7 @@ const IP_LEN_MAX: usize = 255;
 const SYNCHRONISES: Flags =
     Flags::NO_ASYNC_LOADING.and(Flags::ADMIN).and(Flags::NO_MULTI).and(Flags::NOSCRIPT);
 
-const CHANGES_ROLE: Flags =
-    Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE).and(Flags::NO_ASYNC_LOADING);
+const CHANGES_ROLE: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE).and(Flags::NO_ASYNC_LOADING);
 
 /// REPLICAOF under one of its names.
 const fn replica_of(name: &'static str) -> Spec {
