@@ -6,9 +6,9 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_commands::server::{hot_keys, system};
+use braid_engine::Engine;
 use braid_engine::client::client_flags;
 use braid_engine::stats::{self, CommandTotals, ThreadStats};
-use braid_engine::{COMPATIBLE_VERSION, Engine};
 
 /// Upper bounds of the buckets of run times, in nanoseconds.
 const BUCKETS_NANOS: [u64; 16] = [
@@ -91,7 +91,7 @@ fn server(text: &mut Text, engine: &Engine) {
     text.family("braid_info", Kind::Gauge, "What runs; always 1.");
     let labels = [
         ("version", env!("CARGO_PKG_VERSION")),
-        ("compatible_with", COMPATIBLE_VERSION),
+        ("compatible_with", &engine.config.redis_version()),
         ("threading_model", &model),
         ("run_id", &engine.run_id),
     ];
