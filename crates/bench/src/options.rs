@@ -64,8 +64,9 @@ What is printed:
       --csv, --json       comma-separated values, JSON; --json-file FILE beside the text
       --report FILE.html  a page with plots
       --precision N       decimals of latencies (3)
-      --progress, --no-progress       while it runs (default: on a terminal)
-      --help, --version
+      --progress, --no-progress
+                          a line while it runs (default: on a terminal)
+      --help, --version   this text; the version
 
 ";
 

@@ -17,6 +17,10 @@ const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    // Alone it cannot mean a host.
+    if std::env::args_os().skip(1).eq(["-h"]) {
+        return print(&options::help());
+    }
     let options = match options::parse(&mut Arguments::of_process()) {
         Ok(Request::Run(options)) => *options,
         Ok(Request::Help) => return print(&options::help()),

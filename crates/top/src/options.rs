@@ -15,10 +15,10 @@ Where:
 
 const HELP_OWN: &str = "
 How:
-      --interval S     seconds between two looks (1)
-      --once           print one view and end: text, or with --json JSON
-      --clients        with --once: the clients too
-      --help, --version
+      --interval S        seconds between two looks (1)
+      --once              print one view and end: text, or with --json JSON
+      --clients           with --once: the clients too
+      --help, --version   this text; the version
 
 Keys: 1-5 or Tab choose a panel, Up and Down a thread, Enter shows its clients, Esc goes back, Left and Right choose
 the column to sort by, r turns the order round, Space pauses, + and - change the interval, ? helps, q quits.
