@@ -212,7 +212,7 @@ pub fn parse(arguments: &mut Arguments, is_compare: bool) -> Result<Request, Str
         };
         match name.as_str() {
             "--help" => return Ok(Request::Help),
-            "--version" => return Ok(Request::Version),
+            "-v" | "--version" => return Ok(Request::Version),
             _ => raw.take(&name, arguments, is_compare)?,
         }
     }

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use braid_base::system_text::reason;
 use braid_client::{Address, Connection, Target, Value};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -50,7 +51,8 @@ impl Server {
             process: None,
             folder: Some(folder),
         };
-        server.process = Some(child.map_err(|error| format!("cannot start {}: {error}", words[0]))?);
+        server.process =
+            Some(child.map_err(|error| format!("cannot start {}: {}", words[0], reason(&error)))?);
         server.wait_until_ready().map_err(|reason| format!("{line}: {reason}"))?;
         Ok(server)
     }

@@ -115,6 +115,9 @@ impl<'c> AofCheck<'c> {
 
     fn open(&mut self, path: &Path) -> Result<File, Failed> {
         match File::open(path) {
+            Ok(file) if file.metadata()?.is_dir() => {
+                fail!(self, "Cannot read file {}: it is a directory; name the manifest in it", path.display())
+            }
             Ok(file) => Ok(file),
             Err(error) => fail!(self, "Cannot open file {}: {}", path.display(), reason(&error)),
         }

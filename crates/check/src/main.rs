@@ -47,6 +47,10 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if file.metadata().is_ok_and(|data| data.is_dir()) {
+        eprintln!("Cannot read file {name}: it is a directory");
+        return ExitCode::FAILURE;
+    }
     let len = file.metadata().ok().filter(|data| data.is_file()).map(|data| data.len());
     let findings = braid_check::check_rdb(&name, file, len, braid_base::clock::unix_ms());
     print!("{}", findings.lines);

@@ -69,7 +69,7 @@ pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
         };
         match name.as_str() {
             "--help" => return Ok(Request::Help),
-            "--version" => return Ok(Request::Version),
+            "-v" | "--version" => return Ok(Request::Version),
             "--interval" | "-i" => {
                 let seconds: f64 = arguments.value(&name)?;
                 options.interval = Duration::try_from_secs_f64(seconds)

@@ -163,7 +163,8 @@ fn page() -> String {
         "# Compatibility\n\n\
          <!-- Made from the command rows. Do not edit: BLESS=1 cargo test -p braid-commands compatibility -->\n\n\
          Braid follows Redis 7.2: names, arguments, replies, errors and what COMMAND says of each command. The tables list every\n\
-         command and subcommand of Redis 7.2, and the commands that came later elsewhere and are here too.\n\n",
+         command and subcommand of Redis 7.2, and the commands that came later elsewhere and are here too. The version that INFO and HELLO \
+         report is 7.2.4; the directive `redis-version` sets another one for clients that decide by it.\n\n",
     );
     let here: Vec<&Command> = stock.keys().filter_map(|name| known(name)).collect();
     let unsupported = here.iter().filter(|command| !command.spec.unsupported.is_empty()).count();
