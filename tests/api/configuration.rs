@@ -230,7 +230,7 @@ fn every_cause_of_a_failed_start_is_in_the_log() {
         (log, &["--aclfile", "/no/such/file"], "/no/such/file"),
         (log, &["--rename-command", "nosuch", "x"], "No such command in rename-command"),
         (log, &["--dir", &here, "--dbfilename", "bad.rdb"], "bad.rdb' tells what of the file can be read"),
-        (log, &["--tls-port", "1", "--tls-cert-file", "/no/such/file"], "/no/such/file"),
+        (log, &["--tls-port", "1", "--tls-cert-file", "/no/such/file"], "No tls-key-file configured"),
     ] {
         let (said, logged) = failed_start(folder.path(), file, arguments);
         assert!(logged.contains(cause), "{arguments:?}: the log has:\n{logged}\nbut it said:\n{said}");
