@@ -175,3 +175,150 @@ fn statistics_of_all_threads_are_added_up_and_can_be_reset() {
     client.ok("CONFIG RESETSTAT");
     assert_eq!(client.info_field("commandstats", "cmdstat_incr"), None);
 }
+
+/// Starts a server that is to fail; what it says, and what stands in its log file.
+fn failed_start(folder: &std::path::Path, file: &str, arguments: &[&str]) -> (String, String) {
+    let path = folder.join("braid.conf");
+    std::fs::write(&path, file).expect("written");
+    let log = folder.join("server.log");
+    // What an earlier start has left.
+    let _ = std::fs::remove_file(&log);
+    let port = braid_tests::server::free_port();
+    let mut child = std::process::Command::new(braid_tests::server::program_under_test())
+        .arg(&path)
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(arguments)
+        .current_dir(folder)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let ended = braid_tests::wait_for_within(std::time::Duration::from_secs(20), || {
+        matches!(child.try_wait(), Ok(Some(_)))
+    });
+    if !ended {
+        let _ = child.kill();
+    }
+    let output = child.wait_with_output().expect("it has ended");
+    assert!(ended, "{arguments:?}: it serves");
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    let log = std::fs::read_to_string(&log).unwrap_or_default();
+    (String::from_utf8_lossy(&output.stderr).into_owned(), log)
+}
+
+#[test]
+fn every_cause_of_a_failed_start_is_in_the_log() {
+    if !braid_tests::server::is_braid() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let here = folder.path().display().to_string();
+    std::fs::write(folder.path().join("bad.rdb"), b"REDIS0011\xfanonsense").expect("written");
+    let occupied = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let occupied_port = occupied.local_addr().expect("an address").port().to_string();
+    let log = "logfile server.log\n";
+    for (file, arguments, cause) in [
+        // Before the log is known, and behind it.
+        ("timeout x\nlogfile server.log\n", &[][..], "argument couldn't be parsed into an integer"),
+        (log, &["--timeout", "abc"], "at option --timeout >>> 'timeout \"abc\"' argument couldn't be parsed"),
+        ("", &["--nosuch", "1", "--logfile", "server.log"], "no directive is called 'nosuch'"),
+        (log, &["--port", &occupied_port], "Address already in use"),
+        (log, &["--replicaof", "127.0.0.1", "1"], "Being a replica is not supported yet"),
+        (log, &["--cluster-enabled", "yes"], "Cluster mode is not supported yet"),
+        (log, &["--unixsocket", "/no/such/place/socket"], "Failed opening Unix socket"),
+        (log, &["--user", "a", "+nosuch"], "Unknown command or category name in ACL"),
+        (log, &["--aclfile", "/no/such/file"], "/no/such/file"),
+        (log, &["--rename-command", "nosuch", "x"], "No such command in rename-command"),
+        (log, &["--dir", &here, "--dbfilename", "bad.rdb"], "bad.rdb' tells what of the file can be read"),
+        (log, &["--tls-port", "1", "--tls-cert-file", "/no/such/file"], "No tls-key-file configured"),
+    ] {
+        let (said, logged) = failed_start(folder.path(), file, arguments);
+        assert!(logged.contains(cause), "{arguments:?}: the log has:\n{logged}\nbut it said:\n{said}");
+        assert!(!said.trim().is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn errors_of_options_name_the_option() {
+    if !braid_tests::server::is_braid() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (said, _) = failed_start(folder.path(), "", &["--port", "abc"]);
+    assert!(said.contains("COMMAND LINE ERROR") && said.contains("at option --port\n"), "{said}");
+    assert!(!said.contains("CONFIG FILE") && !said.contains("line 1") && !said.contains("line 2"), "{said}");
+    let (said, _) = failed_start(folder.path(), "\n\ntimeout x\n", &[]);
+    let place = format!("Reading the configuration file {}/braid.conf, at line 3\n", folder.path().display());
+    assert!(said.contains("CONFIG FILE ERROR") && said.contains(&place), "{said}");
+}
+
+#[test]
+fn settings_without_effect_say_so() {
+    if !braid_tests::server::is_braid() {
+        return;
+    }
+    let warning = "Directives that are set but have no effect in this version: dynamic-hz, syslog-ident\n";
+    let server = TestServer::start(&["--dynamic-hz", "no", "--hz", "20", "--syslog-ident", "a"]);
+    assert_eq!(server.log().matches("no effect").count(), 1, "{}", server.log());
+    assert!(server.log().contains(warning), "{}", server.log());
+    let server = TestServer::start(&["--hz", "20"]);
+    let mut client = server.connect();
+    client.ok("CONFIG SET hz 30 loglevel notice");
+    assert!(!server.log().contains("no effect"), "{}", server.log());
+    client.ok("CONFIG SET hz 40 replica-priority 7");
+    braid_tests::wait_for("the warning", || {
+        server.log().contains("CONFIG SET replica-priority has no effect in this version")
+    });
+}
+
+/// What configurations of stock servers carry in rights and renamed commands.
+#[test]
+fn configurations_may_name_every_command() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("server.conf");
+    std::fs::write(
+        &path,
+        "rename-command SLAVEOF \"\"\nrename-command MIGRATE \"\"\nrename-command CLUSTER hidden\n\
+         user other on nopass ~* &* +@all -replicaof -failover -migrate -cluster|reset\n",
+    )
+    .expect("written");
+    let options = braid_tests::server::Options { config_file: Some(path), ..Default::default() };
+    let server = TestServer::start_with(options);
+    // Rules go by the commands' own names.
+    assert!(server.connect().call("ACL SETUSER u +cluster|slots -migrate -slaveof").text() == "OK");
+    let server = TestServer::start(&[]);
+    let mut client = server.connect();
+    for rules in ["+cluster", "-slaveof", "-migrate", "+cluster|slots", "+readonly +readwrite +asking"] {
+        client.ok(&format!("ACL SETUSER u {rules}"));
+    }
+    for command in ["CLUSTER INFO", "CLUSTER HELP", "READONLY", "READWRITE", "ASKING"] {
+        assert_eq!(
+            client.call(command).text(),
+            "ERR This instance has cluster support disabled",
+            "{command}"
+        );
+    }
+    client.ok("REPLICAOF NO ONE");
+    client.ok("SLAVEOF NO ONE");
+    assert_eq!(client.call("FAILOVER ABORT").text(), "ERR No failover in progress.");
+    let described = client.call("COMMAND INFO cluster migrate slaveof");
+    let described = described.elements().expect("an array");
+    assert!(described.iter().all(|command| command.elements().is_some()), "{described:?}");
+}
+
+#[test]
+fn the_version_that_clients_are_told_can_be_set() {
+    if !braid_tests::server::is_braid() {
+        return;
+    }
+    let server = TestServer::start(&["--redis-version", "8.0.6"]);
+    let mut client = server.connect();
+    assert_eq!(client.info_field("server", "redis_version").as_deref(), Some("8.0.6"));
+    assert!(client.info_field("server", "braid_version").is_some());
+    let greeting = client.call("HELLO 3").to_string();
+    assert!(greeting.contains("8.0.6"), "{greeting}");
+    assert!(server.log().contains("compatible with Redis 8.0.6"), "{}", server.log());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (said, _) = failed_start(folder.path(), "", &["--redis-version", "8"]);
+    assert!(said.contains("argument must be a version such as 7.2.4"), "{said}");
+}

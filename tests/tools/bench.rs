@@ -281,4 +281,7 @@ fn servers_are_compared_and_drawn() {
         Command::new(bench()).args(["compare", "-n", "10", &format!("{server} --no-such-thing x")]).output();
     let broken = broken.unwrap();
     assert!(broken.status.code() == Some(1) && text(&broken).contains("last words"), "{}", text(&broken));
+    // The reason, and no table of nothing in front of it.
+    assert!(text(&broken).contains("no-such-thing"), "{}", text(&broken));
+    assert!(!text(&broken).contains("requests/s"), "{}", text(&broken));
 }

@@ -18,5 +18,6 @@ pub mod digest;
 pub mod glob;
 pub mod long_double;
 pub mod number;
+pub mod plural;
 
 pub use crossbeam_utils::CachePadded as Padded;

@@ -32,7 +32,7 @@ impl Contender {
     pub fn label(&self) -> String {
         match self.threads {
             None => self.name.clone(),
-            Some(threads) => format!("{}, {threads} threads", self.name),
+            Some(threads) => format!("{}, {}", self.name, output::plural(threads, "thread")),
         }
     }
 }
@@ -72,7 +72,11 @@ pub fn run(options: &Options, comparison: &Comparison, stop: &Arc<AtomicBool>) -
     sides.iter_mut().flat_map(|side| &mut side.outcomes).for_each(|outcome| {
         outcome.interrupted = stop.load(Relaxed);
     });
-    publish(&sides, options, comparison)?;
+    // Without any result, a table of nothing would hide the reason.
+    let has_results = sides.iter().flat_map(|side| &side.outcomes).any(|outcome| !outcome.runs.is_empty());
+    if has_results || failure.is_none() {
+        publish(&sides, options, comparison)?;
+    }
     let errors = sides.iter().flat_map(|side| &side.outcomes).map(|outcome| outcome.total().errors()).sum();
     failure.map_or(Ok(errors), Err)
 }
@@ -220,10 +224,10 @@ fn remarks(sides: &[Side], comparison: &Comparison, options: &Options) -> String
         (None, duration) => format!("{} s", duration.unwrap_or_default().as_secs_f64()),
     };
     let mut out = format!(
-        "{} rounds of {length}, {} connections on {} threads. Ratios are to {}, of runs of the same round.\n",
-        comparison.rounds * method.iterations,
-        method.connections,
-        method.threads,
+        "{} of {length}, {} on {}. Ratios are to {}, of runs of the same round.\n",
+        output::plural(comparison.rounds * method.iterations, "round"),
+        output::plural(method.connections, "connection"),
+        output::plural(method.threads, "thread"),
         sides[0].contender.label(),
     );
     for side in sides {

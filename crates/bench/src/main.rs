@@ -26,6 +26,10 @@ fn main() -> ExitCode {
     let words: Vec<std::ffi::OsString> = std::env::args_os().skip(1).collect();
     let is_compare = words.first().is_some_and(|word| word == "compare");
     let words = if is_compare { &words[1..] } else { &words[..] };
+    // Alone it cannot mean a host.
+    if words.iter().eq(["-h"]) {
+        return print(&options::help());
+    }
     let options = match options::parse(&mut Arguments::from_words(words), is_compare) {
         Ok(Request::Run(options)) => *options,
         Ok(Request::Help) => return print(&options::help()),

@@ -64,8 +64,9 @@ What is printed:
       --csv, --json       comma-separated values, JSON; --json-file FILE beside the text
       --report FILE.html  a page with plots
       --precision N       decimals of latencies (3)
-      --progress, --no-progress       while it runs (default: on a terminal)
-      --help, --version
+      --progress, --no-progress
+                          a line while it runs (default: on a terminal)
+      --help, --version   this text; the version
 
 ";
 
@@ -211,7 +212,7 @@ pub fn parse(arguments: &mut Arguments, is_compare: bool) -> Result<Request, Str
         };
         match name.as_str() {
             "--help" => return Ok(Request::Help),
-            "--version" => return Ok(Request::Version),
+            "-v" | "--version" => return Ok(Request::Version),
             _ => raw.take(&name, arguments, is_compare)?,
         }
     }

@@ -303,6 +303,6 @@ pub fn estimate(estimate: Estimate) -> Json {
     ])
 }
 
-fn plural(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+pub(crate) fn plural(count: usize, noun: &str) -> String {
+    braid_base::plural::plural(count as u64, noun)
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use braid_client::process::{self, Task as ThreadTime};
-use braid_client::{Connection, Info, Target};
+use braid_client::{Connection, Info, Target, cannot_connect};
 
 use crate::draw::{Pattern, Sizes};
 use crate::request::{Keys, Kind, Load, Template};
@@ -145,8 +145,8 @@ pub struct Control {
 impl Control {
     /// Connects. A server that does not allow INFO is measured without its processor time.
     pub fn open(target: &Target) -> Result<Control, Failure> {
-        let mut connection = Connection::open(target)
-            .map_err(|error| format!("cannot connect to {}: {error}", target.address))?;
+        let mut connection =
+            Connection::open(target).map_err(|error| cannot_connect(&target.address, &error))?;
         let info = info(&mut connection, "server").unwrap_or_default();
         let process_id = if target.is_local() { process::of_server(&info) } else { None };
         Ok(Control { connection, process_id, server: describe(&info) })

@@ -118,7 +118,7 @@ fn machine() -> String {
 fn label(subject: &Subject) -> String {
     match subject.threads {
         None => subject.name.clone(),
-        Some(threads) => format!("{}, {threads} threads", subject.name),
+        Some(threads) => format!("{}, {}", subject.name, output::plural(threads, "thread")),
     }
 }
 

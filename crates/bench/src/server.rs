@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use braid_base::system_text::reason;
 use braid_client::{Address, Connection, Target, Value};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -50,7 +51,8 @@ impl Server {
             process: None,
             folder: Some(folder),
         };
-        server.process = Some(child.map_err(|error| format!("cannot start {}: {error}", words[0]))?);
+        server.process =
+            Some(child.map_err(|error| format!("cannot start {}: {}", words[0], reason(&error)))?);
         server.wait_until_ready().map_err(|reason| format!("{line}: {reason}"))?;
         Ok(server)
     }
@@ -80,16 +82,32 @@ impl Server {
         Err(format!("the server is not ready after a minute ({reason}):\n{}", self.last_words()))
     }
 
+    /// The end of what the server has printed, or else of a log file in its folder: some print nothing once they
+    /// have one.
     fn last_words(&self) -> String {
-        let log = self
-            .folder
-            .as_ref()
-            .and_then(|folder| std::fs::read(folder.join("log")).ok())
-            .unwrap_or_default();
-        let log = String::from_utf8_lossy(&log).into_owned();
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(10)..].join("\n")
+        let Some(folder) = &self.folder else { return String::new() };
+        let printed = tail(&folder.join(PRINTED));
+        if !printed.is_empty() {
+            return printed;
+        }
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let logs = files.filter(|file| file.file_name().to_string_lossy().contains("log"));
+        let said = logs.map(|file| tail(&file.path())).find(|text| !text.is_empty());
+        said.unwrap_or_else(|| "(it printed nothing; look at its log file, if it has one)".to_owned())
     }
+}
+
+/// What the server prints.
+const PRINTED: &str = "output";
+/// Lines of it that are shown when it does not start.
+const LAST_LINES: usize = 10;
+
+/// The last lines of a text file that say something; nothing if it cannot be read.
+fn tail(path: &std::path::Path) -> String {
+    let text = std::fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
 }
 
 impl Drop for Server {
@@ -126,7 +144,7 @@ fn completed(command: &str, port: u16, folder: &str) -> String {
 }
 
 fn spawn(words: &[String], folder: &std::path::Path, processors: &[usize]) -> std::io::Result<Child> {
-    let log = std::fs::File::create(folder.join("log"))?;
+    let log = std::fs::File::create(folder.join(PRINTED))?;
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     // Ctrl-C is for us: the server is needed until what was measured is printed.
@@ -181,6 +199,12 @@ mod tests {
         let command = "sh -c 'echo \"no such directive\" >&2; exit 3' {port}";
         let reason = Server::start(command, &Target::local(0), &[]).err().unwrap();
         assert!(reason.contains("no such directive") && reason.contains("exit status: 3"), "{reason}");
+        // One that logs to a file, and one that says nothing at all.
+        let command = "sh -c 'echo \"bad luck\" > \"$0/some.log\"; exit 3' {dir} {port}";
+        let reason = Server::start(command, &Target::local(0), &[]).err().unwrap();
+        assert!(reason.contains("bad luck"), "{reason}");
+        let reason = Server::start("sh -c 'exit 4' {port}", &Target::local(0), &[]).err().unwrap();
+        assert!(reason.contains("exit status: 4") && reason.contains("printed nothing"), "{reason}");
         let reason = Server::start("/no/such/program", &Target::local(0), &[]).err().unwrap();
         assert!(reason.contains("cannot start /no/such/program"), "{reason}");
     }

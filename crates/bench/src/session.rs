@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use braid_client::{Connection, Target};
+use braid_client::{Connection, Target, cannot_connect};
 
 use crate::request::{Load, Sequences};
 use crate::tally::Tally;
@@ -56,8 +56,7 @@ impl Session {
         stop: &Arc<AtomicBool>,
     ) -> Result<Session, Failure> {
         // Finds the address that answers, and what is wrong with the password, before many try.
-        let probe = Connection::open(target)
-            .map_err(|error| format!("cannot connect to {}: {error}", target.address))?;
+        let probe = Connection::open(target).map_err(|error| cannot_connect(&target.address, &error))?;
         let address = probe.address().clone();
         let threads = threads.clamp(1, connections.max(1));
         let mut session = Session { threads: Vec::new(), stop: stop.clone() };

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use braid_base::clock::Ticks;
 use braid_client::connection::encode;
-use braid_client::{Stream, Target};
+use braid_client::{Stream, Target, cannot_connect};
 use braid_net::poller::{Interest, Poller};
 use fastrand::Rng;
 use socket2::SockAddr;
@@ -148,7 +148,7 @@ impl Worker {
         let stream = self
             .target
             .connect_later(&self.address)
-            .map_err(|error| format!("cannot connect to {}: {error}", self.target.address))?;
+            .map_err(|error| cannot_connect(&self.target.address, &error))?;
         let mut leftover = Vec::new();
         let mut commands = self.target.greeting();
         if commands.is_empty() && check {

@@ -115,6 +115,9 @@ impl<'c> AofCheck<'c> {
 
     fn open(&mut self, path: &Path) -> Result<File, Failed> {
         match File::open(path) {
+            Ok(file) if file.metadata()?.is_dir() => {
+                fail!(self, "Cannot read file {}: it is a directory; name the manifest in it", path.display())
+            }
             Ok(file) => Ok(file),
             Err(error) => fail!(self, "Cannot open file {}: {}", path.display(), reason(&error)),
         }
@@ -514,6 +517,29 @@ fn leading_number(text: &[u8]) -> (Option<i64>, &[u8]) {
     (number.and_then(|number| number.parse().ok()), rest)
 }
 
+const USAGE: &str =
+    "Usage: braid-check-aof [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>";
+
+const HELP: &str = "
+Checks an append-only file without a server: all files that a manifest names, or a single file of
+an old version. Says whether they can be loaded, or where they are damaged.
+
+  --fix                   cut the damaged end of the last file off, after asking
+  --truncate-to-timestamp SECONDS
+                          cut off what was written after this time, in seconds since 1970 (UTC);
+                          the file has times if it was written under aof-timestamp-enabled yes
+  -h, --help              this text
+  -v, --version           the version
+
+Without an option nothing is changed. Make a copy of the folder before anything is cut off, and
+stop the server first.
+
+Exit status: 0 if the files can be loaded, or could be repaired; 1 if they are damaged or cannot
+be read, and for a wrong command line.
+
+Example: braid-check-aof --fix /var/lib/braid/appendonlydir/appendonly.aof.manifest
+";
+
 /// Runs the program with its arguments; the exit code.
 pub fn main(
     arguments: &[impl AsRef<OsStr>],
@@ -521,17 +547,20 @@ pub fn main(
     answers: &mut dyn BufRead,
     now_ms: i64,
 ) -> u8 {
-    const USAGE: &str =
-        "Usage: braid-check-aof [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>";
     let words: Vec<&OsStr> = arguments.iter().map(AsRef::as_ref).collect();
     let (task, path) = match &words[..] {
         [word] if *word == "--help" || *word == "-h" => {
-            let _ = writeln!(out, "{USAGE}");
+            let _ = write!(out, "{USAGE}\n{HELP}");
             return 0;
         }
         [word] if *word == "--version" || *word == "-v" => {
             let _ = writeln!(out, "braid-check-aof {}", env!("CARGO_PKG_VERSION"));
             return 0;
+        }
+        [word] if word.as_encoded_bytes().starts_with(b"-") => {
+            let _ =
+                writeln!(out, "braid-check-aof: unknown option or no file: '{}'\n{USAGE}", word.display());
+            return 1;
         }
         [path] => (Task::Check, *path),
         [option, path] if *option == "--fix" => (Task::Fix, *path),

@@ -5,6 +5,19 @@ use std::process::ExitCode;
 
 const USAGE: &str = "Usage: braid-check-rdb <rdb-file-name>\n";
 
+const HELP: &str = "
+Checks a dump file (RDB) without a server: reads and decodes all of it, as a load would, and says
+what is in it, or where it is damaged. Never changes the file.
+
+  -h, --help              this text
+  -v, --version           the version
+
+Exit status: 0 if the file can be loaded; 1 if it is damaged or cannot be read, and for a wrong
+command line.
+
+Example: braid-check-rdb /var/lib/braid/dump.rdb
+";
+
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let [path] = arguments.as_slice() else {
@@ -13,12 +26,16 @@ fn main() -> ExitCode {
     };
     match path.to_str() {
         Some("--help" | "-h") => {
-            print!("{USAGE}");
+            print!("{USAGE}{HELP}");
             return ExitCode::SUCCESS;
         }
         Some("--version" | "-v") => {
             println!("braid-check-rdb {}", env!("CARGO_PKG_VERSION"));
             return ExitCode::SUCCESS;
+        }
+        Some(word) if word.starts_with('-') => {
+            eprint!("braid-check-rdb: unknown option '{word}'\n{USAGE}");
+            return ExitCode::FAILURE;
         }
         _ => {}
     }
@@ -26,10 +43,14 @@ fn main() -> ExitCode {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) => {
-            eprintln!("Cannot open file {name}: {error}");
+            eprintln!("Cannot open file {name}: {}", braid_base::system_text::reason(&error));
             return ExitCode::FAILURE;
         }
     };
+    if file.metadata().is_ok_and(|data| data.is_dir()) {
+        eprintln!("Cannot read file {name}: it is a directory");
+        return ExitCode::FAILURE;
+    }
     let len = file.metadata().ok().filter(|data| data.is_file()).map(|data| data.len());
     let findings = braid_check::check_rdb(&name, file, len, braid_base::clock::unix_ms());
     print!("{}", findings.lines);

@@ -20,5 +20,5 @@ pub use info::Info;
 pub use json::Json;
 pub use options::{Arguments, TargetOptions};
 pub use stream::Stream;
-pub use target::{Address, Target};
+pub use target::{Address, Target, cannot_connect};
 pub use value::Value;

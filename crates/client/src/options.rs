@@ -86,7 +86,7 @@ pub struct TargetOptions {
 impl TargetOptions {
     /// What help says about these options.
     pub const HELP: &'static str = "\
-  -h, --host HOST         server's name or address (127.0.0.1)
+  -h, --host HOST         server's name or address (127.0.0.1); -h alone is --help
   -p, --port PORT         its port (6379)
   -s, --socket PATH       its unix socket, instead of host and port
   -a, --pass PASSWORD     password; also from the variable REDISCLI_AUTH
@@ -98,8 +98,9 @@ impl TargetOptions {
       --sni NAME          name the server's certificate must carry (the host's)
       --cacert FILE       certificates to trust; --cacertdir FOLDER; default: the system's
       --insecure          trust any certificate
-      --cert FILE --key FILE          our own certificate and key
-      --tls-ciphersuites A:B:..       cipher suites to offer, by their standard names
+      --cert FILE         our own certificate; --key FILE its key
+      --tls-ciphersuites A:B:..
+                          cipher suites to offer, by their standard names
 ";
 
     /// Takes an option if it is one of these. False if it is not.

@@ -20,6 +20,20 @@ pub enum Address {
     Unix(PathBuf),
 }
 
+/// Why a server cannot be reached, as its user reads it.
+pub fn cannot_connect(address: &Address, error: &io::Error) -> String {
+    let error_text = error.to_string();
+    // The system's number says nothing that the words do not.
+    let reason = error_text.split(" (os error ").next().unwrap_or_default();
+    let advice = match error.kind() {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
+            "; no server listens there (-h, -p and -s say where to look)"
+        }
+        _ => "",
+    };
+    format!("cannot connect to {address}: {reason}{advice}")
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -155,6 +169,18 @@ fn socket_for(address: &SockAddr) -> io::Result<Socket> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_is_not_there_is_told_in_words() {
+        let address = Address::Tcp { host: "127.0.0.1".into(), port: 1 };
+        let refused = io::Error::from_raw_os_error(111);
+        assert_eq!(
+            cannot_connect(&address, &refused),
+            "cannot connect to 127.0.0.1:1: Connection refused; no server listens there (-h, -p and -s say \
+             where to look)"
+        );
+        assert_eq!(cannot_connect(&address, &io::Error::other("odd")), "cannot connect to 127.0.0.1:1: odd");
+    }
 
     #[test]
     fn connections_begin_with_what_was_asked_for() {

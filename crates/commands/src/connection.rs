@@ -9,8 +9,7 @@ use braid_engine::acl::DEFAULT_USER;
 use braid_engine::client::client_flags;
 use braid_engine::session::ReplyMode;
 use braid_engine::{
-    COMPATIBLE_VERSION, Call, CommandError, CommandResult, Flags, Group, Scope, Spec, dispatch, monitor,
-    tracking,
+    Call, CommandError, CommandResult, Flags, Group, Scope, Spec, dispatch, monitor, tracking,
 };
 use braid_resp::reply::Protocol;
 
@@ -240,7 +239,7 @@ fn hello(call: &mut Call) -> CommandResult {
         reply.bulk(value.as_bytes());
     };
     text("server", "redis");
-    text("version", COMPATIBLE_VERSION);
+    text("version", &call.engine.config.redis_version());
     reply.bulk(b"proto");
     reply.integer(i64::from(version));
     reply.bulk(b"id");

@@ -9,6 +9,7 @@ use braid_engine::table::CommandTable;
 pub mod acl;
 pub mod bitmap;
 pub mod client;
+pub mod cluster;
 mod collection;
 pub mod command;
 pub mod connection;
@@ -23,6 +24,7 @@ pub mod keys;
 mod lifetime;
 pub mod list;
 pub mod member_expiry;
+pub mod migrate;
 #[cfg(test)]
 mod models;
 pub mod module;
@@ -47,6 +49,7 @@ pub const FAMILIES: &[&[Spec]] = &[
     acl::COMMANDS,
     bitmap::COMMANDS,
     client::COMMANDS,
+    cluster::COMMANDS,
     command::COMMANDS,
     connection::COMMANDS,
     debug::COMMANDS,
@@ -61,6 +64,7 @@ pub const FAMILIES: &[&[Spec]] = &[
     member_expiry::OF_HASHES,
     member_expiry::OF_SETS,
     member_expiry::OF_SORTED_SETS,
+    migrate::COMMANDS,
     module::COMMANDS,
     pubsub::COMMANDS,
     replication::COMMANDS,

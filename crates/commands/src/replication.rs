@@ -1,4 +1,5 @@
-//! What replicas say to their primary (REPLCONF, PSYNC, SYNC), and ROLE.
+//! What replicas say to their primary (REPLCONF, PSYNC, SYNC), ROLE, and the commands that change roles
+//! (REPLICAOF, FAILOVER), of which only the forms that leave a primary as it is are supported.
 //!
 //! How replicas are fed is the engine's (`engine/replication`) and the loops' (`threading/feed.rs`).
 
@@ -12,8 +13,25 @@ const IP_LEN_MAX: usize = 255;
 const SYNCHRONISES: Flags =
     Flags::NO_ASYNC_LOADING.and(Flags::ADMIN).and(Flags::NO_MULTI).and(Flags::NOSCRIPT);
 
+const CHANGES_ROLE: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE).and(Flags::NO_ASYNC_LOADING);
+
+/// REPLICAOF under one of its names.
+const fn replica_of(name: &'static str) -> Spec {
+    Spec::new(name, Group::Server, replicaof)
+        .exactly(3)
+        .flags(CHANGES_ROLE)
+        .syntax("args:(host-port:{host:string port:integer}|no-one:{NO ONE})")
+        .unsupported("only `NO ONE` works")
+}
+
 /// The family.
 pub const COMMANDS: &[Spec] = &[
+    Spec::new("failover", Group::Server, failover)
+        .at_least(1)
+        .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE))
+        .docs("6.2.0", "Lets a replica take this primary's place.", "O(1)")
+        .syntax("[TO target:{host:string port:integer [FORCE]}] [ABORT] [TIMEOUT milliseconds:integer]")
+        .unsupported("only `ABORT` works"),
     Spec::new("psync", Group::Server, psync)
         .at_least(3)
         .flags(SYNCHRONISES)
@@ -27,11 +45,15 @@ pub const COMMANDS: &[Spec] = &[
         .at_least(1)
         .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE).and(Flags::ALLOW_BUSY))
         .docs("3.0.0", "Tells the primary what a replica is like, and how far it has got.", "O(1)"),
+    replica_of("replicaof").docs("5.0.0", "Makes the server a replica of another, or a primary.", "O(1)"),
     Spec::new("role", Group::Server, role)
         .exactly(1)
         .flags(Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE).and(Flags::FAST).and(Flags::SENTINEL))
         .categories(Category::ADMIN.and(Category::DANGEROUS))
         .docs("2.8.12", "Returns what the server is in a replication.", "O(1)"),
+    replica_of("slaveof")
+        .docs("1.0.0", "Makes the server a replica of another, or a primary.", "O(1)")
+        .deprecated("5.0.0", "`REPLICAOF`"),
     Spec::new("sync", Group::Server, sync).exactly(1).flags(SYNCHRONISES).docs(
         "1.0.0",
         "Has a replica fed with a full copy, and then with changes.",
@@ -165,9 +187,97 @@ fn role(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
+fn replicaof(call: &mut Call) -> CommandResult {
+    if call.session.replica.is_some() {
+        return Err(CommandError::text("ERR Command is not valid when client is a replica."));
+    }
+    if call.arg_is(1, "no") && call.arg_is(2, "one") {
+        // It is a primary.
+        call.reply.ok();
+        return Ok(());
+    }
+    if number::parse_i64(call.args[2]).and_then(|port| u16::try_from(port).ok()).is_none() {
+        return Err(CommandError::text("ERR Invalid master port"));
+    }
+    Err(CommandError::text("ERR Being a replica is not supported yet by this server: only NO ONE is"))
+}
+
+/// What FAILOVER's options say.
+#[derive(Default)]
+struct FailoverOptions {
+    to: bool,
+    force: bool,
+    abort: bool,
+    timeout: bool,
+}
+
+impl FailoverOptions {
+    fn parse(call: &Call) -> Result<FailoverOptions, CommandError> {
+        let mut options = FailoverOptions::default();
+        let mut at = 1;
+        while at < call.args.len() {
+            let behind = call.args.len() - at - 1;
+            if call.arg_is(at, "timeout") && behind >= 1 && !options.timeout {
+                if call.integer_arg(at + 1)? <= 0 {
+                    return Err(CommandError::text("ERR FAILOVER timeout must be greater than 0"));
+                }
+                options.timeout = true;
+                at += 1;
+            } else if call.arg_is(at, "abort") && call.args.len() == 2 {
+                options.abort = true;
+            } else if call.arg_is(at, "to") && behind >= 2 && !options.to {
+                call.integer_arg(at + 2)?;
+                options.to = true;
+                at += 2;
+            } else if call.arg_is(at, "force") && !options.force {
+                options.force = true;
+            } else {
+                return Err(CommandError::Syntax);
+            }
+            at += 1;
+        }
+        Ok(options)
+    }
+}
+
+fn failover(call: &mut Call) -> CommandResult {
+    let options = FailoverOptions::parse(call)?;
+    Err(CommandError::text(if options.abort {
+        "ERR No failover in progress."
+    } else if call.engine.replication.replicas().is_empty() {
+        "ERR FAILOVER requires connected replicas."
+    } else if options.force && !(options.timeout && options.to) {
+        "ERR FAILOVER with force option requires both a timeout and target HOST and IP."
+    } else {
+        "ERR Failing over to a replica is not supported yet by this server"
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Tester;
+
+    #[test]
+    fn a_primary_stays_one() {
+        const UNSUPPORTED: &str =
+            "-ERR Being a replica is not supported yet by this server: only NO ONE is\r\n";
+        Tester::new().check(&[
+            ("REPLICAOF NO ONE", "+OK\r\n"),
+            ("slaveof no one", "+OK\r\n"),
+            ("REPLICAOF 127.0.0.1 6379", UNSUPPORTED),
+            ("SLAVEOF 127.0.0.1 6379", UNSUPPORTED),
+            ("REPLICAOF a b", "-ERR Invalid master port\r\n"),
+            ("REPLICAOF a 65536", "-ERR Invalid master port\r\n"),
+            ("FAILOVER ABORT", "-ERR No failover in progress.\r\n"),
+            ("FAILOVER ABORT TIMEOUT 1", "-ERR syntax error\r\n"),
+            ("FAILOVER", "-ERR FAILOVER requires connected replicas.\r\n"),
+            ("FAILOVER TO h 1 FORCE TIMEOUT 1", "-ERR FAILOVER requires connected replicas.\r\n"),
+            ("FAILOVER TIMEOUT 0", "-ERR FAILOVER timeout must be greater than 0\r\n"),
+            ("FAILOVER TO h x", "-ERR value is not an integer or out of range\r\n"),
+            ("FAILOVER TO h", "-ERR syntax error\r\n"),
+        ]);
+    }
 
     #[test]
     fn parts_of_a_copy_are_named() {

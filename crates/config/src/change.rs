@@ -7,6 +7,7 @@
 use crate::config::{Config, REDACTED};
 use crate::directive::{Directive, Mutability};
 use crate::enums::ProtectedAction;
+use crate::reader::lacks_effect;
 use crate::rows::{index, table};
 use crate::value::{ParseContext, Value, format_value, parse};
 use std::fmt;
@@ -142,6 +143,12 @@ impl Config {
                 }
             }
             return Err(failed(name, &reason));
+        }
+        for Undo { index, .. } in &undo {
+            let directive = table().directives[*index];
+            if lacks_effect(directive, &self.value(*index)) {
+                log::warn!("CONFIG SET {} has no effect in this version", directive.name);
+            }
         }
         Ok(self.changes(undo))
     }

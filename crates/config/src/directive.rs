@@ -113,6 +113,9 @@ pub struct Directive {
     pub always_applied: bool,
     /// Whether Braid acts on it already; otherwise it is accepted and remembered.
     pub takes_effect: bool,
+    /// Why any value but the default is refused at start: a server that took it would not be what its operator
+    /// believes.
+    pub refused: Option<&'static str>,
     /// Redis 7.2 has no such directive. Tools that write back all that they read know which of Redis's are
     /// immutable, but not these: giving one the value that it has is therefore no error.
     pub beyond_redis: bool,
@@ -135,6 +138,7 @@ impl Directive {
             secret: false,
             always_applied: false,
             takes_effect: true,
+            refused: None,
             beyond_redis: false,
             documented_default: None,
         }
@@ -248,6 +252,12 @@ impl Directive {
     /// It is accepted, remembered and answered, and Braid does not act on it yet.
     pub const fn no_effect_yet(mut self) -> Directive {
         self.takes_effect = false;
+        self
+    }
+
+    /// A value other than the default keeps the server from starting, for this reason.
+    pub const fn refused_yet(mut self, reason: &'static str) -> Directive {
+        self.refused = Some(reason);
         self
     }
 

@@ -88,8 +88,20 @@ fn remarks(directive: &Directive) -> String {
     }
     remarks.extend(range(directive).filter(|_| !doc_names_all_words(directive)));
     remarks.extend((directive.mutability == Mutability::Immutable).then(|| "only at start".to_owned()));
-    remarks.extend((!directive.takes_effect).then(|| "accepted, no effect yet".to_owned()));
+    remarks.extend(effect_mark(directive).map(|mark| match directive.refused {
+        Some(_) => mark.to_owned(),
+        None => format!("accepted, {mark}"),
+    }));
     if remarks.is_empty() { String::new() } else { commented(&format!("[{}]", remarks.join("; "))) }
+}
+
+/// What is to be said of a directive that does not do what it says.
+fn effect_mark(directive: &Directive) -> Option<&'static str> {
+    match (directive.refused, directive.takes_effect) {
+        (Some(_), _) => Some("not supported yet"),
+        (None, false) => Some("no effect yet"),
+        (None, true) => None,
+    }
 }
 
 /// Whether the doc already lists what may stand there.
@@ -182,7 +194,9 @@ Besides directives a file may hold `include file` (wildcards allowed), `user nam
 `rename-command old new`. `loadmodule` is refused, because there are no modules.
 
 How to read the tables. *Change*: `live` with CONFIG SET at any time, `start` only when the server starts.
-*no effect yet* marks directives that are accepted, remembered and answered, on which Braid does not act yet.
+*no effect yet* marks directives that are accepted, remembered and answered, on which Braid does not act yet;
+who sets one finds a warning in the log. *not supported yet* marks those that keep the server from starting
+unless they have their default value.
 *hidden* ones do not show in `CONFIG GET *`. *protected* ones need `enable-protected-configs`. Names in
 parentheses are aliases.
 ";
@@ -191,7 +205,7 @@ const REFERENCE_TAIL: &str = "
 ## Accepted and ignored
 
 `list-max-ziplist-entries`, `list-max-ziplist-value` and `lua-replicate-commands` may stand in a file with one
-argument; they mean nothing.
+argument; they mean nothing, and a warning in the log says so.
 
 ## Differences from Redis
 
@@ -216,7 +230,7 @@ fn reference_row(directive: &Directive) -> String {
         Mutability::Immutable => "start",
     };
     let mut marks = Vec::new();
-    marks.extend((!directive.takes_effect).then_some("no effect yet"));
+    marks.extend(effect_mark(directive));
     marks.extend(directive.hidden.then_some("hidden"));
     marks.extend(directive.protected.then_some("protected"));
     marks.extend(directive.deny_loading.then_some("not while loading"));
@@ -291,10 +305,30 @@ Any directive may stand as an option: --name value
         let _ = writeln!(text, "\n{}:", section.title);
         for directive in section.directives.iter().filter(|directive| !directive.hidden) {
             let first = doc(directive).split_inclusive(". ").next().unwrap_or("").trim_end();
-            let _ = writeln!(text, "  --{:<36} {first}", directive.name);
+            let mark = effect_mark(directive).map(|mark| format!(" [{mark}]")).unwrap_or_default();
+            let name = format!("  --{:<USAGE_NAMES$} ", directive.name);
+            write_wrapped(&mut text, &name, &format!("{first}{mark}"));
         }
     }
     text
+}
+
+/// Width of the usage, and of the names in it.
+const USAGE_WIDTH: usize = 100;
+const USAGE_NAMES: usize = 36;
+
+/// Words behind a head, in lines of the usage's width; further lines begin below the first one's words.
+fn write_wrapped(text: &mut String, head: &str, words: &str) {
+    let mut line = head.to_owned();
+    for word in words.split(' ').filter(|word| !word.is_empty()) {
+        if line.len() + word.len() > USAGE_WIDTH {
+            let _ = writeln!(text, "{}", line.trim_end());
+            line = " ".repeat(head.len());
+        }
+        line.push_str(word);
+        line.push(' ');
+    }
+    let _ = writeln!(text, "{}", line.trim_end());
 }
 
 #[cfg(test)]
@@ -367,5 +401,12 @@ mod tests {
                 && usage.contains("--shards ")
                 && !usage.contains("key-load-delay")
         );
+        assert!(usage.contains("[not supported yet]") && usage.contains("[no effect yet]"));
+        for line in usage.lines() {
+            assert!(line.len() <= USAGE_WIDTH, "{line}");
+            // Names end before the column where all texts begin.
+            let column = 2 + 2 + USAGE_NAMES;
+            assert!(!line.starts_with("  --") || line.as_bytes()[column] == b' ', "{line}");
+        }
     }
 }

@@ -27,10 +27,26 @@ pub enum ConfigError {
     },
 }
 
+/// What a line of the configuration was read from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// A text without a name.
+    #[default]
+    Text,
+    /// A file: the main one, or one that is included.
+    File(PathBuf),
+    /// Standard input.
+    Stdin,
+    /// Options of the command line.
+    Options,
+}
+
 /// A line of the configuration, kept so that later stages (users, renamed commands) can complain about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Counted from 1 in the text that file, standard input and command line make together.
+    /// What it was read from.
+    pub source: Source,
+    /// Counted from 1 in that source. Means nothing for options.
     pub line: usize,
     /// The line without surrounding blanks; secrets are replaced.
     pub text: String,
@@ -43,20 +59,45 @@ impl Place {
     }
 }
 
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Source::Text => write!(formatter, "Reading the configuration, at line {}", self.line)?,
+            Source::File(path) => {
+                write!(
+                    formatter,
+                    "Reading the configuration file {}, at line {}",
+                    path.display(),
+                    self.line
+                )?;
+            }
+            Source::Stdin => {
+                write!(formatter, "Reading the configuration from standard input, at line {}", self.line)?;
+            }
+            Source::Options => {
+                // What does not begin with hyphens was written without them.
+                let name = self.text.split([' ', '\t']).next().unwrap_or("").trim_matches('"');
+                let hyphens = if name.starts_with('-') { "" } else { "--" };
+                write!(formatter, "Reading the command line, at option {hyphens}{name}")?;
+            }
+        }
+        write!(formatter, "\n>>> '{}'", self.text)
+    }
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const BANNER: &str =
-            concat!("\n*** FATAL CONFIG FILE ERROR (Braid ", env!("CARGO_PKG_VERSION"), ") ***\n");
+        let banner =
+            |what: &str| format!("\n*** FATAL {what} ERROR (Braid {}) ***\n", env!("CARGO_PKG_VERSION"));
         match self {
             ConfigError::CannotOpen { path, reason } => {
                 write!(formatter, "Fatal error, can't open config file '{}': {reason}", path.display())
             }
-            ConfigError::Line { place, reason } => write!(
-                formatter,
-                "{BANNER}Reading the configuration file, at line {}\n>>> '{}'\n{reason}",
-                place.line, place.text
-            ),
-            ConfigError::Whole { reason } => write!(formatter, "{BANNER}{reason}"),
+            ConfigError::Line { place, reason } => {
+                let what = if place.source == Source::Options { "COMMAND LINE" } else { "CONFIG FILE" };
+                write!(formatter, "{}{place}\n{reason}", banner(what))
+            }
+            ConfigError::Whole { reason } => write!(formatter, "{}{reason}", banner("CONFIGURATION")),
         }
     }
 }

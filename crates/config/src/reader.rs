@@ -1,4 +1,4 @@
-//! Reading a configuration at start: file, then standard input, then command line, as one text.
+//! Reading a configuration at start: file, then standard input, then command line.
 //!
 //! Lines go one by one into a `Config` that nobody shares yet. What belongs to other layers (users, renamed
 //! commands) is collected with its place, so that those layers can complain about the line in the same words.
@@ -6,10 +6,11 @@
 use crate::arguments::Arguments;
 use crate::change::NOT_UTF8;
 use crate::config::{Config, REDACTED, is_secret};
-use crate::error::{ConfigError, Place};
+use crate::directive::{Directive, Kind};
+use crate::error::{ConfigError, Place, Source};
 use crate::rows::{index, table};
 use crate::text::split_arguments;
-use crate::value::Value;
+use crate::value::{Value, default_value};
 use braid_base::glob::matches;
 use braid_base::system_text::reason;
 use std::io::Read;
@@ -22,6 +23,8 @@ const INCLUDE_DEPTH_MAX: usize = 16;
 const ACCEPTED_AND_IGNORED: [&str; 3] =
     ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
 
+const BAD_DIRECTIVE: &str = "Bad directive or wrong number of arguments";
+
 /// What a configuration says beyond the directives' values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
@@ -31,6 +34,8 @@ pub struct Loaded {
     pub renamed: Vec<Renamed>,
     /// `user` lines in order.
     pub users: Vec<UserLine>,
+    /// Names that the configuration sets and that do nothing.
+    pub without_effect: Vec<String>,
     /// Remarks for the log, once there is one.
     pub warnings: Vec<String>,
 }
@@ -63,39 +68,71 @@ impl std::fmt::Debug for UserLine {
 
 impl Config {
     /// Reads everything the command line names. `stdin` is read only if it asks for that.
+    ///
+    /// After an error the directives about the log are in place as far as they can be read, so that the
+    /// error can be logged; the others are undefined.
     pub fn load(&self, arguments: &Arguments, stdin: &mut dyn Read) -> Result<Loaded, ConfigError> {
-        let mut text = Vec::new();
-        if let Some(file) = &arguments.file {
-            text.extend(read_matching(&file.to_string_lossy(), file)?);
-        }
-        if arguments.from_stdin {
-            stdin.read_to_end(&mut text).map_err(|error| ConfigError::CannotOpen {
-                path: PathBuf::from("standard input"),
-                reason: reason(&error),
-            })?;
-        }
-        if !arguments.options.is_empty() {
-            text.push(b'\n');
-            text.extend_from_slice(&arguments.options);
-        }
-        let mut loaded = self.load_bytes(&text)?;
+        let mut texts = Vec::new();
+        let read = read_arguments(arguments, stdin, &mut texts);
+        let mut loaded = read.and_then(|()| self.load_texts(&texts)).inspect_err(|_| {
+            let mut nothing = Loaded::default();
+            let mut reader =
+                Reader { config: self, loaded: &mut nothing, save_seen: false, only: LOG_DIRECTIVES };
+            for (source, text) in &texts {
+                // Faults are passed over here.
+                let _ = reader.read_text(source, text, 0);
+            }
+        })?;
         loaded.file.clone_from(&arguments.file);
         Ok(loaded)
     }
 
     /// Reads a text as a configuration file. For tests and tools.
     pub fn load_text(&self, text: &str) -> Result<Loaded, ConfigError> {
-        self.load_bytes(text.as_bytes())
+        self.load_texts(&[(Source::Text, text.as_bytes().to_vec())])
     }
 
-    fn load_bytes(&self, text: &[u8]) -> Result<Loaded, ConfigError> {
+    fn load_texts(&self, texts: &[(Source, Vec<u8>)]) -> Result<Loaded, ConfigError> {
         let mut loaded = Loaded::default();
-        let mut reader = Reader { config: self, loaded: &mut loaded, save_seen: false };
-        reader.read_text(text, 0)?;
+        let mut reader = Reader { config: self, loaded: &mut loaded, save_seen: false, only: &[] };
+        for (source, text) in texts {
+            reader.read_text(source, text, 0)?;
+        }
         reader.check_whole()?;
+        reader.warn_of_what_has_no_effect();
         self.bump_version();
         Ok(loaded)
     }
+}
+
+/// What says where the log is and what goes there.
+const LOG_DIRECTIVES: &[&str] = &["dir", "logfile", "loglevel"];
+
+/// Collects the texts that the command line names. What could be read before an error is in `texts`.
+fn read_arguments(
+    arguments: &Arguments,
+    stdin: &mut dyn Read,
+    texts: &mut Vec<(Source, Vec<u8>)>,
+) -> Result<(), ConfigError> {
+    if !arguments.options.is_empty() {
+        texts.push((Source::Options, arguments.options.clone()));
+    }
+    let mut at = 0;
+    if let Some(file) = &arguments.file {
+        for (path, text) in read_matching(&file.to_string_lossy(), file)? {
+            texts.insert(at, (Source::File(path), text));
+            at += 1;
+        }
+    }
+    if arguments.from_stdin {
+        let mut text = Vec::new();
+        stdin.read_to_end(&mut text).map_err(|error| ConfigError::CannotOpen {
+            path: PathBuf::from("standard input"),
+            reason: reason(&error),
+        })?;
+        texts.insert(at, (Source::Stdin, text));
+    }
+    Ok(())
 }
 
 struct Reader<'a> {
@@ -103,23 +140,35 @@ struct Reader<'a> {
     loaded: &'a mut Loaded,
     /// The first `save` line replaces the default; later ones add to it.
     save_seen: bool,
+    /// Only these directives are read, and faults are passed over; empty: all.
+    only: &'static [&'static str],
 }
 
 impl Reader<'_> {
-    fn read_text(&mut self, text: &[u8], depth: usize) -> Result<(), ConfigError> {
+    fn read_text(&mut self, source: &Source, text: &[u8], depth: usize) -> Result<(), ConfigError> {
         for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
             let line = trim(line);
             if line.is_empty() || line[0] == b'#' {
                 continue;
             }
-            let place = Place { line: index + 1, text: shown_line(line) };
-            let words = split_arguments(line)
-                .ok_or_else(|| place.error("Unbalanced quotes in configuration line"))?;
-            let words: Result<Vec<String>, _> = words.into_iter().map(String::from_utf8).collect();
-            let words = words.map_err(|_| place.error(NOT_UTF8))?;
-            if let Some((name, values)) = words.split_first() {
-                self.read_line(&name.to_ascii_lowercase(), values, place, depth)?;
+            let place = Place { source: source.clone(), line: index + 1, text: shown_line(line) };
+            let read = self.read_words(line, place, depth);
+            if self.only.is_empty() {
+                read?;
             }
+        }
+        Ok(())
+    }
+
+    fn read_words(&mut self, line: &[u8], place: Place, depth: usize) -> Result<(), ConfigError> {
+        let words =
+            split_arguments(line).ok_or_else(|| place.error("Unbalanced quotes in configuration line"))?;
+        let words: Result<Vec<String>, _> = words.into_iter().map(String::from_utf8).collect();
+        let words = words.map_err(|_| place.error(NOT_UTF8))?;
+        let Some((name, values)) = words.split_first() else { return Ok(()) };
+        let name = name.to_ascii_lowercase();
+        if self.only.is_empty() || name == "include" || self.only.contains(&&*name) {
+            self.read_line(&name, values, place, depth)?;
         }
         Ok(())
     }
@@ -148,15 +197,23 @@ impl Reader<'_> {
                 Ok(())
             }
             ("loadmodule", [_, ..]) => {
-                Err(place.error("Modules are not supported by this server: remove the line"))
+                Err(place.error("Modules are not supported by this server: remove it"))
             }
             ("sentinel", _) => Err(place.error("sentinel directive while not in sentinel mode")),
             (name, []) if name.contains('.') => Err(place.error("Module config specified without value")),
             (name, _) if name.contains('.') => {
                 Err(place.error("Modules are not supported by this server: remove their settings"))
             }
-            (name, [_]) if ACCEPTED_AND_IGNORED.contains(&name) => Ok(()),
-            _ => Err(place.error("Bad directive or wrong number of arguments")),
+            (name, [_]) if ACCEPTED_AND_IGNORED.contains(&name) => {
+                self.without_effect(name);
+                Ok(())
+            }
+            ("include" | "rename-command" | "user" | "loadmodule", _) => Err(place.error(BAD_DIRECTIVE)),
+            (name, _) if ACCEPTED_AND_IGNORED.contains(&name) => Err(place.error(BAD_DIRECTIVE)),
+            (name, _) if name.starts_with('-') => {
+                Err(place.error(format!("{BAD_DIRECTIVE}: options begin with two hyphens, such as --port")))
+            }
+            (name, _) => Err(place.error(format!("{BAD_DIRECTIVE}: no directive is called '{name}'"))),
         }
     }
 
@@ -174,9 +231,34 @@ impl Reader<'_> {
             }
             _ => self.config.parse_words(index, values)?,
         };
+        if let Some(reason) = directive.refused
+            && value != default_value(directive)
+        {
+            return Err(reason.to_owned());
+        }
+        if lacks_effect(directive, &value) {
+            self.without_effect(directive.name);
+        }
         let value = if index == index::SAVE { self.add_save_points(value, values == [""]) } else { value };
         self.config.store(index, value);
         Ok(())
+    }
+
+    fn without_effect(&mut self, name: &str) {
+        if !self.loaded.without_effect.iter().any(|other| other == name) {
+            self.loaded.without_effect.push(name.to_owned());
+        }
+    }
+
+    /// A setting that does nothing says so, all of them in one line.
+    fn warn_of_what_has_no_effect(&mut self) {
+        let names = &self.loaded.without_effect;
+        if !names.is_empty() {
+            self.loaded.warnings.push(format!(
+                "WARNING: Directives that are set but have no effect in this version: {}",
+                names.join(", ")
+            ));
+        }
     }
 
     /// `save` lines add up, except that an empty one starts again from nothing.
@@ -194,8 +276,10 @@ impl Reader<'_> {
         if depth == INCLUDE_DEPTH_MAX {
             return Err(place.error("Files include each other too deeply"));
         }
-        let text = read_matching(name, &self.config.dir().join(name))?;
-        self.read_text(&text, depth + 1)
+        for (path, text) in read_matching(name, &self.config.dir().join(name))? {
+            self.read_text(&Source::File(path), &text, depth + 1)?;
+        }
+        Ok(())
     }
 
     /// What can only be said about all lines together.
@@ -204,21 +288,11 @@ impl Reader<'_> {
         let logfile = config.logfile();
         if !logfile.is_empty() {
             let path = config.dir().join(&*logfile);
-            std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(|error| {
-                ConfigError::Whole { reason: format!("Can't open the log file: {}", reason(&error)) }
+            std::fs::OpenOptions::new().append(true).create(true).open(&path).map_err(|error| {
+                ConfigError::Whole {
+                    reason: format!("Can't open the log file '{}': {}", path.display(), reason(&error)),
+                }
             })?;
-        }
-        if config.cluster_enabled() && config.replicaof().is_some() {
-            return Err(ConfigError::Whole {
-                reason: "replicaof directive not allowed in cluster mode".to_owned(),
-            });
-        }
-        if config.cluster_enabled() && config.databases() > 1 {
-            self.loaded.warnings.push(format!(
-                "WARNING: Changing databases number from {} to 1 since we are in cluster mode",
-                config.databases()
-            ));
-            config.assign("databases", &["1"]).map_err(|reason| ConfigError::Whole { reason })?;
         }
         Ok(())
     }
@@ -242,24 +316,22 @@ fn trim(line: &[u8]) -> &[u8] {
     &line[start..end]
 }
 
-/// The text of a file, or of all files that match, one after the other, if the name has wildcards. No match
-/// is no error then, so that an empty folder of extra files can be included; an unreadable file always is
-/// one.
-fn read_matching(name: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
-    let read = |path: &Path| {
-        std::fs::read(path)
-            .map_err(|error| ConfigError::CannotOpen { path: path.to_owned(), reason: reason(&error) })
+/// Whether a value that is given to a directive changes nothing. A feature that is absent is off, so saying
+/// that it is to be off, or that a number is to be what it is anyway, is no such case.
+pub(crate) fn lacks_effect(directive: &Directive, value: &Value) -> bool {
+    let is_on = matches!(directive.kind, Kind::Bool { .. }) && *value == Value::Scalar(1);
+    !directive.takes_effect && (is_on || *value != default_value(directive))
+}
+
+/// The text of a file, or of all files that match, in order, if the name has wildcards. No match is no error
+/// then, so that an empty folder of extra files can be included; an unreadable file always is one.
+fn read_matching(name: &str, path: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, ConfigError> {
+    let paths = if name.contains(['*', '?', '[']) { expand(path) } else { vec![path.to_owned()] };
+    let read = |path: PathBuf| match std::fs::read(&path) {
+        Ok(text) => Ok((path, text)),
+        Err(error) => Err(ConfigError::CannotOpen { path, reason: reason(&error) }),
     };
-    if !name.contains(['*', '?', '[']) {
-        return read(path);
-    }
-    let mut text = Vec::new();
-    for file in expand(path) {
-        text.extend(read(&file)?);
-        // A file without a final line end must not glue its last line to the next file.
-        text.push(b'\n');
-    }
-    Ok(text)
+    paths.into_iter().map(read).collect()
 }
 
 /// Files that match a path with wildcards, sorted; hidden names match only patterns that begin with a dot.

@@ -195,6 +195,16 @@ fn check_range(number: i128, min: i128, max: i128, unit: Unit) -> Result<(), Str
     })
 }
 
+/// The numbers of a version such as `7.2.4`, without signs and leading zeros.
+pub fn parse_version(text: &str) -> Option<[u8; 3]> {
+    let mut numbers = text.split('.').map(|part| {
+        let number: u8 = part.parse().ok()?;
+        (number.to_string() == part).then_some(number)
+    });
+    let version = [numbers.next()??, numbers.next()??, numbers.next()??];
+    numbers.next().is_none().then_some(version)
+}
+
 /// A number of bytes with an optional unit. No digits at all count as 0, and a number too long for 64 bits as
 /// the largest one, as stock servers do; a product that overflows is refused (stock servers wrap around).
 pub fn parse_memory(word: &str) -> Option<u64> {

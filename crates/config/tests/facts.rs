@@ -3,7 +3,7 @@
 
 use braid_config::{
     Arguments, ClientClass, ClientsMemoryLimit, Config, ConfigError, Loaded, MaxmemoryPolicy, Origin,
-    Request, is_secret,
+    Request, SECTIONS, is_secret,
 };
 use std::ffi::OsString;
 use std::fs;
@@ -494,7 +494,8 @@ fn command_line_errors() {
     ];
     for (arguments, line, expected) in cases {
         let error = start(arguments).unwrap_err();
-        assert!(error.starts_with("\n*** FATAL CONFIG FILE ERROR (Braid "), "{error}");
+        assert!(error.starts_with("\n*** FATAL COMMAND LINE ERROR (Braid "), "{error}");
+        assert!(error.contains("\nReading the command line, at option --"), "{error}");
         assert!(error.contains(&format!(">>> {line}\n")), "{error}");
         assert!(error.contains(expected), "{error}");
     }
@@ -580,7 +581,7 @@ fn included_files() {
     assert!(load(format!("include {here}/circle.conf")).unwrap_err().to_string().contains("too deeply"));
     write("bad.conf", "# one\n\nport x\n");
     let error = load(format!("include {here}/bad.conf")).unwrap_err().to_string();
-    assert!(error.contains("at line 3\n>>> 'port x'\n"), "{error}");
+    assert!(error.contains("/bad.conf, at line 3\n>>> 'port x'\n"), "{error}");
 }
 
 #[test]
@@ -593,12 +594,17 @@ fn file_errors() {
     assert!(error("sentinel monitor a b").contains("sentinel directive while not in sentinel mode"));
     assert!(error("include").contains("Bad directive or wrong number of arguments"));
     assert!(error("lua-replicate-commands").contains("Bad directive"));
+    assert!(error("PROT 1").ends_with("wrong number of arguments: no directive is called 'prot'"));
     assert!(
-        error("cluster-enabled yes\nreplicaof a 1")
-            .contains("replicaof directive not allowed in cluster mode")
+        error("cluster-enabled yes").contains(">>> 'cluster-enabled yes'\nCluster mode is not supported yet")
     );
+    for line in ["replicaof a 1", "slaveof a 1"] {
+        assert!(error(line).contains("\nBeing a replica is not supported yet"), "{line}");
+    }
+    Config::new().load_text("cluster-enabled no\nreplicaof no one\n").unwrap();
     assert!(
-        error("logfile /no/such/place/log").ends_with("Can't open the log file: No such file or directory")
+        error("logfile /no/such/place/log")
+            .ends_with("Can't open the log file '/no/such/place/log': No such file or directory")
     );
     assert!(error("shards 1000").contains("argument must be a power of two"));
     assert!(error("shards 131072").contains("argument must be between 1 and 65536 inclusive"));
@@ -607,10 +613,124 @@ fn file_errors() {
     let secret = error("requirepass one two");
     assert!(!secret.contains("one") && secret.contains("wrong number of arguments"), "{secret}");
     assert!(!error("requirepass \"one").contains("one") && !error("user a >one \"").contains("one"));
-    assert!(start(&["--port", "x"]).unwrap_err().contains("at line 2\n"));
-    assert!(
-        error("port 1\n\n# x\nport x").contains("Reading the configuration file, at line 4\n>>> 'port x'\n")
+    assert!(error("port 1\n\n# x\nport x").contains("Reading the configuration, at line 4\n>>> 'port x'\n"));
+}
+
+#[test]
+fn errors_name_the_source_of_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.conf");
+    let path = file.to_str().unwrap();
+    let error = |text: &str, input: &str, more: &[&str]| {
+        fs::write(&file, text).unwrap();
+        start_with_input(&[&[path], more].concat(), input.as_bytes()).unwrap_err()
+    };
+    let text = error("\n\nport x", "", &[]);
+    assert!(text.starts_with("\n*** FATAL CONFIG FILE ERROR (Braid "), "{text}");
+    assert!(text.contains(&format!("\nReading the configuration file {path}, at line 3\n>>> 'port x'\n")));
+    let text = error("\n\nport 1", "timeout 1\nport y", &["--port", "2", "-"]);
+    assert!(text.contains("\nReading the configuration from standard input, at line 2\n>>> 'port y'\n"));
+    let text = error("\n\nport 1", "", &["--timeout", "1", "--port", "abc"]);
+    assert!(text.contains("\nReading the command line, at option --port\n>>> 'port \"abc\"'\n"), "{text}");
+    let text = start(&["-p", "1"]).unwrap_err();
+    assert!(text.contains("at option -p\n") && text.ends_with("two hyphens, such as --port"), "{text}");
+}
+
+#[test]
+fn after_an_error_the_log_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = |text: &str, options: &[&str]| {
+        let file = folder.path().join("a.conf");
+        fs::write(&file, text).unwrap();
+        let arguments = [&[file.to_str().unwrap()], options].concat();
+        let Request::Start(arguments) = Request::parse(arguments.iter().map(OsString::from)) else {
+            panic!("not a start");
+        };
+        let config = Config::new();
+        config.load(&arguments, &mut std::io::empty()).expect_err("a fault");
+        config
+    };
+    let here = folder.path().display();
+    let config = load(&format!("port x\nuser \"\nlogfile some.log\nloglevel wrong\ndir {here}"), &[]);
+    assert_eq!((&*config.logfile(), config.dir()), ("some.log", folder.path().to_owned()));
+    let config = load("logfile some.log", &["--port", "x", "--logfile", "other.log"]);
+    assert_eq!(&*config.logfile(), "other.log");
+    let config = load("include nosuch.conf\nlogfile some.log", &[]);
+    assert_eq!(&*config.logfile(), "some.log");
+}
+
+#[test]
+fn what_is_set_without_effect_is_named_once() {
+    let loaded = Config::new()
+        .load_text(
+            "io-threads 2\nsyslog-ident a\nsyslog-ident b\ndynamic-hz yes\nactivedefrag no\nreplica-priority 100\n\
+             list-max-ziplist-value 5",
+        )
+        .unwrap();
+    assert_eq!(
+        loaded.warnings,
+        ["WARNING: Directives that are set but have no effect in this version: syslog-ident, dynamic-hz, \
+          list-max-ziplist-value"]
     );
+    assert!(Config::new().load_text("maxmemory 1\nsave 1 1").unwrap().warnings.is_empty());
+}
+
+/// Rows with the mark are read by nobody, and all others by somebody.
+#[test]
+fn marks_of_missing_effects_are_true() {
+    fn sources(folder: &std::path::Path, text: &mut String) {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if path.is_dir() {
+                sources(&path, text);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                text.push_str(&fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut read = String::new();
+    for entry in fs::read_dir(&crates).unwrap().map(Result::unwrap) {
+        if entry.file_name() != "config" && entry.path().join("src").is_dir() {
+            sources(&entry.path().join("src"), &mut read);
+        }
+    }
+    let mut rows = String::new();
+    sources(&crates.join("config/src/rows"), &mut rows);
+    // The methods of these have other names than the rows, or the crate itself reads them.
+    let special = [("save", "save_points"), ("maxmemory_clients_raw", "maxmemory_clients")];
+    let special = special.iter().chain(&[("client_output_buffer_limits", "client_output_buffer_limit")]);
+    let within = ["enable_protected_configs"];
+    // Read only to show it, or to say what the process is.
+    let shown = ["cluster_enabled", "supervised"];
+    let (mut checked, mut faults) = (0, Vec::new());
+    for row in rows.split(";\n") {
+        let Some((head, tail)) = row.split_once(" =>").filter(|(_, tail)| tail.contains('"')) else {
+            continue;
+        };
+        let Some((accessor, _)) = head.lines().last().and_then(|line| line.split_once(':')) else { continue };
+        let accessor = accessor.trim();
+        if accessor.is_empty()
+            || !accessor
+                .bytes()
+                .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric() && !byte.is_ascii_uppercase())
+        {
+            // Not a row.
+            continue;
+        }
+        let method =
+            special.clone().find(|(name, _)| *name == accessor).map_or(accessor, |(_, method)| method);
+        let is_read =
+            read.contains(&format!("config.{method}(")) || read.contains(&format!("config().{method}("));
+        let is_marked = tail.contains("no_effect_yet()");
+        checked += 1;
+        if is_read == is_marked && !within.contains(&accessor) && !shown.contains(&accessor) {
+            faults.push(format!("{accessor}: read {is_read}, marked {is_marked}"));
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+    let directives: usize = SECTIONS.iter().map(|section| section.directives.len()).sum();
+    assert_eq!(checked, directives);
 }
 
 #[test]
@@ -619,11 +739,11 @@ fn accepted_lines() {
     let loaded = config
         .load_text(
             "lua-replicate-commands yes\nlist-max-ziplist-entries 5\nPORT 12\n\"port\" '13'\n\
-             server-threads 3\nserver-thread-affinity true\ncluster-enabled yes\n\
+             server-threads 3\nserver-thread-affinity true\ncluster-enabled no\n\
              user a on >secret ~*\nrename-command get \"\"\n",
         )
         .unwrap();
-    assert_eq!((config.port(), config.io_threads(), config.databases()), (13, 3, 1));
+    assert_eq!((config.port(), config.io_threads()), (13, 3));
     assert!(config.server_thread_affinity());
     assert_eq!(loaded.warnings.len(), 1);
     assert_eq!(loaded.users[0].words, ["a", "on", ">secret", "~*"]);

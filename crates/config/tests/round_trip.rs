@@ -36,6 +36,7 @@ fn valid(directive: &Directive, dice: &mut Dice, folder: &Path) -> Vec<String> {
     let single = |text: String| vec![text];
     match directive.name {
         "activedefrag" | "cluster-enabled" => return single("no".into()),
+        "redis-version" => return single(format!("{}.{}.0", dice.below(256), dice.below(10))),
         "shards" => return single((1u64 << dice.below(17)).to_string()),
         "logfile" => return single(["", "some log.txt"][dice.below(2) as usize].into()),
         "cluster-announce-client-ipv4" => return single(["", "10.0.0.1"][dice.below(2) as usize].into()),
@@ -108,10 +109,8 @@ fn valid_special(special: Special, dice: &mut Dice, folder: &Path) -> Vec<String
         Special::Bind => (0..=dice.below(4))
             .map(|_| (*dice.pick(&["127.0.0.1", "-::1", "*", "a\"b", "h'", "\\x"])).to_owned())
             .collect(),
-        Special::ReplicaOf => match dice.below(3) {
-            0 => vec!["no".into(), "ONE".into()],
-            _ => vec!["host-1".into(), dice.below(65536).to_string()],
-        },
+        // Anything else is refused.
+        Special::ReplicaOf => vec!["no".into(), "ONE".into()],
         Special::LatencyPercentiles if dice.below(5) == 0 => none(),
         Special::LatencyPercentiles => {
             (0..=dice.below(4)).map(|_| format!("{}.{}", dice.below(100), dice.below(1_000_000))).collect()

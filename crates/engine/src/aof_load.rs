@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use braid_base::clock::unix_ms;
+use braid_base::plural::plural;
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_persistence::{
@@ -283,7 +284,7 @@ impl Engine {
                 slices.turn::<AofLoadError>(
                     txn,
                     reader.position(),
-                    || format!("{commands} commands"),
+                    || plural(commands, "command"),
                     || Ok(()),
                 )?;
             }
@@ -304,7 +305,7 @@ impl Engine {
                 Err(error @ (ReadError::Format { .. } | ReadError::Checksum { .. })) => {
                     return Err(fail(format!(
                         "Bad file format reading the append only file {name}: make a backup of your AOF file, then use \
-                         ./braid-check-aof --fix <filename.manifest> ({error})"
+                         braid-check-aof --fix <filename.manifest> ({error})"
                     )));
                 }
             }
@@ -323,7 +324,7 @@ impl Engine {
         if !self.config.aof_load_truncated() {
             return Err(fail(format!(
                 "Unexpected end of file reading the append only file {name}. You can: 1) Make a backup of your AOF file, then use \
-                 ./braid-check-aof --fix <filename.manifest>. 2) Alternatively you can set the 'aof-load-truncated' configuration \
+                 braid-check-aof --fix <filename.manifest>. 2) Alternatively you can set the 'aof-load-truncated' configuration \
                  option to yes and restart the server."
             )));
         }

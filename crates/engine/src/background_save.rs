@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
+use braid_base::plural::plural;
 use braid_keyspace::Context;
 use braid_persistence::{Cut, OldForms, SnapshotProgress};
 use parking_lot::Mutex;
@@ -142,9 +143,9 @@ impl Engine {
         match saved {
             Ok(saved) => {
                 log::info!(
-                    "DB saved on disk: {} keys, {} bytes, {:.3} seconds",
-                    saved.keys,
-                    saved.bytes,
+                    "DB saved on disk: {}, {}, {:.3} seconds",
+                    plural(saved.keys, "key"),
+                    plural(saved.bytes, "byte"),
                     saved.duration.as_secs_f64()
                 );
                 log::info!("Background saving terminated with success");

@@ -66,6 +66,8 @@ pub struct Engine {
     pub run_id: String,
     /// Unix time of the start, seconds.
     pub started_at: i64,
+    /// The version of Redis that clients are told (`redis-version`).
+    pub redis_version: [u8; 3],
     /// The configuration file, if the server was started with one.
     pub config_file: Option<std::path::PathBuf>,
     /// The program's path and arguments.
@@ -219,6 +221,8 @@ impl Engine {
             busy: crate::busy::Busy::default(),
             run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
             started_at: braid_base::clock::unix_ms() / 1000,
+            // The directive's check has let nothing else through.
+            redis_version: braid_config::parse_version(&config.redis_version()).unwrap_or_default(),
             config_file: start.config_file,
             executable: start.executable,
             client_bytes: Arc::default(),
@@ -325,6 +329,11 @@ impl Engine {
             Ok(())
         });
         Ok(engine)
+    }
+
+    /// Whether clients are told of Redis 8 or later, some of whose replies differ from those of 7.2.
+    pub fn follows_redis_8(&self) -> bool {
+        self.redis_version >= [8, 0, 0]
     }
 
     /// Number of executing threads. They have the slots below it.

@@ -6,7 +6,8 @@
 //!
 //! This crate never touches a socket; files only through crate `persistence` (`saving.rs`, `aof_load.rs`), but for the file of users (`acl/file.rs`).
 
-/// The version of Redis whose behaviour and texts the server follows, as clients are told.
+/// The version of Redis whose behaviour and texts the server follows. What clients are told is the directive
+/// `redis-version`, which is this by default.
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
 pub mod acl;

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
+use braid_base::plural::plural;
 use braid_config::{RdbTarget, RdbVersionCheck};
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
@@ -29,6 +30,22 @@ pub enum LoadFailure {
     Open(String, std::io::Error),
     #[error(transparent)]
     Load(#[from] LoadError),
+}
+
+impl LoadFailure {
+    /// Whether the file itself is at fault: braid-check-rdb says more of it then.
+    pub fn is_damage(&self) -> bool {
+        let LoadFailure::Load(error) = self else { return false };
+        match error {
+            LoadError::File(error) | LoadError::Value { error, .. } => {
+                !matches!(error.fault, braid_rdb::Fault::Io(_))
+            }
+            LoadError::Duplicate { .. } => true,
+            LoadError::Database { .. } | LoadError::Function(_) | LoadError::Thread | LoadError::Stopped => {
+                false
+            }
+        }
+    }
 }
 
 /// Among what a dump file is loaded.
@@ -171,9 +188,9 @@ impl Engine {
         let saved = braid_persistence::save(&self.keyspace, world, &settings.options(&notes))
             .inspect_err(|error| log::warn!("Write error while saving DB to the disk: {error}"))?;
         log::info!(
-            "DB saved on disk: {} keys, {} bytes, {:.3} seconds",
-            saved.keys,
-            saved.bytes,
+            "DB saved on disk: {}, {}, {:.3} seconds",
+            plural(saved.keys, "key"),
+            plural(saved.bytes, "byte"),
             saved.duration.as_secs_f64()
         );
         let state = &self.persistence;

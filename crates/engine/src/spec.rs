@@ -356,6 +356,8 @@ pub struct Spec {
     pub optimistic: bool,
     /// Not in the ACL category of its group (SORT works on three types and is in the categories of those).
     pub ungrouped: bool,
+    /// What of the command is not supported yet, for the compatibility page; empty if all of it works.
+    pub unsupported: &'static str,
 }
 
 impl Spec {
@@ -387,6 +389,7 @@ impl Spec {
             subcommands: &[],
             optimistic: false,
             ungrouped: false,
+            unsupported: "",
         }
     }
 
@@ -538,6 +541,12 @@ impl Spec {
     /// See [`Spec::ungrouped`].
     pub const fn ungrouped(mut self) -> Spec {
         self.ungrouped = true;
+        self
+    }
+
+    /// See [`Spec::unsupported`].
+    pub const fn unsupported(mut self, what: &'static str) -> Spec {
+        self.unsupported = what;
         self
     }
 

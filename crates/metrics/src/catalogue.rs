@@ -25,7 +25,7 @@ use braid_engine::pubsub::Kind as Channels;
 use braid_engine::replication::{Replica, Stage};
 use braid_engine::stats::{self, CommandTotals, ThreadStats};
 use braid_engine::table::Command;
-use braid_engine::{COMPATIBLE_VERSION, Engine};
+use braid_engine::Engine;
 use braid_keyspace::Counters;
 
 use crate::text::Samples;
@@ -249,7 +249,7 @@ fn info(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     let policy = engine.config.get_one("maxmemory-policy").unwrap_or_default();
     let labels = [
         ("version", env!("CARGO_PKG_VERSION")),
-        ("compatible_with", COMPATIBLE_VERSION),
+        ("compatible_with", &engine.config.redis_version()),
         ("threading_model", &model),
         ("maxmemory_policy", &policy),
         ("run_id", &engine.run_id),

@@ -9,6 +9,7 @@ use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::unix_ms;
+use braid_base::plural::plural;
 use braid_keyspace::{Keyspace, Txn, eviction};
 use braid_rdb::{Access, Fault, FileReader, Kind, Limits, Record};
 
@@ -155,7 +156,7 @@ impl Loader<'_, '_, '_> {
                 let keys = self.keys();
                 let crew = &mut self.crew;
                 let position = reader.position();
-                self.slices.turn(self.txn, position, || format!("{keys} keys"), || settle(crew))?;
+                self.slices.turn(self.txn, position, || plural(keys, "key"), || settle(crew))?;
             }
             match reader.record()? {
                 Record::Note { name, text } => {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use braid_base::system_text::reason;
 use braid_config::{Config, TlsAuthClients};
 use braid_engine::Engine;
 use braid_engine::client::Message;
@@ -15,30 +16,40 @@ pub fn open(config: &Config) -> Result<Arc<Listeners>, String> {
     let listeners = Arc::new(Listeners::default());
     let port = config.port();
     if config.tls_port() != 0 {
-        listeners.set_tls(Some(tls_settings(config).server_config().map_err(|error| {
-            log::warn!("{error}");
-            "Failed to configure TLS. Check logs for more info.".to_owned()
-        })?));
+        listeners.set_tls(Some(
+            tls_settings(config)
+                .server_config()
+                .map_err(|error| format!("Failed to configure TLS: {error}"))?,
+        ));
     }
-    open_tcp(config, &listeners).map_err(|is_tls| {
-        let (port, kind) = if is_tls { (config.tls_port(), "tls") } else { (port, "tcp") };
-        format!("Failed listening on port {port} ({kind}), aborting.")
+    open_tcp(config, &listeners).map_err(|(is_tls, error)| {
+        let (port, kind, option) =
+            if is_tls { (config.tls_port(), "tls", "--tls-port") } else { (port, "tcp", "--port") };
+        let advice = match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                format!(". Another server uses the port: stop it, or choose another port with {option}")
+            }
+            _ => String::new(),
+        };
+        format!("Failed listening on port {port} ({kind}), aborting: {}{advice}", reason(&error))
     })?;
     let path = config.unixsocket();
     if !path.is_empty() {
         let listener = Listener::unix(Path::new(&*path), config.unixsocketperm(), config.tcp_backlog())
-            .map_err(|error| format!("Failed opening Unix socket: bind: {path}: {error}"))?;
+            .map_err(|error| format!("Failed opening Unix socket: bind: {path}: {}", reason(&error)))?;
         listeners.add(listener);
     }
     if !listeners.any(|_| true) {
-        return Err("Configured to not listen anywhere, exiting.".into());
+        return Err(
+            "Configured to not listen anywhere, exiting: port, tls-port and unixsocket are all off.".into()
+        );
     }
     Ok(listeners)
 }
 
 /// Closes TCP listeners that the configuration does not want any more and opens those that it wants. An error says
-/// whether it was TLS that could not be listened for.
-fn open_tcp(config: &Config, listeners: &Listeners) -> Result<(), bool> {
+/// whether it was TLS that could not be listened for, and why.
+fn open_tcp(config: &Config, listeners: &Listeners) -> Result<(), (bool, std::io::Error)> {
     let bind = config.bind();
     let ports = [(config.port(), false), (config.tls_port(), true)];
     // A leading minus: serve the address if the machine has it.
@@ -66,8 +77,11 @@ fn open_tcp(config: &Config, listeners: &Listeners) -> Result<(), bool> {
             Ok(listener) => listeners.add(listener.with_tls(is_tls)),
             Err(error) if optional && is_unavailable(&error) => {}
             Err(error) => {
-                log::warn!("Warning: Could not create server TCP listening socket {address}:{port}: {error}");
-                return Err(is_tls);
+                log::warn!(
+                    "Warning: Could not create server TCP listening socket {address}:{port}: {}",
+                    reason(&error)
+                );
+                return Err((is_tls, error));
             }
         }
     }
@@ -136,7 +150,7 @@ pub fn follow(engine: &Engine, listeners: &Arc<Listeners>) {
         let listeners = Arc::clone(listeners);
         engine.config.on_change(&["tls-port"], move |config| reload(&listeners, config));
     }
-    for (name, reason) in [
+    for (name, failure) in [
         ("bind", "Failed to bind to specified addresses."),
         ("port", "Unable to listen on this port. Check server logs."),
         ("tls-port", "Unable to listen on this port. Check server logs."),
@@ -146,7 +160,7 @@ pub fn follow(engine: &Engine, listeners: &Arc<Listeners>) {
         engine.config.on_change(&[name], move |config| {
             let opened = open_tcp(config, &listeners);
             first_loop.send(Message::Reconfigure);
-            opened.map_err(|_| reason.to_owned())
+            opened.map_err(|_| failure.to_owned())
         });
     }
 }

@@ -19,14 +19,18 @@ struct Sink {
     file: Option<Mutex<std::fs::File>>,
 }
 
-/// Starts logging as configured. The descriptor that lines go to, which stays open.
+/// Starts logging as configured, if it has not begun. The descriptor that lines go to, which stays open.
 pub fn install(config: &Arc<Config>) -> Result<RawFd, String> {
     let path = config.logfile();
     let file = if path.is_empty() {
         None
     } else {
-        let open = std::fs::OpenOptions::new().create(true).append(true).open(&*path);
-        Some(Mutex::new(open.map_err(|error| format!("Can't open the log file: {error}"))?))
+        // The process may not be in its folder yet.
+        let path = config.dir().join(&*path);
+        let open = std::fs::OpenOptions::new().create(true).append(true).open(&path);
+        Some(Mutex::new(
+            open.map_err(|error| format!("Can't open the log file '{}': {error}", path.display()))?,
+        ))
     };
     let descriptor = match &file {
         Some(file) => file.lock().as_raw_fd(),

@@ -53,28 +53,42 @@ fn main() -> ExitCode {
             print!("{}", braid_config::docs::usage("braid-server"));
             ExitCode::SUCCESS
         }
-        Request::Start(arguments) => match serve(&arguments) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{error}");
-                ExitCode::FAILURE
+        Request::Start(arguments) => {
+            let config = Arc::new(Config::new());
+            match serve(&config, &arguments) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    report_failure(&config, &error);
+                    ExitCode::FAILURE
+                }
             }
-        },
+        }
     }
 }
 
+/// Says on the standard error output and in the log file why there is no server. In the background, and under a
+/// supervisor, the log may be all that its operator sees.
+fn report_failure(config: &Arc<Config>, error: &str) {
+    eprintln!("{error}");
+    if !config.logfile().is_empty() {
+        // Unless it has begun. A log that cannot be opened has nowhere to complain.
+        let _ = log_sink::install(config);
+    }
+    let lines: Vec<&str> = error.lines().filter(|line| !line.is_empty()).collect();
+    log::error!("Exiting after an error: {}", lines.join(" "));
+}
+
 /// Runs the server until it is told to stop.
-fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
-    let config = Arc::new(Config::new());
+fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<(), String> {
     let loaded = config.load(arguments, &mut std::io::stdin()).map_err(|error| error.to_string())?;
-    process::enter_directory(&config)?;
+    process::enter_directory(config)?;
     if config.daemonize() {
         process::daemonize()?;
     }
     let executable = std::env::args().next().unwrap_or_default();
     // Before there are threads. What the arguments say has been read.
-    let title = title::Title::claim(&config, &executable, loaded.file.as_deref());
-    let log = log_sink::install(&config)?;
+    let title = title::Title::claim(config, &executable, loaded.file.as_deref());
+    let log = log_sink::install(config)?;
     for warning in &loaded.warnings {
         log::warn!("{warning}");
     }
@@ -86,35 +100,35 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
             .map_err(|reason| renamed.place.error(reason).to_string())?;
     }
     braid_base::clock::calibrate();
-    process::raise_descriptor_limit(&config);
+    process::raise_descriptor_limit(config);
     let start = Start { config_file: loaded.file.clone(), executable };
-    let engine = Engine::new(Arc::clone(&config), commands, start).map_err(|error| error.to_string())?;
+    let engine = Engine::new(Arc::clone(config), commands, start).map_err(|error| error.to_string())?;
     define_users(&engine, &loaded)?;
     log::warn!("oO0OoO0OoO0Oo Braid is starting oO0OoO0OoO0Oo");
     log::warn!(
         "Braid version={VERSION}, bits=64, pid={}, just started, compatible with Redis {}",
         std::process::id(),
-        braid_engine::COMPATIBLE_VERSION
+        config.redis_version()
     );
     match &loaded.file {
         Some(_) => log::warn!("Configuration loaded"),
         None => log::warn!("Warning: no config file specified, using the default config."),
     }
     if config.always_show_logo() || std::io::IsTerminal::is_terminal(&std::io::stdout()) {
-        process::banner(&config, VERSION);
+        process::banner(config, VERSION);
     }
-    process::write_pid_file(&config);
-    let listeners = listeners::open(&config)?;
+    process::write_pid_file(config);
+    let listeners = listeners::open(config)?;
     let signals = process::watch_signals(&engine)?;
     crash::install(&engine, log)?;
     watchdog::follow(&engine)?;
     stop_loops_on_shutdown(&engine, &listeners);
     listeners::follow(&engine, &listeners);
-    process::follow_client_limit(&config);
+    process::follow_client_limit(config);
     if let Some(title) = title {
-        title.show_and_follow(&config);
+        title.show_and_follow(config);
     }
-    let is_load_due = is_load_due(&config);
+    let is_load_due = is_load_due(config);
     if is_load_due {
         // Before the first answer by HTTP: the server is not ready until the load is done.
         engine.expect_load();
@@ -128,12 +142,12 @@ fn serve(arguments: &braid_config::Arguments) -> Result<(), String> {
     log::info!("Server initialized");
     let loaded = if is_load_due { load(&engine) } else { Ok(()) };
     match &loaded {
-        Ok(()) => listeners::announce(&config),
+        Ok(()) => listeners::announce(config),
         Err(_) => engine.request_shutdown(),
     }
     threads.join()?;
     signals.close();
-    process::remove_pid_file(&config);
+    process::remove_pid_file(config);
     loaded?;
     log::warn!("Braid is now ready to exit, bye bye...");
     Ok(())
@@ -189,9 +203,12 @@ fn load(engine: &Engine) -> Result<(), String> {
         Err(LoadFailure::Load(LoadError::Stopped)) => Ok(()),
         Err(error) => {
             log::warn!("Terminating server after rdb file reading failure.");
-            let text = format!("Fatal error loading the DB: {error}. Exiting.");
-            log::warn!("{text}");
-            Err(text)
+            let path = std::path::absolute(&*engine.config.dbfilename()).unwrap_or_default();
+            let advice = match error.is_damage() {
+                true => format!(" 'braid-check-rdb {}' tells what of the file can be read.", path.display()),
+                false => String::new(),
+            };
+            Err(format!("Fatal error loading the DB from {}: {error}. Exiting.{advice}", path.display()))
         }
     }
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 
+use braid_base::plural::plural;
 use braid_engine::Engine;
 use braid_engine::client::Message;
 use parking_lot::{Condvar, Mutex};
@@ -136,7 +137,7 @@ impl Pool {
         let thread = (self.start)(slot).inspect_err(|_| self.engine.set_thread_count(slot))?;
         self.loads.set_threads(slot + 1);
         self.wake_all();
-        log::info!("There are {} threads now", slot + 1);
+        log::info!("The server has {} now", plural(slot as u64 + 1, "thread"));
         Ok(thread)
     }
 
@@ -149,12 +150,15 @@ impl Pool {
             let _ = thread.join();
         }
         self.engine.set_thread_count(left);
-        log::info!("There are {left} threads now");
+        log::info!("The server has {} now", plural(left as u64, "thread"));
     }
 
     /// Another thread could not be started: there are as many as there are.
     fn give_up(&self, count: usize, error: &io::Error) {
-        log::warn!("There are only {count} threads, since another one cannot be started: {error}");
+        log::warn!(
+            "The server has only {}: another one cannot be started: {error}",
+            plural(count as u64, "thread")
+        );
         self.state.lock().wanted = count;
         if let Err(error) = self.engine.config.assign("io-threads", &[&count.to_string()]) {
             log::warn!("{error}");

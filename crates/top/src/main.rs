@@ -1,6 +1,6 @@
 //! The program: a thread that looks, a terminal that shows, keys in between.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -17,6 +17,10 @@ const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    // Alone it cannot mean a host.
+    if std::env::args_os().skip(1).eq(["-h"]) {
+        return print(&options::help());
+    }
     let options = match options::parse(&mut Arguments::of_process()) {
         Ok(Request::Run(options)) => *options,
         Ok(Request::Help) => return print(&options::help()),
@@ -82,6 +86,9 @@ fn watch(target: Target, wishes: Receiver<Wish>, looks: Sender<Result<Look, Stri
 const KEY_INTERVAL: Duration = Duration::from_millis(50);
 
 fn live(options: &Options, target: Target) -> std::io::Result<()> {
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        return Err(std::io::Error::other("the live view needs a terminal; --once prints one view without"));
+    }
     let mut app = App::new(target.address.to_string(), options.interval);
     let (wish_sender, wishes) = channel();
     let (look_sender, looks) = channel();

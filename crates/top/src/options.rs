@@ -15,10 +15,10 @@ Where:
 
 const HELP_OWN: &str = "
 How:
-      --interval S     seconds between two looks (1)
-      --once           print one view and end: text, or with --json JSON
-      --clients        with --once: the clients too
-      --help, --version
+      --interval S        seconds between two looks (1)
+      --once              print one view and end: text, or with --json JSON
+      --clients           with --once: the clients too
+      --help, --version   this text; the version
 
 Keys: 1-5 or Tab choose a panel, Up and Down a thread, Enter shows its clients, Esc goes back, Left and Right choose
 the column to sort by, r turns the order round, Space pauses, + and - change the interval, ? helps, q quits.
@@ -69,7 +69,7 @@ pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
         };
         match name.as_str() {
             "--help" => return Ok(Request::Help),
-            "--version" => return Ok(Request::Version),
+            "-v" | "--version" => return Ok(Request::Version),
             "--interval" | "-i" => {
                 let seconds: f64 = arguments.value(&name)?;
                 options.interval = Duration::try_from_secs_f64(seconds)

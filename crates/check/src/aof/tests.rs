@@ -123,12 +123,19 @@ fn usage() {
         ),
         (&["--fix", "a", "b", "c"], 1, "Usage: "),
         (&["--help"], 0, "Usage: "),
+        (&["DIR/"], 1, "Cannot read file DIR/: it is a directory; name the manifest in it\n"),
+        (&["--nonsense"], 1, "braid-check-aof: unknown option or no file: '--nonsense'\nUsage: "),
         (&["DIR/nosuch"], 1, "Cannot open file DIR/nosuch: No such file or directory\n"),
         (&["--truncate-to-timestamp", "1x", "DIR/x"], 1, "Invalid timestamp, aborting...\n"),
     ] {
         let (found, said) = folder.run(arguments, "");
         assert!(found == code && said.starts_with(text), "{arguments:?}: {said}");
     }
+    let (_, help) = folder.run(&["-h"], "");
+    for part in ["--fix", "--truncate-to-timestamp SECONDS", "--version", "Exit status: 0", "Example: "] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+    assert!(help.lines().all(|line| line.len() <= 100), "{help}");
 }
 
 #[test]

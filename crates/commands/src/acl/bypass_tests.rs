@@ -56,6 +56,8 @@ const REQUESTS: &[&str] = &[
     "LMPOP 2 a x LEFT",
     "MEMORY USAGE x",
     "MGET a x",
+    "MIGRATE h 1 x 0 10",
+    "MIGRATE h 1 \"\" 0 10 KEYS a x",
     "MSET a 1 x 2",
     "MSETEX 2 a 1 x 2",
     "MSETNX a 1 x 2",

@@ -122,6 +122,16 @@ fn every_row_says_what_stock_servers_say() {
     assert!(faults.is_empty(), "\n{faults}");
 }
 
+/// Configurations that stock servers accept may name any of them, in ACL rules and in `rename-command`.
+#[test]
+fn every_stock_command_is_known() {
+    let table = table();
+    let stock = stock();
+    let unknown: Vec<&str> =
+        stock.keys().copied().filter(|name| table.find_full(name.as_bytes()).is_none()).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
 #[test]
 fn every_row_is_documented_in_its_own_words() {
     for command in table().all() {
@@ -153,10 +163,19 @@ fn page() -> String {
         "# Compatibility\n\n\
          <!-- Made from the command rows. Do not edit: BLESS=1 cargo test -p braid-commands compatibility -->\n\n\
          Braid follows Redis 7.2: names, arguments, replies, errors and what COMMAND says of each command. The tables list every\n\
-         command and subcommand of Redis 7.2, and the commands that came later elsewhere and are here too.\n\n",
+         command and subcommand of Redis 7.2, and the commands that came later elsewhere and are here too. The version that INFO and HELLO \
+         report is 7.2.4; the directive `redis-version` sets another one for clients that decide by it.\n\n",
     );
-    let here = stock.keys().filter(|name| known(name).is_some()).count();
-    let _ = writeln!(text, "Present: {here} of {}.\n", stock.len());
+    let here: Vec<&Command> = stock.keys().filter_map(|name| known(name)).collect();
+    let unsupported = here.iter().filter(|command| !command.spec.unsupported.is_empty()).count();
+    let _ = writeln!(
+        text,
+        "Known to ACL rules, `rename-command` and COMMAND: {} of {}. Supported: {}; the rest says \"not yet\" below, \
+         with what it answers.\n",
+        here.len(),
+        stock.len(),
+        here.len() - unsupported
+    );
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, row) in &stock {
         groups.entry(row.group).or_default().push(name);
@@ -165,9 +184,12 @@ fn page() -> String {
         let _ = writeln!(text, "## {group}\n\n| command | since | state |\n|---|---|---|");
         for name in names {
             let state = match known(name) {
-                Some(_) if EXTENDED.contains(name) => "yes, with more options",
-                Some(_) => "yes",
-                None => "not yet",
+                Some(command) if !command.spec.unsupported.is_empty() => {
+                    format!("not yet: {}", command.spec.unsupported)
+                }
+                Some(_) if EXTENDED.contains(name) => "yes, with more options".to_owned(),
+                Some(_) => "yes".to_owned(),
+                None => "not yet".to_owned(),
             };
             let _ = writeln!(text, "| {} | {} | {state} |", written(name), stock[name].since);
         }

@@ -92,7 +92,7 @@ impl Machines {
         }
         self.by_sha.clear();
         self.by_body.clear();
-        let machine = Machine::new(Purpose::Scripts, memory_max(engine), COMPATIBLE_VERSION);
+        let machine = Machine::new(Purpose::Scripts, memory_max(engine), &engine.config.redis_version());
         self.scripts = Some((generation, machine));
     }
 
@@ -187,9 +187,9 @@ impl Machines {
     /// The machine for functions.
     pub(super) fn for_functions(&mut self, engine: &Engine) -> &mut Machine {
         let memory_max = memory_max(engine);
-        let machine = self
-            .functions
-            .get_or_insert_with(|| Machine::new(Purpose::Functions, memory_max, COMPATIBLE_VERSION));
+        let machine = self.functions.get_or_insert_with(|| {
+            Machine::new(Purpose::Functions, memory_max, &engine.config.redis_version())
+        });
         machine.set_memory_max(memory_max);
         machine
     }

@@ -4,7 +4,7 @@
 //! take the place of the drawings that other servers show for these numbers: a flat braid and a knotted one.
 
 use braid_base::number;
-use braid_engine::{COMPATIBLE_VERSION, Call, CommandError, CommandResult, Flags, Group, Spec};
+use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
 
 pub const LOLWUT: Spec = Spec::new("lolwut", Group::Server, lolwut)
     .at_least(1)
@@ -33,8 +33,9 @@ fn lolwut(call: &mut Call) -> CommandResult {
     };
     let mut text = draw(columns as usize, strands as usize, swing);
     text.push_str(&format!(
-        "\nBraid ver. {} (as Redis ver. {COMPATIBLE_VERSION})\n",
-        env!("CARGO_PKG_VERSION")
+        "\nBraid ver. {} (as Redis ver. {})\n",
+        env!("CARGO_PKG_VERSION"),
+        call.engine.config.redis_version()
     ));
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())

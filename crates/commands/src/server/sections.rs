@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock;
 use braid_config::{Config, Supervised, ThreadingModel};
+use braid_engine::Engine;
 use braid_engine::client::client_flags;
 use braid_engine::pubsub::Kind;
 use braid_engine::replication::{ID_LEN, Replica, Stage};
 use braid_engine::stats::{self, ThreadStats};
-use braid_engine::{COMPATIBLE_VERSION, Engine};
 use braid_keyspace::table::TableCursor;
 
 use super::memory_report::Report;
@@ -132,7 +132,7 @@ fn server(fields: &mut Fields<'_>) {
     let config = &engine.config;
     let uptime = engine.uptime_seconds();
     let now_us = clock::unix_us();
-    fields.field("redis_version", COMPATIBLE_VERSION);
+    fields.field("redis_version", config.redis_version());
     fields.field("server_name", "braid");
     fields.field("braid_version", env!("CARGO_PKG_VERSION"));
     fields.field("redis_git_sha1", "00000000");

@@ -56,6 +56,29 @@ fn info_shows_the_sections_that_are_asked_for_in_their_order() {
 }
 
 #[test]
+fn the_version_that_clients_are_told_is_a_setting() {
+    let mut tester = Tester::new();
+    assert!(!tester.engine.follows_redis_8());
+    assert_eq!(tester.run("CONFIG GET redis-version"), "*2\r\n$13\r\nredis-version\r\n$5\r\n7.2.4\r\n");
+    let refused = tester.run("CONFIG SET redis-version 8.0.0");
+    assert!(refused.ends_with("can't set immutable config\r\n"), "{refused}");
+
+    let mut tester = Tester::with("redis-version 8.0.6");
+    assert!(tester.engine.follows_redis_8());
+    let info = tester.run("INFO server");
+    let info = text(&info);
+    assert_eq!(field(info, "redis_version"), "8.0.6");
+    assert_eq!(field(info, "braid_version"), env!("CARGO_PKG_VERSION"));
+    assert!(tester.run("HELLO").contains("$7\r\nversion\r\n$5\r\n8.0.6\r\n"));
+    assert!(tester.run("LOLWUT VERSION 5 10 2").ends_with("(as Redis ver. 8.0.6)\n\r\n"));
+    let script = "EVAL \"return {redis.REDIS_VERSION, redis.REDIS_VERSION_NUM}\" 0";
+    assert_eq!(tester.run(script), format!("*2\r\n$5\r\n8.0.6\r\n:{}\r\n", 0x08_00_06));
+    let library = "FUNCTION LOAD \"#!lua name=l\nredis.register_function('v', function() return redis.REDIS_VERSION end)\"";
+    tester.run(&library.replace('\n', "\\n"));
+    assert_eq!(tester.run("FCALL v 0"), "$5\r\n8.0.6\r\n");
+}
+
+#[test]
 fn info_fields_follow_what_happens() {
     let mut tester = Tester::new();
     tester.run("SET k v");

@@ -82,6 +82,14 @@ pub(super) fn proc_title_template(text: &str) -> Result<(), &'static str> {
     }
 }
 
+/// A version: three numbers from 0 to 255 with dots between, as scripts see them in one number, a byte each.
+pub(super) fn version(text: &str) -> Result<(), &'static str> {
+    match crate::parse_version(text) {
+        Some(_) => Ok(()),
+        None => Err("argument must be a version such as 7.2.4: three numbers from 0 to 255"),
+    }
+}
+
 /// The rate of background work: any number is taken, and brought between 1 and 500.
 pub(super) fn hz(rate: i64) -> Result<i64, &'static str> {
     Ok(rate.clamp(1, 500))
@@ -125,6 +133,18 @@ mod tests {
         }
         for bad in ["", " ", "{title}", "{", "{x", "{nothing}", "a {port", "{title}{server-mode}"] {
             assert!(proc_title_template(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn versions() {
+        for good in ["7.2.4", "8.0.0", "0.0.0", "255.255.255"] {
+            assert!(version(good).is_ok(), "{good}");
+        }
+        for bad in
+            ["", "7", "7.2", "7.2.4.1", "7.2.x", "7.2.256", "7..4", "+7.2.4", " 7.2.4", "7.2.4-rc1", "07.2.4"]
+        {
+            assert!(version(bad).is_err(), "{bad}");
         }
     }
 

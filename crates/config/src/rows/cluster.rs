@@ -9,7 +9,8 @@ super::directives! {
     "Cluster", after replication;
 
     /// Be a node of a cluster.
-    cluster_enabled: bool => switch("cluster-enabled", false).immutable().no_effect_yet();
+    cluster_enabled: bool => switch("cluster-enabled", false).immutable().no_effect_yet()
+        .refused_yet("Cluster mode is not supported yet by this server: remove it");
 
     /// File in which the node keeps what it knows of the cluster; the server writes it.
     cluster_config_file: text => text("cluster-config-file", "nodes.conf").immutable().no_effect_yet();

@@ -42,7 +42,7 @@ super::directives! {
             .no_effect_yet();
 
     /// Keep keys and values of users out of the log, also after a crash.
-    hide_user_data_from_log: bool => switch("hide-user-data-from-log", true);
+    hide_user_data_from_log: bool => switch("hide-user-data-from-log", true).no_effect_yet();
 
     /// Log to the system's log as well.
     syslog_enabled: bool => switch("syslog-enabled", false).immutable().no_effect_yet();
@@ -112,6 +112,11 @@ super::directives! {
     /// Milliseconds after which the watchdog logs in which functions a command is that is not done yet; 0 switches it off.
     watchdog_period_milliseconds: u32 =>
         integer("watchdog-period", || 0, 0, INT_MAX, Unit::Milliseconds).hidden();
+
+    /// Version of Redis that INFO, HELLO, LOLWUT and scripts report. Clients and applications decide by it which
+    /// commands and options to use; `braid_version` in INFO tells Braid's own.
+    redis_version: text =>
+        text("redis-version", "7.2.4").immutable().beyond_redis().text_check(checks::version);
 
     /// Name itself as a stock server does where clients insist on it.
     extended_redis_compatibility: bool => switch("extended-redis-compatibility", false).no_effect_yet();

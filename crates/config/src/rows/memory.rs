@@ -57,7 +57,7 @@ super::directives! {
 
     /// Let DEL free in the background, as UNLINK does. Accepted for old files: DEL and UNLINK are the same
     /// here, see `lazyfree-lazy-eviction`.
-    lazyfree_lazy_user_del: bool => switch("lazyfree-lazy-user-del", false);
+    lazyfree_lazy_user_del: bool => switch("lazyfree-lazy-user-del", false).no_effect_yet();
 
     /// Let FLUSHDB, FLUSHALL and SCRIPT FLUSH free in the background unless they say otherwise.
     lazyfree_lazy_user_flush: bool => switch("lazyfree-lazy-user-flush", false);

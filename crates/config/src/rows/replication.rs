@@ -10,7 +10,8 @@ super::directives! {
 
     /// Master of this server: host and port. Not set on a master.
     replicaof: special =>
-        special("replicaof", Special::ReplicaOf).aliases(&["slaveof"]).immutable().no_effect_yet();
+        special("replicaof", Special::ReplicaOf).aliases(&["slaveof"]).immutable().no_effect_yet()
+            .refused_yet("Being a replica is not supported yet by this server: remove it");
 
     /// User with which to log in at the master.
     masteruser: text => optional_text("masteruser").aliases(&["primaryuser"]).secret().no_effect_yet();
