@@ -256,6 +256,7 @@ impl Engine {
             "stop-writes-on-bgsave-error",
             "notify-keyspace-events",
             "notify-keyspace-values",
+            "import-mode",
         ];
         engine.config.on_change(&names, move |_| {
             if let Some(engine) = weak.upgrade() {
@@ -347,6 +348,7 @@ impl Engine {
     /// Copies the settings that hot paths read into where they read them.
     pub(crate) fn apply_settings(&self) {
         let (config, settings) = (&self.config, &self.keyspace.settings);
+        settings.keeps_expired.store(config.import_mode(), Relaxed);
         settings.set_policy(match config.maxmemory_policy() {
             MaxmemoryPolicy::NoEviction => Policy::NoEviction,
             MaxmemoryPolicy::AllkeysLru => Policy::AllKeysLru,
@@ -438,8 +440,28 @@ impl Engine {
         }
     }
 
+    /// True if clients are told a version of Redis 8 or later: that decides where replies of Redis 7.2 and 8 to the same command differ.
+    pub fn follows_redis_8(&self) -> bool {
+        is_redis_8(crate::COMPATIBLE_VERSION)
+    }
+
     /// Seconds since the start.
     pub fn uptime_seconds(&self) -> i64 {
         braid_base::clock::unix_ms() / 1000 - self.started_at
+    }
+}
+
+fn is_redis_8(version: &str) -> bool {
+    version.split('.').next().and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 8)
+}
+
+#[cfg(test)]
+mod version_tests {
+    use super::is_redis_8;
+
+    #[test]
+    fn versions_by_their_first_number() {
+        assert!(["8.0.6", "8", "10.1"].into_iter().all(is_redis_8));
+        assert!(!["7.2.4", "0.8", "", "x"].into_iter().any(is_redis_8));
     }
 }

@@ -314,3 +314,16 @@ fn a_changed_watched_key_shows() {
     tester.check(&[("EXEC", "*-1\r\n")]);
     assert!(info(&mut tester).contains(" flags=N "));
 }
+
+#[test]
+fn capabilities() {
+    let mut tester = Tester::new();
+    assert!(tester.run("CLIENT INFO").contains(" capa=\n"));
+    tester.check(&[
+        ("CLIENT CAPA", "-ERR wrong number of arguments for 'client|capa' command\r\n"),
+        ("CLIENT CAPA nosuch", "+OK\r\n"),
+    ]);
+    assert!(tester.run("CLIENT INFO").contains(" capa=\n"));
+    tester.check(&[("CLIENT CAPA nosuch Redirect", "+OK\r\n"), ("RESET", "+RESET\r\n")]);
+    assert!(tester.run("CLIENT INFO").contains(" capa=r\n"));
+}
