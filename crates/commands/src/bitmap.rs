@@ -428,7 +428,7 @@ mod tests {
             ("BITCOUNT k -2 -1", ":7\r\n"),
             ("BITCOUNT k -1 -2 nonsense", ":0\r\n"),
             ("BITCOUNT k 0 1 nonsense", SYNTAX),
-            ("BITCOUNT k 0", SYNTAX),
+            ("BITCOUNT k 0", ":26\r\n"),
             ("BITCOUNT k 0 1 BIT x", SYNTAX),
             ("BITCOUNT k x 1", NOT_AN_INTEGER),
             ("BITCOUNT k 10 20", ":0\r\n"),
