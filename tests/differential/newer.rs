@@ -23,7 +23,6 @@ MSETEX {int} {key} {value}
 TTL {key}
 SET {key} {text}
 GET {key}
-2x BITCOUNT {key} (0 | 1 | -2)
 CLIENT CAPA (redirect | {field})+
 ";
 
