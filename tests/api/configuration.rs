@@ -1,6 +1,7 @@
 //! CONFIG, configuration files and INFO.
 
-use braid_tests::{TestServer, Value};
+use braid_tests::server::is_braid;
+use braid_tests::{RawClient, TestServer, Value, wait_for};
 
 fn get(client: &mut braid_tests::RawClient, name: &str) -> Option<String> {
     client.call(&format!("CONFIG GET {name}")).elements().and_then(|pair| pair.get(1)).map(Value::text)
@@ -321,4 +322,44 @@ fn the_version_that_clients_are_told_can_be_set() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (said, _) = failed_start(folder.path(), "", &["--redis-version", "8"]);
     assert!(said.contains("argument must be a version such as 7.2.4"), "{said}");
+}
+
+/// Fields of INFO that came with Redis 7.4, Redis 8 and Valkey 8.
+#[test]
+fn newer_fields_of_info() {
+    if !is_braid() {
+        return;
+    }
+    let server = TestServer::start(&["--client-query-buffer-limit", "1mb"]);
+    let (mut one, mut other, mut client) = (server.connect(), server.connect(), server.connect());
+    let fields = [
+        ("memory", "allocator_muzzy"),
+        ("memory", "mem_overhead_db_hashtable_rehashing"),
+        ("memory", "mem_replica_full_sync_buffer"),
+        ("stats", "evicted_scripts"),
+        ("stats", "client_output_buffer_limit_disconnections"),
+    ];
+    for (section, name) in fields {
+        let value = client.info_field(section, name).unwrap_or_else(|| panic!("{name} is missing"));
+        assert!(value.parse::<u64>().is_ok(), "{name}: {value}");
+    }
+    let watched = |client: &mut RawClient| {
+        ["watching_clients", "total_watched_keys"]
+            .map(|name| client.info_field("clients", name).expect("a figure"))
+            .join(" ")
+    };
+    assert_eq!(watched(&mut client), "0 0");
+    one.ok("WATCH a b");
+    one.ok("WATCH c");
+    other.ok("WATCH a");
+    assert_eq!(watched(&mut client), "2 3");
+    one.ok("UNWATCH");
+    assert_eq!(watched(&mut client), "1 1");
+    drop(other);
+    wait_for("the other one to have left", || watched(&mut client) == "0 0");
+    let name = "client_query_buffer_limit_disconnections";
+    assert_eq!(client.info_field("stats", name).as_deref(), Some("0"));
+    // A request that does not end.
+    let _ = one.try_send(&[&b"*1000000\r\n"[..], &b"$1\r\nx\r\n".repeat(400_000)].concat());
+    wait_for("it to be closed", || client.info_field("stats", name).as_deref() == Some("1"));
 }

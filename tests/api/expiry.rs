@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use braid_tests::{TestServer, Value, wait_for};
+use braid_tests::{RawClient, TestServer, Value, wait_for};
 
 #[test]
 fn a_key_is_there_until_its_time_and_gone_right_after() {
@@ -118,4 +118,102 @@ fn an_expired_key_is_absent_for_every_command() {
         std::thread::sleep(Duration::from_millis(3));
         assert_eq!(client.call(command), expected, "{command}");
     }
+}
+
+/// In import mode nothing expires, nor is it evicted, until the import is over; who imports sees what is past its expiry, nobody else does. The replies are
+/// those of Valkey 9.
+#[test]
+fn what_is_imported_stays_until_the_import_is_over() {
+    let server = TestServer::start(&[]);
+    let (mut source, mut other) = (server.connect(), server.connect());
+    if source.call("CONFIG SET import-mode yes").is_error() {
+        println!("a server without import mode: nothing to be seen");
+        return;
+    }
+    source.ok("CONFIG SET import-mode no");
+    assert_eq!(source.call("CLIENT IMPORT-SOURCE ON").text(), "ERR Server is not in import mode");
+    assert_eq!(source.call("CLIENT IMPORT-SOURCE maybe").text(), "ERR Server is not in import mode");
+    source.ok("CLIENT IMPORT-SOURCE OFF");
+    source.ok("CONFIG SET import-mode yes");
+    assert_eq!(source.call("CLIENT IMPORT-SOURCE maybe").text(), "ERR syntax error");
+    source.ok("CLIENT IMPORT-SOURCE ON");
+    assert!(source.call("CLIENT INFO").text().contains(" flags=I "));
+
+    source.ok("SET past 1 PXAT 1");
+    source.ok("SET number 1 PX 20");
+    source.call("HSET hash f v");
+    source.call("HPEXPIRE hash 20 FIELDS 1 f");
+    let count = |client: &mut RawClient| client.call("DBSIZE").integer();
+    wait_for("all to be past their expiry", || {
+        other.call("EXISTS past number").integer() == Some(0)
+            && other.call("HGETALL hash").elements().is_some_and(<[Value]>::is_empty)
+    });
+    assert_eq!((count(&mut other), count(&mut source)), (Some(3), Some(3)));
+    for (line, seen, unseen) in [
+        ("GET past", "\"1\"", "(nil)"),
+        ("TTL past", "(integer) 0", "(integer) -2"),
+        ("PTTL number", "(integer) 0", "(integer) -2"),
+        ("TYPE number", "+string", "+none"),
+        ("HGETALL hash", "[\"f\", \"v\"]", "[]"),
+        ("EXISTS past number hash", "(integer) 3", "(integer) 1"),
+        ("EVAL \"return redis.call('get', KEYS[1])\" 1 past", "\"1\"", "(nil)"),
+        ("EVAL \"return redis.call('get', 'pa' .. 'st')\" 0", "\"1\"", "(nil)"),
+    ] {
+        assert_eq!(source.call(line).to_string(), seen, "{line}");
+        assert_eq!(other.call(line).to_string(), unseen, "{line}");
+    }
+    let names = |value: &Value| {
+        let mut names: Vec<String> = value.elements().expect("names").iter().map(Value::text).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&source.call("KEYS *")), ["hash", "number", "past"]);
+    assert_eq!(names(&other.call("KEYS *")), ["hash"]);
+    assert_eq!(source.call("SCAN 0 COUNT 100").elements().map(|parts| names(&parts[1]).len()), Some(3));
+    assert_eq!(other.call("SCAN 0 COUNT 100").elements().map(|parts| names(&parts[1]).len()), Some(1));
+    source.send(b"MULTI\r\nGET past\r\nINCR number\r\nEXEC\r\n");
+    let replies = [(); 4].map(|()| source.read().to_string());
+    assert_eq!(replies[3], "[\"1\", (integer) 2]");
+    // Waiting is reckoned by the clock, whatever has expired.
+    let began = Instant::now();
+    assert!(source.call("BLPOP none 0.2").is_null());
+    assert!(began.elapsed() >= Duration::from_millis(199));
+    assert_eq!(source.call("SET later 1 EX 100"), Value::ok());
+    assert!(source.call("TTL later").integer().is_some_and(|left| (90..=100).contains(&left)));
+    assert_eq!(count(&mut other), Some(4));
+
+    // It is no source any more; and later the import is over.
+    source.ok("CLIENT IMPORT-SOURCE OFF");
+    assert!(source.call("GET past").is_null());
+    assert_eq!(count(&mut other), Some(4));
+    source.ok("CLIENT IMPORT-SOURCE ON");
+    source.ok("CONFIG SET import-mode no");
+    assert!(source.call("GET past").is_null());
+    wait_for("what has expired to go", || count(&mut other) == Some(1) || count(&mut other) == Some(2));
+    assert!(source.call("CLIENT INFO").text().contains(" flags=I "));
+    source.call("RESET");
+    assert!(source.call("CLIENT INFO").text().contains(" flags=N "));
+}
+
+#[test]
+fn nothing_is_evicted_while_data_is_imported() {
+    let server = TestServer::start(&["--maxmemory-policy", "allkeys-lru"]);
+    let mut client = server.connect();
+    if client.call("CONFIG SET import-mode yes").is_error() {
+        println!("a server without import mode: nothing to be seen");
+        return;
+    }
+    let value = "x".repeat(10_000);
+    for number in 0..100 {
+        assert_eq!(client.call_arguments(&["SET", &format!("key:{number}"), &value]), Value::ok());
+    }
+    client.ok("CONFIG SET maxmemory 1");
+    let refused = "OOM command not allowed when used memory > 'maxmemory'.";
+    assert_eq!(client.call("SET more 1").text(), refused);
+    assert_eq!(client.call("DBSIZE").integer(), Some(100));
+    client.ok("CONFIG SET import-mode no");
+    wait_for("keys to be evicted", || {
+        client.call("GET key:0");
+        client.call("DBSIZE").integer() == Some(0)
+    });
 }

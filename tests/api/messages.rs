@@ -393,3 +393,47 @@ fn eviction_does_not_feed_on_what_it_says() {
     let left = client.call("DBSIZE").integer().expect("a number");
     assert!((150..KEYS as i64).contains(&left), "{left} keys are left");
 }
+
+/// Whoever asks for the lines of MONITOR and does not read them is closed before they fill the memory.
+#[test]
+fn a_monitor_that_does_not_read_is_closed() {
+    if !braid_tests::server::is_braid() {
+        return;
+    }
+    let server = start();
+    let (mut deaf, mut reading, mut client) = (server.connect(), server.connect(), server.connect());
+    deaf.ok("MONITOR");
+    reading.ok("MONITOR");
+    let value = "x".repeat(1 << 20);
+    let limit =
+        |client: &mut RawClient| client.info_field("stats", "client_output_buffer_limit_disconnections");
+    for _ in 0..100 {
+        assert_eq!(client.call_arguments(&["SET", "k", &value]), Value::ok());
+        // The other one reads all that there is, and is left alone.
+        let line = reading.read_bytes(value.len());
+        assert_eq!(line.len(), value.len());
+    }
+    wait_for("the one to be closed", || limit(&mut client).as_deref() == Some("1"));
+    reading.read_bytes(100);
+    assert!(client.call("CLIENT LIST").text().contains(&reading.local_address()));
+    assert!(server.log().contains("(monitor-output-limit)"), "{}", server.log());
+    assert!(deaf.read_to_close().is_some_and(|bytes| bytes.len() < 64 << 20));
+
+    // With another limit, and with none.
+    client.ok("CONFIG SET monitor-output-limit 0");
+    let mut deaf = server.connect();
+    deaf.ok("MONITOR");
+    for _ in 0..50 {
+        assert_eq!(client.call_arguments(&["SET", "k", &value]), Value::ok());
+    }
+    assert!(client.call("CLIENT LIST").text().contains("cmd=monitor"));
+    client.ok("CONFIG SET monitor-output-limit 1mb");
+    wait_for("it to be closed", || {
+        client.ok("SET k v");
+        !client
+            .call("CLIENT LIST TYPE normal")
+            .text()
+            .lines()
+            .any(|line| line.contains("cmd=monitor") && line.contains(&deaf.local_address()))
+    });
+}

@@ -99,6 +99,137 @@ fn a_full_disk_with_fsync_every_second() {
     a_full_disk("everysec");
 }
 
+/// A disk of its own for a test, which can be full in earnest; taken away at its end.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// Nothing where the test may not mount one.
+    fn mount(size: &str) -> Option<SmallDisk> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = format!("size={size}");
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "braid-test"])
+            .arg(folder.path())
+            .stderr(std::process::Stdio::null())
+            .status();
+        mounted.is_ok_and(|status| status.success()).then(|| SmallDisk(folder))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+/// Has several clients write in pipelines until they are refused. How many values of each were acknowledged.
+fn fill_in_pipelines(server: &TestServer, refused: &str) -> Vec<usize> {
+    const PIPELINE: usize = 16;
+    let write = |writer: usize| {
+        let mut client = server.connect();
+        for first in (0..1_000_000).step_by(PIPELINE) {
+            let requests: Vec<Vec<u8>> = (first..first + PIPELINE)
+                .map(|number| {
+                    braid_tests::words::encode(&[
+                        "SET",
+                        &format!("key:{writer}:{number}"),
+                        &format!("{number:0500}"),
+                    ])
+                })
+                .collect();
+            client.send(&requests.concat());
+            let replies: Vec<Value> = (0..PIPELINE).map(|_| client.read()).collect();
+            let written = replies.iter().take_while(|reply| **reply == Value::ok()).count();
+            if written < PIPELINE {
+                assert!(replies[written..].iter().all(|reply| reply.text() == refused), "{replies:?}");
+                return first + written;
+            }
+        }
+        panic!("the disk is never full");
+    };
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4).map(|writer| scope.spawn(move || write(writer))).collect();
+        writers.into_iter().map(|writer| writer.join().expect("refused in the end")).collect()
+    })
+}
+
+#[track_caller]
+fn check_all_there(client: &mut RawClient, acknowledged: &[usize]) {
+    for (writer, &count) in acknowledged.iter().enumerate() {
+        let missing = (0..count)
+            .filter(|number| client.call(&format!("STRLEN key:{writer}:{number}")).integer() != Some(500));
+        assert_eq!(missing.count(), 0, "of {count} values that client {writer} was told are written");
+    }
+}
+
+/// Writes are refused while there is still room for everything that was acknowledged: a kill loses nothing of it.
+fn a_full_disk_and_a_kill(folder: &Path, policy: &str, refused: &str, fill: impl FnOnce(&TestServer)) {
+    if !is_braid() {
+        return;
+    }
+    let server = start(folder, policy);
+    server.connect().ok("SET before 1");
+    fill(&server);
+    let acknowledged = fill_in_pipelines(&server, refused);
+    assert!(acknowledged.iter().sum::<usize>() > 1000, "{acknowledged:?}");
+    // What was acknowledged last may still be on its way to the file, for some milliseconds.
+    let mut client = server.connect();
+    wait_for("the file to have all", || {
+        client.info_field("persistence", "aof_buffer_length").as_deref() == Some("0")
+    });
+    server.signal(Signal::KILL);
+    drop(server);
+    let server = start(folder, policy);
+    check_all_there(&mut server.connect(), &acknowledged);
+}
+
+#[test]
+fn a_full_disk_and_a_kill_lose_nothing_that_was_acknowledged() {
+    let full = "MISCONF Errors writing to the AOF file: No space left on device";
+    for policy in ["everysec", "no"] {
+        let Some(disk) = SmallDisk::mount("24m") else {
+            println!("no right to mount a disk: nothing to be seen");
+            return;
+        };
+        a_full_disk_and_a_kill(disk.0.path(), policy, full, |_| ());
+    }
+}
+
+#[test]
+fn a_limit_on_files_and_a_kill_lose_nothing_that_was_acknowledged() {
+    for policy in ["everysec", "no"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let increment = increment(folder.path());
+        a_full_disk_and_a_kill(folder.path(), policy, REFUSED, |server| {
+            limit_file_size(server, Some(len(&increment) + (16 << 20)));
+        });
+    }
+}
+
+/// The space reserved ahead is no part of the file, and is given back at the end.
+#[test]
+fn reserved_space_is_given_back() {
+    use std::os::unix::fs::MetadataExt;
+    if !is_braid() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut server = start(folder.path(), "everysec");
+    let mut client = server.connect();
+    client.ok("SET k v");
+    client.call("WAITAOF 1 0 0");
+    let data = increment(folder.path()).metadata().expect("the file is there");
+    assert!(data.len() < 1000);
+    let file = std::fs::File::create(folder.path().join("other")).expect("a file");
+    if rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, 4096).is_ok() {
+        assert!(data.blocks() * 512 >= 1 << 20, "{} blocks are taken", data.blocks());
+    }
+    client.send(b"SHUTDOWN NOSAVE\r\n");
+    server.wait();
+    let data = increment(folder.path()).metadata().expect("the file is there");
+    assert!(data.blocks() * 512 < 64 << 10, "{} blocks are taken", data.blocks());
+}
+
 /// A long reply is sent in pieces while others of the same batch are made; not before what it follows is on disk.
 #[test]
 fn a_long_reply_does_not_run_ahead_of_the_disk() {

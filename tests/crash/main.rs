@@ -7,6 +7,7 @@
 mod disk;
 mod held;
 mod journal;
+mod replaced;
 mod switch;
 mod sync;
 

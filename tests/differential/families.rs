@@ -40,6 +40,7 @@ pub const FAMILIES: &[Family] = &[
     access::FAMILY,
     newer::VALKEY,
     newer::REDIS,
+    newer::STREAMS,
     newer::HASH_EXPIRY,
     newer::HASH_EXPIRY_VALKEY,
 ];

@@ -23,6 +23,7 @@ MSETEX {int} {key} {value}
 TTL {key}
 SET {key} {text}
 GET {key}
+CLIENT CAPA (redirect | {field})+
 ";
 
 /// Options and commands that came with Redis 8.
@@ -34,6 +35,28 @@ CLIENT SETINFO (LIB-NAME | LIB-VER | nosuch) ({field} | {value})
 (ZRANK | ZREVRANK) {key} {member} WITHSCORE
 4x ZADD {key} {score} {member}
 CLIENT NO-TOUCH (on | off | maybe)
+SCAN 0 TYPE nosuch
+";
+
+/// Streams' last entries alone, as Redis 8 reads them.
+pub const STREAMS: Family = Family {
+    name: "newer-streams",
+    weight: 20,
+    key_prefix: "x",
+    peer: "redis 8",
+    templates: STREAM_TEMPLATES,
+};
+
+const STREAM_TEMPLATES: &str = r"
+4x XADD {key} {id} {field} {value}
+XDEL {key} {id}+
+XTRIM {key} MAXLEN {positive}
+XREAD [COUNT {positive}] STREAMS {key} +
+XREAD [COUNT {positive}] STREAMS {key} {key} ({id} | +) (+ | $)
+XREAD BLOCK {blockms} STREAMS {key} {key} + ({id} | +)
+XGROUP CREATE {key} {group} (0 | $)
+XREADGROUP GROUP {group} {consumer} STREAMS {key} (+ | >)
+DEL {key}
 ";
 
 /// Fields of hashes with an expiry of their own.

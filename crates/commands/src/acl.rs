@@ -270,7 +270,7 @@ fn log(call: &mut Call) -> CommandResult {
 }
 
 fn reply_entry(call: &mut Call, entry: &Entry) {
-    let now = call.now();
+    let now = call.clock_ms();
     let reply = &mut *call.reply;
     let integer = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     reply.map(10);

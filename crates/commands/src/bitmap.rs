@@ -24,8 +24,8 @@ pub const COMMANDS: &[Spec] = &[
         .flags(Flags::READONLY)
         .keys(READ_ONE)
         .docs("2.6.0", "Counts the bits that are set in a string or a part of it.", "O(N)")
-        .syntax("key:key#0 [range:{start:integer end:integer [unit:(BYTE|BIT)@7.0.0]}]")
-        .history(&[("7.0.0", "Option `BYTE|BIT`.")]),
+        .syntax("key:key#0 [range:{start:integer [end-unit-block:{end:integer [unit:(BYTE|BIT)@7.0.0]}]}]")
+        .history(&[("7.0.0", "Option `BYTE|BIT`."), ("8.0.0", "`end` may be left out.")]),
     Spec::new("bitfield", Group::Bitmap, bitfield)
         .at_least(2)
         .flags(Flags::WRITE.and(Flags::DENYOOM))
@@ -139,8 +139,9 @@ fn bitcount(call: &mut Call) -> CommandResult {
     let bytes = value.bytes(&mut scratch);
     let count = match call.args.len() {
         2 => bits::count_ones(bytes),
-        4 | 5 => {
-            let (start, end) = (call.integer_arg(2)?, call.integer_arg(3)?);
+        3..=5 => {
+            let start = call.integer_arg(2)?;
+            let end = if call.args.len() == 3 { -1 } else { call.integer_arg(3)? };
             let backward = bits::is_backward(start, end);
             let in_bits = !backward && call.args.len() == 5 && unit_is_bit(call, 4)?;
             let units = bytes.len() as u64 * if in_bits { 8 } else { 1 };
@@ -422,10 +423,12 @@ mod tests {
             ("BITCOUNT k 1 1", ":6\r\n"),
             ("BITCOUNT k 1 1 byte", ":6\r\n"),
             ("BITCOUNT k 5 30 BIT", ":17\r\n"),
+            ("BITCOUNT k -2", ":7\r\n"),
+            ("BITCOUNT k x", "-ERR value is not an integer or out of range\r\n"),
             ("BITCOUNT k -2 -1", ":7\r\n"),
             ("BITCOUNT k -1 -2 nonsense", ":0\r\n"),
             ("BITCOUNT k 0 1 nonsense", SYNTAX),
-            ("BITCOUNT k 0", SYNTAX),
+            ("BITCOUNT k 0", ":26\r\n"),
             ("BITCOUNT k 0 1 BIT x", SYNTAX),
             ("BITCOUNT k x 1", NOT_AN_INTEGER),
             ("BITCOUNT k 10 20", ":0\r\n"),

@@ -7,6 +7,8 @@
 mod filter;
 mod tracking;
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use braid_base::number;
 use braid_engine::client::{ClientRecord, Message, client_flags, describe};
 use braid_engine::pause::{self, PauseMode};
@@ -31,6 +33,11 @@ const SUBCOMMANDS: &[Spec] = &[
     tracking::GETREDIR,
     tracking::TRACKING,
     tracking::TRACKINGINFO,
+    own("capa", capa)
+        .at_least(3)
+        .flags(ANY_TIME.and(Flags::ALLOW_BUSY))
+        .docs("8.0.0", "Notes what the connection's library can do.", "O(1)")
+        .syntax("capability:string..."),
     own("getname", get_name).exactly(2).docs("2.6.9", "Returns the connection's name.", "O(1)"),
     own("help", help).exactly(2).flags(Flags::LOADING.and(Flags::STALE).and(Flags::SENTINEL)).docs(
         "5.0.0",
@@ -42,6 +49,14 @@ const SUBCOMMANDS: &[Spec] = &[
         .exactly(2)
         .docs("6.2.0", "Describes the connection.", "O(1)")
         .tips(&["nondeterministic_output"]),
+    own("import-source", import_source)
+        .exactly(3)
+        .docs(
+            "8.1.0",
+            "Lets the connection see keys past their expiry, while the server is in import mode.",
+            "O(1)",
+        )
+        .syntax("enabled:(ON|OFF)"),
     admin("kill", kill)
         .at_least(3)
         .docs("2.4.0", "Closes connections.", "O(N) where N is the number of client connections")
@@ -133,6 +148,15 @@ fn id(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
+/// What is not known is passed over: libraries tell all that they can do.
+fn capa(call: &mut Call) -> CommandResult {
+    if call.args[2..].iter().any(|name| name.eq_ignore_ascii_case(b"redirect")) {
+        call.session.record.knows_redirect.store(true, Relaxed);
+    }
+    call.reply.ok();
+    Ok(())
+}
+
 fn get_name(call: &mut Call) -> CommandResult {
     let texts = call.session.record.texts.lock().clone();
     if texts.name.is_empty() {
@@ -216,7 +240,7 @@ fn kill(call: &mut Call) -> CommandResult {
 
 fn describe(out: &mut Vec<u8>, call: &Call, record: &ClientRecord) {
     let current = (record.id == call.session.id()).then_some((call.command, call.args));
-    describe::describe(out, call.engine, record, call.now(), current);
+    describe::describe(out, call.engine, record, call.clock_ms(), current);
 }
 
 /// The argument of a switch.
@@ -232,6 +256,17 @@ fn no_evict(call: &mut Call) -> CommandResult {
     let on = on_or_off(call)?;
     call.session.no_evict = on;
     call.session.record.set_flag(client_flags::NO_EVICT, on);
+    call.reply.ok();
+    Ok(())
+}
+
+fn import_source(call: &mut Call) -> CommandResult {
+    let is_off = call.arg_is(2, "off");
+    if !call.engine.config.import_mode() && !is_off {
+        return Err(CommandError::text("ERR Server is not in import mode"));
+    }
+    let on = on_or_off(call)?;
+    call.session.set_import_source(on);
     call.reply.ok();
     Ok(())
 }
@@ -273,7 +308,7 @@ fn pause(call: &mut Call) -> CommandResult {
     if timeout < 0 {
         return Err(CommandError::text("ERR timeout is negative"));
     }
-    let now = call.now();
+    let now = call.clock_ms();
     let until = now.checked_add(timeout).ok_or(CommandError::text("ERR timeout is out of range"))?;
     call.engine.begin_pause(pause::Purpose::Client, mode, until, now);
     call.reply.ok();
@@ -308,12 +343,16 @@ fn help(call: &mut Call) -> CommandResult {
     call.help(&[
         "CACHING (YES|NO)",
         "    Track the keys of the next command (OPTIN), or do not (OPTOUT).",
+        "CAPA <capability> [<capability> ...]",
+        "    Note what this connection's library can do: redirect.",
         "GETREDIR",
         "    Number of the connection that invalidations go to.",
         "GETNAME",
         "    Name of this connection.",
         "ID",
         "    Number of this connection.",
+        "IMPORT-SOURCE (ON|OFF)",
+        "    See keys past their expiry, while the server is in import mode.",
         "INFO",
         "    Describe this connection, as LIST does.",
         "KILL <ip:port>",

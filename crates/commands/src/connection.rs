@@ -278,6 +278,7 @@ fn reset(call: &mut Call) -> CommandResult {
     let session = &mut *call.session;
     session.select(0);
     session.no_touch = false;
+    session.set_import_source(false);
     session.set_reply_mode(ReplyMode::On);
     session.no_evict = false;
     let record = &session.record;

@@ -186,12 +186,12 @@ fn reply_expiry(call: &mut Call, express: impl FnOnce(i64) -> i64) -> CommandRes
 }
 
 fn ttl(call: &mut Call) -> CommandResult {
-    let now = call.now();
+    let now = call.clock_ms();
     reply_expiry(call, |at| to_seconds(at.saturating_sub(now).max(0)))
 }
 
 fn pttl(call: &mut Call) -> CommandResult {
-    let now = call.now();
+    let now = call.clock_ms();
     reply_expiry(call, |at| at.saturating_sub(now).max(0))
 }
 

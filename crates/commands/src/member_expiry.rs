@@ -396,12 +396,12 @@ fn persist<T: Members>(call: &mut Call) -> CommandResult {
 }
 
 fn ttl<T: Members>(call: &mut Call) -> CommandResult {
-    let now = call.now();
+    let now = call.clock_ms();
     reply_expiry::<T>(call, |at| to_seconds(at.saturating_sub(now).max(0)))
 }
 
 fn pttl<T: Members>(call: &mut Call) -> CommandResult {
-    let now = call.now();
+    let now = call.clock_ms();
     reply_expiry::<T>(call, |at| at.saturating_sub(now).max(0))
 }
 

@@ -133,7 +133,11 @@ impl Engine {
         if let Some(files) = self.commands.functions {
             (files.clear)(self);
         }
-        let loaded = self.load_append_only(txn, limits, false);
+        let loaded = {
+            // A rewrite that ends meanwhile would replace what is being read.
+            let _files = self.append_only.hold_files();
+            self.load_append_only(txn, limits, false)
+        };
         txn.set_now(now);
         self.set_loading(false);
         if let Err(error) = loaded {

@@ -153,8 +153,13 @@ impl AppendOnly {
     }
 
     /// Changes are gathered, but there is no base for them yet: what is on disk is not the dataset.
-    pub(crate) fn awaits_base(&self) -> bool {
+    pub fn awaits_base(&self) -> bool {
         self.on.load(Relaxed) && self.state.lock().awaits_base
+    }
+
+    /// Has the files that make up the dataset stay as they are while the guard is held; they may still grow.
+    pub(crate) fn hold_files(&self) -> impl Drop + '_ {
+        self.state.lock()
     }
 
     /// The error for those who want to write while changes cannot be written to the file.

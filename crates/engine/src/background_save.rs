@@ -180,7 +180,7 @@ impl Engine {
         self.attention.set(WRITES_REFUSED, refused);
     }
 
-    /// Ends a save in the background without a result. The thread may go on for a while.
+    /// Ends a save in the background without a result: its file does not take the place of the old one any more. The thread may go on for a while.
     pub fn stop_background_save(&self) {
         if self.background_save.active.load(Relaxed) {
             self.background_save.progress.stop();

@@ -182,7 +182,7 @@ impl Call<'_, '_> {
     pub fn deadline_arg(&self, index: usize) -> Result<i64, CommandError> {
         let seconds = LongDouble::parse(self.args[index])
             .ok_or(CommandError::text("ERR timeout is not a float or out of range"))?;
-        deadline(seconds.times(1000).ceil_i64(), self.now())
+        deadline(seconds.times(1000).ceil_i64(), self.clock_ms())
     }
 
     /// Whether what is at a key may be taken by a command that could wait for it. Not if others wait for it already: then it is

@@ -123,6 +123,8 @@ pub mod client_flags {
     pub const TRACKING_NOLOOP: u32 = 32768;
     /// It is fed as a replica.
     pub const REPLICA: u32 = 65536;
+    /// It sees what is past its expiry while the server is in import mode.
+    pub const IMPORT_SOURCE: u32 = 131_072;
 }
 
 /// The shared record of one client. Times are ms since the Unix epoch, sizes are bytes.
@@ -139,6 +141,8 @@ pub struct ClientRecord {
     pub flags: AtomicU32,
     /// 2 or 3.
     pub protocol: AtomicU8,
+    /// It has said that it follows redirections (CLIENT CAPA).
+    pub knows_redirect: AtomicBool,
     /// The loop that owns it. See [`ClientRecord::set_owner`].
     pub io_thread: AtomicU32,
     /// Commands executed or queued.
@@ -195,6 +199,7 @@ impl ClientRecord {
             db: AtomicU32::new(0),
             flags: AtomicU32::new(if unix { client_flags::UNIX_SOCKET } else { 0 }),
             protocol: AtomicU8::new(2),
+            knows_redirect: AtomicBool::new(false),
             io_thread: AtomicU32::new(0),
             commands: AtomicU64::new(0),
             net_in: AtomicU64::new(0),

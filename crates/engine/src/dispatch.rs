@@ -26,7 +26,7 @@ use braid_base::clock::Ticks;
 use braid_keyspace::Context;
 use braid_keyspace::entry::{Entry, ValueRef};
 use braid_keyspace::events::KEY_MISS;
-use braid_keyspace::txn::{KeyRef, Optimistic, State, Txn};
+use braid_keyspace::txn::{KeyRef, NOTHING_EXPIRED, Optimistic, State, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use smallvec::SmallVec;
 
@@ -418,8 +418,8 @@ pub fn execute_outside(
                 // What is watched stands with the keys: the script has them.
                 return Outcome::Postponed;
             } else if allowed {
-                let mut txn =
-                    Txn::lock(&engine.keyspace, &mut worker.context, session.db, worker.now_ms, &[]);
+                let now = time_of(engine, worker, session);
+                let mut txn = Txn::lock(&engine.keyspace, &mut worker.context, session.db, now, &[]);
                 let failed = body(engine, session, reply, command, args, &[], &mut txn, true);
                 drop(txn);
                 count(engine, worker.context.slot, command, 0, failed);
@@ -494,7 +494,8 @@ fn run(
         if spec.optimistic && read_optimistic(engine, worker, session, reply, &keys[0]) {
             false
         } else {
-            let mut txn = Txn::lock(&engine.keyspace, &mut worker.context, session.db, worker.now_ms, &keys);
+            let now = time_of(engine, worker, session);
+            let mut txn = Txn::lock(&engine.keyspace, &mut worker.context, session.db, now, &keys);
             let failed = body(engine, session, reply, command, args, blobs, &mut txn, true);
             if txn.context.follow_up.get() {
                 let held = finish_held(engine, session, command, args, worker.boundary, &mut txn);
@@ -687,6 +688,17 @@ fn body(
     false
 }
 
+/// The time by which keys have expired or not for a client's command. For the source of an import nothing has.
+#[inline]
+fn time_of(engine: &Engine, worker: &Worker, session: &Session) -> i64 {
+    if session.attention & session_attention::IMPORTS != 0
+        && engine.keyspace.settings.keeps_expired.load(Relaxed)
+    {
+        return NOTHING_EXPIRED;
+    }
+    worker.now_ms
+}
+
 /// Commands with several keys, with none, or with a wider scope.
 fn run_wide(
     engine: &Engine,
@@ -701,7 +713,7 @@ fn run_wide(
     if spec.name == "exec" && command.parent.is_none() {
         return exec(engine, worker, session, reply, (command, args));
     }
-    let (db, now) = (session.db, worker.now_ms);
+    let (db, now) = (session.db, time_of(engine, worker, session));
     let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
     let keyspace = &engine.keyspace;
     let mut txn = match spec.scope_of(args) {

@@ -264,6 +264,7 @@ impl Engine {
             "stop-writes-on-bgsave-error",
             "notify-keyspace-events",
             "notify-keyspace-values",
+            "import-mode",
         ];
         engine.config.on_change(&names, move |_| {
             if let Some(engine) = weak.upgrade() {
@@ -360,6 +361,7 @@ impl Engine {
     /// Copies the settings that hot paths read into where they read them.
     pub(crate) fn apply_settings(&self) {
         let (config, settings) = (&self.config, &self.keyspace.settings);
+        settings.keeps_expired.store(config.import_mode(), Relaxed);
         settings.set_policy(match config.maxmemory_policy() {
             MaxmemoryPolicy::NoEviction => Policy::NoEviction,
             MaxmemoryPolicy::AllkeysLru => Policy::AllKeysLru,

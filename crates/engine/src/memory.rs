@@ -106,6 +106,10 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
     if is_telling(engine, now_ms) {
         return Room::Coming;
     }
+    if engine.config.import_mode() {
+        // Which keys are to stay is known when all are there.
+        return Room::None;
+    }
     let slice = slice_nanos(engine.config.maxmemory_eviction_tenacity());
     let start = Ticks::now();
     let mut evicted = 0u32;

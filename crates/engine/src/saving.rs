@@ -181,8 +181,10 @@ fn functions(engine: &Engine) -> Vec<Vec<u8>> {
 }
 
 impl Engine {
-    /// Saves all databases to the dump file, while the world is stopped. The outcome is in the log, too.
+    /// Saves all databases to the dump file, while the world is stopped. The outcome is in the log, too. A save in the background is ended, since its
+    /// older file must not take the place of this one.
     pub fn save(&self, world: &World<'_>) -> Result<(), SaveError> {
+        self.stop_background_save();
         let settings = Settings::of(self);
         let notes = settings.notes();
         let saved = braid_persistence::save(&self.keyspace, world, &settings.options(&notes))

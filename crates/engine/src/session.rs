@@ -40,6 +40,8 @@ pub mod session_attention {
     pub const LOCKS: u8 = 32;
     /// It is fed as a replica.
     pub const FED: u8 = 64;
+    /// It is a source of what is imported.
+    pub const IMPORTS: u8 = 128;
 }
 
 /// A watched key. If it was past its expiry when the watch began it was removed then.
@@ -70,6 +72,8 @@ pub struct Session {
     pub watch_flag: Arc<AtomicBool>,
     /// CLIENT NO-TOUCH. Followed by [`Session::settle_attention`].
     pub no_touch: bool,
+    /// CLIENT IMPORT-SOURCE. Set with [`Session::set_import_source`].
+    pub import_source: bool,
     /// What the client listens to; nothing when it listens to nothing.
     pub subscriptions: Option<Box<Subscriptions>>,
     /// How it tracks what it reads, if it does.
@@ -130,6 +134,7 @@ impl Session {
             watched: Vec::new(),
             watch_flag: Arc::new(AtomicBool::new(false)),
             no_touch: false,
+            import_source: false,
             has_written: false,
             written_to: 0,
             subscriptions: None,
@@ -196,7 +201,15 @@ impl Session {
             | bit(self.no_touch, session_attention::NO_TOUCH)
             | bit(self.record.has(client_flags::MONITOR), session_attention::MONITORS)
             | bit(self.tracking.is_some(), session_attention::TRACKS)
-            | bit(self.replica.is_some(), session_attention::FED);
+            | bit(self.replica.is_some(), session_attention::FED)
+            | bit(self.import_source, session_attention::IMPORTS);
+    }
+
+    /// Lets the client see keys past their expiry while the server is in import mode, or not (CLIENT IMPORT-SOURCE).
+    pub fn set_import_source(&mut self, on: bool) {
+        self.import_source = on;
+        self.record.set_flag(client_flags::IMPORT_SOURCE, on);
+        self.settle_attention();
     }
 
     /// True if things are sent to it that it has not asked for.

@@ -33,7 +33,8 @@ pub fn expire_due(
     budget: usize,
 ) -> Pass {
     let mut pass = Pass { complete: true, ..Pass::default() };
-    if keyspace.settings.active_expire_off.load(Relaxed) != 0 {
+    let settings = &keyspace.settings;
+    if settings.active_expire_off.load(Relaxed) != 0 || settings.keeps_expired.load(Relaxed) {
         return pass;
     }
     let shards = (keyspace.shard_count() as u32).saturating_sub(first).div_ceil(step);
@@ -126,6 +127,9 @@ pub fn next_due(keyspace: &Keyspace, (first, step): (u32, u32)) -> Option<i64> {
 impl Keyspace {
     /// Removes one key if it is past its expiry; for readers that found an expired key and want it gone.
     pub fn expire_key(&self, context: &mut Context, db: u32, now: i64, key: &[u8]) {
+        if self.settings.keeps_expired.load(Relaxed) {
+            return;
+        }
         let keys = [KeyRef { key, hash: self.hash(key), write: true }];
         let _ = Txn::lock(self, context, db, now, &keys).write(key);
     }

@@ -80,6 +80,8 @@ pub struct Settings {
     pub unlinks: AtomicU8,
     /// Set to zero by DEBUG SET-ACTIVE-EXPIRE 0.
     pub active_expire_off: AtomicU8,
+    /// What is past its expiry stays until it is written to; those who read do not see it.
+    pub keeps_expired: AtomicBool,
 }
 
 /// Why a key is removed that no client has asked to remove.
@@ -397,6 +399,19 @@ impl Keyspace {
     pub fn awaited_keys(&self) -> (usize, usize) {
         let counts = self.shards.iter().map(|shard| shard.watchers.waiters().key_counts());
         counts.fold((0, 0), |sum, counts| (sum.0 + counts.0, sum.1 + counts.1))
+    }
+
+    /// Keys that somebody watches, by their names: one that several clients watch counts once.
+    pub fn watched_keys(&self) -> usize {
+        let some = self.shards.iter().filter(|shard| !shard.watchers.is_empty());
+        some.map(|shard| {
+            shard.lock.lock_shared();
+            // SAFETY: the shard is held.
+            let count = unsafe { shard.watchers.key_count() };
+            shard.lock.unlock_shared();
+            count
+        })
+        .sum()
     }
 
     /// Sums one counter over all threads.

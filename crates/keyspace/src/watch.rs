@@ -145,6 +145,15 @@ impl Watchers {
         }
     }
 
+    /// How many keys are watched.
+    ///
+    /// # Safety
+    /// The caller holds the shard, exclusively or not.
+    pub(crate) unsafe fn key_count(&self) -> usize {
+        // SAFETY: the caller's; whoever changes them holds the shard exclusively.
+        unsafe { &*self.names.get() }.len()
+    }
+
     /// Raises the flags of a key's watchers.
     ///
     /// # Safety

@@ -274,6 +274,7 @@ mod tests {
             query_bytes_max: 1 << 30,
             output_limit,
             listener_limit,
+            monitor_bytes_max: 0,
             is_short: false,
         };
         let engine =

@@ -644,6 +644,7 @@ pub(crate) fn settings(engine: &Engine) -> Settings {
         query_bytes_max: usize::try_from(engine.config.client_query_buffer_limit()).unwrap_or(usize::MAX),
         output_limit: engine.config.client_output_buffer_limit(ClientClass::Normal),
         listener_limit: engine.config.client_output_buffer_limit(ClientClass::Pubsub),
+        monitor_bytes_max: engine.config.monitor_output_bytes(),
         is_short: is_short(engine),
     }
 }

@@ -49,6 +49,8 @@ pub struct Settings {
     pub output_limit: OutputLimit,
     /// The limit of clients that listen to channels.
     pub listener_limit: OutputLimit,
+    /// Unsent bytes beyond which a client that monitors and does not read is dropped; 0 = never.
+    pub monitor_bytes_max: u64,
     /// Memory is short: what is kept for later counts as well.
     pub is_short: bool,
 }

@@ -163,7 +163,7 @@ impl<'a> Filters<'a> {
             Some(ids) => ids.iter().filter_map(|id| call.engine.clients.get(*id)).collect(),
             None => call.engine.clients.all(),
         };
-        let (now, own) = (call.now(), call.session.id());
+        let (now, own) = (call.clock_ms(), call.session.id());
         records.retain(|record| {
             !(self.skip_me && record.id == own)
                 && self.tests.iter().all(|(test, negated)| test.passes(record, now) != *negated)

@@ -46,7 +46,7 @@ fn description() {
     let expected = "id=1 addr=?:0 laddr=?:0 fd=-1 name= age=0 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 \
                     multi=-1 qbuf=26 qbuf-free=0 argv-mem=10 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 \
                     tot-mem=0 events=r cmd=client|info user=default redir=-1 resp=2 \
-                    lib-name= lib-ver= io-thread=0 watch=0 tot-net-in=0 tot-net-out=0 tot-cmds=0";
+                    lib-name= lib-ver= io-thread=0 watch=0 tot-net-in=0 tot-net-out=0 tot-cmds=0 capa=";
     assert_eq!(info(&mut tester), expected);
     for line in [
         "SELECT 4",
@@ -313,4 +313,17 @@ fn a_changed_watched_key_shows() {
     tester.run("MULTI");
     tester.check(&[("EXEC", "*-1\r\n")]);
     assert!(info(&mut tester).contains(" flags=N "));
+}
+
+#[test]
+fn capabilities() {
+    let mut tester = Tester::new();
+    assert!(tester.run("CLIENT INFO").contains(" capa=\n"));
+    tester.check(&[
+        ("CLIENT CAPA", "-ERR wrong number of arguments for 'client|capa' command\r\n"),
+        ("CLIENT CAPA nosuch", "+OK\r\n"),
+    ]);
+    assert!(tester.run("CLIENT INFO").contains(" capa=\n"));
+    tester.check(&[("CLIENT CAPA nosuch Redirect", "+OK\r\n"), ("RESET", "+RESET\r\n")]);
+    assert!(tester.run("CLIENT INFO").contains(" capa=r\n"));
 }

@@ -44,6 +44,11 @@ pub fn reload(call: &mut Call) -> CommandResult {
 }
 
 pub fn load_append_only(call: &mut Call) -> CommandResult {
+    if call.engine.append_only.awaits_base() {
+        return Err(CommandError::text(
+            "ERR The append-only file has no base yet: try again once its first rewrite is complete",
+        ));
+    }
     let limits = crate::dump::limits(call.engine);
     call.engine
         .reload_append_only(call.keyspace, limits)

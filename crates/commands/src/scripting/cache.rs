@@ -2,9 +2,12 @@
 //!
 //! A thread compiles a script when it first runs it. SCRIPT FLUSH empties the cache and moves its generation on; a thread whose
 //! machine is of an older generation makes a new one before it runs anything.
+//!
+//! Of the scripts that only EVAL has brought, those run last are kept ([`EVAL_SCRIPTS_MAX`]): a client that puts values into its scripts' text must not
+//! fill the memory. Threads let go of evicted scripts when they next come across them, or when there have been some.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use braid_engine::Engine;
 use braid_engine::engine::THREADS_MAX;
@@ -20,6 +23,9 @@ use super::run::Habits;
 /// A SHA-1.
 pub(super) type Sha = [u8; 20];
 
+/// So many scripts are kept that EVAL has brought and SCRIPT LOAD has not, as in Redis from 7.4 on and Valkey from 8.0 on.
+const EVAL_SCRIPTS_MAX: usize = 500;
+
 /// A script that EVAL has run or SCRIPT LOAD has taken.
 pub(super) struct Script {
     pub sha: Sha,
@@ -32,6 +38,9 @@ pub(super) struct Script {
     /// Its text proves that it touches declared keys only.
     pub provably_narrow: bool,
     pub habits: Habits,
+    is_evicted: AtomicBool,
+    /// Unix time in ms at which it was last run.
+    used_ms: AtomicI64,
 }
 
 impl Script {
@@ -48,7 +57,24 @@ impl Script {
             code_at,
             provably_narrow,
             habits: Habits::default(),
+            is_evicted: AtomicBool::new(false),
+            used_ms: AtomicI64::new(0),
         })
+    }
+
+    /// Notes that it is run.
+    #[inline]
+    pub(super) fn note_use(&self, now_ms: i64) {
+        // Threads that run the same script need not take its cache line from each other more than once a millisecond.
+        if self.used_ms.load(Ordering::Relaxed) != now_ms {
+            self.used_ms.store(now_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// True if the cache has it no longer.
+    #[inline]
+    pub(super) fn is_evicted(&self) -> bool {
+        self.is_evicted.load(Ordering::Relaxed)
     }
 
     pub(super) fn code(&self) -> &[u8] {
@@ -78,9 +104,28 @@ pub(super) fn parse_sha(text: &[u8]) -> Option<Sha> {
     Some(sha)
 }
 
+#[derive(Default)]
+struct Scripts {
+    by_sha: HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>,
+    /// Those of them that only EVAL has brought.
+    evaluated: HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>,
+}
+
+impl Scripts {
+    /// Takes out the script of EVAL that was run longest ago.
+    fn take_oldest(&mut self) -> Option<Arc<Script>> {
+        let oldest = self.evaluated.values().min_by_key(|script| script.used_ms.load(Ordering::Relaxed))?.sha;
+        self.evaluated.remove(&oldest);
+        self.by_sha.remove(&oldest)
+    }
+}
+
 /// What is one per server.
 pub(super) struct Shared {
-    scripts: RwLock<HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>>,
+    scripts: RwLock<Scripts>,
+    /// Scripts evicted, and how many of them the statistics do not tell of any more.
+    evicted: AtomicU64,
+    evicted_before: AtomicU64,
     generation: AtomicU64,
     bytes: AtomicUsize,
     libraries: RwLock<Arc<Libraries>>,
@@ -100,6 +145,8 @@ pub struct Figures {
     /// Lua's memory for functions, over all threads.
     pub function_machines: usize,
     pub scripts: usize,
+    /// Scripts of EVAL that made way for others.
+    pub evicted: u64,
     /// The cache's memory.
     pub script_bytes: usize,
     pub libraries: usize,
@@ -120,6 +167,8 @@ impl Shared {
     fn new(threads: usize) -> Shared {
         Shared {
             scripts: RwLock::default(),
+            evicted: AtomicU64::new(0),
+            evicted_before: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             bytes: AtomicUsize::new(0),
             libraries: RwLock::default(),
@@ -136,18 +185,54 @@ impl Shared {
     }
 
     pub(super) fn script(&self, sha: &Sha) -> Option<Arc<Script>> {
-        self.scripts.read().get(sha).cloned()
+        self.scripts.read().by_sha.get(sha).cloned()
     }
 
-    /// Adds a script; the one that is there, if another thread was faster.
-    pub(super) fn add(&self, script: Script) -> Arc<Script> {
+    /// Scripts evicted since the start.
+    #[inline]
+    pub(super) fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Acquire)
+    }
+
+    /// Adds a script that is about to be run, or to be loaded (`loads`); the one that is there, if another thread was faster. If there are too many of
+    /// EVAL then, the one run longest ago is evicted.
+    pub(super) fn add(&self, script: Script, loads: bool, now_ms: i64) -> Arc<Script> {
         let mut scripts = self.scripts.write();
-        let bytes = script.memory_bytes();
-        let added = scripts.entry(script.sha).or_insert_with(|| {
-            self.bytes.fetch_add(bytes, Ordering::Relaxed);
-            Arc::new(script)
-        });
-        Arc::clone(added)
+        if let Some(known) = scripts.by_sha.get(&script.sha) {
+            return Arc::clone(known);
+        }
+        if !loads
+            && scripts.evaluated.len() >= EVAL_SCRIPTS_MAX
+            && let Some(oldest) = scripts.take_oldest()
+        {
+            self.bytes.fetch_sub(oldest.memory_bytes(), Ordering::Relaxed);
+            oldest.is_evicted.store(true, Ordering::Relaxed);
+            self.evicted.fetch_add(1, Ordering::Release);
+        }
+        self.bytes.fetch_add(script.memory_bytes(), Ordering::Relaxed);
+        script.is_evicted.store(false, Ordering::Relaxed);
+        script.note_use(now_ms);
+        let script = Arc::new(script);
+        scripts.by_sha.insert(script.sha, Arc::clone(&script));
+        if !loads {
+            scripts.evaluated.insert(script.sha, Arc::clone(&script));
+        }
+        script
+    }
+
+    /// Has a script stay that SCRIPT LOAD has been given. False if it has been evicted meanwhile.
+    pub(super) fn keep(&self, script: &Script) -> bool {
+        let mut scripts = self.scripts.write();
+        if script.is_evicted() {
+            return false;
+        }
+        scripts.evaluated.remove(&script.sha);
+        true
+    }
+
+    /// Has [`Figures::evicted`] begin anew.
+    pub(super) fn reset_figures(&self) {
+        self.evicted_before.store(self.evicted(), Ordering::Relaxed);
     }
 
     /// Forgets all scripts.
@@ -158,6 +243,8 @@ impl Shared {
         for (scripts, _) in &self.machine_bytes {
             scripts.store(0, Ordering::Relaxed);
         }
+        // Whoever is about to keep one finds that it is gone.
+        old.by_sha.values().for_each(|script| script.is_evicted.store(true, Ordering::Relaxed));
         self.generation.fetch_add(1, Ordering::Release);
         drop(scripts);
         drop(old);
@@ -211,7 +298,8 @@ impl Shared {
             function_bytes: libraries.memory_bytes(),
             script_machines: sum(|bytes| &bytes.0),
             function_machines: sum(|bytes| &bytes.1),
-            scripts: self.scripts.read().len(),
+            scripts: self.scripts.read().by_sha.len(),
+            evicted: self.evicted() - self.evicted_before.load(Ordering::Relaxed),
             script_bytes: self.bytes.load(Ordering::Relaxed),
         }
     }

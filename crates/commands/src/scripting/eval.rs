@@ -109,8 +109,8 @@ fn evaluate_on(
 ) -> CommandResult {
     let shared = shared(call.engine);
     let compiled = match by {
-        By::Body => machines.by_body(call.engine, shared, call.args[1])?,
-        By::Sha => machines.by_sha(call.engine, shared, call.args[1])?,
+        By::Body => machines.by_body(call.engine, shared, call.args[1], false, call.clock_ms())?,
+        By::Sha => machines.by_sha(call.engine, shared, call.args[1], call.clock_ms())?,
     };
     let script = &compiled.script;
     let program = Program {
@@ -128,7 +128,7 @@ fn evaluate_on(
 
 fn load(call: &mut Call) -> CommandResult {
     let mut machines = Machines::take(call.keyspace.context)?;
-    let compiled = machines.by_body(call.engine, shared(call.engine), call.args[2]);
+    let compiled = machines.by_body(call.engine, shared(call.engine), call.args[2], true, call.clock_ms());
     machines.put_back(call.keyspace.context);
     call.reply.bulk(compiled?.script.name.as_bytes());
     Ok(())

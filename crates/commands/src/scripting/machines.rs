@@ -15,6 +15,9 @@ use super::cache::{Script, Sha, Shared, parse_sha, sha_of};
 use super::libraries::{FunctionInfo, Libraries, Library};
 use super::run::Habits;
 
+/// A thread lets go of what it has compiled of evicted scripts after so many evictions.
+const EVICTED_MAX: u64 = 100;
+
 /// A script that is compiled in this thread's machine.
 #[derive(Clone)]
 pub(super) struct Compiled {
@@ -30,6 +33,8 @@ pub(super) struct Machines {
     /// The same by their text, so that EVAL need not compute a SHA-1 each time. The hash cannot be guessed: a text is only taken for
     /// another one after a comparison, but many of one hash would be slow.
     by_body: HashTable<Compiled>,
+    /// Scripts that had been evicted when this thread last let go of such.
+    evicted: u64,
     hasher: RandomState,
     functions: Option<Machine>,
     /// The libraries as they were when this thread last looked, with their generation.
@@ -44,6 +49,7 @@ impl Machines {
             scripts: None,
             by_sha: HashMap::default(),
             by_body: HashTable::new(),
+            evicted: 0,
             hasher: RandomState::new(),
             functions: None,
             libraries: (u64::MAX, Arc::default()),
@@ -84,32 +90,79 @@ impl Machines {
     }
 
     /// Makes a new machine when the cache has been emptied since the last one was made.
-    fn renew(&mut self, engine: &Engine, generation: u64) {
+    fn renew(&mut self, engine: &Engine, shared: &Shared, generation: u64) {
+        let evicted = shared.evicted();
         if let Some((_, machine)) = self.scripts.as_mut().filter(|(made, _)| *made == generation) {
             // It may have been changed.
             machine.set_memory_max(memory_max(engine));
+            if evicted - self.evicted >= EVICTED_MAX {
+                self.evicted = evicted;
+                self.forget_evicted();
+            }
             return;
         }
+        self.evicted = evicted;
         self.by_sha.clear();
         self.by_body.clear();
         let machine = Machine::new(Purpose::Scripts, memory_max(engine), &engine.config.redis_version());
         self.scripts = Some((generation, machine));
     }
 
-    /// The script of this text, compiled.
+    /// Lets go of what has been compiled of scripts that were evicted.
+    #[cold]
+    fn forget_evicted(&mut self) {
+        let Some((_, machine)) = &mut self.scripts else { return };
+        // Each is in the first table; the second one has the same functions.
+        self.by_body.retain(|compiled| !compiled.script.is_evicted());
+        self.by_sha.retain(|_, compiled| {
+            let stays = !compiled.script.is_evicted();
+            if !stays {
+                machine.release(compiled.function);
+            }
+            stays
+        });
+    }
+
+    /// The script of this text, compiled. `loads`: it is to stay.
     pub(super) fn by_body(
         &mut self,
         engine: &Engine,
         shared: &Shared,
         body: &[u8],
+        loads: bool,
+        now_ms: i64,
+    ) -> Result<Compiled, CommandError> {
+        let compiled = self.find_by_body(engine, shared, body, loads, now_ms)?;
+        if !loads {
+            compiled.script.note_use(now_ms);
+        } else if !shared.keep(&compiled.script) {
+            // Another thread was faster to evict it.
+            return self.by_body(engine, shared, body, loads, now_ms);
+        }
+        Ok(compiled)
+    }
+
+    fn find_by_body(
+        &mut self,
+        engine: &Engine,
+        shared: &Shared,
+        body: &[u8],
+        loads: bool,
+        now_ms: i64,
     ) -> Result<Compiled, CommandError> {
         let generation = shared.generation();
-        self.renew(engine, generation);
+        self.renew(engine, shared, generation);
         let hash = self.hasher.hash_one(body);
         if let Some(found) = self.by_body.find(hash, |compiled| *compiled.script.body == *body) {
-            return Ok(found.clone());
+            if !found.script.is_evicted() {
+                return Ok(found.clone());
+            }
+            self.forget_evicted();
         }
         let sha = sha_of(body);
+        if self.by_sha.get(&sha).is_some_and(|compiled| compiled.script.is_evicted()) {
+            self.forget_evicted();
+        }
         let known = self.by_sha.get(&sha).cloned();
         let compiled = match known {
             Some(compiled) => compiled,
@@ -121,7 +174,7 @@ impl Machines {
                             .map_err(|text| CommandError::Bytes([b"ERR ", &text[..]].concat()))?,
                     ),
                 };
-                self.compile(shared, script)?
+                self.compile(shared, script, loads, now_ms)?
             }
         };
         let hasher = &self.hasher;
@@ -136,25 +189,37 @@ impl Machines {
         engine: &Engine,
         shared: &Shared,
         sha: &[u8],
+        now_ms: i64,
     ) -> Result<Compiled, CommandError> {
         let unknown = || CommandError::text("NOSCRIPT No matching script. Please use EVAL.");
         let sha = parse_sha(sha).ok_or_else(unknown)?;
         let generation = shared.generation();
-        self.renew(engine, generation);
+        self.renew(engine, shared, generation);
         if let Some(compiled) = self.by_sha.get(&sha) {
-            return Ok(compiled.clone());
+            if !compiled.script.is_evicted() {
+                compiled.script.note_use(now_ms);
+                return Ok(compiled.clone());
+            }
+            self.forget_evicted();
         }
         let script = shared.script(&sha).ok_or_else(unknown)?;
-        self.compile(shared, script)
+        script.note_use(now_ms);
+        self.compile(shared, script, false, now_ms)
     }
 
     /// Compiles a script, and makes it known to all if it is not yet.
-    fn compile(&mut self, shared: &Shared, script: Arc<Script>) -> Result<Compiled, CommandError> {
+    fn compile(
+        &mut self,
+        shared: &Shared,
+        script: Arc<Script>,
+        loads: bool,
+        now_ms: i64,
+    ) -> Result<Compiled, CommandError> {
         let function = self.scripts().compile(c"@user_script", script.code()).map_err(|message| {
             CommandError::Bytes([b"ERR Error compiling script (new function): ", &message[..]].concat())
         })?;
         let script = match Arc::try_unwrap(script) {
-            Ok(new) => shared.add(new),
+            Ok(new) => shared.add(new, loads, now_ms),
             Err(known) => known,
         };
         let compiled = Compiled { function, script };

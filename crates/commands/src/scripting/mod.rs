@@ -84,3 +84,8 @@ pub const COMMANDS: &[Spec] = &[
 pub fn figures(engine: &Engine) -> Figures {
     cache::shared(engine).figures(engine.thread_count())
 }
+
+/// Has the counters among them begin anew (CONFIG RESETSTAT).
+pub fn reset_figures(engine: &Engine) {
+    cache::shared(engine).reset_figures();
+}

@@ -472,3 +472,61 @@ fn replies_of_commands_count_as_the_scripts_memory() {
         (&count("long", "call"), ":20000\r\n"),
     ]);
 }
+
+/// Of scripts that only EVAL has brought the 500 run last are kept.
+#[test]
+fn scripts_of_eval_make_way_for_others() {
+    let mut tester = Tester::new();
+    let figure = |tester: &mut Tester, name: &str| -> u64 {
+        let info = tester.run("INFO everything");
+        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|value| value.parse().ok()).expect("a figure")
+    };
+    let loaded = tester.run("SCRIPT LOAD \"return 'loaded'\"");
+    let loaded = loaded.lines().nth(1).expect("a hash").to_owned();
+    let sha = |text: &str| super::cache::sha_of(text.as_bytes()).map(|byte| format!("{byte:02x}")).concat();
+    for number in 0..500 {
+        assert_eq!(tester.run(&format!("EVAL \"return {number}\" 0")), format!(":{number}\r\n"));
+    }
+    let bytes = figure(&mut tester, "used_memory_scripts_eval");
+    assert_eq!(
+        (figure(&mut tester, "number_of_cached_scripts"), figure(&mut tester, "evicted_scripts")),
+        (501, 0)
+    );
+    // One of the first is used again, one of them loaded.
+    let mut used = tester.run(&format!("EVALSHA {} 0", sha("return 3")));
+    for _ in 0..3 {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        used = tester.run(&format!("EVALSHA {} 0", sha("return 3")));
+    }
+    assert_eq!(used, ":3\r\n");
+    tester.run("SCRIPT LOAD \"return 4\"");
+    for number in 500..900 {
+        assert_eq!(tester.run(&format!("EVAL \"return {number}\" 0")), format!(":{number}\r\n"));
+    }
+    assert_eq!(
+        (figure(&mut tester, "number_of_cached_scripts"), figure(&mut tester, "evicted_scripts")),
+        (502, 399)
+    );
+    assert!(figure(&mut tester, "used_memory_scripts_eval") < bytes + bytes / 10);
+    tester.check(&[
+        (&format!("EVALSHA {loaded} 0"), "$6\r\nloaded\r\n"),
+        (&format!("EVALSHA {} 0", sha("return 3")), ":3\r\n"),
+        (&format!("EVALSHA {} 0", sha("return 4")), ":4\r\n"),
+        (&format!("EVALSHA {} 0", sha("return 899")), ":899\r\n"),
+    ]);
+    let gone: Vec<usize> = (0..900)
+        .filter(|number| tester.run(&format!("EVALSHA {} 0", sha(&format!("return {number}")))) == NOSCRIPT)
+        .collect();
+    assert_eq!(gone.len(), 399);
+    assert!(!gone.contains(&3) && !gone.contains(&4));
+    // What has gone comes back when its text does.
+    let again = gone[0];
+    tester.check(&[
+        (&format!("SCRIPT EXISTS {}", sha(&format!("return {again}"))), "*1\r\n:0\r\n"),
+        (&format!("EVAL \"return {again}\" 0"), &format!(":{again}\r\n")),
+        (&format!("EVALSHA {} 0", sha(&format!("return {again}"))), &format!(":{again}\r\n")),
+        ("CONFIG RESETSTAT", "+OK\r\n"),
+    ]);
+    assert_eq!(figure(&mut tester, "evicted_scripts"), 0);
+}

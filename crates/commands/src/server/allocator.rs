@@ -18,6 +18,8 @@ pub struct Figures {
     pub active: usize,
     /// In physical memory.
     pub resident: usize,
+    /// In unused pages that the system may take back, but need not have yet.
+    pub muzzy: usize,
 }
 
 /// Reads the figures; takes some microseconds.
@@ -29,6 +31,16 @@ pub fn figures() -> Figures {
         allocated: read(stats::allocated::read()),
         active: read(stats::active::read()),
         resident: read(stats::resident::read()),
+        // 4096 stands for all arenas.
+        muzzy: size(b"stats.arenas.4096.pmuzzy") * size(b"arenas.page"),
+    }
+}
+
+/// One of the allocator's sizes by its name; 0 if it has none of the name.
+fn size(name: &[u8]) -> usize {
+    match mallctl_integer(name, None) {
+        Tuned::Was(value) => usize::try_from(value).unwrap_or(0),
+        _ => 0,
     }
 }
 

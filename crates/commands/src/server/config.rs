@@ -119,6 +119,7 @@ fn reset_statistics(engine: &Engine) {
     engine.clients.rejected.store(0, Relaxed);
     engine.over_limit.reset(braid_base::clock::unix_ms());
     keyspace.lazy_free.reset_freed();
+    crate::scripting::reset_figures(engine);
     engine.rates.lock().clear();
 }
 

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     fn report(total: usize) -> Report {
-        let allocator = allocator::Figures { allocated: total, active: total, resident: total };
+        let allocator = allocator::Figures { allocated: total, active: total, resident: total, muzzy: 0 };
         Report {
             total,
             startup: 0,

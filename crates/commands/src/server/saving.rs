@@ -126,7 +126,7 @@ fn bgrewriteaof(call: &mut Call) -> CommandResult {
 fn deadline_arg(call: &Call, index: usize) -> Result<i64, CommandError> {
     let timeout = number::parse_i64(call.args[index])
         .ok_or(CommandError::text("ERR timeout is not an integer or out of range"))?;
-    blocking::deadline(Some(timeout), call.now())
+    blocking::deadline(Some(timeout), call.clock_ms())
 }
 
 fn wait(call: &mut Call) -> CommandResult {

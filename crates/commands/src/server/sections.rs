@@ -206,6 +206,9 @@ fn clients(fields: &mut Fields<'_>) {
     fields.field("maxclients", engine.config.maxclients());
     fields.field("client_recent_max_input_buffer", input_max);
     fields.field("client_recent_max_output_buffer", output_max);
+    fields
+        .field("watching_clients", all.iter().filter(|client| client.watch_count.load(Relaxed) > 0).count());
+    fields.field("total_watched_keys", engine.keyspace.watched_keys());
     fields.field("blocked_clients", all.iter().filter(|client| client.has(client_flags::BLOCKED)).count());
     fields.field("tracking_clients", engine.trackers.clients());
     fields.field("pubsub_clients", all.iter().filter(|client| client.has(client_flags::PUBSUB)).count());
@@ -231,6 +234,7 @@ fn memory(fields: &mut Fields<'_>) {
     fields.field("allocator_allocated", report.allocator.allocated);
     fields.field("allocator_active", report.allocator.active);
     fields.field("allocator_resident", report.allocator.resident);
+    fields.field("allocator_muzzy", report.allocator.muzzy);
     fields.bytes("total_system_memory", system::total_memory_bytes());
     let scripts = crate::scripting::figures(engine);
     fields.field("used_memory_lua", scripts.script_machines);
@@ -263,9 +267,13 @@ fn memory(fields: &mut Fields<'_>) {
     fields.field("mem_replication_backlog", backlog);
     let buffers = if backlog > 0 { engine.keyspace.journal.memory_bytes() as u64 } else { 0 };
     fields.field("mem_total_replication_buffers", buffers);
+    // A replica's, which this server never is.
+    fields.field("mem_replica_full_sync_buffer", 0);
     fields.field("mem_clients_slaves", engine.replication.replicas().iter().map(behind).sum::<u64>());
     fields.field("mem_clients_normal", report.clients);
     fields.field("mem_cluster_links", 0);
+    // Tables grow segment by segment: there is never a second one.
+    fields.field("mem_overhead_db_hashtable_rehashing", 0);
     fields.field("mem_aof_buffer", engine.keyspace.journal.memory_bytes());
     fields.field("mem_allocator", super::allocator::name());
     fields.field("active_defrag_running", 0);
@@ -379,6 +387,7 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.same(0, &["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
     fields.field("evicted_keys", keyspace.total(|counters| counters.evicted.get()));
     fields.field("evicted_clients", fields.total(|thread| thread.evicted_clients.get()));
+    fields.field("evicted_scripts", crate::scripting::figures(engine).evicted);
     fields.field("total_eviction_exceeded_time", over_total);
     fields.field("current_eviction_exceeded_time", over_now);
     fields.field("keyspace_hits", keyspace.total(|counters| counters.hits.get()));
@@ -416,6 +425,14 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("scripts_run_beside_others", fields.total(|thread| thread.scripts_beside.get()));
     fields.field("scripts_run_alone", fields.total(|thread| thread.scripts_alone.get()));
     fields.field("scripts_begun_again", fields.total(|thread| thread.scripts_again.get()));
+    fields.field(
+        "client_query_buffer_limit_disconnections",
+        fields.total(|thread| thread.query_limit_disconnections.get()),
+    );
+    fields.field(
+        "client_output_buffer_limit_disconnections",
+        fields.total(|thread| thread.output_limit_disconnections.get()),
+    );
     fields.field("acl_access_denied_auth", engine.denied_logins());
     fields.field("acl_access_denied_cmd", fields.total(|thread| thread.denied_commands.get()));
     fields.field("acl_access_denied_key", fields.total(|thread| thread.denied_keys.get()));

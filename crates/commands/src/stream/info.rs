@@ -50,7 +50,7 @@ fn name_field(reply: &mut ReplyBuffer, name: &[u8]) {
 }
 
 pub fn consumers(call: &mut Call) -> CommandResult {
-    let now = call.now();
+    let now = call.clock_ms();
     let (key, name) = (call.args[2], call.args[3]);
     let stream = call.keyspace.read_as::<Stream>(key)?.ok_or(CommandError::NoSuchKey)?;
     let group = stream.groups().get(name).ok_or_else(|| no_group_in(key, name))?;
@@ -68,14 +68,16 @@ pub fn consumers(call: &mut Call) -> CommandResult {
 }
 
 /// How far a group is, and how far behind.
-fn progress(reply: &mut ReplyBuffer, log: &Log, group: &Group) {
+fn progress(reply: &mut ReplyBuffer, log: &Log, group: &Group, as_redis_8: bool) {
     id_field(reply, "last-delivered-id", group.last_id);
     optional_field(reply, "entries-read", group.entries_read.map(|count| count as i64));
-    optional_field(reply, "lag", group.lag(log));
+    let lag = if as_redis_8 { group.lag_by_entries(log) } else { group.lag(log) };
+    optional_field(reply, "lag", lag);
 }
 
 pub fn groups(call: &mut Call) -> CommandResult {
     let stream = call.keyspace.read_as::<Stream>(call.args[2])?.ok_or(CommandError::NoSuchKey)?;
+    let as_redis_8 = call.engine.follows_redis_8();
     let reply = &mut *call.reply;
     reply.array(stream.groups().len());
     for (name, group) in stream.groups().iter() {
@@ -83,7 +85,7 @@ pub fn groups(call: &mut Call) -> CommandResult {
         name_field(reply, name);
         number_field(reply, "consumers", group.consumers_len() as i64);
         number_field(reply, "pending", group.pending_len() as i64);
-        progress(reply, stream.log(), group);
+        progress(reply, stream.log(), group, as_redis_8);
     }
     Ok(())
 }
@@ -106,6 +108,7 @@ pub fn stream(call: &mut Call) -> CommandResult {
     let Some(stream) = call.keyspace.read_as::<Stream>(call.args[2])? else {
         return Err(CommandError::NoSuchKey);
     };
+    let as_redis_8 = call.engine.follows_redis_8();
     let (log, reply) = (stream.log(), &mut *call.reply);
     reply.map(if full.is_some() { 9 } else { 10 });
     number_field(reply, "length", log.len() as i64);
@@ -139,16 +142,19 @@ pub fn stream(call: &mut Call) -> CommandResult {
             reply.end_array(header, count);
             field(reply, "groups");
             reply.array(stream.groups().len());
-            stream.groups().iter().for_each(|(name, group)| full_group(reply, log, name, group, most));
+            stream
+                .groups()
+                .iter()
+                .for_each(|(name, group)| full_group(reply, log, name, group, most, as_redis_8));
         }
     }
     Ok(())
 }
 
-fn full_group(reply: &mut ReplyBuffer, log: &Log, name: &[u8], group: &Group, most: usize) {
+fn full_group(reply: &mut ReplyBuffer, log: &Log, name: &[u8], group: &Group, most: usize, as_redis_8: bool) {
     reply.map(7);
     name_field(reply, name);
-    progress(reply, log, group);
+    progress(reply, log, group, as_redis_8);
     number_field(reply, "pel-count", group.pending_len() as i64);
     field(reply, "pending");
     reply.array(group.pending_len().min(most));

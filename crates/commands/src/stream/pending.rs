@@ -40,7 +40,7 @@ impl<'a> Filter<'a> {
 pub fn xpending(call: &mut Call) -> CommandResult {
     let args = call.args;
     let filter = if args.len() == 3 { None } else { Some(Filter::parse(&args[3..])?) };
-    let now = call.now();
+    let now = call.clock_ms();
     let stream = call.keyspace.read_as::<Stream>(args[1])?;
     let Some(group) = stream.and_then(|stream| stream.groups().get(args[2])) else {
         return Err(no_group(args[1], args[2], ""));

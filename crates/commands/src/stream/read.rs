@@ -80,7 +80,7 @@ impl<'a> Options<'a> {
                             "ERR {name} command is not allowed with BLOCK option from scripts"
                         )));
                     }
-                    options.deadline_ms = Some(deadline_of(timeout, call.now())?);
+                    options.deadline_ms = Some(deadline_of(timeout, call.clock_ms())?);
                     after
                 }
                 [count, after @ ..] if is("COUNT") => {
@@ -162,6 +162,9 @@ impl Served {
     }
 }
 
+/// The ID by which XREAD is asked for a stream's last entry alone; where there is none it waits for the next one.
+const LAST_ENTRY: &[u8] = b"+";
+
 pub fn xread(call: &mut Call) -> CommandResult {
     let options = Options::parse(call, false)?;
     let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
@@ -170,6 +173,10 @@ pub fn xread(call: &mut Call) -> CommandResult {
         let stream = if call.reaches(key) { call.keyspace.read_as::<Stream>(key)? } else { None };
         behind.push(match *id {
             b"$" => stream.map_or(StreamId::MIN, |stream| stream.log().last_id()),
+            LAST_ENTRY => stream
+                .and_then(|stream| stream.log().last_entry())
+                .and_then(|last| last.id.previous())
+                .unwrap_or(StreamId::MIN),
             b">" => {
                 return Err(CommandError::text(
                     "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> \
@@ -184,10 +191,10 @@ pub fn xread(call: &mut Call) -> CommandResult {
         let stream = if call.reaches(key) { call.keyspace.peek_as::<Stream>(key)? } else { None };
         Ok(stream.and_then(|stream| stream.log().last_entry()).is_some_and(|last| last.id > behind))
     };
-    let mut serving: SmallVec<[(&[u8], StreamId); 8]> = SmallVec::new();
-    for (&key, &behind) in keys.iter().zip(&behind) {
+    let mut serving: SmallVec<[(&[u8], StreamId, usize); 8]> = SmallVec::new();
+    for ((&key, &id), &behind) in keys.iter().zip(ids).zip(&behind) {
         if has_new(call, key, behind)? {
-            serving.push((key, behind));
+            serving.push((key, behind, if id == LAST_ENTRY { 1 } else { options.most }));
         }
     }
     if serving.is_empty() {
@@ -197,12 +204,12 @@ pub fn xread(call: &mut Call) -> CommandResult {
         return Ok(());
     }
     let mut served = Served { header: None, count: 0 };
-    for (key, behind) in serving {
+    for (key, behind, most) in serving {
         let Some(stream) = call.keyspace.peek_as::<Stream>(key)? else { continue };
         let Some(start) = behind.next() else { continue };
         served.begin_stream(call.reply, key);
         let (header, mut count) = (call.reply.begin_array(), 0);
-        for entry in stream.log().range(start, StreamId::MAX).take(options.most) {
+        for entry in stream.log().range(start, StreamId::MAX).take(most) {
             if call.reply.is_full() {
                 break;
             }
@@ -271,6 +278,13 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
                     "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the \
                      history of this consumer by specifying a proper ID, or use the > ID to get new \
                      messages. The $ ID would just return an empty result set.",
+                ));
+            }
+            LAST_ENTRY => {
+                return Err(CommandError::text(
+                    "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the \
+                     history of this consumer by specifying a proper ID, or use the > ID to get new \
+                     messages. The + ID would just return an empty result set.",
                 ));
             }
             b">" => Wanted::New,

@@ -267,3 +267,29 @@ fn descriptions() {
     assert!(tester.run("XGROUP HELP").starts_with("*17\r\n+XGROUP <subcommand>"));
     assert!(tester.run("XINFO HELP").starts_with("*9\r\n+XINFO <subcommand>"));
 }
+
+/// `+` is the last entry alone; where there is none the next one is waited for.
+#[test]
+fn reading_the_last_entry() {
+    let mut tester = Tester::new();
+    let last = |id: &str, value: u8| {
+        format!("*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n{id}\r\n*2\r\n$1\r\na\r\n$1\r\n{value}\r\n")
+    };
+    tester.check(&[
+        ("XREAD STREAMS s +", "*-1\r\n"),
+        ("XADD s 1-1 a 1", "$3\r\n1-1\r\n"),
+        ("XADD s 2-0 a 2", "$3\r\n2-0\r\n"),
+        ("XREAD STREAMS s +", &last("2-0", 2)),
+        ("XREAD COUNT 5 BLOCK 1 STREAMS s +", &last("2-0", 2)),
+        ("XDEL s 2-0", ":1\r\n"),
+        ("XREAD STREAMS none s + +", &last("1-1", 1)),
+        ("XDEL s 1-1", ":1\r\n"),
+        ("XREAD STREAMS s +", "*-1\r\n"),
+        ("XGROUP CREATE s g 0", "+OK\r\n"),
+        (
+            "XREADGROUP GROUP g c STREAMS s +",
+            "-ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
+             specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.\r\n",
+        ),
+    ]);
+}

@@ -14,6 +14,10 @@ super::directives! {
     client_output_buffer_limits: special =>
         special("client-output-buffer-limit", Special::ClientOutputBufferLimit);
 
+    /// Most unsent bytes of a client that runs MONITOR and does not read: beyond them it is closed. The normal class
+    /// of client-output-buffer-limit holds for it, too. 0 means no limit of its own.
+    monitor_output_bytes: u64 => integer("monitor-output-limit", || 32 << 20, 0, LONG_MAX, Unit::Bytes);
+
     /// Close a client whose unfinished request grows beyond this.
     client_query_buffer_limit: u64 =>
         integer("client-query-buffer-limit", || 1 << 30, 1 << 20, LONG_MAX, Unit::Bytes);

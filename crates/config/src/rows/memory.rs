@@ -37,8 +37,9 @@ super::directives! {
     /// How hard the background looks for expired keys, from 1 to 10.
     active_expire_effort: u32 => integer("active-expire-effort", || 1, 1, 10, Unit::Plain);
 
-    /// Neither expire nor evict anything while data is being imported.
-    import_mode: bool => switch("import-mode", false).no_effect_yet();
+    /// Neither expire nor evict anything while data is being imported: what is past its expiry stays, seen only by
+    /// clients that have said CLIENT IMPORT-SOURCE ON.
+    import_mode: bool => switch("import-mode", false);
 
     /// Let the background enlarge tables. Accepted for old files: tables here grow in small steps of their
     /// own.

@@ -325,7 +325,17 @@ impl Group {
         true
     }
 
-    /// How many entries the group has yet to be given; `None` when that cannot be known.
+    /// How many entries the group has yet to be given, as Redis from 8.0 on tells it: a group that was given none of those that are left
+    /// lags behind by all of them, whatever `entries_read` was set to. `None` when that cannot be known.
+    pub fn lag_by_entries(&self, log: &Log) -> Option<i64> {
+        let Some(first) = log.range(StreamId::MIN, StreamId::MAX).next() else { return Some(0) };
+        if self.last_id < first.id && !log.has_tombstones(first.id, StreamId::MAX) {
+            return Some(log.len() as i64);
+        }
+        self.lag(log)
+    }
+
+    /// How many entries the group has yet to be given, as Redis 7 and Valkey tell it; `None` when that cannot be known.
     pub fn lag(&self, log: &Log) -> Option<i64> {
         if log.entries_added() == 0 {
             return Some(0);

@@ -395,6 +395,29 @@ fn lag_follows_the_rules_of_redis() {
     assert_eq!(Group::default().lag(&Log::default()), Some(0));
 }
 
+/// A count of entries read that was set ahead of the stream does not matter before the first entry is given out. The figures are those of Redis 8.0.
+#[test]
+fn lag_by_the_rules_of_redis_8() {
+    let mut stream = Stream::default();
+    for number in 1..=3 {
+        stream.log_mut().append(id(number, 1), &[(b"a", b"1")], &LIMITS).expect("it fits");
+    }
+    let lags = |stream: &Stream| {
+        [(0, 0), (1, 1), (2, 1)].map(|(ms, seq)| {
+            let group = Group::new(id(ms, seq), Some(9));
+            (group.lag(stream.log()), group.lag_by_entries(stream.log()))
+        })
+    };
+    assert_eq!(lags(&stream), [(Some(-6), Some(3)), (Some(-6), Some(-6)), (Some(-6), Some(-6))]);
+    stream.log_mut().delete(id(2, 1));
+    assert_eq!(lags(&stream), [(None, None); 3]);
+    stream.log_mut().delete(id(1, 1));
+    assert_eq!(lags(&stream).map(|lags| lags.1), [Some(1); 3]);
+    stream.log_mut().delete(id(3, 1));
+    assert_eq!(lags(&stream).map(|lags| lags.1), [Some(0); 3]);
+    assert_eq!(Group::default().lag_by_entries(&Log::default()), Some(0));
+}
+
 #[test]
 fn groups_load_in_the_order_of_rdb_files() {
     let mut group = Group::new(id(9, 0), None);

@@ -27,6 +27,7 @@ pub const FLAG_LETTERS: &[(u32, u8)] = &[
     (client_flags::UNIX_SOCKET, b'U'),
     (client_flags::NO_EVICT, b'e'),
     (client_flags::NO_TOUCH, b'T'),
+    (client_flags::IMPORT_SOURCE, b'I'),
 ];
 
 /// The letters of a client's flags; `N` if it has none.
@@ -107,12 +108,13 @@ pub fn describe(
     out.extend_from_slice(&texts.lib_ver);
     let _ = writeln!(
         out,
-        " io-thread={} watch={} tot-net-in={} tot-net-out={} tot-cmds={}",
+        " io-thread={} watch={} tot-net-in={} tot-net-out={} tot-cmds={} capa={}",
         record.io_thread.load(Relaxed),
         record.watch_count.load(Relaxed),
         record.net_in.load(Relaxed),
         record.net_out.load(Relaxed),
-        record.commands.load(Relaxed)
+        record.commands.load(Relaxed),
+        if record.knows_redirect.load(Relaxed) { "r" } else { "" }
     );
 }
 

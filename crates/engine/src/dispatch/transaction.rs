@@ -61,7 +61,7 @@ pub(super) fn exec(
         engine.threads[slot].count_error(text.as_bytes());
         return (true, None);
     }
-    let (now, start) = (worker.now_ms, worker.boundary);
+    let (now, start) = (super::time_of(engine, worker, session), worker.boundary);
     let requests: Vec<(&Command, Vec<&[u8]>)> =
         queue.commands.iter().map(|queued| (engine.commands.get(queued.command), queued.args())).collect();
     let watched: Vec<Watched> = std::mem::take(&mut session.watched);

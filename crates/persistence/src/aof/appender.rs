@@ -6,7 +6,8 @@
 //! from writing.
 //!
 //! A write that fails is repeated until it succeeds: nothing is lost meanwhile, as the journal keeps what has not been written. Whoever
-//! could add to it is refused by then ([`Appender::failure`]). After the kernel could not force to disk what it had taken, nobody knows what the file
+//! could add to it is refused by then ([`Appender::failure`]). Where replies do not wait for the disk, space is reserved ahead of the file
+//! ([`Increment::reserve`]): once that fails writes are refused, and what was acknowledged until then is written to the space left. After the kernel could not force to disk what it had taken, nobody knows what the file
 //! has: then only a new base mends it ([`Failure::needs_rewrite`]).
 
 use std::collections::VecDeque;
@@ -47,9 +48,16 @@ pub struct Failure {
 const LINGER: Duration = Duration::from_millis(5);
 /// Between two attempts to write after one has failed.
 const RETRY: Duration = Duration::from_millis(200);
-/// When so much was there after [`LINGER`], more is gathered, for at most [`GATHER`], so that it can be written in large pieces.
+/// When so much was there after [`LINGER`], more is gathered, for at most [`GATHER`], so that it can be written in pieces large enough to go past the
+/// kernel's page cache.
 const PLENTY: u64 = 64 << 10;
-const GATHER: Duration = Duration::from_millis(50);
+const GATHER: Duration = Duration::from_millis(20);
+/// Space is reserved on disk for so many times as much as has come in one turn of late, within these bounds.
+const RESERVED_TURNS: u64 = 4;
+const RESERVED_MIN: u64 = 1 << 20;
+const RESERVED_MAX: u64 = 64 << 20;
+/// How much of the most that has come in a turn is forgotten with every turn: within seconds, one part in so many.
+const PEAK_DECAY: u64 = 1024;
 /// When the file is so far behind the journal the disk does not keep up: the kernel's page cache takes it then.
 const BEHIND: u64 = 8 << 20;
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
@@ -76,7 +84,7 @@ struct State {
 /// What the thread that forces to disk is to do.
 #[derive(Default)]
 struct SyncRequest {
-    file: Option<(File, u64)>,
+    file: Option<(Arc<File>, u64)>,
     ends: bool,
 }
 
@@ -116,13 +124,34 @@ struct Writing {
     last_sync: Instant,
     /// Bytes of the increment that are part of [`Appender::size`].
     counted: u64,
+    /// The most bytes that have come in one turn of late.
+    peak: u64,
+    /// When no room could be reserved for the file to grow, the last time.
+    refused_at: Option<Instant>,
+}
+
+/// Whether there is room on disk for what comes next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// It is reserved.
+    Reserved,
+    /// The file system does not tell before it is written, or nobody asks.
+    Unknown,
+    Missing,
 }
 
 impl Writing {
     fn new(file: File) -> Writing {
         let increment = Increment::new(file);
         let counted = increment.written_len();
-        Writing { increment, gathered_since: None, last_sync: Instant::now(), counted }
+        Writing {
+            increment,
+            gathered_since: None,
+            last_sync: Instant::now(),
+            counted,
+            peak: 0,
+            refused_at: None,
+        }
     }
 
     /// How much longer the file has become since this was last asked.
@@ -133,13 +162,15 @@ impl Writing {
 
     /// Everything goes to another file from now on.
     fn go_on_with(&mut self, file: File) {
-        self.increment.cut();
+        debug_assert_eq!(self.increment.pending(), 0, "the file before is complete");
         self.give_up_for(file);
     }
 
     /// The same, where what was gathered for the present file is not needed.
     fn give_up_for(&mut self, file: File) {
         self.gathered_since = None;
+        self.refused_at = None;
+        self.increment.cut();
         self.increment = Increment::new(file);
         self.counted = self.increment.written_len();
     }
@@ -361,6 +392,8 @@ impl Appender {
         let end = [switch_at, ends_at].into_iter().flatten().fold(complete, u64::min);
         let before = reader.position();
         let has_sync_time = writing.last_sync.elapsed() >= SYNC_INTERVAL;
+        // First of all, so that nobody adds more than there is room for.
+        let room = self.reserve(writing, complete - before);
         if before < end || writing.increment.pending() > 0 {
             if self.unsynced_since.load(Relaxed) == 0 {
                 self.unsynced_since.store(unix_ms(), Relaxed);
@@ -374,7 +407,7 @@ impl Appender {
                 Policy::EverySecond => !has_sync_time,
                 Policy::Never => true,
             };
-            let may_gather = may_wait && switch_at.is_none() && !ends;
+            let may_gather = may_wait && room == Room::Reserved && switch_at.is_none() && !ends;
             let written = self.write(journal, reader, end, writing, may_gather);
             self.size.fetch_add(writing.count(), Relaxed);
             self.written
@@ -383,10 +416,12 @@ impl Appender {
                 self.fail("Error writing to the AOF file", &error, false);
                 return self.rest(ends);
             }
+        }
+        if room != Room::Missing {
             self.end_failure(false);
         }
         let is_written = writing.increment.pending() == 0;
-        if self.failure().is_some() {
+        if self.failure().is_some_and(|failure| failure.needs_rewrite) {
             // What is written now does not help: the file is to be written anew.
             if switch_at == Some(reader.position())
                 && is_written
@@ -438,11 +473,35 @@ impl Appender {
                     (false, true) => SYNC_INTERVAL.saturating_sub(writing.last_sync.elapsed()).max(LINGER),
                     (false, false) => IDLE,
                 };
+                let wait = if room == Room::Missing { wait.min(RETRY) } else { wait };
                 let seen = reader.position();
                 reader.wait(journal, seen, wait);
             }
         }
         false
+    }
+
+    /// Has room on disk for what may come until the next turn, when `found` bytes have come in this one. If there is none whoever wants to write is
+    /// refused from now on.
+    fn reserve(&self, writing: &mut Writing, found: u64) -> Room {
+        writing.peak = found.max(writing.peak - writing.peak / PEAK_DECAY);
+        if self.policy() == Policy::Always {
+            return Room::Unknown;
+        }
+        if writing.refused_at.is_some_and(|at| at.elapsed() < RETRY) {
+            return Room::Missing;
+        }
+        let least = (RESERVED_TURNS * writing.peak).clamp(RESERVED_MIN, RESERVED_MAX);
+        let reserved = writing.increment.reserve(found + least);
+        writing.refused_at = reserved.is_err().then(Instant::now);
+        match reserved {
+            Ok(true) => Room::Reserved,
+            Ok(false) => Room::Unknown,
+            Err(error) => {
+                self.fail("Error writing to the AOF file", &error, false);
+                Room::Missing
+            }
+        }
     }
 
     /// Gathers what the journal has up to `end`, and writes it, unless it is better to gather more.
@@ -495,9 +554,10 @@ impl Appender {
 
     /// Forces what was written to disk.
     fn sync(&self, file: &File, offset: u64) -> bool {
+        let began_ms = unix_ms();
         match file.sync_data() {
             Ok(()) => {
-                self.note_synced(offset);
+                self.note_synced(offset, began_ms);
                 true
             }
             Err(error) => {
@@ -510,7 +570,8 @@ impl Appender {
         }
     }
 
-    fn note_synced(&self, offset: u64) {
+    /// What was written by `began_ms` is on disk up to `offset`.
+    fn note_synced(&self, offset: u64, began_ms: i64) {
         let state = self.state.lock();
         if state.failure.as_ref().is_some_and(|failure| failure.needs_rewrite) {
             return;
@@ -519,7 +580,7 @@ impl Appender {
         if self.written() == offset {
             self.unsynced_since.store(0, Relaxed);
         } else {
-            self.unsynced_since.store(unix_ms(), Relaxed);
+            self.unsynced_since.store(began_ms, Relaxed);
         }
         drop(state);
         self.changed.notify_all();
@@ -554,21 +615,13 @@ impl Appender {
     /// Has the other thread force to disk what was written; false if it still does so from before.
     fn request_sync(&self, increment: &Increment, reader: &Reader) -> bool {
         let mut request = self.sync_request.lock();
-        if request.file.is_some() || self.syncs_pending() > 0 {
-            return false;
+        let is_free = request.file.is_none() && self.syncs_pending() == 0;
+        if is_free {
+            self.syncs_pending.store(1, Relaxed);
+            request.file = Some((Arc::clone(&increment.file), reader.position()));
+            self.sync_wanted.notify_all();
         }
-        match increment.file.try_clone() {
-            Ok(file) => {
-                self.syncs_pending.store(1, Relaxed);
-                request.file = Some((file, reader.position()));
-                self.sync_wanted.notify_all();
-            }
-            Err(error) => {
-                drop(request);
-                self.fail("Error forcing the AOF file to disk", &error, false);
-            }
-        }
-        true
+        is_free
     }
 
     fn sync_on_request(&self) {

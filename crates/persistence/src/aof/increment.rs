@@ -6,14 +6,21 @@
 //!
 //! Under `always` zeros are written some way ahead: to force to disk what overwrites them takes a fraction of the time that it takes when the file grows.
 //! They are cut off when the file is closed; what a crash leaves of them a load passes over ([`super::data_len`]).
+//!
+//! Otherwise disk space is reserved ahead ([`Increment::reserve`]), so that a full disk is noticed while what is acknowledged meanwhile still
+//! has a place. The file's length does not change by it; a crash leaves the blocks to the next process that appends.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use braid_base::clock::unix_ms;
 use braid_base::crc::crc64;
 use braid_journal::Reader;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 use super::check::{self, Check};
 use super::requests::timestamp;
@@ -37,10 +44,14 @@ pub(super) struct Extras {
 
 /// The file that is written.
 pub(super) struct Increment {
-    pub file: File,
+    pub file: Arc<File>,
     tail: Tail,
     /// Where the zeros end.
     ahead: u64,
+    /// Disk space is reserved up to here.
+    reserved: u64,
+    /// The file system reserves space.
+    can_reserve: bool,
     /// Second of the last line that tells the time.
     told_s: i64,
     /// The next byte begins a unit.
@@ -54,8 +65,17 @@ impl Increment {
     pub(super) fn new(file: File) -> Increment {
         let len = file.metadata().map_or(0, |data| data.len());
         let tail = Tail::new(&file, len);
-        let mut increment =
-            Increment { file, tail, ahead: len, told_s: 0, at_boundary: true, crc: 0, unchecked: 0 };
+        let mut increment = Increment {
+            file: Arc::new(file),
+            tail,
+            ahead: len,
+            reserved: len,
+            can_reserve: true,
+            told_s: 0,
+            at_boundary: true,
+            crc: 0,
+            unchecked: 0,
+        };
         if len > 0 {
             // What was written before has its own sums, and perhaps an end without.
             increment.annotate(&Check::Begin.line());
@@ -101,13 +121,64 @@ impl Increment {
         taken
     }
 
-    /// Cuts off what was only written ahead. Nothing may be pending.
+    /// Reserves disk space for `least` bytes behind everything gathered so far, and for some more. True if it is there; false if that is not
+    /// known, because the file system reserves none.
+    ///
+    /// # Errors
+    /// The disk, a quota or a limit on the size of files leaves no room for `least` bytes.
+    pub(super) fn reserve(&mut self, least: u64) -> io::Result<bool> {
+        let needed = self.len() + least;
+        // No reservation notices this limit, since it does not make the file longer.
+        if getrlimit(Resource::Fsize).current.is_some_and(|most| needed > most) {
+            return Err(Errno::FBIG.into());
+        }
+        if needed <= self.reserved {
+            return Ok(true);
+        }
+        while self.can_reserve {
+            let end = (needed + least).next_multiple_of(BLOCK as u64);
+            let reserved = self.reserve_up_to(end).or_else(|_| self.reserve_up_to(needed));
+            match reserved {
+                Ok(()) => return Ok(true),
+                Err(Errno::INTR) => {}
+                Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => return Err(error.into()),
+                // What is wrong otherwise is seen when the file is written.
+                Err(_) => self.can_reserve = false,
+            }
+        }
+        Ok(false)
+    }
+
+    fn reserve_up_to(&mut self, end: u64) -> Result<(), Errno> {
+        let from = self.reserved.max(self.written_len());
+        if from < end {
+            fallocate(&self.file, FallocateFlags::KEEP_SIZE, from, end - from)?;
+            self.reserved = end;
+        }
+        Ok(())
+    }
+
+    /// Cuts off what was only written ahead, and gives back what was only reserved.
     pub(super) fn cut(&mut self) {
-        let len = self.len();
-        if self.ahead > len
-            && let Err(error) = self.file.set_len(len).and_then(|()| self.file.sync_data())
-        {
-            log::warn!("Cannot cut off the zeros at the end of the AOF file: {error}");
+        let len = self.written_len();
+        if self.ahead <= len && self.reserved > len {
+            if let Err(error) = self.file.set_len(len) {
+                log::warn!("Cannot give back the space reserved for the AOF file: {error}");
+            }
+            self.reserved = len;
+        }
+        self.cut_zeros();
+    }
+
+    /// Cuts off what was only written ahead. Nothing may be pending.
+    fn cut_zeros(&mut self) {
+        let len = self.written_len();
+        if self.ahead > len {
+            if let Err(error) = self.file.set_len(len).and_then(|()| self.file.sync_data()) {
+                log::warn!("Cannot cut off the zeros at the end of the AOF file: {error}");
+            }
+            // The space behind goes with them.
+            self.reserved = len;
         }
         self.ahead = len;
     }
@@ -143,7 +214,7 @@ impl Increment {
             }
         }
         if !extras.ahead && self.pending() == 0 {
-            self.cut();
+            self.cut_zeros();
         }
         while reader.position() < end {
             if extras.ahead {

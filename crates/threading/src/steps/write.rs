@@ -3,7 +3,7 @@
 //! HOT PATH: one send per client and turn; no copy of what is in one piece.
 
 use braid_engine::Engine;
-use braid_engine::client::{UNCOUNTED_REPLY, counted_reply_bytes};
+use braid_engine::client::{UNCOUNTED_REPLY, client_flags, counted_reply_bytes};
 use braid_engine::pubsub::queue::Push;
 use braid_engine::stats::ThreadStats;
 
@@ -119,15 +119,20 @@ impl Station {
     ///
     /// As in Redis, what exceeds the first [`UNCOUNTED_REPLY`] bytes counts, whether or not the client would read it.
     pub fn check_output_limit(&mut self, engine: &Engine, place: u32, now_ms: i64) -> bool {
-        let Settings { output_limit, listener_limit, .. } = self.settings;
+        let Settings { output_limit, listener_limit, monitor_bytes_max, .. } = self.settings;
         let Some(client) = self.clients.get(place).filter(|client| !client.broken) else { return false };
         let limit = if client.session.subscriptions.is_some() { listener_limit } else { output_limit };
         let bytes = counted_reply_bytes(client.reply.len()) as u64;
         let is_stranger = bytes > STRANGER_REPLY_MAX && engine.must_log_in(&client.session);
-        if limit.hard_bytes == 0 && limit.soft_bytes == 0 && !is_stranger {
+        // One long line is not its reader's fault: only what its socket did not take before counts.
+        let is_deaf_monitor = monitor_bytes_max > 0
+            && bytes > monitor_bytes_max
+            && client.wants_write
+            && client.session.record.has(client_flags::MONITOR);
+        if limit.hard_bytes == 0 && limit.soft_bytes == 0 && !is_stranger && !is_deaf_monitor {
             return false;
         }
-        let hard = is_stranger || (limit.hard_bytes > 0 && bytes > limit.hard_bytes);
+        let hard = is_stranger || is_deaf_monitor || (limit.hard_bytes > 0 && bytes > limit.hard_bytes);
         let soft = if limit.soft_bytes > 0 && bytes > limit.soft_bytes {
             let since = *client.over_soft_limit_since.get_or_insert(now_ms);
             now_ms - since > i64::from(limit.soft_seconds) * 1000
@@ -138,9 +143,10 @@ impl Station {
         if hard || soft {
             let record = &client.session.record;
             log::warn!(
-                "Client id={} addr={} scheduled to be closed ASAP for overcoming of output buffer limits.",
+                "Client id={} addr={} scheduled to be closed ASAP for overcoming of output buffer limits{}.",
                 record.id,
-                record.address
+                record.address,
+                if is_deaf_monitor { " (monitor-output-limit)" } else { "" }
             );
             let thread = record.io_thread.load(Relaxed) as usize;
             engine.threads[thread].output_limit_disconnections.add(1);
