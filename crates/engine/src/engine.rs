@@ -87,6 +87,8 @@ pub struct Engine {
     pub on_shutdown: RwLock<Option<Box<dyn Fn() + Send + Sync>>>,
     /// Saving and loading.
     pub persistence: braid_persistence::State,
+    /// Long commands.
+    pub background: crate::background::Background,
     /// Saving in the background.
     pub background_save: crate::background_save::BackgroundSave,
     /// The append-only file.
@@ -227,6 +229,7 @@ impl Engine {
             rates: Mutex::default(),
             on_shutdown: RwLock::new(None),
             persistence: braid_persistence::State::default(),
+            background: crate::background::Background::default(),
             background_save: crate::background_save::BackgroundSave::new(this.clone()),
             append_only: crate::append_only::AppendOnly::new(this.clone()),
             durability: crate::durability::Durability::default(),
