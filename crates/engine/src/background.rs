@@ -104,11 +104,8 @@ impl Call<'_, '_> {
     pub fn may_leave(&self, reads: bool) -> bool {
         let session = &*self.session;
         let tracks = session.attention & session_attention::TRACKS != 0;
-        !session.deny_blocking
-            && !session.in_script
-            && session.serving.is_none()
-            && !(reads && tracks)
-            && self.engine.start_background()
+        let must_stay = session.deny_blocking || session.in_script || session.serving.is_some();
+        !must_stay && (!reads || !tracks) && self.engine.start_background()
     }
 
     /// The client waits from now on; whoever has what this returns answers it.
