@@ -18,6 +18,7 @@ mod fairness;
 mod hot_values;
 mod keys;
 mod lifecycle;
+mod long_commands;
 mod messages;
 mod metrics;
 mod page;

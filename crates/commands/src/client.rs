@@ -334,7 +334,7 @@ fn unblock(call: &mut Call) -> CommandResult {
     let id = call.integer_arg(2)?;
     let target = u64::try_from(id).ok().and_then(|id| call.engine.clients.get(id));
     let unblocked = target
-        .is_some_and(|record| record.end_wait() && record.send(Message::Unblock { id: record.id, error }));
+        .is_some_and(|record| record.unblock() && record.send(Message::Unblock { id: record.id, error }));
     call.reply.integer(i64::from(unblocked));
     Ok(())
 }

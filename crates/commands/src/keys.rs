@@ -1,13 +1,16 @@
 //! Commands on keys of any type, and on whole databases.
 //!
 //! Flow: the dispatcher holds the locks of the named keys (FLUSHDB, FLUSHALL and SWAPDB: of everything; KEYS:
-//! all shards for reading). DBSIZE and RANDOMKEY walk the shards themselves, one lock at a time.
+//! all shards for reading). KEYS of a large database, and the freeing that FLUSHALL and FLUSHDB wait for, are left to
+//! threads in the background. DBSIZE and RANDOMKEY walk the shards themselves, one lock at a time.
 //!
 //! What is past its expiry is never seen here, whether or not somebody has removed it yet.
 
 use braid_base::{glob, number};
+use braid_engine::background::Answer;
 use braid_engine::{
-    Call, Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope, Spec, tracking,
+    Call, Category, CommandError, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Scope, Spec,
+    tracking,
 };
 use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::{Entry, Txn, eviction, scan};
@@ -405,9 +408,9 @@ fn flush(call: &mut Call, db: Option<u32>) -> CommandResult {
     };
     let keyspace = call.keyspace.keyspace();
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
-    let removed = keyspace.flush(world, db, background);
+    let removed = keyspace.flush(world, db);
     // Before it is saved: what is in the file then is no change since.
-    call.keyspace.context.counters.dirty.add(removed as u64);
+    call.keyspace.context.counters.dirty.add(removed.keys as u64);
     if db.is_none() {
         call.engine.save_after_flush(world);
     }
@@ -416,6 +419,18 @@ fn flush(call: &mut Call, db: Option<u32>) -> CommandResult {
     // Also where there was nothing: whoever repeats it may have something.
     let args = call.args;
     call.keyspace.journal_as(args);
+    if removed.is_large() {
+        let queue = &keyspace.lazy_free;
+        if background {
+            removed.free_in_background(queue, None);
+        } else if call.may_leave(false) {
+            // The world goes on; only the client waits.
+            if let Some(answer) = call.leave_to_background()? {
+                removed.free_in_background(queue, Some(Box::new(|| answer.give_ok())));
+            }
+            return Ok(());
+        }
+    }
     call.reply.ok();
     Ok(())
 }
@@ -438,7 +453,17 @@ fn randomkey(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
+/// With at least so many keys in the database, KEYS goes from shard to shard in the background.
+const MANY_KEYS: usize = 50_000;
+
+/// The keys of a small database, or within a transaction or script, are those of one moment. Of a large one each key that is there throughout is
+/// told once; keys that come or go meanwhile may be among them, or not.
 fn keys(call: &mut Call) -> CommandResult {
+    let db = call.keyspace.db();
+    if call.keyspace.keyspace().len(db).0 >= MANY_KEYS && call.may_leave(true) {
+        let pattern = call.args[1].to_vec();
+        return call.work_in_background(move |engine, answer| walk_keys(engine, answer, db, &pattern));
+    }
     let pattern = call.args[1];
     let everything = pattern == b"*";
     let (keyspace, reply) = (&*call.keyspace, &mut *call.reply);
@@ -453,6 +478,29 @@ fn keys(call: &mut Call) -> CommandResult {
     });
     reply.end_array(header, count);
     Ok(())
+}
+
+/// Answers KEYS in the background: from shard to shard, each as it is at one moment.
+fn walk_keys(engine: &Engine, answer: Answer, db: u32, pattern: &[u8]) {
+    let everything = pattern == b"*";
+    let (keyspace, reader) = (&engine.keyspace, engine.keyspace.reader());
+    let mut reply = answer.buffer();
+    let header = reply.begin_array();
+    let mut count = 0;
+    for shard in 0..keyspace.shard_count() as u32 {
+        if !answer.is_wanted() || reply.is_full() {
+            break;
+        }
+        reader.visit_shard(shard, db, braid_base::clock::unix_ms(), |entry| {
+            let key = entry.key();
+            if everything || glob::matches(pattern, key, false) {
+                reply.bulk(key);
+                count += 1;
+            }
+        });
+    }
+    reply.end_array(header, count);
+    answer.give(reply);
 }
 
 fn object_encoding(call: &mut Call) -> CommandResult {

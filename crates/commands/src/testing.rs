@@ -132,7 +132,8 @@ impl Tester {
                 Some(ending) => self.give_up(at, ending),
                 None => {
                     let (session, reply) = &mut self.clients[at];
-                    session.blocked.take().expect("only who waits is served").answer(reply, &served);
+                    let blocked = session.blocked.take().expect("only who waits is served");
+                    blocked.answer(&self.engine, 0, session, reply, served);
                 }
             }
         }

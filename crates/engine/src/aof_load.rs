@@ -127,7 +127,7 @@ impl Engine {
         let journals = keyspace.settings.journals.swap(0, Relaxed);
         self.set_loading(true);
         if let Some(world) = txn.stopped_world() {
-            keyspace.flush(world, None, false);
+            drop(keyspace.flush(world, None));
         }
         let now = txn.set_now(NOTHING_EXPIRED);
         if let Some(files) = self.commands.functions {

@@ -67,6 +67,8 @@ pub enum TimeoutReply {
     Copies(Copies),
     /// The server does not end.
     CannotEnd,
+    /// It does not wait for a time, and CLIENT UNBLOCK does not end it (`background.rs`).
+    Never,
 }
 
 /// The empty answer of a command that may not wait.
@@ -103,7 +105,7 @@ struct Request {
     /// Who waits, with the rights that it had in this generation.
     user: Arc<User>,
     generation: u64,
-    /// Nanoseconds that it ran before it began to wait.
+    /// Nanoseconds that it ran before it began to wait, and that were worked for it since.
     nanos: AtomicU64,
     timeout: TimeoutReply,
 }
@@ -132,6 +134,8 @@ pub struct Blocked {
 pub struct Waiting {
     waiter: Arc<Waiter>,
     has_deadline: bool,
+    /// CLIENT UNBLOCK may end it.
+    can_be_ended: bool,
 }
 
 impl Blocked {
@@ -155,6 +159,12 @@ impl ClientRecord {
     /// Ends the client's wait, if it waits: from now on nobody serves it. The caller has to tell the client's loop.
     pub fn end_wait(&self) -> bool {
         let waiting = self.waiting.lock().clone();
+        waiting.is_some_and(|waiting| claim(&waiting.waiter))
+    }
+
+    /// As [`ClientRecord::end_wait`], unless the client waits for an answer that it must get (CLIENT UNBLOCK).
+    pub fn unblock(&self) -> bool {
+        let waiting = self.waiting.lock().clone().filter(|waiting| waiting.can_be_ended);
         waiting.is_some_and(|waiting| claim(&waiting.waiter))
     }
 }
@@ -240,7 +250,9 @@ impl Call<'_, '_> {
         let waiter = Waiter::new(db, wait.keys, wait.kind, wait.heeds_loss, Box::new(request));
         let waiter = Arc::new(waiter);
         let has_deadline = wait.deadline_ms > 0;
-        *session.record.waiting.lock() = Some(Waiting { waiter: Arc::clone(&waiter), has_deadline });
+        let can_be_ended = wait.timeout != TimeoutReply::Never;
+        *session.record.waiting.lock() =
+            Some(Waiting { waiter: Arc::clone(&waiter), has_deadline, can_be_ended });
         // From here on it may be claimed (by CLIENT UNBLOCK), and as soon as the locks are released it may be served.
         self.keyspace.wait(&waiter);
         let silent = session.reply_mode != ReplyMode::On;
@@ -259,6 +271,16 @@ pub(crate) fn serve_keyless(waiter: &Waiter, answer: impl FnOnce(&mut ReplyBuffe
         let (id, reply) = (request.client.id, reply.take_vec());
         request.client.send(Message::Served { id, reply, written_to: 0 });
     }
+}
+
+/// What a client that waits speaks.
+pub(crate) fn protocol_of(waiter: &Waiter) -> Protocol {
+    Request::of(waiter).protocol
+}
+
+/// Adds to the time that a command takes which its client waits for.
+pub(crate) fn note_work(waiter: &Waiter, nanos: u64) {
+    Request::of(waiter).nanos.fetch_add(nanos, Relaxed);
 }
 
 /// A timeout in ms (nothing: too many of them) as a deadline.
@@ -506,10 +528,29 @@ impl Blocked {
         !self.waiter.is_waiting()
     }
 
-    /// Adds the answer of whoever served the client to its replies.
-    pub fn answer(&self, reply: &mut ReplyBuffer, served: &[u8]) {
+    /// Adds the answer of whoever served the client to its replies, and counts a command that nobody else has counted.
+    pub fn answer(
+        &self,
+        engine: &Engine,
+        slot: usize,
+        session: &Session,
+        reply: &mut ReplyBuffer,
+        served: Vec<u8>,
+    ) {
+        let request = Request::of(&self.waiter);
+        if request.timeout == TimeoutReply::Never {
+            let command = engine.commands.get(request.command);
+            let (nanos, failed) = (request.nanos.load(Relaxed), served.first() == Some(&b'-'));
+            if failed {
+                let line = served[1..].trim_ascii_end();
+                engine.threads[slot].count_error(line);
+            }
+            dispatch::count(engine, slot, command, nanos, failed);
+            let cost = Cost { nanos, reply_bytes: served.len() };
+            logging::note(engine, session, command, &request.args(), cost);
+        }
         if !self.silent {
-            reply.raw(served);
+            reply.raw_vec(served);
         }
     }
 
@@ -537,6 +578,7 @@ impl Blocked {
                 TimeoutReply::NullArray => reply.null_array(),
                 TimeoutReply::Copies(copies) => copies.reply(engine, reply),
                 TimeoutReply::CannotEnd => reply.error(CANNOT_END),
+                TimeoutReply::Never => reply.error("ERR the command was given up"),
             },
             Ending::Error => {
                 let line = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
@@ -553,6 +595,6 @@ impl Blocked {
 
     /// Notes how long the command ran before it began to wait.
     pub(crate) fn note_nanos(&self, nanos: u64) {
-        Request::of(&self.waiter).nanos.store(nanos, Relaxed);
+        Request::of(&self.waiter).nanos.fetch_add(nanos, Relaxed);
     }
 }

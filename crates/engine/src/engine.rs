@@ -92,6 +92,8 @@ pub struct Engine {
     pub on_shutdown: RwLock<Option<Box<dyn Fn() + Send + Sync>>>,
     /// Saving and loading.
     pub persistence: braid_persistence::State,
+    /// Long commands.
+    pub background: crate::background::Background,
     /// Saving in the background.
     pub background_save: crate::background_save::BackgroundSave,
     /// The append-only file.
@@ -235,6 +237,7 @@ impl Engine {
             rates: Mutex::default(),
             on_shutdown: RwLock::new(None),
             persistence: braid_persistence::State::default(),
+            background: crate::background::Background::default(),
             background_save: crate::background_save::BackgroundSave::new(this.clone()),
             append_only: crate::append_only::AppendOnly::new(this.clone()),
             durability: crate::durability::Durability::default(),

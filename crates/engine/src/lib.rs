@@ -14,6 +14,7 @@ pub mod acl;
 pub mod aof_load;
 pub mod append_only;
 pub mod attention;
+pub mod background;
 pub mod background_save;
 pub mod big_keys;
 pub mod blocking;

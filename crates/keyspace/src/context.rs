@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use braid_base::Padded;
 use braid_journal::Writer;
 
+use crate::eviction::Pool;
 use crate::keyspace::Keyspace;
 use crate::limbo::Limbo;
 use crate::watch::Readers;
@@ -151,6 +152,8 @@ pub struct Context {
     pub outside: bool,
     /// To be called now and then by what takes long, so that the thread's other clients are answered meanwhile.
     pub meanwhile: Meanwhile,
+    /// Keys sampled for eviction.
+    pub eviction: Pool,
     /// Commands up to the next one that is looked at closer, that included; 0 while none is.
     pub until_sample: u32,
     /// What higher layers keep for this thread (its Lua states).
@@ -175,6 +178,7 @@ impl Context {
             respelled: Vec::new(),
             outside: false,
             meanwhile: Meanwhile::default(),
+            eviction: Pool::default(),
             until_sample: 0,
             attached: None,
             random: fastrand::Rng::new(),

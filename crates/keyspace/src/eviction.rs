@@ -1,7 +1,10 @@
 //! Eviction: access clocks (LRU and LFU), and choosing a key to give up when memory is short.
 //!
-//! Sampling as Redis documents it: a few keys from random places, and the best of them goes. Each call evicts at most one key and takes one
-//! shard lock at a time, so the caller can do it in slices and never holds up others.
+//! Sampling as Redis documents it: a few keys from random places compete with the best of those sampled before (`pool.rs`), and the best of
+//! all goes. Each call evicts at most one key and takes one shard lock at a time, so the caller can do it in slices and never holds up
+//! others.
+
+mod pool;
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,6 +13,8 @@ use crate::entry::Entry;
 use crate::events::{Event, class};
 use crate::keyspace::{Keyspace, Removal};
 use crate::txn::{KeyRef, Txn};
+use pool::Candidate;
+pub use pool::Pool;
 
 const EVICTED: Event = Event { class: class::EVICTED, name: "evicted" };
 
@@ -116,13 +121,22 @@ pub fn clock_for_frequency(keyspace: &Keyspace, counter: u8) -> u32 {
     keyspace.minutes() << 8 | u32::from(counter)
 }
 
-/// How much an entry deserves to be evicted; larger goes first.
-fn score(keyspace: &Keyspace, policy: Policy, entry: Entry<'_>, random: u64) -> u64 {
+/// What an entry's score is made from: its access clock, or its expiry.
+fn stamp(policy: Policy, entry: Entry<'_>) -> u64 {
     match policy {
-        Policy::AllKeysLru | Policy::VolatileLru => u64::from(idle_seconds(keyspace, entry.clock())),
-        Policy::AllKeysLfu | Policy::VolatileLfu => 255 - u64::from(lfu_counter(keyspace, entry.clock())),
-        Policy::VolatileTtl => u64::MAX - entry.expiry().unwrap_or(i64::MAX).max(0) as u64,
-        Policy::AllKeysRandom | Policy::VolatileRandom | Policy::NoEviction => random,
+        Policy::VolatileTtl => entry.expiry().unwrap_or(i64::MAX).max(0) as u64,
+        _ if policy.is_lru() || policy.is_lfu() => u64::from(entry.clock()),
+        _ => 0,
+    }
+}
+
+/// How much an entry of this stamp deserves to be evicted; larger goes first.
+fn score(keyspace: &Keyspace, policy: Policy, stamp: u64, random: &mut fastrand::Rng) -> u64 {
+    match policy {
+        Policy::AllKeysLru | Policy::VolatileLru => u64::from(idle_seconds(keyspace, stamp as u32)),
+        Policy::AllKeysLfu | Policy::VolatileLfu => 255 - u64::from(lfu_counter(keyspace, stamp as u32)),
+        Policy::VolatileTtl => u64::MAX - stamp,
+        Policy::AllKeysRandom | Policy::VolatileRandom | Policy::NoEviction => random.u64(..),
     }
 }
 
@@ -144,73 +158,102 @@ pub fn evict_one(keyspace: &Keyspace, context: &mut Context, now: i64) -> Option
     if policy == Policy::NoEviction {
         return None;
     }
-    let samples = keyspace.settings.eviction_samples.load(Relaxed).max(1) as usize;
-    // A candidate may be gone by the time it is to be deleted: try again, not for ever.
+    context.eviction.prepare(policy);
+    // Candidates may be gone, or in use, by the time one is to be deleted: try again, not for ever.
     for _ in 0..16 {
-        let (db, key) = choose(keyspace, context, policy, samples)?;
-        let hash = keyspace.hash(&key);
-        let keys = [KeyRef { key: &key, hash, write: true }];
-        let mut txn = Txn::lock(keyspace, context, db, now, &keys);
-        let Some(entry) = txn.peek(&key) else { continue };
-        if policy.is_volatile() && !entry.has_expiry() {
-            // It lost its expiry since it was chosen, or is another key of this name.
-            continue;
+        sample(keyspace, context, policy);
+        if context.eviction.is_empty() {
+            return None;
         }
-        let bytes = entry.memory_bytes();
-        if keyspace.wants(EVICTED.class) {
-            txn.notify_loss(EVICTED, entry);
+        while let Some(candidate) = context.eviction.take_best() {
+            if let Some(evicted) = evict(keyspace, context, policy, candidate, now) {
+                return Some(evicted);
+            }
         }
-        txn.remove(&key);
-        txn.journal_loss(&key, Removal::Evicted);
-        drop(txn);
-        context.counters.evicted.add(1);
-        return Some(Evicted { db, key, bytes });
     }
     None
 }
 
-/// The best of at least `samples` candidates.
-fn choose(
+/// Evicts a key, if it is still what it was when it was sampled.
+fn evict(
     keyspace: &Keyspace,
     context: &mut Context,
     policy: Policy,
-    samples: usize,
-) -> Option<(u32, Vec<u8>)> {
-    let mut best: Option<(u64, u32, Vec<u8>)> = None;
+    candidate: Candidate,
+    now: i64,
+) -> Option<Evicted> {
+    let Candidate { stamp: sampled, db, key, .. } = candidate;
+    let keys = [KeyRef { key: &key, hash: keyspace.hash(&key), write: true }];
+    let mut txn = Txn::lock(keyspace, context, db, now, &keys);
+    if let Some(expired) = txn.peek_expired(&key) {
+        // Its time is over anyway: it goes as an expired one.
+        let bytes = expired.memory_bytes();
+        txn.write(&key);
+        drop(txn);
+        return Some(Evicted { db, key, bytes });
+    }
+    let entry = txn.peek(&key)?;
+    if stamp(policy, entry) != sampled || (policy.is_volatile() && !entry.has_expiry()) {
+        // Used or given another expiry since, or another key of this name. What it deserves now the next samples tell.
+        return None;
+    }
+    let bytes = entry.memory_bytes();
+    if keyspace.wants(EVICTED.class) {
+        txn.notify_loss(EVICTED, entry);
+    }
+    txn.remove(&key);
+    txn.journal_loss(&key, Removal::Evicted);
+    drop(txn);
+    context.counters.evicted.add(1);
+    Some(Evicted { db, key, bytes })
+}
+
+/// Buckets looked at to fill a pool that is not full.
+const FILLING: u32 = 16;
+/// Places looked at before shards are searched one after the other.
+const PLACES: u32 = 64;
+
+/// Offers keys from random places to the pool: at least as many as `maxmemory-samples` tells, more while the pool is not full. If the
+/// keyspace is nearly empty, every shard in turn is searched so that the last key is found too.
+fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) {
+    let samples = keyspace.settings.eviction_samples.load(Relaxed).max(1) as usize;
+    let Context { eviction: pool, random, .. } = context;
+    let is_random = matches!(policy, Policy::AllKeysRandom | Policy::VolatileRandom);
     let mut seen = 0;
     let shards = keyspace.shard_count() as u32;
-    let start = context.random.u32(0..shards);
-    // Random places first; if the keyspace is nearly empty, every shard in turn so that the last key is found too.
-    for attempt in 0..64 + shards {
-        let index = if attempt < 64 { context.random.u32(0..shards) } else { (start + attempt) % shards };
+    let start = random.u32(0..shards);
+    for attempt in 0..PLACES + shards {
+        let is_enough = if is_random || attempt >= PLACES {
+            !pool.is_empty()
+        } else {
+            seen >= samples && (pool.is_full() || attempt >= FILLING)
+        };
+        if is_enough {
+            break;
+        }
+        let is_search = attempt >= PLACES;
+        let index = if is_search { (start + attempt) % shards } else { random.u32(0..shards) };
         let shard = keyspace.shard(index);
-        for db in 0..keyspace.databases() {
-            let table = shard.table(db);
+        for (db, table) in shard.used_tables() {
             let eligible = if policy.is_volatile() { table.expires() } else { table.len() };
             if eligible == 0 {
                 continue;
             }
-            let random = context.random.u64(..);
+            let place = random.u64(..);
             let mut consider = |entry: Entry<'_>| {
                 if policy.is_volatile() && !entry.has_expiry() {
                     return;
                 }
                 seen += 1;
-                let score = score(keyspace, policy, entry, random.rotate_left(seen as u32));
-                if best.as_ref().is_none_or(|(other, ..)| score > *other) {
-                    best = Some((score, db, entry.key().to_vec()));
-                }
+                let stamp = stamp(policy, entry);
+                pool.offer(score(keyspace, policy, stamp, random), stamp, db, entry.key());
             };
             shard.lock.lock_shared();
             // SAFETY: the shard is held.
             unsafe {
-                if attempt < 64 { table.sample(random, &mut consider) } else { table.for_each(&mut consider) }
+                if is_search { table.for_each(&mut consider) } else { table.sample(place, &mut consider) }
             }
             shard.lock.unlock_shared();
         }
-        if seen >= samples {
-            break;
-        }
     }
-    best.map(|(_, db, key)| (db, key))
 }

@@ -18,6 +18,7 @@ use crate::entry::Entry;
 use crate::events::Observer;
 use crate::eviction::Policy;
 use crate::lazy_free::{Garbage, LazyFree};
+use crate::limbo;
 use crate::snapshot::Snapshots;
 use crate::table::Table;
 use crate::watch::{Readers, Watchers};
@@ -140,6 +141,41 @@ pub struct Keyspace {
     pub(crate) sweep: AtomicU64,
     /// See `snapshot.rs`.
     pub(crate) snapshots: Padded<Snapshots>,
+    /// Held by the one [`Reader`](crate::reader::Reader).
+    pub(crate) reader: parking_lot::Mutex<()>,
+}
+
+/// Tables that [`Keyspace::flush`] has taken out of the keyspace. Freed when dropped.
+pub struct Flushed {
+    /// How many keys there were, those that a snapshot in progress has got included.
+    pub keys: usize,
+    tables: Vec<Table>,
+}
+
+impl Flushed {
+    /// Keys that are freed at once.
+    const FEW: usize = 64;
+
+    /// True if freeing takes long: many keys, or a large value.
+    pub fn is_large(&self) -> bool {
+        if self.tables.iter().map(Table::len).sum::<usize>() > Flushed::FEW {
+            return true;
+        }
+        let mut heavy = false;
+        for table in &self.tables {
+            // SAFETY: nobody else can reach the tables any more.
+            unsafe { table.for_each(|entry| heavy |= limbo::is_heavy(entry)) };
+        }
+        heavy
+    }
+
+    /// Has the lazy-free thread free it, and call `freed` then.
+    pub fn free_in_background(self, queue: &LazyFree, freed: Option<Box<dyn FnOnce() + Send>>) {
+        queue.send(Garbage::Tables(self.tables));
+        if let Some(freed) = freed {
+            queue.send(Garbage::Call(freed));
+        }
+    }
 }
 
 /// Shape of a keyspace.
@@ -176,7 +212,7 @@ impl Keyspace {
             shard_bits: shape.shards.ilog2(),
             databases: shape.databases,
             hasher,
-            gate: Arc::new(Gate::with_room(shape.threads, shape.threads_max, 1)),
+            gate: Arc::new(Gate::with_room(shape.threads, shape.threads_max, 2)),
             lazy_free: LazyFree::start(),
             threads_max: shape.threads_max,
             counters: Slots::new(shape.threads_max),
@@ -187,6 +223,7 @@ impl Keyspace {
             dirty_baseline: AtomicU64::new(0),
             sweep: AtomicU64::new(0),
             snapshots: Padded::default(),
+            reader: parking_lot::Mutex::default(),
         };
         keyspace.make_room_for_threads(shape.threads);
         keyspace.settings.lfu_log_factor.store(10, Relaxed);
@@ -220,6 +257,11 @@ impl Keyspace {
     /// The gate slot of whoever walks through a snapshot, behind those of the executing threads.
     pub(crate) fn walker_slot(&self) -> usize {
         self.threads_max
+    }
+
+    /// The gate slot of the [`Reader`](crate::reader::Reader), behind the walker's.
+    pub(crate) fn reader_slot(&self) -> usize {
+        self.threads_max + 1
     }
 
     /// Number of databases.
@@ -303,9 +345,9 @@ impl Keyspace {
         })
     }
 
-    /// Removes all keys of one database, or of all. Returns how many there were. With `background` the memory is given back by the
-    /// lazy-free thread.
-    pub fn flush(&self, world: &World<'_>, db: Option<u32>, background: bool) -> usize {
+    /// Takes all keys of one database, or of all, out of the keyspace. What is removed is freed by the caller, who need not have the world
+    /// stopped for that.
+    pub fn flush(&self, world: &World<'_>, db: Option<u32>) -> Flushed {
         let mut count = 0;
         let mut removed = Vec::new();
         for db in db.map_or(0..self.databases, |db| db..db + 1) {
@@ -331,10 +373,7 @@ impl Keyspace {
             }
             removed.append(&mut self.snapshots.hand_over(world, db, tables));
         }
-        if background && count > 64 {
-            self.lazy_free.send(Garbage::Tables(removed));
-        }
-        count
+        Flushed { keys: count, tables: removed }
     }
 
     /// Calls `visit` with every entry of a database, expired ones included, until it answers false.

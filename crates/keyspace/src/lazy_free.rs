@@ -17,6 +17,8 @@ pub enum Garbage {
     Entry(u64),
     /// Unreachable tables with all their entries.
     Tables(Vec<Table>),
+    /// To be called when everything that was sent before is freed.
+    Call(Box<dyn FnOnce() + Send>),
     /// Anything else, counted as so many objects.
     Other(Box<dyn Send>, usize),
 }
@@ -82,6 +84,7 @@ impl LazyFree {
 fn objects(garbage: &Garbage) -> usize {
     match garbage {
         Garbage::Entry(_) => 1,
+        Garbage::Call(_) => 0,
         Garbage::Tables(tables) => tables.iter().map(Table::len).sum(),
         Garbage::Other(_, count) => *count,
     }
@@ -103,6 +106,7 @@ fn run(receiver: &Receiver<Garbage>, queue: &std::sync::Weak<LazyFree>) {
                     done(queue, count);
                 }
             }
+            Garbage::Call(call) => call(),
             Garbage::Other(garbage, count) => {
                 drop(garbage);
                 done(queue, count);

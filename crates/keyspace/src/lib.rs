@@ -17,6 +17,7 @@ pub mod lazy_free;
 pub mod limbo;
 mod member_due;
 pub mod object;
+pub mod reader;
 pub mod scan;
 pub mod snapshot;
 pub mod table;

@@ -35,7 +35,7 @@ unsafe impl Send for Limbo {}
 
 /// True if releasing an entry is so much work that the background does it.
 #[inline]
-fn is_heavy(entry: Entry<'_>) -> bool {
+pub(crate) fn is_heavy(entry: Entry<'_>) -> bool {
     match entry.value() {
         ValueRef::Object(object) => object.release_effort() > LAZY_EFFORT,
         ValueRef::Blob(blob) => blob.capacity() > LAZY_BYTES,

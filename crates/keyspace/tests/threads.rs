@@ -92,7 +92,10 @@ impl Worker<'_> {
             // FLUSHALL, SWAPDB: no lock may be held.
             let world = keyspace.gate.close(Some(self.context.slot));
             if self.random.bool() {
-                keyspace.flush(&world, None, self.random.bool());
+                let flushed = keyspace.flush(&world, None);
+                if self.random.bool() {
+                    flushed.free_in_background(&keyspace.lazy_free, None);
+                }
             } else {
                 Txn::world(keyspace, &mut self.context, world, 0, NOW).swap_databases(0, 1);
             }
@@ -201,7 +204,7 @@ fn hammer(threads: usize, shards: usize, rounds: u32) -> (u64, u64) {
     // Draining: whatever waits in limbo can go now that nobody is inside.
     drop(contexts);
     let world = keyspace.gate.close(None);
-    keyspace.flush(&world, None, false);
+    drop(keyspace.flush(&world, None));
     drop(world);
     let patience = Instant::now();
     while keyspace.lazy_free.pending() > 0 {

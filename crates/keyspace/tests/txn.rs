@@ -338,7 +338,7 @@ fn a_key_already_expired_when_watched_may_go_away() {
         expiry::expire_due(&rig.keyspace, &mut rig.context, (0, 1), NOW, 1000);
         rig.run(&["k"], |txn| txn.delete(b"k"));
         let world = rig.keyspace.gate.close(None);
-        rig.keyspace.flush(&world, None, false);
+        drop(rig.keyspace.flush(&world, None));
         drop(world);
         assert!(!txn::is_raised(&flag));
         // One that expires later does count.
@@ -370,9 +370,16 @@ fn flushing_and_swapping_tell_watchers_and_move_everything() {
         let (there, gone, other) =
             (rig.watch(NOW, 1, "k1"), rig.watch(NOW, 1, "none"), rig.watch(NOW, 0, "k0"));
         let world = rig.keyspace.gate.close(None);
-        assert_eq!(rig.keyspace.flush(&world, Some(1), true), 500);
+        let flushed = rig.keyspace.flush(&world, Some(1));
+        assert!(flushed.keys == 500 && flushed.is_large());
+        let (told, freed) = std::sync::mpsc::channel();
+        let tell = Box::new(move || told.send(()).expect("it is waited for"));
+        flushed.free_in_background(&rig.keyspace.lazy_free, Some(tell));
+        freed.recv().expect("it tells");
+        assert_eq!(rig.keyspace.lazy_free.pending(), 0, "it tells when all is freed");
         assert!(txn::is_raised(&there) && !txn::is_raised(&gone) && !txn::is_raised(&other));
-        assert_eq!(rig.keyspace.flush(&world, None, false), 1);
+        let flushed = rig.keyspace.flush(&world, None);
+        assert!(flushed.keys == 1 && !flushed.is_large());
         assert!(txn::is_raised(&other));
         drop(world);
         assert_eq!((0..3).map(|db| rig.keyspace.len(db).0).sum::<usize>(), 0);

@@ -64,7 +64,10 @@ fn change(keyspace: &Keyspace, context: &mut Context, random: &mut fastrand::Rng
     if sweeping && random.u32(0..2000) == 0 {
         let world = keyspace.gate.close(Some(context.slot));
         if random.bool() {
-            keyspace.flush(&world, Some(db), random.bool());
+            let flushed = keyspace.flush(&world, Some(db));
+            if random.bool() {
+                flushed.free_in_background(&keyspace.lazy_free, None);
+            }
         } else {
             Txn::world(keyspace, context, world, 0, NOW).swap_databases(db, random.u32(0..4));
         }

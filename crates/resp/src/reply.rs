@@ -215,6 +215,15 @@ impl ReplyBuffer {
         self.pending.put_slice(bytes);
     }
 
+    /// As [`ReplyBuffer::raw`]; many bytes are not copied if nothing else is to be sent.
+    pub fn raw_vec(&mut self, bytes: Vec<u8>) {
+        if bytes.len() >= ATTACH_MIN && self.is_empty() {
+            self.pending = Pending::from_vec(bytes);
+        } else {
+            self.raw(&bytes);
+        }
+    }
+
     /// A line of its own. Line ends within `text` become spaces.
     #[inline]
     fn line(&mut self, kind: u8, text: &[u8]) {
@@ -389,6 +398,11 @@ impl ReplyBuffer {
     #[inline]
     pub fn set_limit(&mut self, bytes: usize) {
         self.limit = bytes;
+    }
+
+    /// See [`ReplyBuffer::set_limit`].
+    pub fn limit(&self) -> usize {
+        self.limit
     }
 
     /// True when more is pending than the client may have: it will be dropped, and whatever else is written

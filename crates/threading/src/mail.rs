@@ -55,7 +55,7 @@ impl<M: Model> EventLoop<M> {
             }
             Message::Served { id, reply, written_to } => {
                 self.settling.note_changes();
-                self.hand_over(id, &reply, written_to);
+                self.hand_over(id, reply, written_to);
             }
             Message::Resume => {
                 self.resumes += 1;
@@ -116,11 +116,12 @@ impl<M: Model> EventLoop<M> {
     }
 
     /// Gives a client that waited the reply of whoever served it.
-    fn hand_over(&mut self, id: u64, served: &[u8], written_to: u64) {
+    fn hand_over(&mut self, id: u64, served: Vec<u8>, written_to: u64) {
         let Some(&place) = self.by_id.get(&id) else { return };
         let Some(client) = self.station.clients.get(place) else { return };
         let Some(blocked) = client.session.blocked.take() else { return };
-        blocked.answer(&mut client.reply, served);
+        let Client { session, reply, .. } = client;
+        blocked.answer(&self.engine, self.slot, session, reply, served);
         client.session.has_written = true;
         client.session.written_to = client.session.written_to.max(written_to);
         self.station.deadlines.remove(&(blocked.deadline_ms, place));

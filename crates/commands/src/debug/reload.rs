@@ -24,7 +24,7 @@ pub fn reload(call: &mut Call) -> CommandResult {
         call.engine.save(world).map_err(|_| CommandError::text("ERR"))?;
     }
     if flushes {
-        keyspace.flush(world, None, false);
+        drop(keyspace.flush(world, None));
         (crate::scripting::FUNCTION_FILES.clear)(call.engine);
     }
     let failed = |reason: String| {

@@ -2,7 +2,8 @@
 //!
 //! Flow: the elements of a list, set or sorted set are copied out, given what they are sorted by
 //! (themselves, or the values of keys that a pattern makes of them), sorted, cut, and replied or stored as
-//! a list. Patterns reach keys that nobody can tell before the elements are read: with one, all keys are held
+//! a list. A large collection that is only to be replied, and that no pattern leads away from, is copied, sorted and replied by a thread
+//! in the background (`braid_engine::background`). Patterns reach keys that nobody can tell before the elements are read: with one, all keys are held
 //! for reading, and when the result is to be stored, too, the world is stopped. Without any (or only `#`, the
 //! element itself) the locks of the keys named are enough.
 
@@ -19,7 +20,8 @@ use braid_engine::{
     Begin, Call, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec, Scope, Spec,
 };
 use braid_keyspace::object::ObjectRef;
-use braid_keyspace::{Event, Expiry, Txn, ValueRef};
+use braid_keyspace::{Entry, Event, Expiry, Txn, ValueRef};
+use braid_resp::reply::ReplyBuffer;
 
 use crate::list::limits;
 use options::{Options, Pattern};
@@ -137,59 +139,139 @@ fn sort_ro(call: &mut Call) -> CommandResult {
     run(call, false)
 }
 
+/// Elements as they were copied, one after the other.
+#[derive(Default)]
+struct Elements {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Elements {
+    fn push(&mut self, element: &[u8]) {
+        self.bytes.extend_from_slice(element);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn items(&self) -> Vec<Item<'_>> {
+        let mut start = 0;
+        let item = |&end: &usize| Item {
+            text: &self.bytes[std::mem::replace(&mut start, end)..end],
+            score: 0.0,
+            by: None,
+        };
+        self.ends.iter().map(item).collect()
+    }
+}
+
 /// An element with what it is sorted by.
-struct Item {
-    text: Vec<u8>,
+struct Item<'e> {
+    text: &'e [u8],
     score: f64,
     /// The value that BY led to, when sorting by texts.
     by: Option<Vec<u8>>,
 }
 
-impl Item {
-    fn new(text: Vec<u8>) -> Item {
-        Item { text, score: 0.0, by: None }
+/// Sorts the elements, if they are to be sorted, and cuts out those that are wanted.
+fn sort_and_cut<'e>(
+    keyspace: Option<&Txn<'_>>,
+    elements: &'e Elements,
+    options: &Options<'_>,
+) -> Result<Vec<Item<'e>>, CommandError> {
+    let mut items = elements.items();
+    if options.unsorted && options.descending && options.reverses {
+        items.reverse();
+    }
+    let range = options.range(items.len());
+    if !options.unsorted {
+        prepare(keyspace, &mut items, options)?;
+        // Stable, as what BY leads to may be the same for several.
+        items.sort_by(|one, other| options.direct(compare(one, other, options)));
+    }
+    items.truncate(range.end);
+    items.drain(..range.start.min(items.len()));
+    Ok(items)
+}
+
+/// A collection of so many elements is sorted in the background.
+const MANY_ELEMENTS: usize = 20_000;
+
+/// How many elements a collection has, about.
+fn size_of(entry: Entry<'_>) -> usize {
+    match entry.value() {
+        ValueRef::Object(ObjectRef::List(list)) => list.len(),
+        ValueRef::Object(ObjectRef::Set(set)) => set.len(),
+        ValueRef::Object(ObjectRef::SortedSet(set)) => set.len(),
+        _ => 0,
+    }
+}
+
+/// Sorts a large collection in the background: it is copied at one moment, with only its shard held for reading, and sorted without any lock.
+fn sort_in_background(call: &mut Call, options: &Options<'_>) -> CommandResult {
+    let (db, key, mut options) = (call.keyspace.db(), call.args[1].to_vec(), options.to_owned_options());
+    call.work_in_background(move |engine, answer| {
+        let now = braid_base::clock::unix_ms();
+        let reader = engine.keyspace.reader();
+        let loaded = reader.read(db, now, &key, |entry| load(entry, now, &mut options, false));
+        drop(reader);
+        let sorted = loaded.and_then(|elements| {
+            let mut reply = answer.buffer();
+            let items = sort_and_cut(None, &elements, &options)?;
+            reply_with(None, &mut reply, &items, &options);
+            Ok(reply)
+        });
+        match sorted {
+            Ok(reply) => answer.give(reply),
+            Err(error) => answer.give_error(&error),
+        }
+    })
+}
+
+fn reply_with(
+    keyspace: Option<&Txn<'_>>,
+    reply: &mut ReplyBuffer,
+    items: &[Item<'_>],
+    options: &Options<'_>,
+) {
+    reply.array(items.len() * options.get.len().max(1));
+    for item in items {
+        if reply.is_full() {
+            break;
+        }
+        if options.get.is_empty() {
+            reply.bulk(item.text);
+        }
+        for pattern in &options.get {
+            if lookup(keyspace, pattern, item.text, |value| reply.bulk(value)).is_none() {
+                reply.null();
+            }
+        }
     }
 }
 
 fn run(call: &mut Call, may_store: bool) -> CommandResult {
     let mut options = Options::parse(call, may_store)?;
-    let mut items = load(call.keyspace, call.args[1], &mut options, call.session.in_script)?;
-    let range = options.range(items.len());
-    if !options.unsorted {
-        prepare(call.keyspace, &mut items, &options)?;
-        // Stable, as what BY leads to may be the same for several.
-        items.sort_by(|one, other| options.direct(compare(one, other, &options)));
+    let entry = call.keyspace.read(call.args[1]);
+    if options.store.is_none()
+        && !options.looks_up()
+        && entry.is_some_and(|entry| size_of(entry) >= MANY_ELEMENTS)
+        && call.may_leave(true)
+    {
+        return sort_in_background(call, &options);
     }
-    let items = items.get(range).unwrap_or_default();
-    let columns = options.get.len().max(1);
+    let elements = load(entry, call.keyspace.now(), &mut options, call.session.in_script)?;
+    let items = sort_and_cut(Some(call.keyspace), &elements, &options)?;
     match options.store {
-        None => {
-            call.reply.array(items.len() * columns);
-            for item in items {
-                if call.reply.is_full() {
-                    break;
-                }
-                if options.get.is_empty() {
-                    call.reply.bulk(&item.text);
-                }
-                for pattern in &options.get {
-                    let found = lookup(call.keyspace, pattern, &item.text, |value| call.reply.bulk(value));
-                    if found.is_none() {
-                        call.reply.null();
-                    }
-                }
-            }
-        }
+        None => reply_with(Some(call.keyspace), call.reply, &items, &options),
         Some(destination) => {
             let limits = limits(call.engine);
             let mut list = List::new();
-            for item in items {
+            for item in &items {
                 if options.get.is_empty() {
-                    list.push(End::Back, &item.text, &limits);
+                    list.push(End::Back, item.text, &limits);
                 }
                 for pattern in &options.get {
                     let push = |value: &[u8]| list.push(End::Back, value, &limits);
-                    if lookup(call.keyspace, pattern, &item.text, push).is_none() {
+                    if lookup(Some(call.keyspace), pattern, item.text, push).is_none() {
                         list.push(End::Back, b"", &limits);
                     }
                 }
@@ -227,61 +309,62 @@ fn journal_result(call: &mut Call, key: &[u8]) {
     }
 }
 
-/// The elements at a key. Those of a list or sorted set that are not to be sorted come in the order wanted.
+/// The elements of a key, if it is there. Whether those of a list or sorted set that are not to be sorted come the other way round
+/// is noted in the options.
 fn load(
-    keyspace: &Txn<'_>,
-    key: &[u8],
+    entry: Option<Entry<'_>>,
+    now: i64,
     options: &mut Options<'_>,
     in_script: bool,
-) -> Result<Vec<Item>, CommandError> {
-    let Some(entry) = keyspace.read(key) else { return Ok(Vec::new()) };
-    let now = keyspace.now();
+) -> Result<Elements, CommandError> {
+    let mut elements = Elements::default();
+    let Some(entry) = entry else { return Ok(elements) };
     let ValueRef::Object(object) = entry.value() else { return Err(CommandError::WrongType) };
-    let mut items = Vec::new();
+    options.reverses = true;
+    let mut buffer = itoa::Buffer::new();
     match object {
         ObjectRef::List(list) => {
-            items.reserve(list.len());
-            list.range(0, list.len(), |element| items.push(Item::new(element.to_vec())));
+            elements.ends.reserve(list.len());
+            list.range(0, list.len(), |element| elements.push(element.text(&mut buffer)));
         }
         ObjectRef::Set(set) => {
-            items.extend(set.iter(now).map(|member| Item::new(member.to_vec())));
+            elements.ends.reserve(set.len());
+            set.iter(now).for_each(|member| elements.push(member.text(&mut buffer)));
+            options.reverses = false;
             if options.unsorted && (options.store.is_some() || in_script) {
                 // A set has no order that could be told again: what is stored, or goes on in a script, is sorted all the same.
                 options.unsorted = false;
                 options.alphabetical = true;
                 options.by = None;
             }
-            return Ok(items);
         }
         ObjectRef::SortedSet(set) => {
             let view = set.view(now);
-            items.extend(view.iter(0..view.len()).map(|(member, _)| Item::new(member.to_vec())));
+            elements.ends.reserve(view.len());
+            view.iter(0..view.len()).for_each(|(member, _)| elements.push(member.text(&mut buffer)));
         }
         _ => return Err(CommandError::WrongType),
     }
-    if options.unsorted && options.descending {
-        items.reverse();
-    }
-    Ok(items)
+    Ok(elements)
 }
 
 /// Gives each element what it is sorted by.
-fn prepare(keyspace: &Txn<'_>, items: &mut [Item], options: &Options<'_>) -> CommandResult {
+fn prepare(keyspace: Option<&Txn<'_>>, items: &mut [Item<'_>], options: &Options<'_>) -> CommandResult {
     let mut numbers = true;
     for item in items {
         match (&options.by, options.alphabetical) {
             (Some(pattern), true) => {
-                item.by = lookup(keyspace, pattern, &item.text, <[u8]>::to_vec);
+                item.by = lookup(keyspace, pattern, item.text, <[u8]>::to_vec);
             }
             (Some(pattern), false) => {
-                if let Some(score) = lookup(keyspace, pattern, &item.text, score_of) {
+                if let Some(score) = lookup(keyspace, pattern, item.text, score_of) {
                     numbers &= score.is_some();
                     item.score = score.unwrap_or_default();
                 }
             }
             (None, true) => {}
             (None, false) => {
-                let score = score_of(&item.text);
+                let score = score_of(item.text);
                 numbers &= score.is_some();
                 item.score = score.unwrap_or_default();
             }
@@ -308,10 +391,10 @@ fn score_of(text: &[u8]) -> Option<f64> {
 
 /// Ascending order. Equal scores (which are never NaN) are told apart by their elements, so that the result
 /// is always the same.
-fn compare(one: &Item, other: &Item, options: &Options<'_>) -> Ordering {
+fn compare(one: &Item<'_>, other: &Item<'_>, options: &Options<'_>) -> Ordering {
     if !options.alphabetical {
         let by_score = one.score.partial_cmp(&other.score).unwrap_or(Ordering::Equal);
-        return by_score.then_with(|| one.text.cmp(&other.text));
+        return by_score.then_with(|| one.text.cmp(other.text));
     }
     match options.by {
         // No value comes before any value.
@@ -319,7 +402,7 @@ fn compare(one: &Item, other: &Item, options: &Options<'_>) -> Ordering {
             (Some(one), Some(other)) => text_to_compare(one, options).cmp(text_to_compare(other, options)),
             (one, other) => one.is_some().cmp(&other.is_some()),
         },
-        None => text_to_compare(&one.text, options).cmp(text_to_compare(&other.text, options)),
+        None => text_to_compare(one.text, options).cmp(text_to_compare(other.text, options)),
     }
 }
 
@@ -332,9 +415,10 @@ fn text_to_compare<'a>(text: &'a [u8], options: &Options<'_>) -> &'a [u8] {
     }
 }
 
-/// Passes the value that a pattern leads to for an element to `see`; nothing if there is none.
+/// Passes the value that a pattern leads to for an element to `see`; nothing if there is none. The keyspace is needed only for patterns that lead to
+/// keys.
 fn lookup<R>(
-    keyspace: &Txn<'_>,
+    keyspace: Option<&Txn<'_>>,
     pattern: &Pattern<'_>,
     element: &[u8],
     see: impl FnOnce(&[u8]) -> R,
@@ -344,7 +428,7 @@ fn lookup<R>(
         Pattern::Nothing => return None,
         Pattern::Key { before, after, field } => (before, after, field),
     };
-    let key = [before, element, after].concat();
+    let (keyspace, key) = (keyspace?, [before, element, after].concat());
     match field {
         None => {
             let value = keyspace.string(&key).ok()??;

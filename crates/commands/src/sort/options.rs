@@ -42,6 +42,8 @@ pub(super) struct Options<'a> {
     pub by: Option<Pattern<'a>>,
     pub get: Vec<Pattern<'a>>,
     pub store: Option<&'a [u8]>,
+    /// The collection has an order, which DESC turns round where nothing is sorted.
+    pub reverses: bool,
     limit: Option<(i64, i64)>,
 }
 
@@ -92,6 +94,26 @@ impl<'a> Options<'a> {
             index += 1;
         }
         Ok(options)
+    }
+
+    /// True if a pattern leads to other keys.
+    pub fn looks_up(&self) -> bool {
+        self.by.iter().chain(&self.get).any(|pattern| matches!(pattern, Pattern::Key { .. }))
+    }
+
+    /// The same without what the arguments hold: names of keys.
+    pub fn to_owned_options(&self) -> Options<'static> {
+        let owned = |pattern: &Pattern<'_>| match pattern {
+            Pattern::Element => Pattern::Element,
+            Pattern::Nothing | Pattern::Key { .. } => Pattern::Nothing,
+        };
+        debug_assert!(!self.looks_up() && self.store.is_none());
+        Options {
+            by: self.by.as_ref().map(owned),
+            get: self.get.iter().map(owned).collect(),
+            store: None,
+            ..*self
+        }
     }
 
     /// Which of `len` sorted elements are wanted.

@@ -211,7 +211,10 @@ impl Table {
             let words = Table::directory(root);
             Segment(words[(random >> 32) as usize & (words.len() - 1)].load(Relaxed))
         };
-        let bucket = segment.bucket(home_of(random & 0xffff, segment.buckets()));
+        let index = home_of(random & 0xffff, segment.buckets());
+        // All at once: waiting for one after the other is what a sample costs.
+        prefetch_entries(segment, index, 1);
+        let bucket = segment.bucket(index);
         for slot in &bucket.slots {
             match slot.load(Relaxed) {
                 0 => {}

@@ -1,0 +1,123 @@
+//! The pool of candidates for eviction: the best of all keys that a thread has sampled, kept from one eviction to the next.
+//!
+//! Each thread has its own, so it costs no lock. What stands here is a memory of keys, not the keys: they may have been used, changed or
+//! removed since, by any thread. Before one goes it is looked up and compared with its [`Candidate::stamp`] under its lock.
+
+use super::Policy;
+
+/// Most candidates.
+pub(super) const SIZE: usize = 16;
+
+/// A key that may be evicted, as it was when it was sampled.
+pub(super) struct Candidate {
+    /// How much it deserves to go; larger goes first.
+    score: u64,
+    /// What the score was made from: the access clock, or the expiry.
+    pub(super) stamp: u64,
+    pub(super) db: u32,
+    pub(super) key: Vec<u8>,
+}
+
+/// Candidates in ascending order of their scores.
+#[derive(Default)]
+pub struct Pool {
+    /// What the scores are of.
+    policy: Option<Policy>,
+    candidates: Vec<Candidate>,
+}
+
+impl Pool {
+    /// Forgets candidates of another policy: their scores do not compare.
+    pub(super) fn prepare(&mut self, policy: Policy) {
+        if self.policy != Some(policy) {
+            *self = Pool { policy: Some(policy), candidates: Vec::with_capacity(SIZE) };
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.candidates.is_empty()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.candidates.len() >= SIZE
+    }
+
+    /// Takes a key in if there is room, or a worse one to give up for it.
+    pub(super) fn offer(&mut self, score: u64, stamp: u64, db: u32, key: &[u8]) {
+        let is_full = self.is_full();
+        if is_full && self.candidates.first().is_some_and(|worst| score <= worst.score) {
+            return;
+        }
+        let mut at = self.candidates.partition_point(|candidate| candidate.score < score);
+        // Sampled before: its score is the same unless it was used since.
+        let same = self.candidates[at..].iter().take_while(|candidate| candidate.score == score);
+        if same.into_iter().any(|candidate| candidate.db == db && candidate.key == key) {
+            return;
+        }
+        let mut name = if is_full {
+            at -= 1;
+            self.candidates.remove(0).key
+        } else {
+            Vec::new()
+        };
+        name.clear();
+        name.extend_from_slice(key);
+        self.candidates.insert(at, Candidate { score, stamp, db, key: name });
+    }
+
+    /// Takes the best candidate out.
+    pub(super) fn take_best(&mut self) -> Option<Candidate> {
+        self.candidates.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool() -> Pool {
+        let mut pool = Pool::default();
+        pool.prepare(Policy::AllKeysLru);
+        pool
+    }
+
+    fn taken(pool: &mut Pool) -> Vec<u64> {
+        std::iter::from_fn(|| pool.take_best()).map(|candidate| candidate.stamp).collect()
+    }
+
+    #[test]
+    fn the_best_of_all_offers_stay_and_come_out_first() {
+        for seed in 0..100 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut pool = pool();
+            let mut offered: Vec<u64> = (0..random.usize(0..100)).map(|_| random.u64(0..50)).collect();
+            for (n, &score) in offered.iter().enumerate() {
+                pool.offer(score, score, 0, n.to_string().as_bytes());
+            }
+            offered.sort_unstable_by(|one, other| other.cmp(one));
+            offered.truncate(SIZE);
+            assert_eq!(taken(&mut pool), offered, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_sampled_twice_stands_there_once() {
+        let mut pool = pool();
+        for _ in 0..3 {
+            pool.offer(7, 7, 0, b"k");
+            pool.offer(7, 7, 0, b"other");
+            pool.offer(7, 7, 1, b"k");
+        }
+        assert_eq!(taken(&mut pool), [7, 7, 7]);
+    }
+
+    #[test]
+    fn another_policy_begins_with_an_empty_pool() {
+        let mut pool = pool();
+        pool.offer(7, 7, 0, b"k");
+        pool.prepare(Policy::AllKeysLru);
+        assert!(!pool.is_empty());
+        pool.prepare(Policy::VolatileTtl);
+        assert!(pool.is_empty());
+    }
+}

@@ -1,0 +1,302 @@
+//! Commands that take long leave the other clients of their loop alone, and what they answer is still a state that there was.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use braid_tests::random::source;
+use braid_tests::{RawClient, TestServer, Value, request};
+
+fn start(threads: &str) -> Option<TestServer> {
+    let server = TestServer::start(&["--io-threads", threads, "--enable-debug-command", "yes", "--save", ""]);
+    if !server.is_braid() {
+        println!("skipped: stock servers execute one command at a time");
+        return None;
+    }
+    Some(server)
+}
+
+fn calls(client: &mut RawClient, command: &str) -> u64 {
+    let stats = client.info_field("commandstats", &format!("cmdstat_{command}")).unwrap_or_default();
+    stats.strip_prefix("calls=").and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Fills a list with numbers in no order.
+fn fill_list(client: &mut RawClient, key: &str, count: u64) {
+    let mut random = source("numbers");
+    for _ in 0..count / 1000 {
+        let numbers: Vec<String> = (0..1000).map(|_| random.u64(0..1 << 40).to_string()).collect();
+        client.call(&format!("RPUSH {key} {}", numbers.join(" ")));
+    }
+}
+
+/// Ends the threads that run meanwhile, whatever becomes of the test.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Sends `command` and sees whether its client is found waiting, by another one of the same loop, before it is done.
+#[track_caller]
+fn others_are_served(server: &TestServer, command: &str, mut prepare: impl FnMut(&mut RawClient)) -> Value {
+    let (mut heavy, mut other) = (server.connect(), server.connect());
+    let name = command.split(' ').next().expect("a name").to_lowercase();
+    for _ in 0..20 {
+        prepare(&mut heavy);
+        let before = calls(&mut other, &name);
+        heavy.send(&request(command));
+        let mut seen = 0;
+        while calls(&mut other, &name) == before {
+            seen += u32::from(other.info_field("clients", "blocked_clients").as_deref() == Some("1"));
+        }
+        let reply = heavy.read();
+        if seen > 0 {
+            println!("{command}: found waiting {seen} times");
+            return reply;
+        }
+    }
+    panic!("nobody is served while {command} runs");
+}
+
+#[test]
+fn other_clients_of_the_loop_are_served_meanwhile() {
+    let Some(server) = start("1") else { return };
+    let mut client = server.connect();
+    client.ok("DEBUG POPULATE 300000");
+    let reply = others_are_served(&server, "KEYS key:*7*1*", |_| {});
+    let expected =
+        (0..300_000).filter(|n| n.to_string().split_once('7').is_some_and(|(_, rest)| rest.contains('1')));
+    assert_eq!(reply.elements().map(<[Value]>::len), Some(expected.count()));
+    fill_list(&mut client, "list", 200_000);
+    let reply = others_are_served(&server, "SORT list DESC LIMIT 0 100000 GET # GET nothing", |_| {});
+    let sorted: Vec<u64> = reply
+        .elements()
+        .expect("elements")
+        .iter()
+        .step_by(2)
+        .map(|n| n.text().parse().expect("a number"))
+        .collect();
+    assert!(sorted.len() == 100_000 && sorted.is_sorted_by(|one, other| one >= other));
+    let reply = others_are_served(&server, "SORT_RO list ALPHA", |_| {});
+    let sorted: Vec<String> = reply.elements().expect("elements").iter().map(Value::text).collect();
+    assert!(sorted.len() == 200_000 && sorted.is_sorted());
+    client.call("RPUSH list text");
+    let reply = others_are_served(&server, "SORT list", |_| {});
+    assert_eq!(reply.text(), "ERR One or more scores can't be converted into double");
+    for command in ["FLUSHALL", "FLUSHDB SYNC"] {
+        let reply = others_are_served(&server, command, |client| client.ok("DEBUG POPULATE 300000"));
+        assert_eq!(reply, Value::ok());
+        assert_eq!(client.call("DBSIZE"), Value::Integer(0));
+        assert_eq!(
+            client.info_field("memory", "lazyfree_pending_objects").as_deref(),
+            Some("0"),
+            "it was waited for"
+        );
+    }
+}
+
+#[test]
+fn what_a_client_sends_behind_them_is_executed_behind_them() {
+    let Some(server) = start("2") else { return };
+    let (mut client, mut other) = (server.connect(), server.connect());
+    for round in 0..5 {
+        client.ok("DEBUG POPULATE 100000");
+        fill_list(&mut client, "list", 30_000);
+        let pipeline = [
+            "SET mine 1",
+            "KEYS mine",
+            "DEL mine",
+            "KEYS mine",
+            "SORT list LIMIT 0 1",
+            "DEL list",
+            "SORT list",
+            "MULTI",
+            "KEYS key:77777",
+            "SORT list",
+            "EXEC",
+            "FLUSHALL",
+            "DBSIZE",
+            "SET mine 2",
+            "KEYS *",
+        ];
+        client.send(&pipeline.iter().flat_map(|line| request(line)).collect::<Vec<u8>>());
+        let replies: Vec<Value> = pipeline.iter().map(|_| client.read()).collect();
+        let found = |name: &str| Value::Array(vec![Value::bulk(name)]);
+        let nothing = || Value::Array(Vec::new());
+        assert_eq!((&replies[1], &replies[3]), (&found("mine"), &nothing()), "round {round}");
+        assert_eq!(replies[4].elements().map(<[Value]>::len), Some(1));
+        assert_eq!(replies[6], nothing());
+        assert_eq!(replies[10], Value::Array(vec![found("key:77777"), nothing()]));
+        assert_eq!(
+            (&replies[11], &replies[12], &replies[14]),
+            (&Value::ok(), &Value::Integer(0), &found("mine"))
+        );
+    }
+    // A script has them at one moment, and a client that tracks before it is told of changes.
+    client.ok("DEBUG POPULATE 100000");
+    assert_eq!(
+        client.call_arguments(&["EVAL", "return #redis.call('KEYS', '*')", "0"]),
+        Value::Integer(100_001)
+    );
+    assert_eq!(
+        client.call_arguments(&["EVAL", "redis.call('FLUSHALL', 'SYNC') return redis.call('DBSIZE')", "0"]),
+        Value::Integer(0)
+    );
+    assert!(calls(&mut other, "keys") >= 15 && calls(&mut other, "flushall") >= 5, "each is counted");
+    assert_eq!(other.info_field("clients", "blocked_clients").as_deref(), Some("0"));
+}
+
+#[test]
+fn who_waits_for_one_can_be_killed_and_not_unblocked() {
+    let Some(server) = start("2") else { return };
+    let mut client = server.connect();
+    client.ok("DEBUG POPULATE 300000");
+    for _ in 0..10 {
+        let mut heavy = server.connect();
+        let id = heavy.call("CLIENT ID").integer().expect("an id");
+        heavy.send(&request("KEYS *"));
+        assert_eq!(client.call(&format!("CLIENT UNBLOCK {id}")), Value::Integer(0));
+        client.call(&format!("CLIENT KILL ID {id}"));
+    }
+    braid_tests::wait::wait_for("nobody waits", || {
+        client.info_field("clients", "blocked_clients").as_deref() == Some("0")
+    });
+    assert_eq!(client.call("KEYS key:4"), Value::Array(vec![Value::bulk("key:4")]));
+}
+
+#[test]
+fn keys_that_are_there_throughout_are_told_once() {
+    const STABLE: usize = 60_000;
+    let Some(server) = start("4") else { return };
+    let mut client = server.connect();
+    client.ok(&format!("DEBUG POPULATE {STABLE} stable"));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _ends = Ends(&done);
+        for writer in 0..2 {
+            let (server, done) = (&server, &done);
+            scope.spawn(move || {
+                let (mut client, mut random) = (server.connect(), source("writer"));
+                while !done.load(Ordering::Relaxed) {
+                    let line = |random: &mut fastrand::Rng| {
+                        let name = format!("other:{writer}:{}", random.u32(0..30_000));
+                        request(&if random.bool() { format!("SET {name} v") } else { format!("DEL {name}") })
+                    };
+                    let lines: Vec<u8> = (0..500).flat_map(|_| line(&mut random)).collect();
+                    client.send(&lines);
+                    (0..500).for_each(|_| drop(client.read()));
+                }
+            });
+        }
+        for round in 0..15 {
+            let reply = client.call("KEYS *");
+            let mut counts = BTreeMap::new();
+            for key in reply.elements().expect("keys") {
+                *counts.entry(key.text()).or_insert(0) += 1;
+            }
+            assert!(counts.values().all(|&count| count == 1), "round {round}: a key is told twice");
+            let stable = counts.keys().filter(|name| name.starts_with("stable:")).count();
+            assert_eq!(stable, STABLE, "round {round}: a key that was there throughout is missing");
+        }
+    });
+}
+
+/// What was acknowledged before FLUSHALL was sent is gone when it is answered, what was sent after its answer stays.
+#[test]
+fn flushall_divides_what_was_set_before_from_what_was_set_after() {
+    let Some(server) = start("4") else { return };
+    let mut client = server.connect();
+    let (done, acknowledged) = (AtomicBool::new(false), [AtomicU64::new(0), AtomicU64::new(0)]);
+    std::thread::scope(|scope| {
+        let _ends = Ends(&done);
+        for (writer, acknowledged) in acknowledged.iter().enumerate() {
+            let (server, done) = (&server, &done);
+            scope.spawn(move || {
+                let mut client = server.connect();
+                for n in 0.. {
+                    if done.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    client.ok(&format!("SET {writer}:{n} v"));
+                    acknowledged.store(n + 1, Ordering::SeqCst);
+                }
+            });
+        }
+        for round in 0..20 {
+            client.ok("DEBUG POPULATE 30000 filling");
+            let before: Vec<u64> = acknowledged.iter().map(|count| count.load(Ordering::SeqCst)).collect();
+            client.ok(["FLUSHALL SYNC", "FLUSHALL", "FLUSHDB"][round % 3]);
+            // The one after the one that may be on its way now is set after the answer.
+            let sent: Vec<u64> = acknowledged.iter().map(|count| count.load(Ordering::SeqCst) + 1).collect();
+            braid_tests::wait::wait_for("more is set", || {
+                acknowledged.iter().zip(&sent).all(|(count, &sent)| count.load(Ordering::SeqCst) > sent + 2)
+            });
+            for writer in 0..2 {
+                let (old, new) = (before[writer].saturating_sub(1), sent[writer] + 1);
+                let exists =
+                    |client: &mut RawClient, n| client.call(&format!("EXISTS {writer}:{n}")).integer();
+                if before[writer] > 0 {
+                    assert_eq!(
+                        exists(&mut client, old),
+                        Some(0),
+                        "round {round}: {writer}:{old} is still there"
+                    );
+                }
+                assert_eq!(exists(&mut client, new), Some(1), "round {round}: {writer}:{new} is lost");
+            }
+            let filling = client.call("EXISTS filling:0 filling:29999").integer();
+            assert_eq!(filling, Some(0));
+        }
+    });
+}
+
+/// Others turn the list round and add or take two elements at once: each reply is the list as it was at one moment.
+#[test]
+fn what_is_sorted_is_a_state_that_there_was() {
+    const LEN: u64 = 30_000;
+    let Some(server) = start("4") else { return };
+    let mut client = server.connect();
+    for start in (0..LEN).step_by(1000) {
+        let numbers: Vec<String> = (start..start + 1000).map(|n| n.to_string()).collect();
+        client.call(&format!("RPUSH list {}", numbers.join(" ")));
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _ends = Ends(&done);
+        let (server, done) = (&server, &done);
+        scope.spawn(move || {
+            let mut client = server.connect();
+            while !done.load(Ordering::Relaxed) {
+                (0..50).for_each(|_| drop(client.call("LMOVE list list LEFT RIGHT")));
+                for lines in [
+                    ["RPUSH list 1000001", "LPUSH list 1000002"],
+                    ["LREM list -1 1000001", "LREM list 1 1000002"],
+                ] {
+                    client.ok("MULTI");
+                    lines.iter().for_each(|line| drop(client.call(line)));
+                    client.call("EXEC");
+                }
+            }
+        });
+        let mut lens = BTreeSet::new();
+        for round in 0..60 {
+            let reply = client.call("SORT list");
+            let numbers: Vec<u64> = reply
+                .elements()
+                .expect("elements")
+                .iter()
+                .map(|n| n.text().parse().expect("a number"))
+                .collect();
+            assert!(numbers[..LEN as usize].iter().copied().eq(0..LEN), "round {round}");
+            assert!(
+                matches!(numbers[LEN as usize..], [] | [1_000_001, 1_000_002]),
+                "round {round}: {:?}",
+                &numbers[LEN as usize..]
+            );
+            lens.insert(numbers.len());
+        }
+        println!("{lens:?}");
+    });
+}
