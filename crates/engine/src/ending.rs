@@ -234,6 +234,16 @@ impl Engine {
     /// any more, since what it changed would be lost. It does not end if it cannot save, or while its append-only file has no base yet, unless
     /// `force` says so. `slot` is the calling thread's own, when it is an executing one. Replicas are not waited for.
     pub fn end(&self, slot: Option<usize>, manner: Manner) -> Result<(), CannotEnd> {
+        let ended = self.supervisor.patiently(|| None, || self.try_to_end(slot, manner));
+        match ended {
+            Ok(()) => self.supervisor.stopping(),
+            Err(CannotEnd) => self.supervisor.status("Error trying to save the DB, can't exit"),
+        }
+        ended
+    }
+
+    /// What [`Engine::end`] does.
+    fn try_to_end(&self, slot: Option<usize>, manner: Manner) -> Result<(), CannotEnd> {
         let Manner { save, force, .. } = manner;
         let progress = &self.persistence.progress;
         if self.busy.error().is_some() {
@@ -262,6 +272,7 @@ impl Engine {
         progress.stop.store(is_loading, Relaxed);
         if !is_loading && save.unwrap_or_else(|| !self.config.save_points().is_empty()) {
             log::info!("Saving the final RDB snapshot before exiting.");
+            self.supervisor.status("Saving the final RDB snapshot");
             if self.save(&world).is_err() && !force {
                 log::warn!("Error trying to save the DB, can't exit.");
                 self.shutdown.store(false, Relaxed);

@@ -67,6 +67,8 @@ pub struct Engine {
     pub config_file: Option<std::path::PathBuf>,
     /// The program's path and arguments.
     pub executable: String,
+    /// The service manager that started the server.
+    pub supervisor: crate::supervisor::Supervisor,
     /// Bytes that clients hold, as loops keep it up.
     pub client_bytes: Arc<AtomicI64>,
     /// Bytes that do not count towards `maxmemory`.
@@ -184,6 +186,7 @@ impl Rates {
 pub struct Start {
     pub config_file: Option<std::path::PathBuf>,
     pub executable: String,
+    pub supervisor: crate::supervisor::Supervisor,
 }
 
 impl Engine {
@@ -217,6 +220,7 @@ impl Engine {
             started_at: braid_base::clock::unix_ms() / 1000,
             config_file: start.config_file,
             executable: start.executable,
+            supervisor: start.supervisor,
             client_bytes: Arc::default(),
             uncounted_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),
