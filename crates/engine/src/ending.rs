@@ -145,7 +145,7 @@ impl Engine {
     fn end_patiently(&self, request: u64, manner: Manner) -> Result<(), CannotEnd> {
         log::warn!("User requested shutdown...");
         if !manner.now {
-            self.let_replicas_catch_up(request);
+            self.supervisor.patiently(|| None, || self.let_replicas_catch_up(request));
         }
         if !self.ending.begin(request) {
             return Ok(());
@@ -236,19 +236,22 @@ impl Engine {
     pub fn end(&self, slot: Option<usize>, manner: Manner) -> Result<(), CannotEnd> {
         let ended = self.supervisor.patiently(|| None, || self.try_to_end(slot, manner));
         match ended {
-            Ok(()) => self.supervisor.stopping(),
+            Ok(()) => {
+                // Before the loops stop: the process ends right after them.
+                self.supervisor.stopping();
+                self.request_shutdown();
+            }
             Err(CannotEnd) => self.supervisor.status("Error trying to save the DB, can't exit"),
         }
         ended
     }
 
-    /// What [`Engine::end`] does.
+    /// What [`Engine::end`] does before the loops are stopped.
     fn try_to_end(&self, slot: Option<usize>, manner: Manner) -> Result<(), CannotEnd> {
         let Manner { save, force, .. } = manner;
         let progress = &self.persistence.progress;
         if self.busy.error().is_some() {
             // A script has the world, and will not give it back soon: it is ended, and nothing is saved.
-            self.request_shutdown();
             return Ok(());
         }
         self.finish_background_save();
@@ -285,7 +288,6 @@ impl Engine {
             self.finish_append_only();
         }
         drop(world);
-        self.request_shutdown();
         Ok(())
     }
 }
