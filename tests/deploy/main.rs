@@ -7,6 +7,7 @@
 //! `tests/deploy/charts`, by hand.
 
 mod install;
+mod kubernetes;
 mod supervision;
 mod unit;
 
