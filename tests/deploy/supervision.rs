@@ -36,7 +36,13 @@ fn manager(folder: &std::path::Path, is_abstract: bool) -> (UnixDatagram, String
 /// The next message.
 fn next(socket: &UnixDatagram) -> String {
     let mut buffer = [0; 1000];
-    let len = socket.recv(&mut buffer).expect("a message");
+    let len = loop {
+        match socket.recv(&mut buffer) {
+            // A socket with a time limit is not waited for again by the kernel when the machine stops processes for a moment.
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            received => break received.expect("a message"),
+        }
+    };
     String::from_utf8_lossy(&buffer[..len]).into_owned()
 }
 

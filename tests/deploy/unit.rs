@@ -183,6 +183,7 @@ fn settings_and_scripts_work_under_the_unit() {
         "l"
     );
     assert_eq!(client.call("FCALL f 0"), braid_tests::Value::Integer(7));
+    client.ok("CONFIG REWRITE");
     client.call("CLIENT LIST");
     client.call("INFO everything");
     client.call("MEMORY PURGE");
