@@ -62,7 +62,7 @@ fn files_are_staged_and_the_server_runs_from_them() {
     let arguments = command
         .split(' ')
         .skip(1)
-        .map(|word| if word.starts_with('/') { staged(&word[1..]).into_os_string() } else { word.into() });
+        .map(|word| word.strip_prefix('/').map_or_else(|| word.into(), |path| staged(path).into_os_string()));
     let mut child = Command::new(braid_tests::server::program_under_test())
         .args(arguments)
         .args(["--port", &port.to_string(), "--supervised", "no"])
