@@ -145,7 +145,7 @@ impl Engine {
     fn end_patiently(&self, request: u64, manner: Manner) -> Result<(), CannotEnd> {
         log::warn!("User requested shutdown...");
         if !manner.now {
-            self.let_replicas_catch_up(request);
+            self.supervisor.patiently(|| None, || self.let_replicas_catch_up(request));
         }
         if !self.ending.begin(request) {
             return Ok(());
@@ -234,11 +234,24 @@ impl Engine {
     /// any more, since what it changed would be lost. It does not end if it cannot save, or while its append-only file has no base yet, unless
     /// `force` says so. `slot` is the calling thread's own, when it is an executing one. Replicas are not waited for.
     pub fn end(&self, slot: Option<usize>, manner: Manner) -> Result<(), CannotEnd> {
+        let ended = self.supervisor.patiently(|| None, || self.try_to_end(slot, manner));
+        match ended {
+            Ok(()) => {
+                // Before the loops stop: the process ends right after them.
+                self.supervisor.stopping();
+                self.request_shutdown();
+            }
+            Err(CannotEnd) => self.supervisor.status("Error trying to save the DB, can't exit"),
+        }
+        ended
+    }
+
+    /// What [`Engine::end`] does before the loops are stopped.
+    fn try_to_end(&self, slot: Option<usize>, manner: Manner) -> Result<(), CannotEnd> {
         let Manner { save, force, .. } = manner;
         let progress = &self.persistence.progress;
         if self.busy.error().is_some() {
             // A script has the world, and will not give it back soon: it is ended, and nothing is saved.
-            self.request_shutdown();
             return Ok(());
         }
         self.finish_background_save();
@@ -262,6 +275,7 @@ impl Engine {
         progress.stop.store(is_loading, Relaxed);
         if !is_loading && save.unwrap_or_else(|| !self.config.save_points().is_empty()) {
             log::info!("Saving the final RDB snapshot before exiting.");
+            self.supervisor.status("Saving the final RDB snapshot");
             if self.save(&world).is_err() && !force {
                 log::warn!("Error trying to save the DB, can't exit.");
                 self.shutdown.store(false, Relaxed);
@@ -274,7 +288,6 @@ impl Engine {
             self.finish_append_only();
         }
         drop(world);
-        self.request_shutdown();
         Ok(())
     }
 }

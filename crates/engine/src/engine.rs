@@ -72,6 +72,8 @@ pub struct Engine {
     pub config_file: Option<std::path::PathBuf>,
     /// The program's path and arguments.
     pub executable: String,
+    /// The service manager that started the server.
+    pub supervisor: crate::supervisor::Supervisor,
     /// Bytes that clients hold, as loops keep it up.
     pub client_bytes: Arc<AtomicI64>,
     /// Bytes that do not count towards `maxmemory`.
@@ -191,6 +193,7 @@ impl Rates {
 pub struct Start {
     pub config_file: Option<std::path::PathBuf>,
     pub executable: String,
+    pub supervisor: crate::supervisor::Supervisor,
 }
 
 impl Engine {
@@ -227,6 +230,7 @@ impl Engine {
             redis_version: braid_config::parse_version(&config.redis_version()).unwrap_or_default(),
             config_file: start.config_file,
             executable: start.executable,
+            supervisor: start.supervisor,
             client_bytes: Arc::default(),
             uncounted_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),

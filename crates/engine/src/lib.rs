@@ -42,6 +42,7 @@ pub mod saving;
 pub mod session;
 pub mod spec;
 pub mod stats;
+pub mod supervisor;
 pub mod syntax;
 pub mod table;
 pub mod tracking;

@@ -10,6 +10,7 @@ mod watchdog;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::{Config, Request};
 use braid_engine::Engine;
@@ -17,6 +18,7 @@ use braid_engine::aof_load::AofLoadError;
 use braid_engine::client::Message;
 use braid_engine::engine::Start;
 use braid_engine::saving::LoadFailure;
+use braid_engine::supervisor::Supervisor;
 use braid_persistence::LoadError;
 use braid_threading::accept::Listeners;
 
@@ -82,7 +84,10 @@ fn report_failure(config: &Arc<Config>, error: &str) {
 fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<(), String> {
     let loaded = config.load(arguments, &mut std::io::stdin()).map_err(|error| error.to_string())?;
     process::enter_directory(config)?;
-    if config.daemonize() {
+    // Before the title takes the place of the environment. Who is supervised stays in the foreground.
+    let supervisor = Supervisor::detect(config.supervised());
+    let is_supervised = matches!(supervisor, Ok(Supervisor::Upstart | Supervisor::Systemd(_)));
+    if config.daemonize() && !is_supervised {
         process::daemonize()?;
     }
     let executable = std::env::args().next().unwrap_or_default();
@@ -93,6 +98,20 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         log::warn!("{warning}");
     }
     warn_of_coarse_size_classes();
+    let supervisor = supervisor.unwrap_or_else(|error| {
+        log::warn!("{error}");
+        Supervisor::None
+    });
+    if is_supervised {
+        config.assign("supervised", &[supervisor.name()])?;
+        if config.daemonize() {
+            log::warn!(
+                "'daemonize yes' is ignored: {} supervises the process that it started.",
+                supervisor.name()
+            );
+        }
+    }
+    supervisor.begin();
     let mut commands = braid_commands::table();
     for renamed in &loaded.renamed {
         commands
@@ -101,7 +120,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     }
     braid_base::clock::calibrate();
     process::raise_descriptor_limit(config);
-    let start = Start { config_file: loaded.file.clone(), executable };
+    let start = Start { config_file: loaded.file.clone(), executable, supervisor };
     let engine = Engine::new(Arc::clone(config), commands, start).map_err(|error| error.to_string())?;
     define_users(&engine, &loaded)?;
     log::warn!("oO0OoO0OoO0Oo Braid is starting oO0OoO0OoO0Oo");
@@ -140,10 +159,18 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     }
     let threads = braid_threading::start(&engine, &listeners).map_err(|error| error.to_string())?;
     log::info!("Server initialized");
-    let loaded = if is_load_due { load(&engine) } else { Ok(()) };
+    let loaded = if is_load_due { load_supervised(&engine) } else { Ok(()) };
     match &loaded {
-        Ok(()) => listeners::announce(config),
-        Err(_) => engine.request_shutdown(),
+        Ok(()) => {
+            listeners::announce(config);
+            if !engine.shutdown.load(Relaxed) {
+                engine.supervisor.ready();
+            }
+        }
+        Err(error) => {
+            engine.supervisor.status(error);
+            engine.request_shutdown();
+        }
     }
     threads.join()?;
     signals.close();
@@ -185,6 +212,13 @@ fn define_users(engine: &Engine, loaded: &braid_config::Loaded) -> Result<(), St
 fn is_load_due(config: &Config) -> bool {
     // Whatever keeps us from looking is for the load to find and to tell.
     config.appendonly() || std::path::Path::new(&*config.dbfilename()).try_exists().unwrap_or(true)
+}
+
+/// Loads the data and has the service manager wait for it.
+fn load_supervised(engine: &Engine) -> Result<(), String> {
+    let progress = &engine.persistence.progress;
+    let status = || progress.active.load(Relaxed).then(|| format!("Loading: {:.1} %", progress.percent()));
+    engine.supervisor.patiently(status, || load(engine))
 }
 
 /// Loads the data, if there are any.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock;
-use braid_config::{Config, Supervised, ThreadingModel};
+use braid_config::{Config, ThreadingModel};
 use braid_engine::Engine;
 use braid_engine::client::client_flags;
 use braid_engine::pubsub::Kind;
@@ -150,12 +150,7 @@ fn server(fields: &mut Fields<'_>) {
     fields.field("atomicvar_api", "rust-core");
     fields.field("gcc_version", "0.0.0");
     fields.field("process_id", std::process::id());
-    let supervised = match config.supervised() {
-        Supervised::Systemd => "systemd",
-        Supervised::Upstart => "upstart",
-        _ => "no",
-    };
-    fields.field("process_supervised", supervised);
+    fields.field("process_supervised", engine.supervisor.name());
     fields.field("run_id", &engine.run_id);
     fields.field("tcp_port", config.port());
     fields.field("server_time_usec", now_us);

@@ -15,7 +15,7 @@ super::directives! {
     daemonize: bool => switch("daemonize", false).immutable();
 
     /// Tell a supervisor that the server is ready: systemd, upstart, auto (look at the environment) or no.
-    supervised: Supervised => choice("supervised", Supervised::No.raw(), Supervised::WORDS).immutable().no_effect_yet();
+    supervised: Supervised => choice("supervised", Supervised::No.raw(), Supervised::WORDS).immutable();
 
     /// File that holds the process number while the server runs.
     pidfile: text => optional_text("pidfile").immutable();
