@@ -3,7 +3,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("Braid runs on Linux only: it uses epoll, eventfd, /proc and other interfaces of that kernel");
 #[cfg(not(target_pointer_width = "64"))]
-compile_error!("Braid runs on 64-bit processors only: x86_64 and aarch64 are tested");
+compile_error!("Braid runs on 64-bit processors only");
 
 pub mod alloc;
 pub mod blob;
