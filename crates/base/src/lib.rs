@@ -1,5 +1,10 @@
 //! Clock, locks, hashing, numbers and bytes: what every layer uses and none of it knows Redis.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("Braid runs on Linux only: it uses epoll, eventfd, /proc and other interfaces of that kernel");
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("Braid runs on 64-bit processors only");
+
 pub mod alloc;
 pub mod blob;
 pub mod clock;
