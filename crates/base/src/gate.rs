@@ -15,7 +15,7 @@
 //! A thread must never close the gate while inside (it would wait for itself): [`Gate::close`] takes the
 //! thread's own slot and steps outside first.
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Condvar, Fault, Mutex, lock, planted, spin_loop, yield_now};
 use crossbeam_utils::CachePadded;
 
@@ -36,8 +36,8 @@ pub struct Gate {
     /// True while somebody has closed the gate, or is about to.
     waiting: Mutex<bool>,
     opened: Condvar,
-    /// Whoever has closed the gate will not open it for long.
-    busy: AtomicBool,
+    /// How long whoever has closed the gate will keep it closed, as a [`Wait`].
+    wait: AtomicU8,
     /// The slot of the executing thread that has closed the gate, plus 1; 0 = there is none. For those who watch.
     holder: AtomicUsize,
 }
@@ -47,6 +47,18 @@ pub struct World<'a> {
     gate: &'a Gate,
     /// Entered again when the gate opens.
     slot: Option<usize>,
+}
+
+/// How long the gate will stay closed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Wait {
+    /// For as long as commands take: worth waiting for.
+    Short,
+    /// Long enough that threads about to enter had better listen to their clients meanwhile.
+    Long,
+    /// Nobody is to wait any more.
+    Endless,
 }
 
 /// What came of an attempt to enter.
@@ -76,7 +88,7 @@ impl Gate {
             extra: most,
             waiting: Mutex::new(false),
             opened: Condvar::new(),
-            busy: AtomicBool::new(false),
+            wait: AtomicU8::new(Wait::Short as u8),
             holder: AtomicUsize::new(0),
         }
     }
@@ -105,7 +117,7 @@ impl Gate {
     #[inline]
     pub fn enter(&self, slot: usize) {
         while !self.try_enter(slot) {
-            self.wait_until_open(false);
+            self.wait_until_open(None);
         }
     }
 
@@ -113,7 +125,7 @@ impl Gate {
     #[inline]
     pub fn enter_unless_busy(&self, slot: usize) -> Entered {
         while !self.try_enter(slot) {
-            if !self.wait_until_open(true) {
+            if !self.wait_until_open(Some(Wait::Long)) {
                 return Entered::Busy;
             }
         }
@@ -145,12 +157,16 @@ impl Gate {
         self.slots[slot].load(Ordering::Relaxed) != 0
     }
 
-    /// Waits until the gate is open; with `heeds_busy` only until it is known that this will take long. True if it is open.
+    fn is_to_last(&self, at_least: Option<Wait>) -> bool {
+        at_least.is_some_and(|wait| self.wait.load(Ordering::Relaxed) >= wait as u8)
+    }
+
+    /// Waits until the gate is open, or until it is known to stay closed `unless` so long. True if it is open.
     #[cold]
-    fn wait_until_open(&self, heeds_busy: bool) -> bool {
+    fn wait_until_open(&self, unless: Option<Wait>) -> bool {
         let mut guard = lock(&self.waiting);
         while self.closed.load(Ordering::Acquire) {
-            if heeds_busy && self.busy.load(Ordering::Relaxed) {
+            if self.is_to_last(unless) {
                 return false;
             }
             guard = self.opened.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -158,26 +174,25 @@ impl Gate {
         true
     }
 
-    /// Whoever has closed the gate says that it will not open it for long, or that it soon will: those who wait need not go on
-    /// waiting.
-    pub fn set_busy(&self, busy: bool) {
+    /// Whoever has closed the gate says for how long: those who wait need not go on waiting.
+    pub fn set_wait(&self, wait: Wait) {
         let _guard = lock(&self.waiting);
-        self.busy.store(busy, Ordering::Relaxed);
+        self.wait.store(wait as u8, Ordering::Relaxed);
         self.opened.notify_all();
     }
 
     /// Stops the world. `slot` is the caller's own when it is an executing thread in the middle of a batch.
     pub fn close(&self, slot: Option<usize>) -> World<'_> {
         let slot = self.step_outside(slot);
-        self.take(false);
+        self.take(None);
         self.hold(slot)
     }
 
-    /// As [`Gate::close`], but does not wait for whoever has said that it will take long. Nothing then; the thread is outside
+    /// As [`Gate::close`], but does not wait for whoever has said that nobody is to wait. Nothing then; the thread is outside
     /// afterwards, and has to enter again.
     pub fn close_unless_busy(&self, slot: usize) -> Option<World<'_>> {
         let slot = self.step_outside(Some(slot));
-        self.take(true).then(|| self.hold(slot))
+        self.take(Some(Wait::Endless)).then(|| self.hold(slot))
     }
 
     fn hold(&self, slot: Option<usize>) -> World<'_> {
@@ -201,10 +216,10 @@ impl Gate {
     }
 
     /// Waits until nobody else has closed the gate, and closes it. False if that is not done because it would take long.
-    fn take(&self, heeds_busy: bool) -> bool {
+    fn take(&self, unless: Option<Wait>) -> bool {
         let mut taken = lock(&self.waiting);
         while *taken {
-            if heeds_busy && self.busy.load(Ordering::Relaxed) {
+            if self.is_to_last(unless) {
                 return false;
             }
             taken = self.opened.wait(taken).unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -275,7 +290,7 @@ impl Drop for World<'_> {
         }
         *taken = false;
         self.gate.holder.store(0, Ordering::Relaxed);
-        self.gate.busy.store(false, Ordering::Relaxed);
+        self.gate.wait.store(Wait::Short as u8, Ordering::Relaxed);
         self.gate.closed.store(false, Ordering::Release);
         self.gate.opened.notify_all();
     }

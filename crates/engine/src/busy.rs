@@ -1,7 +1,9 @@
-//! Scripts that run for longer than `busy-reply-threshold`: who they are, and ending them.
+//! Scripts that take long: what they are, and ending them.
 //!
-//! A script that runs alone, with the world stopped, keeps everybody else waiting. Once it is busy the other threads go on without
-//! entering the gate, and answer everything with an error except the few commands that are allowed then.
+//! A run is *visible* here after some milliseconds: SCRIPT KILL, FUNCTION KILL and FUNCTION STATS know it then, on every thread. One that
+//! runs alone, with the world stopped, keeps everybody else waiting: the other threads go on without entering the gate, and run the few
+//! commands that are allowed then. Other requests are held back until `busy-reply-threshold`, when the run is *busy* and they are answered
+//! with an error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -32,7 +34,7 @@ impl Kind {
     }
 }
 
-/// A script that has been running for long.
+/// A run that is visible.
 pub struct Running {
     pub kind: Kind,
     /// Of the function, or the script's SHA-1.
@@ -42,6 +44,10 @@ pub struct Running {
     started: Instant,
     killed: AtomicBool,
     wrote: AtomicBool,
+    /// It has run for `busy-reply-threshold`.
+    busy: AtomicBool,
+    /// Nobody else can work meanwhile.
+    alone: AtomicBool,
 }
 
 impl Running {
@@ -54,6 +60,8 @@ impl Running {
             started,
             killed: AtomicBool::new(false),
             wrote: AtomicBool::new(false),
+            busy: AtomicBool::new(false),
+            alone: AtomicBool::new(false),
         }
     }
 
@@ -67,45 +75,68 @@ impl Running {
         self.killed.load(Relaxed)
     }
 
+    /// Requests that wait for it are answered with an error from now on.
+    pub fn set_busy(&self) {
+        self.busy.store(true, Relaxed);
+    }
+
+    /// It has run for `busy-reply-threshold`.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Relaxed)
+    }
+
+    /// It runs with the world stopped.
+    pub fn set_alone(&self) {
+        self.alone.store(true, Relaxed);
+    }
+
     /// It has called a command that writes, so it can no longer be ended.
     pub fn note_write(&self) {
         self.wrote.store(true, Relaxed);
     }
 }
 
-/// The scripts that have been running for long.
+/// The runs that are visible.
 #[derive(Default)]
 pub struct Busy {
-    running: Mutex<Vec<(Arc<Running>, bool)>>,
+    running: Mutex<Vec<Arc<Running>>>,
 }
 
 impl Busy {
-    /// Notes a script; `alone` if nobody else can work meanwhile.
-    pub fn begin(&self, running: Arc<Running>, alone: bool) {
-        self.running.lock().push((running, alone));
+    /// Makes a run visible.
+    pub fn begin(&self, running: Arc<Running>) {
+        self.running.lock().push(running);
     }
 
     /// It has ended.
     pub fn end(&self, running: &Arc<Running>) {
-        self.running.lock().retain(|(other, _)| !Arc::ptr_eq(other, running));
+        self.running.lock().retain(|other| !Arc::ptr_eq(other, running));
     }
 
     /// The one that has been running for longest.
     pub fn current(&self) -> Option<Arc<Running>> {
-        let all = self.running.lock();
-        all.iter().map(|(running, _)| running).min_by_key(|running| running.started).cloned()
+        self.running.lock().iter().min_by_key(|running| running.started).cloned()
     }
 
-    /// The error for commands that have to wait, while there is a script that nobody can work beside.
+    /// The error for commands that have to wait, while there is a busy script that nobody can work beside.
     pub fn error(&self) -> Option<CommandError> {
-        let all = self.running.lock();
-        let alone = all.iter().find(|(_, alone)| *alone)?;
-        Some(CommandError::text(alone.0.kind.busy_error()))
+        self.error_of(|running| running.alone.load(Relaxed))
     }
 
-    /// The error for commands that have to wait because of any script, also one that others can work beside.
+    /// The error for commands that have to wait because of any busy script, also one that others can work beside.
     pub fn any_error(&self) -> Option<CommandError> {
-        self.current().map(|running| CommandError::text(running.kind.busy_error()))
+        self.error_of(|_| true)
+    }
+
+    fn error_of(&self, counts: impl Fn(&Running) -> bool) -> Option<CommandError> {
+        let all = self.running.lock();
+        let running = all.iter().find(|running| running.is_busy() && counts(running))?;
+        Some(CommandError::text(running.kind.busy_error()))
+    }
+
+    /// Whether any run is visible. What it holds back goes on when it ends, or becomes busy.
+    pub fn is_any(&self) -> bool {
+        !self.running.lock().is_empty()
     }
 
     /// Ends what is running, if it is of this kind and has not written.

@@ -434,8 +434,10 @@ pub fn execute_outside(
                     refuse(engine, worker, session, reply, Some(command), &error);
                 }
             } else {
-                // It has just ended.
-                session.record.send(crate::client::Message::Resume);
+                // It is not busy yet, and says when it is, or it has just ended.
+                if !engine.busy.is_any() {
+                    session.record.send(crate::client::Message::Resume);
+                }
                 return Outcome::Postponed;
             }
         }

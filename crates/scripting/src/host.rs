@@ -49,6 +49,6 @@ pub trait Host {
     /// Which copies of the data set the effects of the following commands go to: bit 0 the append-only file, bit 1 the replicas.
     fn set_replication(&mut self, targets: u8);
 
-    /// Asked every 100,000 instructions.
+    /// Asked every 100,000 instructions, and every 20 ms once a run has lasted for that long.
     fn interrupt(&mut self) -> Verdict;
 }

@@ -10,6 +10,7 @@ mod api;
 mod base;
 mod convert;
 mod flags;
+mod hash;
 mod host;
 mod libraries;
 mod lua;
@@ -18,6 +19,7 @@ mod register;
 mod state;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use convert::Returned;
 pub use flags::{Library, ScriptFlags, parse_library, parse_shebang};

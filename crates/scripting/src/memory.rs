@@ -6,9 +6,17 @@
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
-/// Counter and limit, in bytes.
+use crate::watch::Watch;
+
+/// Counter and limit, in bytes. It is what Lua hands to its allocator, and begins with what the patched Lua reads there.
+#[repr(C)]
 pub(crate) struct Memory {
+    /// The word that asks for an interruption; lives as long as the watch.
+    interrupt: *const AtomicU32,
+    pub watch: Arc<Watch>,
     pub used: Cell<usize>,
     pub limit: Cell<usize>,
     /// What the limit is when it is not lifted.
@@ -17,7 +25,14 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new() -> Memory {
-        Memory { used: Cell::new(0), limit: Cell::new(usize::MAX), run_limit: Cell::new(usize::MAX) }
+        let watch = Watch::new();
+        Memory {
+            interrupt: watch.word(),
+            watch,
+            used: Cell::new(0),
+            limit: Cell::new(usize::MAX),
+            run_limit: Cell::new(usize::MAX),
+        }
     }
 
     /// Sets the limit for a run.

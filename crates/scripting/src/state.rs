@@ -16,11 +16,11 @@ use crate::base;
 use crate::convert::{self, Returned};
 use crate::host::{Host, Verdict};
 use crate::libraries;
-use crate::lua::{GLOBALS, Kind, Lua, REGISTRY, braid_lua_unwind, function, lua_State};
+use crate::lua::{GLOBALS, Kind, Lua, REGISTRY, Raise, braid_lua_unwind, function, lua_State};
 use crate::memory::{self, Memory};
 use crate::register::Registered;
 
-/// Instructions between two questions to the host.
+/// Instructions between two questions to the host; what takes long within one is interrupted by the watch (`watch.rs`).
 const INSTRUCTIONS: c_int = 100_000;
 /// Runs between two steps of the garbage collector that are taken whatever Lua's own pace is.
 const COLLECT_EVERY: u32 = 50;
@@ -91,6 +91,8 @@ pub struct Machine {
     /// What the globals of libraries refer to: as functions see them, and while a library is being loaded.
     environments: Option<(c_int, c_int)>,
     runs: u32,
+    /// Number of the last run, for the watch.
+    run: u64,
     /// Most bytes while a script runs.
     memory_max: usize,
 }
@@ -137,6 +139,7 @@ impl Machine {
             globals: 0,
             environments: None,
             runs: 0,
+            run: 0,
             memory_max,
         };
         machine.set_up(version);
@@ -312,8 +315,11 @@ impl Machine {
             }
         };
         memory.begin(self.memory_max.max(memory.used.get() + MEMORY_MIN));
+        self.run += 1;
+        memory.watch.begin(self.run);
         // SAFETY: a protected call: whatever jumps ends here. The handler is below the function and its arguments.
         let status = unsafe { sys::lua_pcall(self.state, arguments, 1, -2 - arguments) };
+        memory.watch.end();
         memory.lift();
         self.collect();
         let shared = self.shared_mut();
@@ -379,14 +385,18 @@ impl Machine {
     ) -> Result<Vec<Registered>, Vec<u8>> {
         let lua = self.lua();
         let memory_max = self.memory_max;
+        self.run += 1;
+        let run = self.run;
         let shared = self.shared_mut();
         shared.registering = Some(Vec::new());
         shared.load_deadline = timeout.and_then(|timeout| std::time::Instant::now().checked_add(timeout));
         let memory = Rc::clone(&shared.memory);
         lua.raw_get_index(REGISTRY, function.0);
         memory.begin(memory_max.max(memory.used.get() + MEMORY_MIN));
+        memory.watch.begin(run);
         // SAFETY: a protected call.
         let status = unsafe { sys::lua_pcall(self.state, 0, 0, 0) };
+        memory.watch.end();
         memory.lift();
         let shared = self.shared_mut();
         shared.load_deadline = None;
@@ -462,11 +472,18 @@ unsafe extern "C-unwind" fn count_hook(state: *mut lua_State, _: *mut sys::lua_D
         sys::lua_settop(state, -2);
         &mut *shared
     };
+    shared.memory.watch.take();
     if ends(state, shared) {
         // SAFETY: nothing with a destructor is here; the error is on top. No handler runs: hooks are off while this one runs, so a
         // handler that loops could never be ended.
         unsafe { braid_lua_unwind(state) };
     }
+}
+
+/// Asks the host if that is due, and ends the run if it says so. For native functions that can take long.
+#[inline]
+pub(crate) fn poll(lua: Lua<'_>, shared: &mut Shared) -> Result<(), Raise> {
+    if shared.memory.watch.take() && ends(lua.state(), shared) { Err(Raise::Unwind) } else { Ok(()) }
 }
 
 /// True if the script has to end; the error is on top then.

@@ -9,14 +9,16 @@
 //!
 //! In the other threading models scripts run on one thread at a time, and always alone.
 //!
-//! After `busy-reply-threshold` a run under locks that has not written is likewise given up and begun again alone, because those who wait for
-//! its locks could not be told that it is busy. One that has written goes on; it can be seen, but no longer ended.
+//! A run that lasts is visible to SCRIPT KILL and its kin after [`VISIBLE_AFTER`] (`busy.rs`). After `busy-reply-threshold` a run under locks
+//! that has not written is given up and begun again alone, because those who wait for its locks could not be told that it is busy. One that
+//! has written goes on, but can no longer be ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use braid_base::clock::Ticks;
+use braid_base::gate::Wait;
 use braid_config::ThreadingModel;
 use braid_engine::attention::MEMORY_LIMIT;
 use braid_engine::busy::{Kind, Running};
@@ -30,6 +32,9 @@ use braid_keyspace::{KeyRef, Keyspace, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use braid_scripting::{Called, Ended, Function, Host, Level, Machine, ScriptFlags, Verdict};
 use smallvec::SmallVec;
+
+/// Time after which a run can be seen and ended.
+const VISIBLE_AFTER: Duration = Duration::from_millis(20);
 
 /// What a script has been seen to do. Shared by all threads; to miss an update does no harm.
 #[derive(Default)]
@@ -139,8 +144,9 @@ pub(super) fn run(
     let mark = call.reply.mark();
     let denied_blocking = std::mem::replace(&mut call.session.deny_blocking, true);
     call.session.in_script = true;
-    let mut attempt = Attempt { machine, program, declared: &declared, keys, args, started: Ticks::now() };
+    let mut attempt = Attempt { machine, program, declared: &declared, keys, args, started: Ticks::now(), running: None };
     let ended = attempt.run(call);
+    attempt.end_visible(call.engine);
     call.session.in_script = false;
     call.session.deny_blocking = denied_blocking;
     // SELECT within a script is for the script only.
@@ -157,9 +163,19 @@ struct Attempt<'a> {
     keys: &'a [&'a [u8]],
     args: &'a [&'a [u8]],
     started: Ticks,
+    /// Set once it has been running for [`VISIBLE_AFTER`].
+    running: Option<Arc<Running>>,
 }
 
 impl Attempt<'_> {
+    /// The run is over. The world goes on before.
+    fn end_visible(&mut self, engine: &Engine) {
+        let Some(running) = self.running.take() else { return };
+        engine.busy.end(&running);
+        // Those who could not be served meanwhile.
+        engine.tell_loops(|| Message::Resume);
+    }
+
     fn run(&mut self, call: &mut Call) -> Result<Ended, CommandError> {
         let (engine, db, now) = (call.engine, call.keyspace.db(), call.now());
         let keyspace = &engine.keyspace;
@@ -235,11 +251,11 @@ impl Attempt<'_> {
         };
         let started = self.started;
         let held_log = Vec::new();
+        let running = &mut self.running;
         let mut hosted =
-            Hosted { engine, session, keyspace, run, program, request, started, running: None, held_log };
+            Hosted { engine, session, keyspace, run, program, request, started, running, held_log };
         let ended =
             self.machine.run(program.function, program.name, self.keys, self.args, &mut hosted, reply);
-        hosted.end_busy();
         let slot = hosted.keyspace.context.slot;
         if ended != Ended::Abandoned {
             hosted.run.settle(engine, slot);
@@ -283,8 +299,7 @@ struct Hosted<'h, 't> {
     program: &'h Program<'h>,
     request: &'h [&'h [u8]],
     started: Ticks,
-    /// Set when it has been running for long.
-    running: Option<Arc<Running>>,
+    running: &'h mut Option<Arc<Running>>,
     /// Lines for the log of a run that may still be given up.
     held_log: Vec<(Level, Box<[u8]>)>,
 }
@@ -298,8 +313,28 @@ impl Hosted<'_, '_> {
         self.keyspace.stopped_world().is_some()
     }
 
+    /// The run as others see it; made at the first call.
+    fn visible(&mut self, elapsed: Duration) -> Arc<Running> {
+        let (engine, program, request) = (self.engine, self.program, self.request);
+        let running = self.running.get_or_insert_with(|| {
+            let started = Instant::now().checked_sub(elapsed).unwrap_or_else(Instant::now);
+            let running = Arc::new(Running::new(program.kind, program.name, request, started));
+            engine.busy.begin(Arc::clone(&running));
+            running
+        });
+        let running = Arc::clone(running);
+        if self.run.wrote {
+            running.note_write();
+        }
+        if self.is_alone() {
+            running.set_alone();
+            engine.keyspace.gate.set_wait(if running.is_busy() { Wait::Endless } else { Wait::Long });
+        }
+        running
+    }
+
     #[cold]
-    fn begin_busy(&mut self, elapsed: Duration) {
+    fn begin_busy(&mut self, running: &Running, elapsed: Duration) {
         let program = self.program;
         let command = match program.kind {
             Kind::Script => "SCRIPT KILL",
@@ -311,25 +346,11 @@ impl Hosted<'_, '_> {
             elapsed.as_millis(),
             program.name
         );
-        let started = Instant::now().checked_sub(elapsed).unwrap_or_else(Instant::now);
-        let running = Arc::new(Running::new(program.kind, program.name, self.request, started));
-        if self.run.wrote {
-            running.note_write();
-        }
-        self.engine.busy.begin(Arc::clone(&running), self.is_alone());
+        running.set_busy();
         if self.is_alone() {
-            self.engine.keyspace.gate.set_busy(true);
+            self.engine.keyspace.gate.set_wait(Wait::Endless);
         }
-        self.running = Some(running);
-    }
-
-    fn end_busy(&mut self) {
-        let Some(running) = self.running.take() else { return };
-        if self.is_alone() {
-            self.engine.keyspace.gate.set_busy(false);
-        }
-        self.engine.busy.end(&running);
-        // Those who could not be answered meanwhile.
+        // What was held back is answered now.
         self.engine.tell_loops(|| Message::Resume);
     }
 }
@@ -377,27 +398,26 @@ impl Host for Hosted<'_, '_> {
 
     fn interrupt(&mut self) -> Verdict {
         let elapsed = Duration::from_nanos(Ticks::now().nanos_since(self.started));
-        if self.running.is_none() {
-            let threshold = self.engine.config.busy_reply_threshold_milliseconds();
-            if threshold == 0 || elapsed.as_millis() < u128::from(threshold) {
-                return Verdict::Continue;
-            }
-            if !self.is_alone() && !self.run.wrote {
-                return Verdict::Abandon;
-            }
-            self.begin_busy(elapsed);
+        if elapsed < VISIBLE_AFTER {
+            return Verdict::Continue;
         }
+        let running = self.visible(elapsed);
         self.keyspace.context.meanwhile.call();
         if self.engine.shutdown.load(Relaxed) {
             return Verdict::Kill;
         }
-        match &self.running {
-            Some(running) if running.is_killed() => {
-                log::info!("Lua script killed by user with SCRIPT KILL.");
-                Verdict::Kill
-            }
-            _ => Verdict::Continue,
+        if running.is_killed() {
+            log::info!("Lua script killed by user with SCRIPT KILL.");
+            return Verdict::Kill;
         }
+        let threshold = self.engine.config.busy_reply_threshold_milliseconds();
+        if !running.is_busy() && threshold > 0 && elapsed.as_millis() >= u128::from(threshold) {
+            if !self.is_alone() && !self.run.wrote {
+                return Verdict::Abandon;
+            }
+            self.begin_busy(&running, elapsed);
+        }
+        Verdict::Continue
     }
 }
 

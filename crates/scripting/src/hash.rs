@@ -1,0 +1,23 @@
+//! The hash of Lua's strings: SipHash-1-3 of all bytes, with a key drawn at start.
+//!
+//! Lua keeps each string once, in a table by this hash, and tables use it for their keys. Scripts read what clients have written, so
+//! nobody may be able to aim collisions at it.
+
+use std::ffi::c_char;
+use std::sync::LazyLock;
+
+use braid_base::hash::KeyHasher;
+
+/// All machines use one key: strings do not move between them, but a key for each would have to be looked up.
+static HASHER: LazyLock<KeyHasher> = LazyLock::new(KeyHasher::random);
+
+/// Called by the patched `luaS_newlstr`.
+///
+/// # Safety
+/// `text` points to `len` bytes that can be read.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn braid_lua_hash(text: *const c_char, len: usize) -> u32 {
+    // SAFETY: the caller's.
+    let text = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), len) };
+    HASHER.hash(text) as u32
+}

@@ -1,0 +1,165 @@
+//! Interrupts runs that take long, at whatever they are.
+//!
+//! Lua's own hook counts instructions, and one instruction can take seconds: a pattern, a sort, a long concatenation. So one thread for
+//! the process looks at all machines 50 times a second and sets a word in those that are still in the same run; Lua and its libraries look
+//! at that word wherever something can take long (`build/patches.rs`), and call the hook. The thread sleeps while no script has run for a
+//! second.
+//!
+//! This module must never touch a Lua state: it is read by another thread than the one that runs it.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+/// Time between two looks at the machines.
+const TICK: Duration = Duration::from_millis(20);
+/// Looks without any run after which the thread sleeps.
+const IDLE_TICKS: u32 = 50;
+
+/// What the watching thread knows of one machine.
+#[derive(Default)]
+pub(crate) struct Watch {
+    /// Number of the present run; 0 between runs.
+    run: AtomicU64,
+    /// The run that the thread saw at its last look.
+    seen: AtomicU64,
+    /// Not 0: the hook is to be called. Lua reads it, as a plain word.
+    interrupt: AtomicU32,
+}
+
+impl Watch {
+    /// A watch that the thread looks at as long as it lives.
+    pub(crate) fn new() -> Arc<Watch> {
+        let watch = Arc::new(Watch::default());
+        let mut all = WATCHER.watches.lock();
+        all.retain(|other| other.strong_count() > 0);
+        all.push(Arc::downgrade(&watch));
+        watch
+    }
+
+    /// A run begins; its number is not 0, and not that of the run before.
+    #[inline]
+    pub(crate) fn begin(&self, run: u64) {
+        // SeqCst: either the thread sees the run before it sleeps, or we see that it sleeps.
+        self.run.swap(run, Ordering::SeqCst);
+        if !WATCHER.awake.load(Ordering::SeqCst) {
+            WATCHER.wake();
+        }
+    }
+
+    /// The run has ended.
+    #[inline]
+    pub(crate) fn end(&self) {
+        self.run.store(0, Ordering::Relaxed);
+        self.interrupt.store(0, Ordering::Relaxed);
+    }
+
+    /// The word that Lua reads.
+    pub(crate) fn word(&self) -> *const AtomicU32 {
+        &raw const self.interrupt
+    }
+
+    /// Whether the run is to be interrupted; takes the request back.
+    #[inline]
+    pub(crate) fn take(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed) != 0 && self.interrupt.swap(0, Ordering::Relaxed) != 0
+    }
+
+    /// Asks for an interruption if the run is the one of the last look. True while there is a run.
+    fn look(&self) -> bool {
+        let run = self.run.load(Ordering::SeqCst);
+        let seen = self.seen.swap(run, Ordering::Relaxed);
+        if run != 0 && run == seen {
+            self.interrupt.store(1, Ordering::Relaxed);
+        }
+        run != 0
+    }
+}
+
+struct Watcher {
+    watches: Mutex<Vec<Weak<Watch>>>,
+    /// Whether the thread looks from time to time.
+    awake: AtomicBool,
+    /// Whether there is a thread; held while it is made or goes to sleep.
+    started: Mutex<bool>,
+    woken: Condvar,
+}
+
+static WATCHER: Watcher = Watcher {
+    watches: Mutex::new(Vec::new()),
+    awake: AtomicBool::new(false),
+    started: Mutex::new(false),
+    woken: Condvar::new(),
+};
+
+impl Watcher {
+    #[cold]
+    fn wake(&'static self) {
+        let mut started = self.started.lock();
+        self.awake.store(true, Ordering::SeqCst);
+        if *started {
+            self.woken.notify_one();
+            return;
+        }
+        let spawned = std::thread::Builder::new().name("scripts".into()).spawn(|| self.watch());
+        match spawned {
+            Ok(_) => *started = true,
+            // Then only instructions are counted. The next run tries again.
+            Err(error) => {
+                self.awake.store(false, Ordering::SeqCst);
+                log::warn!("There is no thread to watch scripts that take long: {error}");
+            }
+        }
+    }
+
+    fn watch(&self) {
+        let mut idle = 0;
+        loop {
+            std::thread::sleep(TICK);
+            idle = if self.look() { 0 } else { idle + 1 };
+            if idle < IDLE_TICKS {
+                continue;
+            }
+            let mut started = self.started.lock();
+            self.awake.store(false, Ordering::SeqCst);
+            // One that began before it could see that.
+            if self.look() {
+                self.awake.store(true, Ordering::SeqCst);
+            }
+            while !self.awake.load(Ordering::SeqCst) {
+                self.woken.wait(&mut started);
+            }
+            idle = 0;
+        }
+    }
+
+    /// Looks at all machines. True if one of them is in a run.
+    fn look(&self) -> bool {
+        let mut runs = false;
+        for watch in self.watches.lock().iter().filter_map(Weak::upgrade) {
+            runs |= watch.look();
+        }
+        runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_run_that_lasts_is_interrupted() {
+        let watch = Watch::default();
+        assert!(!watch.look());
+        watch.run.store(1, Ordering::Relaxed);
+        assert!(watch.look() && !watch.take(), "it has just begun");
+        watch.run.store(2, Ordering::Relaxed);
+        assert!(watch.look() && !watch.take(), "another one");
+        assert!(watch.look() && watch.take() && !watch.take(), "the same");
+        watch.look();
+        watch.end();
+        assert!(!watch.take() && !watch.look());
+    }
+}
