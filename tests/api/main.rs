@@ -19,6 +19,7 @@ mod hot_values;
 mod keys;
 mod lifecycle;
 mod long_commands;
+mod long_scripts;
 mod messages;
 mod metrics;
 mod page;

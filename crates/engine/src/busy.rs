@@ -113,11 +113,6 @@ impl Busy {
         self.running.lock().retain(|other| !Arc::ptr_eq(other, running));
     }
 
-    /// The one that has been running for longest.
-    pub fn current(&self) -> Option<Arc<Running>> {
-        self.running.lock().iter().min_by_key(|running| running.started).cloned()
-    }
-
     /// The error for commands that have to wait, while there is a busy script that nobody can work beside.
     pub fn error(&self) -> Option<CommandError> {
         self.error_of(|running| running.alone.load(Relaxed))
@@ -139,21 +134,36 @@ impl Busy {
         !self.running.lock().is_empty()
     }
 
-    /// Ends what is running, if it is of this kind and has not written.
+    /// The run of this kind that has lasted for longest.
+    pub fn current_of(&self, kind: Kind) -> Option<Arc<Running>> {
+        let all = self.running.lock();
+        all.iter().filter(|running| running.kind == kind).min_by_key(|running| running.started).cloned()
+    }
+
+    /// Ends all runs, even those that have written. The server ends, and saves nothing.
+    pub fn kill_all(&self) {
+        self.running.lock().iter().for_each(|running| running.killed.store(true, Relaxed));
+    }
+
+    /// Ends the run of this kind that has lasted for longest among those that have not written.
     pub fn kill(&self, kind: Kind) -> CommandResult {
-        let Some(running) = self.current() else {
-            return Err(CommandError::text("NOTBUSY No scripts in execution right now."));
-        };
-        if running.wrote.load(Relaxed) {
-            return Err(CommandError::text(
+        let all = self.running.lock();
+        let of_kind = || all.iter().filter(|running| running.kind == kind);
+        let victim = of_kind()
+            .filter(|running| !running.wrote.load(Relaxed) && !running.is_killed())
+            .min_by_key(|running| running.started)
+            .or_else(|| of_kind().find(|running| running.is_killed()));
+        if let Some(victim) = victim {
+            victim.killed.store(true, Relaxed);
+            return Ok(());
+        }
+        Err(CommandError::text(match all.first() {
+            None => "NOTBUSY No scripts in execution right now.",
+            Some(_) if of_kind().next().is_some() => {
                 "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the \
-                 script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
-            ));
-        }
-        if running.kind != kind {
-            return Err(CommandError::text(running.kind.busy_error()));
-        }
-        running.killed.store(true, Relaxed);
-        Ok(())
+                 script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."
+            }
+            Some(other) => other.kind.busy_error(),
+        }))
     }
 }

@@ -403,7 +403,9 @@ pub fn execute_outside(
         Err(error) => refuse(engine, worker, session, reply, named(engine, prepared, args), &error),
         Ok(command) => {
             let flags = command.spec.flags;
-            let allowed = flags.has(Flags::ALLOW_BUSY);
+            // Before the script is busy nobody is to end the server because of it.
+            let is_early = engine.busy.is_any() && engine.busy.any_error().is_none();
+            let allowed = flags.has(Flags::ALLOW_BUSY) && !(is_early && flags.has(Flags::ADMIN));
             let ends_watches = ["discard", "reset", "quit"].contains(&command.spec.name);
             let watches = ["watch", "unwatch"].contains(&command.spec.name)
                 || (ends_watches && !session.watched.is_empty());

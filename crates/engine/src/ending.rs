@@ -230,6 +230,20 @@ impl Engine {
         }
     }
 
+    /// Ends the process in the middle of a script that has written and does not end within `shutdown-timeout`: with the append-only file as
+    /// it was before the script, and without a dump file, since a part of what a script does must not be saved. Called on the script's
+    /// thread.
+    pub fn end_without_script(&self, name: &str) -> ! {
+        log::error!(
+            "Script {name} has written and does not end within shutdown-timeout. The server ends without it, and saves no dump file."
+        );
+        if self.append_only.on.load(Relaxed) {
+            self.finish_append_only();
+        }
+        self.remove_unfinished_saves();
+        std::process::exit(1);
+    }
+
     /// Ends the server: saves before, if `save` says so or, when it says nothing, if save points are configured. Afterwards no command is executed
     /// any more, since what it changed would be lost. It does not end if it cannot save, or while its append-only file has no base yet, unless
     /// `force` says so. `slot` is the calling thread's own, when it is an executing one. Replicas are not waited for.
@@ -250,8 +264,9 @@ impl Engine {
     fn try_to_end(&self, slot: Option<usize>, manner: Manner) -> Result<(), CannotEnd> {
         let Manner { save, force, .. } = manner;
         let progress = &self.persistence.progress;
-        if self.busy.error().is_some() {
-            // A script has the world, and will not give it back soon: it is ended, and nothing is saved.
+        if slot.is_some() && self.busy.any_error().is_some() {
+            // SHUTDOWN NOSAVE while a script has run for long: it is ended, whatever it has done.
+            self.busy.kill_all();
             return Ok(());
         }
         self.finish_background_save();
@@ -267,7 +282,7 @@ impl Engine {
             log::warn!("There is a child rewriting the AOF. Killing it!");
         }
         self.stop_rewrite();
-        // A script that has run for long under locks would keep the world from being stopped: it hears of the end by this.
+        // Scripts that have not written end because of this, others have some time left; so the world can be stopped.
         self.shutdown.store(true, Relaxed);
         let world = self.keyspace.gate.close(slot);
         // What is not all loaded must not replace what it is loaded from.

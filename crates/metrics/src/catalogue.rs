@@ -16,6 +16,7 @@ use braid_base::clock::unix_ms;
 use braid_commands::scripting;
 use braid_commands::server::system::{self, Whose};
 use braid_commands::server::{allocator, hot_keys};
+use braid_engine::Engine;
 use braid_engine::acl::log::Reason;
 use braid_engine::attention::{APPEND_ONLY_FAILED, FEW_REPLICAS, WRITES_REFUSED};
 use braid_engine::client::{ClientRecord, client_flags};
@@ -25,7 +26,6 @@ use braid_engine::pubsub::Kind as Channels;
 use braid_engine::replication::{Replica, Stage};
 use braid_engine::stats::{self, CommandTotals, ThreadStats};
 use braid_engine::table::Command;
-use braid_engine::Engine;
 use braid_keyspace::Counters;
 
 use crate::text::Samples;

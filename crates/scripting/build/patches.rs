@@ -11,7 +11,8 @@ pub struct Patch {
     pub after: &'static str,
 }
 
-const HASH: &str = "all of a string is hashed, with a key: 5.1.5 looks at 32 bytes, so similar long strings share one chain";
+const HASH: &str =
+    "all of a string is hashed, with a key: 5.1.5 looks at 32 bytes, so similar long strings share one chain";
 const POLL: &str = "what takes long outside of instructions asks whether the run is to be interrupted, too";
 
 const READ_ONLY: &str = "tables that scripts share can be made read-only, whatever way they are written";

@@ -1,4 +1,4 @@
-//! The `redis` table.
+//! The `redis` table, which scripts written for Valkey know as `server`.
 
 use std::ffi::c_int;
 
@@ -16,7 +16,7 @@ use crate::state::{self, Shared};
 
 type Native = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int;
 
-/// Makes the `redis` table a global.
+/// Makes the `redis` table a global, under both of its names.
 pub(crate) fn install(lua: Lua<'_>, shared: *mut Shared, version: &str) {
     let functions: [(&str, Native); 12] = [
         ("call", function!(call)),
@@ -44,21 +44,31 @@ pub(crate) fn install(lua: Lua<'_>, shared: *mut Shared, version: &str) {
         lua.raw_set_field(-3, name);
     }
     set_constants(lua, version);
+    lua.push_copy(-1);
+    lua.raw_set_field(GLOBALS, "server");
     lua.raw_set_field(GLOBALS, "redis");
 }
 
-/// Levels of the log, and the version.
+/// Levels of the log, and the versions: that of Redis whose behaviour is followed, and the server's own.
 fn set_constants(lua: Lua<'_>, version: &str) {
     let levels = ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"];
     for (value, name) in levels.into_iter().enumerate() {
         lua.push_number(value as f64);
         lua.raw_set_field(-3, name);
     }
-    lua.push_string(version.as_bytes());
-    lua.raw_set_field(-3, "REDIS_VERSION");
-    let number = version.split('.').fold(0, |number, part| number << 8 | part.parse::<u32>().unwrap_or(0));
-    lua.push_number(f64::from(number));
-    lua.raw_set_field(-3, "REDIS_VERSION_NUM");
+    lua.push_string(b"braid");
+    lua.raw_set_field(-3, "SERVER_NAME");
+    for (name, number_name, version) in [
+        ("REDIS_VERSION", "REDIS_VERSION_NUM", version),
+        ("SERVER_VERSION", "SERVER_VERSION_NUM", env!("CARGO_PKG_VERSION")),
+    ] {
+        lua.push_string(version.as_bytes());
+        lua.raw_set_field(-3, name);
+        let number =
+            version.split('.').fold(0, |number, part| number << 8 | part.parse::<u32>().unwrap_or(0));
+        lua.push_number(f64::from(number));
+        lua.raw_set_field(-3, number_name);
+    }
 }
 
 /// Pushes the globals that a library's code has while it is loaded: a `redis` table with little in it.
@@ -71,6 +81,8 @@ pub(crate) fn push_loading_globals(lua: Lua<'_>, shared: *mut Shared, version: &
     lua.raw_set_field(-3, "log");
     set_constants(lua, version);
     set_strict(lua, shared);
+    lua.push_copy(-1);
+    lua.raw_set_field(-4, "server");
     lua.raw_set_field(-3, "redis");
 }
 

@@ -17,7 +17,7 @@ use parking_lot::{Mutex, RwLock};
 use sha1::{Digest, Sha1};
 
 use super::libraries::Libraries;
-use super::narrow;
+use super::narrow::{self, Reach};
 use super::run::Habits;
 
 /// A SHA-1.
@@ -35,8 +35,8 @@ pub(super) struct Script {
     pub flags: ScriptFlags,
     /// Where the code begins, behind the first line that declares flags.
     pub code_at: usize,
-    /// Its text proves that it touches declared keys only.
-    pub provably_narrow: bool,
+    /// What its text proves of the keys that it touches.
+    pub reach: Reach,
     pub habits: Habits,
     is_evicted: AtomicBool,
     /// Unix time in ms at which it was last run.
@@ -48,14 +48,14 @@ impl Script {
     pub(super) fn read(engine: &Engine, body: &[u8], sha: Sha) -> Result<Script, Vec<u8>> {
         let (flags, code_at) = parse_shebang(body)?;
         let name = sha.iter().map(|byte| format!("{byte:02x}")).collect();
-        let provably_narrow = narrow::is_narrow(engine, &body[code_at..]);
+        let reach = narrow::reach(engine, &body[code_at..]);
         Ok(Script {
             sha,
             name,
             body: body.into(),
             flags,
             code_at,
-            provably_narrow,
+            reach,
             habits: Habits::default(),
             is_evicted: AtomicBool::new(false),
             used_ms: AtomicI64::new(0),

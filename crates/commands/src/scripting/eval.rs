@@ -47,6 +47,11 @@ pub(super) const SUBCOMMANDS: &[Spec] = &[
         .docs("2.6.0", "Takes a script without running it.", "O(N) with N being the length in bytes of the script body.")
         .syntax("script:string")
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
+    subcommand("show", show)
+        .exactly(3)
+        .flags(Flags::NOSCRIPT.and(Flags::STALE))
+        .docs("8.0.0", "Returns a script of the cache.", "O(1)")
+        .syntax("sha1:string"),
 ];
 
 #[derive(Clone, Copy)]
@@ -120,7 +125,7 @@ fn evaluate_on(
         read_only,
         kind: Kind::Script,
         habits: &script.habits,
-        provably_narrow: script.provably_narrow,
+        reach: script.reach,
     };
     run::check(call, &program)?;
     run::run(call, machines.scripts(), &program, keys, args)
@@ -141,6 +146,14 @@ fn exists(call: &mut Call) -> CommandResult {
         let known = parse_sha(text).is_some_and(|sha| shared.script(&sha).is_some());
         call.reply.integer(i64::from(known));
     }
+    Ok(())
+}
+
+/// As Valkey 8 has it.
+fn show(call: &mut Call) -> CommandResult {
+    let script = parse_sha(call.args[2]).and_then(|sha| shared(call.engine).script(&sha));
+    let script = script.ok_or(CommandError::text("NOSCRIPT No matching script."))?;
+    call.reply.bulk(&script.body);
     Ok(())
 }
 
@@ -190,5 +203,7 @@ fn help(call: &mut Call) -> CommandResult {
         "    Kill the currently executing Lua script.",
         "LOAD <script>",
         "    Load a script into the scripts cache without executing it.",
+        "SHOW <sha1>",
+        "    Show a script from the scripts cache.",
     ])
 }

@@ -15,6 +15,7 @@ use braid_scripting::ScriptFlags;
 use super::cache::shared;
 use super::libraries::{Libraries, Library, Policy};
 use super::machines::Machines;
+use super::narrow::Reach;
 use super::run::{self, Program};
 
 const fn subcommand(name: &'static str, handler: braid_engine::spec::Handler, flags: Flags) -> Spec {
@@ -114,7 +115,7 @@ fn call_on(call: &mut Call, machines: &mut Machines, read_only: bool) -> Command
         read_only,
         kind: Kind::Function,
         habits: &info.habits,
-        provably_narrow: false,
+        reach: Reach::Anything,
     };
     run::check(call, &program)?;
     run::run(call, machines.for_functions(call.engine), &program, keys, args)
@@ -283,8 +284,8 @@ fn list(call: &mut Call) -> CommandResult {
 }
 
 fn stats(call: &mut Call) -> CommandResult {
-    let running = call.engine.busy.current();
-    if running.as_ref().is_some_and(|running| running.kind == Kind::Script) {
+    let running = call.engine.busy.current_of(Kind::Function);
+    if running.is_none() && call.engine.busy.current_of(Kind::Script).is_some() {
         return Err(CommandError::text(Kind::Script.busy_error()));
     }
     let figures = shared(call.engine).figures(call.engine.thread_count());

@@ -6,6 +6,8 @@
 //! `KEYS` itself may only be indexed. Whatever could reach the same things by another way (`_G`, `getfenv`, `load` ...) makes a
 //! script unprovable, as does everything that is not understood here.
 //!
+//! `server` is another name of `redis`. A script in which neither occurs reaches nothing, whatever else it does.
+//!
 //! The names of such variables may be used anywhere: where one is not in scope it is a global that does not exist, and so an error.
 
 use braid_engine::spec::{Begin, Find};
@@ -142,16 +144,48 @@ const HARMLESS: &[&[u8]] = &[
     b"LOG_WARNING",
     b"REDIS_VERSION",
     b"REDIS_VERSION_NUM",
+    b"SERVER_NAME",
+    b"SERVER_VERSION",
+    b"SERVER_VERSION_NUM",
     b"set_repl",
     b"log",
 ];
 
-const CALL: Token<'_> = Token::Name(b"redis");
+/// Names of the table through which a script calls commands.
+const TABLES: [Token<'_>; 2] = [Token::Name(b"redis"), Token::Name(b"server")];
 const KEYS: Token<'_> = Token::Name(b"KEYS");
 
-/// True if a script's text proves that it touches declared keys only.
-pub(super) fn is_narrow(engine: &Engine, code: &[u8]) -> bool {
-    tokens(code).and_then(|tokens| prove(engine, &tokens)).is_some()
+/// What a script touches, as far as its text proves it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reach {
+    /// No keys: it calls no command.
+    Nothing,
+    /// Declared keys only.
+    DeclaredKeys,
+    /// Nothing is proved.
+    Anything,
+}
+
+/// What a script can reach.
+pub(super) fn reach(engine: &Engine, code: &[u8]) -> Reach {
+    match tokens(code) {
+        Some(tokens) if calls_nothing(&tokens) => Reach::Nothing,
+        Some(tokens) if prove(engine, &tokens).is_some() => Reach::DeclaredKeys,
+        _ => Reach::Anything,
+    }
+}
+
+/// True if the name at `at` is a field's: that is something else than the variable of that name.
+fn is_field(tokens: &[Token<'_>], at: usize) -> bool {
+    at > 0 && matches!(tokens[at - 1], Token::Symbol(b'.' | b':'))
+}
+
+fn calls_nothing(tokens: &[Token<'_>]) -> bool {
+    (0..tokens.len()).all(|at| match tokens[at] {
+        Token::Name(_) if is_field(tokens, at) => true,
+        Token::Name(name) if FORBIDDEN.contains(&name) => false,
+        token => !TABLES.contains(&token),
+    })
 }
 
 struct Proof<'a, 't> {
@@ -166,11 +200,10 @@ fn prove(engine: &Engine, tokens: &[Token<'_>]) -> Option<()> {
     proof.find_aliases()?;
     for at in 0..tokens.len() {
         match tokens[at] {
-            // A field of that name is something else.
-            Token::Name(_) if at > 0 && matches!(tokens[at - 1], Token::Symbol(b'.' | b':')) => {}
+            Token::Name(_) if is_field(tokens, at) => {}
             Token::Name(name) if FORBIDDEN.contains(&name) || ENDLESS.contains(&name) => return None,
             token if token == KEYS => proof.keys_use(at)?,
-            token if token == CALL => proof.redis_use(at)?,
+            token if TABLES.contains(&token) => proof.redis_use(at)?,
             _ => {}
         }
     }
@@ -423,8 +456,26 @@ mod tests {
             "return redis.error_reply('x')",
             "local n = tonumber(redis.call('zcard', KEYS[1])) redis.call('zadd', KEYS[1], n, cjson.encode({KEYS[1]}))",
             "local x = 1 x = x + 1 redis.call('set', KEYS[1], x)",
+            "return server.call('get', KEYS[1])",
         ] {
-            assert!(is_narrow(&tester.engine, script.as_bytes()), "{script}");
+            assert_ne!(reach(&tester.engine, script.as_bytes()), Reach::Anything, "{script}");
+        }
+    }
+
+    #[test]
+    fn what_calls_nothing() {
+        let tester = Tester::new();
+        for script in [
+            "return 1",
+            "while true do end",
+            "KEYS[1] = 'x' return KEYS",
+            "local t = {redis = 1} return t.server",
+        ] {
+            let expected = if script.contains("{redis") { Reach::Anything } else { Reach::Nothing };
+            assert_eq!(reach(&tester.engine, script.as_bytes()), expected, "{script}");
+        }
+        for script in ["return redis.sha1hex('x')", "return server.call('get', KEYS[1])"] {
+            assert_eq!(reach(&tester.engine, script.as_bytes()), Reach::DeclaredKeys, "{script}");
         }
     }
 
@@ -453,10 +504,10 @@ mod tests {
             "return redis['call']('get', 'x')",
             "local r = redis return r.call('get', 'x')",
             "KEYS[1] = 'x' return redis.call('get', KEYS[1])",
-            "KEYS[1], x = 'x', 1",
-            "local t = {} KEYS[1], t.x = 'x', 1",
-            "local function f() return {} end KEYS[1], f().x = 'x', 1",
-            "local t = {} t.x, KEYS[1] = 1, 'x'",
+            "KEYS[1], x = 'x', redis.call('get', KEYS[1])",
+            "local t = {} KEYS[1], t.x = 'x', 1 redis.call('get', KEYS[1])",
+            "local function f() return {} end KEYS[1], f().x = 'x', 1 redis.call('get', KEYS[1])",
+            "local t = {} t.x, KEYS[1] = 1, 'x' redis.call('get', KEYS[1])",
             "table.insert(KEYS, 1, 'x') return redis.call('get', KEYS[1])",
             "for _, key in ipairs(KEYS) do redis.call('get', key) end",
             "local key = KEYS[1] key = 'x' return redis.call('get', key)",
@@ -478,11 +529,14 @@ mod tests {
             "redis.call('get', KEYS[1]",
             "return 'unfinished",
             "--[[ unfinished",
+            "return server.call('get', 'x')",
+            "local s = server return s.call('get', 'x')",
+            "redis.call('get', KEYS[1]) server.call('get', 'x')",
             "redis.call('set', KEYS[1], 1) while true do end",
             "repeat redis.call('incr', KEYS[1]) until false",
             "\0",
         ] {
-            assert!(!is_narrow(&tester.engine, script.as_bytes()), "{script}");
+            assert_eq!(reach(&tester.engine, script.as_bytes()), Reach::Anything, "{script}");
         }
     }
 }

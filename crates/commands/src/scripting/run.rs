@@ -33,6 +33,8 @@ use braid_resp::reply::{Mark, ReplyBuffer};
 use braid_scripting::{Called, Ended, Function, Host, Level, Machine, ScriptFlags, Verdict};
 use smallvec::SmallVec;
 
+use super::narrow::Reach;
+
 /// Time after which a run can be seen and ended.
 const VISIBLE_AFTER: Duration = Duration::from_millis(20);
 
@@ -73,8 +75,8 @@ pub(super) struct Program<'a> {
     pub read_only: bool,
     pub kind: Kind,
     pub habits: &'a Habits,
-    /// Its text proves that it touches declared keys only.
-    pub provably_narrow: bool,
+    /// What its text proves of the keys that it touches.
+    pub reach: Reach,
 }
 
 impl Program<'_> {
@@ -144,7 +146,8 @@ pub(super) fn run(
     let mark = call.reply.mark();
     let denied_blocking = std::mem::replace(&mut call.session.deny_blocking, true);
     call.session.in_script = true;
-    let mut attempt = Attempt { machine, program, declared: &declared, keys, args, started: Ticks::now(), running: None };
+    let mut attempt =
+        Attempt { machine, program, declared: &declared, keys, args, started: Ticks::now(), running: None };
     let ended = attempt.run(call);
     attempt.end_visible(call.engine);
     call.session.in_script = false;
@@ -194,9 +197,13 @@ impl Attempt<'_> {
         let program = self.program;
         let runs_beside_others = engine.config.threading_model() == ThreadingModel::Parallel;
         let may_try = runs_beside_others
-            && (strict || program.provably_narrow || (!program.writes() && self.may_try_reading(keyspace)));
+            && (strict
+                || program.reach != Reach::Anything
+                || (!program.writes() && self.may_try_reading(keyspace)));
         if may_try {
-            let mut txn = Txn::lock(keyspace, call.keyspace.context, db, now, self.declared);
+            // Who calls no command needs nobody's keys, whatever it declares.
+            let locked = if program.reach == Reach::Nothing { &[] } else { self.declared };
+            let mut txn = Txn::lock(keyspace, call.keyspace.context, db, now, locked);
             let ended = self.under(&mut txn, engine, call.session, (call.command, call.args), call.reply);
             script::serve(engine, call.session, &mut txn);
             drop(txn);
@@ -250,7 +257,6 @@ impl Attempt<'_> {
             tentative: keyspace.stopped_world().is_none().then(|| Tentative::begin(keyspace.context)),
         };
         let started = self.started;
-        let held_log = Vec::new();
         let running = &mut self.running;
         let mut hosted =
             Hosted { engine, session, keyspace, run, program, request, started, running, held_log };
@@ -300,6 +306,8 @@ struct Hosted<'h, 't> {
     request: &'h [&'h [u8]],
     started: Ticks,
     running: &'h mut Option<Arc<Running>>,
+    /// When the run was first seen to be in the way of the server's end.
+    ends_since: Option<Instant>,
     /// Lines for the log of a run that may still be given up.
     held_log: Vec<(Level, Box<[u8]>)>,
 }
@@ -404,7 +412,13 @@ impl Host for Hosted<'_, '_> {
         let running = self.visible(elapsed);
         self.keyspace.context.meanwhile.call();
         if self.engine.shutdown.load(Relaxed) {
-            return Verdict::Kill;
+            if !self.run.wrote {
+                return Verdict::Kill;
+            }
+            let timeout = Duration::from_secs(u64::from(self.engine.config.shutdown_timeout_seconds()));
+            if self.ends_since.get_or_insert_with(Instant::now).elapsed() >= timeout {
+                self.engine.end_without_script(self.program.name);
+            }
         }
         if running.is_killed() {
             log::info!("Lua script killed by user with SCRIPT KILL.");

@@ -5,10 +5,10 @@ use std::ffi::c_int;
 use super::number::push_general;
 use super::{push_functions, set_texts};
 use crate::lua::{Kind, Lua, Raise, function};
-use crate::state::Shared;
+use crate::state::{self, Shared};
 
 /// What scripts can set; every run begins with the defaults.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) struct Settings {
     sparse_convert: bool,
     sparse_ratio: i32,
@@ -181,7 +181,8 @@ const DEPTH_LIMIT: i32 = 2000;
 
 struct Encoder<'l, 's> {
     lua: Lua<'l>,
-    settings: &'s Settings,
+    shared: &'s mut Shared,
+    settings: Settings,
     out: Vec<u8>,
 }
 
@@ -189,7 +190,8 @@ fn encode(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
     if lua.top() != 1 {
         return Err(Raise::argument(1, "expected 1 argument"));
     }
-    let mut encoder = Encoder { lua, settings: &shared.json, out: Vec::new() };
+    let settings = shared.json;
+    let mut encoder = Encoder { lua, shared, settings, out: Vec::new() };
     encoder.value(0)?;
     lua.push_string(&encoder.out);
     Ok(1)
@@ -202,6 +204,7 @@ impl Encoder<'_, '_> {
 
     /// Writes the value on top.
     fn value(&mut self, depth: i32) -> Result<(), Raise> {
+        state::poll(self.lua, self.shared)?;
         self.lua.check_memory(self.out.len() + self.lua.string(-1).map_or(0, <[u8]>::len))?;
         match self.lua.kind(-1) {
             Kind::String => self.string(self.lua.string(-1).unwrap_or_default()),
@@ -377,7 +380,8 @@ impl Token {
 
 struct Decoder<'l, 's> {
     lua: Lua<'l>,
-    settings: &'s Settings,
+    shared: &'s mut Shared,
+    settings: Settings,
     data: &'l [u8],
     at: usize,
     /// Where the present token begins, or what is wrong with it.
@@ -394,8 +398,8 @@ fn decode(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
     if data.len() >= 2 && (data[0] == 0 || data[1] == 0) {
         return Err(Raise::text("JSON parser does not support UTF-16 or UTF-32"));
     }
-    let mut decoder =
-        Decoder { lua, settings: &shared.json, data, at: 0, token_at: 0, text: Vec::new(), depth: 0 };
+    let settings = shared.json;
+    let mut decoder = Decoder { lua, shared, settings, data, at: 0, token_at: 0, text: Vec::new(), depth: 0 };
     let token = decoder.next();
     decoder.value(token)?;
     match decoder.next() {
@@ -560,6 +564,7 @@ impl Decoder<'_, '_> {
 
     /// Pushes the value that begins with a token.
     fn value(&mut self, token: Token) -> Result<(), Raise> {
+        state::poll(self.lua, self.shared)?;
         self.lua.check_memory(0)?;
         match token {
             Token::String => self.lua.push_string(&self.text),

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use super::{push_functions, set_texts};
 use crate::lua::{Kind, Lua, Raise, function};
-use crate::state::Shared;
+use crate::state::{self, Shared};
 
 /// Tables nested deeper are packed as nil (they may be cyclic).
 const PACK_DEPTH_MAX: usize = 16;
@@ -33,7 +33,7 @@ pub(crate) fn push(lua: Lua<'_>, shared: *mut Shared) {
     );
 }
 
-fn pack(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
+fn pack(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
     let count = lua.top();
     if count == 0 {
         return Err(Raise::argument(0, "MessagePack pack needs input."));
@@ -44,14 +44,15 @@ fn pack(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
             return Err(Raise::argument(0, "Too many arguments for MessagePack pack."));
         }
         lua.push_copy(index);
-        write_value(lua, &mut out, 0)?;
+        write_value(lua, shared, &mut out, 0)?;
     }
     lua.push_string(&out);
     Ok(1)
 }
 
 /// Writes the value on top and takes it off the stack.
-fn write_value(lua: Lua<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Raise> {
+fn write_value(lua: Lua<'_>, shared: &mut Shared, out: &mut Vec<u8>, depth: usize) -> Result<(), Raise> {
+    state::poll(lua, shared)?;
     lua.check_memory(out.len() + lua.string(-1).map_or(0, <[u8]>::len))?;
     match lua.kind(-1) {
         Kind::String => {
@@ -76,10 +77,10 @@ fn write_value(lua: Lua<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Rais
                     write_count(out, len, 0x90, 0xdc);
                     for index in 0..len {
                         lua.raw_get_index(-1, index as c_int + 1);
-                        write_value(lua, out, depth + 1)?;
+                        write_value(lua, shared, out, depth + 1)?;
                     }
                 }
-                None => write_map(lua, out, depth)?,
+                None => write_map(lua, shared, out, depth)?,
             }
         }
         _ => out.push(0xc0),
@@ -88,7 +89,7 @@ fn write_value(lua: Lua<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Rais
     Ok(())
 }
 
-fn write_map(lua: Lua<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Raise> {
+fn write_map(lua: Lua<'_>, shared: &mut Shared, out: &mut Vec<u8>, depth: usize) -> Result<(), Raise> {
     let mut count = 0;
     lua.push_nil();
     while lua.next(-2) {
@@ -99,8 +100,8 @@ fn write_map(lua: Lua<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Raise>
     lua.push_nil();
     while lua.next(-2) {
         lua.push_copy(-2);
-        write_value(lua, out, depth + 1)?;
-        write_value(lua, out, depth + 1)?;
+        write_value(lua, shared, out, depth + 1)?;
+        write_value(lua, shared, out, depth + 1)?;
     }
     Ok(())
 }
@@ -172,11 +173,14 @@ enum Bad {
     Format,
     Depth,
     Memory,
+    /// The run is being ended.
+    Ended,
 }
 
 impl From<Bad> for Raise {
     fn from(bad: Bad) -> Raise {
         Raise::text(match bad {
+            Bad::Ended => return Raise::Unwind,
             Bad::Short => "Missing bytes in input.",
             Bad::Format => "Bad data format in input.",
             Bad::Memory => "not enough memory",
@@ -214,16 +218,17 @@ impl<'a> Input<'a> {
 }
 
 /// Pushes the next value.
-fn push_value(lua: Lua<'_>, input: &mut Input<'_>, depth: usize) -> Result<(), Bad> {
+fn push_value(lua: Lua<'_>, shared: &mut Shared, input: &mut Input<'_>, depth: usize) -> Result<(), Bad> {
     if depth > UNPACK_DEPTH_MAX || !lua.has_room(4) {
         return Err(Bad::Depth);
     }
+    state::poll(lua, shared).map_err(|_| Bad::Ended)?;
     lua.check_memory(0).map_err(|_| Bad::Memory)?;
     let tag = input.len8()? as u8;
     match tag {
         0x00..=0x7f => lua.push_number(f64::from(tag)),
-        0x80..=0x8f => return push_map(lua, input, usize::from(tag & 0xf), depth),
-        0x90..=0x9f => return push_array(lua, input, usize::from(tag & 0xf), depth),
+        0x80..=0x8f => return push_map(lua, shared, input, usize::from(tag & 0xf), depth),
+        0x90..=0x9f => return push_array(lua, shared, input, usize::from(tag & 0xf), depth),
         0xa0..=0xbf => lua.push_string(input.take(usize::from(tag & 0x1f))?),
         0xc0 => lua.push_nil(),
         0xc2 | 0xc3 => lua.push_boolean(tag == 0xc3),
@@ -251,19 +256,19 @@ fn push_value(lua: Lua<'_>, input: &mut Input<'_>, depth: usize) -> Result<(), B
         }
         0xdc => {
             let count = input.len16()?;
-            return push_array(lua, input, count, depth);
+            return push_array(lua, shared, input, count, depth);
         }
         0xdd => {
             let count = input.len32()?;
-            return push_array(lua, input, count, depth);
+            return push_array(lua, shared, input, count, depth);
         }
         0xde => {
             let count = input.len16()?;
-            return push_map(lua, input, count, depth);
+            return push_map(lua, shared, input, count, depth);
         }
         0xdf => {
             let count = input.len32()?;
-            return push_map(lua, input, count, depth);
+            return push_map(lua, shared, input, count, depth);
         }
         0xe0..=0xff => lua.push_number(f64::from(tag as i8)),
         _ => return Err(Bad::Format),
@@ -271,31 +276,43 @@ fn push_value(lua: Lua<'_>, input: &mut Input<'_>, depth: usize) -> Result<(), B
     Ok(())
 }
 
-fn push_array(lua: Lua<'_>, input: &mut Input<'_>, count: usize, depth: usize) -> Result<(), Bad> {
+fn push_array(
+    lua: Lua<'_>,
+    shared: &mut Shared,
+    input: &mut Input<'_>,
+    count: usize,
+    depth: usize,
+) -> Result<(), Bad> {
     // An element takes at least a byte: an announcement alone allocates nothing.
     lua.push_table(count.min(input.0.len()), 0);
     for index in 0..count {
-        push_value(lua, input, depth + 1)?;
+        push_value(lua, shared, input, depth + 1)?;
         lua.raw_set_index(-2, index as c_int + 1);
     }
     Ok(())
 }
 
-fn push_map(lua: Lua<'_>, input: &mut Input<'_>, count: usize, depth: usize) -> Result<(), Bad> {
+fn push_map(
+    lua: Lua<'_>,
+    shared: &mut Shared,
+    input: &mut Input<'_>,
+    count: usize,
+    depth: usize,
+) -> Result<(), Bad> {
     lua.push_table(0, count.min(input.0.len() / 2));
     for _ in 0..count {
-        push_value(lua, input, depth + 1)?;
+        push_value(lua, shared, input, depth + 1)?;
         if lua.kind(-1) == Kind::Nil || lua.number(-1).is_some_and(f64::is_nan) {
             return Err(Bad::Format);
         }
-        push_value(lua, input, depth + 1)?;
+        push_value(lua, shared, input, depth + 1)?;
         lua.raw_set(-3);
     }
     Ok(())
 }
 
-fn unpack(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
-    unpack_some(lua, 0, 0)
+fn unpack(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
+    unpack_some(lua, shared, 0, 0)
 }
 
 fn optional_integer(lua: Lua<'_>, index: c_int) -> Result<i64, Raise> {
@@ -305,19 +322,19 @@ fn optional_integer(lua: Lua<'_>, index: c_int) -> Result<i64, Raise> {
     }
 }
 
-fn unpack_one(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
+fn unpack_one(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
     let offset = optional_integer(lua, 2)?;
-    unpack_some(lua, 1, offset)
+    unpack_some(lua, shared, 1, offset)
 }
 
-fn unpack_limit(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
+fn unpack_limit(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
     let (limit, offset) = (lua.check_integer(2)?, optional_integer(lua, 3)?);
-    unpack_some(lua, limit, offset)
+    unpack_some(lua, shared, limit, offset)
 }
 
 /// Unpacks up to `limit` values from `offset` on, or all if both are 0. With a limit or an offset the first result says where to go
 /// on, -1 at the end.
-fn unpack_some(lua: Lua<'_>, limit: i64, offset: i64) -> Result<c_int, Raise> {
+fn unpack_some(lua: Lua<'_>, shared: &mut Shared, limit: i64, offset: i64) -> Result<c_int, Raise> {
     let data = lua.check_text(1)?;
     lua.set_top(1);
     if offset < 0 || limit < 0 {
@@ -333,7 +350,7 @@ fn unpack_some(lua: Lua<'_>, limit: i64, offset: i64) -> Result<c_int, Raise> {
     let mut input = Input(rest);
     let mut count = 0;
     while !input.0.is_empty() && (all || i64::from(count) < limit) {
-        push_value(lua, &mut input, 0)?;
+        push_value(lua, shared, &mut input, 0)?;
         count += 1;
     }
     if all {
