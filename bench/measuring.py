@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What bench/types, bench/operators and bench/append_only share: servers in turn, the processor time of each per command, a table.
 
 Each server runs on processor 0 with persistence off, the load generator (redis-benchmark's options; the variable BENCH

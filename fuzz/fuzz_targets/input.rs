@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The bytes of a fuzzer's input as a row of small choices.
 
 #![allow(dead_code, reason = "each target uses a part")]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Any payload of RESTORE is either refused or a value: one that can be dumped, and what was dumped is
 //! accepted and dumps to the same bytes again.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Files that stock servers have made (`tests/corpus`): each is loaded, and must give the digest that its maker had. And the other way: what
 //! this server writes is loaded by stock servers, where there are any.
 //!

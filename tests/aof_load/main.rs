@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Append-only files made by hand: what a server that starts with them holds, what it refuses, and what it says then.
 //!
 //!   cargo test -p braid-tests --test aof_load

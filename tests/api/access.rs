@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Users and their rights over several connections and threads, and where they are kept.
 
 use std::time::Duration;

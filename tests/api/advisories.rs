@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Weaknesses of Redis that have been published, tried on a whole server: none may do more than draw an error. Those of the script
 //! language itself are tried in its crate as well, one by one.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on several keys are all or nothing, whoever watches; and no update is ever lost.
 //!
 //! Each test has writers and readers on threads of their own for a number of steps. That such a test

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands that wait: who is served by whom, when, and with what, over several threads.
 
 use std::time::{Duration, Instant};

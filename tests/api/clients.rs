@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! CLIENT: listing, naming, killing, pausing; and how clients are spread over threads.
 
 use std::time::{Duration, Instant};

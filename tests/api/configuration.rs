@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! CONFIG, configuration files and INFO.
 
 use braid_tests::server::is_braid;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What the log says when the server crashes.
 
 use std::os::unix::process::ExitStatusExt;

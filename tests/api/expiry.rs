@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Keys end when they should: not before, not much later, and without being asked.
 
 use std::time::{Duration, Instant};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! One client's long pipeline must not keep the other clients of its thread waiting: the thread goes on to them in between. Told by the
 //! order in which requests are served, not by the time that it takes.
 

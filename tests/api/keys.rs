@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on whole keys and databases.
 
 use braid_tests::{TestServer, Value};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Starting, stopping, and what a server costs that nobody uses.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands that take long leave the other clients of their loop alone, and what they answer is still a state that there was.
 
 use std::collections::{BTreeMap, BTreeSet};

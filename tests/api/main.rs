@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The server as programs use it: through a client library, on several connections and threads, by topic.
 //!
 //!   cargo test -p braid-tests --test api

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What is sent without being asked for, over several threads: published messages, keyspace events, lines of MONITOR, invalidations.
 
 use braid_tests::{RawClient, TestServer, Value, request, wait_for};

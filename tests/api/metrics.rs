@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The HTTP port: metrics, health checks, and who may see what.
 
 use std::io::{Read, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The metrics page in a browser, as an operator sees it. What is not installed is skipped; with `CI` set that is a failure.
 //!
 //! `BRAID_PICTURE=FILE.png` keeps a picture of the page, of a server under load for as long as `BRAID_PICTURE_SECONDS` says, and one of it

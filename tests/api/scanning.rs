@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! SCAN's promise: what is there from beginning to end of an iteration is returned at least once, whatever
 //! else comes and goes, however the table grows and shrinks meanwhile.
 

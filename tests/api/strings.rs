@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Strings and their bits, through the redis crate.
 
 use braid_tests::TestServer;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! `CONFIG SET io-threads` while the server works: whatever a client does just then, it gets its replies, once and in order.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

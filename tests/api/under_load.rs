@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What happens to clients while they send as much as they can: they move from busy threads to idle ones, are paused, hang up. No
 //! reply may be lost, come twice or in another order.
 

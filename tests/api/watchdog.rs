@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! `watchdog-period`: what takes long is told in the log while it does.
 
 use braid_tests::{TestServer, request, wait_for};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! WATCH: a transaction runs only if nothing it looked at has changed.
 
 use braid_tests::{RawClient, TestServer, Value};

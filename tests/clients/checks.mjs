@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the programs for Node share: counting checks, and waiting.
 import assert from "node:assert/strict";
 

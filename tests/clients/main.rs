@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Client libraries of other languages doing real work (redis-py, go-redis, ioredis, Jedis), and programs that are built on Redis: job queues
 //! (BullMQ, Celery, Sidekiq), and servers that talk to each other through it (Socket.IO).
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A disk that takes no more: reads are served, writes are refused, and when there is room again everything that was acknowledged is written. What the
 //! test does to the server is a limit on the size of files, which the system answers like a full disk.
 

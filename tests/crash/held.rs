@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Replies that wait for a slow disk (`appendfsync always`): in order, whole, each to whom it belongs, and none before what it tells is on disk.
 //! A library that stands before the system's says for the disk when it is ready.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What stands in the append-only file for a command: what repeats it, whenever and wherever it is repeated.
 
 use braid_tests::server::is_braid;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Servers killed in the middle of their work: what they acknowledged is there when they start again, and what is there is a state that clients
 //! could have seen.
 //!

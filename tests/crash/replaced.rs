@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Files that are replaced while others of the same dataset are written or read: the newer one stays, and what is read is complete.
 
 use std::path::Path;

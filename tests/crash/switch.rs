@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The append-only file switched on and off while clients write.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

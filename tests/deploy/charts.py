@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The checks of tests/deploy/charts; it gives the paths of helm and of the server."""
 import base64
 import pathlib

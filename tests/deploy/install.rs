@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! `deploy/install`: once below a folder, and once as an operator runs it, in a mount namespace whose /etc, /usr/local, /var/lib and /run are copies or
 //! empty, with a `systemctl` that only notes its calls.
 

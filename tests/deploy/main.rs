@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Deployments: the server under its systemd unit's restrictions, what it tells a service manager, `deploy/install`, the manifests for
 //! Kubernetes.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What the server tells the service manager that started it.
 
 use std::os::linux::net::SocketAddrExt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Users and their rules. Nobody logs in: what users may do is asked with ACL DRYRUN.
 
 use crate::families::Family;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Random commands of all families from several clients at once, while the append-only file is written and rewritten: a server that starts with these
 //! files holds the same data, and so does a stock server.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on the bits of strings.
 
 use crate::families::Family;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands that may block, with timeouts too short to matter.
 
 use crate::families::Family;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! How the replies of two servers to one command are compared: byte for byte, except where the command's own
 //! definition leaves the reply open (the order of a set, a random element, a clock).
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands about the connection itself.
 
 use crate::families::Family;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Keyspace events: after each command, the server under test and a stock server have published the same, in the same order.
 
 use braid_tests::server::stock;

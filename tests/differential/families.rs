@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The list of command families: one file each, and one line here. A family is switched on by [`ENABLED`].
 
 use crate::{

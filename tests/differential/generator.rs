@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Random commands: a template of a family is drawn and expanded, its slots are filled, and once in a while
 //! the result is spoiled (wrong arity, wrong option, extreme number, swapped arguments).
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on places, which are sorted sets with encoded scores.
 
 use crate::families::Family;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Templates of commands: one line of text describes a command with all its options, and is expanded at
 //! random.
 //!

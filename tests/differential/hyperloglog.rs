@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on HyperLogLogs, which are strings with inner form: every byte is compared.
 
 use crate::families::Family;

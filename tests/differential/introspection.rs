@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands about the server, and their errors.
 
 use crate::families::Family;

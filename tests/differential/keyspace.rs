@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Everything a server holds, read through commands, to compare two servers key by key.
 
 use braid_tests::client::{RawClient, ReadError};

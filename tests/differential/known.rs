@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The differences that are meant, read from `tests/known_differences.txt`. What the file may say is
 //! explained there.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Random commands, the same to the server under test and to a stock server; replies must agree byte for
 //! byte.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Two servers that are given the same commands: the one under test and its peer.
 
 use std::path::PathBuf;

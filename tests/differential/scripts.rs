@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Lua scripts: fixed texts over random keys and values. What differs is what the server makes of them.
 
 use crate::families::Family;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on streams. Identifiers are always given: the clock's would differ.
 
 use crate::families::Family;

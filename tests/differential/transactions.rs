@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! MULTI and its companions. The generator mixes all other commands in between.
 
 use crate::families::Family;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 use redis::Commands;
 
 fn main() -> redis::RedisResult<()> {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Whether the documentation is true, as far as that is cheap to tell: links and anchors resolve; the paths, programs,
 //! options, directives, variables and INFO fields that it names exist; blocks marked `runnable` run and print what the
 //! block behind them says.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Names that the documentation mentions: they must be names of something.
 
 use std::collections::HashSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Runs the blocks that are marked `runnable` and compares what they print with the block `text output` behind them, if
 //! there is one. They are written for port 6379; here that is a server of their own.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Markdown, as far as these tests need it: links, headings, code spans, fenced blocks.
 
 /// A fenced block: the words behind its opening fence, and its lines.

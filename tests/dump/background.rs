@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! BGSAVE: the file has the state of one moment, whatever is written meanwhile, and its failure is handled as users know.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What a key holds, asked by commands.
 
 use braid_tests::{RawClient, Value};

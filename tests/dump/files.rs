@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Dump files travel, too: one server saves, another starts with its file.
 
 use std::net::{Ipv4Addr, SocketAddr};

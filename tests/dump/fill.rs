@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Random values of every type, small and large, so that every form occurs.
 
 use braid_tests::RawClient;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A file as KeyDB 6.3 writes it, put together as its `rdb.cpp` does: a file of Redis 6 with notes among the keys, the times of members among them, and
 //! a type of its own. (Files that a KeyDB has written are in `tests/corpus`.) And files for KeyDB, if `BRAID_KEYDB` names its program: none is to be had from
 //! package archives.

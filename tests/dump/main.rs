@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Values travel between the server under test and stock servers, both ways, by DUMP and RESTORE.
 //!
 //!   cargo test -p braid-tests --test dump

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A payload of DUMP: type and body, version (2 bytes), CRC-64 of all before it (8 bytes).
 
 /// Types whose fields carry times: Valkey 9's and Redis 7.4's.

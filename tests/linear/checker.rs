@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The search for an order that explains a history (Wing and Gong's algorithm with Lowe's memory of
 //! failures).
 //!

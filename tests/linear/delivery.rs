@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Delivery: producers put elements in, consumers on other threads take them out, most of them waiting for
 //! them; none may be lost, none come out twice, and from a queue none before one that was in it earlier.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Running a round on many connections and noting what happened when.
 
 use std::net::SocketAddr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Linearizability: many connections work on few keys at once; there must be one order of all commands that
 //! explains every reply and in which no command runs before it was sent or after it was answered.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Operations within a script: how a script is written that carries some out, and what it declares.
 //!
 //! A server that runs scripts beside other commands has to find out which keys a script will touch: from its text, from what it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What is run: the mix of operations of each workload, drawn at random.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Monitoring as operators set it up: a real Prometheus that scrapes the server, the alert rules and the dashboard of `deploy/`,
 //! and redis_exporter. What is not installed is skipped, and named; with `CI` set that is a failure.
 //!

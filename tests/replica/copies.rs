@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Full copies: of everything, while everything changes; shared; and what belongs to no replica.
 
 use braid_tests::random::source;

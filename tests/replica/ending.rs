@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The primary's end: replicas that lag have their time to catch up.
 
 use braid_tests::{RawClient, TestServer, Value, wait_for};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Replicas that are too slow, too few, or silent.
 
 use braid_tests::{Value, wait_for};

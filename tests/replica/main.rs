@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Stock servers as replicas of the server under test: full copies, the stream of changes, what is left when links break, and what clients see of it.
 //!
 //!   cargo test -p braid-tests --test replica

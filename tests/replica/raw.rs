@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The link byte by byte: what a replica says, and what it gets.
 
 use braid_tests::{RawClient, TestServer, Value, request};

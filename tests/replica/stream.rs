@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The stream of changes: after the link was cut, from the backlog or anew.
 
 use braid_tests::certificates::certificates;

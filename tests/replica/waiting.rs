@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! WAIT, WAITAOF, and what ROLE and INFO tell.
 
 use braid_tests::{Value, wait_for};

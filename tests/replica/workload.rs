@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Clients that change a primary's dataset in all kinds of ways while something else happens to it.
 
 use std::sync::Arc;

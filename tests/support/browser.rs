@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Chromium without a window, steered over a pipe (the DevTools protocol: JSON messages that end in a NUL byte).
 //!
 //! A test opens an address and asks the page questions by JavaScript, as its reader could; whatever the page complains of is kept:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A blocking client that works in bytes: it sends exactly what it is given and hands out exactly what came
 //! back.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What the tests of the whole server share: starting a server, talking to it in bytes, waiting, seeded
 //! randomness.
 //!
@@ -32,4 +33,40 @@ pub use words::words;
 /// A command as text, encoded as a request: `request("SET k \"a b\"")`.
 pub fn request(line: &str) -> Vec<u8> {
     words::encode(&words(line))
+}
+
+#[cfg(test)]
+mod licence {
+    use std::path::{Path, PathBuf};
+
+    /// Source files below a folder, but not what was built or installed there.
+    fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).expect("a folder of the repository").flatten() {
+            let path = entry.path();
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if path.is_dir() {
+                if !["target", "node_modules", "venv", "corpus", "testdata"].contains(&&*name) {
+                    sources(&path, found);
+                }
+            } else if [".rs", ".py", ".go", ".mjs", ".java", ".rb"].iter().any(|end| name.ends_with(end)) {
+                found.push(path);
+            }
+        }
+    }
+
+    #[test]
+    fn every_source_file_names_its_licence() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut files = Vec::new();
+        for folder in ["crates", "tests", "fuzz", "bench", "deploy"] {
+            sources(&root.join(folder), &mut files);
+        }
+        assert!(files.len() > 400, "only {} sources were found", files.len());
+        files.retain(|file| {
+            let text = std::fs::read_to_string(file).expect("sources are text");
+            !text.lines().take(5).any(|line| line.contains("SPDX-License-Identifier: BSD-3-Clause"))
+        });
+        assert!(files.is_empty(), "no SPDX line: {files:?}");
+    }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What the system tells about a running process: processor time, threads, open files. Linux only (`/proc`).
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Randomness that can be repeated: every random test draws from a source whose seed it prints.
 
 /// A source seeded from `BRAID_SEED`, or anew when that is not set. The seed is printed, and cargo shows the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A server process for one test: started on a free port in a folder of its own, stopped when dropped.
 //!
 //! The program under test is `BRAID_TEST_SERVER`; without it `braid-server` is looked for beside the test

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A RESP reply as a value, RESP2 and RESP3 alike, and the parser that makes it from bytes.
 //!
 //! Texts of doubles, big numbers and errors stay bytes: how a server writes a number is part of what is

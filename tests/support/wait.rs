@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Waiting for something to become true, instead of sleeping for a time that is too short or too long.
 
 use std::time::{Duration, Instant};

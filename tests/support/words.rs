@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands and bytes as text: splitting a line into arguments as `redis-cli` does, and writing bytes so that
 //! they can be read and pasted back.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! TLS from outside: handshakes, pipelines of all sizes, certificates exchanged while clients are connected.
 
 use std::io::{Read, Write};

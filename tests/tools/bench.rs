@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! braid-bench: that it sends what it says, counts what comes back, and owns up to what went wrong.
 
 use std::collections::HashMap;

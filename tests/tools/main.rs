@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The tools as users run them: braid-bench and braid-top as programs, against the server under test.
 //!
 //!   cargo test -p braid-tests --test tools

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! braid-top's `--once`, as scripts use it.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Exchanges: what is sent and what must come back, as text files.
 //!
 //! A file holds exchanges separated by blank lines. An exchange is a title line `# ...` and lines of these

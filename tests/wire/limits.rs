@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The server's limits: connections, files, memory, output buffers, time.
 
 use std::time::{Duration, Instant};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Where the server listens: several addresses, IPv6, a unix socket; and whom it lets in.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What goes over the wire, byte by byte: exchanges written down as text, and the edges of connections (slow
 //! and half-open clients, limits, addresses to listen on).
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Clients that are slow, stop half-way, or move very large things.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The counting allocator: jemalloc, with the bytes in use known at any moment by adding up one counter per
 //! thread.
 //!

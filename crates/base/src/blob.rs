@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A reference-counted byte buffer: big values and the big arguments they come from.
 //!
 //! A [`Blob`] is one pointer to one allocation (header, then bytes with spare capacity), so a value of

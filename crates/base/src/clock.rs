@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Time: wall clock in milliseconds and microseconds, and a cheap tick counter for durations.
 //!
 //! The only module that reads time. Ticks come from the processor's time-stamp counter where it is invariant

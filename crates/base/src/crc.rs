@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The two checksums of the Redis world: CRC-16 places keys in cluster slots, CRC-64 seals RDB files and DUMP
 //! payloads.
 //!

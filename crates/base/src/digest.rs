@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Digests of bytes, as lower-case hexadecimal text, and comparison of secrets.
 //!
 //! SHA-1 names scripts (EVALSHA), SHA-256 hides passwords in ACL rules. Secrets are compared with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The gate: knows which threads are inside a batch, stops the world for whoever needs all of it, and tells
 //! when memory that lock-free readers may still see can be freed.
 //!

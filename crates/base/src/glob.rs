@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Glob patterns as KEYS, SCAN MATCH, PSUBSCRIBE, CONFIG GET and the ACL use them, with Redis's semantics to
 //! the corner.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Clock, locks, hashing, numbers and bytes: what every layer uses and none of it knows Redis.
 
 #[cfg(not(target_os = "linux"))]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The shard lock: shared or exclusive, with a version that lets a reader look without taking it.
 //!
 //! One word: a version (counts exclusive sections), a claim bit, a reader count, a writer bit and a parked

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The 80-bit extended floats of x86, in software: INCRBYFLOAT and HINCRBYFLOAT are defined by them.
 //!
 //! Redis reads both numbers as C `long double`, adds them and prints `%.17Lf` without trailing zeros: 0.1 and

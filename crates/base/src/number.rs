@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Numbers as text: the forms Redis reads and writes, to the byte.
 //!
 //! HOT PATH: no allocation, no lock, no logging, no syscalls (the float writers reserve room in the caller's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Counts in sentences.
 
 /// `1 key`, `2 keys`: the number and its noun, which takes an `s` unless there is one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Asking the processor to fetch memory that will be needed soon. A hint: never a read, never a fault.
 
 /// Bytes that are fetched at a time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The title of the process: what `ps` and `/proc/PID/cmdline` show, on Linux; elsewhere nothing is shown.
 //!
 //! Linux shows there what stands in the memory in which it handed the arguments over and, if no NUL ends them, goes on into the environment

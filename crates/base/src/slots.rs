@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Things of which each executing thread has one, made when there is such a thread for the first time.
 //!
 //! A thread is known by its slot, a small number. How many threads there may ever be is known at the start and how many there are is not,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The system's words for what went wrong.
 
 /// The reason as C's `strerror` gives it: the standard library adds the number behind it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The lock, the optimistic version, the gate and the epochs under the model checker, which explores
 //! interleavings of their real code: `cargo test -p braid-base --features model --test model`.
 //!

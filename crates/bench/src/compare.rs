@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Several servers, or several settings of one, measured in turn: round after round, so that a drift of the machine's
 //! speed hits all alike, and ratios are of runs of the same round.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Drawing keys and value sizes: the distributions of a load.
 
 use std::str::FromStr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! braid-bench: a load generator for every server that speaks the Redis protocol, cheap enough not to be the bottleneck.
 //!
 //! Flow: [`options`] turns a command line into a plan; [`session`] opens the connections and runs passes over them, each

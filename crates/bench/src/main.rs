@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The program: reads the command line, runs the cases, prints.
 
 use std::io::Write;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The named tests of `-t`: the same commands and keys as redis-benchmark's, so that results compare.
 
 use crate::draw::Pattern;

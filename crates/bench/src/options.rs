@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The command line: redis-benchmark's names where its users expect them, memtier_benchmark's as aliases.
 
 use std::path::PathBuf;

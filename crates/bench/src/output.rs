@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What is printed: text for people, a line each for scripts that know redis-benchmark's, CSV, JSON.
 
 use std::fmt::Write;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Running a case: warm-up, iterations, and what the server spent on it.
 
 use std::sync::Arc;

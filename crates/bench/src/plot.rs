@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Plots as inline SVG. Colours come from the page's style sheet (classes `c0` .. `c7`), so that one drawing serves
 //! light and dark; every mark has a tooltip with its figures.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The line on a terminal that tells how far things are.
 
 use std::io::IsTerminal;

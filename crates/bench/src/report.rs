@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The page: one self-contained HTML file with the table and its plots. No scripts, nothing from elsewhere; readable on
 //! light and dark.
 

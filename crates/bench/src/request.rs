@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Requests: a command with placeholders becomes bytes once, and only digits and values are filled in while it runs.
 //!
 //! Placeholders within an argument:

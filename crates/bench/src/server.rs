@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A server process for a comparison: started on a free port in a folder of its own, stopped when dropped.
 
 use std::net::{Ipv4Addr, TcpListener};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The connections of one run, spread over threads that wait for passes.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The reply skimmer: finds where replies end and what class each is of, without building values.
 //!
 //! HOT PATH: no allocation except for a line that arrives in pieces. Bytes may be cut anywhere. Works for RESP2 and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Means with confidence: the bootstrap.
 
 use fastrand::Rng;

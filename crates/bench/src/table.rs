@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A table: for terminals, for Markdown, for the page.
 
 /// Cells under headings; the first `left` columns are text, the rest figures.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A thread of the load generator: its connections, one poller, and the loop that keeps them busy.
 //!
 //! HOT PATH: one receive and one send per connection and batch, no allocation, no lock; one clock reading for each.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Checking an append-only file without a server: the manifest, the base and the increments, or an old single file.
 //!
 //! What is said, and the exit codes, follow redis-check-aof, since scripts look for its words. With [`Task::Fix`] or [`Task::TruncateTo`] the end

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Checking a dump file without a server: every record is decoded as a load would do it, nothing is kept.
 //!
 //! What is said follows redis-check-rdb, since scripts look for its words: a line for each note and database with its offset, a verdict, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A blocking connection: one command, one reply. For what tools ask a server beside their main work.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Numbers for people.
 
 /// A number with commas between thousands.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The text of INFO, by field.
 
 use std::collections::BTreeMap;

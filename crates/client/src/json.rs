@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! JSON for scripts: values that print themselves.
 
 use std::fmt::{self, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What braid-bench and braid-top share: where a server is and how to reach it, its replies as values, its INFO,
 //! what `/proc` says of its process, and JSON for scripts.
 //!

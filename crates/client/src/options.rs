@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The command-line options that say where a server is: the same in every tool, named as redis-cli and
 //! redis-benchmark name them.
 

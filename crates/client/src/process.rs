@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What `/proc` says of a process on this machine: processor time, whole and by thread. Linux only; elsewhere, and
 //! for processes that are gone, the answers are empty.
 

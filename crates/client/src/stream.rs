@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! One connection's bytes, plain or through TLS, over TCP or a unix socket.
 //!
 //! Serves blocking and non-blocking sockets alike: on the latter both directions answer `WouldBlock`, and what TLS

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Where a server is, and how a connection to it begins.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The client's side of TLS: what is trusted, how we identify ourselves, which cipher suites are offered.
 
 use std::path::{Path, PathBuf};

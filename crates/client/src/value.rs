@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A reply as a value, RESP2 and RESP3 alike.
 //!
 //! For the control connection, where replies are few. Nothing here panics on what a server sends: nesting is

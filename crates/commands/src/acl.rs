@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! ACL: users and what they may do.
 //!
 //! Rules, checks and the log are the engine's (its module `acl`); here are the commands that show and change them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands that see strings as rows of bits. The algorithms are in `braid_containers::bits`; here are
 //! arguments, limits and replies.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! CLIENT: what connections say of themselves and of each other, and how they are held back or closed.
 //!
 //! Flow: a client's own state is its session; of others, only their shared records are read,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! CLUSTER, READONLY, READWRITE and ASKING: known by name, and answered as every stock server answers them
 //! while its cluster mode is off.
 //!

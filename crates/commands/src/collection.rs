@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What the families of collections have in common: reading their arguments and replying with their elements.
 
 use braid_base::number;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on the connection itself: greeting, authentication, choice of protocol and database, ends.
 //!
 //! Who may log in is the engine's to say (its module `acl`); passwords are never logged.

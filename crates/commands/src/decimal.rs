@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Scores, weights, bounds and places as all servers read them: Valkey 9 refuses hexadecimal numbers that Redis takes, Redis 8 and Valkey 9
 //! blanks in front of the bounds of a range. Clients may send them, but files and replicas get decimal digits.
 

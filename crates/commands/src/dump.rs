@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! DUMP and RESTORE: values as payloads that other servers read, too.
 //!
 //! Flow: DUMP writes the value in its present form (crate `rdb`); RESTORE checks all of a payload, makes the value in the form that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on the expiry of keys.
 //!
 //! Flow: times given in any unit become milliseconds since the Unix epoch before anything is looked up, so

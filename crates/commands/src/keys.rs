@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on keys of any type, and on whole databases.
 //!
 //! Flow: the dispatcher holds the locks of the named keys (FLUSHDB, FLUSHALL and SWAPDB: of everything; KEYS:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The commands: one file a family, each row with its body and tests.
 //!
 //! A family exports `COMMANDS`, a list of [`Spec`]s. Bodies run under the locks that their specs name; nothing here blocks, takes a

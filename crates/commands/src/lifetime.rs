@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Options that say how long something lives: EX, PX, EXAT, PXAT, PERSIST and KEEPTTL, of keys and of hash
 //! fields.
 

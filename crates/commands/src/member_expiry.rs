@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The expiry of single hash fields, set members and sorted set members: HEXPIRE and its relatives, with the replies of Valkey 9,
 //! and the same for the other two types (SEXPIRE ..., ZEXPIRE ...), which say MEMBERS where hashes say FIELDS. KeyDB's names for
 //! setting them are here, too.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! MIGRATE: known by name, so that users and configurations may name it; moving keys to another server is not
 //! supported yet.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! MODULE: there are no modules, so listing shows none, and loading fails after the permission check that a
 //! stock server makes.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Publish and subscribe: SUBSCRIBE and its kin, PUBLISH, SPUBLISH, PUBSUB.
 //!
 //! Who listens to what, and how messages travel, is the engine's `pubsub` module. A subscription is told of by a push of its own, one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What replicas say to their primary (REPLCONF, PSYNC, SYNC), ROLE, and the commands that change roles
 //! (REPLICAOF, FAILOVER), of which only the forms that leave a primary as it is are supported.
 //!

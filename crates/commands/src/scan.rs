@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! SCAN, and what its relatives for collections (HSCAN, SSCAN, ZSCAN) have in common with it.
 //!
 //! Flow: nothing is locked when the body starts; it walks from the cursor on, one shard at a time, and

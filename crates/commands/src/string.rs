@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on string values: the rows of all of them, and the bodies that read.
 //!
 //! Flow: the dispatcher has checked arity and memory and holds the locks of the shards that `.keys(..)`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Tests of command bodies: an engine in this process, text lines in, RESP bytes out.
 //!
 //! A line is split as inline requests are (`"\x00"` and quotes work) and goes the whole way of a request:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 //!
 //! The dispatcher queues commands and runs EXEC (see the engine's `dispatch.rs`); here are the rows and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Tests of the commands that wait, across types: who is served, in which order, with what.
 
 use braid_resp::reply::Protocol;

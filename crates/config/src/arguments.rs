@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The command line: `braid-server [file] [-] [--name value ...]`.
 //!
 //! The options become text in the syntax of a configuration file, read behind the file and standard input, so

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! CONFIG SET: several directives at once, all or nothing, with hooks that put the new values into effect.
 //!
 //! Order of events: names are checked, then each text is parsed and put in place, then the hooks of what

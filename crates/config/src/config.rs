@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The store of all values: what every thread reads.
 //!
 //! Numbers, switches and words live in one array of atomics, so a hot value costs one relaxed load; texts and

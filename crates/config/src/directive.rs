@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! One directive: the row type of the table, with the builder the rows are written in.
 //!
 //! A row states everything there is to know about a directive; reading, CONFIG GET and SET, rewriting and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Text made from the table: the example configuration, the reference page, the usage.
 //!
 //! `braid.conf` and `docs/configuration.md` in the repository are these texts; a test compares them. To renew

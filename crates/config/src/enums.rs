@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The enumerations among the directives, each as a Rust enum with the words a configuration file uses.
 //!
 //! The order of the words is the order in which stock servers list them in their error text. A word behind

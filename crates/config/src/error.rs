@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Errors of the configuration: what stops the start, and how operating system errors read.
 
 use std::fmt;

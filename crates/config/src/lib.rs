@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Configuration: every directive with its name, type, default and meaning; reading, changing, rewriting.
 //!
 //! One row in `rows/` states everything about a directive (see [`Directive`]); from it come the typed

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Reading a configuration at start: file, then standard input, then command line.
 //!
 //! Lines go one by one into a `Config` that nobody shares yet. What belongs to other layers (users, renamed

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! CONFIG REWRITE: the present values go into the configuration file, which keeps its comments and its order.
 //!
 //! A line of a directive is replaced where it stands; a second line of the same directive (except for lists

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The directives whose value is a list: their types, how they are parsed and how they are written.
 //!
 //! The reasons in the errors are what clients of stock servers see; `value.rs` calls this file, nothing else

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Text of configuration files: splitting a line into arguments, quoting an argument.
 //!
 //! The line syntax is that of redis.conf (the same as inline commands use): blanks separate arguments, double

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Values: how the text of a directive becomes a value and how a value becomes text.
 //!
 //! Pure functions over a row of the table; nothing here stores or applies anything. The reasons in the errors

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Facts about CONFIG that clients and test suites of stock servers rely on, checked against the stock
 //! behaviour.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Whatever can be set can be read, written to a file and read back; whatever is refused changes nothing.
 
 use braid_config::{Config, Directive, ExtraLines, Kind, Mutability, SECTIONS, Special, Unit, quote};

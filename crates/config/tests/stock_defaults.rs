@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Every name that a stock server answers exists here, with the same default text.
 
 use braid_config::{Config, find_directive};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Lists, sets and hashes: time per operation (divan) and resident bytes per element (printed first, as
 //! jemalloc counts them).
 //!

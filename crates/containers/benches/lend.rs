@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! How long it takes to lend a collection of a million members, and what the first changes after that cost: somebody waits for either, holding a key.
 //!
 //!     cargo bench -p braid-containers --bench lend

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Sorted sets and streams: nanoseconds for one operation, and bytes for one element (printed first).
 //!
 //! `cargo bench -p braid-containers --bench ranked`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Bitmaps: strings seen as rows of bits, for the BIT commands and PFCOUNT's kind of work.
 //!
 //! Bit 0 is the most significant bit of byte 0, as in Redis. All functions are pure; nothing here grows a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Positions on the globe as sorted-set scores, and searches among them: what the GEO commands compute.
 //!
 //! A position becomes a 52-bit number: 26 bits of longitude and 26 of latitude, interleaved, longitude on

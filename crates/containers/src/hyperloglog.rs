@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! HyperLogLog: counts distinct elements in 12 KiB, in Redis's own string format, byte for byte.
 //!
 //! A value is an ordinary string: `HYLL`, one byte of encoding (0 dense, 1 sparse), three unused bytes, the

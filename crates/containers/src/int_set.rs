@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A sorted set of integers in the width that the largest needs: Redis's intset.
 //!
 //! HOT PATH: no allocation but for growth, no lock, no logging, no syscalls.

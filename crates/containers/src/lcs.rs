@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The longest common subsequence of two strings, as the LCS command reports it.
 //!
 //! Redis fills a table of lengths, four bytes a cell, and walks it back from the far corner. Neighbouring

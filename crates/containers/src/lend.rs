@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Collections lent to whoever writes a snapshot: what a large one had at one moment, without a copy of it.
 //!
 //! A large collection stands in many blocks of memory. To lend it is to make a second head for the same blocks; where blocks lead to others (nodes of

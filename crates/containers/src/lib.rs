@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Pure data structures behind the Redis types; no server, no locks, no clock.
 
 pub mod bits;

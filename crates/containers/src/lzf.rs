@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! LZF: the light compression of RDB strings and of the inner blocks of long lists.
 //!
 //! The format is liblzf's. A control byte below 32 begins a run of that many plus one literal bytes. Any

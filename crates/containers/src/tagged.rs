@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A packed list or something larger behind one tagged pointer, for collections that are small mostly: an enum of the two takes two
 //! words, which is much beside a few short fields.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A heap block behind one thin pointer: capacity, one word for the owner, then bytes.
 //!
 //! Sets of integers and the segments of the member tables live in such blocks, because a pointer of 8 bytes in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A collection that was lent stays as it was, whatever becomes of the one that it was lent by, and nothing is lost or freed twice.
 
 use braid_containers::hash::{Expiry, Hash, HashLimits};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Loading an append-only file: its base, then its increments in order, command by command.
 //!
 //! The words in the log are those of Redis, since people and scripts look for them. A load that fails has said in the log why; what

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The append-only file as the server has it: switched on and off, rewritten, in trouble; and what INFO tells of it.
 //!
 //! While it is on, changes are journalled (`keyspace/journal.rs`) and a thread takes the journal to disk

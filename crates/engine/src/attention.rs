@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! States in which commands need more than the usual checks, as bits of one word that every thread reads once per command.
 
 use std::sync::atomic::{AtomicU64, Ordering};

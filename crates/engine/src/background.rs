@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Long commands that a thread in the background works for, while their clients wait and all others are served.
 //!
 //! A body that finds that it would take long calls [`Call::leave_to_background`] and hands the [`Answer`] over with the work: to

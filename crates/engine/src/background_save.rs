@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! BGSAVE: the dump file is written by a thread of its own from a snapshot, while the server goes on; and what follows when
 //! that fails.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Big keys: which keys take the most memory, found by walking the keyspace while somebody wants to know.
 //!
 //! Flow: a reader (the metrics page) calls [`BigKeys::report`], which keeps the walk going for some seconds more. The first

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands that wait: how a client begins to, how it is served, how its wait ends otherwise.
 //!
 //! A body that finds nothing calls [`Call::wait`]: under the locks that it holds the client is put into the queue of each of its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Scripts that take long: what they are, and ending them.
 //!
 //! A run is *visible* here after some milliseconds: SCRIPT KILL, FUNCTION KILL and FUNCTION STATS know it then, on every thread. One that

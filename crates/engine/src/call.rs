@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A call: one command on its way through its body.
 
 use braid_base::blob::Blob;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What others may know of a client: a shared record of atomics that its owner keeps up cheaply, and the registry of all of them.
 
 pub mod describe;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The command logs: the latest commands that took long, or whose request or reply was large.
 
 use std::collections::VecDeque;

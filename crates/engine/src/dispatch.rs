@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The dispatcher: from a request to its reply.
 //!
 //! HOT PATH: no allocation, no lock but the shards' own, no logging, no system call, for commands without special needs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Clients that wait until what they have changed is on disk (WAITAOF), or has reached replicas (WAIT).
 //!
 //! What is waited for is the journal up to the end of the client's own last change. The append-only file's threads tell whenever more is on disk, and

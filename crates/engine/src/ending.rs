@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The end of the server, as SHUTDOWN or a signal asks for it: replicas catch up, everything is saved, the loops stop.
 //!
 //! Whoever has replicas waits for them first (`shutdown-timeout`), on a thread of its own: writes are held back meanwhile, everything else is

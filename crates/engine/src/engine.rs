@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The engine: what all executing threads share.
 
 use std::sync::atomic::{

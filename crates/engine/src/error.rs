@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The errors a command body can end with, and their text on the wire.
 //!
 //! Client libraries match on the first word; the texts are the ones that users of Redis know.

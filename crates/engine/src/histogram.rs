@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Latency histograms: log-linear cells that their owning thread counts up and anyone may read.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

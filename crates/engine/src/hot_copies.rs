@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A thread's own copies of long values that it reads again and again.
 //!
 //! A short value is read without a lock and without a write to anything shared (`Optimistic`), so any number of threads read the same one as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Hot keys: which keys cost the most processor time, and which the most traffic (HOTKEYS, as Redis 8.6 documents it).
 //!
 //! While somebody wants to know, one command in so many is looked at, with a gap to the next one that is drawn anew each time, so that no rhythm of

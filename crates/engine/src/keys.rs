@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Finding a request's keys from its command's specification.
 
 use smallvec::SmallVec;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The latency monitor: for each kind of event the latest spikes above `latency-monitor-threshold`.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Command specifications, the dispatcher, sessions, and what the server knows of its clients and itself.
 //!
 //! Flow: an event loop hands a request (arguments as slices) and its client's [`Session`] to [`dispatch`], which finds the

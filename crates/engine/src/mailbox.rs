@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Mailboxes: how one thread tells another something about a client it owns.
 //!
 //! A connection belongs to one event loop, and only that loop touches it. Everyone else leaves a message here

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The memory limit: what counts, and making room before a command that needs some.
 
 use std::sync::atomic::Ordering::Relaxed;

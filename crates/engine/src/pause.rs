@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Holding back commands, or only writes, until a time: CLIENT PAUSE, and the server's end while replicas catch up.
 
 use braid_base::clock::unix_ms;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Replication, the primary's side: who is attached as a replica, who gets a full copy and when, how far everybody has got.
 //!
 //! Flow: a replica says what it is (REPLCONF) and asks for the changes behind an offset (PSYNC). If the journal's backlog still has them, the

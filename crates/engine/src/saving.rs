@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Saving and loading as the server does it: with the configured settings, words for the operator's log, and the numbers
 //! that INFO shows.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A session: what a client's commands can see and change of the client itself. Owned by the thread that serves it.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Command specifications: everything that is to be said about a command, once.
 //!
 //! A family file holds a row per command: name, arity, flags, keys, scope, documentation, handler. The dispatcher's lock sets,

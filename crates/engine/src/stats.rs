@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Statistics: padded counters of each thread, summed when someone asks.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The service manager that started the server (`supervised`): systemd is told what the server is doing, in the protocol of sd_notify(3);
 //! upstart sees the process stop itself when it is ready to be supervised.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The compact notation in which a command's row states its arguments, and the tree that COMMAND DOCS makes
 //! of it.
 //!

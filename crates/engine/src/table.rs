@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The command table: finding a command by name, in any case, without a copy.
 //!
 //! HOT PATH: a look-up takes the name as up to three words in lower case, hashes them and compares once.

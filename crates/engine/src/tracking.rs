@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Client-side caching: telling clients which of the keys that they have read are no longer as they were.
 //!
 //! A client that tracks is noted beside each key that it reads, in the key's shard, while the lock is held under which it read

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! MULTI/EXEC: the queue of a transaction. Execution is the dispatcher's (`dispatch.rs`).
 
 /// A queued command: its arguments, copied out of the read buffer.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The journal: one ordered log, in memory, of all changes to the dataset, in the form in which append-only files and replicas take them:
 //! requests in the protocol's own encoding.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The log: bytes at offsets, in chunks, appended to by many threads and read behind them.
 //!
 //! HOT PATH ([`Journal::append`]): no lock, no allocation and no system call, except when a chunk is full.

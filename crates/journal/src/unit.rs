@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What one command, transaction or script has changed: the requests that repeat it.
 //!
 //! HOT PATH: no allocation once the buffer has grown to what a thread's commands need, no lock, no system call.

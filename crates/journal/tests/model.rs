@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The journal under the model checker, which explores interleavings of its real code:
 //! `cargo test -p braid-journal --features model --test model`.
 //!

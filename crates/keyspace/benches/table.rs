@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The table by itself: look-ups, insertions and removals at several sizes, its worst single insertion, and
 //! bytes per key.
 //!

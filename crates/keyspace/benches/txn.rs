@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Transactions: what a command costs above the table, and how far two threads get beyond one.
 //!
 //! `cargo bench -p braid-keyspace --bench txn`. The ratios at the end are of commands per second, two threads

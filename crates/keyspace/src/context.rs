@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What an executing thread brings along: its gate slot, its limbo, its counters and its source of randomness.
 
 use std::cell::{Cell, RefCell};

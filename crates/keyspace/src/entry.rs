@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! An entry: one allocation that holds a key, its expiry, its access clock and, for short strings, the value.
 //!
 //! HOT PATH: no allocation but the entry's own, no lock, no logging, no system call.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Keyspace events: what happens to keys, told to whoever wants to know while the key's lock is still held, so that the events of a
 //! key come in the order of its changes.
 //!

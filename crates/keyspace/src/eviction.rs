@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Eviction: access clocks (LRU and LFU), and choosing a key to give up when memory is short.
 //!
 //! Sampling as Redis documents it: a few keys from random places compete with the best of those sampled before (`pool.rs`), and the best of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Active expiry: removing keys, and members of collections, that are past their expiry though nobody asks
 //! for them.
 //!

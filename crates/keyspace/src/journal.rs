@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What a transaction tells the journal: the requests that repeat what it has changed.
 //!
 //! HOT PATH: nothing but a look at one flag while nobody wants a journal.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The keyspace itself: shards with their locks and tables, and the operations that need all of them.
 
 use std::sync::atomic::{

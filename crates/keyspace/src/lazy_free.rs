@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Lazy freeing: a background thread drops what would take long to drop on a request's path.
 //!
 //! Whatever is sent here is unreachable already; the thread only gives memory back.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The keyspace: shards, tables, entries, lock sets, expiry and eviction.
 //!
 //! Flow: the dispatcher makes a [`Txn`] from the keys a command names; the transaction holds the locks of their shards and is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Limbo: memory that is unlinked but may still be seen by a lock-free reader, until the gate's epoch says
 //! that nobody can.
 //!

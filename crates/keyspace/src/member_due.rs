@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Which collections of one table have members that expire, by when the first of them does.
 //!
 //! A table has such an index only while some collection in it needs one, so keys and members without a time

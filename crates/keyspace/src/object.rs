@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Collections as the keyspace sees them: a pointer with a type, and the few things it needs to do with any of them.
 //!
 //! A new type is one variant here. The keyspace never looks into a collection.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Reading by a thread in the background: shard after shard, or one key, so that a long command holds up nobody.
 //!
 //! The thread has a gate slot of its own, which it enters for one shard at a time: whoever stops the world waits for one shard at most.

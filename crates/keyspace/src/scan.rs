@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! SCAN, RANDOMKEY: walking the keyspace a little at a time.
 //!
 //! A cursor is a place in hash order: shard, directory prefix, position. Splits and merges of segments

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A snapshot in progress: the state of the keyspace at one moment, the cut, written out while it is changed.
 //!
 //! Every entry carries a mark of one bit. Outside of snapshots all entries have the same one. The cut, made with the world stopped, gives the

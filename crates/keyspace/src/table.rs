@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The table of one shard and database: extendible hashing over small segments of cache-line buckets.
 //!
 //! HOT PATH: no allocation except where a segment grows, no lock, no logging, no system call.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A transaction: the locks of the shards in which a command's keys live, and the only way to reach those keys.
 //!
 //! HOT PATH: no allocation beyond the entry's own for up to 8 shards, no logging, no system call.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Clients that wait for keys to be filled: who waits for which key, in the order in which they came.
 //!
 //! A shard's waiters live beside its tables and are touched only under its exclusive lock. A waiter stands in the queue of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! WATCH: which clients want to know that a key changed.
 //!
 //! A shard's watchers live beside its tables and are touched only under its exclusive lock. A watcher is a flag shared

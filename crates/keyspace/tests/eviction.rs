@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! How well eviction chooses: keys whose order is known, half of them evicted, and what is left compared with what should be.
 
 use braid_base::alloc::CountingAllocator;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Clients that wait for keys under the model checker, which explores interleavings of the real locks, queues and claims:
 //! `cargo test -p braid-keyspace --features model --test model`.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Several threads on overlapping keys: no value is ever torn, no memory is freed too early, none is lost.
 //!
 //! One test function: it counts the live bytes of the whole process.

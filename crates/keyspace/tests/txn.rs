@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Transactions through the crate's public face: what each operation leaves behind in the keyspace, for
 //! watchers and in the counters.
 

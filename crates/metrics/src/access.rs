@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Access: which user a request is made for (HTTP basic authentication), and what that user may see.
 //!
 //! A resource is open to users who may run the commands that would tell the same ([`Resource`]). Requests without a name and

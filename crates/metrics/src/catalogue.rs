@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The catalogue: one row per metric, with its name, type, help text and source.
 //!
 //! Names follow Prometheus' conventions: prefix `braid_`, base units (seconds, bytes, ratios from 0 to 1), `_total` for counters.

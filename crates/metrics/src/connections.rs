@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The open connections, and which of them gives way when there are too many.
 //!
 //! A new connection is always taken. Where there is no room the one that has said nothing for longest is closed: of the same

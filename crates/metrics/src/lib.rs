@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! HTTP: metrics for Prometheus (`/metrics`), health checks (`/health`, `/ready`), and a page that plots the metrics (`/`).
 //!
 //! Flow: `serve.rs` accepts connections on a thread of its own and answers; `access.rs` says who may see what; `catalogue.rs`

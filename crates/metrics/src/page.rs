@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The page: one file without anything from elsewhere.
 
 /// The page.

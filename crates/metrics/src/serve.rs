@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The thread that answers HTTP requests.
 
 use std::convert::Infallible;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The metrics as text in Prometheus' format, version 0.0.4. What there is stands in `catalogue.rs`.
 
 use std::fmt::Write;

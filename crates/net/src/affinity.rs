@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Binding threads to processors.
 
 use rustix::thread::{CpuSet, sched_setaffinity};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Sockets, TLS, listeners, the poller and processor affinity; knows nothing of requests or commands.
 
 pub mod affinity;

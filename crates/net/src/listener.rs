@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Listening and accepting: TCP over IPv4 and IPv6, and unix sockets.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The poller: epoll, level-triggered.
 //!
 //! Level-triggered, so that a loop may stop reading a socket at any point and is told again next time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A connection's byte stream: a bare socket, or TLS over one.
 
 use std::io::IoSlice;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! TLS: settings from the configuration made into what a handshake needs ([`settings`]), and one connection's state
 //! over a non-blocking socket ([`connection`]).
 //!

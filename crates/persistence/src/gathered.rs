@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Entries that have been taken out of a shard, to be written when it is free again.
 //!
 //! To write a value takes several times as long as to copy it, most of all when it is compressed, and a thread may lose its processor meanwhile. So

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Dump files: the whole keyspace to disk and back, and what the format (crate `rdb`) and the keyspace know of values.
 //!
 //! Flow: [`save`] walks all databases with the world stopped and writes a file that only takes its name when it is complete and on disk;

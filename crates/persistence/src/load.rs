@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Reading a dump file into the keyspace.
 //!
 //! One thread reads the file and finds where its values end; with several threads others decode them and add the keys (`load/crew.rs`).

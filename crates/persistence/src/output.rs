@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What the keyspace is written to: a dump file, or a file of the requests that make it.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! How fast a snapshot is written: as fast as it goes while a processor is idle, in short slices with rests in between while
 //! none is.
 //!

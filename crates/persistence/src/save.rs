@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Writing all keys to a file.
 
 use std::fs::{self, File};

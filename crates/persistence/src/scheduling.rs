@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What the thread that writes a snapshot asks of the system's scheduler: short turns.
 //!
 //! Whoever waits for a processor that a thread without a break is working on waits until that one's turn is over, some milliseconds by default. A

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A load in slices: the world stands still for some milliseconds, then goes on for a moment, so that clients are told what is going on.
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Writing a file of all keys while the dataset is in use: what the keyspace's snapshots (its `snapshot.rs`) show goes to the file.
 //!
 //! The thread that writes walks through the tables, a few entries at a time. Writers that come before it hand it old forms,

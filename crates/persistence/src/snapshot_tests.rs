@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A snapshot has the state at its cut, whatever happens while it is written.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The end of a file in memory, on its way to the disk.
 //!
 //! Bytes are gathered first: a processor has much less to do for a few large writes, which the disk takes right out of that memory, than for many

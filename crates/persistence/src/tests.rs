@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Saving a keyspace and loading it into another.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Values of the keyspace as values of the format, and back.
 
 use braid_keyspace::object::{Object, ObjectRef};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Reading the elements of the format: lengths, strings, numbers.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Payloads of DUMP and RESTORE: a value with its type in front, version and checksum behind.
 
 use braid_base::crc::crc64;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Writing the elements of the format; `decode.rs` shows them.
 
 use std::io::{self, Write};

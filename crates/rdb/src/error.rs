@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What can be wrong with bytes that should be values.
 
 /// What is wrong, and where.

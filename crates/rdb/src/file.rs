@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Dump files: all databases with their keys.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The types of values as numbered in the format.
 
 /// How a value is written. The names say type and form.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Redis's own format for values: what DUMP answers, RESTORE takes, and dump files are made of.
 //!
 //! ```text

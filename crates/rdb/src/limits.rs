@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Thresholds between the forms of values, which apply to what is loaded, too.
 
 use braid_containers::hash::HashLimits;

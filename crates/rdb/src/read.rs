@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Reading values. Streams are in `stream.rs`.
 
 use braid_base::blob::Blob;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Passing over values without decoding them, to find where they end. Nothing is checked beyond what is needed for that.
 
 use crate::decode::{Decoder, Length};

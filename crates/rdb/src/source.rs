@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Where values are read from: bytes at hand, or a stream of them.
 
 use std::io::Read;

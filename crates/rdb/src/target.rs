@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! For which servers values are written: in the newest version and with the newest types that such a server reads.
 //!
 //! Not every server has times at which members of collections expire. Where one has none they are left out: members that have expired by then are left out

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Payloads of stock servers, and values made at random.
 
 use braid_containers::hash::{Expiry, Hash, HashLimits};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Writing values, each in the form that it has. Streams are in `stream.rs`.
 
 use std::io::{self, Write};

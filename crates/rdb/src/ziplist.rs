@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The packed list of Redis before 7.0.
 //!
 //! ```text

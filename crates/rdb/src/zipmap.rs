@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The packed hash of Redis before 2.6.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What a request and a reply cost on the wire side: divan prints time per pipeline; divide by its depth.
 //!
 //! Run: `cargo bench -p braid-resp`. The figures that matter: GET and SET with 16-byte keys, 64 a pipeline.

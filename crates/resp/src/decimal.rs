@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Decimal text of integers, written straight into a buffer. HOT PATH: no allocation, no syscalls.
 //!
 //! Lengths in replies rarely have more than three digits, so those cost a few instructions; larger numbers

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What can be wrong with a request on the wire, and the words in which a client is told.
 //!
 //! After any of these the position within the stream is lost: the caller sends the text and closes the

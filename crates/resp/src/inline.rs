@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Inline requests: a plain line of words, as typed into telnet or sent by the simplest of clients.
 //!
 //! The same quoting rules serve configuration files and `redis-cli`, so [`split_words`] stands alone:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! RESP2 and RESP3: the request parser and the reply encoder.
 //!
 //! Flow: the event loop hands the bytes it received to [`RequestParser::next`], which names the arguments as

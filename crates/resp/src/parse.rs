@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The request parser. HOT PATH: no allocation, no syscalls, no logging for requests that arrive whole.
 //!
 //! A request is `*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n`, or an inline line (see [`crate::inline`]). The

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Bytes waiting to be sent: one growing buffer, and big values attached to it by reference. HOT PATH: no
 //! syscalls; allocation only to grow.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The reply encoder: every RESP2 and RESP3 type. HOT PATH: no syscalls; allocation only to grow the buffer.
 //!
 //! A command body writes its reply in terms of meaning (a map, a double, nothing) and the buffer, which knows

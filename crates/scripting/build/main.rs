@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Builds Lua 5.1 from `third_party/lua-5.1.5`, with the changes of `patches.rs`.
 //!
 //! The server needs tables that scripts cannot change, and fixes for what has been found in Lua 5.1.5 since its last release. Both

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The changes to Lua 5.1.5: read-only tables, a sound hash of strings, interruption at any place that can take long, and fixes of
 //! known weaknesses.
 

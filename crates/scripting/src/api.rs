@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The `redis` table, which scripts written for Valkey know as `server`.
 
 use std::ffi::c_int;

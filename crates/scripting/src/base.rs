@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Changes to Lua's own functions: `pcall`, `math.random`, errors with their place, globals that are not there.
 
 use std::ffi::c_int;

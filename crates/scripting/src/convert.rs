@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Conversions between replies and Lua values, as Redis 7.2 defines them.
 //!
 //! A reply becomes a number, a string, a table; statuses and errors become tables with one field, `ok` or `err`; RESP3's types tables with a

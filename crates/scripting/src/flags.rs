@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Flags that a script declares for itself, and the first line that declares them.
 
 /// What a script says about itself.

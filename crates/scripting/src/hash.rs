@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The hash of Lua's strings: SipHash-1-3 of all bytes, with a key drawn at start.
 //!
 //! Lua keeps each string once, in a table by this hash, and tables use it for their keys. Scripts read what clients have written, so

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What a machine asks of the server that runs it.
 
 use braid_resp::reply::ReplyBuffer;

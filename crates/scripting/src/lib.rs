@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Lua 5.1 in a sandbox, as Redis 7.2 gives it to scripts: states, the `redis` table, libraries, conversions.
 //!
 //! Flow: a thread that executes commands owns a [`Machine`] or two. A script is compiled by [`Machine::compile`] and run by

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The raw interface of Lua, wrapped thinly: the only place, with `state.rs`, that calls it.
 //!
 //! Lua reports errors by jumping out of the C function that it called, past everything above it on the stack. No Rust value with a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Memory of a Lua state: counted, and limited while a script runs.
 //!
 //! Lua jumps when it gets no memory, so the limit holds only while Lua itself runs: native functions and the host lift it. Those that could make

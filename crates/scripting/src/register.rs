@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! `redis.register_function`: how the code of a library names its functions.
 
 use std::ffi::c_int;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A machine: one Lua state in its sandbox, with what has been compiled for it.
 //!
 //! A thread has one for EVAL and one for functions, so that neither sees the other. The sandbox is what Redis 7.2 gives to scripts: globals

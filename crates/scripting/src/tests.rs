@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Tests of machines with a host that knows a few commands.
 
 mod attacks;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Interrupts runs that take long, at whatever they are.
 //!
 //! Lua's own hook counts instructions, and one instruction can take seconds: a pattern, a sort, a long concatenation. So one thread for

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Opening the sockets that the configuration asks for.
 
 use std::path::Path;

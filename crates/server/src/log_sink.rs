@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The log: lines in the form that operators of Redis know, to the log file or the standard output.
 //!
 //! `pid:role time level message`. Levels map: debug, verbose (`debug!`), notice (`info!`), warning (`warn!`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The server program: configuration, log, listeners, threads; and their end.
 
 mod crash;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The process: directory, daemon, descriptor limit, pid file, signals.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! `--check-system`: settings of the system that matter to the server, as they are, and what to do about them.
 //!
 //! Looks only; `deploy/install` is what changes anything. Files are read below a folder that tests choose.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The title of the process, from the template that the configuration has for it.
 
 use std::borrow::Cow;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The watchdog (`watchdog-period`): when a command takes longer than so many milliseconds, the log says in which functions its thread is.
 //!
 //! A thread of its own looks at the executing threads a few times in that period. Who is inside of the gate, or has the world stopped, and has not got a

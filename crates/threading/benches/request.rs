@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The whole request path in process, without sockets: parse, prepare, prefetch, execute, encode the reply;
 //! on one thread and on two.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Accepting connections: who may come in, and which loop serves them.
 
 use std::net::IpAddr;

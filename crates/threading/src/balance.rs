@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Rebalancing: a loop that is busier than another one hands connections over to it.
 //!
 //! New connections go to the loop with the fewest, which says nothing about how much they will send. So each loop looks ten times a second

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A batch: the parsed requests of one or several clients, waiting to be executed together.
 //!
 //! Arguments are slices of the buffer that the requests were received into: the loop's shared one, or a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A connected client as its owning thread holds it.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};

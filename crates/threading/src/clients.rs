@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The clients that a thread holds, by place.
 
 use crate::client::Client;

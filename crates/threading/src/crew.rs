@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Helper threads that do one kind of work for the main thread at a time, while it waits at a barrier: receiving and parsing, or sending.
 //!
 //! The main thread deals clients out to the helpers' lists ([`Crew::deal`]), starts them, does its own share, and waits until all are done

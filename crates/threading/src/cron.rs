@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What a loop does from time to time: expiry, eviction, timeouts, accounting. Every task is bounded.
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The event loop of one thread: polls its clients and runs the three steps on them.
 //!
 //! One turn: take events, receive and parse what is ready into a batch (over several clients, so that what their keys touch can be

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Feeding replicas: the loop that owns a replica's connection sends it its full copy, and then the changes, straight out of the journal.
 //!
 //! What a replica is to be sent next is told by the engine ([`Order`]). Everything on its connection is sent here, in order: lines, copy, stream; it has

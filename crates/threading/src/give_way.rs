@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Giving way: before a loop looks for more to do it lets others have its processor, where there are any that want it.
 //!
 //! Where more threads are busy than there are processors (the clients run on the same machine, say) a loop that goes on at once finds only the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What becomes of a client's requests that are not executed where they were read: they are kept with the client, as bytes until it may go on,
 //! or parsed, for another thread.
 

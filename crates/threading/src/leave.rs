@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Loops that are left by all of their clients, since the number of threads has changed (`CONFIG SET io-threads`); and how a client goes over to another
 //! loop at all.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Event loops and threading models.
 //!
 //! Every model is a composition of the same three steps over clients that one thread at a time owns: read and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What others have left for a loop: connections, replies of those who served its clients, and what it is told to do.
 
 use std::sync::Arc;

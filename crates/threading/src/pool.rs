@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The server's threads, more or fewer of them while it runs (`CONFIG SET io-threads`).
 //!
 //! The thread that asks only makes what can fail for want of descriptors and says how many are wanted: it is inside the gate, and must not wait for loops. What

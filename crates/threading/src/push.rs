@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Handing out what a loop's clients are sent without having asked: published messages, and the like (`engine/pubsub`).
 //!
 //! A loop looks into its queue before it executes a batch, so that whoever was told that something is done finds its effects before the

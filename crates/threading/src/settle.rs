@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Replies that wait until what they tell is on disk (`appendfsync always`).
 //!
 //! Everything that was changed so far has to be in the append-only file, whoever changed it: nobody reads what could still be lost. A loop that sends the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Closing clients that together hold too much memory (`maxmemory-clients`).
 //!
 //! What clients hold is counted whenever their records are told of it; the sum is compared with the limit before requests

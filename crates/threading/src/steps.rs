@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The three steps that every threading model is made of: read and parse, execute, write.
 //!
 //! HOT PATH: per request no allocation; per client and turn one receive and one send; no logging.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Clients on their way: how the models move them between the thread that polls a client (its *home*) and the *main* thread, which
 //! executes what home does not.
 //!

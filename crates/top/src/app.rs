@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What is shown and how: the state that keys change.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! braid-top: what a server does right now, in the terminal.
 //!
 //! Flow: [`look`] asks the server (INFO, and what the open panel needs) once per interval; [`view`] turns two looks into

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! One look at a server: its INFO, and what the open panel needs besides.
 
 use std::time::Instant;

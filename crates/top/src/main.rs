@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The program: a thread that looks, a terminal that shows, keys in between.
 
 use std::io::{IsTerminal, Write};

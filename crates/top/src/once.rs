@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! One view for scripts: text or JSON.
 
 use braid_client::Json;

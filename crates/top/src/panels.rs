@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The tables: what stands in each column, and how rows are ordered. The screen and `--once` print the same ones.
 
 use braid_client::figures::{bytes, short};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Drawing the state on a terminal.
 
 use std::fmt::Write;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What happened between two looks: rates, shares of time, and the state at the second one.
 //!
 //! Servers differ in what they tell. Where a figure is not told it is None here, and a dash on the screen.

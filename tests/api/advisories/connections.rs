@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Weaknesses in how connections are accepted, read and ended.
 
 use std::net::TcpStream;

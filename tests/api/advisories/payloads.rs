@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Weaknesses in what RESTORE takes in.
 
 use braid_tests::{TestServer, Value};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Job queues with BullMQ, nearly all of whose work is done by Lua scripts on many keys. Usage: node test_bullmq.mjs PORT
 //
 // Every check throws on failure; the last line is "N checks passed". Run by tests/clients/main.rs.

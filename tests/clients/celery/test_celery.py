@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Task queues with Celery, Redis as broker and result store. Usage: test_celery.py PORT
 
 Workers are processes of their own, as in earnest. Every check raises on failure; the last line is "N checks passed". Run by

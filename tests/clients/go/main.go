@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Real work through go-redis, in RESP2 and RESP3. Usage: client-test PORT
 //
 // Every check ends the program on failure; the last line is "N checks passed". Run by tests/clients/main.rs.

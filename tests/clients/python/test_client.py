@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Real work through redis-py, in RESP2 and RESP3. Usage: test_client.py PORT
 
 Every check raises on failure; the last line is "N checks passed". Run by tests/clients/main.rs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Background jobs with Sidekiq. Usage: ruby test_sidekiq.rb PORT
 #
 # The workers are a process of its own, as in earnest: this file again, loaded by Sidekiq's own program. Every check raises on failure; the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Three Socket.IO servers that share rooms through a Redis adapter, the usual one (patterns and channels) and the one over sharded
 // channels. Usage: node test_socketio.mjs PORT
 //

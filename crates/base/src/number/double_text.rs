@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Text of doubles as Redis 7.2 and later and Valkey write them.
 //!
 //! The digits (`grisu`) are with rare exceptions the fewest that read back as the same double. Where they go follows

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Doubles as text: the spellings that Redis accepts, and the two forms in which it writes them.
 //!
 //! Reading follows C's `strtod` with Redis's checks on top; the pieces that the 80-bit floats of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The digits of a double as Redis 7.2 and later and Valkey find them.
 //!
 //! They use Grisu2 (Florian Loitsch, Printing Floating-Point Numbers Quickly and Accurately with Integers, PLDI

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 use super::*;
 
 fn parsed(line: &str) -> Result<Options, String> {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The words and exit codes of braid-check-aof; beside those of redis-check-aof, where that is installed.
 
 use super::*;

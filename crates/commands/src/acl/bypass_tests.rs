@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Ways around the rights to keys: a user who may run every command, but only on key `a`, tries to get at key `x` by every command that
 //! takes keys, by every place where it takes them, directly, in a transaction, in scripts and functions, in every database.
 

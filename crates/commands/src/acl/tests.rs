@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What users may do, by every way there is to a command.
 
 use crate::testing::Tester;

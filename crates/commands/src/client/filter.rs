@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Filters of CLIENT LIST and CLIENT KILL: which clients are meant.
 //!
 //! Each filter may be given once (a later one replaces an earlier one of the same kind), most of them also

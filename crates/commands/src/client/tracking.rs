@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! CLIENT TRACKING and its kin: client-side caching. How it works is told in the engine's `tracking` module.
 
 use braid_base::number;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The reply of COMMAND and COMMAND INFO for one command.
 
 use braid_engine::spec::{Begin, Find, Flags, KeyFlags, KeySpec, Spec};

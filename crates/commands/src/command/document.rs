@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The reply of COMMAND DOCS for one command.
 
 use braid_engine::syntax::{self, Argument, Kind};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! COMMAND: what the server knows of its own commands, for clients, proxies and people.
 //!
 //! Everything here is derived from the rows of the families.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Every row of every family against the facts of Redis 7.2, and the compatibility page made from both.
 //!
 //! `testdata/redis-7.2-commands.tsv` holds what COMMAND and COMMAND DOCS of a stock server say, a line for

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! COMMAND through the dispatcher. The families' own rows are checked in `table_tests.rs`.
 
 use braid_resp::reply::Protocol;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 use braid_engine::client::client_flags;
 use braid_resp::reply::Protocol;
 

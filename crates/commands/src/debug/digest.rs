@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! DEBUG DIGEST: one number for a whole data set, equal to that of any server that computes it the same way.
 //!
 //! A digest is 20 bytes. Bytes are put in by exclusive-or with their SHA-1, so that their order does not

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! DEBUG's looks inside collections: how they are laid out, and from when on elements of lists stand alone.
 
 use std::fmt::Write;

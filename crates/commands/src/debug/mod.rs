@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! DEBUG: switches and looks inside, for tests and for finding faults. Off by default
 //! (`enable-debug-command`).
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! DEBUG POPULATE: many keys at once.
 
 use std::fmt::Write;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! DEBUG PROTOCOL: one sample of each type of reply, for tests of client libraries.
 
 use braid_engine::{Call, CommandError, CommandResult};

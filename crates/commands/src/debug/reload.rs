@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! DEBUG RELOAD and LOADAOF: the dataset to disk and back, so that tests see what survives.
 
 use braid_engine::saving::Manner;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! DEBUG through the dispatcher.
 
 use std::sync::atomic::Ordering::Relaxed;

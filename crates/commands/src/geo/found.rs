@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What a search found: gathering, sorting, replying, storing.
 
 use braid_containers::geohash::{Position, Search};

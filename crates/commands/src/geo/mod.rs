@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on places: sorted sets whose scores are positions (`braid_containers::geohash`).
 //!
 //! Flow: a search reads its request (`search.rs`, `radius.rs`: the older forms), gathers the places in the

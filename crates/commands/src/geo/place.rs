@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! GEOADD, GEOPOS, GEODIST, GEOHASH.
 
 use braid_containers::geohash::Position;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! GEORADIUS, GEORADIUSBYMEMBER and their forms that only read.
 
 use braid_containers::geohash::{Position, Search, Shape};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The rows of the GEO commands.
 
 use braid_engine::spec::Handler;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! GEOSEARCH and GEOSEARCHSTORE.
 
 use braid_base::number;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Tests of the GEO commands. What stands here was answered by stock servers of 7.0 (polygons: Valkey 9.1).
 
 use crate::testing::{Tester, check, check_resp3};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Setting and removing fields of hashes.
 
 use braid_base::long_double::LongDouble;

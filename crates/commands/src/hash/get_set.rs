@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Reading and setting fields together with their expiry: HGETEX, HSETEX, HGETDEL, as Valkey 9 has them.
 
 use braid_containers::hash::{Expiry, Hash};

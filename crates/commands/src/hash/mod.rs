@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on hashes: the rows of all of them, and the bodies that only read.
 //!
 //! Flow: the dispatcher holds the lock of the key's shard. What changes values is in `change.rs`, what has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! HRANDFIELD.
 
 use braid_containers::hash::Hash;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on HyperLogLogs, which are strings of a certain form (`braid_containers::hyperloglog`).
 //!
 //! Flow: a value is taken out of the keyspace, changed and put back, so that a refused change leaves no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Tests of the HyperLogLog commands.
 
 use crate::testing::{Tester, check};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 use crate::testing::{Tester, check, check_resp3};
 
 #[test]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Changing lists elsewhere than at their ends.
 
 use braid_containers::list::List;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Adding and taking at the ends of lists.
 //!
 //! [`take`] and [`move_element`] are what a client that waits for elements needs as well (`blocking.rs`).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on lists: the rows of all of them, and the bodies that only read.
 //!
 //! Flow: the dispatcher holds the locks of the keys that the rows name. What adds and takes at the ends is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Tests of expiring members: the commands of sets and sorted sets, what other commands make of expired members, and their removal
 //! in the background. (Those of hashes are in `hash/tests.rs`.)
 

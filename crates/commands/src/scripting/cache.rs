@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What all threads know of scripts: their text by their SHA-1.
 //!
 //! A thread compiles a script when it first runs it. SCRIPT FLUSH empties the cache and moves its generation on; a thread whose

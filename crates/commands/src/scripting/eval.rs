@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! EVAL, EVALSHA, their read-only kin, and SCRIPT.
 
 use braid_engine::busy::Kind;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! FUNCTION and FCALL: libraries of functions.
 //!
 //! What all threads know is a table of libraries that is replaced as a whole (`libraries.rs`). A thread runs a library's code in its own

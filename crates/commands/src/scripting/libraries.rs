@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The table of libraries and their functions.
 //!
 //! It is never changed in place: a change makes a new one, and threads see one or the other.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What one thread has compiled: a machine for scripts and one for functions, and which of the server's scripts and libraries it knows.
 //!
 //! Attached to the thread's context. While a script runs it is taken off, so that a script can never run within a script.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Scripts: EVAL and its kin, SCRIPT, and the functions of libraries.
 //!
 //! The language lives in the scripting crate. Here are the rows, what all threads know of scripts (`cache.rs`) and functions

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Which scripts provably touch the keys that they declare and no others, by their text.
 //!
 //! The proof is simple and errs on the safe side. `redis` may only be used as `redis.call(...)`, `redis.pcall(...)` or for a few harmless

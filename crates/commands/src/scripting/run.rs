@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A run: a script gets its locks, and its commands get to the dispatcher.
 //!
 //! A script may call commands on keys that it did not declare, so by default it runs with the world stopped. It runs under the locks of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Tests of scripts, in process.
 
 use crate::testing::{Tester, check};

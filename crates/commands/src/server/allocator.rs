@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What the allocator tells and takes: statistics, release of unused pages, and its tuning values by name.
 //!
 //! The `unsafe` here is jemalloc's control function. It reads and writes as many bytes as it is told and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! SLOWLOG: looking at the latest slow commands. COMMANDLOG, as in Valkey: at those with large requests and replies, too.
 
 use braid_engine::command_log::Kind;

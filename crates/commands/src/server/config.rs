@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! CONFIG: reading, changing and saving the configuration, and resetting statistics.
 
 use std::sync::atomic::Ordering::Relaxed;

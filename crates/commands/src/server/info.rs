@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! INFO: which sections, in which order. What stands in them is in `sections.rs`.
 
 use std::collections::BTreeSet;

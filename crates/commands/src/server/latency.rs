@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! LATENCY: spikes seen by the latency monitor, and histograms of every command.
 
 use std::collections::VecDeque;

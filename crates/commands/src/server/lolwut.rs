@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! LOLWUT: a drawing, and the version.
 //!
 //! The drawing is a braid: strands that swing around each other, one in front of the other. VERSION 5 and 6

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! MEMORY: what keys and the server take, and what the allocator says.
 
 use std::fmt::Write;

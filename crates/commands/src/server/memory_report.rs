@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Where memory goes: the figures behind INFO memory and MEMORY STATS.
 
 use std::sync::atomic::Ordering::Relaxed;

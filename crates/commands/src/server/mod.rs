@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands about the server itself: what it is doing, how it is set up, what it remembers of slow commands
 //! and latencies.
 //!

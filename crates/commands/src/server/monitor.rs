@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! MONITOR: the client is told of every command. What it is told is made in the engine's `monitor` module.
 
 use braid_engine::{Call, CommandError, CommandResult, Group, Spec, monitor};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! SAVE, BGSAVE, BGREWRITEAOF and LASTSAVE; WAIT and WAITAOF.
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The sections of INFO and their fields, with the names and in the order of Redis 7.2, so that what reads
 //! them goes on working.
 //!

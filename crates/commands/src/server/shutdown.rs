@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! SHUTDOWN.
 
 use braid_engine::ending::Manner;

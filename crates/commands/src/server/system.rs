@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What the operating system tells about the process and the machine.
 //!
 //! The `unsafe` here is one C function that fills a plain structure.

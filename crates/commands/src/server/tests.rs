@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The family through the dispatcher.
 
 use std::sync::atomic::Ordering::Relaxed;

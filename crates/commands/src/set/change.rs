@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Adding, removing and moving members.
 
 use braid_containers::set::Set;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Intersection, union and difference of several sets, as replies or stored under a key.
 //!
 //! A stored result takes the form it takes in Redis, which follows from the order in which members come

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on sets: the rows of all of them, and the bodies that read one set.
 //!
 //! Flow: the dispatcher holds the locks of the keys that the rows name. What changes a set is in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! SPOP and SRANDMEMBER.
 
 use braid_containers::listpack::{Element, Listpack};

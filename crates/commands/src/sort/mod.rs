@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! SORT and SORT_RO.
 //!
 //! Flow: the elements of a list, set or sorted set are copied out, given what they are sorted by

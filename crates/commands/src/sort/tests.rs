@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Tests of SORT and SORT_RO.
 
 use crate::testing::{Tester, check};

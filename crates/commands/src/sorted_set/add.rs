@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! ZADD and ZINCRBY, and the storing of members that GEOADD shares.
 
 use braid_containers::sorted_set::{AddRule, Added, SortedSet};

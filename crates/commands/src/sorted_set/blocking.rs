@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands that wait for a member: BZPOPMIN, BZPOPMAX, BZMPOP.
 //!
 //! Each body serves twice: for the client that calls it, and, when one of its keys was filled, for the

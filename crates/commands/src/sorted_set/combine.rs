@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Unions, intersections and differences of sorted sets and plain sets.
 
 use std::cmp::Ordering::Equal;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on sorted sets.
 //!
 //! Flow: the dispatcher holds the locks of the keys. Reads go through [`find`], whose view hides members that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! ZRANGE and its many older forms, and ZRANGESTORE.
 //!
 //! All of them read a [`Query`] and turn its [`Selector`] into a range of ranks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands that look at a sorted set: sizes, scores, ranks, random members, ZSCAN.
 
 use braid_base::number;

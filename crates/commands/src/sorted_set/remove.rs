@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands that remove members: ZREM, ZREMRANGEBY..., ZPOPMIN, ZPOPMAX, ZMPOP.
 
 use braid_base::number;

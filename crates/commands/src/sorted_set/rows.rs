@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The rows of the sorted set commands.
 
 use braid_engine::spec::Handler;

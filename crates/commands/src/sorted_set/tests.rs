@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Tests of the sorted set commands.
 
 use crate::testing::{Tester, check, check_resp3};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands that change the entries of a stream: XADD, XTRIM, XDEL, XSETID.
 
 use braid_base::number;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! XGROUP and XACK.
 
 use braid_base::number;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! XINFO.
 
 use braid_base::number;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands on streams and their consumer groups.
 //!
 //! Flow: the dispatcher holds the locks of the keys. A stream is its entries (the log) and its groups; what a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! XPENDING, XCLAIM, XAUTOCLAIM: what was delivered and not acknowledged.
 
 use braid_base::number;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! XREAD and XREADGROUP.
 //!
 //! Both first look at all streams, so that a refusal changes nothing, and then serve one after the other.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The rows of the stream commands.
 
 use braid_engine::{Begin, Find, Flags, Group, KeyFlags, KeySpec, Spec};

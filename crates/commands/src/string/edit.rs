@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Changing strings in place: APPEND, SETRANGE, and numbers.
 
 use braid_base::long_double::LongDouble;

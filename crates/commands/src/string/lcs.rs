@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! LCS: the longest common subsequence. The algorithm and its limits are in `braid_containers::lcs`.
 
 use braid_containers::lcs::{self, Match};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Setting whole values, with the conditions and expiries of SET and its relatives.
 
 use braid_base::number;

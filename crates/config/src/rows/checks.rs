@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Checks that some rows add to their type and range.
 
 use crate::text::fill_template;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Directives about the process: where it works, how it logs, how it starts and ends.
 
 use super::checks;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Directives that bound what one client or all of them may take.
 
 use crate::directive::{Special, Unit};

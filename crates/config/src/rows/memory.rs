@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Directives about memory: its limit, eviction, expiry and giving it back.
 
 use super::checks;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The table: every directive Braid knows, one row each, in sections.
 //!
 //! A section is one file with one use of [`directives!`]. A row reads

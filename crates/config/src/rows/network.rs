@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Directives about sockets: where the server listens and how it treats connections.
 
 use crate::directive::{Special, Unit};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Directives about watching the server: slow commands, latency, events.
 
 use crate::directive::{Special, Unit};

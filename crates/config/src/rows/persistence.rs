@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Directives about snapshots and the append-only file.
 
 use super::checks;

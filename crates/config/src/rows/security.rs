@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Directives about users, passwords and dangerous commands.
 
 use crate::directive::Unit;

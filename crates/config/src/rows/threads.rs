@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Directives about threads and processors.
 
 use super::checks;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Directives about encrypted connections.
 
 use crate::directive::Unit;

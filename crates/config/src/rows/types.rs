@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Directives about values: up to which size a collection keeps its compact form.
 
 use crate::directive::Unit;

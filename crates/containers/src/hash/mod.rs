@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A hash: fields and values in one packed list while few and short, in a table otherwise.
 //!
 //! The thresholds are Redis's (`OBJECT ENCODING` shows the form); a hash never goes back to the packed form

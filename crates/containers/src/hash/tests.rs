@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Hashes against standard maps, their forms against the thresholds.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! An ordered map that is lent at its root: a clone shares everything and takes some nanoseconds at any size, and whoever changes one of the two
 //! copies the nodes on the way to what it changes, no others.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Walking a map in either direction, between two bounds.
 //!
 //! A walk keeps the leaf that it is in at each end and looks the next one up from the root: nodes know nothing of their neighbours, since

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Random changes of maps that are lent, against a model, and what becomes of values.
 
 use std::collections::BTreeMap;

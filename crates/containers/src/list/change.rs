@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Changing a list: pushes, pops, inserts, removals, and the moves between its forms.
 
 use super::node::{Body, Node};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A list of byte strings: one packed block while small, a deque of packed blocks when larger.
 //!
 //! The limits and the moments of changing form are Redis 7.2's (`listpack` and `quicklist` in `OBJECT

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! One node of a long list: a packed block of elements, the same compressed, or one large element alone.
 
 use std::borrow::Cow;

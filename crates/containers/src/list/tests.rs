@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Lists against a plain deque, under many limits.
 
 use std::collections::VecDeque as Deque;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The heap block of a packed list behind one thin pointer: one byte of its own, then the content.
 //!
 //! HOT PATH: no allocation but where the block is made, grown or shrunk.

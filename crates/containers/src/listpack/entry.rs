@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! One entry of a packed list: how a value becomes bytes and back.
 //!
 //! HOT PATH: no allocation, no lock, no logging, no syscalls.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Walking a packed list from both ends.
 //!
 //! HOT PATH: no allocation, no lock, no logging, no syscalls.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A packed list: many small values in one block of bytes, in the exact format of Redis's listpack.
 //!
 //! Small hashes, sets, sorted sets and lists are one packed list, long lists are many of them, and RDB files

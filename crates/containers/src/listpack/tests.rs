@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Packed lists against a plain vector, and against hostile bytes.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Walking, sampling and expiring the members of a table.
 //!
 //! HOT PATH: no allocation (but for sampling many), no lock, no logging, no syscalls.

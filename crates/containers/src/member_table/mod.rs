@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The table behind large sets and hashes: members in segments, no rehash of the whole, no allocation per
 //! member.
 //!

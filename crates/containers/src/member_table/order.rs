@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Which segment a hash belongs to: spiral storage (G. N. N. Martin, 1979), linear hashing without its waves.
 //!
 //! HOT PATH: no allocation, no lock, no logging, no syscalls.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! One member of a table as bytes: how key, value and expiry are laid out inside a segment.
 //!
 //! HOT PATH: no allocation, no lock, no logging, no syscalls.

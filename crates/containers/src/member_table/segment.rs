@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A segment: some dozens of members in one block of memory.
 //!
 //! HOT PATH: no allocation but for growth, no lock, no logging, no syscalls.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The segments of a table in their order: one list while they are few, chunks of a list otherwise.
 //!
 //! HOT PATH: no allocation but for growth, no lock, no logging, no syscalls.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Member tables against standard maps.
 
 use std::collections::{BTreeMap, HashMap, HashSet};

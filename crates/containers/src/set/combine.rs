@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Intersection, union and difference of sets, working from the smallest where that helps.
 
 use super::{Form, Set};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A set of byte strings: integers sorted in one block, a packed list, or a table.
 //!
 //! Which form a set takes follows Redis 7.2, because clients see it (`OBJECT ENCODING`): integers only and

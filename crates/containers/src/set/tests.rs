@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Sets against standard sets, their forms against the thresholds.
 
 use std::collections::{BTreeMap, BTreeSet};

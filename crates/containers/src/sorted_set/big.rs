@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The form of a sorted set beyond a few small members: a tree for order, a table for names, one block for
 //! each member.
 //!

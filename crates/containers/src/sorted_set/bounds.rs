@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Ranges by score and by member, as the commands give them, and the edges in the order of the set that they
 //! mean.
 

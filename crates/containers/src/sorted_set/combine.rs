@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Union, intersection and difference of sorted sets (and of sets, whose members count with score 1).
 //!
 //! What an input is does not matter here: anything that can be walked and asked for a member

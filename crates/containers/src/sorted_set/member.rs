@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The one allocation of a member: its score and its bytes, reached through an 8-byte tagged pointer.
 //!
 //! ```text

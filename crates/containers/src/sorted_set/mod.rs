@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Sorted sets: members with scores, in order of score, then of member bytes.
 //!
 //! A small set is one packed list (`packed.rs`), a larger one a counted B+ tree over one block per member

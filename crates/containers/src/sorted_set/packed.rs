@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The form of a small sorted set: one packed list of member, score, member, score, in order.
 //!
 //! A score that is a whole number within +-2^62 stands there as an integer, any other as its shortest text:

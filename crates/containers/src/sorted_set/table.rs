@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The members of a big sorted set by name: extendible hashing over small tables.
 //!
 //! HOT PATH: no lock, no logging, no syscalls.

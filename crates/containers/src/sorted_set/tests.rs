@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A sorted set of either form against a plain model: a map from member to score, sorted when asked.
 
 use std::collections::{BTreeMap, HashSet};

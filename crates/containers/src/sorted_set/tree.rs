@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The order of a big sorted set: a B+ tree of (score, member) with the number of entries under every branch.
 //!
 //! HOT PATH: no lock, no logging, no syscalls; one allocation per split.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Walking the tree of a big sorted set in either direction from any rank.
 
 use smallvec::SmallVec;

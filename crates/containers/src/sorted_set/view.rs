@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Reading a sorted set as it is at a given time: expired members that are still there do not exist here.
 //!
 //! HOT PATH: no allocation while nothing has expired, no lock, no logging, no syscalls.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! One block of a stream: up to about a hundred entries in one packed list, in Redis's own format.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Consumer groups: who was given which entries and has not yet acknowledged them.
 //!
 //! A group keeps each pending entry once, in the order of ids, with the number of its consumer; every

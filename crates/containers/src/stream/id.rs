@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Stream ids: a time in milliseconds and a sequence number, ordered by both.
 
 use std::fmt;

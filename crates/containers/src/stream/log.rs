@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The entries of a stream: blocks in the order of their ids, and the numbers that Redis keeps about them.
 //!
 //! The last block is at hand, the others are in a map by their first id; so appending touches one block only,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Streams: entries of fields and values in the order of their ids, and consumer groups that share out the
 //! entries.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A stream against a plain model (a list of entries), its blocks against bytes that Redis wrote, and the
 //! rules of groups.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Users as text: lines of the configuration file, and the file of users (`aclfile`).
 
 use std::collections::BTreeMap;

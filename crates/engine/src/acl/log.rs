@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The log of what was refused: who tried what. Alike events within a minute are one entry.
 
 use std::collections::VecDeque;

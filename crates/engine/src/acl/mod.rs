@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Users and their rights.
 //!
 //! A session holds its [`User`], which is never changed but replaced: every change moves the generation that stands in the attention

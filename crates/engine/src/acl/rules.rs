@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Rules as ACL SETUSER takes them, applied one at a time to a user or a selector.
 //!
 //! Nothing here is in force: rules are applied to a copy, which [`super`] puts in place when all of them were right.

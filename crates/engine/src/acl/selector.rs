@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A selector: what commands may be run, on which keys, with which channels. A user has one of its own and perhaps more; a command
 //! has to be allowed by one of them alone.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Users that cannot be made, and files that are half right.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A user: who may log in as it, and what it may do.
 //!
 //! Users are never changed where others see them: a change makes a new [`User`] of the same [`Identity`].

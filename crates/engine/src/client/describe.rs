@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A client as CLIENT LIST, CLIENT INFO and ACL LOG show it: one line of fields, in the order that tools know.
 
 use std::io::Write as _;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Which clients are closed when all of them together hold more memory than they may (`maxmemory-clients`).
 
 use std::sync::Arc;

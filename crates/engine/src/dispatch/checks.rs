@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Whether a request may be executed, and whether now: rights, what a client that listens may say, memory and disk, pauses, loading.
 //!
 //! HOT PATH: commands without special needs do not get here ([`execute`](super::execute)).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What becomes of a command in the journal: its own arguments, if it has changed anything and has not said better.
 
 use std::ops::Range;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What becomes of commands that took long or were large: the command logs and the latency monitor.
 //!
 //! HOT PATH: [`is_noteworthy`] is asked after every command.

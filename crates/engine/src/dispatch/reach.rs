@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! How far a request reaches: whether one lock at most is all that it needs. The threading model `hybrid` asks.
 
 use super::Prepared;

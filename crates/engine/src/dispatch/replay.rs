@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands that are read from an append-only file: the bodies of clients' commands, without any of the checks, and without a reply.
 //!
 //! HOT PATH: as `dispatch.rs`; how fast this is, is how long a restart takes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Commands that scripts call: the same checks, bodies and counters as clients' commands, under the locks that the script's run holds.
 //!
 //! HOT PATH: as `dispatch.rs`.

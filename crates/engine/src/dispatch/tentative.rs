@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What a script's run under locks has left in the statistics, as long as it may still be given up and begun again: it can be taken back, so
 //! that a command that two runs have called counts once.
 //!

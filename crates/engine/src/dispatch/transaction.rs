@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Transactions: EXEC with what was queued before it, and the keys that are watched.
 
 use std::sync::atomic::Ordering::Relaxed;

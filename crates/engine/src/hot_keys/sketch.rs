@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The heaviest of very many keys, in little room.
 //!
 //! A table of at most `2 * size` keys with weights. When it is full, the lighter half goes: `cut` rises to the weight that separates the halves, and a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Keyspace events, published on the channels that `notify-keyspace-events` names.
 
 use std::sync::atomic::Ordering;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A message as it is sent, encoded once for all who get it.
 //!
 //! The forms of RESP2 and RESP3 differ in the first header only, so the rest is the same bytes for everybody.

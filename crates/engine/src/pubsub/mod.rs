@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Publish and subscribe: who listens to what, and how messages reach them.
 //!
 //! One table for the whole process ([`Hub`]) tells for each channel and pattern which clients listen, by the event loop that owns

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What waits for the clients of one event loop: messages that answer no request.
 //!
 //! Every push has a number. A session remembers up to which number it has been served out of turn ([`Hub::claim`](super::Hub::claim)),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 use std::sync::OnceLock;
 
 use braid_config::Config;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Full copies: when one is begun, for whom, and how it is made.
 //!
 //! A copy is a snapshot as that of a save in the background, and there is one snapshot at a time: whoever comes while there is one waits for its end.

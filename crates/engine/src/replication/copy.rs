@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A full copy on its way: what the thread that makes it has written, and how far each replica has taken it.
 //!
 //! A copy is made in a file that has no name, or in memory, where only what some replica has not taken yet is kept. Then the thread waits for the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! One replica: what it has said about itself, how far it has got, and what its loop is to send it next.
 
 use std::net::SocketAddr;

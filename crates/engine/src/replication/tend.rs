@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What is done for replicas from time to time, by the first loop's cron; and what waits for them asks of them.
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What the log keeps and has for replicas: the backlog, from which a replica that was away goes on where it stopped, and asides, which are for
 //! replicas alone.
 //!

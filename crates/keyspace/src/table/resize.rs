@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! How a table grows and shrinks: segments change size, split and merge; the directory doubles and halves.
 //!
 //! Every step replaces at most one segment (or two neighbours) by new ones and retires the old: nobody who is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A segment of a table: a header line and 1 to 63 buckets of one cache line, probed, filled, emptied and
 //! copied.
 //!

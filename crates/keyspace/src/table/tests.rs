@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Tests of the table against a plain map, with a checker that walks all of it and verifies each invariant
 //! that `table.rs` states.
 

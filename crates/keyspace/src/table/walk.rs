@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Walking a table: SCAN's cursor and order, samples for eviction, and what is past its expiry.
 //!
 //! Buckets in order are hash order, so a place in hash order means the same however segments have grown,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What every change of a key goes through: [`Txn::before_change`], where the old form of an entry is still in place, and
 //! [`Txn::changed`], where those who take an interest learn of it. Also the collections' common ends: they are made when first written,
 //! they go when empty, and their members expire.

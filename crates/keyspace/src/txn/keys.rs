@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What is done to a key whatever it holds: deleting, expiry, renaming, copying, exchanging databases.
 
 use super::{EXPIRE, Expiry, Held, Txn};

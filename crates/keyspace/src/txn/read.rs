@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Reading keys within a transaction, and short strings without any lock.
 //!
 //! HOT PATH: no allocation, no lock besides the transaction's, no system call.

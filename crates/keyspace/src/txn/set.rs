@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Giving keys values: SET and what is like it, counting, editing strings in place.
 //!
 //! HOT PATH: no allocation beyond the entry's own, no logging, no system call.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Who takes an interest in keys: WATCH, client-side caching, and clients that wait for collections to be filled (`waiters.rs`).
 //!
 //! All of it lives under the shard's lock, so that no change can pass between looking and beginning to watch.

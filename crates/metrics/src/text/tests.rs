@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The text is read as Prometheus reads it.
 
 use std::collections::{BTreeMap, BTreeSet};

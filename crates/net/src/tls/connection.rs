@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! One TLS connection, server side, over a non-blocking socket.
 //!
 //! It keeps only what a peer's slowness leaves over: the beginning of a record that has not arrived whole, plain bytes

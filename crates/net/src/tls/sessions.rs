@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Sessions for resumption that are forgotten after a while (`tls-session-cache-timeout`), whether the server keeps them or the client does, in a
 //! ticket: each begins with the second in which it was made.
 

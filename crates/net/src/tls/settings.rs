@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! From the `tls-*` directives to a server configuration of rustls, or a sentence that says what is wrong.
 
 use std::path::{Path, PathBuf};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Both ends over a socket pair: this crate's connection and a client of the library.
 
 use std::io::{Read, Write};

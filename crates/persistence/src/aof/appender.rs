@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The write side of the append-only file: a thread that takes the journal's units to disk.
 //!
 //! The thread writes what is complete in the journal to the present increment. When that is forced to disk is the [`Policy`]'s: under

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Checksums in files of commands: annotations of Braid's own, so that a bit that has changed on disk is found before anybody believes it.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The folder of an append-only file: its manifest on disk, the names in it, and the move of an old file into it.
 //!
 //! A manifest takes effect at once and as a whole: it is written under another name, forced to disk, and renamed, and the folder is

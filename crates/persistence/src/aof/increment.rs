@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The file that the append-only file's writer appends to.
 //!
 //! Bytes are gathered in memory first ([`Tail`]): a processor has much less to do for a few large writes, which the disk takes right out of that

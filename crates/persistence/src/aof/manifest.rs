@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The manifest of an append-only file: which files belong to it, in which order.
 //!
 //! ```text

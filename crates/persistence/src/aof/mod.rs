@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The append-only file: every change as the command that made it, in files that only grow.
 //!
 //! What is called one file is a folder of them, as since Redis 7:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Reading one file of commands, from its begin or from behind a dump at its begin.
 //!
 //! ```text

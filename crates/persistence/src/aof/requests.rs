@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Keys as the requests that make them: the base of an append-only file with `aof-use-rdb-preamble no`, and what its old forms are kept in.
 //!
 //! ```text

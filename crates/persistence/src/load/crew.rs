@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Threads that decode values and add keys, while another one reads the file and cuts it into pieces.
 //!
 //! Each thread has shards of its own: a piece goes to the one whose shard its key is in. So the order of pieces of a key is that of the file,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The parser against the answers of stock servers, and against itself over every way to cut a stream.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Replies byte for byte in both protocols, and the buffer's bookkeeping against a plain model.
 
 use super::*;

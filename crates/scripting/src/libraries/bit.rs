@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! `bit`: operations on 32-bit integers.
 
 use std::ffi::c_int;

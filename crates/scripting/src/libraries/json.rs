@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! `cjson`: JSON.
 
 use std::ffi::c_int;

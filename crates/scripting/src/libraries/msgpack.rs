@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! `cmsgpack`: MessagePack.
 
 use std::ffi::c_int;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Text of numbers as C's `%.14g` has it.
 
 /// Appends a finite or infinite number with `precision` significant digits (1 to 17), as `%.{precision}g` does.

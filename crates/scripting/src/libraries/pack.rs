@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! `struct`: values packed as C structures are, by a format.
 
 use std::ffi::c_int;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The libraries: known values, round trips, and whatever bytes.
 
 use proptest::prelude::*;

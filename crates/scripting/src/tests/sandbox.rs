@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! What the sandbox has and has not.
 
 use super::{Tester, check};

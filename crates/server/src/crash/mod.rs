@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The report that the log gets when the server crashes: by a signal, or by a panic, which ends in one.
 //!
 //! What can be written while everything may be broken is in `signals.rs`. The rest needs memory, files and the server's figures, and is written by

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The part of a crash report that is written inside of a signal's handler, where hardly anything may be done: no lock, no allocation, nothing of
 //! the process's state but what is prepared here.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The `fanout` model, that of Redis 6: the main thread polls all clients and executes; the other threads only receive and parse
 //! (`io-threads-do-reads yes`), and send.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The `global-lock` model, KeyDB's: every thread serves its own clients, and one lock is held while a batch is executed.
 //!
 //! The engine would not need the lock; it is there to show what it costs. Waiting for it parks the thread after a moment: a lock that only

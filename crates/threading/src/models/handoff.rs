@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The `handoff` model, that of Redis 8: I/O threads poll their own clients, receive, parse and send; the main thread executes.
 //!
 //! A client that has sent requests goes to the main thread with them and comes back with the replies, each way through a queue with an event

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The `hybrid` model: commands that need one key at most are executed by the thread that has read them, under the key's lock; the others
 //! (several keys, transactions, scripts, what needs all keys) go to the main thread over a bounded ring.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The threading models: which thread does which of the three steps for which client.
 //!
 //! All of them are the same event loop ([`crate::event_loop`]) and the same steps ([`crate::steps`]) over the same engine. A model

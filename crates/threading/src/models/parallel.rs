@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The `parallel` model: every thread reads, parses, executes and replies for its own clients, under the locks of just the
 //! shards that a command's keys live in.
 

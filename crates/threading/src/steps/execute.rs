@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Step two: executes the requests of a batch, in the order in which they came.
 //!
 //! HOT PATH: per request no allocation; what the next requests touch is fetched into the cache together.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Step one: receives what clients have sent and parses it into the batch.
 //!
 //! HOT PATH: one receive per client and turn, into a buffer that all clients of a loop share. Only what is incomplete is copied to a buffer of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Step three: sends replies, and what is pushed to clients.
 //!
 //! HOT PATH: one send per client and turn; no copy of what is in one piece.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The main thread's loop, where clients of the other loops come to have their requests executed.
 //!
 //! Guests get places of the loop's own station, so that one batch holds the requests of many clients, what their keys touch is fetched

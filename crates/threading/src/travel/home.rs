@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! A loop whose clients travel: seeing them off, and taking them in again.
 
 use std::collections::VecDeque;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Roads, and what clients carry on them.
 
 use std::os::fd::OwnedFd;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 use braid_resp::reply::Protocol;
 
 use crate::testing::{Tester, check};

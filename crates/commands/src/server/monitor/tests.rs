@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 use braid_engine::attention::MONITORS;
 
 use crate::testing::Tester;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Requests that only KeyDB writes to an append-only file, as requests that are known here.
 //!
 //! An active replica of KeyDB writes what came from other servers as it came: `RREPLAY` holds a stream of requests, `KEYDB.MVCCRESTORE` a value with the time

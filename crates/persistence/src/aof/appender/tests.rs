@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 use std::sync::atomic::AtomicUsize;
 
 use braid_journal::Writer;

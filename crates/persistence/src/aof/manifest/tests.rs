@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! The manifest: what is read, what is refused and in which words, and what becomes of it.
 
 use super::*;

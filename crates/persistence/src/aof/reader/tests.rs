@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 //! Reading commands: what is in a file, where it can be cut, and that nothing is too bad to be read.
 
 use super::*;
