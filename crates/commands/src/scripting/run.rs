@@ -259,8 +259,18 @@ impl Attempt<'_> {
         };
         let started = self.started;
         let running = &mut self.running;
-        let mut hosted =
-            Hosted { engine, session, keyspace, run, program, request, started, running, held_log };
+        let mut hosted = Hosted {
+            engine,
+            session,
+            keyspace,
+            run,
+            program,
+            request,
+            started,
+            running,
+            ends_since: None,
+            held_log: Vec::new(),
+        };
         let ended =
             self.machine.run(program.function, program.name, self.keys, self.args, &mut hosted, reply);
         let slot = hosted.keyspace.context.slot;
