@@ -242,7 +242,8 @@ impl Engine {
             self.finish_append_only();
         }
         self.remove_unfinished_saves();
-        std::process::exit(1);
+        // The end was asked for: no failure to a supervisor.
+        std::process::exit(0);
     }
 
     /// Ends the server: saves before, if `save` says so or, when it says nothing, if save points are configured. Afterwards no command is executed
