@@ -144,8 +144,7 @@ fn sigterm_ends_a_script_that_never_ends_and_saves() {
         let mut runner = server.connect();
         runner.send(&request(&["EVAL", script, "0"]));
         let mut client = server.connect();
-        client.send(&request(&["FUNCTION", "STATS"]));
-        client.read();
+        wait_for("the script to be seen", || client.call("FUNCTION STATS").text().starts_with("BUSY"));
         server.signal(Signal::TERM);
         server.wait();
         assert_eq!(folder.path().join("dump.rdb").exists(), saves, "{script}: {}", server.log());
