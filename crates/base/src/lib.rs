@@ -27,3 +27,7 @@ pub mod number;
 pub mod plural;
 
 pub use crossbeam_utils::CachePadded as Padded;
+
+/// The value at a key has another type than the caller asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WrongType;

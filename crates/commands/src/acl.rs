@@ -4,10 +4,10 @@
 //! Rules, checks and the log are the engine's (its module `acl`); here are the commands that show and change them.
 
 use braid_base::number;
+use braid_engine::Handler;
 use braid_engine::acl::log::Entry;
 use braid_engine::acl::selector::Selector;
 use braid_engine::acl::user::User;
-use braid_engine::spec::Handler;
 use braid_engine::table::Command;
 use braid_engine::{Call, Category, CommandError, CommandResult, Flags, Group, Spec};
 

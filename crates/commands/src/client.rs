@@ -11,11 +11,11 @@ mod tracking;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
+use braid_engine::Handler;
 use braid_engine::client::{ClientRecord, Message, client_flags, describe};
 use braid_engine::pause::{self, PauseMode};
 use braid_engine::session::ReplyMode;
-use braid_engine::spec::Handler;
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
+use braid_engine::{Behavior, Call, CommandError, CommandResult, Flags, Group, Spec};
 
 use crate::connection::{check_name, is_showable};
 use filter::{Filters, Purpose};
@@ -26,6 +26,7 @@ const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_su
 
 /// The family.
 pub const COMMANDS: &[Spec] = &[Spec::container("client", Group::Connection, SUBCOMMANDS)
+    .behavior(Behavior::KEEPS_CACHING)
     .flags(Flags::SENTINEL)
     .docs("2.4.0", "Groups commands on connections.", "Depends on subcommand.")];
 
@@ -126,7 +127,7 @@ const SUBCOMMANDS: &[Spec] = &[
             "O(log N) where N is the number of client connections",
         )
         .syntax("client-id:integer [unblock-type:(TIMEOUT|ERROR)]"),
-    admin("unpause", unpause).exactly(2).docs(
+    admin("unpause", unpause).behavior(Behavior::ENDS_PAUSE).exactly(2).docs(
         "6.2.0",
         "Ends a pause.",
         "O(N) Where N is the number of paused clients",

@@ -10,7 +10,7 @@ use braid_engine::acl::DEFAULT_USER;
 use braid_engine::client::client_flags;
 use braid_engine::session::ReplyMode;
 use braid_engine::{
-    Call, CommandError, CommandResult, Flags, Group, Scope, Spec, dispatch, monitor, tracking,
+    Behavior, Call, CommandError, CommandResult, Flags, Group, Scope, Spec, dispatch, monitor, tracking,
 };
 use braid_resp::reply::Protocol;
 
@@ -50,21 +50,29 @@ pub const COMMANDS: &[Spec] = &[
         .secrets(is_credential)
         .history(&[("6.2.0", "Without a protocol version it only describes.")]),
     Spec::new("ping", Group::Connection, ping)
+        .behavior(Behavior::ALLOWED_SUBSCRIBED.and(Behavior::REPORTS_WRITE_REFUSAL))
         .at_least(1)
         .flags(Flags::FAST.and(Flags::SENTINEL))
         .docs("1.0.0", "Returns PONG, or its argument.", "O(1)")
         .syntax("[message:string]")
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
     Spec::new("quit", Group::Connection, quit)
+        .behavior(
+            Behavior::NEVER_QUEUED
+                .and(Behavior::DROPS_WATCHES)
+                .and(Behavior::ALLOWED_SUBSCRIBED)
+                .and(Behavior::ALLOWED_ON_REPLICA_LINK),
+        )
         .at_least(1)
         .flags(UNAUTHENTICATED)
         .docs("1.0.0", "Closes the connection.", "O(1)")
         .deprecated("7.2.0", "just closing the connection"),
-    Spec::new("reset", Group::Connection, reset).exactly(1).flags(UNAUTHENTICATED).scope(Scope::Walk).docs(
-        "6.2.0",
-        "Brings the connection into the state of a new one.",
-        "O(1)",
-    ),
+    Spec::new("reset", Group::Connection, reset)
+        .behavior(Behavior::NEVER_QUEUED.and(Behavior::DROPS_WATCHES).and(Behavior::ALLOWED_SUBSCRIBED))
+        .exactly(1)
+        .flags(UNAUTHENTICATED)
+        .scope(Scope::Walk)
+        .docs("6.2.0", "Brings the connection into the state of a new one.", "O(1)"),
     Spec::new("select", Group::Connection, select)
         .exactly(2)
         .flags(QUICK)

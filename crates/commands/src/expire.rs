@@ -55,7 +55,7 @@ pub const COMMANDS: &[Spec] = &[
         .tips(&["nondeterministic_output"]),
 ];
 
-const fn setter(name: &'static str, handler: braid_engine::spec::Handler) -> Spec {
+const fn setter(name: &'static str, handler: braid_engine::Handler) -> Spec {
     Spec::new(name, Group::Generic, handler)
         .at_least(3)
         .flags(Flags::WRITE.and(Flags::FAST))
@@ -63,7 +63,7 @@ const fn setter(name: &'static str, handler: braid_engine::spec::Handler) -> Spe
         .history(&[("7.0.0", "New options `NX`, `XX`, `GT` and `LT`.")])
 }
 
-const fn getter(name: &'static str, handler: braid_engine::spec::Handler) -> Spec {
+const fn getter(name: &'static str, handler: braid_engine::Handler) -> Spec {
     Spec::new(name, Group::Generic, handler)
         .exactly(2)
         .flags(Flags::READONLY.and(Flags::FAST))

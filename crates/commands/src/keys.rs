@@ -10,8 +10,8 @@
 use braid_base::{glob, number};
 use braid_engine::background::Answer;
 use braid_engine::{
-    Call, Category, CommandError, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Scope, Spec,
-    tracking,
+    Behavior, Call, Category, CommandError, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Scope,
+    Spec, tracking,
 };
 use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::{Entry, Txn, eviction, scan};
@@ -164,6 +164,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("index1:integer index2:integer"),
     Spec::new("touch", Group::Generic, touch)
+        .behavior(Behavior::TOUCHES_ALWAYS)
         .at_least(2)
         .flags(Flags::READONLY.and(Flags::FAST))
         .keys(READ_ALL)
@@ -223,7 +224,7 @@ const OBJECT: &[Spec] = &[
     ),
 ];
 
-const fn object(name: &'static str, handler: braid_engine::spec::Handler) -> Spec {
+const fn object(name: &'static str, handler: braid_engine::Handler) -> Spec {
     Spec::new(name, Group::Generic, handler)
         .exactly(3)
         .flags(Flags::READONLY)

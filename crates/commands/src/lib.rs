@@ -4,8 +4,7 @@
 //! A family exports `COMMANDS`, a list of [`Spec`]s. Bodies run under the locks that their specs name; nothing here blocks, takes a
 //! shard lock for a key of its own, or performs I/O.
 
-use braid_engine::Spec;
-use braid_engine::table::CommandTable;
+use braid_engine::{Rows, Spec};
 
 pub mod acl;
 pub mod bitmap;
@@ -80,9 +79,7 @@ pub const FAMILIES: &[&[Spec]] = &[
     transaction::COMMANDS,
 ];
 
-/// A table of all commands under their own names.
-pub fn table() -> CommandTable {
-    let mut table = CommandTable::new(FAMILIES);
-    table.functions = Some(scripting::FUNCTION_FILES);
-    table
+/// All commands under their own names, with their bodies.
+pub fn table() -> Rows {
+    Rows::new(FAMILIES, Some(scripting::FUNCTION_FILES))
 }

@@ -13,7 +13,7 @@ use braid_base::number;
 use braid_containers::hash::Hash;
 use braid_containers::set::Set;
 use braid_containers::sorted_set::SortedSet;
-use braid_engine::spec::Handler;
+use braid_engine::Handler;
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Spec};
 use braid_keyspace::object::Expiring;
 use braid_keyspace::{Event, Txn, Type};

@@ -2,7 +2,7 @@
 //! MODULE: there are no modules, so listing shows none, and loading fails after the permission check that a
 //! stock server makes.
 
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
+use braid_engine::{Behavior, Call, CommandError, CommandResult, Flags, Group, Spec};
 
 const LOADING: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_ASYNC_LOADING).and(Flags::PROTECTED);
 
@@ -35,11 +35,9 @@ const SUBCOMMANDS: &[Spec] = &[
 ];
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[Spec::container("module", Group::Server, SUBCOMMANDS).docs(
-    "4.0.0",
-    "Groups the commands on modules.",
-    "Depends on subcommand.",
-)];
+pub const COMMANDS: &[Spec] = &[Spec::container("module", Group::Server, SUBCOMMANDS)
+    .behavior(Behavior::MODULE_COMMAND)
+    .docs("4.0.0", "Groups the commands on modules.", "Depends on subcommand.")];
 
 fn help(call: &mut Call) -> CommandResult {
     call.help(&[

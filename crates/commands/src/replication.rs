@@ -6,7 +6,7 @@
 
 use braid_base::number;
 use braid_engine::replication::{Filter, Position, Stage, Wish};
-use braid_engine::{Call, Category, CommandError, CommandResult, Flags, Group, Spec};
+use braid_engine::{Behavior, Call, Category, CommandError, CommandResult, Flags, Group, Spec};
 
 /// The longest address that a replica may say it has.
 const IP_LEN_MAX: usize = 255;
@@ -34,6 +34,7 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("[TO target:{host:string port:integer [FORCE]}] [ABORT] [TIMEOUT milliseconds:integer]")
         .unsupported("only `ABORT` works"),
     Spec::new("psync", Group::Server, psync)
+        .behavior(Behavior::ALLOWED_ON_REPLICA_LINK)
         .at_least(3)
         .flags(SYNCHRONISES)
         .docs(
@@ -43,6 +44,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("replicationid:string offset:integer"),
     Spec::new("replconf", Group::Server, replconf)
+        .behavior(Behavior::ALLOWED_ON_REPLICA_LINK)
         .at_least(1)
         .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE).and(Flags::ALLOW_BUSY))
         .docs("3.0.0", "Tells the primary what a replica is like, and how far it has got.", "O(1)"),
@@ -55,11 +57,11 @@ pub const COMMANDS: &[Spec] = &[
     replica_of("slaveof")
         .docs("1.0.0", "Makes the server a replica of another, or a primary.", "O(1)")
         .deprecated("5.0.0", "`REPLICAOF`"),
-    Spec::new("sync", Group::Server, sync).exactly(1).flags(SYNCHRONISES).docs(
-        "1.0.0",
-        "Has a replica fed with a full copy, and then with changes.",
-        "",
-    ),
+    Spec::new("sync", Group::Server, sync)
+        .behavior(Behavior::ALLOWED_ON_REPLICA_LINK)
+        .exactly(1)
+        .flags(SYNCHRONISES)
+        .docs("1.0.0", "Has a replica fed with a full copy, and then with changes.", ""),
 ];
 
 fn sync(call: &mut Call) -> CommandResult {

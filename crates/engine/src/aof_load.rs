@@ -131,7 +131,7 @@ impl Engine {
             drop(keyspace.flush(world, None));
         }
         let now = txn.set_now(NOTHING_EXPIRED);
-        if let Some(files) = self.commands.functions {
+        if let Some(files) = self.functions {
             (files.clear)(self);
         }
         let loaded = {

@@ -385,7 +385,7 @@ fn keys_of<'r>(engine: &Engine, request: &'r Request) -> SmallVec<[KeyRef<'r>; 8
 fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     let request = Request::of(waiter);
     let command = engine.commands.get(request.command);
-    let handler = command.spec.handler.expect("a command that waits has a body");
+    let handler = engine.body_of(command);
     let args = request.args();
     let serving = Serving { waiter: Arc::clone(waiter), claimed: false };
     let mut session = Session::serving(&request.client, &request.user, waiter.db, request.no_touch, serving);

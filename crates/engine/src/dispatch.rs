@@ -15,8 +15,9 @@ pub mod script;
 pub mod tentative;
 mod transaction;
 
+pub use crate::table::Reach;
 pub(crate) use journal::{Before, note_unit};
-pub use reach::{Reach, reach, reach_of};
+pub use reach::{reach, reach_of};
 pub use transaction::{discard, unwatch_all};
 
 use std::sync::Arc;
@@ -41,7 +42,7 @@ use crate::hot_keys::{self, HotKeys};
 use crate::keys;
 use crate::monitor;
 use crate::session::{ReplyMode, Session, session_attention};
-use crate::spec::{Flags, Scope, Spec};
+use crate::spec::{Behavior, Flags, Scope, Spec};
 use crate::table::Command;
 use crate::tracking;
 use crate::transaction::Queued;
@@ -272,7 +273,7 @@ fn execute_checked(
     if let Some(tracking) = &mut session.tracking
         && tracking.caching
         && session.queue.is_none()
-        && !is_part_of_client(engine, command)
+        && !command.behavior.has(Behavior::KEEPS_CACHING)
     {
         tracking.caching = false;
     }
@@ -286,12 +287,7 @@ fn execute_checked(
 }
 
 fn is_exec(command: &Command) -> bool {
-    command.spec.name == "exec" && command.parent.is_none()
-}
-
-/// CLIENT CACHING is for the next command, and subcommands of CLIENT do not count.
-fn is_part_of_client(engine: &Engine, command: &Command) -> bool {
-    command.parent.is_some_and(|parent| engine.commands.get(parent).spec.name == "client")
+    command.behavior.has(Behavior::EXECUTES_QUEUE)
 }
 
 /// Before a command of a client that tracks, or of which others are told, is run: sees to it that [`finish_held`] follows. Returns
@@ -372,7 +368,7 @@ fn resolve<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Result
             }
         }
     }
-    let runnable = command.spec.handler.is_some();
+    let runnable = !command.spec.is_container;
     if !command.spec.arity.allows(args.len()) || !runnable {
         return Err(CommandError::WrongArity(command.full_name.clone().into()));
     }
@@ -407,9 +403,9 @@ pub fn execute_outside(
             // Before the script is busy nobody is to end the server because of it.
             let is_early = engine.busy.is_any() && engine.busy.any_error().is_none();
             let allowed = flags.has(Flags::ALLOW_BUSY) && !(is_early && flags.has(Flags::ADMIN));
-            let ends_watches = ["discard", "reset", "quit"].contains(&command.spec.name);
-            let watches = ["watch", "unwatch"].contains(&command.spec.name)
-                || (ends_watches && !session.watched.is_empty());
+            let behavior = command.behavior;
+            let watches = behavior.has(Behavior::CHANGES_WATCHES)
+                || (behavior.has(Behavior::DROPS_WATCHES) && !session.watched.is_empty());
             engine.refresh_user(session);
             if let Err(error) = check_rights(engine, session, command, args) {
                 refuse(engine, worker, session, reply, Some(command), &error);
@@ -431,7 +427,7 @@ pub fn execute_outside(
                 }
                 session.record.last_command.store(command.id + 1, Relaxed);
             } else if let Some(error) = engine.busy.any_error() {
-                if command.spec.name == "exec" && session.queue.is_some() {
+                if is_exec(command) && session.queue.is_some() {
                     abort_exec(engine, worker, session, reply, &error);
                 } else {
                     refuse(engine, worker, session, reply, Some(command), &error);
@@ -469,7 +465,7 @@ fn refuse(
         queue.broken = true;
     }
     // EXEC itself refused ends the transaction.
-    if command.is_some_and(|command| command.spec.name == "exec") {
+    if command.is_some_and(is_exec) {
         let reason = line.strip_prefix(b"ERR ").unwrap_or(&line);
         reply.error_bytes(&[b"EXECABORT Transaction discarded because of: ", reason].concat());
         discard(engine, &mut worker.context, session);
@@ -670,10 +666,10 @@ fn body(
 ) -> bool {
     let slot = keyspace.context.slot;
     if session.no_touch {
-        keyspace.set_touches(command.spec.name == "touch");
+        keyspace.set_touches(command.behavior.has(Behavior::TOUCHES_ALWAYS));
     }
     let mark = reply.mark();
-    let handler = command.spec.handler.expect("containers are resolved to their subcommands");
+    let handler = engine.body_of(command);
     let before = Before::of(keyspace, command);
     let mut call = Call { engine, command, session, args, blobs, keyspace, reply };
     let result = handler(&mut call);
@@ -715,7 +711,7 @@ fn run_wide(
     blobs: &[Blob],
 ) -> (bool, Option<Held>) {
     let spec = command.spec;
-    if spec.name == "exec" && command.parent.is_none() {
+    if is_exec(command) {
         return exec(engine, worker, session, reply, (command, args));
     }
     let (db, now) = (session.db, time_of(engine, worker, session));

@@ -29,8 +29,9 @@ use crate::mailbox::Mailbox;
 use crate::memory::OverLimit;
 use crate::pause::Pause;
 use crate::pubsub::Hub;
+use crate::row::{Body, FunctionFiles, Handler, Rows};
 use crate::stats::{CommandStats, ThreadStats};
-use crate::table::CommandTable;
+use crate::table::{Command, CommandTable};
 use crate::tracking::{self, Trackers};
 
 /// The most threads that there may be.
@@ -41,6 +42,10 @@ pub struct Engine {
     pub keyspace: Keyspace,
     pub config: Arc<Config>,
     pub commands: CommandTable,
+    /// By command id.
+    pub(crate) bodies: Box<[Option<Body>]>,
+    /// How function libraries reach dump files.
+    pub functions: Option<FunctionFiles>,
     pub clients: Registry,
     /// One per executing thread. What was counted by those that have ended stays.
     pub threads: Slots<Padded<ThreadStats>>,
@@ -199,7 +204,8 @@ pub struct Start {
 
 impl Engine {
     /// An engine with the given commands, as configured.
-    pub fn new(config: Arc<Config>, commands: CommandTable, start: Start) -> std::io::Result<Arc<Engine>> {
+    pub fn new(config: Arc<Config>, commands: Rows, start: Start) -> std::io::Result<Arc<Engine>> {
+        let Rows { table: commands, bodies, functions } = commands;
         let threads = config.io_threads();
         let (shards, databases, threads_max) = (config.shards(), config.databases(), THREADS_MAX);
         let shape = Shape { shards, databases, threads, threads_max };
@@ -217,6 +223,8 @@ impl Engine {
             hub: Arc::new(Hub::new(&mailboxes)),
             mailboxes,
             commands,
+            bodies,
+            functions,
             clients: Registry::default(),
             trackers: Trackers::default(),
             latency: LatencyMonitor::default(),
@@ -403,6 +411,12 @@ impl Engine {
     /// The worker of the thread that owns slot `slot`; each slot has one thread.
     pub fn worker(&self, slot: usize) -> Worker {
         Worker::new(Context::new(&self.keyspace, slot), Arc::clone(&self.hot_keys))
+    }
+
+    /// The body of a command that is no container.
+    #[inline]
+    pub(crate) fn body_of(&self, command: &Command) -> Handler {
+        self.bodies[command.id as usize].expect("containers are resolved to their subcommands").run
     }
 
     /// A command's counters on the thread that owns `slot`.

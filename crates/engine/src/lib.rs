@@ -27,11 +27,9 @@ pub mod dispatch;
 pub mod durability;
 pub mod ending;
 pub mod engine;
-pub mod error;
 pub mod histogram;
 pub mod hot_copies;
 pub mod hot_keys;
-pub mod keys;
 pub mod latency;
 pub mod mailbox;
 pub mod memory;
@@ -39,21 +37,23 @@ pub mod monitor;
 pub mod pause;
 pub mod pubsub;
 pub mod replication;
+pub mod row;
 pub mod saving;
 pub mod session;
-pub mod spec;
 pub mod stats;
 pub mod supervisor;
-pub mod syntax;
-pub mod table;
 pub mod tracking;
 pub mod transaction;
 
+pub use braid_spec::{error, keys, spec, syntax, table};
 pub use call::Call;
 pub use dispatch::{Outcome, Prepared, Worker};
 pub use engine::Engine;
 pub use error::{CommandError, CommandResult};
+pub use row::Row as Spec;
+pub use row::{FunctionFiles, Handler, Row, Rows};
 pub use session::Session;
 pub use spec::{
-    Arity, Begin, Category, ChannelAccess, ChannelSpec, Find, Flags, Group, KeyFlags, KeySpec, Scope, Spec,
+    Arity, Begin, Behavior, Category, ChannelAccess, ChannelSpec, Find, Flags, Group, KeyFlags, KeySpec,
+    Scope,
 };

@@ -178,7 +178,7 @@ impl Engine {
 }
 
 fn functions(engine: &Engine) -> Vec<Vec<u8>> {
-    engine.commands.functions.map(|files| (files.save)(engine)).unwrap_or_default()
+    engine.functions.map(|files| (files.save)(engine)).unwrap_or_default()
 }
 
 impl Engine {
@@ -308,7 +308,7 @@ impl Engine {
             functions.push(code.to_vec());
             Ok(())
         })?;
-        if let Some(files) = self.commands.functions {
+        if let Some(files) = self.functions {
             let merges = manner == Manner::Merge;
             (files.load)(self, txn.context, &functions, merges).map_err(LoadError::Function)?;
         }

@@ -58,9 +58,7 @@ pub enum Expiry {
 /// since what they found living must be found living again.
 pub const NOTHING_EXPIRED: i64 = 0;
 
-/// The key holds another type than the command works on.
-#[derive(Debug, PartialEq, Eq)]
-pub struct WrongType;
+pub use braid_base::WrongType;
 
 enum Held<'a> {
     Nothing,

@@ -116,6 +116,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     let mut commands = braid_commands::table();
     for renamed in &loaded.renamed {
         commands
+            .table
             .rename(&renamed.command, &renamed.new_name)
             .map_err(|reason| renamed.place.error(reason).to_string())?;
     }

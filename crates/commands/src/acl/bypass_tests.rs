@@ -139,8 +139,7 @@ fn on_first_argument(command: &Command) -> Option<String> {
         Arity::Exactly(count) => count,
         Arity::AtLeast(count) => count + 1,
     };
-    let is_first =
-        command.simple_keys.is_single() && command.parent.is_none() && command.spec.handler.is_some();
+    let is_first = command.simple_keys.is_single() && command.parent.is_none() && !command.spec.is_container;
     is_first.then(|| format!("{} x{}", command.spec.name, " 1".repeat((count as usize).saturating_sub(2))))
 }
 

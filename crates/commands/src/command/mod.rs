@@ -27,7 +27,7 @@ pub const COMMANDS: &[Spec] = &[Spec::new("command", Group::Server, all)
 
 const FLAGS: Flags = Flags::LOADING.and(Flags::STALE).and(Flags::SENTINEL);
 
-const fn subcommand(name: &'static str, handler: braid_engine::spec::Handler) -> Spec {
+const fn subcommand(name: &'static str, handler: braid_engine::Handler) -> Spec {
     Spec::new(name, Group::Server, handler).flags(FLAGS).categories(Category::CONNECTION)
 }
 

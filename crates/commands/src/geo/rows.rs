@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The rows of the GEO commands.
 
-use braid_engine::spec::Handler;
+use braid_engine::Handler;
 use braid_engine::{Begin, Find, Flags, Group, KeyFlags, KeySpec, Spec};
 
 use super::{place, radius, search};

@@ -15,7 +15,7 @@ mod random;
 mod tests;
 
 use braid_containers::hash::{Hash, HashLimits};
-use braid_engine::spec::Handler;
+use braid_engine::Handler;
 use braid_engine::{Call, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Spec};
 use braid_resp::reply::ReplyBuffer;
 

@@ -66,7 +66,7 @@ pub(super) const BRPOPLPUSH: Spec = Spec::new("brpoplpush", Group::List, brpoplp
     .history(SECONDS)
     .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments");
 
-const fn popper(name: &'static str, handler: braid_engine::spec::Handler, summary: &'static str) -> Spec {
+const fn popper(name: &'static str, handler: braid_engine::Handler, summary: &'static str) -> Spec {
     Spec::new(name, Group::List, handler)
         .at_least(3)
         .flags(Flags::WRITE.and(Flags::BLOCKING))

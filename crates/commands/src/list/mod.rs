@@ -177,7 +177,7 @@ pub const COMMANDS: &[Spec] = &[
 
 const fn pusher(
     name: &'static str,
-    handler: braid_engine::spec::Handler,
+    handler: braid_engine::Handler,
     since: &'static str,
     summary: &'static str,
 ) -> Spec {
@@ -194,7 +194,7 @@ const fn pusher(
         .syntax("key:key#0 element:string...")
 }
 
-const fn popper(name: &'static str, handler: braid_engine::spec::Handler, summary: &'static str) -> Spec {
+const fn popper(name: &'static str, handler: braid_engine::Handler, summary: &'static str) -> Spec {
     Spec::new(name, Group::List, handler)
         .at_least(2)
         .flags(WRITES_FAST)

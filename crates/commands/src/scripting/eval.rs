@@ -9,7 +9,7 @@ use super::cache::{parse_sha, shared};
 use super::machines::Machines;
 use super::run::{self, Program};
 
-const fn subcommand(name: &'static str, handler: braid_engine::spec::Handler) -> Spec {
+const fn subcommand(name: &'static str, handler: braid_engine::Handler) -> Spec {
     Spec::new(name, Group::Scripting, handler).flags(Flags::NOSCRIPT).scope(Scope::Walk)
 }
 

@@ -8,8 +8,7 @@
 use std::convert::Infallible;
 
 use braid_engine::busy::Kind;
-use braid_engine::table::FunctionFiles;
-use braid_engine::{Call, CommandError, CommandResult, Engine, Flags, Group, Scope, Spec};
+use braid_engine::{Call, CommandError, CommandResult, Engine, Flags, FunctionFiles, Group, Scope, Spec};
 use braid_keyspace::Context;
 use braid_scripting::ScriptFlags;
 
@@ -19,7 +18,7 @@ use super::machines::Machines;
 use super::narrow::Reach;
 use super::run::{self, Program};
 
-const fn subcommand(name: &'static str, handler: braid_engine::spec::Handler, flags: Flags) -> Spec {
+const fn subcommand(name: &'static str, handler: braid_engine::Handler, flags: Flags) -> Spec {
     Spec::new(name, Group::Scripting, handler).flags(Flags::NOSCRIPT.and(flags)).scope(Scope::Walk)
 }
 

@@ -14,7 +14,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use braid_engine::{Engine, Flags, Group, KeyFlags, KeySpec, Scope, Spec};
+use braid_engine::{Behavior, Engine, Flags, Group, KeyFlags, KeySpec, Scope, Spec};
 
 pub use cache::Figures;
 pub use functions::FILES as FUNCTION_FILES;
@@ -28,8 +28,8 @@ const UNKNOWN_READ: &str = "We cannot tell how the keys will be used so we assum
 const CHANGED: KeySpec = KeySpec::counted(2, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE));
 const READ_ONLY: KeySpec = KeySpec::counted(2, KeyFlags::RO.and(KeyFlags::ACCESS));
 
-const fn runs(name: &'static str, handler: braid_engine::spec::Handler) -> Spec {
-    Spec::new(name, Group::Scripting, handler).at_least(3).scope(Scope::Walk)
+const fn runs(name: &'static str, handler: braid_engine::Handler) -> Spec {
+    Spec::new(name, Group::Scripting, handler).behavior(Behavior::RUNS_SCRIPTS).at_least(3).scope(Scope::Walk)
 }
 
 const DEPENDS: &str = "Depends on the script that is executed.";

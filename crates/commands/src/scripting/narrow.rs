@@ -405,7 +405,7 @@ impl<'t> Proof<'_, 't> {
         }
         if spec.keys.is_empty() {
             let acts = Flags::ADMIN | Flags::PUBSUB | Flags::MAY_REPLICATE | Flags::WRITE | Flags::NOSCRIPT;
-            return (!spec.flags.any(acts) && spec.subcommands.is_empty()).then_some(());
+            return (!spec.flags.any(acts) && command.subcommands.is_empty()).then_some(());
         }
         // Keys must be the first arguments: what stands between them could be several values, or none.
         let mut last = 0;

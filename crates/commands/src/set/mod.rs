@@ -12,7 +12,7 @@ mod random;
 mod tests;
 
 use braid_containers::set::{Set, SetLimits};
-use braid_engine::spec::Handler;
+use braid_engine::Handler;
 use braid_engine::{Call, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Spec};
 use braid_resp::reply::ReplyBuffer;
 

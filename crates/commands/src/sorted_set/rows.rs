@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The rows of the sorted set commands.
 
-use braid_engine::spec::Handler;
+use braid_engine::Handler;
 use braid_engine::{Flags, Group, KeyFlags, KeySpec, Spec};
 
 use super::{add, blocking, combine, range, read, remove};

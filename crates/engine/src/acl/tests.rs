@@ -8,8 +8,8 @@ use braid_config::Config;
 use crate::call::Call;
 use crate::engine::{Engine, Start};
 use crate::error::CommandResult;
-use crate::spec::{Group, Spec};
-use crate::table::CommandTable;
+use crate::row::{Row as Spec, Rows};
+use crate::spec::Group;
 
 use super::log::{AclLog, Event, Origin, Reason};
 use super::rules::{RuleError, merge_selectors};
@@ -28,7 +28,7 @@ const COMMANDS: &[Spec] = &[
 fn engine(settings: &str) -> Arc<Engine> {
     let config = Config::new();
     config.load_text(&format!("io-threads 1\nshards 16\n{settings}\n")).unwrap();
-    Engine::new(Arc::new(config), CommandTable::new(&[COMMANDS]), Start::default()).unwrap()
+    Engine::new(Arc::new(config), Rows::new(&[COMMANDS], None), Start::default()).unwrap()
 }
 
 fn describe(engine: &Engine, name: &str) -> String {

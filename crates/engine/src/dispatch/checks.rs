@@ -5,7 +5,7 @@
 
 use braid_config::ProtectedAction;
 
-use super::{Worker, follow_up};
+use super::{Worker, follow_up, is_exec};
 use crate::acl::{self, log::Origin};
 use crate::attention::{
     APPEND_ONLY_FAILED, FEW_REPLICAS, JOURNAL_FULL, LOADING, MEMORY_LIMIT, PAUSED, SNAPSHOT_FULL, STOPPING,
@@ -16,7 +16,7 @@ use crate::error::CommandError;
 use crate::memory::{Room, make_room};
 use crate::pause::PauseMode;
 use crate::session::{Session, session_attention};
-use crate::spec::Flags;
+use crate::spec::{Behavior, Flags};
 use crate::table::Command;
 use crate::transaction::Queued;
 
@@ -39,10 +39,10 @@ pub(super) fn is_held_back(
         None => false,
         Some((PauseMode::All, _)) => {
             // A client must be able to end the pause that it is under.
-            !(session.authenticated && command.full_name == "client|unpause")
+            !(session.authenticated && command.behavior.has(Behavior::ENDS_PAUSE))
         }
         Some((PauseMode::Write, _)) => {
-            if command.spec.name == "exec" {
+            if is_exec(command) {
                 session.queue.as_ref().is_some_and(|queue| {
                     let writes = |queued: &Queued| {
                         may_write(engine, engine.commands.get(queued.command), &queued.args())
@@ -60,13 +60,14 @@ pub(super) fn is_held_back(
 fn may_write(engine: &Engine, command: &Command, args: &[&[u8]]) -> bool {
     let spec = command.spec;
     spec.flags.any(Flags::WRITE | Flags::MAY_REPLICATE)
-        && spec.may_write.is_none_or(|test| test(engine, args))
+        && engine.bodies[command.id as usize]
+            .and_then(|body| body.may_write)
+            .is_none_or(|test| test(engine, args))
 }
 
 /// Whether the command goes into the transaction's queue.
 pub(super) fn queues(session: &Session, command: &Command) -> bool {
-    let immediate = ["exec", "discard", "multi", "watch", "quit", "reset"];
-    session.in_multi() && !(command.parent.is_none() && immediate.contains(&command.spec.name))
+    session.in_multi() && !command.behavior.has(Behavior::NEVER_QUEUED)
 }
 
 /// What a client that writes is told while the dataset cannot be saved, in the words that clients know.
@@ -111,8 +112,7 @@ pub(super) fn check(
         return if flags.has(Flags::LOADING) { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
     }
     if attention & FEW_REPLICAS != 0
-        && (flags.has(Flags::WRITE)
-            || (command.spec.name == "exec" && queue_has(engine, session, Flags::WRITE)))
+        && (flags.has(Flags::WRITE) || (is_exec(command) && queue_has(engine, session, Flags::WRITE)))
     {
         return Err(CommandError::text(TOO_FEW_REPLICAS));
     }
@@ -127,8 +127,8 @@ pub(super) fn check(
         }
         follow_up(engine, worker);
         session.out_of_memory = room == Room::None;
-        let needs = flags.has(Flags::DENYOOM)
-            || (command.spec.name == "exec" && queue_has(engine, session, Flags::DENYOOM));
+        let needs =
+            flags.has(Flags::DENYOOM) || (is_exec(command) && queue_has(engine, session, Flags::DENYOOM));
         if room == Room::None && needs {
             return Err(CommandError::text("OOM command not allowed when used memory > 'maxmemory'."));
         }
@@ -159,8 +159,7 @@ pub(super) fn check_rights(
 /// A client that listens and speaks RESP2 could not tell replies from messages: only few commands are left to it.
 #[cold]
 fn check_listening(session: &Session, command: &Command) -> Result<(), CommandError> {
-    let allowed =
-        ["ping", "quit", "reset"].contains(&command.spec.name) || command.spec.replies_with_pushes();
+    let allowed = command.behavior.has(Behavior::ALLOWED_SUBSCRIBED) || command.spec.replies_with_pushes();
     if allowed || !session.record.speaks_resp2() {
         return Ok(());
     }
@@ -173,7 +172,7 @@ fn check_listening(session: &Session, command: &Command) -> Result<(), CommandEr
 /// On the connection of a replica the stream of changes is all that is sent: a reply would be taken for a part of it.
 #[cold]
 fn check_fed(session: &mut Session, command: &Command) -> Result<(), CommandError> {
-    if ["replconf", "psync", "sync", "quit"].contains(&command.spec.name) {
+    if command.behavior.has(Behavior::ALLOWED_ON_REPLICA_LINK) {
         return Ok(());
     }
     log::warn!(
@@ -195,9 +194,10 @@ pub(super) fn busy(engine: &Engine) -> CommandError {
 #[cold]
 fn check_protected(engine: &Engine, session: &Session, command: &Command) -> Result<(), CommandError> {
     let container = command.parent.map_or(command, |parent| engine.commands.get(parent)).spec.name;
-    let allowed = match container {
-        "module" => engine.config.enable_module_command(),
-        _ => engine.config.enable_debug_command(),
+    let allowed = if command.behavior.has(Behavior::MODULE_COMMAND) {
+        engine.config.enable_module_command()
+    } else {
+        engine.config.enable_debug_command()
     };
     let allowed = match allowed {
         ProtectedAction::Yes => true,
@@ -224,8 +224,8 @@ fn check_disk(
     attention: u64,
 ) -> Result<(), CommandError> {
     let refusable = command.spec.flags.has(Flags::WRITE)
-        || command.spec.name == "ping"
-        || (command.spec.name == "exec" && queue_has(engine, session, Flags::WRITE));
+        || command.behavior.has(Behavior::REPORTS_WRITE_REFUSAL)
+        || (is_exec(command) && queue_has(engine, session, Flags::WRITE));
     if refusable && let Some(error) = disk_refusal(engine) {
         return Err(error);
     }

@@ -11,7 +11,7 @@ use crate::client::describe::request_bytes;
 use crate::command_log::{Entry, Kind};
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::spec::Flags;
+use crate::spec::{Behavior, Flags};
 use crate::table::Command;
 
 /// Commands below this many nanoseconds are no concern of any log, unless a log takes everything.
@@ -48,7 +48,7 @@ pub(crate) fn note(engine: &Engine, session: &Session, command: &Command, args: 
         engine.latency.add(event, seconds, u32::try_from(micros / 1000).unwrap_or(u32::MAX));
     }
     // What a transaction's commands took is logged for each of them; EXEC is not slow by itself.
-    if command.spec.flags.has(Flags::SKIP_SLOWLOG) || command.spec.name == "exec" {
+    if command.spec.flags.has(Flags::SKIP_SLOWLOG) || command.behavior.has(Behavior::EXECUTES_QUEUE) {
         return;
     }
     let exceeds = |amount: u64, threshold: i64| u64::try_from(threshold).is_ok_and(|least| amount >= least);

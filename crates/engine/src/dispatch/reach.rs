@@ -5,31 +5,8 @@ use super::Prepared;
 use crate::engine::Engine;
 use crate::keys;
 use crate::session::Session;
-use crate::spec::{Scope, Spec};
-
-/// How far a request reaches.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reach {
-    /// One key at most.
-    OneKey,
-    /// Several keys, all of them, or what cannot be told beforehand: scripts and transactions.
-    Wide,
-    /// Its arguments tell.
-    Depends,
-}
-
-impl Reach {
-    /// Of a command, as far as that can be told without arguments.
-    pub(crate) fn of(spec: &Spec, takes_single_key: bool, runs_scripts: bool) -> Reach {
-        if runs_scripts {
-            Reach::Wide
-        } else if takes_single_key && spec.scope == Scope::Keys && spec.scope_finder.is_none() {
-            Reach::OneKey
-        } else {
-            Reach::Depends
-        }
-    }
-}
+use crate::spec::{Behavior, Scope};
+use crate::table::Reach;
 
 /// How far a client's request reaches, as far as that can be told without its arguments. What is queued for a transaction reaches
 /// nothing yet.
@@ -37,7 +14,11 @@ impl Reach {
 pub fn reach(engine: &Engine, session: &Session, prepared: Prepared) -> Reach {
     let Some(id) = prepared.command() else { return Reach::OneKey };
     let command = engine.commands.get(id);
-    if session.queue.is_some() && command.spec.name != "exec" { Reach::OneKey } else { command.reach }
+    if session.queue.is_some() && !command.behavior.has(Behavior::EXECUTES_QUEUE) {
+        Reach::OneKey
+    } else {
+        command.reach
+    }
 }
 
 /// How far a request reaches, by its arguments. A request that is not understood needs no keys to be refused.

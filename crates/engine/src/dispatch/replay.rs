@@ -252,7 +252,7 @@ fn find<'e>(engine: &'e Engine, args: &[&[u8]]) -> Result<&'e Command, ReplayErr
         let sub = engine.commands.find_subcommand(command, name);
         command = sub.ok_or_else(|| ReplayError::Unknown(shown()))?;
     }
-    if !command.spec.arity.allows(args.len()) || command.spec.handler.is_none() {
+    if !command.spec.arity.allows(args.len()) || command.spec.is_container {
         return Err(ReplayError::Arity(shown()));
     }
     Ok(command)

@@ -176,7 +176,7 @@ pub fn find<'e>(engine: &'e Engine, args: &[&[u8]]) -> Option<&'e Command> {
     let command = engine.commands.find(args.first()?)?;
     match args.get(1) {
         Some(name) if !command.subcommands.is_empty() => engine.commands.find_subcommand(command, name),
-        _ if command.spec.handler.is_none() => None,
+        _ if command.spec.is_container => None,
         _ => Some(command),
     }
 }

@@ -6,7 +6,7 @@ use braid_config::Config;
 use super::*;
 use crate::client::{Address, ClientRecord};
 use crate::engine::{Engine, Start};
-use crate::table::CommandTable;
+use crate::row::Rows;
 use braid_resp::reply::Protocol;
 
 fn hub(loops: usize) -> Hub {
@@ -24,7 +24,7 @@ fn session(id: u64, owner: u32) -> Session {
     let engine = ENGINE.get_or_init(|| {
         let config = Config::new();
         config.load_text("io-threads 1\nshards 1\n").expect("valid settings");
-        Engine::new(Arc::new(config), CommandTable::new(&[]), Start::default()).expect("an engine")
+        Engine::new(Arc::new(config), Rows::new(&[], None), Start::default()).expect("an engine")
     });
     Session::new(Arc::new(record), engine)
 }

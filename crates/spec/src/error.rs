@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use braid_keyspace::txn::WrongType;
+use braid_base::WrongType;
 
 /// What a body returns: nothing when it has written its reply, or the error to reply with.
 pub type CommandResult = Result<(), CommandError>;

@@ -3,12 +3,40 @@
 //!
 //! HOT PATH: a look-up takes the name as up to three words in lower case, hashes them and compares once.
 
-use braid_keyspace::Context;
-
-use crate::dispatch::Reach;
-use crate::engine::Engine;
 use crate::keys::SimpleKeys;
-use crate::spec::{Flags, Spec};
+use crate::spec::{Behavior, Flags, Scope, Spec};
+
+/// How many keys a request may lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// One key at most.
+    OneKey,
+    /// Several keys, all of them, or an unknown set: scripts and transactions.
+    Wide,
+    /// Depends on the arguments.
+    Depends,
+}
+
+impl Reach {
+    /// The reach of a command, as far as its specification tells.
+    fn of(spec: &Spec, takes_single_key: bool) -> Reach {
+        if spec.behavior.any(Behavior::RUNS_SCRIPTS | Behavior::EXECUTES_QUEUE) {
+            Reach::Wide
+        } else if takes_single_key && spec.scope == Scope::Keys && spec.scope_finder.is_none() {
+            Reach::OneKey
+        } else {
+            Reach::Depends
+        }
+    }
+}
+
+/// A row of a family: a specification and its subcommands' rows. What else a row has (the body) is its own business.
+pub trait Row: Sized + 'static {
+    /// The row's specification.
+    fn spec(&'static self) -> &'static Spec;
+    /// The rows of its subcommands.
+    fn subcommands(&'static self) -> &'static [Self];
+}
 
 /// A command or subcommand as the server knows it: the spec plus what is derived from it once.
 pub struct Command {
@@ -27,6 +55,8 @@ pub struct Command {
     pub subcommands: Vec<u32>,
     /// Key positions when they can be told from numbers alone.
     pub simple_keys: SimpleKeys,
+    /// How it is treated, its container's flags included.
+    pub behavior: Behavior,
     /// It runs scripts, or may do so (EXEC): others must be answered meanwhile.
     pub runs_scripts: bool,
     /// How much of the keyspace it may need.
@@ -44,25 +74,7 @@ pub struct CommandTable {
     top_level: Vec<u32>,
     /// Renamed commands with names too long for the quick look-up. Nearly always empty.
     long: Vec<u32>,
-    /// What functions have to do with dump files.
-    pub functions: Option<FunctionFiles>,
 }
-
-/// How the libraries of functions get into dump files and out of them.
-#[derive(Clone, Copy)]
-pub struct FunctionFiles {
-    /// The code of each library.
-    pub save: fn(&Engine) -> Vec<Vec<u8>>,
-    pub load: LoadFunctions,
-    /// Forgets all libraries.
-    pub clear: fn(&Engine),
-}
-
-/// Makes libraries of these, beside those there are; or says why not. One whose name there is already takes its place if asked to `merge`.
-pub type LoadFunctions = fn(&Engine, &mut Context, codes: &[Vec<u8>], merge: bool) -> Result<(), String>;
-
-/// Commands that run scripts.
-const SCRIPT_RUNNERS: [&str; 7] = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "exec"];
 
 /// The longest command name that is found by the quick way (all of Redis's are shorter).
 const NAME_MAX: usize = 24;
@@ -129,38 +141,48 @@ fn mix(name: &Name, len: usize, seed: u64) -> usize {
 }
 
 impl CommandTable {
-    /// A table of the given families.
-    pub fn new(families: &[&'static [Spec]]) -> CommandTable {
+    /// A table of the given families, and each command's row by id.
+    pub fn new<R: Row>(families: &[&'static [R]]) -> (CommandTable, Vec<&'static R>) {
         let mut table = CommandTable {
             commands: Vec::new(),
             slots: Vec::new(),
             seed: 0,
             top_level: Vec::new(),
             long: Vec::new(),
-            functions: None,
         };
-        let mut all: Vec<&'static Spec> = families.iter().flat_map(|family| family.iter()).collect();
-        all.sort_by_key(|spec| spec.name);
-        for spec in all {
-            let id = table.push(spec, None, spec.name.to_owned());
+        let mut rows = Vec::new();
+        let mut all: Vec<&'static R> = families.iter().flat_map(|family| family.iter()).collect();
+        all.sort_by_key(|row| row.spec().name);
+        for row in all {
+            let (spec, subcommands) = (row.spec(), row.subcommands());
+            let id = table.push(spec, None, spec.name.to_owned(), !subcommands.is_empty());
             table.top_level.push(id);
-            let subcommands: Vec<u32> = spec
-                .subcommands
-                .iter()
-                .map(|sub| table.push(sub, Some(id), format!("{}|{}", spec.name, sub.name)))
-                .collect();
-            table.commands[id as usize].subcommands = subcommands;
+            rows.push(row);
+            for subcommand in subcommands {
+                let name = format!("{}|{}", spec.name, subcommand.spec().name);
+                let sub = table.push(subcommand.spec(), Some(id), name, false);
+                table.commands[id as usize].subcommands.push(sub);
+                rows.push(subcommand);
+            }
         }
         table.index();
-        table
+        (table, rows)
     }
 
-    fn push(&mut self, spec: &'static Spec, parent: Option<u32>, full_name: String) -> u32 {
+    fn push(
+        &mut self,
+        spec: &'static Spec,
+        parent: Option<u32>,
+        full_name: String,
+        has_subcommands: bool,
+    ) -> u32 {
         let id = self.commands.len() as u32;
         let special = Flags::NO_AUTH | Flags::NO_MULTI | Flags::PROTECTED;
-        let plain = !spec.flags.any(special) && spec.subcommands.is_empty();
-        let (simple_keys, runs_scripts) =
-            (SimpleKeys::of(spec), parent.is_none() && SCRIPT_RUNNERS.contains(&spec.name));
+        let plain = !spec.flags.any(special) && !has_subcommands;
+        let simple_keys = SimpleKeys::of(spec);
+        let inherited = parent.map_or(Behavior::NONE, |parent: u32| self.commands[parent as usize].behavior);
+        let behavior = spec.behavior | inherited;
+        let runs_scripts = behavior.any(Behavior::RUNS_SCRIPTS | Behavior::EXECUTES_QUEUE);
         self.commands.push(Command {
             spec,
             called: spec.name.into(),
@@ -169,8 +191,9 @@ impl CommandTable {
             full_name,
             parent,
             subcommands: Vec::new(),
-            reach: Reach::of(spec, simple_keys.is_single(), runs_scripts),
+            reach: Reach::of(spec, simple_keys.is_single()),
             simple_keys,
+            behavior,
             runs_scripts,
             plain,
         });

@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Command specifications: everything that is to be said about a command, once.
+//! A command's specification: name, arity, flags, keys, scope and documentation.
 //!
-//! A family file holds a row per command: name, arity, flags, keys, scope, documentation, handler. The dispatcher's lock sets,
-//! COMMAND and its subcommands, ACL categories and the compatibility table are derived from the rows.
-
-use crate::call::Call;
-use crate::engine::Engine;
-use crate::error::CommandResult;
-
-/// A command's body.
-pub type Handler = fn(&mut Call) -> CommandResult;
+//! The dispatcher's lock sets and special cases, COMMAND and its subcommands, ACL categories and the compatibility page are
+//! derived from it. A command that needs to be treated differently gets a flag here ([`Behavior`]): no code recognizes a
+//! command by its name.
 
 /// A property of a request, told from its arguments.
 pub type RequestTest = fn(&[&[u8]]) -> bool;
-
-/// Whether a request may write.
-pub type WriteTest = fn(&Engine, &[&[u8]]) -> bool;
 
 macro_rules! bit_set {
     ($(#[$outer:meta])* $name:ident: $repr:ty { $($(#[$doc:meta])* $flag:ident = $bit:expr, $text:expr;)* }) => {
@@ -81,6 +72,36 @@ bit_set! {
         MOVABLE_KEYS = 19, "movablekeys";
         PROTECTED = 20, "";
         SENTINEL = 21, "";
+    }
+}
+
+bit_set! {
+    /// How the dispatcher and the loops treat a command. Never shown to clients.
+    Behavior: u32 {
+        /// Runs scripts or functions, whose calls decide what is journalled, monitored and sampled.
+        RUNS_SCRIPTS = 0, "";
+        /// Executes the commands queued since MULTI.
+        EXECUTES_QUEUE = 1, "";
+        /// Executed within MULTI rather than queued.
+        NEVER_QUEUED = 2, "";
+        /// Allowed to a RESP2 client that is subscribed to channels.
+        ALLOWED_SUBSCRIBED = 3, "";
+        /// Allowed on the link of a replica.
+        ALLOWED_ON_REPLICA_LINK = 4, "";
+        /// Ends CLIENT PAUSE, so it runs while clients are paused.
+        ENDS_PAUSE = 5, "";
+        /// Adds or removes watched keys.
+        CHANGES_WATCHES = 6, "";
+        /// Removes watched keys if there are any, besides its main work.
+        DROPS_WATCHES = 7, "";
+        /// Reports that writes are refused, as writes do (PING).
+        REPORTS_WRITE_REFUSAL = 8, "";
+        /// Marks keys as used even in a connection with CLIENT NO-TOUCH.
+        TOUCHES_ALWAYS = 9, "";
+        /// Leaves CLIENT CACHING's exception for the next command in place.
+        KEEPS_CACHING = 10, "";
+        /// Enabled by `enable-module-command`; other protected commands are by `enable-debug-command`.
+        MODULE_COMMAND = 11, "";
     }
 }
 
@@ -319,9 +340,11 @@ impl ChannelSpec {
 pub struct Spec {
     /// Lower case; a subcommand's own name without its parent's.
     pub name: &'static str,
-    pub handler: Option<Handler>,
+    /// Has subcommands and no body of its own.
+    pub is_container: bool,
     pub arity: Arity,
     pub flags: Flags,
+    pub behavior: Behavior,
     /// Categories beyond those that follow from flags and group.
     pub extra_categories: Category,
     pub keys: &'static [KeySpec],
@@ -347,12 +370,9 @@ pub struct Spec {
     pub tips: &'static [&'static str],
     /// Version since which it is deprecated, and what to use instead.
     pub deprecated: Option<(&'static str, &'static str)>,
-    pub subcommands: &'static [Spec],
     /// Tells of a request whether its keys are locked exclusively though their flags are `RO`: stock servers mark what changes
     /// only a stream's groups as reading, and a client that may have to wait stands in a queue beside the key.
     pub locks_exclusively: Option<RequestTest>,
-    /// Tells of a request whether it may write, better than the flags do. Asked while clients that write are paused.
-    pub may_write: Option<WriteTest>,
     /// May run without its lock first (only GET's body knows how).
     pub optimistic: bool,
     /// Not in the ACL category of its group (SORT works on three types and is in the categories of those).
@@ -362,13 +382,14 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// A command with a body.
-    pub const fn new(name: &'static str, group: Group, handler: Handler) -> Spec {
+    /// The specification of a command that takes any arguments and no keys, and does nothing special.
+    pub const fn new(name: &'static str, group: Group) -> Spec {
         Spec {
             name,
-            handler: Some(handler),
+            is_container: false,
             arity: Arity::AtLeast(1),
             flags: Flags::NONE,
+            behavior: Behavior::NONE,
             extra_categories: Category::NONE,
             keys: &[],
             key_finder: None,
@@ -376,7 +397,6 @@ impl Spec {
             secrets: None,
             channels: None,
             locks_exclusively: None,
-            may_write: None,
             scope: Scope::Keys,
             scope_finder: None,
             group,
@@ -387,19 +407,17 @@ impl Spec {
             history: &[],
             tips: &[],
             deprecated: None,
-            subcommands: &[],
             optimistic: false,
             ungrouped: false,
             unsupported: "",
         }
     }
 
-    /// A command that only has subcommands.
-    pub const fn container(name: &'static str, group: Group, subcommands: &'static [Spec]) -> Spec {
-        let mut spec = Spec::new(name, group, no_body);
-        spec.handler = None;
+    /// The specification of a command that only has subcommands.
+    pub const fn container(name: &'static str, group: Group) -> Spec {
+        let mut spec = Spec::new(name, group);
+        spec.is_container = true;
         spec.arity = Arity::AtLeast(2);
-        spec.subcommands = subcommands;
         spec
     }
 
@@ -417,6 +435,12 @@ impl Spec {
 
     pub const fn flags(mut self, flags: Flags) -> Spec {
         self.flags = flags;
+        self
+    }
+
+    /// Adds to how the command is treated.
+    pub const fn behavior(mut self, behavior: Behavior) -> Spec {
+        self.behavior = self.behavior.and(behavior);
         self
     }
 
@@ -462,12 +486,6 @@ impl Spec {
     /// True for commands that tell of each subscription by a push of its own instead of a reply.
     pub fn replies_with_pushes(&self) -> bool {
         self.channels.is_some_and(|channels| channels.access != ChannelAccess::Publish)
-    }
-
-    /// See [`Spec::may_write`].
-    pub const fn may_write(mut self, test: WriteTest) -> Spec {
-        self.may_write = Some(test);
-        self
     }
 
     /// See [`Spec::locks_exclusively`].
@@ -527,12 +545,6 @@ impl Spec {
         self
     }
 
-    /// Adds subcommands to a command that also has a body of its own (COMMAND).
-    pub const fn with_subcommands(mut self, subcommands: &'static [Spec]) -> Spec {
-        self.subcommands = subcommands;
-        self
-    }
-
     /// See [`Spec::optimistic`].
     pub const fn optimistic(mut self) -> Spec {
         self.optimistic = true;
@@ -574,12 +586,11 @@ impl Spec {
             all = all | Category::SLOW;
         }
         // Containers are nothing by themselves; their subcommands belong to the group.
-        if self.handler.is_none() {
+        if self.is_container {
             return all;
         }
         let by_group = match self.group {
-            // A container without a body belongs to no group: its subcommands do.
-            _ if self.handler.is_none() || self.ungrouped => Category::NONE,
+            _ if self.ungrouped => Category::NONE,
             Group::Bitmap => Category::BITMAP,
             Group::Connection => Category::CONNECTION,
             Group::Generic => Category::KEYSPACE,
@@ -597,8 +608,4 @@ impl Spec {
         };
         all | by_group
     }
-}
-
-fn no_body(_: &mut Call) -> CommandResult {
-    Ok(())
 }

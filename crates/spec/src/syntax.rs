@@ -3,14 +3,18 @@
 //! of it.
 //!
 //! ```text
-//! key:key#0                     an argument: name, type, and for keys which key specification covers it (0
-//! if not said) addr:string/ip:port           the text to display, when it is not the name EX seconds:integer
-//! a literal token before its argument NX      change=CH             a token alone; its name is the token in
-//! lower case, or stands before the equals sign (a:string|b:string)           one of several;
-//! `condition:(NX|XX)` gives the choice a name {key:key value:string}        arguments that belong together;
-//! `data:{..}` gives the block a name [..]                          optional; several arguments inside make a
-//! block member:string...              may be repeated; `...TOKEN` when the token is repeated with it
-//! NOW@7.0.0    ip:string!2.8.12 since this version; deprecated since that one ```
+//! key:key#0                     an argument: name, type, and for keys the key specification that covers it
+//!                               (0 if omitted)
+//! addr:string/ip:port           the text to display, if it differs from the name
+//! EX seconds:integer            a literal token before its argument
+//! NX    change=CH               a token alone; its name is the token in lower case, or stands before the
+//!                               equals sign
+//! (a:string|b:string)           one of several; `condition:(NX|XX)` names the choice
+//! {key:key value:string}        arguments that belong together; `data:{..}` names the block
+//! [..]                          optional; several arguments inside form a block
+//! member:string...              may be repeated; `...TOKEN` if the token is repeated with it
+//! NOW@7.0.0    ip:string!2.8.12 since this version; deprecated since that one
+//! ```
 //!
 //! The notation is only read when somebody asks for documentation. A mistake in it is a mistake in a
 //! command's row, found by a test that parses every row.

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Rows of command families: a specification, the body that implements it, and the rows of its subcommands.
+//!
+//! A family file is a list of rows, built by chaining in a `const`. Everything but the body is in the [`Spec`].
+
+use braid_keyspace::Context;
+use braid_spec::spec::{
+    Behavior, Category, ChannelSpec, Flags, Group, KeyFinder, KeyFlagsFinder, KeySpec, RequestTest, Scope,
+    ScopeFinder, SecretFinder, Spec,
+};
+use braid_spec::{CommandResult, CommandTable, table};
+
+use crate::call::Call;
+use crate::engine::Engine;
+
+/// A command's body.
+pub type Handler = fn(&mut Call) -> CommandResult;
+
+/// Tells whether a request may write.
+pub type WriteTest = fn(&Engine, &[&[u8]]) -> bool;
+
+/// What executes a command.
+#[derive(Clone, Copy)]
+pub struct Body {
+    pub run: Handler,
+    /// Tells whether a request may write, better than its flags. Asked while CLIENT PAUSE holds writes back.
+    pub may_write: Option<WriteTest>,
+}
+
+/// A command: its specification and its body.
+#[derive(Clone, Copy)]
+pub struct Row {
+    pub spec: Spec,
+    /// Absent for containers.
+    pub body: Option<Body>,
+    pub subcommands: &'static [Row],
+}
+
+impl table::Row for Row {
+    fn spec(&'static self) -> &'static Spec {
+        &self.spec
+    }
+
+    fn subcommands(&'static self) -> &'static [Row] {
+        self.subcommands
+    }
+}
+
+macro_rules! forward {
+    ($($name:ident($($arg:ident: $kind:ty),*);)*) => {
+        $(
+            #[doc = concat!("See [`Spec::", stringify!($name), "`].")]
+            pub const fn $name(mut self, $($arg: $kind),*) -> Row {
+                self.spec = self.spec.$name($($arg),*);
+                self
+            }
+        )*
+    };
+}
+
+impl Row {
+    /// A command with a body.
+    pub const fn new(name: &'static str, group: Group, run: Handler) -> Row {
+        Row { spec: Spec::new(name, group), body: Some(Body { run, may_write: None }), subcommands: &[] }
+    }
+
+    /// A command that only has subcommands.
+    pub const fn container(name: &'static str, group: Group, subcommands: &'static [Row]) -> Row {
+        Row { spec: Spec::container(name, group), body: None, subcommands }
+    }
+
+    /// Adds subcommands to a command that also has a body of its own (COMMAND).
+    pub const fn with_subcommands(mut self, subcommands: &'static [Row]) -> Row {
+        self.subcommands = subcommands;
+        self
+    }
+
+    /// See [`Body::may_write`].
+    pub const fn may_write(mut self, test: WriteTest) -> Row {
+        if let Some(body) = &mut self.body {
+            body.may_write = Some(test);
+        }
+        self
+    }
+
+    forward! {
+        exactly(count: u32);
+        at_least(count: u32);
+        flags(flags: Flags);
+        behavior(behavior: Behavior);
+        categories(categories: Category);
+        keys(keys: &'static [KeySpec]);
+        find_keys(finder: KeyFinder);
+        exact_key_flags(finder: KeyFlagsFinder);
+        secrets(finder: SecretFinder);
+        channels(channels: ChannelSpec);
+        locks_exclusively(locks: RequestTest);
+        scope(scope: Scope);
+        find_scope(finder: ScopeFinder);
+        docs(since: &'static str, summary: &'static str, complexity: &'static str);
+        syntax(syntax: &'static str);
+        history(history: &'static [(&'static str, &'static str)]);
+        tips(tips: &'static [&'static str]);
+        deprecated(since: &'static str, instead: &'static str);
+        optimistic();
+        ungrouped();
+        unsupported(what: &'static str);
+    }
+}
+
+/// All commands: the table, the bodies by command id, and how function libraries reach dump files.
+pub struct Rows {
+    pub table: CommandTable,
+    /// By command id.
+    pub(crate) bodies: Box<[Option<Body>]>,
+    pub(crate) functions: Option<FunctionFiles>,
+}
+
+impl Rows {
+    /// The commands of some families.
+    pub fn new(families: &[&'static [Row]], functions: Option<FunctionFiles>) -> Rows {
+        let (table, rows) = CommandTable::new(families);
+        Rows { table, bodies: rows.into_iter().map(|row| row.body).collect(), functions }
+    }
+}
+
+/// How function libraries get into dump files and out of them.
+#[derive(Clone, Copy)]
+pub struct FunctionFiles {
+    /// Returns the code of each library.
+    pub save: fn(&Engine) -> Vec<Vec<u8>>,
+    pub load: LoadFunctions,
+    /// Removes all libraries.
+    pub clear: fn(&Engine),
+}
+
+/// Adds libraries, or returns why it cannot. With `merge` a library replaces the one of its name.
+pub type LoadFunctions = fn(&Engine, &mut Context, codes: &[Vec<u8>], merge: bool) -> Result<(), String>;
