@@ -226,7 +226,7 @@ fn kill(call: &mut Call) -> CommandResult {
         if record.id == own_id {
             own = true;
         } else {
-            call.engine.disconnect(&record);
+            call.engine.clients.disconnect(&record);
         }
     }
     match (old_form, killed) {
@@ -242,7 +242,7 @@ fn kill(call: &mut Call) -> CommandResult {
 
 fn describe(out: &mut Vec<u8>, call: &Call, record: &ClientRecord) {
     let current = (record.id == call.session.id()).then_some((call.command, call.args));
-    describe::describe(out, call.engine, record, call.clock_ms(), current);
+    describe::describe(out, &call.engine.commands, record, call.clock_ms(), current);
 }
 
 /// The argument of a switch.
@@ -312,13 +312,13 @@ fn pause(call: &mut Call) -> CommandResult {
     }
     let now = call.clock_ms();
     let until = now.checked_add(timeout).ok_or(CommandError::text("ERR timeout is out of range"))?;
-    call.engine.begin_pause(pause::Purpose::Client, mode, until, now);
+    call.engine.pause.begin(&call.engine.attention, pause::Purpose::Client, mode, until, now);
     call.reply.ok();
     Ok(())
 }
 
 fn unpause(call: &mut Call) -> CommandResult {
-    call.engine.end_pause(pause::Purpose::Client);
+    call.engine.pause.end(&call.engine.attention, &call.engine.mailboxes, pause::Purpose::Client);
     call.reply.ok();
     Ok(())
 }

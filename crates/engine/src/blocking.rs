@@ -30,7 +30,7 @@ use crate::acl::log::Origin;
 use crate::acl::user::User;
 use crate::acl::{self, Denied};
 use crate::call::Call;
-use crate::client::{ClientRecord, Message, client_flags};
+use crate::client::{ClientRecord, Message, Waiting, client_flags};
 use crate::dispatch::logging::{self, Cost};
 use crate::dispatch::{self, Before, Worker, note_unit};
 use crate::durability::Copies;
@@ -130,15 +130,6 @@ pub struct Blocked {
     silent: bool,
 }
 
-/// A wait, as the client's shared record keeps it.
-#[derive(Clone)]
-pub struct Waiting {
-    waiter: Arc<Waiter>,
-    has_deadline: bool,
-    /// CLIENT UNBLOCK may end it.
-    can_be_ended: bool,
-}
-
 impl Blocked {
     /// Shows to all that the client waits, unless its wait has ended meanwhile. After those who monitor were told of the command: who sees that
     /// somebody waits finds the command that does behind it.
@@ -151,35 +142,9 @@ impl Blocked {
     }
 }
 
-impl ClientRecord {
-    /// Whether the client waits with a deadline.
-    pub fn waits_until_deadline(&self) -> bool {
-        self.waiting.lock().as_ref().is_some_and(|waiting| waiting.has_deadline)
-    }
-
-    /// Ends the client's wait, if it waits: from now on nobody serves it. The caller has to tell the client's loop.
-    pub fn end_wait(&self) -> bool {
-        let waiting = self.waiting.lock().clone();
-        waiting.is_some_and(|waiting| claim(&waiting.waiter))
-    }
-
-    /// As [`ClientRecord::end_wait`], unless the client waits for an answer that it must get (CLIENT UNBLOCK).
-    pub fn unblock(&self) -> bool {
-        let waiting = self.waiting.lock().clone().filter(|waiting| waiting.can_be_ended);
-        waiting.is_some_and(|waiting| claim(&waiting.waiter))
-    }
-}
-
 /// Ends a wait. True for the one caller who is responsible for the reply from now on.
 fn claim(waiter: &Waiter) -> bool {
-    if !waiter.claim() {
-        return false;
-    }
-    let client = &Request::of(waiter).client;
-    let mut waiting = client.waiting.lock();
-    client.set_flag(client_flags::BLOCKED, false);
-    *waiting = None;
-    true
+    Request::of(waiter).client.claim(waiter)
 }
 
 /// The part of a session that serves a waiting client.

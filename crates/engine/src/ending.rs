@@ -173,7 +173,7 @@ impl Engine {
             }
             state.until_ms = until_ms;
             log::info!("Waiting for replicas before shutting down.");
-            self.begin_pause(Purpose::Shutdown, PauseMode::Write, i64::MAX, unix_ms());
+            self.pause.begin(&self.attention, Purpose::Shutdown, PauseMode::Write, i64::MAX, unix_ms());
         }
         // Waits for something, unless the server is to end at once, or not at all.
         let wait_until = |is_so: &dyn Fn() -> bool| {
@@ -223,7 +223,7 @@ impl Engine {
     /// The server does not end: what was held back goes on, and those who wanted it are told.
     fn go_on_after_all(&self, mut state: MutexGuard<'_, State>) {
         state.stage = Stage::Far;
-        self.end_pause(Purpose::Shutdown);
+        self.pause.end(&self.attention, &self.mailboxes, Purpose::Shutdown);
         let waiters = std::mem::take(&mut state.waiters);
         drop(state);
         for waiter in waiters {

@@ -20,12 +20,11 @@ use parking_lot::{Mutex, RwLock};
 use crate::acl::Acl;
 use crate::attention::{Attention, LOADING, MEMORY_LIMIT};
 use crate::big_keys::BigKeys;
-use crate::client::{ClientRecord, Message, Registry, client_flags};
+use crate::client::Registry;
 use crate::command_log::CommandLogs;
 use crate::dispatch::Worker;
 use crate::hot_keys::HotKeys;
 use crate::latency::LatencyMonitor;
-use crate::mailbox::Mailbox;
 use crate::memory::OverLimit;
 use crate::pause::Pause;
 use crate::pubsub::Hub;
@@ -33,9 +32,9 @@ use crate::row::{Body, FunctionFiles, Handler, Rows};
 use crate::stats::{CommandStats, ThreadStats};
 use crate::table::{Command, CommandTable};
 use crate::tracking::{self, Trackers};
+use braid_clients::Mailboxes;
 
-/// The most threads that there may be.
-pub const THREADS_MAX: usize = 256;
+pub use braid_clients::THREADS_MAX;
 
 /// Everything that is one per server.
 pub struct Engine {
@@ -49,10 +48,8 @@ pub struct Engine {
     pub clients: Registry,
     /// One per executing thread. What was counted by those that have ended stays.
     pub threads: Slots<Padded<ThreadStats>>,
-    /// See [`Engine::thread_count`].
-    thread_count: AtomicUsize,
     /// How to reach each event loop.
-    pub mailboxes: Arc<Slots<Arc<Mailbox<Message>>>>,
+    pub mailboxes: Arc<Mailboxes>,
     pub logs: CommandLogs,
     /// Publish and subscribe, and whatever else is sent without being asked for.
     pub hub: Arc<Hub>,
@@ -212,14 +209,13 @@ impl Engine {
         let keyspace = Keyspace::new(shape, KeyHasher::random());
         let mut run_id = [0u8; 20];
         fastrand::Rng::new().fill(&mut run_id);
-        let mailboxes = Arc::new(Slots::new(THREADS_MAX));
+        let mailboxes = Arc::new(Mailboxes::new(threads));
         let acl = Acl::new(&config, &commands);
         let engine = Arc::new_cyclic(|this: &Weak<Engine>| Engine {
             acl,
             logs: CommandLogs::new(&config),
             keyspace,
             threads: Slots::new(THREADS_MAX),
-            thread_count: AtomicUsize::new(threads),
             hub: Arc::new(Hub::new(&mailboxes)),
             mailboxes,
             commands,
@@ -355,12 +351,12 @@ impl Engine {
 
     /// Number of executing threads. They have the slots below it.
     pub fn thread_count(&self) -> usize {
-        self.thread_count.load(SeqCst)
+        self.mailboxes.thread_count()
     }
 
     /// Makes what so many threads need. Fails when the process is out of file descriptors.
     pub fn make_room_for_threads(&self, threads: usize) -> std::io::Result<()> {
-        self.mailboxes.try_grow(threads, |_| Mailbox::new().map(Arc::new))?;
+        self.mailboxes.make_room(threads)?;
         self.hub.make_room_for_loops(threads);
         self.threads.grow(threads, |_| Padded::new(ThreadStats::new(self.commands.all().len())));
         self.keyspace.make_room_for_threads(threads);
@@ -371,7 +367,7 @@ impl Engine {
     /// to be called by one of them.
     pub fn set_thread_count(&self, threads: usize) {
         self.keyspace.gate.set_threads(threads);
-        self.thread_count.store(threads, SeqCst);
+        self.mailboxes.set_thread_count(threads);
     }
 
     /// Copies the settings that hot paths read into where they read them.
@@ -443,22 +439,6 @@ impl Engine {
         rates.samples.push_back(sample);
         drop(rates);
         self.peak_bytes.fetch_max(braid_base::alloc::used_bytes(), Relaxed);
-    }
-
-    /// Closes another client's connection. Its owner does so in its own time; for everybody else it is gone now. False if it was closed before.
-    pub fn disconnect(&self, record: &ClientRecord) -> bool {
-        let was_told = record.set_flag(client_flags::CLOSE_NOW, true);
-        self.clients.remove(record.id);
-        // Nothing is given to it any more.
-        record.end_wait();
-        // A client that no loop owns yet is found to be marked when one takes it over.
-        record.send(Message::Kill(record.id));
-        !was_told
-    }
-
-    /// Tells the loops of all threads something.
-    pub fn tell_loops(&self, message: impl Fn() -> Message) {
-        self.mailboxes.iter().take(self.thread_count()).for_each(|mailbox| mailbox.send(message()));
     }
 
     /// Commands executed since start.

@@ -14,14 +14,11 @@ pub const COMPATIBLE_VERSION: &str = "7.2.4";
 pub mod acl;
 pub mod aof_load;
 pub mod append_only;
-pub mod attention;
 pub mod background;
 pub mod background_save;
 pub mod big_keys;
 pub mod blocking;
-pub mod busy;
 pub mod call;
-pub mod client;
 pub mod command_log;
 pub mod dispatch;
 pub mod durability;
@@ -31,10 +28,8 @@ pub mod histogram;
 pub mod hot_copies;
 pub mod hot_keys;
 pub mod latency;
-pub mod mailbox;
 pub mod memory;
 pub mod monitor;
-pub mod pause;
 pub mod pubsub;
 pub mod replication;
 pub mod row;
@@ -45,6 +40,7 @@ pub mod supervisor;
 pub mod tracking;
 pub mod transaction;
 
+pub use braid_clients::{attention, busy, mailbox, pause};
 pub use braid_spec::{error, keys, spec, syntax, table};
 pub use call::Call;
 pub use dispatch::{Outcome, Prepared, Worker};
@@ -57,3 +53,10 @@ pub use spec::{
     Arity, Begin, Behavior, Category, ChannelAccess, ChannelSpec, Find, Flags, Group, KeyFlags, KeySpec,
     Scope,
 };
+
+/// Records of clients and what concerns all of them.
+pub mod client {
+    pub use braid_clients::describe;
+    pub use braid_clients::record::*;
+    pub use braid_clients::registry::Registry;
+}

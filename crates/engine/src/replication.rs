@@ -327,6 +327,6 @@ impl Engine {
     pub(crate) fn cut_off(&self, replica: &Replica, why: &str) {
         log::warn!("Disconnecting timedout replica ({why}): {}", replica.name());
         let record: &ClientRecord = &replica.record;
-        self.disconnect(record);
+        self.clients.disconnect(record);
     }
 }

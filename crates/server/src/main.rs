@@ -274,7 +274,7 @@ fn stop_loops_on_shutdown(engine: &Arc<Engine>, listeners: &Arc<Listeners>) {
     *engine.on_shutdown.write() = Some(Box::new(move || {
         listeners.retain(|_| false);
         if let Some(engine) = weak.upgrade() {
-            engine.tell_loops(|| Message::Stop);
+            engine.mailboxes.tell_all(|| Message::Stop);
         }
     }));
 }

@@ -82,7 +82,7 @@ impl Cron {
     /// Does what is due. Called outside the gate.
     pub fn run(&mut self, engine: &Engine, worker: &mut Worker, station: &mut Station, now_ms: i64) {
         if self.slot == 0 {
-            engine.end_pauses_in_time(now_ms);
+            engine.pause.end_in_time(&engine.attention, &engine.mailboxes, now_ms);
         }
         if now_ms < self.next_ms {
             return;

@@ -127,7 +127,7 @@ impl Pool {
             }
             if self.engine.shutdown.load(SeqCst) {
                 // It may have been too early for those who have just been started.
-                self.engine.tell_loops(|| Message::Stop);
+                self.engine.mailboxes.tell_all(|| Message::Stop);
             }
         }
     }

@@ -15,7 +15,7 @@ impl<M: Model> EventLoop<M> {
     /// Closes the largest clients, of whatever loop, until the rest holds no more than it may.
     #[inline]
     pub(crate) fn shed_clients(&mut self) {
-        if let Some(max) = self.engine.client_bytes_max() {
+        if let Some(max) = braid_clients::eviction::limit_bytes(&self.engine.config) {
             self.shed_beyond(max);
         }
     }
@@ -25,10 +25,10 @@ impl<M: Model> EventLoop<M> {
         if u64::try_from(self.station.client_bytes.load(Relaxed)).unwrap_or(0) <= max {
             return;
         }
-        for record in self.engine.clients_beyond(max) {
+        for record in self.engine.clients.beyond(max) {
             let mut line = Vec::new();
-            describe(&mut line, &self.engine, &record, self.worker.now_ms(), None);
-            if !self.engine.disconnect(&record) {
+            describe(&mut line, &self.engine.commands, &record, self.worker.now_ms(), None);
+            if !self.engine.clients.disconnect(&record) {
                 // Another thread has found the same.
                 continue;
             }

@@ -177,7 +177,7 @@ impl Attempt<'_> {
         let Some(running) = self.running.take() else { return };
         engine.busy.end(&running);
         // Those who could not be served meanwhile.
-        engine.tell_loops(|| Message::Resume);
+        engine.mailboxes.tell_all(|| Message::Resume);
     }
 
     fn run(&mut self, call: &mut Call) -> Result<Ended, CommandError> {
@@ -370,7 +370,7 @@ impl Hosted<'_, '_> {
             self.engine.keyspace.gate.set_wait(Wait::Endless);
         }
         // What was held back is answered now.
-        self.engine.tell_loops(|| Message::Resume);
+        self.engine.mailboxes.tell_all(|| Message::Resume);
     }
 }
 

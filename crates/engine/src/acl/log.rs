@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+pub use braid_clients::Reason;
 use parking_lot::Mutex;
 
 use super::Denied;
@@ -22,30 +23,6 @@ impl Origin {
             Origin::TopLevel => "toplevel",
             Origin::Transaction => "multi",
             Origin::Script => "lua",
-        }
-    }
-}
-
-/// What kind of thing was refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reason {
-    Command,
-    Key,
-    Channel,
-    Authentication,
-}
-
-impl Reason {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Reason; 4] = [Reason::Command, Reason::Key, Reason::Channel, Reason::Authentication];
-
-    /// As ACL LOG has it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Reason::Command => "command",
-            Reason::Key => "key",
-            Reason::Channel => "channel",
-            Reason::Authentication => "auth",
         }
     }
 }

@@ -31,8 +31,7 @@ use log::{AclLog, Event, Origin, Reason};
 use rules::{RuleError, Terms, has_spaces, merge_selectors};
 use user::{Identity, User};
 
-/// The user of connections that have not logged in.
-pub const DEFAULT_USER: &[u8] = b"default";
+pub use braid_clients::identity::DEFAULT_USER;
 
 /// What of a request is not allowed, in the order in which it is checked; with the index of the argument.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -182,7 +181,7 @@ impl Engine {
             let is_theirs = **record.user.lock() == *user.identity;
             let allowed = |name: &[u8], is_pattern| user.may_use_channel(name, is_pattern);
             if is_theirs && self.hub.listens_to_other(record.id, allowed) {
-                self.disconnect(record);
+                self.clients.disconnect(record);
             }
         }
     }
@@ -237,7 +236,7 @@ impl Engine {
         for record in self.clients.all().iter().filter(|record| record.id != asking) {
             let identity = Arc::clone(&record.user.lock());
             if users.iter().any(|user| *user.identity == *identity) {
-                self.disconnect(record);
+                self.clients.disconnect(record);
             }
         }
     }
@@ -365,7 +364,7 @@ impl Engine {
         }
         let now = braid_base::clock::unix_ms();
         let mut client = Vec::with_capacity(256);
-        describe(&mut client, self, &session.record, now, Some(current));
+        describe(&mut client, &self.commands, &session.record, now, Some(current));
         client.truncate(client.trim_ascii_end().len());
         let event = Event { reason, origin, object, user, client };
         self.acl.log.push(event, now, self.config.acllog_max_len());

@@ -4,56 +4,17 @@
 //! Users are never changed where others see them: a change makes a new [`User`] of the same [`Identity`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use braid_base::digest::{constant_time_eq, sha256_hex};
 
-use super::log::Reason;
 use super::rules::Terms;
 use super::selector::{Access, FoundKeys, Selector};
 use super::{DEFAULT_USER, Denied};
 use crate::table::Command;
+pub use braid_clients::Identity;
 
 /// SHA-256 of a password, in hexadecimal digits.
 pub(super) type Password = [u8; 64];
-
-/// What of a user never changes. One that is deleted and made again is another one.
-#[derive(Debug)]
-pub struct Identity {
-    pub number: u64,
-    pub name: Box<[u8]>,
-    /// Requests and logins that were refused, by [`Reason`]. They go with the user, so there are never more of them than users.
-    denied: [AtomicU64; Reason::ALL.len()],
-}
-
-impl PartialEq for Identity {
-    fn eq(&self, other: &Identity) -> bool {
-        self.number == other.number && self.name == other.name
-    }
-}
-
-impl Eq for Identity {}
-
-impl Identity {
-    /// A new identity, with its counters at zero.
-    pub fn new(number: u64, name: &[u8]) -> Identity {
-        Identity { number, name: name.into(), denied: Default::default() }
-    }
-
-    /// Counts a refusal.
-    pub(super) fn count_denied(&self, reason: Reason) {
-        self.denied[reason as usize].fetch_add(1, Relaxed);
-    }
-
-    /// Refusals for a reason since the user was created or CONFIG RESETSTAT.
-    pub fn denied(&self, reason: Reason) -> u64 {
-        self.denied[reason as usize].load(Relaxed)
-    }
-
-    pub(super) fn reset_denied(&self) {
-        self.denied.iter().for_each(|count| count.store(0, Relaxed));
-    }
-}
 
 /// A user as it is at some time.
 #[derive(Clone, Debug)]

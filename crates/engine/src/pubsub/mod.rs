@@ -28,9 +28,8 @@ use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
 
 use crate::attention::{Attention, MONITORS};
-use crate::client::{ClientRecord, Message, client_flags};
+use crate::client::{ClientRecord, client_flags};
 use crate::engine::THREADS_MAX;
-use crate::mailbox::Mailbox;
 use crate::session::Session;
 use frame::Frame;
 use queue::{Listeners, Payload, Push, Queue};
@@ -125,7 +124,7 @@ impl Audience {
 }
 
 /// How loops are woken.
-type Mailboxes = Arc<Slots<Arc<Mailbox<Message>>>>;
+type Mailboxes = Arc<braid_clients::Mailboxes>;
 
 /// Channels with their listeners.
 type Table = Box<[Padded<Mutex<Names<Audience>>>]>;

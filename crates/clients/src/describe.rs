@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
 
-use super::{ClientRecord, UNCOUNTED_REPLY, client_flags, counted_reply_bytes};
-use crate::engine::Engine;
-use crate::table::Command;
+use braid_spec::{Command, CommandTable};
+
+use crate::record::{ClientRecord, UNCOUNTED_REPLY, client_flags, counted_reply_bytes};
 
 /// The letters of flags, in the order in which they are shown.
 pub const FLAG_LETTERS: &[(u32, u8)] = &[
@@ -54,7 +54,7 @@ pub fn idle_seconds(now_ms: i64, record: &ClientRecord) -> i64 {
 /// more is known than its record says.
 pub fn describe(
     out: &mut Vec<u8>,
-    engine: &Engine,
+    commands: &CommandTable,
     record: &ClientRecord,
     now: i64,
     current: Option<(&Command, &[&[u8]])>,
@@ -99,7 +99,7 @@ pub fn describe(
         record.reply_list_len.load(Relaxed).max(usize::from(overflow > 0)),
         overflow,
         bytes(&record.total_bytes),
-        last_command(engine, record, current),
+        last_command(commands, record, current),
     );
     out.extend_from_slice(&user.name);
     let (redirect, protocol) = (record.redirect.load(Relaxed), record.protocol.load(Relaxed));
@@ -120,13 +120,13 @@ pub fn describe(
 }
 
 /// Bytes of a request on the wire: the calling client's is in its read buffer while it runs.
-pub(crate) fn request_bytes(args: &[&[u8]]) -> usize {
+pub fn request_bytes(args: &[&[u8]]) -> usize {
     let header = |number: usize| 1 + number::digits_len(i64::try_from(number).unwrap_or(i64::MAX)) + 2;
     header(args.len()) + args.iter().map(|arg| header(arg.len()) + arg.len() + 2).sum::<usize>()
 }
 
 fn last_command<'c>(
-    engine: &'c Engine,
+    commands: &'c CommandTable,
     record: &ClientRecord,
     current: Option<(&'c Command, &[&[u8]])>,
 ) -> &'c str {
@@ -134,7 +134,7 @@ fn last_command<'c>(
         return &command.full_name;
     }
     match record.last_command.load(Relaxed).checked_sub(1) {
-        Some(id) => &engine.commands.get(id).full_name,
+        Some(id) => &commands.get(id).full_name,
         None => "NULL",
     }
 }

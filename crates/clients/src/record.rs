@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What others may know of a client: a shared record of atomics that its owner keeps up cheaply, and the registry of all of them.
-
-pub mod describe;
-mod shed;
+//! A client's shared record: atomics that its owner keeps up cheaply, for all threads to read; and the messages that its
+//! owner can be sent.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,12 +8,10 @@ use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
 };
 
-use hashbrown::HashMap;
-use parking_lot::{Mutex, RwLock};
+use braid_keyspace::waiters::Waiter;
+use parking_lot::Mutex;
 
-use crate::acl::DEFAULT_USER;
-use crate::acl::user::Identity;
-use crate::blocking::Waiting;
+use crate::identity::{DEFAULT_USER, Identity};
 use crate::mailbox::Mailbox;
 
 /// What can be told to the loop that owns a client.
@@ -128,6 +124,15 @@ pub mod client_flags {
     pub const IMPORT_SOURCE: u32 = 131_072;
 }
 
+/// What a blocked client waits for.
+#[derive(Clone)]
+pub struct Waiting {
+    pub waiter: Arc<Waiter>,
+    pub has_deadline: bool,
+    /// CLIENT UNBLOCK may end it.
+    pub can_be_ended: bool,
+}
+
 /// The shared record of one client. Times are ms since the Unix epoch, sizes are bytes.
 pub struct ClientRecord {
     pub id: u64,
@@ -174,7 +179,7 @@ pub struct ClientRecord {
     /// Raised when a watched key has changed; there while keys are watched.
     pub watch_flag: Mutex<Option<Arc<AtomicBool>>>,
     /// What it waits for, if it is blocked.
-    pub(crate) waiting: Mutex<Option<Waiting>>,
+    pub waiting: Mutex<Option<Waiting>>,
     /// Set once by the loop that owns it.
     mailbox: Mutex<Option<Arc<Mailbox<Message>>>>,
 }
@@ -293,58 +298,31 @@ impl ClientRecord {
     pub fn edit_texts(&self, edit: impl FnOnce(&mut ClientTexts)) {
         edit(Arc::make_mut(&mut self.texts.lock()));
     }
-}
-
-/// All connected clients.
-#[derive(Default)]
-pub struct Registry {
-    clients: RwLock<HashMap<u64, Arc<ClientRecord>, foldhash::fast::RandomState>>,
-    count: AtomicUsize,
-    next_id: AtomicU64,
-    /// Connections accepted since start.
-    pub accepted: AtomicU64,
-    /// Connections refused for `maxclients`.
-    pub rejected: AtomicU64,
-}
-
-impl Registry {
-    /// A new client id.
-    pub fn next_id(&self) -> u64 {
-        self.next_id.fetch_add(1, Relaxed) + 1
+    /// Whether the client waits with a deadline.
+    pub fn waits_until_deadline(&self) -> bool {
+        self.waiting.lock().as_ref().is_some_and(|waiting| waiting.has_deadline)
     }
 
-    /// The last id given out.
-    pub fn last_id(&self) -> u64 {
-        self.next_id.load(Relaxed)
-    }
-
-    /// Adds a client.
-    pub fn add(&self, record: Arc<ClientRecord>) {
-        self.count.fetch_add(1, Relaxed);
-        self.clients.write().insert(record.id, record);
-    }
-
-    /// Takes a client away.
-    pub fn remove(&self, id: u64) {
-        if self.clients.write().remove(&id).is_some() {
-            self.count.fetch_sub(1, Relaxed);
+    /// Claims a wait of this client. True for the one caller who is responsible for the reply from now on.
+    pub fn claim(&self, waiter: &Waiter) -> bool {
+        if !waiter.claim() {
+            return false;
         }
+        let mut waiting = self.waiting.lock();
+        self.set_flag(client_flags::BLOCKED, false);
+        *waiting = None;
+        true
     }
 
-    /// Number of clients.
-    pub fn count(&self) -> usize {
-        self.count.load(Relaxed)
+    /// Ends the client's wait, if it waits: nobody serves it after this. The caller has to tell the client's loop.
+    pub fn end_wait(&self) -> bool {
+        let waiting = self.waiting.lock().clone();
+        waiting.is_some_and(|waiting| self.claim(&waiting.waiter))
     }
 
-    /// A client by id.
-    pub fn get(&self, id: u64) -> Option<Arc<ClientRecord>> {
-        self.clients.read().get(&id).cloned()
-    }
-
-    /// All clients in the order of their ids.
-    pub fn all(&self) -> Vec<Arc<ClientRecord>> {
-        let mut all: Vec<_> = self.clients.read().values().cloned().collect();
-        all.sort_by_key(|record| record.id);
-        all
+    /// As [`ClientRecord::end_wait`], unless the client waits for a reply that it must get (CLIENT UNBLOCK).
+    pub fn unblock(&self) -> bool {
+        let waiting = self.waiting.lock().clone().filter(|waiting| waiting.can_be_ended);
+        waiting.is_some_and(|waiting| self.claim(&waiting.waiter))
     }
 }

@@ -4,9 +4,9 @@
 use braid_base::clock::unix_ms;
 use parking_lot::Mutex;
 
-use crate::attention::PAUSED;
-use crate::client::Message;
-use crate::engine::Engine;
+use crate::attention::{Attention, PAUSED};
+use crate::mailboxes::Mailboxes;
+use crate::record::Message;
 
 /// Which commands are held back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -38,8 +38,7 @@ impl Pause {
         };
     }
 
-    /// Ends a pause.
-    fn end(&self, purpose: Purpose) {
+    fn stop(&self, purpose: Purpose) {
         self.0.lock()[purpose as usize] = None;
     }
 
@@ -57,35 +56,40 @@ impl Pause {
     pub fn current(&self, now_ms: i64) -> Option<(PauseMode, i64)> {
         self.0.lock().iter().flatten().filter(|(_, until)| *until > now_ms).max().copied()
     }
-}
-
-impl Engine {
     /// Begins a pause. One in force is never made weaker or shorter.
-    pub fn begin_pause(&self, purpose: Purpose, mode: PauseMode, until_ms: i64, now_ms: i64) {
-        self.pause.start(purpose, mode, until_ms, now_ms);
-        self.attention.set(PAUSED, true);
+    pub fn begin(
+        &self,
+        attention: &Attention,
+        purpose: Purpose,
+        mode: PauseMode,
+        until_ms: i64,
+        now_ms: i64,
+    ) {
+        self.start(purpose, mode, until_ms, now_ms);
+        attention.set(PAUSED, true);
     }
 
-    /// Ends a pause: what it held back goes on, unless another one holds it.
-    pub fn end_pause(&self, purpose: Purpose) {
-        self.pause.end(purpose);
-        self.look_at_pauses_again(unix_ms());
+    /// Ends a pause: what it held back goes on, unless another pause holds it.
+    pub fn end(&self, attention: &Attention, mailboxes: &Mailboxes, purpose: Purpose) {
+        self.stop(purpose);
+        self.follow(attention, mailboxes, unix_ms());
     }
 
-    /// The same for pauses whose time is over.
-    pub fn end_pauses_in_time(&self, now_ms: i64) {
-        if self.attention.get() & PAUSED != 0 && self.pause.forget_ended(now_ms) {
-            self.look_at_pauses_again(now_ms);
+    /// Ends the pauses whose time is over.
+    pub fn end_in_time(&self, attention: &Attention, mailboxes: &Mailboxes, now_ms: i64) {
+        if attention.get() & PAUSED != 0 && self.forget_ended(now_ms) {
+            self.follow(attention, mailboxes, now_ms);
         }
     }
 
-    fn look_at_pauses_again(&self, now_ms: i64) {
+    /// Has the attention word and the loops follow the pauses in force.
+    fn follow(&self, attention: &Attention, mailboxes: &Mailboxes, now_ms: i64) {
         // In this order: a pause that begins meanwhile is not left in force with its bit cleared.
-        self.attention.set(PAUSED, false);
-        if self.pause.current(now_ms).is_some() {
-            self.attention.set(PAUSED, true);
+        attention.set(PAUSED, false);
+        if self.current(now_ms).is_some() {
+            attention.set(PAUSED, true);
         }
-        self.tell_loops(|| Message::Resume);
+        mailboxes.tell_all(|| Message::Resume);
     }
 }
 
@@ -106,9 +110,9 @@ mod tests {
         assert_eq!(pause.current(50), Some((PauseMode::Write, i64::MAX)));
         pause.start(Purpose::Client, PauseMode::Write, 70, 60);
         assert_eq!(pause.current(60), Some((PauseMode::Write, i64::MAX)));
-        pause.end(Purpose::Shutdown);
+        pause.stop(Purpose::Shutdown);
         assert_eq!(pause.current(60), Some((PauseMode::Write, 70)));
-        pause.end(Purpose::Client);
+        pause.stop(Purpose::Client);
         assert_eq!(pause.current(60), None);
     }
 }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Client eviction: which clients are closed when all of them together hold more memory than `maxmemory-clients` allows.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_config::{ClientsMemoryLimit, Config};
+
+use crate::record::{ClientRecord, client_flags};
+use crate::registry::Registry;
+
+/// The most bytes that clients may hold together; nothing without a limit.
+#[inline]
+pub fn limit_bytes(config: &Config) -> Option<u64> {
+    match config.maxmemory_clients() {
+        ClientsMemoryLimit::Unlimited => None,
+        ClientsMemoryLimit::Bytes(bytes) => Some(bytes),
+        ClientsMemoryLimit::PercentOfMaxmemory(percent) => {
+            let bytes = u128::from(config.maxmemory()) * u128::from(percent) / 100;
+            u64::try_from(bytes).ok().filter(|bytes| *bytes > 0)
+        }
+    }
+}
+
+impl Registry {
+    /// The clients to close so that the others hold at most `max` bytes, largest first. Clients protected by CLIENT NO-EVICT,
+    /// monitors and replicas neither count nor are closed.
+    pub fn beyond(&self, max: u64) -> Vec<Arc<ClientRecord>> {
+        let exempt =
+            client_flags::NO_EVICT | client_flags::MONITOR | client_flags::REPLICA | client_flags::CLOSE_NOW;
+        let mut clients: Vec<(u64, Arc<ClientRecord>)> = self
+            .all()
+            .into_iter()
+            .filter(|record| !record.has(exempt))
+            .map(|record| (record.total_bytes.load(Relaxed) as u64, record))
+            .collect();
+        let mut total: u64 = clients.iter().map(|(bytes, _)| bytes).sum();
+        clients.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        let too_many = clients.into_iter().take_while(|(bytes, _)| {
+            let over = total > max;
+            total -= bytes;
+            over
+        });
+        too_many.map(|(_, record)| record).collect()
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The mailboxes of all executing threads.
+
+use std::ops::Index;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use braid_base::slots::Slots;
+
+use crate::THREADS_MAX;
+use crate::mailbox::Mailbox;
+use crate::record::Message;
+
+/// The mailboxes of all executing threads, by slot.
+pub struct Mailboxes {
+    slots: Slots<Arc<Mailbox<Message>>>,
+    /// Threads that run. They have the slots below it; mailboxes of ended threads stay.
+    threads: AtomicUsize,
+}
+
+impl Mailboxes {
+    /// Mailboxes for no threads yet ([`Mailboxes::make_room`]), of which so many will run.
+    pub fn new(threads: usize) -> Mailboxes {
+        Mailboxes { slots: Slots::new(THREADS_MAX), threads: AtomicUsize::new(threads) }
+    }
+
+    /// Makes mailboxes for so many threads. Fails when the process is out of file descriptors.
+    pub fn make_room(&self, threads: usize) -> std::io::Result<()> {
+        self.slots.try_grow(threads, |_| Mailbox::new().map(Arc::new))
+    }
+
+    /// Number of executing threads.
+    pub fn thread_count(&self) -> usize {
+        self.threads.load(Ordering::SeqCst)
+    }
+
+    /// Sets the number of executing threads.
+    pub fn set_thread_count(&self, threads: usize) {
+        self.threads.store(threads, Ordering::SeqCst);
+    }
+
+    /// All mailboxes, those of ended threads included.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Mailbox<Message>>> {
+        self.slots.iter()
+    }
+
+    /// Leaves a message for each thread that runs.
+    pub fn tell_all(&self, message: impl Fn() -> Message) {
+        self.iter().take(self.thread_count()).for_each(|mailbox| mailbox.send(message()));
+    }
+}
+
+impl Index<usize> for Mailboxes {
+    type Output = Arc<Mailbox<Message>>;
+
+    fn index(&self, slot: usize) -> &Arc<Mailbox<Message>> {
+        &self.slots[slot]
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The registry of all connected clients, by id.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use hashbrown::HashMap;
+use parking_lot::RwLock;
+
+use crate::record::{ClientRecord, Message, client_flags};
+
+/// All connected clients.
+#[derive(Default)]
+pub struct Registry {
+    clients: RwLock<HashMap<u64, Arc<ClientRecord>, foldhash::fast::RandomState>>,
+    count: AtomicUsize,
+    next_id: AtomicU64,
+    /// Connections accepted since start.
+    pub accepted: AtomicU64,
+    /// Connections refused for `maxclients`.
+    pub rejected: AtomicU64,
+}
+
+impl Registry {
+    /// A new client id.
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Relaxed) + 1
+    }
+
+    /// The last id given out.
+    pub fn last_id(&self) -> u64 {
+        self.next_id.load(Relaxed)
+    }
+
+    /// Adds a client.
+    pub fn add(&self, record: Arc<ClientRecord>) {
+        self.count.fetch_add(1, Relaxed);
+        self.clients.write().insert(record.id, record);
+    }
+
+    /// Takes a client away.
+    pub fn remove(&self, id: u64) {
+        if self.clients.write().remove(&id).is_some() {
+            self.count.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Number of clients.
+    pub fn count(&self) -> usize {
+        self.count.load(Relaxed)
+    }
+
+    /// A client by id.
+    pub fn get(&self, id: u64) -> Option<Arc<ClientRecord>> {
+        self.clients.read().get(&id).cloned()
+    }
+
+    /// All clients in the order of their ids.
+    pub fn all(&self) -> Vec<Arc<ClientRecord>> {
+        let mut all: Vec<_> = self.clients.read().values().cloned().collect();
+        all.sort_by_key(|record| record.id);
+        all
+    }
+
+    /// Closes a client's connection. Its owner does so in its own time; to all others the client is gone at once. False if it
+    /// was closed before.
+    pub fn disconnect(&self, record: &ClientRecord) -> bool {
+        let was_told = record.set_flag(client_flags::CLOSE_NOW, true);
+        self.remove(record.id);
+        // Nothing is served to it after this.
+        record.end_wait();
+        // A client that no loop owns yet is found marked by the loop that takes it over.
+        record.send(Message::Kill(record.id));
+        !was_told
+    }
+}
