@@ -10,7 +10,7 @@ use braid_engine::acl::DEFAULT_USER;
 use braid_engine::client::client_flags;
 use braid_engine::session::ReplyMode;
 use braid_engine::{
-    Behavior, Call, CommandError, CommandResult, Flags, Group, Scope, Spec, dispatch, monitor, tracking,
+    Behavior, Call, CommandError, CommandResult, Flags, Group, Scope, Spec, dispatch, monitor,
 };
 use braid_resp::reply::Protocol;
 
@@ -278,10 +278,10 @@ fn speak(call: &mut Call, protocol: Protocol) {
 
 fn reset(call: &mut Call) -> CommandResult {
     dispatch::discard(call.engine, call.keyspace.context, call.session);
-    call.engine.hub.leave(call.session);
+    call.session.unsubscribe_all(&call.engine.hub);
     monitor::stop(call.engine, call.session);
-    tracking::stop(call.engine, call.session);
-    call.engine.hub.skip(call.session);
+    call.session.stop_tracking(&call.engine.trackers, &call.engine.keyspace);
+    call.engine.hub.skip(&mut call.session.listener);
     speak(call, Protocol::Resp2);
     call.engine.log_out(call.session);
     let session = &mut *call.session;

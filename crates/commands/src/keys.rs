@@ -11,7 +11,7 @@ use braid_base::{glob, number};
 use braid_engine::background::Answer;
 use braid_engine::{
     Behavior, Call, Category, CommandError, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Scope,
-    Spec, tracking,
+    Spec,
 };
 use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::{Entry, Txn, eviction, scan};
@@ -417,7 +417,7 @@ fn flush(call: &mut Call, db: Option<u32>) -> CommandResult {
         call.engine.save_after_flush(world);
     }
     call.keyspace.databases_changed(|changed| db.is_none_or(|db| db == changed));
-    tracking::flushed(call.engine, call.keyspace.context.slot);
+    call.engine.trackers.flushed(&call.engine.keyspace, call.keyspace.context.slot);
     // Also where there was nothing: whoever repeats it may have something.
     let args = call.args;
     call.keyspace.journal_as(args);

@@ -190,7 +190,7 @@ fn listen(call: &mut Call, kind: Kind, event: &str) -> CommandResult {
         return Err(CommandError::text(format!("ERR {name} isn't allowed for a DENY BLOCKING client")));
     }
     for name in &call.args[1..] {
-        let count = call.engine.hub.subscribe(call.session, kind, name);
+        let count = call.session.subscribe(&call.engine.hub, kind, name);
         tell(call, event, Some(name), count);
     }
     Ok(())
@@ -201,24 +201,24 @@ fn stop_listening(call: &mut Call, kind: Kind, event: &str) -> CommandResult {
     let all;
     let mut names: Vec<&[u8]> = call.args[1..].to_vec();
     if names.is_empty() {
-        all = hub.names_of(call.session, kind);
+        all = hub.names_of(&mut call.session.listener, kind);
         names = all.iter().map(|name| &**name).collect();
         if names.is_empty() {
-            let count = call.session.subscriptions.as_ref().map_or(0, |all| all.count(kind));
+            let count = call.session.listener.subscriptions.as_ref().map_or(0, |all| all.count(kind));
             tell(call, event, None, count);
         }
     }
     for name in names {
-        let count = hub.unsubscribe(call.session, kind, name);
+        let count = call.session.unsubscribe(hub, kind, name);
         if !call.session.deny_blocking {
             // Nothing is published to it any more: what was, comes first.
-            hub.claim(call.session, call.reply);
-            if call.session.subscriptions.is_none() {
-                hub.skip(call.session);
+            hub.claim(&mut call.session.listener, call.reply);
+            if call.session.listener.subscriptions.is_none() {
+                hub.skip(&mut call.session.listener);
             }
-        } else if call.session.subscriptions.is_none() && call.session.record.speaks_resp2() {
+        } else if call.session.listener.subscriptions.is_none() && call.session.record.speaks_resp2() {
             // Within a transaction's reply there is no place for it, and behind it it would be taken for a reply.
-            hub.skip(call.session);
+            hub.skip(&mut call.session.listener);
         }
         tell(call, event, Some(name), count);
     }

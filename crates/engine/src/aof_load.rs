@@ -26,7 +26,6 @@ use smallvec::SmallVec;
 use crate::dispatch::replay::Replay;
 use crate::engine::Engine;
 use crate::saving::Manner;
-use crate::tracking;
 
 /// Why an append-only file was not loaded. Except for [`AofLoadError::Stopped`], the log says more.
 #[derive(Debug, thiserror::Error)]
@@ -283,7 +282,7 @@ impl Engine {
         loop {
             if slices.is_due() {
                 if txn.context.follow_up.get() && self.persistence.progress.active.load(Relaxed) {
-                    tracking::settle(self, txn.context, None);
+                    self.trackers.settle(txn.context, None);
                 }
                 let commands = replay.executed;
                 slices.turn::<AofLoadError>(

@@ -44,7 +44,6 @@ use crate::monitor;
 use crate::session::{ReplyMode, Session, session_attention};
 use crate::spec::{Behavior, Flags, Scope, Spec};
 use crate::table::Command;
-use crate::tracking;
 use crate::transaction::Queued;
 use checks::{LOADING_REFUSAL, busy, check, check_rights, is_held_back, queues};
 use logging::Cost;
@@ -270,7 +269,7 @@ fn execute_checked(
             }
         }
     }
-    if let Some(tracking) = &mut session.tracking
+    if let Some(tracking) = &mut session.listener.tracking
         && tracking.caching
         && session.queue.is_none()
         && !command.behavior.has(Behavior::KEEPS_CACHING)
@@ -281,7 +280,7 @@ fn execute_checked(
     finish_reply(session, reply, mark);
     if session.hears() {
         // What its own command has caused to be sent to it follows the reply.
-        engine.hub.claim(session, reply);
+        engine.hub.claim(&mut session.listener, reply);
     }
     outcome
 }
@@ -311,7 +310,7 @@ fn begin_watched(
     }
     if attention & MEMORY_LIMIT != 0 && session.attention & session_attention::TRACKS != 0 {
         // Of keys that were evicted for the command the client is told before the reply.
-        engine.hub.claim(session, reply);
+        engine.hub.claim(&mut session.listener, reply);
         return reply.mark();
     }
     mark
@@ -551,9 +550,15 @@ fn finish_held(
         monitor::tell(engine, txn.context.slot, session, command, args);
     }
     if session.attention & session_attention::TRACKS != 0 {
-        tracking::remember(engine, session, txn, command, args);
+        engine.trackers.remember(
+            &session.listener,
+            txn,
+            command,
+            args,
+            engine.config.tracking_table_max_keys(),
+        );
     }
-    tracking::settle(engine, txn.context, Some(session.id()));
+    engine.trackers.settle(txn.context, Some(session.id()));
     if let Some(blocked) = &session.blocked {
         // Once the locks are released its waiter may be served, and this is counted.
         blocked.note_nanos(end.nanos_since(start));
@@ -561,7 +566,7 @@ fn finish_held(
     }
     blocking::serve_held(engine, txn, &mut later);
     // What those who were served have changed is news to everybody.
-    tracking::settle(engine, txn.context, None);
+    engine.trackers.settle(txn.context, None);
     Held { end, later }
 }
 
@@ -602,7 +607,7 @@ pub fn follow_up(engine: &Engine, worker: &mut Worker) {
             remove_stale(engine, worker);
         }
         blocking::serve_later(engine, worker, Later::default());
-        tracking::settle(engine, &mut worker.context, None);
+        engine.trackers.settle(&mut worker.context, None);
     }
 }
 

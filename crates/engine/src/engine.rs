@@ -31,7 +31,7 @@ use crate::pubsub::Hub;
 use crate::row::{Body, FunctionFiles, Handler, Rows};
 use crate::stats::{CommandStats, ThreadStats};
 use crate::table::{Command, CommandTable};
-use crate::tracking::{self, Trackers};
+use crate::tracking::Trackers;
 use braid_clients::Mailboxes;
 
 pub use braid_clients::THREADS_MAX;
@@ -45,7 +45,7 @@ pub struct Engine {
     pub(crate) bodies: Box<[Option<Body>]>,
     /// How function libraries reach dump files.
     pub functions: Option<FunctionFiles>,
-    pub clients: Registry,
+    pub clients: Arc<Registry>,
     /// One per executing thread. What was counted by those that have ended stays.
     pub threads: Slots<Padded<ThreadStats>>,
     /// How to reach each event loop.
@@ -211,18 +211,19 @@ impl Engine {
         fastrand::Rng::new().fill(&mut run_id);
         let mailboxes = Arc::new(Mailboxes::new(threads));
         let acl = Acl::new(&config, &commands);
+        let (hub, clients) = (Arc::new(Hub::new(&mailboxes)), Arc::<Registry>::default());
         let engine = Arc::new_cyclic(|this: &Weak<Engine>| Engine {
             acl,
             logs: CommandLogs::new(&config),
             keyspace,
             threads: Slots::new(THREADS_MAX),
-            hub: Arc::new(Hub::new(&mailboxes)),
+            trackers: Trackers::new(Arc::clone(&hub), Arc::clone(&clients)),
+            hub,
             mailboxes,
             commands,
             bodies,
             functions,
-            clients: Registry::default(),
-            trackers: Trackers::default(),
+            clients,
             latency: LatencyMonitor::default(),
             hot_keys: Arc::default(),
             big_keys: BigKeys::default(),
@@ -334,10 +335,11 @@ impl Engine {
         });
         engine.count_good_replicas(braid_base::clock::unix_ms());
         let weak = Arc::downgrade(&engine);
-        engine.config.on_change(&["tracking-table-max-keys"], move |_| {
+        engine.config.on_change(&["tracking-table-max-keys"], move |config| {
             if let Some(engine) = weak.upgrade() {
                 // Called on any thread: all loops are woken.
-                tracking::enforce_limit(&engine, usize::MAX);
+                let most = config.tracking_table_max_keys();
+                engine.trackers.enforce_limit(&engine.keyspace, most, usize::MAX);
             }
             Ok(())
         });

@@ -30,14 +30,12 @@ pub mod hot_keys;
 pub mod latency;
 pub mod memory;
 pub mod monitor;
-pub mod pubsub;
 pub mod replication;
 pub mod row;
 pub mod saving;
 pub mod session;
 pub mod stats;
 pub mod supervisor;
-pub mod tracking;
 pub mod transaction;
 
 pub use braid_clients::{attention, busy, mailbox, pause};
@@ -59,4 +57,17 @@ pub mod client {
     pub use braid_clients::describe;
     pub use braid_clients::record::*;
     pub use braid_clients::registry::Registry;
+}
+
+/// Publish and subscribe.
+pub mod pubsub {
+    pub use braid_notify::hub::Hub;
+    pub use braid_notify::listener::{Kind, Subscriptions};
+    pub use braid_notify::{frame, queue};
+}
+
+/// Client-side caching.
+pub mod tracking {
+    pub use braid_notify::listener::Tracking;
+    pub use braid_notify::tracking::Trackers;
 }

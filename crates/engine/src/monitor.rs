@@ -13,10 +13,10 @@ use crate::attention::LOADING;
 use crate::client::{Address, client_flags};
 use crate::dispatch::logging::without_secrets;
 use crate::engine::Engine;
-use crate::pubsub::queue::Payload;
 use crate::session::Session;
 use crate::spec::Flags;
 use crate::table::Command;
+use braid_notify::payload::Payload;
 
 /// Begins to tell a client of all commands. False if that is done already.
 pub fn start(engine: &Engine, session: &mut Session) -> bool {

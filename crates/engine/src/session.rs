@@ -8,10 +8,11 @@ use crate::acl::user::User;
 use crate::blocking::{Blocked, Serving};
 use crate::client::{ClientRecord, client_flags};
 use crate::engine::Engine;
-use crate::pubsub::Subscriptions;
 use crate::replication::{Replica, Wish};
-use crate::tracking::Tracking;
 use crate::transaction::Queue;
+use braid_keyspace::Keyspace;
+use braid_notify::tracking::Trackers;
+use braid_notify::{Hub, Kind, Listener, Tracking};
 
 /// What becomes of replies (CLIENT REPLY).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -75,15 +76,11 @@ pub struct Session {
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE. Set with [`Session::set_import_source`].
     pub import_source: bool,
-    /// What the client listens to; nothing when it listens to nothing.
-    pub subscriptions: Option<Box<Subscriptions>>,
-    /// How it tracks what it reads, if it does.
-    pub tracking: Option<Box<Tracking>>,
+    /// What it is sent without asking.
+    pub listener: Listener,
     /// What it has said about itself as a replica, before it became one; and what it is since.
     pub replica_wish: Option<Box<Wish>>,
     pub replica: Option<Arc<Replica>>,
-    /// Pushes in its loop's queue below this number have reached it.
-    pub pushes_seen: u64,
     /// CLIENT NO-EVICT.
     pub no_evict: bool,
     /// A script of it is running.
@@ -123,6 +120,7 @@ impl Session {
 
     fn of_user(record: Arc<ClientRecord>, user: Arc<User>) -> Session {
         Session {
+            listener: Listener::new(Arc::clone(&record)),
             record,
             db: 0,
             authenticated: false,
@@ -138,11 +136,8 @@ impl Session {
             import_source: false,
             has_written: false,
             written_to: 0,
-            subscriptions: None,
-            tracking: None,
             replica_wish: None,
             replica: None,
-            pushes_seen: 0,
             no_evict: false,
             in_script: false,
             later: None,
@@ -198,10 +193,10 @@ impl Session {
     pub fn settle_attention(&mut self) {
         let bit = |on: bool, bit: u8| if on { bit } else { 0 };
         self.attention = bit(self.reply_mode != ReplyMode::On, session_attention::REPLIES)
-            | bit(self.subscriptions.is_some(), session_attention::LISTENS)
+            | bit(self.listener.subscriptions.is_some(), session_attention::LISTENS)
             | bit(self.no_touch, session_attention::NO_TOUCH)
             | bit(self.record.has(client_flags::MONITOR), session_attention::MONITORS)
-            | bit(self.tracking.is_some(), session_attention::TRACKS)
+            | bit(self.listener.tracking.is_some(), session_attention::TRACKS)
             | bit(self.replica.is_some(), session_attention::FED)
             | bit(self.import_source, session_attention::IMPORTS);
     }
@@ -220,9 +215,36 @@ impl Session {
             != 0
     }
 
-    /// Its pushes are numbered by another loop from now on.
-    pub fn change_queue(&mut self) {
-        self.pushes_seen = 0;
+    /// Lets the client listen to a channel or pattern. Returns how many subscriptions it has then.
+    pub fn subscribe(&mut self, hub: &Hub, kind: Kind, name: &[u8]) -> usize {
+        let count = hub.subscribe(&mut self.listener, kind, name);
+        self.settle_attention();
+        count
+    }
+
+    /// Ends a subscription. Returns how many the client has left.
+    pub fn unsubscribe(&mut self, hub: &Hub, kind: Kind, name: &[u8]) -> usize {
+        let count = hub.unsubscribe(&mut self.listener, kind, name);
+        self.settle_attention();
+        count
+    }
+
+    /// Ends all subscriptions.
+    pub fn unsubscribe_all(&mut self, hub: &Hub) {
+        hub.leave(&mut self.listener);
+        self.settle_attention();
+    }
+
+    /// Starts or changes the client's tracking of the keys that it reads.
+    pub fn start_tracking(&mut self, trackers: &Trackers, keyspace: &Keyspace, tracking: Tracking) {
+        trackers.start(keyspace, &mut self.listener, tracking);
+        self.settle_attention();
+    }
+
+    /// Ends it.
+    pub fn stop_tracking(&mut self, trackers: &Trackers, keyspace: &Keyspace) {
+        trackers.stop(keyspace, &mut self.listener);
+        self.settle_attention();
     }
 
     /// True if commands are queued rather than executed.

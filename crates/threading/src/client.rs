@@ -159,7 +159,7 @@ impl Client {
         let record = &self.session.record;
         let listens =
             [&record.channels, &record.patterns, &record.shard_channels].map(|count| count.load(Relaxed));
-        let prefixes = self.session.tracking.as_ref().map_or(0, |tracking| tracking.prefixes.len());
+        let prefixes = self.session.listener.tracking.as_ref().map_or(0, |tracking| tracking.prefixes.len());
         let names = self.session.watched.len() + prefixes + listens.iter().sum::<u32>() as usize;
         let fixed = size_of::<Client>() + size_of::<ClientRecord>();
         fixed

@@ -99,13 +99,13 @@ impl<M: Model> EventLoop<M> {
     /// Sends a client to another loop that serves. False if it has to be closed here instead.
     pub(crate) fn send_over(&mut self, assigning: &Assigning<'_>, place: u32, to: usize) -> bool {
         let Some(client) = self.station.clients.get(place) else { return false };
-        self.engine.hub.relocate(&mut client.session, to);
+        self.engine.hub.relocate(&mut client.session.listener, to);
         // What was sent to it here.
         self.deliver();
         let Some(client) = self.station.clients.get(place).filter(|client| !client.is_finished()) else {
             return false;
         };
-        client.session.change_queue();
+        client.session.listener.change_queue();
         (client.in_write_list, client.in_resume_list, client.lingers) = (false, false, false);
         let (was_postponed, deadline) =
             (client.postponed, client.session.blocked.as_ref().map(|blocked| blocked.deadline_ms));
@@ -252,8 +252,8 @@ mod tests {
         let (engine, loads, [mut first, mut second]) = loops();
         let _peers = [connect(&engine, &mut second, 1), connect(&engine, &mut second, 2)];
         for id in [1, 2] {
-            engine.hub.subscribe(session(&mut second, id), Kind::Channel, b"a");
-            engine.hub.subscribe(session(&mut second, id), Kind::Channel, b"b");
+            session(&mut second, id).subscribe(&engine.hub, Kind::Channel, b"a");
+            session(&mut second, id).subscribe(&engine.hub, Kind::Channel, b"b");
         }
         engine.hub.publish(0, b"a", b"1", None);
         loads.set_threads(1);

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use braid_engine::pubsub::queue::{Listeners, Payload, Push};
+use braid_engine::pubsub::queue::{Listeners, Push};
+use braid_notify::payload::Payload;
 
 use crate::event_loop::EventLoop;
 use crate::models::Model;
@@ -57,7 +58,7 @@ impl<M: Model> EventLoop<M> {
                     // It waits in the queue, where the client's own commands find it.
                     (Pushed::Later, _) => held.push(Push { to: Listeners::one(client), ..push.clone() }),
                     (Pushed::Gone, Payload::Invalidation(lost)) => {
-                        lost.undeliverable(&self.engine, self.slot)
+                        self.engine.trackers.undeliverable(lost, self.slot)
                     }
                     (Pushed::Done | Pushed::Gone, _) => {}
                 }

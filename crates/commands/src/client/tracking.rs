@@ -3,7 +3,7 @@
 
 use braid_base::number;
 use braid_engine::client::client_flags;
-use braid_engine::tracking::{self, Tracking};
+use braid_engine::tracking::Tracking;
 use braid_engine::{Call, CommandError, CommandResult, Spec};
 
 use super::own;
@@ -37,10 +37,10 @@ pub(super) const TRACKINGINFO: Spec =
 fn track(call: &mut Call) -> CommandResult {
     let wanted = parse(call)?;
     if call.arg_is(2, "off") {
-        tracking::stop(call.engine, call.session);
+        call.session.stop_tracking(&call.engine.trackers, &call.engine.keyspace);
     } else if call.arg_is(2, "on") {
         check(call, &wanted)?;
-        tracking::start(call.engine, call.session, wanted);
+        call.session.start_tracking(&call.engine.trackers, &call.engine.keyspace, wanted);
     } else {
         return Err(CommandError::Syntax);
     }
@@ -87,7 +87,7 @@ fn check(call: &Call, wanted: &Tracking) -> CommandResult {
     if !wanted.bcast && !wanted.prefixes.is_empty() {
         return refuse("ERR PREFIX option requires BCAST mode to be enabled");
     }
-    let present = call.session.tracking.as_deref();
+    let present = call.session.listener.tracking.as_deref();
     if present.is_some_and(|present| present.bcast != wanted.bcast) {
         return refuse(
             "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it \
@@ -133,7 +133,7 @@ fn overlapping(prefix: &[u8], which: &str, other: &[u8]) -> CommandError {
 
 fn caching(call: &mut Call) -> CommandResult {
     let yes = call.arg_is(2, "yes");
-    let Some(tracking) = &mut call.session.tracking else {
+    let Some(tracking) = &mut call.session.listener.tracking else {
         return Err(CommandError::text(
             "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
         ));
@@ -154,7 +154,7 @@ fn caching(call: &mut Call) -> CommandResult {
 }
 
 fn redirect_of(call: &Call) -> i64 {
-    call.session.tracking.as_ref().map_or(-1, |tracking| tracking.redirect as i64)
+    call.session.listener.tracking.as_ref().map_or(-1, |tracking| tracking.redirect as i64)
 }
 
 fn get_redirect(call: &mut Call) -> CommandResult {
@@ -167,7 +167,7 @@ fn info(call: &mut Call) -> CommandResult {
     let redirect = redirect_of(call);
     let mut flags = Vec::new();
     let mut prefixes: &[Box<[u8]>] = &[];
-    match &call.session.tracking {
+    match &call.session.listener.tracking {
         None => flags.push("off"),
         Some(tracking) => {
             let broken = call.session.record.has(client_flags::TRACKING_BROKEN);

@@ -24,7 +24,6 @@ use crate::monitor;
 use crate::session::{Session, session_attention};
 use crate::spec::{Flags, Scope};
 use crate::table::Command;
-use crate::tracking;
 
 /// A script's run, as the dispatcher sees it.
 pub struct ScriptRun<'k> {
@@ -299,7 +298,13 @@ fn execute(
         run.tell_monitors(engine, slot, session, command, args);
     }
     if session.attention & session_attention::TRACKS != 0 {
-        tracking::remember(engine, session, keyspace, command, args);
+        engine.trackers.remember(
+            &session.listener,
+            keyspace,
+            command,
+            args,
+            engine.config.tracking_table_max_keys(),
+        );
     }
     ScriptCall::Replied
 }

@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::histogram;
 use crate::hot_keys::{self, Sample};
 use crate::monitor;
-use crate::pubsub::queue::Payload;
+use braid_notify::payload::Payload;
 
 /// Tallies are put together when there are so many.
 const TALLIES_MAX: usize = 1024;

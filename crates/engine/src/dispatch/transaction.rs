@@ -22,7 +22,6 @@ use crate::monitor;
 use crate::session::{Session, Watched, session_attention};
 use crate::spec::Scope;
 use crate::table::Command;
-use crate::tracking;
 
 /// Gives EXEC up because of a script that has stopped the world. The watches end with the next transaction or UNWATCH: to take them away
 /// needs keys.
@@ -153,7 +152,13 @@ fn run_queued(
         monitor::tell(engine, slot, session, command, args);
     }
     if session.attention & session_attention::TRACKS != 0 {
-        tracking::remember(engine, session, keyspace, command, args);
+        engine.trackers.remember(
+            &session.listener,
+            keyspace,
+            command,
+            args,
+            engine.config.tracking_table_max_keys(),
+        );
     }
     let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
     hot_keys::note(engine, keyspace.context, command, args, cost);

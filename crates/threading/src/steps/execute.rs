@@ -302,8 +302,9 @@ impl Station {
             self.to_resume.push(turn.client);
         }
         let session = &client.session;
-        let names =
-            !session.watched.is_empty() || session.subscriptions.is_some() || session.tracking.is_some();
+        let names = !session.watched.is_empty()
+            || session.listener.subscriptions.is_some()
+            || session.listener.tracking.is_some();
         if names && !client.lingers && !client.holds_requests() {
             client.publish_sizes(&self.client_bytes);
         }

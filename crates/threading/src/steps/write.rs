@@ -67,7 +67,7 @@ impl Station {
             return Pushed::Later;
         }
         let Client { session, reply, .. } = client;
-        if push.number < session.pushes_seen {
+        if push.number < session.listener.pushes_seen {
             return Pushed::Done;
         }
         if reply.is_empty()
@@ -75,7 +75,7 @@ impl Station {
         {
             reply.reuse(spare);
         }
-        push.payload.write(session, reply);
+        push.payload.write(&session.listener, reply);
         self.replied(engine, slot, place, now_ms);
         Pushed::Done
     }
@@ -122,7 +122,8 @@ impl Station {
     pub fn check_output_limit(&mut self, engine: &Engine, place: u32, now_ms: i64) -> bool {
         let Settings { output_limit, listener_limit, monitor_bytes_max, .. } = self.settings;
         let Some(client) = self.clients.get(place).filter(|client| !client.broken) else { return false };
-        let limit = if client.session.subscriptions.is_some() { listener_limit } else { output_limit };
+        let limit =
+            if client.session.listener.subscriptions.is_some() { listener_limit } else { output_limit };
         let bytes = counted_reply_bytes(client.reply.len()) as u64;
         let is_stranger = bytes > STRANGER_REPLY_MAX && engine.must_log_in(&client.session);
         // One long line is not its reader's fault: only what its socket did not take before counts.

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What waits for the clients of one event loop: messages that answer no request.
 //!
-//! Every push has a number. A session remembers up to which number it has been served out of turn ([`Hub::claim`](super::Hub::claim)),
+//! Every push has a number. A session remembers up to which number it has been served out of turn ([`Hub::claim`](crate::Hub::claim)),
 //! so that each push reaches it once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use braid_resp::reply::{Protocol, ReplyBuffer};
 use parking_lot::Mutex;
 
-use super::frame::Frame;
-use crate::session::Session;
-use crate::tracking::Invalidation;
+use crate::payload::Payload;
 
 /// Clients of one loop, by id, in ascending order.
 #[derive(Clone, Default, Debug)]
@@ -55,37 +52,6 @@ impl Listeners {
     }
 }
 
-/// What is sent.
-#[derive(Debug)]
-pub enum Payload {
-    /// A published message.
-    Message(Frame),
-    /// A line for those who monitor.
-    Line(Box<[u8]>),
-    /// Keys that a client shall forget.
-    Invalidation(Invalidation),
-    /// The client that a tracking one redirects to is gone.
-    RedirectBroken(i64),
-}
-
-impl Payload {
-    /// Adds it to what a client is sent.
-    pub fn write(&self, session: &Session, reply: &mut ReplyBuffer) {
-        match self {
-            Payload::Message(frame) => frame.write(reply),
-            Payload::Line(line) => reply.raw(line),
-            Payload::Invalidation(invalidation) => invalidation.write(session, reply),
-            Payload::RedirectBroken(redirect) => {
-                if reply.protocol == Protocol::Resp3 {
-                    reply.push(2);
-                    reply.bulk(b"tracking-redir-broken");
-                    reply.integer(*redirect);
-                }
-            }
-        }
-    }
-}
-
 /// Something for clients of a loop.
 #[derive(Clone, Debug)]
 pub struct Push {
@@ -116,7 +82,7 @@ impl Queue {
         self.has_some.load(Ordering::Acquire)
     }
 
-    pub(super) fn push(&self, to: Listeners, payload: Arc<Payload>) {
+    pub(crate) fn push(&self, to: Listeners, payload: Arc<Payload>) {
         let mut waiting = self.waiting.lock();
         let number = waiting.next;
         waiting.next += 1;
@@ -125,7 +91,7 @@ impl Queue {
     }
 
     /// Takes all, behind what is in `out`.
-    pub(super) fn take(&self, out: &mut Vec<Push>) {
+    pub(crate) fn take(&self, out: &mut Vec<Push>) {
         let mut waiting = self.waiting.lock();
         self.has_some.store(false, Ordering::Relaxed);
         if out.is_empty() {
@@ -137,7 +103,7 @@ impl Queue {
 
     /// As [`Queue::take`], but what is for clients that `is_away` names stays: they are with another thread, which finds it here. To take it and
     /// put it back would not do, since in between that thread would find what came later.
-    pub(super) fn take_for_those_here(&self, out: &mut Vec<Push>, is_away: impl Fn(u64) -> bool) {
+    pub(crate) fn take_for_those_here(&self, out: &mut Vec<Push>, is_away: impl Fn(u64) -> bool) {
         let mut waiting = self.waiting.lock();
         for push in std::mem::take(&mut waiting.pushes) {
             let (away, here): (Vec<u64>, Vec<u64>) =
@@ -155,14 +121,14 @@ impl Queue {
     }
 
     /// Puts back, in front, what could not be handed out yet.
-    pub(super) fn put_back(&self, pushes: &mut Vec<Push>) {
+    pub(crate) fn put_back(&self, pushes: &mut Vec<Push>) {
         let mut waiting = self.waiting.lock();
         waiting.pushes.splice(..0, pushes.drain(..));
         self.has_some.store(true, Ordering::Release);
     }
 
     /// What waits for a client from number `from` on, and the number behind the last of it.
-    pub(super) fn find(&self, client: u64, from: u64) -> (Vec<Arc<Payload>>, u64) {
+    pub(crate) fn find(&self, client: u64, from: u64) -> (Vec<Arc<Payload>>, u64) {
         let waiting = self.waiting.lock();
         let start = waiting.pushes.partition_point(|push| push.number < from);
         let own = waiting.pushes[start..].iter().filter(|push| push.to.contains(client));
@@ -171,7 +137,7 @@ impl Queue {
     }
 
     /// The number of the next push.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.waiting.lock().next
     }
 }

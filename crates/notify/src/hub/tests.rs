@@ -1,32 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-use std::sync::OnceLock;
-
-use braid_config::Config;
-
-use super::*;
-use crate::client::{Address, ClientRecord};
-use crate::engine::{Engine, Start};
-use crate::row::Rows;
+use braid_clients::Address;
 use braid_resp::reply::Protocol;
 
+use super::*;
+
 fn hub(loops: usize) -> Hub {
-    let mailboxes = Arc::new(Slots::new(loops));
-    mailboxes.grow(loops, |_| Arc::new(Mailbox::new().expect("a mailbox")));
+    let mailboxes = Arc::new(Mailboxes::new(loops));
+    mailboxes.make_room(loops).expect("mailboxes");
     let hub = Hub::new(&mailboxes);
     hub.make_room_for_loops(loops);
     hub
 }
 
-fn session(id: u64, owner: u32) -> Session {
+fn listener(id: u64, owner: u32) -> Listener {
     let record = ClientRecord::new(id, -1, Address::Unknown, Address::Unknown, 0);
     record.io_thread.store(owner, Ordering::Relaxed);
-    static ENGINE: OnceLock<Arc<Engine>> = OnceLock::new();
-    let engine = ENGINE.get_or_init(|| {
-        let config = Config::new();
-        config.load_text("io-threads 1\nshards 1\n").expect("valid settings");
-        Engine::new(Arc::new(config), Rows::new(&[], None), Start::default()).expect("an engine")
-    });
-    Session::new(Arc::new(record), engine)
+    Listener::new(Arc::new(record))
 }
 
 /// What a loop hands out: client and text of each message, in order.
@@ -44,14 +33,14 @@ fn handed_out(hub: &Hub, owner: usize) -> Vec<(u64, String)> {
 
 fn text(payload: &Payload) -> String {
     let mut reply = ReplyBuffer::new(Protocol::Resp2);
-    payload.write(&session(0, 0), &mut reply);
+    payload.write(&listener(0, 0), &mut reply);
     String::from_utf8(reply.take_vec()).expect("ASCII").replace("\r\n", " ")
 }
 
 #[test]
 fn a_message_is_left_once_for_each_loop_that_has_listeners() {
     let hub = hub(3);
-    let mut clients: Vec<Session> = (0..4).map(|id| session(id, (id % 2) as u32)).collect();
+    let mut clients: Vec<Listener> = (0..4).map(|id| listener(id, (id % 2) as u32)).collect();
     for (at, client) in clients.iter_mut().enumerate() {
         assert_eq!(hub.subscribe(client, Kind::Channel, b"c"), 1);
         assert_eq!(hub.listener_count(Kind::Channel, b"c"), at + 1);
@@ -72,12 +61,12 @@ fn a_message_is_left_once_for_each_loop_that_has_listeners() {
 #[test]
 fn patterns_and_channels_count_together_and_deliver_both() {
     let hub = hub(1);
-    let mut client = session(7, 0);
+    let mut client = listener(7, 0);
     assert_eq!(hub.subscribe(&mut client, Kind::Pattern, b"c*"), 1);
     assert_eq!(hub.subscribe(&mut client, Kind::Channel, b"cc"), 2);
     assert_eq!(hub.subscribe(&mut client, Kind::Channel, b"cc"), 2, "twice is once");
     assert_eq!(hub.subscribe(&mut client, Kind::ShardChannel, b"cc"), 1);
-    assert!(client.record.has(client_flags::PUBSUB) && client.attention != 0);
+    assert!(client.record.has(client_flags::PUBSUB));
     assert_eq!(hub.publish(0, b"cc", b"m", None), 2);
     assert_eq!(hub.publish_shard(0, b"cc", b"m", None), 1);
     let texts: Vec<String> = handed_out(&hub, 0).into_iter().map(|(_, text)| text).collect();
@@ -86,14 +75,14 @@ fn patterns_and_channels_count_together_and_deliver_both() {
         ["*3 $7 message $2 cc $1 m ", "*4 $8 pmessage $2 c* $2 cc $1 m ", "*3 $8 smessage $2 cc $1 m "]
     );
     hub.leave(&mut client);
-    assert!(!client.record.has(client_flags::PUBSUB) && client.attention == 0);
+    assert!(!client.record.has(client_flags::PUBSUB));
     assert_eq!(hub.name_count(Kind::Pattern) + hub.name_count(Kind::ShardChannel), 0);
 }
 
 #[test]
 fn what_a_client_has_claimed_is_not_handed_out_again() {
     let hub = hub(1);
-    let mut client = session(7, 0);
+    let mut client = listener(7, 0);
     hub.subscribe(&mut client, Kind::Channel, b"c");
     hub.publish(0, b"c", b"1", None);
     let mut reply = ReplyBuffer::new(Protocol::Resp3);
@@ -111,7 +100,7 @@ fn what_a_client_has_claimed_is_not_handed_out_again() {
 #[test]
 fn a_big_message_is_not_copied() {
     let hub = hub(1);
-    let mut client = session(1, 0);
+    let mut client = listener(1, 0);
     hub.subscribe(&mut client, Kind::Channel, b"c");
     let blob = Blob::from_slice(&[b'x'; 40_000]);
     hub.publish(0, b"c", &blob, Some(&blob));
@@ -127,7 +116,7 @@ fn a_big_message_is_not_copied() {
 #[test]
 fn all_listeners_of_a_channel_see_one_order() {
     let hub = hub(3);
-    let mut clients = [session(1, 1), session(2, 2)];
+    let mut clients = [listener(1, 1), listener(2, 2)];
     for client in &mut clients {
         hub.subscribe(client, Kind::Channel, b"c");
     }
@@ -159,7 +148,7 @@ fn all_listeners_of_a_channel_see_one_order() {
 #[test]
 fn who_moves_to_another_loop_gets_what_comes_later_there() {
     let hub = hub(3);
-    let mut clients: Vec<Session> = (0..2).map(|id| session(id, 0)).collect();
+    let mut clients: Vec<Listener> = (0..2).map(|id| listener(id, 0)).collect();
     for client in &mut clients {
         hub.subscribe(client, Kind::Channel, b"c");
         hub.subscribe(client, Kind::Pattern, b"c*");
@@ -184,7 +173,7 @@ fn who_monitors_is_never_forgotten_by_the_attention_word() {
         for id in 0..3 {
             let (hub, attention) = (&hub, &attention);
             scope.spawn(move || {
-                let record = session(id, 0).record;
+                let record = listener(id, 0).record;
                 for _ in 0..20_000 {
                     hub.add_monitor(&record, attention);
                     assert_ne!(attention.get() & MONITORS, 0);

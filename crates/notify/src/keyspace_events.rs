@@ -8,7 +8,7 @@ use braid_config::NotifyFlags;
 use braid_keyspace::events::{Event, Observer, class};
 use smallvec::SmallVec;
 
-use super::Hub;
+use crate::hub::Hub;
 
 // What the configuration says is handed to the keyspace as it is: both must mean the same by each bit.
 const _: () = {

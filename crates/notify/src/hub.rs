@@ -11,10 +11,6 @@
 //!
 //! What must never happen: a shard lock is taken, or a reply is written, while a lock of this module is held.
 
-mod events;
-pub mod frame;
-pub mod queue;
-
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -23,61 +19,22 @@ use braid_base::blob::Blob;
 use braid_base::slots::Slots;
 use braid_base::{Padded, glob};
 use braid_resp::reply::ReplyBuffer;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
 
-use crate::attention::{Attention, MONITORS};
-use crate::client::{ClientRecord, client_flags};
-use crate::engine::THREADS_MAX;
-use crate::session::Session;
-use frame::Frame;
-use queue::{Listeners, Payload, Push, Queue};
+use braid_clients::attention::{Attention, MONITORS};
+use braid_clients::{ClientRecord, Mailboxes, THREADS_MAX, client_flags};
+
+use crate::frame::Frame;
+use crate::listener::{Kind, Listener};
+use crate::payload::Payload;
+use crate::queue::{Listeners, Push, Queue};
 
 /// Locks that channels are spread over.
 const TABLES: usize = 64;
 
-/// What a client can listen to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    Channel,
-    Pattern,
-    /// A channel that lives where its hash slot does (SSUBSCRIBE).
-    ShardChannel,
-}
-
 type Names<T> = HashMap<Box<[u8]>, T, foldhash::fast::RandomState>;
-type NameSet = HashSet<Box<[u8]>, foldhash::fast::RandomState>;
-
-/// What one client listens to.
-#[derive(Default)]
-pub struct Subscriptions {
-    channels: NameSet,
-    patterns: NameSet,
-    shard_channels: NameSet,
-}
-
-impl Subscriptions {
-    fn names(&mut self, kind: Kind) -> &mut NameSet {
-        match kind {
-            Kind::Channel => &mut self.channels,
-            Kind::Pattern => &mut self.patterns,
-            Kind::ShardChannel => &mut self.shard_channels,
-        }
-    }
-
-    /// How many there are, as clients are told when one of a kind changes: patterns and channels count together.
-    pub fn count(&self, kind: Kind) -> usize {
-        match kind {
-            Kind::Channel | Kind::Pattern => self.channels.len() + self.patterns.len(),
-            Kind::ShardChannel => self.shard_channels.len(),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.channels.is_empty() && self.patterns.is_empty() && self.shard_channels.is_empty()
-    }
-}
 
 /// The clients that listen to one channel or pattern, by the loop that owns them.
 #[derive(Default)]
@@ -123,9 +80,6 @@ impl Audience {
     }
 }
 
-/// How loops are woken.
-type Mailboxes = Arc<braid_clients::Mailboxes>;
-
 /// Channels with their listeners.
 type Table = Box<[Padded<Mutex<Names<Audience>>>]>;
 
@@ -142,15 +96,15 @@ pub struct Hub {
     /// Clients that are told of every command.
     monitors: Mutex<Audience>,
     /// The kinds of channels that keyspace events are published on.
-    pub(crate) event_channels: AtomicU32,
+    pub event_channels: AtomicU32,
     /// One per event loop.
     queues: Slots<Padded<Queue>>,
-    mailboxes: Mailboxes,
+    mailboxes: Arc<Mailboxes>,
 }
 
 impl Hub {
     /// A hub for the loops with these mailboxes. Room is to be made for them ([`Hub::make_room_for_loops`]).
-    pub fn new(mailboxes: &Mailboxes) -> Hub {
+    pub fn new(mailboxes: &Arc<Mailboxes>) -> Hub {
         let table = || (0..TABLES).map(|_| Padded::default()).collect();
         Hub {
             hasher: foldhash::fast::RandomState::default(),
@@ -225,10 +179,10 @@ impl Hub {
     }
 
     /// Lets a client listen. Returns how many subscriptions it has then, as it is told.
-    pub fn subscribe(&self, session: &mut Session, kind: Kind, name: &[u8]) -> usize {
-        let subscriptions = session.subscriptions.get_or_insert_default();
+    pub fn subscribe(&self, listener: &mut Listener, kind: Kind, name: &[u8]) -> usize {
+        let subscriptions = listener.subscriptions.get_or_insert_default();
         if subscriptions.names(kind).insert(name.into()) {
-            let record = &session.record;
+            let record = &listener.record;
             let owner = record.io_thread.load(Ordering::Relaxed) as usize;
             self.with_names(kind, name, |names| {
                 let audience = names.entry(name.into()).or_insert_with(|| {
@@ -239,18 +193,18 @@ impl Hub {
             });
         }
         let count = subscriptions.count(kind);
-        session.note_subscriptions();
+        listener.note_subscriptions();
         count
     }
 
     /// Stops a client's listening to something. Returns how many subscriptions it has left, as it is told.
-    pub fn unsubscribe(&self, session: &mut Session, kind: Kind, name: &[u8]) -> usize {
-        let Some(subscriptions) = &mut session.subscriptions else { return 0 };
+    pub fn unsubscribe(&self, listener: &mut Listener, kind: Kind, name: &[u8]) -> usize {
+        let Some(subscriptions) = &mut listener.subscriptions else { return 0 };
         if subscriptions.names(kind).remove(name) {
-            self.forget(kind, name, session.record.id);
+            self.forget(kind, name, listener.record.id);
         }
         let count = subscriptions.count(kind);
-        session.note_subscriptions();
+        listener.note_subscriptions();
         count
     }
 
@@ -264,20 +218,20 @@ impl Hub {
     }
 
     /// What a client listens to of one kind.
-    pub fn names_of(&self, session: &mut Session, kind: Kind) -> Vec<Box<[u8]>> {
-        session.subscriptions.as_mut().map_or_else(Vec::new, |all| all.names(kind).iter().cloned().collect())
+    pub fn names_of(&self, listener: &mut Listener, kind: Kind) -> Vec<Box<[u8]>> {
+        listener.subscriptions.as_mut().map_or_else(Vec::new, |all| all.names(kind).iter().cloned().collect())
     }
 
     /// Stops all of a client's listening. What was published before and has not reached it is dropped.
-    pub fn leave(&self, session: &mut Session) {
-        let Some(mut subscriptions) = session.subscriptions.take() else { return };
+    pub fn leave(&self, listener: &mut Listener) {
+        let Some(mut subscriptions) = listener.subscriptions.take() else { return };
         for kind in [Kind::Channel, Kind::Pattern, Kind::ShardChannel] {
             for name in std::mem::take(subscriptions.names(kind)) {
-                self.forget(kind, &name, session.record.id);
+                self.forget(kind, &name, listener.record.id);
             }
         }
-        session.note_subscriptions();
-        self.skip(session);
+        listener.note_subscriptions();
+        self.skip(listener);
     }
 
     /// Sends a message to all who listen to a channel. `from` is the slot of the calling thread; `blob` holds the message's bytes if
@@ -336,7 +290,7 @@ impl Hub {
     }
 
     /// Adds one who monitors. The attention word follows under the same lock, so that it never says less than there is.
-    pub(crate) fn add_monitor(&self, record: &ClientRecord, attention: &Attention) {
+    pub fn add_monitor(&self, record: &ClientRecord, attention: &Attention) {
         let owner = record.io_thread.load(Ordering::Relaxed) as usize;
         let mut monitors = self.monitors.lock();
         monitors.add(owner, record.id);
@@ -344,7 +298,7 @@ impl Hub {
     }
 
     /// Takes one away.
-    pub(crate) fn remove_monitor(&self, client: u64, attention: &Attention) {
+    pub fn remove_monitor(&self, client: u64, attention: &Attention) {
         let mut monitors = self.monitors.lock();
         if monitors.remove(client) {
             attention.set(MONITORS, false);
@@ -352,7 +306,7 @@ impl Hub {
     }
 
     /// Sends the same to all who monitor.
-    pub(crate) fn tell_monitors(&self, from: usize, payload: &Arc<Payload>) {
+    pub fn tell_monitors(&self, from: usize, payload: &Arc<Payload>) {
         for (owner, listeners) in &self.monitors.lock().loops {
             self.push(from, *owner, listeners.clone(), Arc::clone(payload));
         }
@@ -360,8 +314,8 @@ impl Hub {
 
     /// Has everything that is sent to a client go to another loop from now on. What waits in the queue of its present one came before that, and is
     /// to be handed out by that loop, before the client goes over.
-    pub fn relocate(&self, session: &mut Session, to: usize) {
-        let Session { record, subscriptions, .. } = session;
+    pub fn relocate(&self, listener: &mut Listener, to: usize) {
+        let Listener { record, subscriptions, .. } = listener;
         // First of all, so that what comes to the new loop early waits there.
         record.set_owner(to);
         if record.has(client_flags::MONITOR) {
@@ -419,41 +373,23 @@ impl Hub {
     }
 
     /// Writes what waits for a client into its reply, before its loop gets to it: what follows there comes later.
-    pub fn claim(&self, session: &mut Session, reply: &mut ReplyBuffer) {
-        let owner = session.record.io_thread.load(Ordering::Relaxed) as usize;
+    pub fn claim(&self, listener: &mut Listener, reply: &mut ReplyBuffer) {
+        let owner = listener.record.io_thread.load(Ordering::Relaxed) as usize;
         let queue = &self.queues[owner];
         if !queue.has_some() {
             return;
         }
-        let (own, end) = queue.find(session.id(), session.pushes_seen);
-        session.pushes_seen = end;
+        let (own, end) = queue.find(listener.id(), listener.pushes_seen);
+        listener.pushes_seen = end;
         for payload in own {
-            payload.write(session, reply);
+            payload.write(listener, reply);
         }
     }
 
     /// Has a client miss what waits for it.
-    pub fn skip(&self, session: &mut Session) {
-        let owner = session.record.io_thread.load(Ordering::Relaxed) as usize;
-        session.pushes_seen = self.queues[owner].end();
-    }
-}
-
-impl Session {
-    /// Tells the shared record, and the checks before each command, of the subscriptions.
-    fn note_subscriptions(&mut self) {
-        if self.subscriptions.as_ref().is_some_and(|all| all.is_empty()) {
-            self.subscriptions = None;
-        }
-        let count = |names: fn(&Subscriptions) -> &NameSet| {
-            self.subscriptions.as_ref().map_or(0, |all| u32::try_from(names(all).len()).unwrap_or(u32::MAX))
-        };
-        let record = &self.record;
-        record.channels.store(count(|all| &all.channels), Ordering::Relaxed);
-        record.patterns.store(count(|all| &all.patterns), Ordering::Relaxed);
-        record.shard_channels.store(count(|all| &all.shard_channels), Ordering::Relaxed);
-        record.set_flag(client_flags::PUBSUB, self.subscriptions.is_some());
-        self.settle_attention();
+    pub fn skip(&self, listener: &mut Listener) {
+        let owner = listener.record.io_thread.load(Ordering::Relaxed) as usize;
+        listener.pushes_seen = self.queues[owner].end();
     }
 }
 
