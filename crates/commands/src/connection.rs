@@ -9,9 +9,7 @@ use braid_base::number;
 use braid_engine::acl::DEFAULT_USER;
 use braid_engine::client::client_flags;
 use braid_engine::session::ReplyMode;
-use braid_engine::{
-    Behavior, Call, CommandError, CommandResult, Flags, Group, Scope, Spec, dispatch, monitor,
-};
+use braid_engine::{Behavior, Call, CommandError, CommandResult, Flags, Group, Scope, Spec, dispatch};
 use braid_resp::reply::Protocol;
 
 use crate::keys::{database, small_integer_arg};
@@ -279,7 +277,7 @@ fn speak(call: &mut Call, protocol: Protocol) {
 fn reset(call: &mut Call) -> CommandResult {
     dispatch::discard(call.engine, call.keyspace.context, call.session);
     call.session.unsubscribe_all(&call.engine.hub);
-    monitor::stop(call.engine, call.session);
+    call.session.stop_monitor(&call.engine.hub, &call.engine.attention);
     call.session.stop_tracking(&call.engine.trackers, &call.engine.keyspace);
     call.engine.hub.skip(&mut call.session.listener);
     speak(call, Protocol::Resp2);

@@ -31,8 +31,7 @@ use crate::acl::user::User;
 use crate::acl::{self, Denied};
 use crate::call::Call;
 use crate::client::{ClientRecord, Message, Waiting, client_flags};
-use crate::dispatch::logging::{self, Cost};
-use crate::dispatch::{self, Before, Worker, note_unit};
+use crate::dispatch::{self, Before, Worker, note_unit, report};
 use crate::durability::Copies;
 use crate::ending::CANNOT_END;
 use crate::engine::Engine;
@@ -40,6 +39,7 @@ use crate::error::{CommandError, CommandResult};
 use crate::keys;
 use crate::session::{ReplyMode, Session};
 use crate::table::Command;
+use braid_telemetry::Cost;
 
 /// What a body wants to wait for.
 pub struct Wait<'k> {
@@ -439,7 +439,7 @@ fn account(
     failed: bool,
 ) {
     dispatch::count(engine, slot, command, nanos, failed);
-    logging::note(engine, session, command, args, Cost { nanos, reply_bytes: 0 });
+    report::log(engine, session, command, args, Cost { nanos, reply_bytes: 0 });
 }
 
 /// Does what [`serve_held`] could not do, each under the locks that it needs. No lock may be held.
@@ -513,7 +513,7 @@ impl Blocked {
             }
             dispatch::count(engine, slot, command, nanos, failed);
             let cost = Cost { nanos, reply_bytes: served.len() };
-            logging::note(engine, session, command, &request.args(), cost);
+            report::log(engine, session, command, &request.args(), cost);
         }
         if !self.silent {
             reply.raw_vec(served);

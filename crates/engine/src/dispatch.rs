@@ -8,9 +8,9 @@
 
 mod checks;
 mod journal;
-pub mod logging;
 mod reach;
 pub(crate) mod replay;
+pub(crate) mod report;
 pub mod script;
 pub mod tentative;
 mod transaction;
@@ -38,15 +38,15 @@ use crate::call::Call;
 use crate::engine::Engine;
 use crate::error::CommandError;
 use crate::hot_copies::{Found, HotCopies};
-use crate::hot_keys::{self, HotKeys};
+use crate::hot_keys::HotKeys;
 use crate::keys;
-use crate::monitor;
 use crate::session::{ReplyMode, Session, session_attention};
 use crate::spec::{Behavior, Flags, Scope, Spec};
 use crate::table::Command;
 use crate::transaction::Queued;
+use braid_telemetry::Cost;
 use checks::{LOADING_REFUSAL, busy, check, check_rights, is_held_back, queues};
-use logging::Cost;
+
 use transaction::{abort_exec, exec};
 
 /// An executing thread's own state.
@@ -265,7 +265,7 @@ fn execute_checked(
             outcome = run(engine, worker, session, reply, command, prepared.hash, args, blobs);
             session.attention &= !session_attention::LOCKS;
             if attention & MONITORS != 0 && is_exec(command) {
-                monitor::tell(engine, worker.context.slot, session, command, args);
+                report::monitor(engine, worker.context.slot, session, command, args);
             }
         }
     }
@@ -306,7 +306,7 @@ fn begin_watched(
     worker.context.follow_up.set(true);
     session.attention |= session_attention::LOCKS;
     if attention & MONITORS != 0 && command.runs_scripts && !is_exec(command) {
-        monitor::tell_always(engine, worker.context.slot, session, command, args);
+        report::monitor_always(engine, worker.context.slot, session, command, args);
     }
     if attention & MEMORY_LIMIT != 0 && session.attention & session_attention::TRACKS != 0 {
         // Of keys that were evicted for the command the client is told before the reply.
@@ -422,7 +422,7 @@ pub fn execute_outside(
                 drop(txn);
                 count(engine, worker.context.slot, command, 0, failed);
                 if engine.attention.get() & MONITORS != 0 {
-                    monitor::tell(engine, worker.context.slot, session, command, args);
+                    report::monitor(engine, worker.context.slot, session, command, args);
                 }
                 session.record.last_command.store(command.id + 1, Relaxed);
             } else if let Some(error) = engine.busy.any_error() {
@@ -518,9 +518,9 @@ fn run(
     count(engine, slot, command, nanos, failed);
     session.record.last_command.store(command.id + 1, Relaxed);
     let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
-    hot_keys::note(engine, &mut worker.context, command, args, cost);
-    if logging::is_noteworthy(engine, cost, blobs.len()) {
-        logging::note(engine, session, command, args, cost);
+    engine.hot_keys.note(&mut worker.context, command, args, cost);
+    if engine.logs.is_noteworthy(cost, blobs.len()) {
+        report::log(engine, session, command, args, cost);
     }
     Outcome::Done
 }
@@ -547,7 +547,7 @@ fn finish_held(
     txn.journal_now();
     let (end, mut later) = (Ticks::now(), *session.later.take().unwrap_or_default());
     if engine.attention.get() & MONITORS != 0 && !is_exec(command) {
-        monitor::tell(engine, txn.context.slot, session, command, args);
+        report::monitor(engine, txn.context.slot, session, command, args);
     }
     if session.attention & session_attention::TRACKS != 0 {
         engine.trackers.remember(
@@ -587,8 +587,8 @@ fn finish_later(
         let nanos = held.end.nanos_since(worker.boundary);
         count(engine, worker.context.slot, command, nanos, failed);
         let cost = Cost { nanos, reply_bytes: 0 };
-        hot_keys::note(engine, &mut worker.context, command, args, cost);
-        logging::note(engine, session, command, args, cost);
+        engine.hot_keys.note(&mut worker.context, command, args, cost);
+        report::log(engine, session, command, args, cost);
     }
     session.record.last_command.store(command.id + 1, Relaxed);
     blocking::serve_later(engine, worker, held.later);

@@ -29,6 +29,8 @@ use crate::memory::OverLimit;
 use crate::pause::Pause;
 use crate::pubsub::Hub;
 use crate::row::{Body, FunctionFiles, Handler, Rows};
+use braid_telemetry::{Rates, Threads};
+
 use crate::stats::{CommandStats, ThreadStats};
 use crate::table::{Command, CommandTable};
 use crate::tracking::Trackers;
@@ -47,7 +49,7 @@ pub struct Engine {
     pub functions: Option<FunctionFiles>,
     pub clients: Arc<Registry>,
     /// One per executing thread. What was counted by those that have ended stays.
-    pub threads: Slots<Padded<ThreadStats>>,
+    pub threads: Threads,
     /// How to reach each event loop.
     pub mailboxes: Arc<Mailboxes>,
     pub logs: CommandLogs,
@@ -92,7 +94,7 @@ pub struct Engine {
     /// Set once: SHUTDOWN or a signal asked for the end.
     pub shutdown: AtomicBool,
     /// Samples of instantaneous rates.
-    pub rates: Mutex<crate::engine::Rates>,
+    pub rates: Mutex<Rates>,
     /// Calls to end the server, put in by whoever owns the threads.
     pub on_shutdown: RwLock<Option<Box<dyn Fn() + Send + Sync>>>,
     /// Saving and loading.
@@ -132,63 +134,6 @@ pub struct DebugSettings {
     pub reply_buffer_fixed: AtomicBool,
     /// From how many bytes on a list's element has a node of its own; 0 = as usual (DEBUG QUICKLIST-PACKED-THRESHOLD).
     pub list_packed_threshold: AtomicUsize,
-}
-
-/// Rates over the last 1.6 seconds, from samples taken every 100 ms.
-#[derive(Default)]
-pub struct Rates {
-    samples: std::collections::VecDeque<Sample>,
-}
-
-#[derive(Clone, Copy)]
-struct Sample {
-    time_us: i64,
-    commands: u64,
-    net_in: u64,
-    net_out: u64,
-    cycles: u64,
-    cycle_nanos: u64,
-}
-
-/// Rates per second.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Rate {
-    pub commands: u64,
-    pub net_in: u64,
-    pub net_out: u64,
-    pub cycles: u64,
-    /// Average length of a turn of an event loop, in microseconds.
-    pub cycle_micros: u64,
-}
-
-impl Rates {
-    const SAMPLES: usize = 16;
-
-    /// The rates now.
-    pub fn current(&self) -> Rate {
-        let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
-            return Rate::default();
-        };
-        let elapsed = u64::try_from(last.time_us - first.time_us).unwrap_or(0);
-        if elapsed == 0 {
-            return Rate::default();
-        }
-        let per_second = |a: u64, b: u64| b.saturating_sub(a) * 1_000_000 / elapsed;
-        let cycles = last.cycles.saturating_sub(first.cycles);
-        Rate {
-            commands: per_second(first.commands, last.commands),
-            net_in: per_second(first.net_in, last.net_in),
-            net_out: per_second(first.net_out, last.net_out),
-            cycles: per_second(first.cycles, last.cycles),
-            cycle_micros: last.cycle_nanos.saturating_sub(first.cycle_nanos).checked_div(cycles).unwrap_or(0)
-                / 1000,
-        }
-    }
-
-    /// Forgets the samples.
-    pub fn clear(&mut self) {
-        self.samples.clear();
-    }
 }
 
 /// How the server was started.
@@ -423,23 +368,9 @@ impl Engine {
         &self.threads[slot].commands[command as usize]
     }
 
-    /// Takes a sample for the instantaneous rates; called every 100 ms.
+    /// Takes a sample for the instantaneous rates, and of the memory in use; called every 100 ms.
     pub fn sample_rates(&self, now_us: i64) {
-        let total = |counter: fn(&ThreadStats) -> u64| crate::stats::total(&self.threads, counter);
-        let sample = Sample {
-            time_us: now_us,
-            commands: total(|stats| stats.executed.get()),
-            net_in: total(|stats| stats.net_in.get()),
-            net_out: total(|stats| stats.net_out.get()),
-            cycles: total(|stats| stats.cycles.get()),
-            cycle_nanos: total(|stats| stats.cycle_nanos.get()),
-        };
-        let mut rates = self.rates.lock();
-        if rates.samples.len() == Rates::SAMPLES {
-            rates.samples.pop_front();
-        }
-        rates.samples.push_back(sample);
-        drop(rates);
+        self.rates.lock().sample(&self.threads, now_us);
         self.peak_bytes.fetch_max(braid_base::alloc::used_bytes(), Relaxed);
     }
 

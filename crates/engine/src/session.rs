@@ -10,9 +10,11 @@ use crate::client::{ClientRecord, client_flags};
 use crate::engine::Engine;
 use crate::replication::{Replica, Wish};
 use crate::transaction::Queue;
+use braid_clients::attention::Attention;
 use braid_keyspace::Keyspace;
 use braid_notify::tracking::Trackers;
 use braid_notify::{Hub, Kind, Listener, Tracking};
+use braid_telemetry::monitor;
 
 /// What becomes of replies (CLIENT REPLY).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -238,6 +240,19 @@ impl Session {
     /// Starts or changes the client's tracking of the keys that it reads.
     pub fn start_tracking(&mut self, trackers: &Trackers, keyspace: &Keyspace, tracking: Tracking) {
         trackers.start(keyspace, &mut self.listener, tracking);
+        self.settle_attention();
+    }
+
+    /// Starts MONITOR. False if it is on already.
+    pub fn start_monitor(&mut self, hub: &Hub, attention: &Attention) -> bool {
+        let has_begun = monitor::start(hub, attention, &self.record);
+        self.settle_attention();
+        has_begun
+    }
+
+    /// Ends MONITOR, if it is on.
+    pub fn stop_monitor(&mut self, hub: &Hub, attention: &Attention) {
+        monitor::stop(hub, attention, &self.record);
         self.settle_attention();
     }
 

@@ -99,7 +99,7 @@ impl Cron {
         if self.slot == 0 {
             engine.keyspace.tick(now_ms);
             engine.sample_rates(clock::unix_us());
-            engine.hot_keys.end_if_due(engine, now_ms);
+            engine.hot_keys.end_if_due(&engine.threads, now_ms);
         }
         if self.slot == 0 {
             engine.save_if_due(now_ms);

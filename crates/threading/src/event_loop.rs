@@ -18,7 +18,7 @@ use braid_config::ClientClass;
 use braid_engine::attention::{MEMORY_LIMIT, PAUSED};
 use braid_engine::blocking::Ending;
 use braid_engine::stats::ThreadStats;
-use braid_engine::{Engine, Worker, dispatch, monitor};
+use braid_engine::{Engine, Worker, dispatch};
 use braid_keyspace::context::Meanwhile;
 use braid_net::poller::{Interest, Poller};
 use hashbrown::HashMap;
@@ -612,7 +612,7 @@ impl<M: Model> EventLoop<M> {
             dispatch::unwatch_all(&engine, &mut self.worker.context, &mut client.session);
         }
         client.session.unsubscribe_all(&engine.hub);
-        monitor::stop(&engine, &mut client.session);
+        client.session.stop_monitor(&engine.hub, &engine.attention);
         client.session.stop_tracking(&engine.trackers, &engine.keyspace);
         if client.session.replica.is_some() {
             self.feeds.retain(|&other| other != place);

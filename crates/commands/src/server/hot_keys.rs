@@ -4,6 +4,7 @@
 //! Names, arguments and fields are those that Redis 8.6 documents.
 
 use braid_engine::hot_keys::{Report, Totals, Wish};
+use braid_engine::stats::Threads;
 use braid_engine::{Call, CommandError, CommandResult, Engine, Flags, Group, Spec};
 
 use super::system::{Whose, cpu_time};
@@ -47,19 +48,19 @@ const SUBCOMMANDS: &[Spec] = &[
 const COUNT_DEFAULT: usize = 10;
 const COUNT_MAX: i64 = 1000;
 
-fn totals(engine: &Engine) -> Totals {
+fn totals(threads: &Threads) -> Totals {
     let time = cpu_time(Whose::Process);
-    Totals::of(engine, (time.user, time.system))
+    Totals::of(threads, (time.user, time.system))
 }
 
 /// What is known now, for whoever shows it.
 pub fn report(engine: &Engine) -> Option<Report> {
-    engine.hot_keys.report(engine)
+    engine.hot_keys.report(&engine.threads)
 }
 
 fn start(call: &mut Call) -> CommandResult {
     let wish = parse(call)?;
-    if !call.engine.hot_keys.start(call.engine, wish, totals) {
+    if !call.engine.hot_keys.start(&call.engine.threads, wish, totals) {
         return Err(CommandError::text("ERR hotkeys tracking is in progress already: HOTKEYS STOP ends it"));
     }
     call.reply.ok();
@@ -119,7 +120,7 @@ fn parse(call: &Call) -> Result<Wish, CommandError> {
 }
 
 fn stop(call: &mut Call) -> CommandResult {
-    if !call.engine.hot_keys.stop(call.engine) {
+    if !call.engine.hot_keys.stop(&call.engine.threads) {
         return Err(CommandError::text("ERR there is no hotkeys tracking in progress"));
     }
     call.reply.ok();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! MONITOR: the client is told of every command. What it is told is made in the engine's `monitor` module.
 
-use braid_engine::{Call, CommandError, CommandResult, Group, Spec, monitor};
+use braid_engine::{Call, CommandError, CommandResult, Group, Spec};
 
 use super::ADMIN;
 
@@ -16,7 +16,7 @@ fn start(call: &mut Call) -> CommandResult {
         return Err(CommandError::text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
     // Asked for a second time it says nothing, as in Redis.
-    if monitor::start(call.engine, call.session) {
+    if call.session.start_monitor(&call.engine.hub, &call.engine.attention) {
         call.reply.ok();
     }
     Ok(())

@@ -12,18 +12,17 @@ use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
 pub use super::checks::write_refusal;
-use super::logging::Cost;
+use super::report;
 use super::tentative::Tentative;
 use super::{body, collect_keys, count};
 use crate::acl::log::Origin;
 use crate::attention::MONITORS;
 use crate::blocking;
 use crate::engine::Engine;
-use crate::hot_keys;
-use crate::monitor;
 use crate::session::{Session, session_attention};
 use crate::spec::{Flags, Scope};
 use crate::table::Command;
+use braid_telemetry::{Cost, monitor};
 
 /// A script's run, as the dispatcher sees it.
 pub struct ScriptRun<'k> {
@@ -71,10 +70,10 @@ impl ScriptRun<'_> {
     ) {
         match &mut self.tentative {
             Some(held) if monitor::tells_of(command) => {
-                held.lines.push(monitor::line(session, command, args))
+                held.lines.push(monitor::line(report::caller(session), command, args))
             }
             Some(_) => {}
-            None => monitor::tell(engine, slot, session, command, args),
+            None => report::monitor(engine, slot, session, command, args),
         }
     }
 }
@@ -282,10 +281,10 @@ fn execute(
     count(engine, slot, command, nanos, failed);
     let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
     match &mut run.tentative {
-        None => hot_keys::note(engine, keyspace.context, command, args, cost),
+        None => engine.hot_keys.note(keyspace.context, command, args, cost),
         Some(tentative) => {
             tentative.note_call(command.id, nanos, failed);
-            hot_keys::note_held(engine, keyspace.context, command, args, cost, &mut tentative.samples);
+            engine.hot_keys.note_held(keyspace.context, command, args, cost, &mut tentative.samples);
             if failed
                 && engine.threads[slot].error_replies.get() != errors
                 && let Some(line) = reply.as_contiguous().and_then(|reply| reply.strip_prefix(b"-"))

@@ -13,8 +13,7 @@ use smallvec::SmallVec;
 
 use crate::engine::Engine;
 use crate::histogram;
-use crate::hot_keys::{self, Sample};
-use crate::monitor;
+use crate::hot_keys::Sample;
 use braid_notify::payload::Payload;
 
 /// Tallies are put together when there are so many.
@@ -106,10 +105,10 @@ impl Tentative {
     /// The run will not be given up: what was held goes out. Its locks are still held.
     pub fn settle(self, engine: &Engine, slot: usize) {
         for line in &self.lines {
-            monitor::send(engine, slot, line);
+            engine.hub.tell_monitors(slot, line);
         }
         if !self.samples.is_empty() {
-            hot_keys::add(engine, slot, self.samples);
+            engine.hot_keys.add(slot, self.samples);
         }
     }
 

@@ -10,18 +10,17 @@ use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
 use super::checks::busy;
-use super::logging::{self, Cost};
+use super::report;
 use super::{Held, Worker, body, collect_keys, count, finish_held, note_unit};
 use crate::acl::{self, log::Origin};
 use crate::attention::MONITORS;
 use crate::client::client_flags;
 use crate::engine::Engine;
 use crate::error::CommandError;
-use crate::hot_keys;
-use crate::monitor;
 use crate::session::{Session, Watched, session_attention};
 use crate::spec::Scope;
 use crate::table::Command;
+use braid_telemetry::Cost;
 
 /// Gives EXEC up because of a script that has stopped the world. The watches end with the next transaction or UNWATCH: to take them away
 /// needs keys.
@@ -142,14 +141,14 @@ fn run_queued(
         return;
     }
     if engine.attention.get() & MONITORS != 0 && command.runs_scripts {
-        monitor::tell_always(engine, slot, session, command, args);
+        report::monitor_always(engine, slot, session, command, args);
     }
     let (start, reply_start) = (Ticks::now(), reply.len());
     let failed = body(engine, session, reply, command, args, &[], keyspace, false);
     let nanos = Ticks::now().nanos_since(start);
     count(engine, slot, command, nanos, failed);
     if engine.attention.get() & MONITORS != 0 {
-        monitor::tell(engine, slot, session, command, args);
+        report::monitor(engine, slot, session, command, args);
     }
     if session.attention & session_attention::TRACKS != 0 {
         engine.trackers.remember(
@@ -161,9 +160,9 @@ fn run_queued(
         );
     }
     let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
-    hot_keys::note(engine, keyspace.context, command, args, cost);
-    if logging::is_noteworthy(engine, cost, 0) {
-        logging::note(engine, session, command, args, cost);
+    engine.hot_keys.note(keyspace.context, command, args, cost);
+    if engine.logs.is_noteworthy(cost, 0) {
+        report::log(engine, session, command, args, cost);
     }
 }
 

@@ -140,7 +140,7 @@ fn metrics_are_what_has_happened() {
 fn hot_keys_are_shown_while_somebody_wants_to_know() {
     let engine = engine();
     let wish = Wish { cpu: false, net: true, count: 2, sample: 1, duration_ms: None };
-    engine.hot_keys.start(&engine, wish, |engine| Totals::of(engine, Default::default()));
+    engine.hot_keys.start(&engine.threads, wish, |threads| Totals::of(threads, Default::default()));
     let record = Arc::new(ClientRecord::new(1, -1, Address::Unknown, Address::Unknown, 0));
     let mut session = Session::new(record, &engine);
     let (mut reply, mut worker) = (ReplyBuffer::new(Protocol::Resp2), engine.worker(1));

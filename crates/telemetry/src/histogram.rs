@@ -22,7 +22,7 @@ impl Default for Histogram {
 
 /// The cell that a value falls into.
 #[inline]
-pub(crate) fn cell_of(nanos: u64) -> usize {
+pub fn cell_of(nanos: u64) -> usize {
     if nanos < 1 << SUB_BITS {
         return nanos as usize;
     }
@@ -50,7 +50,7 @@ impl Histogram {
     }
 
     /// Takes counts of a cell back, as far as nobody has set them to zero meanwhile. Only the owning thread may.
-    pub(crate) fn take_back(&self, cell: usize, count: u64) {
+    pub fn take_back(&self, cell: usize, count: u64) {
         let cell = &self.cells[cell];
         cell.store(cell.load(Relaxed).saturating_sub(count), Relaxed);
     }

@@ -4,10 +4,23 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use braid_clients::ClientRecord;
+use braid_clients::describe::request_bytes;
 use braid_config::Config;
+use braid_spec::Command;
+use braid_spec::spec::{Behavior, Flags};
 use parking_lot::Mutex;
 
-use crate::dispatch::logging::{BYTES_MIN, NANOS_MIN};
+use crate::latency::LatencyMonitor;
+use crate::{Cost, without_secrets};
+
+/// Commands below this many nanoseconds are no concern of any log, unless a log takes everything.
+const NANOS_MIN: u64 = 1000;
+/// Below this many bytes, requests and replies are no concern of any log but one with a low threshold. What is larger is either copied,
+/// which takes longer than [`NANOS_MIN`], or handed over in allocations of its own.
+const BYTES_MIN: i64 = (NANOS_MIN as i64 + 24) << REPLY_SHIFT;
+/// So many bits of a reply's length weigh less than a nanosecond.
+const REPLY_SHIFT: u32 = 6;
 
 /// What a log is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,12 +115,12 @@ pub struct CommandLogs {
     slow: CommandLog,
     large_requests: CommandLog,
     large_replies: CommandLog,
-    /// Commands of less weight (see `dispatch/logging.rs`) are in none of them.
-    pub(crate) floor: AtomicU64,
+    /// Commands of less weight ([`CommandLogs::is_noteworthy`]) are in none of them.
+    floor: AtomicU64,
 }
 
 impl CommandLogs {
-    pub(crate) fn new(config: &Config) -> CommandLogs {
+    pub fn new(config: &Config) -> CommandLogs {
         let logs = CommandLogs {
             slow: CommandLog::default(),
             large_requests: CommandLog::default(),
@@ -116,6 +129,60 @@ impl CommandLogs {
         };
         logs.configure(config);
         logs
+    }
+
+    /// Whether a log may want to know of a command. `blobs`: how many arguments came in allocations of their own. HOT PATH: asked
+    /// after every command.
+    #[inline]
+    pub fn is_noteworthy(&self, cost: Cost, blobs: usize) -> bool {
+        let weight = cost.nanos + (cost.reply_bytes as u64 >> REPLY_SHIFT) + blobs as u64 * NANOS_MIN;
+        weight >= self.floor.load(Relaxed)
+    }
+
+    /// Gives a command to the logs, and the latency monitor, whose thresholds it exceeds.
+    #[cold]
+    pub fn note(
+        &self,
+        config: &Config,
+        latency: &LatencyMonitor,
+        record: &ClientRecord,
+        command: &Command,
+        args: &[&[u8]],
+        cost: Cost,
+    ) {
+        let micros = cost.nanos / 1000;
+        let threshold = config.latency_monitor_threshold_milliseconds();
+        if threshold > 0 && micros >= threshold * 1000 {
+            let event = if command.spec.flags.has(Flags::FAST) { "fast-command" } else { "command" };
+            let seconds = braid_base::clock::unix_ms() / 1000;
+            latency.add(event, seconds, u32::try_from(micros / 1000).unwrap_or(u32::MAX));
+        }
+        // A transaction's commands are logged one by one; EXEC is not slow by itself.
+        if command.spec.flags.has(Flags::SKIP_SLOWLOG) || command.behavior.has(Behavior::EXECUTES_QUEUE) {
+            return;
+        }
+        let exceeds =
+            |amount: u64, threshold: i64| u64::try_from(threshold).is_ok_and(|least| amount >= least);
+        let log = |kind: Kind, amount: u64, len_max: usize| {
+            let name = record.texts.lock().name.clone();
+            let time = braid_base::clock::unix_ms() / 1000;
+            let args = without_secrets(command, args);
+            self.of(kind).push(Entry::new(time, amount, &args, record.address.to_string(), name), len_max);
+        };
+        if exceeds(micros, config.slowlog_log_slower_than_microseconds()) {
+            log(Kind::Slow, micros, config.slowlog_max_len());
+        }
+        let larger_than = config.commandlog_request_larger_than();
+        if larger_than >= 0 {
+            let bytes = request_bytes(args) as u64;
+            if exceeds(bytes, larger_than) {
+                log(Kind::LargeRequest, bytes, config.commandlog_large_request_max_len());
+            }
+        }
+        let bytes = cost.reply_bytes as u64;
+        if exceeds(bytes, config.commandlog_reply_larger_than()) {
+            log(Kind::LargeReply, bytes, config.commandlog_large_reply_max_len());
+        }
     }
 
     /// A log.
@@ -128,7 +195,7 @@ impl CommandLogs {
     }
 
     /// To be called when thresholds have changed.
-    pub(crate) fn configure(&self, config: &Config) {
+    pub fn configure(&self, config: &Config) {
         let takes_small = |threshold: i64| (0..BYTES_MIN).contains(&threshold);
         let takes_all = config.slowlog_log_slower_than_microseconds() == 0
             || takes_small(config.commandlog_request_larger_than())

@@ -12,6 +12,9 @@ use parking_lot::Mutex;
 
 use crate::histogram::{Histogram, HistogramSum};
 
+/// The counters of all executing threads, by slot.
+pub type Threads = Slots<Padded<ThreadStats>>;
+
 /// Counters of one command on one thread.
 #[derive(Default)]
 pub struct CommandStats {
@@ -155,7 +158,7 @@ impl ThreadStats {
 
     /// Takes back errors that were counted by this word.
     #[cold]
-    pub(crate) fn take_back_errors(&self, code: &[u8], count: u64) {
+    pub fn take_back_errors(&self, code: &[u8], count: u64) {
         self.error_replies.take_back(count);
         let mut errors = self.errors.lock();
         let code = String::from_utf8_lossy(code);
@@ -178,7 +181,7 @@ pub struct CommandTotals {
 }
 
 /// Sums a command's counters.
-pub fn command_totals(threads: &Slots<Padded<ThreadStats>>, id: u32) -> CommandTotals {
+pub fn command_totals(threads: &Threads, id: u32) -> CommandTotals {
     let mut totals = CommandTotals::default();
     for stats in threads.iter().map(|thread| &thread.commands[id as usize]) {
         totals.calls += stats.calls.get();
@@ -190,7 +193,7 @@ pub fn command_totals(threads: &Slots<Padded<ThreadStats>>, id: u32) -> CommandT
 }
 
 /// Sums a command's latencies.
-pub fn command_latency(threads: &Slots<Padded<ThreadStats>>, id: u32) -> HistogramSum {
+pub fn command_latency(threads: &Threads, id: u32) -> HistogramSum {
     let mut sum = HistogramSum::default();
     for histogram in threads.iter().filter_map(|thread| thread.commands[id as usize].latency.get()) {
         histogram.add_to(&mut sum);
@@ -199,6 +202,6 @@ pub fn command_latency(threads: &Slots<Padded<ThreadStats>>, id: u32) -> Histogr
 }
 
 /// Sums one thread counter.
-pub fn total(threads: &Slots<Padded<ThreadStats>>, counter: impl Fn(&ThreadStats) -> u64) -> u64 {
+pub fn total(threads: &Threads, counter: impl Fn(&ThreadStats) -> u64) -> u64 {
     threads.iter().map(|thread| counter(thread)).sum()
 }

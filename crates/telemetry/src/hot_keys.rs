@@ -4,7 +4,7 @@
 //! While somebody wants to know, one command in so many is looked at, with a gap to the next one that is drawn anew each time, so that no rhythm of
 //! the requests is mistaken for a preference. Each thread keeps what it has seen in a sketch of its own ([`Sketch`]); whoever asks adds them up.
 //!
-//! HOT PATH: each command counts a number of its thread's down and compares it with zero ([`note`]), tracking or not.
+//! HOT PATH: each command counts a number of its thread's down and compares it with zero ([`HotKeys::note`]), tracking or not.
 
 mod sketch;
 
@@ -19,12 +19,12 @@ use braid_base::slots::Slots;
 use braid_keyspace::Context;
 use parking_lot::Mutex;
 
-use crate::client::describe::request_bytes;
-use crate::dispatch::logging::Cost;
-use crate::engine::{Engine, THREADS_MAX};
-use crate::keys;
-use crate::stats;
-use crate::table::Command;
+use braid_clients::THREADS_MAX;
+use braid_clients::describe::request_bytes;
+use braid_spec::{Command, keys};
+
+use crate::Cost;
+use crate::stats::{self, Threads};
 use sketch::Sketch;
 
 /// Keys that are longer are not followed.
@@ -57,11 +57,11 @@ pub struct Totals {
 
 impl Totals {
     /// The present ones; `user` and `system` are the processor time of the process, which the caller knows.
-    pub fn of(engine: &Engine, (user, system): (Duration, Duration)) -> Totals {
+    pub fn of(threads: &Threads, (user, system): (Duration, Duration)) -> Totals {
         let in_commands =
             |thread: &stats::ThreadStats| thread.commands.iter().map(|command| command.nanos.get()).sum();
-        let command_nanos = stats::total(&engine.threads, in_commands);
-        let net_bytes = stats::total(&engine.threads, |thread| thread.net_in.get() + thread.net_out.get());
+        let command_nanos = stats::total(threads, in_commands);
+        let net_bytes = stats::total(threads, |thread| thread.net_in.get() + thread.net_out.get());
         Totals { command_nanos, net_bytes, user, system }
     }
 
@@ -77,13 +77,13 @@ impl Totals {
 }
 
 /// How the totals are found out.
-pub type TotalsOf = fn(&Engine) -> Totals;
+pub type TotalsOf = fn(&Threads) -> Totals;
 
 /// Samples of one run that are held at most.
 const HELD_MAX: usize = 1024;
 
 /// What was found out about a key of a command, held until it is certain that the command counts.
-pub(crate) struct Sample {
+pub struct Sample {
     key: Box<[u8]>,
     nanos: u64,
     bytes: u64,
@@ -164,20 +164,20 @@ impl Default for HotKeys {
 }
 
 impl HotKeys {
-    /// See [`crate::dispatch::Worker::begin_batch`].
+    /// Moves when tracking begins or ends; threads compare it with each batch.
     #[inline]
-    pub(crate) fn version(&self) -> u64 {
+    pub fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
     /// Begins. False if it is under way already.
-    pub fn start(&self, engine: &Engine, wish: Wish, totals: TotalsOf) -> bool {
+    pub fn start(&self, threads: &Threads, wish: Wish, totals: TotalsOf) -> bool {
         let _changing = self.changing.lock();
         if self.active().is_some() {
             return false;
         }
         let began_ms = braid_base::clock::unix_ms();
-        let (before, ended, seen) = (totals(engine), OnceLock::new(), Slots::new(THREADS_MAX));
+        let (before, ended, seen) = (totals(threads), OnceLock::new(), Slots::new(THREADS_MAX));
         let ends_ms = wish.duration_ms.map_or(i64::MAX, |duration| began_ms.saturating_add(duration));
         self.tracking.store(Some(Arc::new(Tracking { wish, began_ms, before, totals, ended, seen })));
         self.ends_ms.store(ends_ms, Ordering::Relaxed);
@@ -186,12 +186,12 @@ impl HotKeys {
     }
 
     /// Ends, and keeps what was found. False if it was not under way.
-    pub fn stop(&self, engine: &Engine) -> bool {
+    pub fn stop(&self, threads: &Threads) -> bool {
         let _changing = self.changing.lock();
         let Some(tracking) = self.active() else { return false };
         let now = braid_base::clock::unix_ms().min(self.ends_ms.load(Ordering::Relaxed));
         // Nobody else ends it meanwhile.
-        let _ = tracking.ended.set((now, (tracking.totals)(engine)));
+        let _ = tracking.ended.set((now, (tracking.totals)(threads)));
         self.ends_ms.store(i64::MAX, Ordering::Relaxed);
         self.version.fetch_add(1, Ordering::Release);
         true
@@ -209,9 +209,9 @@ impl HotKeys {
 
     /// Ends when its time is over. Called now and then.
     #[inline]
-    pub fn end_if_due(&self, engine: &Engine, now_ms: i64) {
+    pub fn end_if_due(&self, threads: &Threads, now_ms: i64) {
         if now_ms >= self.ends_ms.load(Ordering::Relaxed) {
-            self.stop(engine);
+            self.stop(threads);
         }
     }
 
@@ -220,12 +220,12 @@ impl HotKeys {
     }
 
     /// What is known by now; nothing if there was no tracking.
-    pub fn report(&self, engine: &Engine) -> Option<Report> {
-        self.end_if_due(engine, braid_base::clock::unix_ms());
+    pub fn report(&self, threads: &Threads) -> Option<Report> {
+        self.end_if_due(threads, braid_base::clock::unix_ms());
         let tracking = self.tracking.load_full()?;
         let ended = tracking.ended.get().copied();
         let (now, totals) =
-            ended.unwrap_or_else(|| (braid_base::clock::unix_ms(), (tracking.totals)(engine)));
+            ended.unwrap_or_else(|| (braid_base::clock::unix_ms(), (tracking.totals)(threads)));
         let wish = tracking.wish;
         let most = |of: fn(&Seen) -> &Sketch| {
             let mut sums: HashMap<Box<[u8]>, u64> = HashMap::new();
@@ -264,78 +264,80 @@ impl HotKeys {
 
     /// Has a thread follow what is asked for now.
     #[cold]
-    pub(crate) fn follow(&self, context: &mut Context) {
+    pub fn follow(&self, context: &mut Context) {
         context.until_sample = self.gap(context);
     }
-}
+    /// Notes that a command was executed.
+    #[inline]
+    pub fn note(&self, context: &mut Context, command: &Command, args: &[&[u8]], cost: Cost) {
+        context.until_sample = context.until_sample.wrapping_sub(1);
+        if context.until_sample == 0 {
+            self.sample(context, command, args, cost, None);
+        }
+    }
 
-/// Notes that a command was executed.
-#[inline]
-pub(crate) fn note(engine: &Engine, context: &mut Context, command: &Command, args: &[&[u8]], cost: Cost) {
-    context.until_sample = context.until_sample.wrapping_sub(1);
-    if context.until_sample == 0 {
-        sample(engine, context, command, args, cost, None);
+    /// As [`HotKeys::note`], for a command that may have to be taken back: a sample is held.
+    #[inline]
+    pub fn note_held(
+        &self,
+        context: &mut Context,
+        command: &Command,
+        args: &[&[u8]],
+        cost: Cost,
+        held: &mut Vec<Sample>,
+    ) {
+        context.until_sample = context.until_sample.wrapping_sub(1);
+        if context.until_sample == 0 {
+            self.sample(context, command, args, cost, Some(held));
+        }
     }
-}
 
-/// As [`note`], for a command that may have to be taken back: a sample is held.
-#[inline]
-pub(crate) fn note_held(
-    engine: &Engine,
-    context: &mut Context,
-    command: &Command,
-    args: &[&[u8]],
-    cost: Cost,
-    held: &mut Vec<Sample>,
-) {
-    context.until_sample = context.until_sample.wrapping_sub(1);
-    if context.until_sample == 0 {
-        sample(engine, context, command, args, cost, Some(held));
+    /// Adds what was held.
+    #[cold]
+    pub fn add(&self, slot: usize, samples: Vec<Sample>) {
+        let tracking = self.tracking.load();
+        let Some(tracking) = tracking.as_ref().filter(|tracking| tracking.ended.get().is_none()) else {
+            return;
+        };
+        let mut seen = tracking.seen_by(slot).lock();
+        for Sample { key, nanos, bytes } in samples {
+            seen.add(tracking.wish, &key, nanos, bytes);
+        }
     }
-}
 
-/// Adds what was held.
-#[cold]
-pub(crate) fn add(engine: &Engine, slot: usize, samples: Vec<Sample>) {
-    let tracking = engine.hot_keys.tracking.load();
-    let Some(tracking) = tracking.as_ref().filter(|tracking| tracking.ended.get().is_none()) else { return };
-    let mut seen = tracking.seen_by(slot).lock();
-    for Sample { key, nanos, bytes } in samples {
-        seen.add(tracking.wish, &key, nanos, bytes);
-    }
-}
-
-/// Looks at a command.
-#[cold]
-#[inline(never)]
-fn sample(
-    engine: &Engine,
-    context: &mut Context,
-    command: &Command,
-    args: &[&[u8]],
-    cost: Cost,
-    mut held: Option<&mut Vec<Sample>>,
-) {
-    let hot_keys = &engine.hot_keys;
-    context.until_sample = hot_keys.gap(context);
-    let tracking = hot_keys.tracking.load();
-    let Some(tracking) = tracking.as_ref().filter(|tracking| tracking.ended.get().is_none()) else { return };
-    if command.runs_scripts {
-        // Its commands are looked at one by one.
-        return;
-    }
-    let Some(keys) = keys::find(command.spec, args) else { return };
-    if keys.is_empty() {
-        return;
-    }
-    // What is spent on several keys is shared out evenly.
-    let share = |whole: u64| whole / keys.len() as u64;
-    let (nanos, bytes) = (share(cost.nanos), share((request_bytes(args) + cost.reply_bytes) as u64));
-    for key in keys.iter().map(|at| args[at.index]).filter(|key| key.len() <= KEY_BYTES_MAX) {
-        match &mut held {
-            // So many keys of a single run are not to fill the memory; they are sampled anyway.
-            Some(held) if held.len() < HELD_MAX => held.push(Sample { key: key.into(), nanos, bytes }),
-            _ => tracking.seen_by(context.slot).lock().add(tracking.wish, key, nanos, bytes),
+    /// Looks at a command.
+    #[cold]
+    #[inline(never)]
+    fn sample(
+        &self,
+        context: &mut Context,
+        command: &Command,
+        args: &[&[u8]],
+        cost: Cost,
+        mut held: Option<&mut Vec<Sample>>,
+    ) {
+        context.until_sample = self.gap(context);
+        let tracking = self.tracking.load();
+        let Some(tracking) = tracking.as_ref().filter(|tracking| tracking.ended.get().is_none()) else {
+            return;
+        };
+        if command.runs_scripts {
+            // Its commands are looked at one by one.
+            return;
+        }
+        let Some(keys) = keys::find(command.spec, args) else { return };
+        if keys.is_empty() {
+            return;
+        }
+        // What is spent on several keys is shared out evenly.
+        let share = |whole: u64| whole / keys.len() as u64;
+        let (nanos, bytes) = (share(cost.nanos), share((request_bytes(args) + cost.reply_bytes) as u64));
+        for key in keys.iter().map(|at| args[at.index]).filter(|key| key.len() <= KEY_BYTES_MAX) {
+            match &mut held {
+                // So many keys of a single run are not to fill the memory; they are sampled anyway.
+                Some(held) if held.len() < HELD_MAX => held.push(Sample { key: key.into(), nanos, bytes }),
+                _ => tracking.seen_by(context.slot).lock().add(tracking.wish, key, nanos, bytes),
+            }
         }
     }
 }

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Reports executed commands to telemetry: the command logs, the latency monitor and clients in MONITOR.
+
+use braid_spec::Command;
+use braid_telemetry::Cost;
+use braid_telemetry::monitor::{self, Caller};
+
+use crate::engine::Engine;
+use crate::session::Session;
+
+/// Gives a command to the logs whose thresholds it exceeds.
+#[cold]
+pub(crate) fn log(engine: &Engine, session: &Session, command: &Command, args: &[&[u8]], cost: Cost) {
+    engine.logs.note(&engine.config, &engine.latency, &session.record, command, args, cost);
+}
+
+/// The client of a session's commands, as MONITOR shows it.
+pub(super) fn caller(session: &Session) -> Caller<'_> {
+    Caller { record: &session.record, db: session.db, in_script: session.in_script }
+}
+
+/// Tells monitors of a command, if it is one that they are told of.
+#[cold]
+pub(super) fn monitor(engine: &Engine, slot: usize, session: &Session, command: &Command, args: &[&[u8]]) {
+    monitor::tell(&engine.hub, &engine.attention, slot, caller(session), command, args);
+}
+
+/// Tells monitors of a command that runs others: its line comes before theirs.
+#[cold]
+pub(super) fn monitor_always(
+    engine: &Engine,
+    slot: usize,
+    session: &Session,
+    command: &Command,
+    args: &[&[u8]],
+) {
+    monitor::tell_always(&engine.hub, &engine.attention, slot, caller(session), command, args);
+}

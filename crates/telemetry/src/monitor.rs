@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! MONITOR: a line for each command that is executed, to every client that asked for them.
+//!
+//! Lines are made under the locks of the command, so those of commands that meet in a key come in the order of their effects. While nobody
+//! monitors the attention word says so, and nothing here runs.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use braid_resp::inline::push_quoted;
+
+use braid_clients::attention::{Attention, LOADING};
+use braid_clients::{Address, ClientRecord, client_flags};
+use braid_notify::Hub;
+use braid_notify::payload::Payload;
+use braid_spec::{Command, Flags};
+
+use crate::without_secrets;
+
+/// The client of a command, as its line shows it.
+#[derive(Clone, Copy)]
+pub struct Caller<'a> {
+    pub record: &'a ClientRecord,
+    pub db: u32,
+    /// The command comes out of a script.
+    pub in_script: bool,
+}
+
+/// Begins to tell a client of all commands. False if it is told already.
+pub fn start(hub: &Hub, attention: &Attention, record: &ClientRecord) -> bool {
+    if record.has(client_flags::MONITOR) {
+        return false;
+    }
+    record.set_flag(client_flags::MONITOR, true);
+    hub.add_monitor(record, attention);
+    true
+}
+
+/// Ends it.
+pub fn stop(hub: &Hub, attention: &Attention, record: &ClientRecord) {
+    if record.has(client_flags::MONITOR) {
+        record.set_flag(client_flags::MONITOR, false);
+        hub.remove_monitor(record.id, attention);
+    }
+}
+
+/// Whether monitors are told of a command.
+pub fn tells_of(command: &Command) -> bool {
+    !command.spec.flags.any(Flags::SKIP_MONITOR | Flags::ADMIN)
+}
+
+/// Tells monitors of a command, if it is one that they are told of.
+#[cold]
+pub fn tell(
+    hub: &Hub,
+    attention: &Attention,
+    slot: usize,
+    caller: Caller<'_>,
+    command: &Command,
+    args: &[&[u8]],
+) {
+    if tells_of(command) {
+        tell_always(hub, attention, slot, caller, command, args);
+    }
+}
+
+/// Tells monitors of a command that runs others: its line comes before theirs.
+#[cold]
+pub fn tell_always(
+    hub: &Hub,
+    attention: &Attention,
+    slot: usize,
+    caller: Caller<'_>,
+    command: &Command,
+    args: &[&[u8]],
+) {
+    if attention.get() & LOADING == 0 {
+        hub.tell_monitors(slot, &line(caller, command, args));
+    }
+}
+
+/// The line of a command.
+#[cold]
+pub fn line(caller: Caller<'_>, command: &Command, args: &[&[u8]]) -> Arc<Payload> {
+    let micros = braid_base::clock::unix_us();
+    let mut line = Vec::with_capacity(64 + args.iter().map(|arg| arg.len() + 3).sum::<usize>());
+    // Writing to a vector does not fail.
+    let _ = write!(line, "+{}.{:06} [{} ", micros / 1_000_000, micros % 1_000_000, caller.db);
+    let _ = match (&caller.record.local_address, caller.in_script) {
+        (_, true) => write!(line, "lua]"),
+        (Address::Unix(path), _) => write!(line, "unix:{path}]"),
+        _ => write!(line, "{}]", caller.record.address),
+    };
+    for arg in without_secrets(command, args) {
+        line.push(b' ');
+        push_quoted(&mut line, arg);
+    }
+    line.extend_from_slice(b"\r\n");
+    Arc::new(Payload::Line(line.into()))
+}
