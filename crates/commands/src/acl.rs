@@ -5,6 +5,7 @@
 
 use braid_base::number;
 use braid_engine::Handler;
+use braid_engine::acl::file::file_of;
 use braid_engine::acl::log::Entry;
 use braid_engine::acl::selector::Selector;
 use braid_engine::acl::user::User;
@@ -96,7 +97,7 @@ const fn admin(name: &'static str, handler: Handler) -> Spec {
 }
 
 fn set_user(call: &mut Call) -> CommandResult {
-    call.engine.set_user(call.args[2], &call.args[3..])?;
+    call.engine.acl.set_user(call.engine.acl_server(), call.args[2], &call.args[3..])?;
     call.reply.ok();
     Ok(())
 }
@@ -106,7 +107,7 @@ fn delete_users(call: &mut Call) -> CommandResult {
     if names.contains(&braid_engine::acl::DEFAULT_USER) {
         return Err(CommandError::text("ERR The 'default' user cannot be removed"));
     }
-    let deleted = call.engine.delete_users(names, call.session.id());
+    let deleted = call.engine.acl.delete_users(call.engine.acl_server(), names, call.session.id());
     call.reply.integer(deleted as i64);
     close_without_user(call);
     Ok(())
@@ -175,7 +176,7 @@ fn who_am_i(call: &mut Call) -> CommandResult {
 }
 
 fn need_file(call: &Call) -> CommandResult {
-    if call.engine.acl_file().is_some() {
+    if file_of(&call.engine.config).is_some() {
         return Ok(());
     }
     Err(CommandError::text(
@@ -188,7 +189,10 @@ fn need_file(call: &Call) -> CommandResult {
 fn load(call: &mut Call) -> CommandResult {
     need_file(call)?;
     let asking = call.session.id();
-    call.engine.load_acl_file(asking).map_err(|error| CommandError::text(format!("ERR {error}")))?;
+    call.engine
+        .acl
+        .load_file(call.engine.acl_server(), asking)
+        .map_err(|error| CommandError::text(format!("ERR {error}")))?;
     call.reply.ok();
     close_without_user(call);
     Ok(())
@@ -196,7 +200,7 @@ fn load(call: &mut Call) -> CommandResult {
 
 fn save(call: &mut Call) -> CommandResult {
     need_file(call)?;
-    if let Err(error) = call.engine.save_acl_file() {
+    if let Err(error) = call.engine.acl.save_file(&call.engine.config) {
         log::warn!("ACL SAVE failed: {error}");
         return Err(CommandError::text(
             "ERR There was an error trying to save the ACLs. Please check the server logs for more information",

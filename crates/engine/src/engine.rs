@@ -254,7 +254,7 @@ impl Engine {
         let weak = Arc::downgrade(&engine);
         engine.config.on_change(&["requirepass"], move |config| {
             if let Some(engine) = weak.upgrade() {
-                engine.set_default_password(config.requirepass().as_bytes());
+                engine.acl.set_default_password(engine.acl_server(), config.requirepass().as_bytes());
             }
             Ok(())
         });

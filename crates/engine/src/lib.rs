@@ -11,7 +11,7 @@
 /// `redis-version`, which is this by default.
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
-pub mod acl;
+pub mod access;
 pub mod aof_load;
 pub mod append_only;
 pub mod background;
@@ -31,6 +31,7 @@ pub mod session;
 pub mod supervisor;
 pub mod transaction;
 
+pub use braid_acl as acl;
 pub use braid_clients::{attention, busy, mailbox, pause};
 pub use braid_spec::{error, keys, spec, syntax, table};
 pub use braid_telemetry::{big_keys, command_log, histogram, hot_keys, latency, stats};

@@ -197,17 +197,21 @@ fn warn_of_coarse_size_classes() {
 /// Defines the users: those of the configuration, or those of the file that it names.
 fn define_users(engine: &Engine, loaded: &braid_config::Loaded) -> Result<(), String> {
     let lines: Vec<&[String]> = loaded.users.iter().map(|user| &user.words[..]).collect();
-    if engine.acl_file().is_some() {
+    if braid_engine::acl::file::file_of(&engine.config).is_some() {
         if !lines.is_empty() {
             return Err("Users are defined both in the configuration and, by 'aclfile', in a file of their own. This very \
                         likely leads to mistakes and security holes: use one of the two."
                 .into());
         }
         return engine
-            .load_acl_file(0)
+            .acl
+            .load_file(engine.acl_server(), 0)
             .map_err(|error| format!("Aborting startup because of ACL errors: {error}"));
     }
-    engine.define_users(&lines).map_err(|(number, error)| loaded.users[number].place.error(error).to_string())
+    engine
+        .acl
+        .define_users(engine.acl_server(), &lines)
+        .map_err(|(number, error)| loaded.users[number].place.error(error).to_string())
 }
 
 /// Whether there is something to be loaded. If not, the first clients are not to be told to wait for it.

@@ -90,7 +90,8 @@ fn rewrite(call: &mut Call) -> CommandResult {
     let Some(path) = &call.engine.config_file else {
         return Err(CommandError::text("ERR The server is running without a config file"));
     };
-    let extra = ExtraLines { users: Some(call.engine.acl_config_lines()), everything: false };
+    let extra =
+        ExtraLines { users: Some(call.engine.acl.config_lines(&call.engine.config)), everything: false };
     if let Err(error) = call.engine.config.rewrite_with(path, &extra) {
         log::warn!("CONFIG REWRITE failed: {error}");
         return Err(CommandError::text(format!("ERR Rewriting config file: {error}")));

@@ -184,7 +184,11 @@ impl Replay {
         txn.set_db(self.session.db);
         if command.runs_scripts {
             // Whoever the users are by now: scripts may do everything.
-            self.session.take_user(engine.acl.unrestricted_user(engine), true, engine.attention.generation());
+            self.session.take_user(
+                engine.acl.unrestricted_user(engine.acl_server().terms()),
+                true,
+                engine.attention.generation(),
+            );
         }
         let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
         if command.simple_keys.is_single() && command.spec.scope == Scope::Keys {

@@ -214,7 +214,10 @@ fn metrics_without_labels_are_always_there() {
 fn refusals_are_counted_by_user_and_only_so_many_users_shown() {
     let engine = engine();
     for number in 0..120 {
-        engine.set_user(format!("u{number}").as_bytes(), &["on", ">secret"]).unwrap();
+        engine
+            .acl
+            .set_user(engine.acl_server(), format!("u{number}").as_bytes(), &["on", ">secret"])
+            .unwrap();
         let times = if number >= 115 { 5 } else { 1 };
         (0..times).for_each(|_| engine.acl.count_denied_by_http(format!("u{number}").as_bytes()));
     }

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Rules as ACL SETUSER takes them, applied one at a time to a user or a selector.
 //!
-//! Nothing here is in force: rules are applied to a copy, which [`super`] puts in place when all of them were right.
+//! Nothing here is in force: rules are applied to a copy, which [`Acl`](crate::Acl) puts in place when all of them were right.
 
 use braid_resp::inline::split_words;
+use braid_spec::{Category, Command, CommandTable};
 
-use super::selector::{Access, KeyPattern, Selector};
-use super::user::{Password, User};
-use crate::spec::Category;
-use crate::table::{Command, CommandTable};
+use crate::selector::{Access, KeyPattern, Selector};
+use crate::terms::Terms;
+use crate::user::{Password, User};
 
-/// What rules are understood by.
-#[derive(Clone, Copy)]
-pub struct Terms<'a> {
-    pub commands: &'a CommandTable,
-    /// New users and selectors may use all channels (`acl-pubsub-default`).
-    pub all_channels: bool,
-}
+/// A fault in a user's definition in a configuration file: the rule, and what is wrong with it.
+pub type LineFault = (Vec<u8>, RuleError);
 
 /// Why a rule was not taken. The texts are those that users of Redis know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -78,7 +73,7 @@ pub fn merge_selectors(rules: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>, Vec<u
 
 impl User {
     /// Applies a rule.
-    pub(super) fn apply(&mut self, rule: &[u8], terms: Terms<'_>) -> Result<(), RuleError> {
+    pub(crate) fn apply(&mut self, rule: &[u8], terms: Terms<'_>) -> Result<(), RuleError> {
         match rule.to_ascii_lowercase().as_slice() {
             b"" => {}
             b"on" => self.enabled = true,
@@ -143,7 +138,7 @@ fn parse_selector(rule: &[u8], terms: Terms<'_>) -> Result<Selector, RuleError> 
 
 impl Selector {
     /// Applies a rule.
-    pub(super) fn apply(&mut self, rule: &[u8], terms: Terms<'_>) -> Result<(), RuleError> {
+    pub(crate) fn apply(&mut self, rule: &[u8], terms: Terms<'_>) -> Result<(), RuleError> {
         match rule.to_ascii_lowercase().as_slice() {
             b"allkeys" | b"~*" => {
                 self.all_keys = true;

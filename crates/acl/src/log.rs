@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 pub use braid_clients::Reason;
 use parking_lot::Mutex;
 
-use super::Denied;
+use crate::denied::Denied;
 
 /// Where a refused command came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::rules::{RuleError, has_spaces, merge_selectors};
-use super::user::User;
-use super::{DEFAULT_USER, LineFault};
-use crate::engine::Engine;
+use braid_clients::identity::DEFAULT_USER;
+use braid_config::Config;
 
-impl Engine {
+use crate::acl::{Acl, Server};
+use crate::rules::{LineFault, RuleError, has_spaces, merge_selectors};
+use crate::user::User;
+
+impl Acl {
     /// Defines the users of a configuration's `user` lines: their names and rules. The error is the number of the line and what is wrong
     /// with it.
-    pub fn define_users(&self, lines: &[&[String]]) -> Result<(), (usize, String)> {
-        let _changing = self.acl.changing.lock();
+    pub fn define_users(&self, server: Server<'_>, lines: &[&[String]]) -> Result<(), (usize, String)> {
+        let _changing = self.changing.lock();
         for (number, line) in lines.iter().enumerate() {
             let fault = |text: String| (number, text);
             let Some((name, rules)) = line.split_first() else { continue };
@@ -24,7 +26,7 @@ impl Engine {
             if has_spaces(name.as_bytes()) {
                 return Err(fault("Spaces not allowed in ACL usernames".into()));
             }
-            let user = self.define_user(name.as_bytes(), rules).map_err(|(rule, error)| {
+            let user = self.define_user(server, name.as_bytes(), rules).map_err(|(rule, error)| {
                 // A rule may hold a password.
                 let shown = match rule.first() {
                     Some(b'>' | b'<') => "(redacted)".into(),
@@ -38,18 +40,23 @@ impl Engine {
                      configuration error."
                 );
             }
-            self.put_user(user);
+            self.put_user(server, user);
         }
         Ok(())
     }
 
     /// A user made of rules from nothing.
-    fn define_user(&self, name: &[u8], rules: &[impl AsRef<[u8]>]) -> Result<User, LineFault> {
-        let terms = self.acl_terms();
+    fn define_user(
+        &self,
+        server: Server<'_>,
+        name: &[u8],
+        rules: &[impl AsRef<[u8]>],
+    ) -> Result<User, LineFault> {
+        let terms = server.terms();
         let identity = if name == DEFAULT_USER {
-            Arc::clone(&self.acl.default_user().identity)
+            Arc::clone(&self.default_user().identity)
         } else {
-            self.acl.identity(name)
+            self.identity(name)
         };
         let mut user = User::new(identity, terms);
         for rule in merge_selectors(rules).map_err(|open| (open, RuleError::Syntax))? {
@@ -59,24 +66,18 @@ impl Engine {
         Ok(user)
     }
 
-    /// Where the file of users is; nothing if there is none.
-    pub fn acl_file(&self) -> Option<PathBuf> {
-        let name = self.config.aclfile();
-        (!name.is_empty()).then(|| self.config.dir().join(&*name))
-    }
-
     /// Replaces all users by those of the file, or after any fault none. The error is the text that users of Redis know, without a code.
-    pub fn load_acl_file(&self, asking: u64) -> Result<(), String> {
-        let name = self.config.aclfile();
-        let path = self.acl_file().unwrap_or_default();
+    pub fn load_file(&self, server: Server<'_>, asking: u64) -> Result<(), String> {
+        let name = server.config.aclfile();
+        let path = file_of(server.config).unwrap_or_default();
         let text = std::fs::read(path).map_err(|error| {
             format!("Error loading ACLs, opening file '{name}': {}", braid_base::system_text::reason(&error))
         })?;
-        let _changing = self.acl.changing.lock();
+        let _changing = self.changing.lock();
         let mut faults = String::new();
         let mut users: BTreeMap<Box<[u8]>, Arc<User>> = BTreeMap::new();
         for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
-            match self.read_acl_line(line) {
+            match self.read_line(server, line) {
                 Ok(None) => {}
                 Ok(Some(user)) if users.contains_key(user.name()) => {
                     let user = String::from_utf8_lossy(user.name()).into_owned();
@@ -95,12 +96,12 @@ impl Engine {
             return Err(faults
                 + "WARNING: ACL errors detected, no change to the previously active ACL rules was performed");
         }
-        self.replace_users(users, asking);
+        self.replace_users(server, users, asking);
         Ok(())
     }
 
     /// The user that a line of the file defines, if it is not empty.
-    fn read_acl_line(&self, line: &[u8]) -> Result<Option<User>, String> {
+    fn read_line(&self, server: Server<'_>, line: &[u8]) -> Result<Option<User>, String> {
         let line = line.trim_ascii();
         if line.is_empty() {
             return Ok(None);
@@ -114,7 +115,7 @@ impl Engine {
             return Err(format!(": username '{name}' contains invalid characters."));
         }
         let rules: Vec<&[u8]> = rules.iter().map(|rule| rule.trim_ascii()).collect();
-        let user = self.define_user(name, &rules).map_err(|(rule, error)| match error {
+        let user = self.define_user(server, name, &rules).map_err(|(rule, error)| match error {
             // What is no command is no secret either.
             RuleError::Unknown => {
                 format!(": Error in applying operation '{}': {error}.", String::from_utf8_lossy(&rule))
@@ -126,23 +127,23 @@ impl Engine {
     }
 
     /// Writes all users into the file.
-    pub fn save_acl_file(&self) -> Result<(), String> {
+    pub fn save_file(&self, config: &Config) -> Result<(), String> {
         let mut text = Vec::new();
-        for user in self.acl.users() {
+        for user in self.users() {
             text.extend_from_slice(&user.describe());
             text.push(b'\n');
         }
-        let path = self.acl_file().unwrap_or_default();
+        let path = file_of(config).unwrap_or_default();
         braid_config::replace_file(&path, &text).map_err(|error| braid_base::system_text::reason(&error))
     }
 
     /// The `user` lines that CONFIG REWRITE writes: none if users are kept in a file of their own.
-    pub fn acl_config_lines(&self) -> Vec<String> {
-        if self.acl_file().is_some() {
+    pub fn config_lines(&self, config: &Config) -> Vec<String> {
+        if file_of(config).is_some() {
             return Vec::new();
         }
         let mut lines = Vec::new();
-        for user in self.acl.users() {
+        for user in self.users() {
             match String::from_utf8(user.describe()) {
                 Ok(line) => lines.push(quote_words(&line)),
                 Err(_) => log::warn!(
@@ -153,6 +154,12 @@ impl Engine {
         }
         lines
     }
+}
+
+/// Path of the file of users; nothing without `aclfile`.
+pub fn file_of(config: &Config) -> Option<PathBuf> {
+    let name = config.aclfile();
+    (!name.is_empty()).then(|| config.dir().join(&*name))
 }
 
 /// Quotes those words of a line that a reader would take for something else.

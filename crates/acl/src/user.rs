@@ -7,14 +7,16 @@ use std::sync::Arc;
 
 use braid_base::digest::{constant_time_eq, sha256_hex};
 
-use super::rules::Terms;
-use super::selector::{Access, FoundKeys, Selector};
-use super::{DEFAULT_USER, Denied};
-use crate::table::Command;
+use braid_clients::identity::DEFAULT_USER;
+use braid_spec::Command;
+
+use crate::denied::Denied;
+use crate::selector::{Access, FoundKeys, Selector};
+use crate::terms::Terms;
 pub use braid_clients::Identity;
 
 /// SHA-256 of a password, in hexadecimal digits.
-pub(super) type Password = [u8; 64];
+pub(crate) type Password = [u8; 64];
 
 /// A user as it is at some time.
 #[derive(Clone, Debug)]
@@ -26,16 +28,16 @@ pub struct User {
     pub no_password: bool,
     /// Payloads that it restores are checked deeply.
     pub sanitizes: bool,
-    pub(super) passwords: Vec<Password>,
+    pub(crate) passwords: Vec<Password>,
     /// Its own one first.
-    pub(super) selectors: Vec<Selector>,
+    pub(crate) selectors: Vec<Selector>,
     /// Everything is allowed.
     unrestricted: bool,
 }
 
 impl User {
     /// A new user, who may do nothing and cannot log in.
-    pub(super) fn new(identity: Arc<Identity>, terms: Terms<'_>) -> User {
+    pub(crate) fn new(identity: Arc<Identity>, terms: Terms<'_>) -> User {
         User {
             identity,
             enabled: false,
@@ -48,7 +50,7 @@ impl User {
     }
 
     /// The default user as it is unless somebody says otherwise: it may do everything and needs no password.
-    pub(super) fn default_user(terms: Terms<'_>) -> User {
+    pub(crate) fn default_user(terms: Terms<'_>) -> User {
         let identity = Identity::new(0, DEFAULT_USER);
         let mut user = User::new(Arc::new(identity), terms);
         let root = &mut user.selectors[0];
@@ -60,7 +62,7 @@ impl User {
     }
 
     /// To be called when rules have been applied.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.unrestricted = self.selectors.iter().any(Selector::is_unrestricted);
     }
 
@@ -81,7 +83,7 @@ impl User {
     }
 
     /// Makes this the one password; with an empty one, none is needed.
-    pub(super) fn set_password(&mut self, password: &[u8]) {
+    pub(crate) fn set_password(&mut self, password: &[u8]) {
         self.no_password = password.is_empty();
         self.passwords.clear();
         if !password.is_empty() {
@@ -90,7 +92,7 @@ impl User {
     }
 
     /// Whether one can log in with a password. Takes the same time whichever of the user's passwords it is, if any.
-    pub(super) fn accepts(&self, password: &[u8]) -> bool {
+    pub(crate) fn accepts(&self, password: &[u8]) -> bool {
         let digest = sha256_hex(password);
         let mut known = false;
         for password in &self.passwords {
@@ -145,7 +147,7 @@ impl User {
 
     /// Whether a request is one on a single key, and allowed. False also when that takes a closer look.
     #[inline]
-    pub(crate) fn allows_quickly(&self, command: &Command, args: &[&[u8]]) -> bool {
+    pub fn allows_quickly(&self, command: &Command, args: &[&[u8]]) -> bool {
         let spec = command.spec;
         if !command.simple_keys.is_single() || spec.exact_key_flags.is_some() {
             return false;
@@ -169,7 +171,7 @@ impl User {
     }
 
     /// Whether all channels may be used.
-    pub(super) fn may_use_all_channels(&self) -> bool {
+    pub(crate) fn may_use_all_channels(&self) -> bool {
         self.selectors.iter().any(|selector| selector.all_channels)
     }
 

@@ -5,30 +5,69 @@ use std::sync::Arc;
 
 use braid_config::Config;
 
-use crate::call::Call;
-use crate::engine::{Engine, Start};
-use crate::error::CommandResult;
-use crate::row::{Row as Spec, Rows};
-use crate::spec::Group;
+use braid_clients::attention::{Attention, PAUSED};
+use braid_clients::{Mailboxes, Registry};
+use braid_notify::Hub;
+use braid_spec::spec::Spec;
+use braid_spec::table::{CommandTable, Row};
+use braid_spec::{CommandError, Group};
 
-use super::log::{AclLog, Event, Origin, Reason};
-use super::rules::{RuleError, merge_selectors};
+use crate::log::{AclLog, Event, Origin, Reason};
+use crate::rules::{RuleError, merge_selectors};
+use crate::{Acl, Server};
 
-fn body(_: &mut Call) -> CommandResult {
-    Ok(())
+struct Rows(Spec, &'static [Rows]);
+
+impl Row for Rows {
+    fn spec(&'static self) -> &'static Spec {
+        &self.0
+    }
+
+    fn subcommands(&'static self) -> &'static [Rows] {
+        self.1
+    }
 }
 
-const SUBCOMMANDS: &[Spec] = &[Spec::new("get", Group::Server, body), Spec::new("set", Group::Server, body)];
-const COMMANDS: &[Spec] = &[
-    Spec::container("config", Group::Server, SUBCOMMANDS),
-    Spec::new("get", Group::String, body),
-    Spec::new("select", Group::Connection, body),
+const SUBCOMMANDS: &[Rows] =
+    &[Rows(Spec::new("get", Group::Server), &[]), Rows(Spec::new("set", Group::Server), &[])];
+const COMMANDS: &[Rows] = &[
+    Rows(Spec::container("config", Group::Server), SUBCOMMANDS),
+    Rows(Spec::new("get", Group::String), &[]),
+    Rows(Spec::new("select", Group::Connection), &[]),
 ];
 
-fn engine(settings: &str) -> Arc<Engine> {
+struct Engine {
+    acl: Acl,
+    commands: CommandTable,
+    config: Config,
+    attention: Attention,
+    clients: Registry,
+    hub: Hub,
+}
+
+impl Engine {
+    fn server(&self) -> Server<'_> {
+        let Engine { commands, config, attention, clients, hub, .. } = self;
+        Server { commands, config, attention, clients, hub }
+    }
+
+    fn set_user(&self, name: &[u8], rules: &[&str]) -> Result<(), CommandError> {
+        self.acl.set_user(self.server(), name, rules)
+    }
+}
+
+fn engine(settings: &str) -> Engine {
     let config = Config::new();
     config.load_text(&format!("io-threads 1\nshards 16\n{settings}\n")).unwrap();
-    Engine::new(Arc::new(config), Rows::new(&[COMMANDS], None), Start::default()).unwrap()
+    let (commands, _) = CommandTable::new(&[COMMANDS]);
+    Engine {
+        acl: Acl::new(&config, &commands),
+        commands,
+        config,
+        attention: Attention::default(),
+        clients: Registry::default(),
+        hub: Hub::new(&Arc::new(Mailboxes::new(1))),
+    }
 }
 
 fn describe(engine: &Engine, name: &str) -> String {
@@ -54,11 +93,11 @@ fn a_fault_changes_nothing() {
 #[test]
 fn a_change_moves_the_generation_and_leaves_states_alone() {
     let engine = engine("");
-    engine.attention.set(crate::attention::PAUSED, true);
+    engine.attention.set(PAUSED, true);
     let generation = engine.attention.generation();
     engine.set_user(b"u", &["on"]).unwrap();
     assert_ne!(engine.attention.generation(), generation);
-    assert_eq!(engine.attention.get(), crate::attention::PAUSED);
+    assert_eq!(engine.attention.get(), PAUSED);
 }
 
 #[test]
@@ -70,7 +109,7 @@ fn definitions_of_a_configuration() {
     let define = |texts: &[&str]| {
         let lines = lines(texts);
         let lines: Vec<&[String]> = lines.iter().map(|line| &line[..]).collect();
-        engine.define_users(&lines)
+        engine.acl.define_users(engine.server(), &lines)
     };
     assert_eq!(
         define(&["a on", "b on", "a off"]).unwrap_err(),
@@ -96,7 +135,7 @@ fn the_file_is_taken_whole_or_not_at_all() {
     let engine = engine(&format!("aclfile {}", path.display()));
     let load = |text: &str| {
         std::fs::write(&path, text).unwrap();
-        engine.load_acl_file(0)
+        engine.acl.load_file(engine.server(), 0)
     };
     load("\nuser a on (+get ~rw*)\r\n\nuser b on >p +@all").unwrap();
     assert_eq!(engine.acl.users().len(), 3);
@@ -113,10 +152,10 @@ fn the_file_is_taken_whole_or_not_at_all() {
         assert!(error.ends_with("no change to the previously active ACL rules was performed"), "{error}");
     }
     assert_eq!(*engine.acl.user(b"a").unwrap().identity, *a.identity);
-    engine.save_acl_file().unwrap();
+    engine.acl.save_file(&engine.config).unwrap();
     let saved = std::fs::read_to_string(&path).unwrap();
     load(&saved).unwrap();
-    engine.save_acl_file().unwrap();
+    engine.acl.save_file(&engine.config).unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), saved);
     assert!(saved.contains(
         "\nuser b on sanitize-payload #148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940 "
@@ -160,7 +199,7 @@ fn alike_events_are_one_entry() {
 
 #[test]
 fn patterns_match_as_the_general_way_does() {
-    use super::selector::{Access, KeyPattern};
+    use crate::selector::{Access, KeyPattern};
     use braid_base::glob::matches;
     use proptest::prelude::*;
     proptest!(ProptestConfig::with_cases(2000), |(pattern in "[ab*?\\\\\\[]{0,5}", key in "[ab*]{0,5}")| {

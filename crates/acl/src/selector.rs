@@ -3,12 +3,11 @@
 //! has to be allowed by one of them alone.
 
 use braid_base::glob::{literal_prefix, matches};
+use braid_spec::keys::{self, KeyList};
+use braid_spec::{Category, ChannelAccess, Command, CommandTable, Flags, KeyFlags};
 
-use super::Denied;
-use super::rules::Terms;
-use crate::keys::{self, KeyList};
-use crate::spec::{Category, ChannelAccess, Flags, KeyFlags};
-use crate::table::{Command, CommandTable};
+use crate::denied::Denied;
+use crate::terms::Terms;
 
 /// What may be done with keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +31,7 @@ impl Access {
 
     /// What a command needs that does this with a key. To ask whether there is something needs neither.
     #[inline]
-    pub(super) fn needed(flags: KeyFlags) -> Access {
+    pub(crate) fn needed(flags: KeyFlags) -> Access {
         let read = if flags.has(KeyFlags::ACCESS) { Access::READ } else { Access::NONE };
         let changes = KeyFlags::INSERT | KeyFlags::DELETE | KeyFlags::UPDATE;
         if flags.any(changes) { read.and(Access::WRITE) } else { read }
@@ -59,7 +58,7 @@ enum Rest {
 
 /// Keys, and what may be done with them. Most patterns are names with a star behind them, which need no matching.
 #[derive(Clone, Debug)]
-pub(super) struct KeyPattern {
+pub(crate) struct KeyPattern {
     pub access: Access,
     pub text: Box<[u8]>,
     /// So many bytes in front are literal.
@@ -102,15 +101,15 @@ pub struct Selector {
     first_arguments: Vec<(u32, Vec<Box<[u8]>>)>,
     /// The rules that led from all or none to `commands`, without their signs.
     rules: Vec<(bool, Vec<u8>)>,
-    pub(super) all_keys: bool,
-    pub(super) patterns: Vec<KeyPattern>,
-    pub(super) all_channels: bool,
-    pub(super) channels: Vec<Box<[u8]>>,
+    pub(crate) all_keys: bool,
+    pub(crate) patterns: Vec<KeyPattern>,
+    pub(crate) all_channels: bool,
+    pub(crate) channels: Vec<Box<[u8]>>,
 }
 
 /// The keys of a request, looked for once though several selectors ask.
 #[derive(Default)]
-pub(super) struct FoundKeys(Option<KeyList>);
+pub(crate) struct FoundKeys(Option<KeyList>);
 
 impl FoundKeys {
     fn of(&mut self, command: &Command, args: &[&[u8]]) -> &KeyList {
@@ -120,7 +119,7 @@ impl FoundKeys {
 
 impl Selector {
     /// Nothing is allowed, except channels if new selectors may use them.
-    pub(super) fn new(terms: Terms<'_>) -> Selector {
+    pub(crate) fn new(terms: Terms<'_>) -> Selector {
         Selector {
             all_commands: false,
             starts_from_all: false,
@@ -145,7 +144,7 @@ impl Selector {
             || self.patterns.iter().any(|known| known.access.has(Access::READ) && *known.text == *b"*")
     }
 
-    pub(super) fn set_all_commands(&mut self, allowed: bool) {
+    pub(crate) fn set_all_commands(&mut self, allowed: bool) {
         self.all_commands = allowed;
         self.starts_from_all = allowed;
         self.commands.fill(if allowed { u64::MAX } else { 0 });
@@ -165,7 +164,7 @@ impl Selector {
     }
 
     /// Allows or forbids a command with its subcommands.
-    pub(super) fn set_command(&mut self, command: &Command, allowed: bool) {
+    pub(crate) fn set_command(&mut self, command: &Command, allowed: bool) {
         self.set_bit(command.id, allowed);
         self.first_arguments.retain(|(id, _)| *id != command.id);
         for &sub in &command.subcommands {
@@ -173,13 +172,13 @@ impl Selector {
         }
     }
 
-    pub(super) fn set_category(&mut self, category: Category, allowed: bool, commands: &CommandTable) {
+    pub(crate) fn set_category(&mut self, category: Category, allowed: bool, commands: &CommandTable) {
         for command in commands.all().iter().filter(|command| command.spec.categories_all().has(category)) {
             self.set_command(command, allowed);
         }
     }
 
-    pub(super) fn add_first_argument(&mut self, id: u32, argument: &[u8]) {
+    pub(crate) fn add_first_argument(&mut self, id: u32, argument: &[u8]) {
         let arguments = match self.first_arguments.iter_mut().position(|(known, _)| *known == id) {
             Some(at) => &mut self.first_arguments[at].1,
             None => {
@@ -194,7 +193,7 @@ impl Selector {
     }
 
     /// Notes a rule on commands; it replaces an earlier one about the same, or about a part of it.
-    pub(super) fn note_rule(&mut self, allowed: bool, name: Vec<u8>) {
+    pub(crate) fn note_rule(&mut self, allowed: bool, name: Vec<u8>) {
         self.rules.retain(|(_, known)| match known.strip_prefix(&name[..]) {
             Some(rest) => !(rest.is_empty() || rest[0] == b'|'),
             None => true,
@@ -204,7 +203,7 @@ impl Selector {
 
     /// Whether a command on the one key is allowed without looking any closer.
     #[inline]
-    pub(super) fn allows_key(&self, command: &Command, key: &[u8], needed: Access) -> bool {
+    pub(crate) fn allows_key(&self, command: &Command, key: &[u8], needed: Access) -> bool {
         let bit = self.commands[command.id as usize / 64] >> (command.id % 64) & 1;
         bit == 1 && (self.all_keys || self.may_touch(key, needed))
     }
@@ -233,7 +232,7 @@ impl Selector {
     }
 
     /// Whether a request is allowed; if not, what is wrong with it first.
-    pub(super) fn check(
+    pub(crate) fn check(
         &self,
         command: &Command,
         args: &[&[u8]],

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! All users, and changes of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use braid_clients::attention::Attention;
+use braid_clients::identity::DEFAULT_USER;
+use braid_clients::{Identity, Reason, Registry, client_flags};
+use braid_config::{AclPubsubDefault, Config};
+use braid_notify::Hub;
+use braid_spec::{CommandError, CommandTable};
+use parking_lot::{Mutex, RwLock};
+
+use crate::log::AclLog;
+use crate::rules::{has_spaces, merge_selectors};
+use crate::terms::Terms;
+use crate::user::User;
+
+/// The parts of the server that a change of users concerns.
+#[derive(Clone, Copy)]
+pub struct Server<'a> {
+    pub commands: &'a CommandTable,
+    pub config: &'a Config,
+    pub attention: &'a Attention,
+    pub clients: &'a Registry,
+    pub hub: &'a Hub,
+}
+
+impl<'a> Server<'a> {
+    /// What rules are understood by at present.
+    pub fn terms(self) -> Terms<'a> {
+        let all_channels = self.config.acl_pubsub_default() == AclPubsubDefault::AllChannels;
+        Terms { commands: self.commands, all_channels }
+    }
+}
+
+/// All users.
+pub struct Acl {
+    users: RwLock<BTreeMap<Box<[u8]>, Arc<User>>>,
+    /// Held while users change, so that no change is lost.
+    pub(crate) changing: Mutex<()>,
+    next_number: AtomicU64,
+    pub log: AclLog,
+    /// Wrong names or passwords that were not sent by a client of a loop, but by HTTP.
+    denied_by_http: AtomicU64,
+}
+
+impl Acl {
+    /// The default user, with the configured password.
+    pub fn new(config: &Config, commands: &CommandTable) -> Acl {
+        let mut user = User::default_user(Terms { commands, all_channels: true });
+        user.set_password(config.requirepass().as_bytes());
+        Acl {
+            users: RwLock::new(BTreeMap::from([(DEFAULT_USER.into(), Arc::new(user))])),
+            changing: Mutex::new(()),
+            next_number: AtomicU64::new(1),
+            log: AclLog::default(),
+            denied_by_http: AtomicU64::new(0),
+        }
+    }
+
+    /// A user by name.
+    pub fn user(&self, name: &[u8]) -> Option<Arc<User>> {
+        self.users.read().get(name).cloned()
+    }
+
+    /// The default user. There always is one.
+    pub fn default_user(&self) -> Arc<User> {
+        self.user(DEFAULT_USER).expect("the default user cannot be deleted")
+    }
+
+    /// A user as it is now, if it still exists.
+    pub fn current(&self, identity: &Identity) -> Option<Arc<User>> {
+        self.user(&identity.name).filter(|user| *user.identity == *identity)
+    }
+
+    /// A user who is nobody in particular and may do everything.
+    pub fn unrestricted_user(&self, terms: Terms<'_>) -> Arc<User> {
+        Arc::new(User::default_user(terms))
+    }
+
+    /// All users in the order of their names.
+    pub fn users(&self) -> Vec<Arc<User>> {
+        self.users.read().values().cloned().collect()
+    }
+
+    /// Counts a wrong password that came by HTTP.
+    pub fn count_denied_by_http(&self, name: &[u8]) {
+        self.denied_by_http.fetch_add(1, Relaxed);
+        if let Some(user) = self.user(name) {
+            user.identity.count_denied(Reason::Authentication);
+        }
+    }
+
+    /// Sets all counters of refusals that are not a thread's to zero (CONFIG RESETSTAT).
+    pub fn reset_statistics(&self) {
+        self.denied_by_http.store(0, Relaxed);
+        self.users().iter().for_each(|user| user.identity.reset_denied());
+    }
+
+    /// Wrong passwords that came by HTTP.
+    pub fn denied_by_http(&self) -> u64 {
+        self.denied_by_http.load(Relaxed)
+    }
+
+    /// The user that a name and a password belong to.
+    pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
+        // Whether there is such a user must not be told by the time it takes.
+        let known = self.user(name);
+        let user = known.clone().unwrap_or_else(|| self.default_user());
+        let accepted = user.accepts(password);
+        known.filter(|_| accepted)
+    }
+
+    pub(crate) fn identity(&self, name: &[u8]) -> Arc<Identity> {
+        Arc::new(Identity::new(self.next_number.fetch_add(1, Relaxed), name))
+    }
+}
+
+impl Acl {
+    /// Creates a user or changes one; all rules or, after an error, none. The error is the line to reply with.
+    pub fn set_user(
+        &self,
+        server: Server<'_>,
+        name: &[u8],
+        rules: &[impl AsRef<[u8]>],
+    ) -> Result<(), CommandError> {
+        if has_spaces(name) {
+            return Err(CommandError::text("ERR Usernames can't contain spaces or null characters"));
+        }
+        let rules = merge_selectors(rules).map_err(|open| {
+            CommandError::quoting("ERR Unmatched parenthesis in acl selector starting at '", &open, "'.")
+        })?;
+        let _changing = self.changing.lock();
+        let mut user = match self.user(name) {
+            Some(user) => (*user).clone(),
+            None => User::new(self.identity(name), server.terms()),
+        };
+        for rule in &rules {
+            user.apply(rule, server.terms()).map_err(|error| {
+                let reason = format!("': {error}");
+                CommandError::quoting("ERR Error in ACL SETUSER modifier '", rule, &reason)
+            })?;
+        }
+        self.put_user(server, user);
+        self.disconnect_listeners(server, name);
+        Ok(())
+    }
+
+    /// Closes the connections of a user that listen to what it may not listen to any more.
+    fn disconnect_listeners(&self, server: Server<'_>, name: &[u8]) {
+        let Some(user) = self.user(name).filter(|user| !user.may_use_all_channels()) else { return };
+        for record in server.clients.all().iter().filter(|record| record.has(client_flags::PUBSUB)) {
+            let is_theirs = **record.user.lock() == *user.identity;
+            let allowed = |name: &[u8], is_pattern| user.may_use_channel(name, is_pattern);
+            if is_theirs && server.hub.listens_to_other(record.id, allowed) {
+                server.clients.disconnect(record);
+            }
+        }
+    }
+
+    /// Puts a changed user in force. The caller holds `changing`.
+    pub(crate) fn put_user(&self, server: Server<'_>, mut user: User) {
+        user.settle();
+        self.users.write().insert(user.identity.name.clone(), Arc::new(user));
+        server.attention.next_generation();
+    }
+
+    /// Gives the default user another password (`requirepass`).
+    pub fn set_default_password(&self, server: Server<'_>, password: &[u8]) {
+        let _changing = self.changing.lock();
+        let mut user = (*self.default_user()).clone();
+        user.set_password(password);
+        self.put_user(server, user);
+    }
+
+    /// Deletes users and closes the connections that have logged in as them; returns how many there were. The connection that asks is
+    /// left for the caller to close: its next command finds it without a user.
+    pub fn delete_users(&self, server: Server<'_>, names: &[&[u8]], asking: u64) -> usize {
+        let _changing = self.changing.lock();
+        let deleted: Vec<Arc<User>> = {
+            let mut users = self.users.write();
+            names.iter().filter_map(|name| users.remove(*name)).collect()
+        };
+        server.attention.next_generation();
+        disconnect_users(server, &deleted, asking);
+        deleted.len()
+    }
+
+    /// Replaces all users by others, of whom the default user keeps its identity. Connections of all others are closed, but for the one
+    /// that asks. The caller holds `changing`.
+    pub(crate) fn replace_users(
+        &self,
+        server: Server<'_>,
+        mut users: BTreeMap<Box<[u8]>, Arc<User>>,
+        asking: u64,
+    ) {
+        let mut default = match users.remove(DEFAULT_USER) {
+            Some(user) => (*user).clone(),
+            None => User::default_user(server.terms()),
+        };
+        default.identity = Arc::clone(&self.default_user().identity);
+        users.insert(DEFAULT_USER.into(), Arc::new(default));
+        let old = std::mem::replace(&mut *self.users.write(), users);
+        server.attention.next_generation();
+        let gone: Vec<Arc<User>> = old.into_values().filter(|user| user.name() != DEFAULT_USER).collect();
+        disconnect_users(server, &gone, asking);
+    }
+}
+
+fn disconnect_users(server: Server<'_>, users: &[Arc<User>], asking: u64) {
+    if users.is_empty() {
+        return;
+    }
+    for record in server.clients.all().iter().filter(|record| record.id != asking) {
+        let identity = Arc::clone(&record.user.lock());
+        if users.iter().any(|user| *user.identity == *identity) {
+            server.clients.disconnect(record);
+        }
+    }
+}

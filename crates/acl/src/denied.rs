@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What of a request is refused, and the texts that clients get.
+
+use braid_spec::{Command, CommandError};
+
+use crate::user::User;
+
+/// What of a request is not allowed, in the order in which it is checked; with the index of the argument.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Denied {
+    Command,
+    Key(usize),
+    Channel(usize),
+}
+
+impl Denied {
+    /// What the user is told, without a code.
+    pub fn text(self, user: &User, command: &Command) -> Vec<u8> {
+        match self {
+            Denied::Command => {
+                let name = command.full_name.as_bytes();
+                [b"User ", user.name(), b" has no permissions to run the '", name, b"' command"].concat()
+            }
+            Denied::Key(_) => b"No permissions to access a key".to_vec(),
+            Denied::Channel(_) => b"No permissions to access a channel".to_vec(),
+        }
+    }
+
+    /// The same for those who may know the key or channel.
+    pub fn detailed_text(self, user: &User, command: &Command, args: &[&[u8]]) -> Vec<u8> {
+        let (index, kind) = match self {
+            Denied::Command => return self.text(user, command),
+            Denied::Key(index) => (index, &b"' key"[..]),
+            Denied::Channel(index) => (index, &b"' channel"[..]),
+        };
+        [b"User ", user.name(), b" has no permissions to access the '", args[index], kind].concat()
+    }
+}
+
+/// The error for a request that is not allowed.
+pub fn refusal(denied: Denied, user: &User, command: &Command) -> CommandError {
+    CommandError::Bytes([b"NOPERM ", &denied.text(user, command)[..]].concat())
+}
+
+/// The error for a queued command that has been forbidden since.
+pub fn refusal_in_transaction(denied: Denied) -> CommandError {
+    let reason = match denied {
+        Denied::Command => "no permission to execute the command or subcommand",
+        Denied::Key(_) => "no permission to touch the specified keys",
+        Denied::Channel(_) => "no permission to access one of the channels used as arguments",
+    };
+    CommandError::text(format!(
+        "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is \
+         no longer allowed for the following reason: {reason}"
+    ))
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Sessions and their rights: log-in, users that have changed, and the check of each request.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_acl::Denied;
+use braid_acl::log::{Event, Origin, Reason};
+use braid_clients::describe::describe;
+use braid_spec::{Command, CommandError};
+
+use crate::engine::Engine;
+use crate::session::Session;
+
+impl Engine {
+    /// The parts of the server that a change of users concerns.
+    pub fn acl_server(&self) -> braid_acl::Server<'_> {
+        braid_acl::Server {
+            commands: &self.commands,
+            config: &self.config,
+            attention: &self.attention,
+            clients: &self.clients,
+            hub: &self.hub,
+        }
+    }
+
+    /// Logs a session in, if name and password are right; notes it if not.
+    pub fn log_in(
+        &self,
+        session: &mut Session,
+        current: (&Command, &[&[u8]]),
+        name: &[u8],
+        password: &[u8],
+    ) -> Result<(), CommandError> {
+        let generation = self.attention.generation();
+        match self.acl.authenticate(name, password) {
+            Some(user) => {
+                session.take_user(user, true, generation);
+                Ok(())
+            }
+            None => {
+                let origin = if session.in_multi() { Origin::Transaction } else { Origin::TopLevel };
+                let object = current.1.first().map_or(&b""[..], |arg| arg).to_vec();
+                self.note_refusal(session, current, origin, Reason::Authentication, object, name.to_vec());
+                Err(CommandError::text("WRONGPASS invalid username-password pair or user is disabled."))
+            }
+        }
+    }
+
+    /// A session becomes what a new connection is.
+    pub fn log_out(&self, session: &mut Session) {
+        let generation = self.attention.generation();
+        let user = self.acl.default_user();
+        let authenticated = user.is_open();
+        session.take_user(user, authenticated, generation);
+    }
+
+    /// Looks a session's user up again if users have changed. One that has been deleted leaves a session that may do nothing.
+    #[inline]
+    pub(crate) fn refresh_user(&self, session: &mut Session) {
+        if self.attention.generation() != session.generation {
+            self.refresh_user_now(session);
+        }
+    }
+
+    #[cold]
+    fn refresh_user_now(&self, session: &mut Session) {
+        let generation = self.attention.generation();
+        match self.acl.current(&session.user.identity) {
+            Some(user) => session.take_user(user, session.authenticated, generation),
+            None => {
+                session.take_user(self.acl.default_user(), false, generation);
+                session.close();
+            }
+        }
+    }
+
+    /// True if a session has to log in before it may do anything.
+    #[inline]
+    pub fn must_log_in(&self, session: &Session) -> bool {
+        // The session's user is the default user then.
+        !session.authenticated && !session.user.is_open()
+    }
+
+    /// Checks a request of a session; what is refused is noted. `current` is the command that the client has sent: a script's, if the
+    /// request comes out of a script.
+    #[inline]
+    pub(crate) fn check_access(
+        &self,
+        session: &Session,
+        command: &Command,
+        args: &[&[u8]],
+        origin: Origin,
+        current: (&Command, &[&[u8]]),
+    ) -> Result<(), Denied> {
+        self.allows(session, command, args)
+            .inspect_err(|denied| self.note_denied(session, command, args, origin, current, *denied))
+    }
+
+    /// As [`Engine::check_access`], but nothing is noted.
+    #[inline]
+    pub(crate) fn allows(&self, session: &Session, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
+        if session.user.is_unrestricted() { Ok(()) } else { session.user.check(command, args) }
+    }
+
+    /// Notes what was refused. The arguments are those of [`Engine::check_access`].
+    #[cold]
+    pub(crate) fn note_denied(
+        &self,
+        session: &Session,
+        command: &Command,
+        args: &[&[u8]],
+        origin: Origin,
+        current: (&Command, &[&[u8]]),
+        denied: Denied,
+    ) {
+        let object = match denied {
+            Denied::Command => command.full_name.clone().into_bytes(),
+            Denied::Key(index) | Denied::Channel(index) => args[index].to_vec(),
+        };
+        let name = session.user.name().to_vec();
+        self.note_refusal(session, current, origin, Reason::from(denied), object, name);
+    }
+
+    /// Counts and logs a refusal.
+    #[cold]
+    fn note_refusal(
+        &self,
+        session: &Session,
+        current: (&Command, &[&[u8]]),
+        origin: Origin,
+        reason: Reason,
+        object: Vec<u8>,
+        user: Vec<u8>,
+    ) {
+        let stats = &self.threads[session.record.io_thread.load(Relaxed) as usize];
+        match reason {
+            Reason::Command => stats.denied_commands.add(1),
+            Reason::Key => stats.denied_keys.add(1),
+            Reason::Channel => stats.denied_channels.add(1),
+            Reason::Authentication => stats.denied_logins.add(1),
+        }
+        if reason != Reason::Authentication {
+            session.user.identity.count_denied(reason);
+        } else if let Some(user) = self.acl.user(&user) {
+            user.identity.count_denied(reason);
+        }
+        let now = braid_base::clock::unix_ms();
+        let mut client = Vec::with_capacity(256);
+        describe(&mut client, &self.commands, &session.record, now, Some(current));
+        client.truncate(client.trim_ascii_end().len());
+        let event = Event { reason, origin, object, user, client };
+        self.acl.log.push(event, now, self.config.acllog_max_len());
+    }
+
+    /// Wrong names or passwords so far, from wherever.
+    pub fn denied_logins(&self) -> u64 {
+        crate::stats::total(&self.threads, |thread| thread.denied_logins.get()) + self.acl.denied_by_http()
+    }
+}
