@@ -29,6 +29,7 @@ use smallvec::SmallVec;
 use crate::acl::log::Origin;
 use crate::acl::user::User;
 use crate::acl::{self, Denied};
+use crate::background::Precomputed;
 use crate::call::Call;
 use crate::client::{ClientRecord, Message, client_flags};
 use crate::dispatch::logging::{self, Cost};
@@ -271,6 +272,14 @@ pub(crate) fn serve_keyless(waiter: &Waiter, answer: impl FnOnce(&mut ReplyBuffe
         answer(&mut reply);
         let (id, reply) = (request.client.id, reply.take_vec());
         request.client.send(Message::Served { id, reply, written_to: 0 });
+    }
+}
+
+/// Has the command of a client that waits for no key run again, if nobody has ended its wait before.
+pub(crate) fn run_again(waiter: &Waiter, precomputed: Precomputed) {
+    if claim(waiter) {
+        let client = &Request::of(waiter).client;
+        client.send(Message::RunAgain { id: client.id, precomputed: Box::new(precomputed) });
     }
 }
 
@@ -553,6 +562,18 @@ impl Blocked {
         if !self.silent {
             reply.raw_vec(served);
         }
+    }
+
+    /// The request of the command that waits, as the client could have sent it.
+    pub fn request(&self) -> Vec<u8> {
+        let args = &Request::of(&self.waiter).args;
+        let mut request = format!("*{}\r\n", args.len()).into_bytes();
+        for arg in args {
+            request.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+            request.extend_from_slice(arg);
+            request.extend_from_slice(b"\r\n");
+        }
+        request
     }
 
     /// Leaves the queues. Called by the thread that owns the client, inside the gate and without locks, when the wait was ended by
