@@ -19,6 +19,11 @@ fn folder(language: &str) -> PathBuf {
 
 /// Runs a client program against a fresh server.
 fn run(language: &str, installed: &str, command: impl FnOnce(&Path) -> Command) {
+    run_with(language, installed, &[], command);
+}
+
+/// As [`run`], with a server of these arguments.
+fn run_with(language: &str, installed: &str, arguments: &[&str], command: impl FnOnce(&Path) -> Command) {
     let folder = folder(language);
     if !folder.join(installed).exists() {
         let message = format!("{language}: not installed (tests/clients/install does it)");
@@ -26,7 +31,7 @@ fn run(language: &str, installed: &str, command: impl FnOnce(&Path) -> Command) 
         println!("skipped, {message}");
         return;
     }
-    let server = TestServer::start(&["--io-threads", "4"]);
+    let server = TestServer::start(&[&["--io-threads", "4"], arguments].concat());
     let output = command(&folder).arg(server.port().to_string()).output().expect("the program starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -42,6 +47,18 @@ fn python() {
     run("python", "venv/bin/python", |folder| {
         let mut command = Command::new(folder.join("venv/bin/python"));
         command.arg(folder.join("test_client.py"));
+        command
+    });
+}
+
+/// What client suites call when they take a server for a new one.
+const NEW: &[&str] = &["--redis-version", "8.0.6"];
+
+#[test]
+fn python_suite_calls() {
+    run_with("python", "venv/bin/python", NEW, |folder| {
+        let mut command = Command::new(folder.join("venv/bin/python"));
+        command.arg(folder.join("suite_calls.py"));
         command
     });
 }
