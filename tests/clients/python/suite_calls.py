@@ -21,6 +21,10 @@ def check(got, expected, what):
     CHECKS += 1
 
 
+def ok(client, *words):
+    check(client.execute_command(*words) in (True, b"OK"), True, words)
+
+
 def refused(call, *words, text):
     try:
         call(*words)
@@ -62,9 +66,9 @@ def kills(connect):
                 try:
                     if kill.startswith("FUNCTION"):
                         stats = asking.execute_command("FUNCTION STATS")
-                        if not stats[1]:
+                        if not (stats[b"running_script"] if isinstance(stats, dict) else stats[1]):
                             continue
-                    check(asking.execute_command(kill), b"OK", kill)
+                    check(asking.execute_command(kill) in (True, b"OK"), True, kill)
                     break
                 except redis.exceptions.ResponseError as error:
                     if "NOTBUSY" not in str(error) or time.monotonic() > until:
@@ -78,7 +82,7 @@ def kills(connect):
 def rights(client):
     """Rules name commands that a server without a cluster has, too."""
     for rule in ["+cluster", "-slaveof", "-replicaof", "-migrate", "+cluster|slots", "+cluster|myid", "+readonly", "+@all"]:
-        check(client.execute_command("ACL SETUSER", "suite", "on", "nopass", "~*", rule), b"OK", rule)
+        ok(client, "ACL SETUSER", "suite", "on", "nopass", "~*", rule)
     check(client.acl_deluser("suite"), 1, "ACL DELUSER")
     refused(client.execute_command, "ACL SETUSER", "suite", "+nosuch", text="Unknown command or category name in ACL")
 
@@ -88,8 +92,8 @@ def cluster(client):
     for words in [("CLUSTER", "INFO"), ("CLUSTER", "NODES"), ("CLUSTER", "SLOTS"), ("CLUSTER", "KEYSLOT", "k"), ("READONLY",),
                   ("READWRITE",), ("ASKING",)]:
         refused(client.execute_command, *words, text=disabled)
-    check(client.execute_command("REPLICAOF", "NO", "ONE"), b"OK", "REPLICAOF NO ONE")
-    check(client.execute_command("SLAVEOF", "NO", "ONE"), b"OK", "SLAVEOF NO ONE")
+    ok(client, "REPLICAOF", "NO", "ONE")
+    ok(client, "SLAVEOF", "NO", "ONE")
     refused(client.execute_command, "FAILOVER", "ABORT", text="No failover in progress.")
 
 
@@ -116,17 +120,19 @@ def scripts(client):
     check(client.fcall("twin", 1, "own"), b"v", "its function")
     sha = client.script_load("return 7")
     check(client.execute_command("SCRIPT SHOW", sha), b"return 7", "SCRIPT SHOW")
-    refused(client.execute_command, "SCRIPT SHOW", "0" * 40, text="NOSCRIPT")
+    refused(client.execute_command, "SCRIPT SHOW", "0" * 40, text="No matching script")
 
 
 def small_ones(client):
-    refused(client.execute_command, "SCAN", 0, "TYPE", "nosuch", text="unknown type name")
+    # As Redis 7.2 and 8.0 have it; Valkey 9 calls it an error.
+    cursor, found = client.execute_command("SCAN", 0, "TYPE", "nosuch", "COUNT", 10_000)
+    check((int(cursor), found), (0, []), "SCAN with a type that is none")
     client.set("bits", "foobar")
     check(client.execute_command("BITCOUNT", "bits", 1), 22, "BITCOUNT from a start to the end")
     for part in ["redirect", "handle-error"]:
-        check(client.execute_command("CLIENT CAPA", part), b"OK", "CLIENT CAPA")
+        ok(client, "CLIENT CAPA", part)
     check(all("capa" in line for line in client.client_list()), True, "capa= in CLIENT LIST")
-    check(client.execute_command("CLIENT IMPORT-SOURCE", "OFF"), b"OK", "CLIENT IMPORT-SOURCE")
+    ok(client, "CLIENT IMPORT-SOURCE", "OFF")
 
 
 def streams(client):
@@ -136,7 +142,7 @@ def streams(client):
     entry = entries[0][1][0] if isinstance(entries, list) else entries[b"st"][0][0]
     check(entry[0], ids[-1], "the last entry")
     client.xgroup_create("st", "g", id="0", entries_read=9)
-    check(client.xinfo_groups("st")[0]["lag"], 1, "lag with ENTRIESREAD ahead")
+    check(client.xinfo_groups("st")[0]["lag"], 3, "lag with ENTRIESREAD ahead")
 
 
 def fields(client):
