@@ -5,7 +5,7 @@
 //!   tests/clients/install && cargo test -p braid-tests --test clients
 //!
 //! Each script is a program in `clients/FOLDER` that takes the port and checks itself; its last line says
-//! how many checks passed. What is not installed is skipped, and named; with `CI` set that is a
+//! how many checks passed. `suite_calls` make the calls of the libraries' own test suites that servers have answered wrongly. What is not installed is skipped, and named; with `CI` set that is a
 //! failure.
 
 use std::path::{Path, PathBuf};
@@ -32,7 +32,12 @@ fn run_with(language: &str, installed: &str, arguments: &[&str], command: impl F
         return;
     }
     let server = TestServer::start(&[&["--io-threads", "4"], arguments].concat());
-    let output = command(&folder).arg(server.port().to_string()).output().expect("the program starts");
+    let mut command = command(&folder);
+    command.arg(server.port().to_string());
+    if language == "go" && !arguments.is_empty() {
+        command.arg("suite");
+    }
+    let output = command.output().expect("the program starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{language}: {}\n{text}\n{errors}", output.status);
@@ -69,6 +74,20 @@ fn go() {
 }
 
 #[test]
+fn go_suite_calls() {
+    run_with("go", "bin/client-test", NEW, |folder| Command::new(folder.join("bin/client-test")));
+}
+
+#[test]
+fn node_suite_calls() {
+    run_with("node", "node_modules/redis", NEW, |folder| {
+        let mut command = Command::new("node");
+        command.arg(folder.join("suite_calls.mjs"));
+        command
+    });
+}
+
+#[test]
 fn node() {
     run("node", "node_modules/ioredis", |folder| {
         let mut command = Command::new("node");
@@ -79,16 +98,20 @@ fn node() {
 
 #[test]
 fn java() {
-    run("java", "target/client-test.jar", |folder| {
-        let mut command = Command::new("java");
-        let libraries = format!(
-            "{}:{}/*",
-            folder.join("target/client-test.jar").display(),
-            folder.join("target/lib").display()
-        );
-        command.args(["-cp", &libraries, "ClientTest"]);
-        command
-    });
+    run("java", "target/client-test.jar", |folder| java_program(folder, "ClientTest"));
+}
+
+#[test]
+fn java_suite_calls() {
+    run_with("java", "target/client-test.jar", NEW, |folder| java_program(folder, "SuiteCalls"));
+}
+
+fn java_program(folder: &Path, name: &str) -> Command {
+    let mut command = Command::new("java");
+    let libraries =
+        format!("{}:{}/*", folder.join("target/client-test.jar").display(), folder.join("target/lib").display());
+    command.args(["-cp", &libraries, name]);
+    command
 }
 
 #[test]
