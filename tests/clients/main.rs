@@ -108,8 +108,11 @@ fn java_suite_calls() {
 
 fn java_program(folder: &Path, name: &str) -> Command {
     let mut command = Command::new("java");
-    let libraries =
-        format!("{}:{}/*", folder.join("target/client-test.jar").display(), folder.join("target/lib").display());
+    let libraries = format!(
+        "{}:{}/*",
+        folder.join("target/client-test.jar").display(),
+        folder.join("target/lib").display()
+    );
     command.args(["-cp", &libraries, name]);
     command
 }
