@@ -301,3 +301,274 @@ fn what_is_sorted_is_a_state_that_there_was() {
         println!("{lens:?}");
     });
 }
+
+/// Fills two sorted sets and two sets, each with `count` members, a half of which the other one has too.
+fn fill_sets(client: &mut RawClient, count: u64) {
+    for (command, keys) in [("ZADD", ["z1", "z2"]), ("SADD", ["s1", "s2"])] {
+        for (key, first) in keys.into_iter().zip([0, count / 2]) {
+            for start in (first..first + count).step_by(1000) {
+                let member = |n: u64| match command {
+                    "ZADD" => format!("{} member:{n}", n * 7 % 1_000_003),
+                    _ => format!("member:{n}"),
+                };
+                let members: Vec<String> = (start..start + 1000).map(member).collect();
+                client.call(&format!("{command} {key} {}", members.join(" ")));
+            }
+        }
+    }
+}
+
+fn sorted(reply: &Value) -> Vec<String> {
+    let mut elements: Vec<String> =
+        reply.elements().expect("elements").iter().map(|element| format!("{element:?}")).collect();
+    elements.sort_unstable();
+    elements
+}
+
+const READING: &[&str] = &[
+    "ZUNION 2 z1 z2 WEIGHTS 2 3 WITHSCORES",
+    "ZINTER 3 z1 z2 s1 AGGREGATE MAX WITHSCORES",
+    "ZDIFF 2 z1 z2 WITHSCORES",
+    "ZINTERCARD 2 z1 z2",
+    "ZINTERCARD 3 z1 z1 s2 LIMIT 15000",
+    "SUNION s1 s2",
+    "SINTER s1 s2",
+    "SDIFF s1 s2 none",
+    "SINTERCARD 2 s1 s2",
+];
+
+const STORING: &[&str] = &[
+    "ZUNIONSTORE d 3 z1 z2 s1 WEIGHTS 1 2.5 3 AGGREGATE MIN",
+    "ZINTERSTORE d 2 z1 z2",
+    "ZDIFFSTORE d 2 z1 z2",
+    "ZDIFFSTORE d 3 z1 z2 s1",
+    "ZRANGESTORE d z1 (17 +inf BYSCORE",
+    "COPY z1 d REPLACE",
+    "SUNIONSTORE d s1 s2",
+    "SINTERSTORE d s1 s2",
+    "SDIFFSTORE d s1 s2",
+    "SORT list STORE d",
+    "SORT z1 ALPHA DESC LIMIT 10 30000 STORE d",
+    "SORT s1 BY nosort GET # GET nothing STORE d",
+];
+
+/// What stands at `d` after a command, and what that has answered.
+fn stored(client: &mut RawClient, command: &str) -> (Value, Value, Value) {
+    let reply = client.call(command);
+    (reply, client.call("DEBUG DIGEST-VALUE d"), client.call("OBJECT ENCODING d"))
+}
+
+#[test]
+fn what_is_combined_in_the_background_is_what_a_transaction_gets() {
+    let Some(server) = start("1") else { return };
+    let mut client = server.connect();
+    fill_sets(&mut client, 60_000);
+    fill_list(&mut client, "list", 60_000);
+    for command in READING {
+        let reply = others_are_served(&server, command, |_| {});
+        client.ok("MULTI");
+        client.call(command);
+        let inline = client.call("EXEC").elements().expect("one reply")[0].clone();
+        match reply.elements() {
+            None => assert_eq!(reply, inline, "{command}"),
+            Some(elements) => {
+                assert!(elements.len() >= 30_000, "{command}");
+                assert_eq!(sorted(&reply), sorted(&inline), "{command}");
+            }
+        }
+    }
+    for command in STORING {
+        others_are_served(&server, command, |client| drop(client.call("DEL d")));
+        let before = calls(&mut client, &command.split(' ').next().expect("a name").to_lowercase());
+        let found = stored(&mut client, command);
+        let after = calls(&mut client, &command.split(' ').next().expect("a name").to_lowercase());
+        assert_eq!(after, before + 1, "{command} is counted once");
+        client.ok("SET d other");
+        client.ok("MULTI");
+        client.call(command);
+        let inline = client.call("EXEC").elements().expect("one reply")[0].clone();
+        let inline = (inline, client.call("DEBUG DIGEST-VALUE d"), client.call("OBJECT ENCODING d"));
+        assert_eq!(found, inline, "{command}");
+    }
+    // The destination is one of the sources.
+    let expected = stored(&mut client, "ZUNIONSTORE d 2 z1 z2");
+    client.call("ZUNIONSTORE d 1 z1");
+    assert_eq!(stored(&mut client, "ZUNIONSTORE d 2 d z2"), expected);
+    assert_eq!(client.call("SDIFFSTORE s1 s1 s1"), Value::Integer(0));
+    assert_eq!(client.call("EXISTS s1"), Value::Integer(0));
+    // Other types, and texts that are no numbers.
+    client.ok("SET text x");
+    for command in ["ZUNIONSTORE d 2 z1 text", "ZINTER 2 z1 text", "SUNION s2 text", "SUNIONSTORE d s2 z1"] {
+        assert!(client.call(command).text().starts_with("WRONGTYPE"), "{command}");
+    }
+    client.call("RPUSH list text");
+    let refused = client.call("SORT list STORE d");
+    assert_eq!(refused.text(), "ERR One or more scores can't be converted into double");
+    // Members that expire are not lent.
+    if !client.call("ZPEXPIRE z1 1 FIELDS 1 member:3").is_error() {
+        braid_tests::wait::wait_for("it expires", || client.call("ZSCORE z1 member:3").is_null());
+        assert_eq!(client.call("ZUNIONSTORE d 1 z1"), Value::Integer(59_999));
+    }
+    for field in ["total_watched_keys", "blocked_clients"] {
+        braid_tests::wait::wait_for("nothing is left", || {
+            client.info_field("clients", field).as_deref() == Some("0")
+        });
+    }
+}
+
+/// A member wanders between two sets, atomically, while they are combined; and the file that repeats it all ends in the same state.
+#[test]
+fn what_is_combined_is_of_one_moment_and_stored_at_one() {
+    const COUNT: u64 = 20_000;
+    for model in ["parallel", "global-lock", "handoff", "hybrid", "fanout"] {
+        let server = TestServer::start(&[
+            "--io-threads",
+            "3",
+            "--threading-model",
+            model,
+            "--enable-debug-command",
+            "yes",
+            "--appendonly",
+            "yes",
+        ]);
+        if !server.is_braid() {
+            return;
+        }
+        let mut client = server.connect();
+        fill_sets(&mut client, COUNT);
+        client.call("ZADD z1 5 wanderer");
+        client.call("SADD s1 wanderer");
+        let all = i64::try_from(COUNT + COUNT / 2 + 1).expect("small");
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _ends = Ends(&done);
+            let (server, done) = (&server, &done);
+            scope.spawn(move || {
+                let mut client = server.connect();
+                let mut there = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let (from, to) = ([1, 2][there], [2, 1][there]);
+                    client.ok("MULTI");
+                    client.call(&format!("ZREM z{from} wanderer"));
+                    client.call(&format!("ZADD z{to} 5 wanderer"));
+                    client.call(&format!("SMOVE s{from} s{to} wanderer"));
+                    client.call("EXEC");
+                    there = 1 - there;
+                    // Some results are good at once, others have to be computed again.
+                    std::thread::sleep(std::time::Duration::from_millis([1, 60][there]));
+                }
+            });
+            for round in 0..12 {
+                for command in ["ZUNIONSTORE zd 2 z1 z2", "SUNIONSTORE sd s1 s2"] {
+                    assert_eq!(client.call(command), Value::Integer(all), "{model}, {round}: {command}");
+                }
+                for command in ["ZINTERCARD 2 z1 z2", "SINTERCARD 2 s1 s2"] {
+                    let common = i64::try_from(COUNT / 2).expect("small");
+                    assert_eq!(client.call(command), Value::Integer(common), "{model}, {round}: {command}");
+                }
+                let members = client.call("SUNION s1 s2").elements().map(<[Value]>::len);
+                assert_eq!(members, usize::try_from(all).ok(), "{model}, {round}");
+                client.call("SDIFFSTORE copy:s s1 s2");
+                client.call("COPY z1 copy:z REPLACE");
+                client.call("SORT z1 ALPHA STORE sorted");
+            }
+        });
+        let digest = client.call("DEBUG DIGEST");
+        client.ok("DEBUG LOADAOF");
+        assert_eq!(client.call("DEBUG DIGEST"), digest, "{model}");
+    }
+}
+
+#[test]
+fn a_stored_result_comes_by_the_way_of_all_commands() {
+    let Some(server) = start("2") else { return };
+    let mut client = server.connect();
+    fill_sets(&mut client, 200_000);
+    client.ok("CONFIG SET notify-keyspace-events KEA");
+    let (mut listener, mut monitor) = (server.connect(), server.connect());
+    listener.call("SUBSCRIBE __keyevent@0__:zunionstore");
+    monitor.ok("MONITOR");
+    // It waits, with what is computed, while changes are paused; who sees it wait pauses it.
+    let mut heavy = server.connect();
+    let mut is_paused = false;
+    for _ in 0..20 {
+        client.call("DEL d");
+        heavy.send(&[request("ZUNIONSTORE d 2 z1 z2"), request("ZCARD d"), request("PING")].concat());
+        braid_tests::wait::wait_for("it waits or is done", || {
+            client.info_field("clients", "blocked_clients").as_deref() == Some("1")
+                || client.call("EXISTS d") == Value::Integer(1)
+        });
+        client.ok("CLIENT PAUSE 100000 WRITE");
+        if client.call("EXISTS d") == Value::Integer(0) {
+            is_paused = true;
+            let id = heavy_id(&mut client);
+            assert_eq!(client.call(&format!("CLIENT UNBLOCK {id}")), Value::Integer(0));
+            braid_tests::wait::wait_for("it is held back", || {
+                let list = client.call("CLIENT LIST").text();
+                list.lines().any(|line| line.contains("cmd=zunionstore") && line.contains("flags=b"))
+            });
+            assert_eq!(client.call("EXISTS d"), Value::Integer(0));
+        }
+        client.ok("CLIENT UNPAUSE");
+        let replies = [heavy.read(), heavy.read(), heavy.read()];
+        assert_eq!(replies[..2], [Value::Integer(300_000), Value::Integer(300_000)]);
+        assert_eq!(replies[2].text(), "PONG");
+        let event = listener.read();
+        assert_eq!(event.elements().expect("an event")[2].text(), "d");
+        if is_paused {
+            break;
+        }
+    }
+    assert!(is_paused, "it was never caught");
+    // Those who monitor are told of each once.
+    client.call("ECHO end");
+    let mut seen = Vec::new();
+    loop {
+        let line = monitor.read().text();
+        if line.contains("\"ECHO\" \"end\"") {
+            break;
+        }
+        seen.extend(["ZUNIONSTORE", "\"PING\""].into_iter().filter(|word| line.contains(word)));
+    }
+    let count = |word: &str| seen.iter().filter(|other| **other == word).count();
+    assert_eq!(count("ZUNIONSTORE"), count("\"PING\""));
+    assert_eq!(count("ZUNIONSTORE") as u64, calls(&mut client, "zunionstore"));
+    // Nobody else's event came.
+    listener.send(&request("PING"));
+    assert_eq!(listener.read().elements().expect("a pong")[0].text(), "pong");
+    // Who is served by what is stored: a client that waits for a member of it.
+    let mut waiting = server.connect();
+    waiting.send(&request("BZPOPMIN d2 0"));
+    braid_tests::wait::wait_for("it waits", || {
+        client.info_field("clients", "blocked_clients").as_deref() == Some("1")
+    });
+    assert_eq!(client.call("ZUNIONSTORE d2 2 z1 z2"), Value::Integer(300_000));
+    assert_eq!(waiting.read().elements().expect("a member")[1].text(), "member:0");
+    assert_eq!(client.call("ZCARD d2"), Value::Integer(299_999));
+    // Clients that leave, or are killed, while it is computed.
+    for round in 0..10 {
+        let mut heavy = server.connect();
+        let id = heavy.call("CLIENT ID").integer().expect("an id");
+        heavy.send(&request("ZUNIONSTORE gone 2 z1 z2"));
+        if round % 2 == 0 {
+            client.call(&format!("CLIENT KILL ID {id}"));
+        }
+    }
+    for field in ["total_watched_keys", "blocked_clients"] {
+        braid_tests::wait::wait_for("nothing is left", || {
+            client.info_field("clients", field).as_deref() == Some("0")
+        });
+    }
+    assert_eq!(client.call("ZUNIONSTORE d 2 z1 z2"), Value::Integer(300_000));
+    // A right that is taken away meanwhile counts, and so does a limit of memory.
+    client.ok("CONFIG SET maxmemory 1");
+    assert!(client.call("ZUNIONSTORE d 2 z1 z2").text().starts_with("OOM"));
+    client.ok("CONFIG SET maxmemory 0");
+}
+
+/// The id of the client whose last command is the long one.
+fn heavy_id(client: &mut RawClient) -> String {
+    let list = client.call("CLIENT LIST").text();
+    let line = list.lines().find(|line| line.contains("cmd=zunionstore")).expect("it is there");
+    line.strip_prefix("id=").and_then(|rest| rest.split(' ').next()).expect("an id").to_owned()
+}

@@ -5,7 +5,7 @@
 //!   tests/clients/install && cargo test -p braid-tests --test clients
 //!
 //! Each script is a program in `clients/FOLDER` that takes the port and checks itself; its last line says
-//! how many checks passed. What is not installed is skipped, and named; with `CI` set that is a
+//! how many checks passed. `suite_calls` make the calls of the libraries' own test suites that servers have answered wrongly. What is not installed is skipped, and named; with `CI` set that is a
 //! failure.
 
 use std::path::{Path, PathBuf};
@@ -19,6 +19,11 @@ fn folder(language: &str) -> PathBuf {
 
 /// Runs a client program against a fresh server.
 fn run(language: &str, installed: &str, command: impl FnOnce(&Path) -> Command) {
+    run_with(language, installed, &[], command);
+}
+
+/// As [`run`], with a server of these arguments.
+fn run_with(language: &str, installed: &str, arguments: &[&str], command: impl FnOnce(&Path) -> Command) {
     let folder = folder(language);
     if !folder.join(installed).exists() {
         let message = format!("{language}: not installed (tests/clients/install does it)");
@@ -26,8 +31,13 @@ fn run(language: &str, installed: &str, command: impl FnOnce(&Path) -> Command) 
         println!("skipped, {message}");
         return;
     }
-    let server = TestServer::start(&["--io-threads", "4"]);
-    let output = command(&folder).arg(server.port().to_string()).output().expect("the program starts");
+    let server = TestServer::start(&[&["--io-threads", "4"], arguments].concat());
+    let mut command = command(&folder);
+    command.arg(server.port().to_string());
+    if language == "go" && !arguments.is_empty() {
+        command.arg("suite");
+    }
+    let output = command.output().expect("the program starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{language}: {}\n{text}\n{errors}", output.status);
@@ -46,9 +56,35 @@ fn python() {
     });
 }
 
+/// What client suites call when they take a server for a new one.
+const NEW: &[&str] = &["--redis-version", "8.0.6"];
+
+#[test]
+fn python_suite_calls() {
+    run_with("python", "venv/bin/python", NEW, |folder| {
+        let mut command = Command::new(folder.join("venv/bin/python"));
+        command.arg(folder.join("suite_calls.py"));
+        command
+    });
+}
+
 #[test]
 fn go() {
     run("go", "bin/client-test", |folder| Command::new(folder.join("bin/client-test")));
+}
+
+#[test]
+fn go_suite_calls() {
+    run_with("go", "bin/client-test", NEW, |folder| Command::new(folder.join("bin/client-test")));
+}
+
+#[test]
+fn node_suite_calls() {
+    run_with("node", "node_modules/redis", NEW, |folder| {
+        let mut command = Command::new("node");
+        command.arg(folder.join("suite_calls.mjs"));
+        command
+    });
 }
 
 #[test]
@@ -62,16 +98,23 @@ fn node() {
 
 #[test]
 fn java() {
-    run("java", "target/client-test.jar", |folder| {
-        let mut command = Command::new("java");
-        let libraries = format!(
-            "{}:{}/*",
-            folder.join("target/client-test.jar").display(),
-            folder.join("target/lib").display()
-        );
-        command.args(["-cp", &libraries, "ClientTest"]);
-        command
-    });
+    run("java", "target/client-test.jar", |folder| java_program(folder, "ClientTest"));
+}
+
+#[test]
+fn java_suite_calls() {
+    run_with("java", "target/client-test.jar", NEW, |folder| java_program(folder, "SuiteCalls"));
+}
+
+fn java_program(folder: &Path, name: &str) -> Command {
+    let mut command = Command::new("java");
+    let libraries = format!(
+        "{}:{}/*",
+        folder.join("target/client-test.jar").display(),
+        folder.join("target/lib").display()
+    );
+    command.args(["-cp", &libraries, name]);
+    command
 }
 
 #[test]

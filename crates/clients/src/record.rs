@@ -22,6 +22,8 @@ pub enum Message {
     Unblock { id: u64, error: bool },
     /// A client that waited was served: its reply, and where what was changed for it ends in the journal (0: nothing was).
     Served { id: u64, reply: Vec<u8>, written_to: u64 },
+    /// What a client's waiting command stores has been computed: the command is to be run again.
+    RunAgain(u64),
     /// There is something to be sent to a client that is a replica.
     Feed(u64),
     /// The pause is over, or shorter: look at postponed clients again.
@@ -41,6 +43,7 @@ impl Message {
             Message::Kill(id)
             | Message::Feed(id)
             | Message::Unblock { id, .. }
+            | Message::RunAgain(id)
             | Message::Served { id, .. } => Some(*id),
             Message::Resume | Message::Accepted(_) | Message::Reconfigure | Message::Stop => None,
         }

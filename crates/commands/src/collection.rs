@@ -7,6 +7,9 @@ use braid_engine::{Call, CommandError};
 use braid_keyspace::object::{ExpiredMembers, Expiring};
 use braid_resp::reply::ReplyBuffer;
 
+/// So many members, taken together, are combined or copied in the background (`braid_engine::background`): it would take some milliseconds.
+pub const MANY_MEMBERS: usize = 10_000;
+
 /// Removes the members past their expiry; every body that writes to a collection begins with this.
 #[inline]
 pub fn purge<T: for<'a> Expiring<'a>>(collection: &mut T, now: i64) -> ExpiredMembers {

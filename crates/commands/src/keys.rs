@@ -8,13 +8,17 @@
 //! What is past its expiry is never seen here, whether or not somebody has removed it yet.
 
 use braid_base::{glob, number};
+use braid_containers::sorted_set::SortedSet;
 use braid_engine::background::Answer;
 use braid_engine::{
     Behavior, Call, Category, CommandError, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Scope,
     Spec,
 };
 use braid_keyspace::events::KEY_MISS;
+use braid_keyspace::object::{Object, ObjectRef};
 use braid_keyspace::{Entry, Txn, eviction, scan};
+
+use crate::collection::MANY_MEMBERS;
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO)];
 const READ_SECOND: &[KeySpec] = &[KeySpec::at(2, KeyFlags::RO)];
@@ -374,9 +378,26 @@ fn copy(call: &mut Call) -> CommandResult {
     if target == call.keyspace.db() && from == to {
         return Err(same_object());
     }
-    let copied = (replace || !is_in(call, target, to)) && call.keyspace.copy(from, target, to);
+    if !replace && is_in(call, target, to) {
+        call.reply.integer(0);
+        return Ok(());
+    }
+    let copy = call.take_precomputed::<SortedSet>();
+    if copy.is_none() && is_long_to_copy(call, from) && call.may_precompute() {
+        return call.precompute(&[from], |loans, _| match loans[0].object() {
+            Some(ObjectRef::SortedSet(set)) => Some(Box::new(set.clone())),
+            _ => None,
+        });
+    }
+    let copied = call.keyspace.copy_with(from, target, to, copy.map(Object::SortedSet));
     call.reply.integer(i64::from(copied));
     Ok(())
+}
+
+/// Whether a key's value is copied in the background. Members of a sorted set are copied one by one, other collections by the block.
+fn is_long_to_copy(call: &Call, key: &[u8]) -> bool {
+    let set = call.keyspace.peek_as::<SortedSet>(key);
+    matches!(set, Ok(Some(set)) if set.len() >= MANY_MEMBERS)
 }
 
 fn swapdb(call: &mut Call) -> CommandResult {

@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Long commands that a thread in the background works for, while their clients wait and all others are served.
+//! Long commands that threads in the background work for, while their clients wait and all others are served.
 //!
 //! A body that finds that it would take long calls [`Call::leave_to_background`] and hands the [`Answer`] over with the work: to
 //! [`Engine::in_background`], or to the lazy-free thread. The wait is one for no key (`blocking.rs`): what the client has sent behind the
 //! command stays in its buffer, and whoever closes the connection ends the wait. CLIENT UNBLOCK does not.
 //!
+//! What is computed of whole collections is computed of loans ([`Reader::lend`](braid_keyspace::reader::Reader::lend)): all keys are borrowed at one
+//! moment, and their locks are free again microseconds later. A command that only reads is done then: its reply is that of this moment
+//! ([`Call::answer_from_loans`]). One that stores its result ([`Call::precompute`]) is run again by its client's own thread, as if the client had sent it
+//! anew, with the result at hand ([`Precomputed`]): all checks, a pause, the journal, events and waiters are those of an ordinary command. The
+//! keys are watched meanwhile. If one has changed the result is void, and is computed again; after some tries the command does
+//! the work itself, under its locks.
+//!
 //! In a transaction or a script everything happens at one moment: there, bodies do the work themselves.
 
-use std::sync::Arc;
+use std::any::Any;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Weak};
 
-use braid_base::clock::Ticks;
+use braid_base::clock::{Ticks, unix_ms};
 use braid_keyspace::Type;
+use braid_keyspace::reader::{Loan, LoanWatch};
 use braid_keyspace::waiters::Waiter;
 use braid_resp::reply::ReplyBuffer;
 use parking_lot::Mutex;
@@ -24,7 +33,8 @@ use crate::session::session_attention;
 
 type Job = Box<dyn FnOnce(&Engine) + Send>;
 
-/// The thread in the background, started when it is first needed.
+/// The threads in the background, started when they are first needed: half as many as execute commands, so that long commands of several
+/// clients are worked for side by side, and the others still find a processor.
 #[derive(Default)]
 pub struct Background {
     sender: Mutex<Option<Sender<Job>>>,
@@ -71,28 +81,67 @@ impl Answer {
     }
 }
 
+/// How often a result is computed in the background before the command does the work itself.
+const TRIES_MAX: u32 = 3;
+
+/// What a command stores, computed in the background, and the watch over what it was computed of.
+pub struct Precomputed {
+    engine: Weak<Engine>,
+    watch: Option<LoanWatch>,
+    /// Nothing if it has to be computed again.
+    result: Option<Box<dyn Any + Send>>,
+    /// When the command began to wait first.
+    began: Ticks,
+    tries: u32,
+}
+
+impl Precomputed {
+    pub(crate) fn began(&self) -> Ticks {
+        self.began
+    }
+}
+
+impl Drop for Precomputed {
+    fn drop(&mut self) {
+        let (watch, result) = (self.watch.take(), self.result.take());
+        if let Some(engine) = self.engine.upgrade() {
+            // Not here: locks may be held, and a result may take long to free. If it cannot be sent the server ends.
+            engine.in_background(move |engine| {
+                if let Some(watch) = watch {
+                    engine.keyspace.reader().unwatch(&watch);
+                }
+                drop(result);
+            });
+        }
+    }
+}
+
 impl Engine {
-    /// Has the thread in the background do `job`, after those that it has been given before. False if there is none.
+    /// Has a thread in the background do `job`, begun after those that were given before. False if there is none.
     pub fn in_background(&self, job: impl FnOnce(&Engine) + Send + 'static) -> bool {
         let sender = self.background.sender.lock();
         sender.as_ref().is_some_and(|sender| sender.send(Box::new(job)).is_ok())
     }
 
-    /// Sees to it that the thread is there. False if it cannot be started.
+    /// Sees to it that the threads are there. False if none can be started.
     fn start_background(&self) -> bool {
         let mut sender = self.background.sender.lock();
         if sender.is_none() {
             let (jobs, receiver) = channel::<Job>();
-            let engine = self.this.clone();
-            let run = move || {
-                while let Ok(job) = receiver.recv() {
-                    let Some(engine) = engine.upgrade() else { return };
-                    job(&engine);
+            let receiver = Arc::new(Mutex::new(receiver));
+            for _ in 0..self.thread_count().div_ceil(2) {
+                let (engine, receiver) = (self.this.clone(), Arc::clone(&receiver));
+                let next = move || receiver.lock().recv();
+                let run = move || {
+                    while let Ok(job) = next() {
+                        let Some(engine) = engine.upgrade() else { return };
+                        job(&engine);
+                    }
+                };
+                match std::thread::Builder::new().name("bio_commands".into()).spawn(run) {
+                    Ok(_) => *sender = Some(jobs.clone()),
+                    Err(error) => log::warn!("A thread for long commands cannot be started: {error}"),
                 }
-            };
-            match std::thread::Builder::new().name("bio_commands".into()).spawn(run) {
-                Ok(_) => *sender = Some(jobs),
-                Err(error) => log::warn!("No thread for long commands can be started: {error}"),
             }
         }
         sender.is_some()
@@ -128,4 +177,94 @@ impl Call<'_, '_> {
         }
         Ok(())
     }
+
+    /// Whether a result may be computed by the thread in the background, from loans.
+    pub fn may_precompute(&self) -> bool {
+        let session = &*self.session;
+        let tries = session.precomputed.as_ref().map_or(0, |precomputed| precomputed.tries);
+        let must_stay = session_attention::REPLIES | session_attention::IMPORTS;
+        tries < TRIES_MAX && session.attention & must_stay == 0 && self.may_leave(true)
+    }
+
+    /// What [`Call::precompute`] has had computed for this command, if the keys that it was computed of have not changed since.
+    pub fn take_precomputed<T: 'static>(&mut self) -> Option<Box<T>> {
+        let now = self.now();
+        let precomputed = self.session.precomputed.as_mut()?;
+        if !precomputed.watch.as_ref().is_some_and(|watch| watch.holds(now)) {
+            return None;
+        }
+        precomputed.result.take()?.downcast().ok()
+    }
+
+    /// Has the thread in the background borrow `keys`, which are in the command's lock set, and compute what the command stores of them; then the command is run again. To be
+    /// called only where [`Call::may_precompute`] says so. `compute` gets a loan for each key, none of them [`Loan::Unlent`], and the time in
+    /// ms since the Unix epoch; nothing if these are not what the command is for.
+    pub fn precompute<T: Send + 'static>(
+        &mut self,
+        keys: &[&[u8]],
+        compute: impl FnOnce(&[Loan], i64) -> Option<Box<T>> + Send + 'static,
+    ) -> CommandResult {
+        let before = self.session.precomputed.as_ref();
+        let (tries, began) = before.map_or((0, None), |before| (before.tries, Some(before.began)));
+        let (db, keys) = (self.keyspace.db(), boxed(keys));
+        self.work_in_background(move |engine, answer| {
+            if !answer.is_wanted() {
+                return;
+            }
+            let now = unix_ms();
+            let (loans, watch) = engine.keyspace.reader().lend(db, now, &keys, true);
+            let mut again = Precomputed {
+                engine: engine.this.clone(),
+                watch,
+                result: None,
+                began: began.unwrap_or(answer.began),
+                tries: tries + 1,
+            };
+            if are_lent(&loans) {
+                let result = compute(&loans, now);
+                again.result = result.map(|result| result as Box<dyn Any + Send>);
+            } else {
+                again.tries = TRIES_MAX;
+            }
+            drop(loans);
+            blocking::run_again(&answer.waiter, again);
+        })
+    }
+
+    /// Has the thread in the background borrow `keys`, which are in the command's lock set, and write the command's reply. To be called only where [`Call::may_precompute`] says
+    /// so. `work` gets a loan for each key, none of them [`Loan::Unlent`], and the time in ms since the Unix epoch.
+    pub fn answer_from_loans(
+        &mut self,
+        keys: &[&[u8]],
+        work: impl FnOnce(&[Loan], i64, &mut ReplyBuffer) -> CommandResult + Send + 'static,
+    ) -> CommandResult {
+        let (db, keys) = (self.keyspace.db(), boxed(keys));
+        self.work_in_background(move |engine, answer| {
+            if !answer.is_wanted() {
+                return;
+            }
+            let now = unix_ms();
+            let (loans, _) = engine.keyspace.reader().lend(db, now, &keys, false);
+            if !are_lent(&loans) {
+                let (engine, began) = (engine.this.clone(), answer.began);
+                let inline = Precomputed { engine, watch: None, result: None, began, tries: TRIES_MAX };
+                return blocking::run_again(&answer.waiter, inline);
+            }
+            let mut reply = answer.buffer();
+            let result = work(&loans, now, &mut reply);
+            drop(loans);
+            match result {
+                Ok(()) => answer.give(reply),
+                Err(error) => answer.give_error(&error),
+            }
+        })
+    }
+}
+
+fn boxed(keys: &[&[u8]]) -> Vec<Box<[u8]>> {
+    keys.iter().map(|&key| key.into()).collect()
+}
+
+fn are_lent(loans: &[Loan]) -> bool {
+    loans.iter().all(|loan| !matches!(loan, Loan::Unlent))
 }

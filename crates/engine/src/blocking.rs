@@ -24,11 +24,13 @@ use braid_base::long_double::LongDouble;
 use braid_keyspace::waiters::Waiter;
 use braid_keyspace::{KeyRef, Txn, Type};
 use braid_resp::reply::{Protocol, ReplyBuffer};
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::acl::log::Origin;
 use crate::acl::user::User;
 use crate::acl::{self, Denied};
+use crate::background::Precomputed;
 use crate::call::Call;
 use crate::client::{ClientRecord, Message, Waiting, client_flags};
 use crate::dispatch::{self, Before, Worker, note_unit, report};
@@ -109,6 +111,8 @@ struct Request {
     /// Nanoseconds that it ran before it began to wait, and that were worked for it since.
     nanos: AtomicU64,
     timeout: TimeoutReply,
+    /// What was computed for it, when it is to be run again.
+    precomputed: Mutex<Option<Box<Precomputed>>>,
 }
 
 impl Request {
@@ -211,6 +215,7 @@ impl Call<'_, '_> {
             generation: session.generation,
             nanos: AtomicU64::new(0),
             timeout: wait.timeout,
+            precomputed: Mutex::new(None),
         };
         let db = self.keyspace.db();
         let waiter = Waiter::new(db, wait.keys, wait.kind, wait.heeds_loss, Box::new(request));
@@ -236,6 +241,15 @@ pub(crate) fn serve_keyless(waiter: &Waiter, answer: impl FnOnce(&mut ReplyBuffe
         answer(&mut reply);
         let (id, reply) = (request.client.id, reply.take_vec());
         request.client.send(Message::Served { id, reply, written_to: 0 });
+    }
+}
+
+/// Has the command of a client that waits for no key run again, if nobody has ended its wait before.
+pub(crate) fn run_again(waiter: &Waiter, precomputed: Precomputed) {
+    if claim(waiter) {
+        let Request { client, precomputed: slot, .. } = Request::of(waiter);
+        *slot.lock() = Some(Box::new(precomputed));
+        client.send(Message::RunAgain(client.id));
     }
 }
 
@@ -518,6 +532,23 @@ impl Blocked {
         if !self.silent {
             reply.raw_vec(served);
         }
+    }
+
+    /// What was computed for the command, which is to be run again.
+    pub fn take_precomputed(&self) -> Option<Box<Precomputed>> {
+        Request::of(&self.waiter).precomputed.lock().take()
+    }
+
+    /// The request of the command that waits, as the client could have sent it.
+    pub fn request(&self) -> Vec<u8> {
+        let args = &Request::of(&self.waiter).args;
+        let mut request = format!("*{}\r\n", args.len()).into_bytes();
+        for arg in args {
+            request.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+            request.extend_from_slice(arg);
+            request.extend_from_slice(b"\r\n");
+        }
+        request
     }
 
     /// Leaves the queues. Called by the thread that owns the client, inside the gate and without locks, when the wait was ended by

@@ -239,6 +239,7 @@ fn execute_checked(
         Err(error) => {
             refuse(engine, worker, session, reply, named(engine, prepared, args), &error);
             finish_reply(session, reply, mark);
+            session.forget_precomputed();
             return Outcome::Done;
         }
     };
@@ -262,6 +263,10 @@ fn execute_checked(
             if attention & MONITORS != 0 || session.attention & session_attention::TRACKS != 0 {
                 mark = begin_watched(engine, worker, session, reply, command, args, attention, mark);
             }
+            if let Some(precomputed) = &session.precomputed {
+                // The work done in the background counts as the command's.
+                worker.boundary = precomputed.began();
+            }
             outcome = run(engine, worker, session, reply, command, prepared.hash, args, blobs);
             session.attention &= !session_attention::LOCKS;
             if attention & MONITORS != 0 && is_exec(command) {
@@ -276,6 +281,7 @@ fn execute_checked(
     {
         tracking.caching = false;
     }
+    session.forget_precomputed();
     let mark = if command.spec.replies_with_pushes() && !session.in_multi() { reply.mark() } else { mark };
     finish_reply(session, reply, mark);
     if session.hears() {
@@ -440,6 +446,7 @@ pub fn execute_outside(
             }
         }
     }
+    session.forget_precomputed();
     finish_reply(session, reply, mark);
     Outcome::Done
 }
@@ -546,7 +553,9 @@ fn finish_held(
     // Those who are served come after it.
     txn.journal_now();
     let (end, mut later) = (Ticks::now(), *session.later.take().unwrap_or_default());
-    if engine.attention.get() & MONITORS != 0 && !is_exec(command) {
+    // Of one that runs again others were told when it ran first.
+    let is_told = !is_exec(command) && session.attention & session_attention::RUNS_AGAIN == 0;
+    if engine.attention.get() & MONITORS != 0 && is_told {
         report::monitor(engine, txn.context.slot, session, command, args);
     }
     if session.attention & session_attention::TRACKS != 0 {

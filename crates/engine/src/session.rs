@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::acl::user::User;
+use crate::background::Precomputed;
 use crate::blocking::{Blocked, Serving};
 use crate::client::{ClientRecord, client_flags};
 use crate::engine::Engine;
@@ -31,21 +32,23 @@ pub enum ReplyMode {
 /// What of a session needs more than the usual checks, as bits of one word that is read once per command.
 pub mod session_attention {
     /// Replies are off, or this one or the next is skipped.
-    pub const REPLIES: u8 = 1;
+    pub const REPLIES: u16 = 1;
     /// It listens to channels or patterns.
-    pub const LISTENS: u8 = 2;
+    pub const LISTENS: u16 = 2;
     /// Reads do not mark keys as used.
-    pub const NO_TOUCH: u8 = 4;
+    pub const NO_TOUCH: u16 = 4;
     /// It is told of every command.
-    pub const MONITORS: u8 = 8;
+    pub const MONITORS: u16 = 8;
     /// It tracks what it reads.
-    pub const TRACKS: u8 = 16;
+    pub const TRACKS: u16 = 16;
     /// Its present command is to be run under its locks, though it could do without.
-    pub const LOCKS: u8 = 32;
+    pub const LOCKS: u16 = 32;
     /// It is fed as a replica.
-    pub const FED: u8 = 64;
+    pub const FED: u16 = 64;
     /// It is a source of what is imported.
-    pub const IMPORTS: u8 = 128;
+    pub const IMPORTS: u16 = 128;
+    /// Its present command runs again, with a result that was computed in the background.
+    pub const RUNS_AGAIN: u16 = 256;
 }
 
 /// A watched key. If it was past its expiry when the watch began it was removed then.
@@ -66,7 +69,7 @@ pub struct Session {
     /// The attention word under which its commands need no particular checks; [`Session::NEVER`] if there is none.
     pub(crate) calm: u64,
     /// Bits of [`session_attention`], kept by [`Session::settle_attention`].
-    pub attention: u8,
+    pub attention: u16,
     /// Set with [`Session::set_reply_mode`].
     pub reply_mode: ReplyMode,
     /// Commands queued since MULTI.
@@ -101,6 +104,8 @@ pub struct Session {
     pub blocked: Option<Box<Blocked>>,
     /// Commands may not wait: they run within something that must not be interrupted.
     pub deny_blocking: bool,
+    /// What its present command stores, computed in the background (`background.rs`).
+    pub(crate) precomputed: Option<Box<Precomputed>>,
     /// Not the client's own session but one that stands in for it, while another thread runs its command.
     pub(crate) serving: Option<Serving>,
 }
@@ -147,6 +152,7 @@ impl Session {
             close_after_reply: false,
             blocked: None,
             deny_blocking: false,
+            precomputed: None,
             serving: None,
         }
     }
@@ -193,14 +199,28 @@ impl Session {
 
     /// To be called when something has changed that checks before commands have to know of.
     pub fn settle_attention(&mut self) {
-        let bit = |on: bool, bit: u8| if on { bit } else { 0 };
+        let bit = |on: bool, bit: u16| if on { bit } else { 0 };
         self.attention = bit(self.reply_mode != ReplyMode::On, session_attention::REPLIES)
             | bit(self.listener.subscriptions.is_some(), session_attention::LISTENS)
             | bit(self.no_touch, session_attention::NO_TOUCH)
             | bit(self.record.has(client_flags::MONITOR), session_attention::MONITORS)
             | bit(self.listener.tracking.is_some(), session_attention::TRACKS)
             | bit(self.replica.is_some(), session_attention::FED)
-            | bit(self.import_source, session_attention::IMPORTS);
+            | bit(self.import_source, session_attention::IMPORTS)
+            | bit(self.precomputed.is_some(), session_attention::RUNS_AGAIN);
+    }
+
+    /// Gives its next command the result that was computed for it.
+    pub fn set_precomputed(&mut self, precomputed: Box<Precomputed>) {
+        self.precomputed = Some(precomputed);
+        self.settle_attention();
+    }
+
+    /// Forgets what was computed for a command that has ended.
+    pub(crate) fn forget_precomputed(&mut self) {
+        if self.precomputed.take().is_some() {
+            self.settle_attention();
+        }
     }
 
     /// Lets the client see keys past their expiry while the server is in import mode, or not (CLIENT IMPORT-SOURCE).

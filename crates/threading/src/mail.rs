@@ -58,6 +58,7 @@ impl<M: Model> EventLoop<M> {
                 self.settling.note_changes();
                 self.hand_over(id, reply, written_to);
             }
+            Message::RunAgain(id) => self.run_again(id),
             Message::Resume => {
                 self.resumes += 1;
                 self.resume_postponed();
@@ -126,6 +127,22 @@ impl<M: Model> EventLoop<M> {
         client.session.has_written = true;
         client.session.written_to = client.session.written_to.max(written_to);
         self.station.deadlines.remove(&(blocked.deadline_ms, place));
+        self.go_on(place);
+    }
+
+    /// Runs a client's waiting command again: its request goes back to the beginning of what the client has sent.
+    fn run_again(&mut self, id: u64) {
+        let Some(&place) = self.by_id.get(&id) else { return };
+        let Some(client) = self.station.clients.get(place) else { return };
+        let Some(blocked) = client.session.blocked.take() else { return };
+        if let Some(precomputed) = blocked.take_precomputed() {
+            client.session.set_precomputed(precomputed);
+        }
+        let mut requests = blocked.request();
+        requests.append(&mut client.query);
+        client.query = requests;
+        // It is counted when it has run.
+        client.commands = client.commands.saturating_sub(1);
         self.go_on(place);
     }
 }

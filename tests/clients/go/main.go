@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Real work through go-redis, in RESP2 and RESP3. Usage: client-test PORT
+// Real work through go-redis, in RESP2 and RESP3. Usage: client-test PORT [suite]
 //
 // Every check ends the program on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
 package main
@@ -129,7 +129,14 @@ func transactionsWork(client *redis.Client) {
 
 func main() {
 	for _, protocol := range []int{2, 3} {
-		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + os.Args[1], Protocol: protocol})
+		open := func() *redis.Client {
+			return redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + os.Args[1], Protocol: protocol})
+		}
+		if len(os.Args) > 2 {
+			suiteCalls(open)
+			continue
+		}
+		client := open()
 		must(client.FlushAll(ctx).Result())
 		stringsWork(client)
 		keysWork(client)

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Intersection, union and difference of several sets, as replies or stored under a key.
 //!
+//! Many members are combined in the background (`braid_engine::background`), of what the keys lend.
+//!
 //! A stored result takes the form it takes in Redis, which follows from the order in which members come
 //! together.
 
-use braid_containers::listpack::Listpack;
+use braid_containers::listpack::{Element, Listpack};
 use braid_containers::set::{self, Set, SetLimits};
 use braid_engine::{Call, CommandError, CommandResult};
-use braid_keyspace::object::Object;
+use braid_keyspace::object::{Object, ObjectRef};
+use braid_keyspace::reader::Loan;
 use braid_keyspace::txn::WrongType;
 use braid_keyspace::{Event, Expiry, Txn};
+use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
 use super::limits;
-use crate::collection::{least_arg, reply_element};
+use crate::collection::{MANY_MEMBERS, least_arg, reply_element};
 
 type Sets<'a> = SmallVec<[Option<&'a Set>; 8]>;
 
@@ -38,44 +42,120 @@ fn first_and_others<'s>(sets: &Sets<'s>) -> SmallVec<[&'s Set; 8]> {
     if sets.first().is_some_and(Option::is_some) { those_there(sets) } else { SmallVec::new() }
 }
 
-pub(super) fn sinter(call: &mut Call) -> CommandResult {
-    let now = call.now();
-    let sets = all_there(&sets_at(call.keyspace, &call.args[1..])?);
-    let header = call.reply.begin_set();
-    let mut count = 0;
-    set::intersection(&sets, now, |member| {
-        reply_element(call.reply, member);
-        count += 1;
-        true
-    });
-    call.reply.end_set(header, count);
+/// What is done with the sets.
+#[derive(Clone, Copy, PartialEq)]
+enum Operation {
+    Intersection,
+    Union,
+    Difference,
+}
+
+impl Operation {
+    /// Those of the sets that take part.
+    fn choose<'s>(self, sets: &Sets<'s>) -> SmallVec<[&'s Set; 8]> {
+        match self {
+            Operation::Intersection => all_there(sets),
+            Operation::Union => those_there(sets),
+            Operation::Difference => first_and_others(sets),
+        }
+    }
+
+    /// Whether it takes so long that it is left to the background.
+    fn is_much(self, sets: &[&Set]) -> bool {
+        let counts = sets.iter().map(|set| set.len());
+        let effort = match self {
+            Operation::Intersection => counts.min().unwrap_or(0) * sets.len(),
+            Operation::Union => counts.sum(),
+            Operation::Difference => sets.first().map_or(0, |first| first.len()) * sets.len(),
+        };
+        effort >= MANY_MEMBERS
+    }
+
+    fn each(self, sets: &[&Set], now: i64, mut each: impl FnMut(Element<'_>)) {
+        match self {
+            Operation::Intersection => set::intersection(sets, now, |member| {
+                each(member);
+                true
+            }),
+            Operation::Union => set::union(sets, now, each),
+            Operation::Difference => set::difference(sets, now, each),
+        }
+    }
+
+    /// The result as it is stored.
+    fn result(self, sets: &[&Set], now: i64, limits: &SetLimits) -> Set {
+        match self {
+            Operation::Intersection => intersection(sets, now, limits),
+            Operation::Union => union(sets, now, limits),
+            Operation::Difference => difference(sets, now, limits),
+        }
+    }
+}
+
+/// What was borrowed of the keys.
+fn sets_of(loans: &[Loan]) -> Result<Sets<'_>, CommandError> {
+    let set = |loan| match loan {
+        &Loan::Missing => Ok(None),
+        loan => match loan.object() {
+            Some(ObjectRef::Set(set)) => Ok(Some(set)),
+            _ => Err(CommandError::WrongType),
+        },
+    };
+    loans.iter().map(set).collect()
+}
+
+fn reply_with(call: &mut Call, operation: Operation) -> CommandResult {
+    let (now, keys) = (call.now(), &call.args[1..]);
+    let sets = operation.choose(&sets_at(call.keyspace, keys)?);
+    if operation.is_much(&sets) && call.may_precompute() {
+        drop(sets);
+        return call.answer_from_loans(keys, move |loans, now, reply| {
+            write_result(reply, operation, &operation.choose(&sets_of(loans)?), now);
+            Ok(())
+        });
+    }
+    write_result(call.reply, operation, &sets, now);
     Ok(())
+}
+
+fn write_result(reply: &mut ReplyBuffer, operation: Operation, sets: &[&Set], now: i64) {
+    let header = reply.begin_set();
+    let mut count = 0;
+    operation.each(sets, now, |member| {
+        reply_element(reply, member);
+        count += 1;
+    });
+    reply.end_set(header, count);
+}
+
+fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
+    if let Some(result) = call.take_precomputed::<Set>() {
+        return store(call, *result);
+    }
+    let (now, limits, keys) = (call.now(), limits(call.engine), &call.args[2..]);
+    let sets = operation.choose(&sets_at(call.keyspace, keys)?);
+    if operation.is_much(&sets) && call.may_precompute() {
+        drop(sets);
+        return call.precompute(keys, move |loans, now| {
+            let sets = operation.choose(&sets_of(loans).ok()?);
+            Some(Box::new(operation.result(&sets, now, &limits)))
+        });
+    }
+    let result = operation.result(&sets, now, &limits);
+    drop(sets);
+    store(call, result)
+}
+
+pub(super) fn sinter(call: &mut Call) -> CommandResult {
+    reply_with(call, Operation::Intersection)
 }
 
 pub(super) fn sunion(call: &mut Call) -> CommandResult {
-    let now = call.now();
-    let sets = those_there(&sets_at(call.keyspace, &call.args[1..])?);
-    let header = call.reply.begin_set();
-    let mut count = 0;
-    set::union(&sets, now, |member| {
-        reply_element(call.reply, member);
-        count += 1;
-    });
-    call.reply.end_set(header, count);
-    Ok(())
+    reply_with(call, Operation::Union)
 }
 
 pub(super) fn sdiff(call: &mut Call) -> CommandResult {
-    let now = call.now();
-    let sets = first_and_others(&sets_at(call.keyspace, &call.args[1..])?);
-    let header = call.reply.begin_set();
-    let mut count = 0;
-    set::difference(&sets, now, |member| {
-        reply_element(call.reply, member);
-        count += 1;
-    });
-    call.reply.end_set(header, count);
-    Ok(())
+    reply_with(call, Operation::Difference)
 }
 
 pub(super) fn sintercard(call: &mut Call) -> CommandResult {
@@ -95,54 +175,67 @@ pub(super) fn sintercard(call: &mut Call) -> CommandResult {
         most = least_arg(call, index + 1, 0, "ERR LIMIT can't be negative")?;
         index += 2;
     }
-    let sets = all_there(&sets_at(call.keyspace, &call.args[2..behind])?);
-    let mut count = 0;
-    set::intersection(&sets, now, |_| {
-        count += 1;
-        count != most
-    });
-    call.reply.integer(count);
+    let keys = &call.args[2..behind];
+    let sets = all_there(&sets_at(call.keyspace, keys)?);
+    // With a limit it may be done at any moment.
+    let is_much = Operation::Intersection.is_much(&sets) && (most == 0 || most >= MANY_MEMBERS as i64);
+    if is_much && call.may_precompute() {
+        drop(sets);
+        return call.answer_from_loans(keys, move |loans, now, reply| {
+            reply.integer(count_common(&all_there(&sets_of(loans)?), now, most));
+            Ok(())
+        });
+    }
+    call.reply.integer(count_common(&sets, now, most));
     Ok(())
 }
 
+/// How many members all sets have, counted up to `most` (0 means no limit).
+fn count_common(sets: &[&Set], now: i64, most: i64) -> i64 {
+    let mut count = 0;
+    set::intersection(sets, now, |_| {
+        count += 1;
+        count != most
+    });
+    count
+}
+
 pub(super) fn sinterstore(call: &mut Call) -> CommandResult {
-    let (now, limits) = (call.now(), limits(call.engine));
-    let sets = all_there(&sets_at(call.keyspace, &call.args[2..])?);
+    store_result(call, Operation::Intersection)
+}
+
+pub(super) fn sunionstore(call: &mut Call) -> CommandResult {
+    store_result(call, Operation::Union)
+}
+
+pub(super) fn sdiffstore(call: &mut Call) -> CommandResult {
+    store_result(call, Operation::Difference)
+}
+
+fn intersection(sets: &[&Set], now: i64, limits: &SetLimits) -> Set {
     let of_integers =
         sets.iter().min_by_key(|set| set.len()).is_some_and(|smallest| smallest.encoding() == "intset");
     let mut result = if of_integers {
         Set::default()
     } else {
-        Set::from_listpack(Listpack::new(), &limits).unwrap_or_default()
+        Set::from_listpack(Listpack::new(), limits).unwrap_or_default()
     };
     let mut text = itoa::Buffer::new();
-    set::intersection(&sets, now, |member| {
-        result.add(member.text(&mut text), now, &limits);
+    set::intersection(sets, now, |member| {
+        result.add(member.text(&mut text), now, limits);
         true
     });
-    result.try_make_ints(&limits);
-    drop(sets);
-    store(call, result)
+    result.try_make_ints(limits);
+    result
 }
 
-pub(super) fn sunionstore(call: &mut Call) -> CommandResult {
-    let (now, limits) = (call.now(), limits(call.engine));
-    let sets = those_there(&sets_at(call.keyspace, &call.args[2..])?);
+fn union(sets: &[&Set], now: i64, limits: &SetLimits) -> Set {
     let mut result = Set::default();
     let mut text = itoa::Buffer::new();
     for member in sets.iter().flat_map(|set| set.iter(now)) {
-        result.add(member.text(&mut text), now, &limits);
+        result.add(member.text(&mut text), now, limits);
     }
-    drop(sets);
-    store(call, result)
-}
-
-pub(super) fn sdiffstore(call: &mut Call) -> CommandResult {
-    let (now, limits) = (call.now(), limits(call.engine));
-    let sets = first_and_others(&sets_at(call.keyspace, &call.args[2..])?);
-    let result = difference(&sets, now, &limits);
-    drop(sets);
-    store(call, result)
+    result
 }
 
 fn difference(sets: &[&Set], now: i64, limits: &SetLimits) -> Set {

@@ -3,8 +3,8 @@
 //!
 //! Flow: the elements of a list, set or sorted set are copied out, given what they are sorted by
 //! (themselves, or the values of keys that a pattern makes of them), sorted, cut, and replied or stored as
-//! a list. A large collection that is only to be replied, and that no pattern leads away from, is copied, sorted and replied by a thread
-//! in the background (`braid_engine::background`). Patterns reach keys that nobody can tell before the elements are read: with one, all keys are held
+//! a list. A large collection that no pattern leads away from is sorted by a thread in the background, of what its key lends
+//! (`braid_engine::background`). Patterns reach keys that nobody can tell before the elements are read: with one, all keys are held
 //! for reading, and when the result is to be stored, too, the world is stopped. Without any (or only `#`, the
 //! element itself) the locks of the keys named are enough.
 
@@ -16,11 +16,12 @@ use std::cmp::Ordering;
 
 use braid_base::number::{parse_f64, parse_f64_bound};
 use braid_containers::hash::Hash;
-use braid_containers::list::{End, List};
+use braid_containers::list::{End, List, ListLimits};
 use braid_engine::{
     Begin, Call, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec, Scope, Spec,
 };
 use braid_keyspace::object::ObjectRef;
+use braid_keyspace::reader::Loan;
 use braid_keyspace::{Entry, Event, Expiry, Txn, ValueRef};
 use braid_resp::reply::ReplyBuffer;
 
@@ -206,24 +207,14 @@ fn size_of(entry: Entry<'_>) -> usize {
     }
 }
 
-/// Sorts a large collection in the background: it is copied at one moment, with only its shard held for reading, and sorted without any lock.
+/// Sorts a large collection in the background.
 fn sort_in_background(call: &mut Call, options: &Options<'_>) -> CommandResult {
-    let (db, key, mut options) = (call.keyspace.db(), call.args[1].to_vec(), options.to_owned_options());
-    call.work_in_background(move |engine, answer| {
-        let now = braid_base::clock::unix_ms();
-        let reader = engine.keyspace.reader();
-        let loaded = reader.read(db, now, &key, |entry| load(entry, now, &mut options, false));
-        drop(reader);
-        let sorted = loaded.and_then(|elements| {
-            let mut reply = answer.buffer();
-            let items = sort_and_cut(None, &elements, &options)?;
-            reply_with(None, &mut reply, &items, &options);
-            Ok(reply)
-        });
-        match sorted {
-            Ok(reply) => answer.give(reply),
-            Err(error) => answer.give_error(&error),
-        }
+    let mut options = options.to_owned_options();
+    call.answer_from_loans(&call.args[1..2], move |loans, now, reply| {
+        let elements = load_loan(&loans[0], now, &mut options)?;
+        let items = sort_and_cut(None, &elements, &options)?;
+        reply_with(None, reply, &items, &options);
+        Ok(())
     })
 }
 
@@ -251,50 +242,88 @@ fn reply_with(
 
 fn run(call: &mut Call, may_store: bool) -> CommandResult {
     let mut options = Options::parse(call, may_store)?;
-    let entry = call.keyspace.read(call.args[1]);
-    if options.store.is_none()
-        && !options.looks_up()
-        && entry.is_some_and(|entry| size_of(entry) >= MANY_ELEMENTS)
-        && call.may_leave(true)
+    if let Some(destination) = options.store
+        && let Some(sorted) = call.take_precomputed::<Sorted>()
     {
-        return sort_in_background(call, &options);
+        return store(call, destination, (*sorted)?, &options);
+    }
+    let entry = call.keyspace.read(call.args[1]);
+    let is_large = entry.is_some_and(|entry| size_of(entry) >= MANY_ELEMENTS);
+    if is_large && !options.looks_up() && call.may_precompute() {
+        return match options.store {
+            None => sort_in_background(call, &options),
+            Some(_) => sort_for_later(call, &options),
+        };
     }
     let elements = load(entry, call.keyspace.now(), &mut options, call.session.in_script)?;
     let items = sort_and_cut(Some(call.keyspace), &elements, &options)?;
     match options.store {
         None => reply_with(Some(call.keyspace), call.reply, &items, &options),
         Some(destination) => {
-            let limits = limits(call.engine);
-            let mut list = List::new();
-            for item in &items {
-                if options.get.is_empty() {
-                    list.push(End::Back, item.text, &limits);
-                }
-                for pattern in &options.get {
-                    let push = |value: &[u8]| list.push(End::Back, value, &limits);
-                    if lookup(Some(call.keyspace), pattern, item.text, push).is_none() {
-                        list.push(End::Back, b"", &limits);
-                    }
-                }
-            }
-            let count = list.len();
-            if count == 0 {
-                call.keyspace.delete(destination);
-            } else {
-                let list = braid_keyspace::object::Object::List(Box::new(list));
-                call.keyspace.set_object(Event::list("sortstore"), destination, list, Expiry::Clear);
-            }
-            journal_result(call, destination);
-            call.reply.integer(count as i64);
+            let list = list_of(Some(call.keyspace), &items, &options, &limits(call.engine));
+            store(call, destination, list, &options)?;
         }
     }
+    Ok(())
+}
+
+/// What is stored, if everything could be sorted.
+type Sorted = Result<List, CommandError>;
+
+/// Sorts a large collection in the background, to store what comes out.
+fn sort_for_later(call: &mut Call, options: &Options<'_>) -> CommandResult {
+    let (mut options, limits) = (options.to_owned_options(), limits(call.engine));
+    call.precompute::<Sorted>(&call.args[1..2], move |loans, now| {
+        let sorted = load_loan(&loans[0], now, &mut options).and_then(|elements| {
+            let items = sort_and_cut(None, &elements, &options)?;
+            Ok(list_of(None, &items, &options, &limits))
+        });
+        Some(Box::new(sorted))
+    })
+}
+
+/// The list that is stored.
+fn list_of(
+    keyspace: Option<&Txn<'_>>,
+    items: &[Item<'_>],
+    options: &Options<'_>,
+    limits: &ListLimits,
+) -> List {
+    let mut list = List::new();
+    for item in items {
+        if options.get.is_empty() {
+            list.push(End::Back, item.text, limits);
+        }
+        for pattern in &options.get {
+            let push = |value: &[u8]| list.push(End::Back, value, limits);
+            if lookup(keyspace, pattern, item.text, push).is_none() {
+                list.push(End::Back, b"", limits);
+            }
+        }
+    }
+    list
+}
+
+fn store(call: &mut Call, destination: &[u8], list: List, options: &Options<'_>) -> CommandResult {
+    let count = list.len();
+    if count == 0 {
+        call.keyspace.delete(destination);
+    } else {
+        let list = braid_keyspace::object::Object::List(Box::new(list));
+        call.keyspace.set_object(Event::list("sortstore"), destination, list, Expiry::Clear);
+    }
+    if options.looks_up() || options.alphabetical || options.unsorted {
+        journal_result(call, destination);
+    }
+    call.reply.integer(count as i64);
     Ok(())
 }
 
 /// Elements of a request that repeats what was stored.
 const JOURNALLED_AT_ONCE: usize = 256;
 
-/// What was stored is repeated as it is: patterns may lead to anything, and to sort again may bring what compares equal into another order.
+/// What was stored is repeated as it is: patterns may lead to anything, and texts are in another order to a server of another language. Sorted by their own
+/// numbers, elements are in one order everywhere: then the command itself is repeated.
 fn journal_result(call: &mut Call, key: &[u8]) {
     if !call.keyspace.journals() {
         return;
@@ -318,9 +347,27 @@ fn load(
     options: &mut Options<'_>,
     in_script: bool,
 ) -> Result<Elements, CommandError> {
+    match entry.map(Entry::value) {
+        None => Ok(Elements::default()),
+        Some(ValueRef::Object(object)) => load_object(object, now, options, in_script),
+        Some(_) => Err(CommandError::WrongType),
+    }
+}
+
+fn load_loan(loan: &Loan, now: i64, options: &mut Options<'_>) -> Result<Elements, CommandError> {
+    match loan.object() {
+        None => Ok(Elements::default()),
+        Some(object) => load_object(object, now, options, false),
+    }
+}
+
+fn load_object(
+    object: ObjectRef<'_>,
+    now: i64,
+    options: &mut Options<'_>,
+    in_script: bool,
+) -> Result<Elements, CommandError> {
     let mut elements = Elements::default();
-    let Some(entry) = entry else { return Ok(elements) };
-    let ValueRef::Object(object) = entry.value() else { return Err(CommandError::WrongType) };
     options.reverses = true;
     let mut buffer = itoa::Buffer::new();
     match object {

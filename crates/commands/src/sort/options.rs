@@ -102,17 +102,17 @@ impl<'a> Options<'a> {
         self.by.iter().chain(&self.get).any(|pattern| matches!(pattern, Pattern::Key { .. }))
     }
 
-    /// The same without what the arguments hold: names of keys.
+    /// The same without what the arguments hold: names of keys. That of STORE becomes an empty one.
     pub fn to_owned_options(&self) -> Options<'static> {
         let owned = |pattern: &Pattern<'_>| match pattern {
             Pattern::Element => Pattern::Element,
             Pattern::Nothing | Pattern::Key { .. } => Pattern::Nothing,
         };
-        debug_assert!(!self.looks_up() && self.store.is_none());
+        debug_assert!(!self.looks_up());
         Options {
             by: self.by.as_ref().map(owned),
             get: self.get.iter().map(owned).collect(),
-            store: None,
+            store: self.store.map(|_| &b""[..]),
             ..*self
         }
     }

@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Unions, intersections and differences of sorted sets and plain sets.
+//!
+//! Many members are combined in the background (`braid_engine::background`), of what the keys lend.
 
+use std::cell::OnceCell;
 use std::cmp::Ordering::Equal;
 
 use braid_base::number;
 use braid_containers::listpack::Element;
 use braid_containers::set::Set;
 use braid_containers::sorted_set::{
-    AddRule, Aggregate, Input, MemberSource, SortedSet, View, difference, intersection, intersection_count,
-    union,
+    AddRule, Aggregate, Input, MemberSource, PackedLimits, SortedSet, View, difference, intersection,
+    intersection_count, union,
 };
 use braid_engine::{Call, CommandError, CommandResult};
 use braid_keyspace::entry::ValueRef;
 use braid_keyspace::object::ObjectRef;
+use braid_keyspace::reader::Loan;
 use braid_keyspace::{Event, Txn};
+use braid_resp::reply::ReplyBuffer;
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::{Layout, limits, store};
+use crate::collection::MANY_MEMBERS;
 use crate::decimal::journal_in_decimal;
 
 /// What is done with the inputs.
@@ -31,7 +38,29 @@ enum Operation {
 enum Source<'a> {
     Missing,
     Ranked(View<'a>),
+    Borrowed(Borrowed<'a>),
     Plain { set: &'a Set, now: i64 },
+}
+
+/// A large sorted set on loan, which is only good for walking: asked for a member it makes an index of all.
+struct Borrowed<'a> {
+    set: &'a SortedSet,
+    scores: OnceCell<HashMap<&'a [u8], f64, foldhash::quality::RandomState>>,
+}
+
+impl Borrowed<'_> {
+    fn score_of(&self, member: &[u8]) -> Option<f64> {
+        let scores = self.scores.get_or_init(|| {
+            let mut scores = HashMap::with_capacity_and_hasher(self.set.len(), Default::default());
+            for (member, score, _) in self.set.iter_back_with_expiry() {
+                if let Element::Bytes(member) = member {
+                    scores.insert(member, score);
+                }
+            }
+            scores
+        });
+        scores.get(member).copied()
+    }
 }
 
 impl MemberSource for Source<'_> {
@@ -39,6 +68,7 @@ impl MemberSource for Source<'_> {
         match self {
             Source::Missing => 0,
             Source::Ranked(view) => view.member_count(),
+            Source::Borrowed(borrowed) => borrowed.set.len(),
             Source::Plain { set, .. } => set.len(),
         }
     }
@@ -47,6 +77,7 @@ impl MemberSource for Source<'_> {
         match self {
             Source::Missing => None,
             Source::Ranked(view) => view.score_of(member),
+            Source::Borrowed(borrowed) => borrowed.score_of(member),
             Source::Plain { set, now } => set.contains(member, *now).then_some(1.0),
         }
     }
@@ -55,6 +86,8 @@ impl MemberSource for Source<'_> {
         match self {
             Source::Missing => {}
             Source::Ranked(view) => view.walk(each),
+            // No member of it expires.
+            Source::Borrowed(borrowed) => borrowed.set.view(0).walk(each),
             Source::Plain { set, now } => {
                 let mut buffer = itoa::Buffer::new();
                 for member in set.iter(*now) {
@@ -97,6 +130,33 @@ fn find_sources<'s>(keyspace: &'s Txn<'_>, keys: &[&[u8]]) -> Result<Sources<'s>
         Some(_) => Err(CommandError::WrongType),
     };
     keys.iter().map(find).collect()
+}
+
+/// What was borrowed of the keys.
+fn sources_of(loans: &[Loan], now: i64) -> Result<Sources<'_>, CommandError> {
+    let source = |loan| match loan {
+        &Loan::Missing => Ok(Source::Missing),
+        loan => match loan.object() {
+            Some(ObjectRef::SortedSet(set)) if set.finds_by_name() => Ok(Source::Ranked(set.view(now))),
+            Some(ObjectRef::SortedSet(set)) => {
+                Ok(Source::Borrowed(Borrowed { set, scores: OnceCell::new() }))
+            }
+            Some(ObjectRef::Set(set)) => Ok(Source::Plain { set, now }),
+            _ => Err(CommandError::WrongType),
+        },
+    };
+    loans.iter().map(source).collect()
+}
+
+/// Whether to combine these takes so long that it is left to the background.
+fn is_much(operation: Operation, sources: &Sources<'_>) -> bool {
+    let counts = sources.iter().map(MemberSource::member_count);
+    let effort = match operation {
+        Operation::Union => counts.sum(),
+        Operation::Intersection => counts.min().unwrap_or(0) * sources.len(),
+        Operation::Difference => sources.first().map_or(0, MemberSource::member_count) * sources.len(),
+    };
+    effort >= MANY_MEMBERS
 }
 
 /// The options behind the keys.
@@ -168,34 +228,66 @@ fn reply_with(call: &mut Call, operation: Operation) -> CommandResult {
     let (keys, options) = split_keys(call, &call.args[1..])?;
     let sources = find_sources(call.keyspace, keys)?;
     let options = Options::parse(options, keys.len(), operation, false)?;
-    let mut result = compute(operation, &inputs(&sources, &options.weights), options.aggregate);
+    if is_much(operation, &sources) && call.may_precompute() {
+        drop(sources);
+        return call.answer_from_loans(keys, move |loans, now, reply| {
+            write_result(reply, operation, &sources_of(loans, now)?, &options);
+            Ok(())
+        });
+    }
+    write_result(call.reply, operation, &sources, &options);
+    Ok(())
+}
+
+fn write_result(reply: &mut ReplyBuffer, operation: Operation, sources: &Sources<'_>, options: &Options) {
+    let mut result = compute(operation, &inputs(sources, &options.weights), options.aggregate);
     result.sort_unstable_by(|one, other| {
         one.1.partial_cmp(&other.1).unwrap_or(Equal).then_with(|| one.0.cmp(&other.0))
     });
-    let layout = Layout::with_scores(options.with_scores, call.reply);
-    layout.header(call.reply, result.len());
+    let layout = Layout::with_scores(options.with_scores, reply);
+    layout.header(reply, result.len());
     for (member, score) in &result {
-        layout.entry(call.reply, Element::Bytes(member), *score);
+        layout.entry(reply, Element::Bytes(member), *score);
     }
-    Ok(())
 }
 
 fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
     let (keys, options) = split_keys(call, &call.args[2..])?;
-    let sources = find_sources(call.keyspace, keys)?;
-    let options = Options::parse(options, keys.len(), operation, true)?;
-    let result = compute(operation, &inputs(&sources, &options.weights), options.aggregate);
-    drop(sources);
+    let set = if let Some(set) = call.take_precomputed::<SortedSet>() {
+        *set
+    } else {
+        let sources = find_sources(call.keyspace, keys)?;
+        let options = Options::parse(options, keys.len(), operation, true)?;
+        let limits = limits(call.engine);
+        if is_much(operation, &sources) && call.may_precompute() {
+            drop(sources);
+            return call.precompute(keys, move |loans, now| {
+                let sources = sources_of(loans, now).ok()?;
+                Some(Box::new(combine(operation, &sources, &options, &limits)))
+            });
+        }
+        combine(operation, &sources, &options, &limits)
+    };
     journal_in_decimal(call, 3 + keys.len()..call.args.len());
-    let limits = limits(call.engine);
-    let longest = result.iter().map(|(member, _)| member.len()).max().unwrap_or(0);
-    let mut set = SortedSet::with_hints(result.len(), longest, &limits);
-    for (member, score) in &result {
-        set.add(member, *score, AddRule::default(), &limits);
-    }
     let len = store(call.keyspace, Event::zset(call.command.spec.name), call.args[1], set);
     call.reply.integer(len as i64);
     Ok(())
+}
+
+/// The result as it is stored.
+fn combine(
+    operation: Operation,
+    sources: &Sources<'_>,
+    options: &Options,
+    limits: &PackedLimits,
+) -> SortedSet {
+    let result = compute(operation, &inputs(sources, &options.weights), options.aggregate);
+    let longest = result.iter().map(|(member, _)| member.len()).max().unwrap_or(0);
+    let mut set = SortedSet::with_hints(result.len(), longest, limits);
+    for (member, score) in &result {
+        set.add(member, *score, AddRule::default(), limits);
+    }
+    set
 }
 
 pub fn zunion(call: &mut Call) -> CommandResult {
@@ -238,8 +330,21 @@ pub fn zintercard(call: &mut Call) -> CommandResult {
     if !rest.is_empty() {
         return Err(CommandError::Syntax);
     }
-    let weights: SmallVec<[f64; 4]> = SmallVec::from_elem(1.0, sources.len());
-    let count = intersection_count(&inputs(&sources, &weights), limit);
-    call.reply.integer(count as i64);
+    // With a limit it may be done at any moment.
+    let is_much = is_much(Operation::Intersection, &sources) && (limit == 0 || limit >= MANY_MEMBERS);
+    if is_much && call.may_precompute() {
+        drop(sources);
+        return call.answer_from_loans(keys, move |loans, now, reply| {
+            reply.integer(count_common(&sources_of(loans, now)?, limit));
+            Ok(())
+        });
+    }
+    call.reply.integer(count_common(&sources, limit));
     Ok(())
+}
+
+/// How many members all inputs have, counted up to `limit` (0 means no limit).
+fn count_common(sources: &Sources<'_>, limit: usize) -> i64 {
+    let weights: SmallVec<[f64; 4]> = SmallVec::from_elem(1.0, sources.len());
+    intersection_count(&inputs(sources, &weights), limit) as i64
 }

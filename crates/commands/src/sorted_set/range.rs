@@ -6,12 +6,17 @@
 use std::ops::Range;
 
 use braid_base::number;
-use braid_containers::sorted_set::{AddRule, LexBound, LexRange, ScoreBound, ScoreRange, SortedSet, View};
+use braid_containers::sorted_set::{
+    AddRule, LexBound, LexRange, PackedLimits, ScoreBound, ScoreRange, SortedSet, View,
+};
 use braid_engine::{Call, CommandError, CommandResult};
 use braid_keyspace::Event;
+use braid_keyspace::object::ObjectRef;
+use braid_keyspace::reader::Loan;
 use smallvec::SmallVec;
 
 use super::{Layout, find, limits, store};
+use crate::collection::MANY_MEMBERS;
 use crate::decimal::journal_in_decimal;
 
 /// What a range goes by.
@@ -276,20 +281,49 @@ pub fn zrangestore(call: &mut Call) -> CommandResult {
     if matches!(query.selector, Selector::Scores(..)) {
         journal_in_decimal(call, [3, 4]);
     }
-    let limits = limits(call.engine);
-    let result = match find(call.keyspace, args[2])? {
-        None => SortedSet::new(),
-        Some(view) => {
-            let ranks = query.ranks(&view);
-            let mut result = SortedSet::with_hints(ranks.len(), 0, &limits);
-            let mut buffer = itoa::Buffer::new();
-            for (member, score) in view.iter(ranks) {
-                result.add(member.text(&mut buffer), score, AddRule::default(), &limits);
+    let result = if let Some(result) = call.take_precomputed::<SortedSet>() {
+        *result
+    } else {
+        let limits = limits(call.engine);
+        match find(call.keyspace, args[2])? {
+            None => SortedSet::new(),
+            Some(view) if query.ranks(&view).len() >= MANY_MEMBERS && call.may_precompute() => {
+                return copy_in_background(call, limits);
             }
-            result
+            Some(view) => copy(&view, query.ranks(&view), &limits),
         }
     };
     let len = store(call.keyspace, Event::zset("zrangestore"), args[1], result);
     call.reply.integer(len as i64);
     Ok(())
+}
+
+/// A sorted set of the members of these ranks.
+fn copy(view: &View<'_>, ranks: Range<usize>, limits: &PackedLimits) -> SortedSet {
+    let mut result = SortedSet::with_hints(ranks.len(), 0, limits);
+    let mut buffer = itoa::Buffer::new();
+    for (member, score) in view.iter(ranks) {
+        result.add(member.text(&mut buffer), score, AddRule::default(), limits);
+    }
+    result
+}
+
+/// Copies many members in the background, of what the key lends.
+fn copy_in_background(call: &mut Call, limits: PackedLimits) -> CommandResult {
+    let options: Vec<Box<[u8]>> = call.args[3..].iter().map(|&arg| arg.into()).collect();
+    call.precompute(&call.args[2..3], move |loans, now| {
+        let options: Vec<&[u8]> = options.iter().map(|option| &**option).collect();
+        let query = Query::parse(&options, None, None, false).ok()?;
+        let result = match &loans[0] {
+            Loan::Missing => SortedSet::new(),
+            loan => match loan.object() {
+                Some(ObjectRef::SortedSet(set)) => {
+                    let view = set.view(now);
+                    copy(&view, query.ranks(&view), &limits)
+                }
+                _ => return None,
+            },
+        };
+        Some(Box::new(result))
+    })
 }

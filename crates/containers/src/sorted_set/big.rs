@@ -12,13 +12,13 @@
 //! after tree and table have forgotten it; together with exclusive access to the whole set (`&mut self`) that
 //! is what `member.rs` asks for.
 //!
-//! A set can be lent (see [`lend`](crate::lend)): the tree is shared then, and scores are read from it; blocks are not freed by the owner but buried with the one
-//! to whom it was lent, who frees them at the end. The table is not lent: who has a set on loan looks for nothing by name.
+//! A set can be lent (see [`lend`](crate::lend)): the tree is shared then, and scores are read from it; blocks are not freed by the owner but buried with those
+//! to whom it was lent, the last of whom frees them at the end. The table is not lent: who has a set on loan looks for nothing by name.
 //!
 //! Expiry times live apart, in two maps that are lent, too, so that members without one pay nothing for those with one.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
 use braid_base::alloc::size_class;
@@ -45,23 +45,52 @@ const EXPIRY_LEAF: usize = 63;
 /// Bytes of members from which on a set is large however few they are.
 const LARGE_BYTES: usize = 256 * 1024;
 
-/// Blocks that the owner of a lent set has done with; nothing when the loan is over.
-struct Buried(Mutex<Option<Vec<Handle>>>);
+/// Blocks that the owner of a lent set has done with; nothing when all loans are over.
+struct Buried(Mutex<Option<Graves>>);
+
+struct Graves {
+    handles: Vec<Handle>,
+    /// To how many the set is lent. One that borrowed later may keep a block longer than it needs, never shorter.
+    borrowers: usize,
+}
 
 impl Buried {
+    fn lock(&self) -> MutexGuard<'_, Option<Graves>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes handles whose blocks are not to be freed yet; gives them back when the loan is over.
     fn take(&self, handles: &mut dyn Iterator<Item = Handle>) -> bool {
-        let mut buried = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *buried {
-            Some(buried) => {
+        match &mut *self.lock() {
+            Some(graves) => {
                 handles.for_each(|handle| {
                     note_copy(size_class(handle.block_size()));
-                    buried.push(handle);
+                    graves.handles.push(handle);
                 });
                 true
             }
             None => false,
         }
+    }
+
+    /// Counts one more borrower; false when the loan is over.
+    fn join(&self) -> bool {
+        let mut graves = self.lock();
+        graves.iter_mut().for_each(|graves| graves.borrowers += 1);
+        graves.is_some()
+    }
+
+    /// Counts one borrower less; the last one gets what it has to free.
+    fn leave(&self) -> Vec<Handle> {
+        let mut graves = self.lock();
+        if let Some(graves) = &mut *graves {
+            graves.borrowers -= 1;
+            if graves.borrowers > 0 {
+                return Vec::new();
+            }
+        }
+        // From now on the owner frees what it has done with.
+        graves.take().map_or_else(Vec::new, |graves| graves.handles)
     }
 }
 
@@ -93,12 +122,16 @@ impl BigSet {
         self.len() > LARGE || self.block_bytes > LARGE_BYTES
     }
 
-    /// The same members in their order for a second owner, for walking alone: it finds none by name. Nothing when the set is lent already.
+    /// The same members in their order for another owner, for walking alone: it finds none by name. Nothing when this is itself on loan.
     pub fn lend(&mut self) -> Option<BigSet> {
-        if self.is_lent() {
-            return None;
-        }
-        let buried = Arc::new(Buried(Mutex::new(Some(Vec::new()))));
+        let buried = match &self.loan {
+            Loan::Had(_) => return None,
+            Loan::Given(buried) if buried.join() => Arc::clone(buried),
+            Loan::None | Loan::Given(_) => {
+                let graves = Graves { handles: Vec::new(), borrowers: 1 };
+                Arc::new(Buried(Mutex::new(Some(graves))))
+            }
+        };
         self.loan = Loan::Given(Arc::clone(&buried));
         let mut lent = BigSet::default();
         lent.tree = self.tree.lend();
@@ -107,12 +140,9 @@ impl BigSet {
         Some(lent)
     }
 
-    fn is_lent(&self) -> bool {
-        match &self.loan {
-            Loan::None => false,
-            Loan::Given(buried) => buried.take(&mut std::iter::empty()),
-            Loan::Had(_) => true,
-        }
+    /// See [`SortedSet::finds_by_name`](super::SortedSet::finds_by_name).
+    pub fn finds_by_name(&self) -> bool {
+        !matches!(self.loan, Loan::Had(_))
     }
 
     /// Frees the block of a handle that this set has forgotten, now or when who has it on loan is done.
@@ -325,10 +355,8 @@ impl Drop for BigSet {
                 }
             }
             Loan::Had(buried) => {
-                // From now on the owner frees what it has done with.
-                let dead = buried.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-                for handle in dead.into_iter().flatten() {
-                    // SAFETY: its owner has forgotten it, each is buried once, and this tree goes away.
+                for handle in buried.leave() {
+                    // SAFETY: its owner has forgotten it, each is buried once, and this tree goes away, the last one on loan.
                     unsafe { handle.free() };
                 }
             }

@@ -209,6 +209,14 @@ impl SortedSet {
         self.clone()
     }
 
+    /// False for a set on loan: it has no index of its members by name.
+    pub fn finds_by_name(&self) -> bool {
+        match &self.form {
+            Form::Packed(_) => true,
+            Form::Big(big) => big.finds_by_name(),
+        }
+    }
+
     /// Number of members, expired ones that are still there included.
     #[inline]
     pub fn len(&self) -> usize {

@@ -4,6 +4,7 @@
 use super::{EXPIRE, Expiry, Held, Txn};
 use crate::entry::{Entry, Value, ValueRef};
 use crate::events::{DEL, Event, NEW};
+use crate::object::Object;
 
 const COPY_TO: Event = Event::generic("copy_to");
 const PERSIST: Event = Event::generic("persist");
@@ -105,6 +106,11 @@ impl<'a> Txn<'a> {
 
     /// Copies the value (with its expiry) to a key of database `to_db`, where it replaces what was there.
     pub fn copy(&mut self, from: &[u8], to_db: u32, to: &[u8]) -> bool {
+        self.copy_with(from, to_db, to, None)
+    }
+
+    /// As [`Txn::copy`], with a copy of the value that has been made already.
+    pub fn copy_with(&mut self, from: &[u8], to_db: u32, to: &[u8], copy: Option<Object>) -> bool {
         let Some(entry) = self.read(from) else { return false };
         if self.db == to_db && from == to {
             return true;
@@ -112,6 +118,7 @@ impl<'a> Txn<'a> {
         let entry: Entry<'_> = self.unbound(entry);
         let expiry = entry.expiry().map_or(Expiry::Clear, Expiry::At);
         let value = match entry.value() {
+            _ if let Some(copy) = copy => Value::Object(copy),
             ValueRef::Bytes(bytes) => Value::Bytes { bytes, raw: entry.is_raw() },
             ValueRef::Integer(number) => Value::Integer(number),
             ValueRef::Blob(blob) => Value::Blob(blob.clone()),
