@@ -22,7 +22,7 @@ use crossbeam_queue::SegQueue;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::client::Client;
-use crate::steps::is_exhaustion;
+use crate::client_set::is_exhaustion;
 
 /// Which loops there are, which of them are given clients, and how many clients each of them has.
 pub struct LoopLoads {

@@ -11,8 +11,8 @@ use braid_resp::error::ProtocolError;
 use braid_resp::parse::RequestParser;
 use braid_resp::reply::ReplyBuffer;
 
-use crate::feed::Feed;
-use crate::travel::Trip;
+use crate::models::migration::Trip;
+use crate::replica_output::Feed;
 
 /// Requests of one client in a batch; it may have kept far more while it was paused.
 pub const PACE_MAX: u32 = 64 * 1024;

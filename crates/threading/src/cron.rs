@@ -11,7 +11,7 @@ use braid_engine::memory::make_room;
 use braid_engine::{Engine, Worker, dispatch};
 use braid_keyspace::expiry;
 
-use crate::steps::Station;
+use crate::client_set::Station;
 
 /// Entries looked at per expiry pass.
 const EXPIRY_BUDGET: usize = 2000;
@@ -255,7 +255,7 @@ mod tests {
     use braid_keyspace::{Expiry, KeyRef, Txn, Value};
 
     use super::*;
-    use crate::steps::Settings;
+    use crate::client_set::Settings;
 
     struct Rig {
         engine: Arc<Engine>,

@@ -24,16 +24,25 @@ use braid_net::poller::{Interest, Poller};
 use hashbrown::HashMap;
 
 use crate::accept::{Accepting, Listeners, LoopLoads};
-use crate::balance::Balance;
+use crate::adaptive_yield::GiveWay;
 use crate::batch::Request;
 use crate::client::Client;
+use crate::client_set::{Settings, Station};
 use crate::cron::Cron;
-use crate::give_way::GiveWay;
-use crate::leave;
 use crate::models::Model;
-use crate::push::Pushes;
-use crate::settle::Settling;
-use crate::steps::{Run, Settings, Station};
+
+mod client_eviction;
+mod durable_replies;
+mod handover;
+mod mail;
+mod push;
+mod rebalance;
+pub mod run;
+
+use durable_replies::Settling;
+use push::Pushes;
+use rebalance::Balance;
+pub use run::Run;
 
 const MAILBOX: u64 = u64::MAX;
 /// Milliseconds without accepting after the process ran out of descriptors.
@@ -302,7 +311,7 @@ impl<M: Model> EventLoop<M> {
             wait = wait.min(20);
         }
         if self.is_left {
-            wait = wait.min(leave::ATTEMPT_MS);
+            wait = wait.min(handover::ATTEMPT_MS);
         }
         if let Some(at) = self.accepting_again_at {
             wait = wait.min((at - now).max(0));

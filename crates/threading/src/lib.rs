@@ -2,28 +2,20 @@
 //! Event loops and threading models.
 //!
 //! Every model is a composition of the same three steps over clients that one thread at a time owns: read and
-//! parse, execute, write ([`steps`]). [`models`] says which thread does which of them.
+//! parse, execute, write ([`client_set`]). [`models`] says which thread does which of them.
 
 pub mod accept;
-mod balance;
+mod adaptive_yield;
 pub mod batch;
 pub mod client;
-mod clients;
-mod crew;
+pub mod client_set;
+mod client_slab;
 pub mod cron;
+mod deferred_input;
 pub mod event_loop;
-mod feed;
-mod give_way;
-mod keep;
-mod leave;
-mod mail;
 pub mod models;
 mod pool;
-pub mod push;
-mod settle;
-mod shed;
-pub mod steps;
-pub mod travel;
+mod replica_output;
 
 pub use models::start;
 pub use pool::Pool;

@@ -16,10 +16,13 @@ use braid_base::clock::Ticks;
 use parking_lot::Mutex;
 
 use super::{Model, Starting};
-use crate::crew::{self, Crew, Desk, Lent, Task};
 use crate::event_loop::{EventLoop, settings};
+use crate::models::migration::MAIN;
 use crate::pool::Starter;
-use crate::travel::MAIN;
+
+mod helper_pool;
+
+use helper_pool::{self as crew, Crew, Desk, Lent, Task};
 
 /// Clients for each thread below which the helpers are left alone.
 const CLIENTS_PER_THREAD: usize = 2;
@@ -82,7 +85,7 @@ impl Model for Fanout {
             // It is not counted yet; or it was, and is too many again.
             let is_early = new.version >= *loads_version;
             if !is_early {
-                crate::crew::end(&new.desk, &new.thread);
+                crate::models::fanout::helper_pool::end(&new.desk, &new.thread);
             }
             is_early
         });

@@ -14,9 +14,9 @@ use crossbeam_queue::SegQueue;
 use super::{Model, Starting};
 use crate::client::Client;
 use crate::event_loop::EventLoop;
+use crate::models::migration::MAIN;
+use crate::models::migration::origin::{self as home, HasHome, Home};
 use crate::pool::Starter;
-use crate::travel::MAIN;
-use crate::travel::home::{self, HasHome, Home};
 
 type Road = SegQueue<Box<Client>>;
 

@@ -14,9 +14,9 @@ use super::{Model, Starting};
 use crate::batch::Request;
 use crate::client::{Client, Keep};
 use crate::event_loop::EventLoop;
+use crate::event_loop::Run;
+use crate::models::migration::origin::{self as home, HasHome, Home};
 use crate::pool::Starter;
-use crate::steps::Run;
-use crate::travel::home::{self, HasHome, Home};
 
 type Road = ArrayQueue<Box<Client>>;
 

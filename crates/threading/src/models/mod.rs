@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The threading models: which thread does which of the three steps for which client.
 //!
-//! All of them are the same event loop ([`crate::event_loop`]) and the same steps ([`crate::steps`]) over the same engine. A model
+//! All of them are the same event loop ([`crate::event_loop`]) and the same steps ([`crate::client_set`]) over the same engine. A model
 //! fills in the few places where they differ ([`Model`]), at compile time, so that none of them pays for another. Clients are moved between
 //! threads, never shared: whoever holds the box may touch the client.
 
@@ -9,6 +9,7 @@ mod fanout;
 mod global_lock;
 mod handoff;
 mod hybrid;
+pub mod migration;
 mod parallel;
 
 use std::io;
@@ -24,11 +25,11 @@ use braid_net::poller::Poller;
 use crate::accept::{Listeners, LoopLoads};
 use crate::batch::Request;
 use crate::event_loop::EventLoop;
+use crate::event_loop::Run;
+use crate::models::migration::origin::Home;
+use crate::models::migration::visitors::Guests;
+use crate::models::migration::{MAIN, Roads, ToMain};
 use crate::pool::{Pool, Starter};
-use crate::steps::Run;
-use crate::travel::guests::Guests;
-use crate::travel::home::Home;
-use crate::travel::{MAIN, Roads, ToMain};
 
 /// What a model does in its own way. What is written here is what a thread does that serves its clients all by itself.
 pub trait Model: Sized {
@@ -38,7 +39,7 @@ pub trait Model: Sized {
     /// Clients are with another thread now and then.
     const CLIENTS_TRAVEL: bool = false;
 
-    /// The loop sends its clients' replies itself, and holds them back while the disk has to come before (`crate::settle`). Otherwise it waits.
+    /// The loop sends its clients' replies itself, and holds them back while the disk has to come before (`crate::event_loop::durable_replies`). Otherwise it waits.
     const HOLDS_REPLIES: bool = false;
 
     /// There may be something to read from a client.

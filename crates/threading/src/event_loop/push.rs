@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use braid_engine::pubsub::queue::{Listeners, Payload, Push};
 
+use crate::client_set::Pushed;
 use crate::event_loop::EventLoop;
 use crate::models::Model;
-use crate::steps::Pushed;
 
 /// Room for pushes that is kept.
 const KEPT_PUSHES: usize = 1024;

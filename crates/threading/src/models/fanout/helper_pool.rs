@@ -16,8 +16,8 @@ use braid_engine::stats::ThreadStats;
 use parking_lot::Mutex;
 
 use crate::client::Client;
-use crate::steps::{self, Settings, Station};
-use crate::travel::Trip;
+use crate::client_set::{self, Settings, Station};
+use crate::models::migration::Trip;
 
 const IDLE: u32 = 0;
 const WORKING: u32 = 1;
@@ -29,7 +29,7 @@ const SPINS: u32 = 400;
 /// What a helper does with its clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Task {
-    /// Receive, and parse into the client's [`crate::travel::Trip`].
+    /// Receive, and parse into the client's [`crate::models::migration::Trip`].
     Read,
     /// Send replies.
     Write,
@@ -215,7 +215,7 @@ pub fn help(engine: &Engine, slot: usize, desk: &Desk) {
         work.clients.extend(todo.drain(..).filter_map(|mut lent| match task {
             Task::Read => read(engine, stats, &mut station, lent),
             Task::Write => {
-                steps::send(&mut lent.client, stats);
+                client_set::send(&mut lent.client, stats);
                 Some(lent)
             }
         }));

@@ -31,7 +31,7 @@ pub enum Pushed {
 impl Station {
     /// Sees to it that what was added to a client's replies is sent.
     #[inline]
-    pub(super) fn replied(&mut self, engine: &Engine, slot: usize, place: u32, now_ms: i64) {
+    pub(crate) fn replied(&mut self, engine: &Engine, slot: usize, place: u32, now_ms: i64) {
         let Some(client) = self.clients.get(place) else { return };
         let waiting = client.reply.len();
         // Those of a guest are sent by its home. Where a limit is set, all replies to what was received at once count together, as in Redis: a

@@ -9,13 +9,13 @@ use braid_engine::client::client_flags;
 use braid_engine::{Engine, dispatch};
 use braid_resp::parse::{Limits, Span, Step};
 
-use super::execute::slice_of;
 use super::{Relaxed, Station, WOULD_BLOCK, add, linger};
 use crate::batch::{Request, Source, Turn};
 use crate::client::{Client, Incoming};
+use crate::event_loop::run::slice_of;
 
 /// Received at once from a client.
-pub(super) const READ_CHUNK: usize = 32 * 1024;
+pub(crate) const READ_CHUNK: usize = 32 * 1024;
 /// Arguments of at least this many bytes are received into allocations of their own.
 const BIG_ARGUMENT: usize = 32 * 1024;
 /// First allocation for a big argument; it doubles as bytes arrive, so that an announcement alone costs little.

@@ -24,9 +24,9 @@ use braid_engine::client::client_flags;
 use braid_net::poller::Interest;
 
 use crate::accept::Assigning;
-use crate::balance::Balance;
 use crate::client::Client;
 use crate::event_loop::EventLoop;
+use crate::event_loop::rebalance::Balance;
 use crate::models::Model;
 
 /// Milliseconds between two attempts to hand over who is not at hand, or has something to be done first.

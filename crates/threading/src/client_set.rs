@@ -6,7 +6,6 @@
 //! They work on a [`Station`]: the clients a thread holds at the moment, its shared receive buffer and the batch in the making. A
 //! model decides which thread does which step for which client, and moves clients between stations.
 
-mod execute;
 mod read;
 mod write;
 
@@ -21,12 +20,10 @@ use braid_resp::reply::SpareBuffer;
 
 use crate::batch::{Batch, Source};
 use crate::client::Client;
-use crate::clients::Clients;
-use crate::travel::Trip;
+use crate::client_slab::Clients;
+use crate::models::migration::Trip;
 
-pub use execute::Run;
-pub(crate) use execute::arguments;
-use read::READ_CHUNK;
+pub(crate) use read::READ_CHUNK;
 pub use write::{Pushed, send};
 
 /// The shared receive buffer.
@@ -73,14 +70,14 @@ impl Settings {
 
 /// Buffers without content for clients that have something to say; an idle client owns none.
 #[derive(Default)]
-struct ReplyPool {
+pub(crate) struct ReplyPool {
     buffers: Vec<SpareBuffer>,
     bytes: usize,
 }
 
 impl ReplyPool {
     #[inline]
-    fn take(&mut self) -> Option<SpareBuffer> {
+    pub(crate) fn take(&mut self) -> Option<SpareBuffer> {
         let buffer = self.buffers.pop()?;
         self.bytes -= buffer.capacity();
         Some(buffer)
@@ -106,8 +103,8 @@ impl ReplyPool {
 pub struct Station {
     pub clients: Clients,
     pub batch: Batch,
-    shared: Box<[u8]>,
-    shared_used: usize,
+    pub(crate) shared: Box<[u8]>,
+    pub(crate) shared_used: usize,
     /// Clients with replies to send.
     pub to_write: Vec<u32>,
     /// Clients with requests already received.
@@ -124,10 +121,10 @@ pub struct Station {
     pub to_leave: Vec<u32>,
     /// For those who leave next.
     #[expect(clippy::vec_box, reason = "a client takes the box along")]
-    spare_trips: Vec<Box<Trip>>,
+    pub(crate) spare_trips: Vec<Box<Trip>>,
     /// What of all clients' memory counts towards `maxmemory-clients`.
     pub client_bytes: Arc<AtomicI64>,
-    pool: ReplyPool,
+    pub(crate) pool: ReplyPool,
     pub settings: Settings,
 }
 
@@ -241,7 +238,7 @@ impl Station {
 }
 
 /// Puts a client on the list of those that hold memory, once.
-fn linger(client: &mut Client, lingering: &mut Vec<u32>, place: u32) {
+pub(crate) fn linger(client: &mut Client, lingering: &mut Vec<u32>, place: u32) {
     if !client.lingers {
         client.lingers = true;
         lingering.push(place);

@@ -4,6 +4,7 @@
 //! HOT PATH: per request no allocation; what the next requests touch is fetched into the cache together.
 
 use std::cell::Cell;
+use std::sync::atomic::Ordering::Relaxed;
 
 use arrayvec::ArrayVec;
 use braid_base::blob::Blob;
@@ -12,12 +13,11 @@ use braid_engine::{Engine, Outcome, Worker, dispatch};
 use braid_resp::parse::Span;
 use smallvec::SmallVec;
 
-use super::read::READ_CHUNK;
-use super::{Relaxed, Station, linger};
 use crate::batch::{Batch, Request, Source, Turn};
 use crate::client::{Client, Keep, PACE_MAX};
-use crate::clients::Clients;
-use crate::keep::{keep, keep_rest, pack_rest};
+use crate::client_set::{READ_CHUNK, Station, linger};
+use crate::client_slab::Clients;
+use crate::deferred_input::{keep, keep_rest, pack_rest};
 
 /// Requests whose keys are fetched into the cache together.
 const PREFETCH_GROUP: usize = 32;
@@ -315,7 +315,7 @@ impl Station {
 }
 
 #[inline]
-pub(super) fn slice_of<'a>(span: Span, buffer: &'a [u8], blobs: &'a [Blob]) -> &'a [u8] {
+pub(crate) fn slice_of<'a>(span: Span, buffer: &'a [u8], blobs: &'a [Blob]) -> &'a [u8] {
     if span.is_big() { &blobs[span.len as usize] } else { &buffer[span.range()] }
 }
 

@@ -3,12 +3,12 @@
 //! executes what home does not.
 //!
 //! A client travels as a whole, in its box, with its parsed requests ([`Trip`]). So whoever has it may touch it, and nothing is locked.
-//! At home its place stays reserved ([`home`]): nothing more is read from it, and what others want of it (a message, a kill, the reply of who
-//! served it) waits for it there. At the main thread it is a guest ([`guests`]): it gets a place among the clients there for as long as its
+//! At home its place stays reserved ([`origin`]): nothing more is read from it, and what others want of it (a message, a kill, the reply of who
+//! served it) waits for it there. At the main thread it is a guest ([`visitors`]): it gets a place among the clients there for as long as its
 //! requests are executed. Roads end in the mailbox of a loop: a queue beside its mail, and the same bell.
 
-pub mod guests;
-pub mod home;
+pub mod origin;
+pub mod visitors;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};

@@ -12,8 +12,8 @@ use braid_net::stream::Stream;
 
 use super::*;
 use crate::client::Keep;
+use crate::client_set::Station;
 use crate::event_loop::settings;
-use crate::steps::Station;
 
 fn engine(threads: usize) -> Arc<Engine> {
     let config = Config::new();

@@ -4,7 +4,7 @@
 
 use crate::batch::{Batch, Request, Source, Turn};
 use crate::client::Client;
-use crate::steps::arguments;
+use crate::event_loop::run::arguments;
 
 /// Keeps the requests from offset `from` on, none of which has been executed.
 pub fn keep(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, from: usize) {
