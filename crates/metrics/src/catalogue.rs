@@ -29,20 +29,12 @@ use braid_engine::stats::{self, CommandTotals, ThreadStats};
 use braid_engine::table::Command;
 use braid_keyspace::Counters;
 
-use crate::text::Samples;
-
-/// The type of a metric.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    Counter,
-    Gauge,
-    Histogram,
-}
+use crate::text::{MetricKind, Samples};
 
 /// A metric.
 pub struct Metric {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: MetricKind,
     pub help: &'static str,
     pub source: Source,
 }
@@ -56,11 +48,11 @@ pub enum Source {
 }
 
 const fn counter(name: &'static str, help: &'static str, value: fn(&Scrape<'_>) -> f64) -> Metric {
-    Metric { name, kind: Kind::Counter, help, source: Source::One(value) }
+    Metric { name, kind: MetricKind::Counter, help, source: Source::One(value) }
 }
 
 const fn gauge(name: &'static str, help: &'static str, value: fn(&Scrape<'_>) -> f64) -> Metric {
-    Metric { name, kind: Kind::Gauge, help, source: Source::One(value) }
+    Metric { name, kind: MetricKind::Gauge, help, source: Source::One(value) }
 }
 
 const fn counters(
@@ -68,7 +60,7 @@ const fn counters(
     help: &'static str,
     samples: fn(&Scrape<'_>, &mut Samples<'_>),
 ) -> Metric {
-    Metric { name, kind: Kind::Counter, help, source: Source::Many(samples) }
+    Metric { name, kind: MetricKind::Counter, help, source: Source::Many(samples) }
 }
 
 const fn gauges(
@@ -76,7 +68,7 @@ const fn gauges(
     help: &'static str,
     samples: fn(&Scrape<'_>, &mut Samples<'_>),
 ) -> Metric {
-    Metric { name, kind: Kind::Gauge, help, source: Source::Many(samples) }
+    Metric { name, kind: MetricKind::Gauge, help, source: Source::Many(samples) }
 }
 
 /// Users with refusals that are shown, those with the most.
@@ -494,7 +486,7 @@ pub const METRICS: &[Metric] = &[
     counters("braid_command_calls_total", "Calls of a command.", |s, to| each_command(s, to, |totals| totals.calls)),
     counters("braid_command_rejected_total", "Calls of a command rejected before execution.", |s, to| each_command(s, to, |totals| totals.rejected)),
     counters("braid_command_failed_total", "Calls of a command that failed during execution.", |s, to| each_command(s, to, |totals| totals.failed)),
-    Metric { name: "braid_command_duration_seconds", kind: Kind::Histogram, help: "Run times of a command.", source: Source::Many(run_times) },
+    Metric { name: "braid_command_duration_seconds", kind: MetricKind::Histogram, help: "Run times of a command.", source: Source::Many(run_times) },
 
     // Hot keys, while HOTKEYS tracks them.
     gauges("braid_hot_keys_tracking", "1 while HOTKEYS is tracking.", |s, to| {

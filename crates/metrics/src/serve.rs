@@ -28,7 +28,7 @@ use crate::connections::{Connection, Connections};
 use crate::health::Readiness;
 use crate::page::{PAGE, POLICY};
 use crate::panels;
-use crate::text::render;
+use crate::render::render;
 
 /// Time for a request's header to arrive, and for which a connection may be silent.
 const PATIENCE: Duration = Duration::from_secs(10);

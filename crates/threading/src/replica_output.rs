@@ -1,210 +1,210 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Feeding replicas: the loop that owns a replica's connection sends it its full copy, and then the changes, straight out of the journal.
+//! Replica output: a replica's connection carries the full sync, and then the changes, straight out
+//! of the journal.
 //!
-//! What a replica is to be sent next is told by the engine ([`Order`]). Everything on its connection is sent here, in order: lines, copy, stream; it has
-//! no replies. A loop that has sent all there is has its bell rung when there is more; who appends to the journal looks at one word for that, and
-//! only the first one after a loop has fallen asleep does more.
+//! The engine decides what a replica is sent next ([`Order`]). Everything on the connection is sent
+//! here, in order: lines, full sync, stream; a replica gets no replies. `event_loop/replicas.rs`
+//! calls this once per turn of the loop that owns the connection.
 //!
-//! A replica that falls so far behind that its limit is exceeded (`client-output-buffer-limit replica`) is cut off, so that the journal need not keep
-//! everything for it.
+//! A replica that falls so far behind that it exceeds its limit (`client-output-buffer-limit
+//! replica`) is disconnected, so that the journal need not keep everything for it.
 
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_config::{ClientClass, OutputLimit};
+use braid_config::OutputLimit;
 use braid_engine::Engine;
 use braid_engine::replication::copy::{Copy, Next};
-use braid_engine::replication::{Order, Place, Replica};
+use braid_engine::replication::{Order, Place as JournalPlace, Replica};
 use braid_net::stream::Stream;
 use rustix::io::Errno;
 
-use crate::client::Client;
-use crate::event_loop::EventLoop;
-use crate::models::Model;
-
-/// Bytes sent to a replica in a turn of the loop: others are waiting.
+/// Most bytes sent to a replica in a turn of the loop, since others are waiting.
 const TURN_BYTES: usize = 1 << 20;
-/// Bytes read from a copy's file at once.
+/// Bytes read at once from a full sync's file.
 const FILE_BYTES: usize = 64 << 10;
-/// A replica that waits for its copy is shown so often, in ms, that the link is alive.
-const BEAT_MS: i64 = 1000;
+/// Milliseconds between heartbeats to a replica that waits for its full sync.
+const HEARTBEAT_MS: i64 = 1000;
 
-/// What a replica's connection is fed with.
-pub struct Feed {
+/// The output of a replica's connection.
+pub struct ReplicaOutput {
     replica: Arc<Replica>,
     /// Sent before anything else.
     head: Vec<u8>,
-    at: At,
-    place: Option<Place>,
+    phase: Phase,
+    position: Option<JournalPlace>,
     /// The socket takes no more for now.
     pub blocked: bool,
-    beaten_ms: i64,
+    last_heartbeat_ms: i64,
     over_soft_limit_since: Option<i64>,
-    /// Bytes that it has not been sent.
+    /// Bytes not sent yet.
     pub behind: u64,
 }
 
-enum At {
-    /// It waits to be told.
-    Waits,
-    /// A copy of which so many bytes have been sent, if it is a file; its length has been said.
-    Copy {
+enum Phase {
+    /// It waits for an order.
+    AwaitsOrder,
+    /// A full sync is being sent. If it is a file: the bytes sent so far, and whether its length
+    /// was announced.
+    FullSync {
         copy: Arc<Copy>,
         sent: u64,
         is_announced: bool,
     },
-    /// The copy has been sent, once `head` is. Its end was marked.
-    Copied {
+    /// The full sync has been sent, except for `head`. `marked`: its end was marked.
+    Synced {
         marked: bool,
     },
-    /// The copy is to be acknowledged.
-    Acknowledges,
+    /// The replica has to acknowledge the full sync.
+    AwaitsAck,
     Stream,
 }
 
-/// What came of an attempt to send.
+/// The outcome of an attempt to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fed {
-    /// There is nothing more for now.
-    All,
+pub enum SendOutcome {
+    /// Everything has been sent for now.
+    CaughtUp,
     /// There is more for the next turn.
     More,
     /// The socket takes no more for now.
     Blocked,
     /// The connection is to be closed.
-    Over,
+    Close,
 }
 
-/// What a feed works with.
-struct Table<'e> {
-    engine: &'e Engine,
-    slot: usize,
-    now_ms: i64,
+/// What all replicas of a loop share in a turn.
+pub struct SendContext<'e> {
+    pub engine: &'e Engine,
+    pub slot: usize,
+    pub now_ms: i64,
     /// How far the journal may be sent.
-    end: u64,
+    pub end: u64,
 }
 
-impl Feed {
-    fn new(replica: Arc<Replica>, now_ms: i64) -> Feed {
-        Feed {
+impl ReplicaOutput {
+    pub fn new(replica: Arc<Replica>, now_ms: i64) -> ReplicaOutput {
+        ReplicaOutput {
             replica,
             head: Vec::new(),
-            at: At::Waits,
-            place: None,
+            phase: Phase::AwaitsOrder,
+            position: None,
             blocked: false,
-            beaten_ms: now_ms,
+            last_heartbeat_ms: now_ms,
             over_soft_limit_since: None,
             behind: 0,
         }
     }
 
-    /// Sends what there is, as much as socket and turn allow.
-    fn advance(&mut self, table: &Table<'_>, socket: &mut Stream) -> Fed {
+    /// Sends what is due, as much as socket and turn allow.
+    pub fn advance(&mut self, context: &SendContext<'_>, socket: &mut Stream) -> SendOutcome {
         let mut sender = Sender { socket, left: TURN_BYTES };
-        let fed = loop {
-            if let Some(fed) = self.step(table, &mut sender) {
-                break fed;
+        let outcome = loop {
+            if let Some(outcome) = self.step(context, &mut sender) {
+                break outcome;
             }
         };
         let sent = TURN_BYTES - sender.left;
         if sent > 0 {
             let net_out = &self.replica.record.net_out;
             net_out.store(net_out.load(Relaxed) + sent as u64, Relaxed);
-            table.engine.replication.sent_bytes.fetch_add(sent as u64, Relaxed);
+            context.engine.replication.sent_bytes.fetch_add(sent as u64, Relaxed);
         }
-        self.blocked = fed == Fed::Blocked;
-        fed
+        self.blocked = outcome == SendOutcome::Blocked;
+        outcome
     }
 
-    /// Does the next thing; nothing if there is another one to be done.
-    fn step(&mut self, table: &Table<'_>, sender: &mut Sender<'_>) -> Option<Fed> {
-        if let Err(fed) = sender.flush() {
-            return Some(fed);
+    /// Takes the next step. None if another step can follow.
+    fn step(&mut self, context: &SendContext<'_>, sender: &mut Sender<'_>) -> Option<SendOutcome> {
+        if let Err(outcome) = sender.flush() {
+            return Some(outcome);
         }
         if !self.head.is_empty() {
             match sender.send(&self.head) {
                 Ok(sent) => drop(self.head.drain(..sent)),
-                Err(fed) => return Some(fed),
+                Err(outcome) => return Some(outcome),
             }
             return None;
         }
-        match &mut self.at {
-            At::Waits => self.follow_orders(table),
-            At::Copy { .. } => self.send_copy(table, sender),
-            At::Copied { marked } => {
+        match &mut self.phase {
+            Phase::AwaitsOrder => self.follow_orders(context),
+            Phase::FullSync { .. } => self.send_copy(context, sender),
+            Phase::Synced { marked } => {
                 let marked = *marked;
                 self.replica.has_copy(marked);
-                if self.place.is_none() {
+                if self.position.is_none() {
                     log::info!(
                         "Close the connection with replica {} as its copy is complete",
                         self.replica.name()
                     );
-                    return Some(Fed::Over);
+                    return Some(SendOutcome::Close);
                 }
                 log::info!("Synchronization with replica {} succeeded", self.replica.name());
-                self.at = if marked { At::Acknowledges } else { At::Stream };
+                self.phase = if marked { Phase::AwaitsAck } else { Phase::Stream };
                 None
             }
-            At::Acknowledges if self.replica.awaits_acknowledgement.load(Relaxed) => Some(Fed::All),
-            At::Acknowledges => {
-                self.at = At::Stream;
+            Phase::AwaitsAck if self.replica.awaits_acknowledgement.load(Relaxed) => {
+                Some(SendOutcome::CaughtUp)
+            }
+            Phase::AwaitsAck => {
+                self.phase = Phase::Stream;
                 None
             }
-            At::Stream => Some(self.send_stream(table, sender)),
+            Phase::Stream => Some(self.send_stream(context, sender)),
         }
     }
 
-    fn follow_orders(&mut self, table: &Table<'_>) -> Option<Fed> {
-        // One comes in a replica's life.
-        let Some(order) = self.replica.orders().pop() else { return self.beat(table) };
+    fn follow_orders(&mut self, context: &SendContext<'_>) -> Option<SendOutcome> {
+        // A replica gets one order in its life.
+        let Some(order) = self.replica.orders().pop() else { return self.heartbeat(context) };
         match order {
             Order::Stream { head, place } => {
-                (self.head, self.place, self.at) = (head.into_bytes(), Some(place), At::Stream);
+                (self.head, self.position, self.phase) = (head.into_bytes(), Some(place), Phase::Stream);
             }
             Order::Copy { mut head, copy, place } => {
                 if let Some(mark) = copy.mark() {
                     head.push_str(&format!("$EOF:{mark}\r\n"));
                 }
-                (self.head, self.place) = (head.into_bytes(), place);
-                self.at = At::Copy { copy, sent: 0, is_announced: false };
+                (self.head, self.position) = (head.into_bytes(), place);
+                self.phase = Phase::FullSync { copy, sent: 0, is_announced: false };
             }
         }
         None
     }
 
-    /// Shows one that waits that the link is alive.
-    fn beat(&mut self, table: &Table<'_>) -> Option<Fed> {
-        if table.now_ms - self.beaten_ms < BEAT_MS {
-            return Some(Fed::All);
+    /// Shows a waiting replica that the link is alive.
+    fn heartbeat(&mut self, context: &SendContext<'_>) -> Option<SendOutcome> {
+        if context.now_ms - self.last_heartbeat_ms < HEARTBEAT_MS {
+            return Some(SendOutcome::CaughtUp);
         }
-        self.beaten_ms = table.now_ms;
+        self.last_heartbeat_ms = context.now_ms;
         self.head.push(b'\n');
         None
     }
 
-    fn send_copy(&mut self, table: &Table<'_>, sender: &mut Sender<'_>) -> Option<Fed> {
-        let At::Copy { copy, sent, is_announced } = &mut self.at else { return None };
+    fn send_copy(&mut self, context: &SendContext<'_>, sender: &mut Sender<'_>) -> Option<SendOutcome> {
+        let Phase::FullSync { copy, sent, is_announced } = &mut self.phase else { return None };
         let id = self.replica.record.id;
-        match copy.next(id, table.slot) {
+        match copy.next(id, context.slot) {
             Next::Bytes(piece, from) => match sender.send(&piece[from..]) {
                 Ok(count) => copy.took(id, count as u64),
-                Err(fed) => return Some(fed),
+                Err(outcome) => return Some(outcome),
             },
             Next::File(len) if !*is_announced => {
                 *is_announced = true;
                 self.head = format!("${len}\r\n").into_bytes();
             }
             Next::File(len) if *sent < len => {
-                let Some(file) = copy.file() else { return Some(Fed::Over) };
+                let Some(file) = copy.file() else { return Some(SendOutcome::Close) };
                 let mut bytes = vec![0; FILE_BYTES.min((len - *sent) as usize)];
                 if let Err(error) = file.read_exact_at(&mut bytes, *sent) {
                     log::warn!("Read error sending a full copy to replica: {error}");
-                    return Some(Fed::Over);
+                    return Some(SendOutcome::Close);
                 }
                 match sender.send(&bytes) {
                     Ok(count) => *sent += count as u64,
-                    Err(fed) => return Some(fed),
+                    Err(outcome) => return Some(outcome),
                 }
                 copy.took(id, 0);
             }
@@ -213,53 +213,57 @@ impl Feed {
                 self.head = copy.mark().unwrap_or_default().into();
                 self.end_copy(true);
             }
-            // In front of a file there may be beats; within a stream there may not.
-            Next::Later if copy.file().is_some() => return self.beat(table),
-            Next::Later => return Some(Fed::All),
-            Next::Failed => return Some(Fed::Over),
+            // Heartbeats may stand in front of a file; within a stream they may not.
+            Next::Later if copy.file().is_some() => return self.heartbeat(context),
+            Next::Later => return Some(SendOutcome::CaughtUp),
+            Next::Failed => return Some(SendOutcome::Close),
         }
         None
     }
 
     fn end_copy(&mut self, marked: bool) {
-        if let At::Copy { copy, .. } = std::mem::replace(&mut self.at, At::Copied { marked }) {
+        if let Phase::FullSync { copy, .. } = std::mem::replace(&mut self.phase, Phase::Synced { marked }) {
             copy.leave(self.replica.record.id);
         }
     }
 
-    fn send_stream(&mut self, table: &Table<'_>, sender: &mut Sender<'_>) -> Fed {
-        let Some(reader) = self.place.as_mut().and_then(Place::reader) else { return Fed::Over };
-        let mut fed = Fed::All;
-        if reader.position() < table.end {
-            reader.read(&table.engine.keyspace.journal, table.end, |piece| match sender.send(piece) {
+    fn send_stream(&mut self, context: &SendContext<'_>, sender: &mut Sender<'_>) -> SendOutcome {
+        let Some(reader) = self.position.as_mut().and_then(JournalPlace::reader) else {
+            return SendOutcome::Close;
+        };
+        let mut outcome = SendOutcome::CaughtUp;
+        if reader.position() < context.end {
+            reader.read(&context.engine.keyspace.journal, context.end, |piece| match sender.send(piece) {
                 Ok(sent) => sent,
                 Err(why) => {
-                    fed = why;
+                    outcome = why;
                     0
                 }
             });
         }
-        let all = reader.position() >= table.end;
-        match fed {
-            Fed::All if !all => Fed::More,
-            fed => fed,
+        let all = reader.position() >= context.end;
+        match outcome {
+            SendOutcome::CaughtUp if !all => SendOutcome::More,
+            outcome => outcome,
         }
     }
 
-    /// Bytes that it has not been sent, of the copy in memory and of the changes.
-    fn measure(&mut self, end: u64) -> u64 {
-        let copy = match &self.at {
-            At::Copy { copy, .. } => copy.behind(self.replica.record.id),
+    /// Measures how far the replica is behind: unsent bytes of a full sync in memory, and of the
+    /// changes.
+    pub fn measure(&mut self, end: u64) -> u64 {
+        let copy = match &self.phase {
+            Phase::FullSync { copy, .. } => copy.behind(self.replica.record.id),
             _ => 0,
         };
-        let position = self.place.as_mut().and_then(Place::reader).map_or(end, |reader| reader.position());
+        let position =
+            self.position.as_mut().and_then(JournalPlace::reader).map_or(end, |reader| reader.position());
         self.behind = copy + end.saturating_sub(position);
         self.replica.record.reply_bytes.store(self.behind as usize, Relaxed);
         self.behind
     }
 
-    /// Whether it is further behind than it may be.
-    fn is_beyond(&mut self, limit: OutputLimit, now_ms: i64) -> bool {
+    /// Whether the replica is further behind than its limit allows.
+    pub fn is_beyond(&mut self, limit: OutputLimit, now_ms: i64) -> bool {
         let hard = limit.hard_bytes > 0 && self.behind > limit.hard_bytes;
         if limit.soft_bytes == 0 || self.behind <= limit.soft_bytes {
             self.over_soft_limit_since = None;
@@ -269,31 +273,31 @@ impl Feed {
         hard || now_ms - since > i64::from(limit.soft_seconds) * 1000
     }
 
-    /// True if it has been sent everything, and is to be told of what comes.
-    fn hears(&self) -> bool {
-        matches!(self.at, At::Stream) && !self.blocked
+    /// True if everything was sent, so that new changes are due at once.
+    pub fn is_caught_up(&self) -> bool {
+        matches!(self.phase, Phase::Stream) && !self.blocked
     }
 }
 
-impl Drop for Feed {
+impl Drop for ReplicaOutput {
     fn drop(&mut self) {
-        if let At::Copy { copy, .. } = &self.at {
+        if let Phase::FullSync { copy, .. } = &self.phase {
             copy.leave(self.replica.record.id);
         }
     }
 }
 
-/// A socket, and how much it may be sent in a turn.
+/// A socket, and how many bytes it may still be sent in this turn.
 struct Sender<'s> {
     socket: &'s mut Stream,
     left: usize,
 }
 
 impl Sender<'_> {
-    /// Bytes taken of these; otherwise why there are none.
-    fn send(&mut self, bytes: &[u8]) -> Result<usize, Fed> {
+    /// Sends: the number of bytes taken, or the reason why none were.
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, SendOutcome> {
         if self.left == 0 {
-            return Err(Fed::More);
+            return Err(SendOutcome::More);
         }
         let part = &bytes[..bytes.len().min(self.left)];
         match self.socket.send(part) {
@@ -301,114 +305,21 @@ impl Sender<'_> {
                 self.left -= sent;
                 Ok(sent)
             }
-            Err(Errno::AGAIN) => Err(Fed::Blocked),
+            Err(Errno::AGAIN) => Err(SendOutcome::Blocked),
             Err(Errno::INTR) => Ok(0),
-            Err(_) => Err(Fed::Over),
+            Err(_) => Err(SendOutcome::Close),
         }
     }
 
-    /// Sees to it that what was taken before is on its way.
-    fn flush(&mut self) -> Result<(), Fed> {
+    /// Flushes bytes that were taken before.
+    fn flush(&mut self) -> Result<(), SendOutcome> {
         if !self.socket.has_unsent() {
             return Ok(());
         }
         match self.socket.flush() {
             Ok(()) if !self.socket.has_unsent() => Ok(()),
-            Ok(()) | Err(Errno::AGAIN) => Err(Fed::Blocked),
-            Err(_) => Err(Fed::Over),
+            Ok(()) | Err(Errno::AGAIN) => Err(SendOutcome::Blocked),
+            Err(_) => Err(SendOutcome::Close),
         }
     }
-}
-
-impl<M: Model> EventLoop<M> {
-    /// A client has become a replica, or there is something for it.
-    pub(crate) fn begin_feed(&mut self, id: u64) {
-        let Some(&place) = self.by_id.get(&id) else { return };
-        let now = self.worker.now_ms();
-        let Some(client) = self.station.clients.get(place) else { return };
-        if let Some(replica) = client.session.replica.clone()
-            && client.feed.is_none()
-        {
-            client.feed = Some(Box::new(Feed::new(replica, now)));
-            self.feeds.push(place);
-        }
-    }
-
-    /// Sends this loop's replicas what there is for them.
-    #[inline]
-    pub(crate) fn feed_replicas(&mut self, now_ms: i64) {
-        if !self.feeds.is_empty() {
-            self.feed_all(now_ms);
-        }
-    }
-
-    #[cold]
-    fn feed_all(&mut self, now_ms: i64) {
-        let engine = Arc::clone(&self.engine);
-        let (end, awaited) = engine.sendable();
-        if let Some(offset) = awaited {
-            engine.ask_for_disk(self.slot, offset);
-        }
-        let limit = limit(&engine);
-        let table = Table { engine: &engine, slot: self.slot, now_ms, end };
-        (self.fed_up_to, self.known_up_to) = (end, awaited.unwrap_or(end));
-        self.feeds_more = false;
-        for place in self.feeds.clone() {
-            // It may be away, with another thread.
-            let Some(client) = self.station.clients.get(place).filter(|client| !client.broken) else {
-                continue;
-            };
-            let Client { socket, feed: Some(feed), .. } = client else { continue };
-            let fed = if feed.blocked { Fed::Blocked } else { feed.advance(&table, socket) };
-            feed.measure(end);
-            let is_beyond = feed.is_beyond(limit, now_ms);
-            if is_beyond {
-                log::warn!(
-                    "Client id={} addr={} scheduled to be closed ASAP for overcoming of output buffer limits.",
-                    client.session.record.id,
-                    client.session.record.address
-                );
-                self.engine.threads[self.slot].output_limit_disconnections.add(1);
-            }
-            self.feeds_more |= fed == Fed::More;
-            if is_beyond || fed == Fed::Over {
-                client.broken = true;
-                self.station.to_drop.push(place);
-            } else {
-                self.update_interest(place, now_ms);
-            }
-        }
-    }
-
-    /// True if the loop must not sleep, since there is something to be sent to a replica. Otherwise its bell will be rung.
-    pub(crate) fn has_news_for_replicas(&self, clients_hear: bool) -> bool {
-        // What waits for the disk is no news, but what is on disk by now is: the bell does not tell what has happened before it was asked for.
-        self.feeds_more
-            || (clients_hear
-                && (self.engine.sendable().0 > self.fed_up_to
-                    || self.engine.wants_news(self.slot, self.known_up_to)))
-    }
-
-    /// Whether any replica of this loop has been sent everything.
-    pub(crate) fn any_replica_hears(&mut self) -> bool {
-        let EventLoop { feeds, station, .. } = self;
-        feeds.iter().any(|&place| {
-            let feed = station.clients.get(place).and_then(|client| client.feed.as_ref());
-            feed.is_some_and(|feed| feed.hears())
-        })
-    }
-}
-
-/// How far a replica may be behind.
-fn limit(engine: &Engine) -> OutputLimit {
-    let mut limit = engine.config.client_output_buffer_limit(ClientClass::Replica);
-    // Less than what is kept for replicas anyway makes no sense.
-    let least = engine.config.repl_backlog_size();
-    if limit.hard_bytes > 0 {
-        limit.hard_bytes = limit.hard_bytes.max(least);
-    }
-    if limit.soft_bytes > 0 {
-        limit.soft_bytes = limit.soft_bytes.max(least);
-    }
-    limit
 }

@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Closing clients that together hold too much memory (`maxmemory-clients`).
+//! Client eviction: closes clients that together hold too much memory (`maxmemory-clients`).
 //!
-//! What clients hold is counted whenever their records are told of it; the sum is compared with the limit before requests
-//! are executed and before replies are sent, so clients go before any key is evicted for them.
+//! The memory of clients is counted when their records are updated. The sum is compared with the
+//! limit before requests are executed and before replies are sent, so clients go before any key is
+//! evicted for them.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_engine::client::describe::describe;
 
-use crate::event_loop::EventLoop;
-use crate::models::Model;
+use super::{EventLoop, Model};
 
 impl<M: Model> EventLoop<M> {
-    /// Closes the largest clients, of whatever loop, until the rest holds no more than it may.
+    /// Closes the largest clients, of any loop, until the rest is within the limit.
     #[inline]
-    pub(crate) fn shed_clients(&mut self) {
+    pub(crate) fn evict_clients(&mut self) {
         if let Some(max) = self.engine.client_bytes_max() {
-            self.shed_beyond(max);
+            self.evict_beyond(max);
         }
     }
 
-    fn shed_beyond(&mut self, max: u64) {
-        // Nobody holds less than nothing, but sums may be told of late.
-        if u64::try_from(self.station.client_bytes.load(Relaxed)).unwrap_or(0) <= max {
+    fn evict_beyond(&mut self, max: u64) {
+        // Updates that arrive late may make the sum negative.
+        if u64::try_from(self.clients.client_bytes.load(Relaxed)).unwrap_or(0) <= max {
             return;
         }
         for record in self.engine.clients_beyond(max) {
             let mut line = Vec::new();
             describe(&mut line, &self.engine, &record, self.worker.now_ms(), None);
             if !self.engine.disconnect(&record) {
-                // Another thread has found the same.
+                // Another thread has chosen it as well.
                 continue;
             }
             log::info!("Evicting client: {}", String::from_utf8_lossy(line.trim_ascii_end()));
             self.engine.threads[self.slot].evicted_clients.add(1);
             if let Some(&place) = self.by_id.get(&record.id)
-                && let Some(client) = self.station.clients.get(place)
+                && let Some(client) = self.clients.slab.get(place)
             {
                 client.broken = true;
-                client.uncount(&self.station.client_bytes);
-                self.station.to_drop.push(place);
+                client.uncount(&self.clients.client_bytes);
+                self.clients.to_drop.push(place);
             }
         }
     }

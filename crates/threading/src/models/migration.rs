@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients on their way: how the models move them between the thread that polls a client (its *home*) and the *main* thread, which
-//! executes what home does not.
+//! Migration of clients: how models move a client between the thread that polls it (its *origin*)
+//! and the *main* thread, which executes what the origin does not.
 //!
-//! A client travels as a whole, in its box, with its parsed requests ([`Trip`]). So whoever has it may touch it, and nothing is locked.
-//! At home its place stays reserved ([`origin`]): nothing more is read from it, and what others want of it (a message, a kill, the reply of who
-//! served it) waits for it there. At the main thread it is a guest ([`visitors`]): it gets a place among the clients there for as long as its
-//! requests are executed. Roads end in the mailbox of a loop: a queue beside its mail, and the same bell.
+//! A client migrates as a whole, in its box, with its parsed input
+//! ([`crate::batch::ParsedInput`]): the thread that holds it may touch it, and nothing is locked.
+//! Its place at the origin stays reserved ([`origin`]): nothing more is read from it, and messages
+//! for it (a kill, the reply that it waited for) wait for it there. At the main thread it is a
+//! visitor ([`visitors`]) with a place among the clients there while its requests are executed.
+//! The queues in between ([`Routes`]) share the notifier of a loop's mailbox.
 
 pub mod origin;
 pub mod visitors;
@@ -18,32 +20,27 @@ use braid_engine::Engine;
 use braid_engine::engine::THREADS_MAX;
 use crossbeam_queue::{ArrayQueue, SegQueue};
 
-use crate::batch::Batch;
+use super::Starting;
 use crate::client::Client;
+use crate::event_loop::Model;
+use crate::pool::Starter;
+use origin::Origin;
+use visitors::Visitors;
 
-/// What a client carries on its way.
-#[derive(Default)]
-pub struct Trip {
-    /// Its requests. Their bytes are in the client's own buffer.
-    pub batch: Batch,
-    /// The loop that polls it, and its place there.
-    pub home: usize,
-    pub place: u32,
-    /// How often its home had been told that postponed requests may go on, when it left.
-    pub resumes: u64,
-}
+/// Slot of the main thread's loop.
+pub const MAIN: usize = 0;
 
-/// A queue that leads to the main thread.
-pub trait ToMain: Send + Sync {
-    /// Puts a client in; it comes back if there is no room.
+/// A queue of clients on their way to the main thread.
+pub trait MainQueue: Send + Sync {
+    /// Appends a client; returns it if there is no room.
     fn push(&self, client: Box<Client>) -> Result<(), Box<Client>>;
-    /// Takes the client out that has been in it for longest.
+    /// Takes out the client that has waited longest.
     fn pop(&self) -> Option<Box<Client>>;
-    /// Clients in it.
+    /// Number of clients in it.
     fn count(&self) -> usize;
 }
 
-impl ToMain for SegQueue<Box<Client>> {
+impl MainQueue for SegQueue<Box<Client>> {
     fn push(&self, client: Box<Client>) -> Result<(), Box<Client>> {
         SegQueue::push(self, client);
         Ok(())
@@ -59,7 +56,7 @@ impl ToMain for SegQueue<Box<Client>> {
 }
 
 /// Bounded, and without a lock.
-impl ToMain for ArrayQueue<Box<Client>> {
+impl MainQueue for ArrayQueue<Box<Client>> {
     fn push(&self, client: Box<Client>) -> Result<(), Box<Client>> {
         ArrayQueue::push(self, client)
     }
@@ -73,57 +70,73 @@ impl ToMain for ArrayQueue<Box<Client>> {
     }
 }
 
-/// All roads of a server. The main thread's loop is the first one.
-pub struct Roads<Q> {
+/// The queues between the main thread and the other loops.
+pub struct Routes<Q> {
     to_main: Q,
-    /// To each loop.
-    ways: Slots<Way>,
+    /// By loop.
+    loops: Slots<Route>,
 }
 
-/// What there is for each loop.
+/// The way back to a loop.
 #[derive(Default)]
-struct Way {
-    /// Back from the main thread.
+struct Route {
+    /// Clients that return from the main thread.
     back: SegQueue<Box<Client>>,
-    /// The loop has found no room on the road to the main thread, and wants to be told when there is some.
+    /// The loop found the queue to the main thread full and wants to be woken when there is room.
     wants_room: AtomicBool,
 }
 
-/// The main thread's loop.
-pub const MAIN: usize = 0;
-
-impl<Q: ToMain> Roads<Q> {
-    /// Roads between the main thread and the other ones of so many loops.
-    pub fn new(loops: usize, to_main: Q) -> Arc<Roads<Q>> {
-        let roads = Arc::new(Roads { to_main, ways: Slots::new(THREADS_MAX) });
-        roads.make_room(loops);
-        roads
+impl<Q: MainQueue> Routes<Q> {
+    /// Routes between the main thread and the other loops, of which there are `loops` with it.
+    pub fn new(loops: usize, to_main: Q) -> Arc<Routes<Q>> {
+        let routes = Arc::new(Routes { to_main, loops: Slots::new(THREADS_MAX) });
+        routes.make_room(loops);
+        routes
     }
 
-    /// Builds roads for more loops.
+    /// Makes room for more loops.
     pub fn make_room(&self, loops: usize) {
-        self.ways.grow(loops, |_| Way::default());
+        self.loops.grow(loops, |_| Route::default());
     }
 
-    /// Sends a client off, if there is room. If there is none, the loop's bell is rung once there is.
-    fn send(&self, home: usize, client: Box<Client>) -> Result<(), Box<Client>> {
+    /// Sends a client to the main thread if there is room. Otherwise returns it, and the loop's
+    /// notifier is rung once there is room.
+    fn send(&self, origin: usize, client: Box<Client>) -> Result<(), Box<Client>> {
         self.to_main.push(client).or_else(|client| {
-            self.ways[home].wants_room.store(true, Ordering::Relaxed);
-            // Either this attempt finds the room that was made meanwhile, or whoever makes room sees the wish.
+            self.loops[origin].wants_room.store(true, Ordering::Relaxed);
+            // Either this attempt finds room that was made in between, or the thread that makes
+            // room sees the wish.
             fence(Ordering::SeqCst);
             self.to_main.push(client)
         })
     }
 
-    /// Tells those who want room that there is some.
-    fn tell_of_room(&self, engine: &Engine) {
+    /// Wakes the loops that wait for room.
+    fn notify_room(&self, engine: &Engine) {
         fence(Ordering::SeqCst);
-        for (slot, Way { wants_room: wants, .. }) in self.ways.iter().enumerate() {
+        for (slot, Route { wants_room: wants, .. }) in self.loops.iter().enumerate() {
             if wants.load(Ordering::Relaxed) && wants.swap(false, Ordering::Relaxed) {
                 engine.mailboxes[slot].ring();
             }
         }
     }
+}
+
+/// Starts a main thread that executes for visitors, and loops of model `io` that own the clients.
+pub(super) fn starter<Q: MainQueue + 'static, M: Model + 'static>(
+    starting: Starting,
+    to_main: Q,
+    io: fn(Origin<Q>) -> M,
+) -> Starter {
+    let routes = Routes::new(starting.engine.thread_count(), to_main);
+    Box::new(move |slot| {
+        routes.make_room(slot + 1);
+        let routes = Arc::clone(&routes);
+        match slot {
+            MAIN => starting.event_loop(slot, || Visitors::new(routes)),
+            _ => starting.event_loop(slot, move || io(Origin::new(routes))),
+        }
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A loop whose clients travel: seeing them off, and taking them in again.
+//! The origin of clients that migrate: a loop that sends them to the main thread and takes them
+//! back.
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -8,47 +9,46 @@ use std::sync::Arc;
 use braid_engine::client::Message;
 use braid_net::poller::{Interest, Poller};
 
-use super::{MAIN, Roads, ToMain};
+use super::{MAIN, MainQueue, Routes};
 use crate::client::Client;
-use crate::event_loop::EventLoop;
-use crate::models::Model;
+use crate::event_loop::{EventLoop, Model};
 
-/// A model of loops whose clients travel.
-pub trait HasHome: Model {
-    /// The road that they take.
-    type Road: ToMain;
+/// A model whose loops are origins.
+pub trait HasOrigin: Model {
+    /// The queue to the main thread.
+    type Queue: MainQueue;
 
-    /// What the loop knows of those who are away.
-    fn home(&mut self) -> &mut Home<Self::Road>;
+    /// State of the clients that are away.
+    fn origin(&mut self) -> &mut Origin<Self::Queue>;
 }
 
-/// What a loop knows of its clients that are away.
-pub struct Home<Q> {
-    roads: Arc<Roads<Q>>,
+/// State of a loop's clients that are away.
+pub struct Origin<Q> {
+    routes: Arc<Routes<Q>>,
     /// By place.
     away: Vec<Absence>,
-    /// Clients that found no room on the road, in the order in which they came.
-    queue: VecDeque<Box<Client>>,
-    /// Some have left since the main thread's bell was rung.
-    is_bell_due: bool,
+    /// Clients that found the queue to the main thread full, in the order in which they came.
+    waiting: VecDeque<Box<Client>>,
+    /// Clients were sent since the main thread's notifier was rung.
+    is_ring_due: bool,
 }
 
-/// A place and whether its client is away.
+/// A place, and whether its client is away.
 #[derive(Default)]
 struct Absence {
     is_away: bool,
-    /// The client's socket, which is open for as long as it is away.
+    /// The client's socket, which stays open while it is away.
     descriptor: RawFd,
-    /// The socket had something to say meanwhile, and is not polled until the client is back.
+    /// The socket became ready in the meantime and is not polled until the client is back.
     is_muted: bool,
-    /// For the client when it is back.
+    /// Messages for the client when it is back.
     mail: Vec<Message>,
 }
 
-impl<Q: ToMain> Home<Q> {
-    /// A loop with nobody away.
-    pub fn new(roads: Arc<Roads<Q>>) -> Home<Q> {
-        Home { roads, away: Vec::new(), queue: VecDeque::new(), is_bell_due: false }
+impl<Q: MainQueue> Origin<Q> {
+    /// A loop with no client away.
+    pub fn new(routes: Arc<Routes<Q>>) -> Origin<Q> {
+        Origin { routes, away: Vec::new(), waiting: VecDeque::new(), is_ring_due: false }
     }
 
     /// True while the client of a place is away.
@@ -57,91 +57,98 @@ impl<Q: ToMain> Home<Q> {
         self.away.get(place as usize).is_some_and(|absence| absence.is_away)
     }
 
-    /// Stops polling the socket of a client that is away: it would be reported again and again, and nothing can be done about it.
+    /// Stops polling the socket of a client that is away: epoll would report it in every turn, and
+    /// nothing can be done about it.
     #[cold]
     pub fn mute(&mut self, poller: &Poller, place: u32) {
         let Some(absence) = self.away.get_mut(place as usize).filter(|absence| absence.is_away) else {
             return;
         };
-        // SAFETY: the socket belongs to the client. Away, it is on a road or with the main thread, which closes no socket; nobody but this
-        // loop does that, when the client is back and has been marked so.
+        // SAFETY: the socket belongs to the client. While away, the client is in a queue or with
+        // the main thread, which closes no sockets; only this loop does, after the client is back
+        // and marked so.
         absence.is_muted = unsafe { poller.remove_by_number(absence.descriptor) }.is_ok();
     }
 
-    /// Sends off those who found no room before.
-    fn send_queue(&mut self, slot: usize) {
-        while let Some(client) = self.queue.pop_front() {
-            if let Err(client) = self.roads.send(slot, client) {
-                self.queue.push_front(client);
+    /// Sends clients that found no room before.
+    fn send_waiting(&mut self, slot: usize) {
+        while let Some(client) = self.waiting.pop_front() {
+            if let Err(client) = self.routes.send(slot, client) {
+                self.waiting.push_front(client);
                 return;
             }
-            self.is_bell_due = true;
+            self.is_ring_due = true;
         }
     }
 }
 
-/// Sends a client with its packed requests to the main thread. The main thread is told when [`ring`] is called.
-pub fn depart<M: HasHome>(event_loop: &mut EventLoop<M>, place: u32) {
-    let Some(mut client) = event_loop.station.clients.lend(place) else { return };
-    let Some(trip) = &mut client.trip else {
-        return event_loop.station.clients.give_back(place, client);
+/// Sends a client with its parsed input to the main thread, which notices after [`ring_main`].
+pub fn send_to_main<M: HasOrigin>(event_loop: &mut EventLoop<M>, place: u32) {
+    let Some(mut client) = event_loop.clients.slab.take_out(place) else { return };
+    let Some(input) = &mut client.parsed_input else {
+        return event_loop.clients.slab.put_back(place, client);
     };
-    (trip.home, trip.place, trip.resumes) = (event_loop.slot, place, event_loop.resumes);
+    (input.origin, input.place, input.resumes) = (event_loop.slot, place, event_loop.resumes);
     let stats = event_loop.stats();
     stats.sent_away.add(1);
-    stats.requests_sent_away.add(trip.batch.requests.len() as u64);
-    // It is on lists of this loop perhaps; they are gone through without it. When it is back it is put where it belongs then.
+    stats.requests_sent_away.add(input.batch.requests.len() as u64);
+    // This loop's lists may contain the client; they skip absent clients. Once it is back it is put
+    // on the lists where it belongs then.
     (client.in_write_list, client.in_resume_list, client.lingers) = (false, false, false);
     let descriptor = client.session.record.descriptor;
-    let home = event_loop.model.home();
-    if home.away.len() <= place as usize {
-        home.away.resize_with(place as usize + 1, Absence::default);
+    let origin = event_loop.model.origin();
+    if origin.away.len() <= place as usize {
+        origin.away.resize_with(place as usize + 1, Absence::default);
     }
-    let absence = &mut home.away[place as usize];
+    let absence = &mut origin.away[place as usize];
     (absence.is_away, absence.is_muted, absence.descriptor) = (true, false, descriptor);
-    home.queue.push_back(client);
-    home.send_queue(event_loop.slot);
-    if !event_loop.model.home().queue.is_empty() {
+    origin.waiting.push_back(client);
+    origin.send_waiting(event_loop.slot);
+    if !event_loop.model.origin().waiting.is_empty() {
         event_loop.stats().ring_full.add(1);
     }
 }
 
-/// Tells the main thread of those who have left.
-pub fn ring<M: HasHome>(event_loop: &mut EventLoop<M>) {
-    if std::mem::take(&mut event_loop.model.home().is_bell_due) {
+/// Rings the main thread's notifier if clients were sent.
+pub fn ring_main<M: HasOrigin>(event_loop: &mut EventLoop<M>) {
+    if std::mem::take(&mut event_loop.model.origin().is_ring_due) {
         event_loop.engine.mailboxes[MAIN].ring();
     }
 }
 
-/// Takes in the clients that have come back, and sends off those who found no room before.
-pub fn take_in<M: HasHome>(event_loop: &mut EventLoop<M>) {
-    let roads = Arc::clone(&event_loop.model.home().roads);
-    while let Some(client) = roads.ways[event_loop.slot].back.pop() {
-        come_back(event_loop, client);
+/// Takes back the clients that have returned, and sends those that found no room before.
+pub fn take_back<M: HasOrigin>(event_loop: &mut EventLoop<M>) {
+    let routes = Arc::clone(&event_loop.model.origin().routes);
+    while let Some(client) = routes.loops[event_loop.slot].back.pop() {
+        restore(event_loop, client);
     }
     let slot = event_loop.slot;
-    event_loop.model.home().send_queue(slot);
-    ring(event_loop);
+    event_loop.model.origin().send_waiting(slot);
+    ring_main(event_loop);
 }
 
-/// Keeps a message for a client that is away.
-pub fn defer<M: HasHome>(event_loop: &mut EventLoop<M>, id: u64, message: Message) -> Option<Message> {
+/// Keeps a message for a client that is away. Returns it if the client is here.
+pub fn defer_message<M: HasOrigin>(
+    event_loop: &mut EventLoop<M>,
+    id: u64,
+    message: Message,
+) -> Option<Message> {
     let place = event_loop.by_id.get(&id).copied();
-    let home = event_loop.model.home();
+    let origin = event_loop.model.origin();
     match place {
-        Some(place) if home.is_away(place) => {
-            home.away[place as usize].mail.push(message);
+        Some(place) if origin.is_away(place) => {
+            origin.away[place as usize].mail.push(message);
             None
         }
         _ => Some(message),
     }
 }
 
-/// Puts a client back to its place, and does what has waited for it.
-fn come_back<M: HasHome>(event_loop: &mut EventLoop<M>, mut client: Box<Client>) {
-    let Some(trip) = client.trip.take() else { return };
-    let place = trip.place;
-    let absence = &mut event_loop.model.home().away[place as usize];
+/// Puts a client back to its place, and handles the messages that have waited for it.
+fn restore<M: HasOrigin>(event_loop: &mut EventLoop<M>, mut client: Box<Client>) {
+    let Some(input) = client.parsed_input.take() else { return };
+    let place = input.place;
+    let absence = &mut event_loop.model.origin().away[place as usize];
     absence.is_away = false;
     let was_muted = std::mem::take(&mut absence.is_muted);
     let mail = std::mem::take(&mut absence.mail);
@@ -151,34 +158,34 @@ fn come_back<M: HasHome>(event_loop: &mut EventLoop<M>, mut client: Box<Client>)
             client.broken = true;
         }
     }
-    let station = &mut event_loop.station;
+    let clients = &mut event_loop.clients;
     if client.is_finished() {
-        station.to_drop.push(place);
+        clients.to_drop.push(place);
     }
     if client.in_resume_list {
-        station.to_resume.push(place);
+        clients.to_resume.push(place);
     }
     if client.lingers {
-        station.lingering.push(place);
+        clients.lingering.push(place);
     }
     client.in_write_list = client.has_unsent() || client.session.close_after_reply;
     if client.in_write_list {
-        station.to_write.push(place);
+        clients.to_write.push(place);
     }
     if let Some(blocked) = client.session.blocked.as_ref().filter(|blocked| blocked.deadline_ms > 0) {
-        station.deadlines.insert((blocked.deadline_ms, place));
+        clients.deadlines.insert((blocked.deadline_ms, place));
     }
     let is_postponed = client.postponed;
-    station.clients.give_back(place, client);
+    clients.slab.put_back(place, client);
     if is_postponed {
-        station.postponed.push(place);
-        if trip.resumes != event_loop.resumes {
-            // It could not hear the call to go on.
+        clients.postponed.push(place);
+        if input.resumes != event_loop.resumes {
+            // It missed a `Message::Resume`.
             event_loop.resume_postponed();
         }
     }
-    event_loop.station.keep_trip(trip);
+    event_loop.clients.recycle_input(input);
     for message in mail {
-        event_loop.follow(message);
+        event_loop.handle(message);
     }
 }
