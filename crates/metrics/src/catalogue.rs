@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The catalogue: one row per metric, with its name, type, help text and source.
 //!
-//! Names follow Prometheus' conventions: prefix `braid_`, base units (seconds, bytes, ratios from 0 to 1), `_total` for counters.
-//! The five metrics `process_...` have the names and meaning that all Prometheus client libraries give them. A metric without
-//! labels is always there; one with labels has a sample for each thing that exists (a thread, a replica, a command that was
-//! called). No label takes values without bound from clients: see [`USERS_MAX`].
+//! Names follow Prometheus' conventions: prefix `braid_`, base units (seconds, bytes, ratios from 0
+//! to 1), `_total` for counters. The five metrics `process_...` have the names and meaning that all
+//! Prometheus client libraries give them. A metric without labels is always present; one with
+//! labels has a sample per existing thing (a thread, a replica, a command that was called). No
+//! label takes unbounded values from clients: see [`USERS_MAX`].
 //!
-//! A source reads counters and settings. It must take no lock of a shard and look at no key: the world may be stopped.
+//! A source reads counters and settings. It must take no lock of a shard and look at no key, since
+//! the world may be stopped.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +41,7 @@ pub struct Metric {
     pub source: Source,
 }
 
-/// Where a metric's samples come from.
+/// The source of a metric's samples.
 pub enum Source {
     /// One sample without labels.
     One(fn(&Scrape<'_>) -> f64),
@@ -262,7 +264,8 @@ fn refused_by_reason(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     }
 }
 
-/// Users with any refusal, those with the most first. Names that are nobody's are not shown: anyone can make them up.
+/// Users with any refusal, those with the most first. Names that are nobody's are not shown: anyone
+/// can make them up.
 fn refused_by_user(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     let users = scrape.engine.acl.users().into_iter();
     let mut refused: Vec<_> = users

@@ -40,7 +40,8 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 type Reply = Response<Full<Bytes>>;
 
-/// Listens on every address (separated by blanks) at a port. The error says which one could not be had.
+/// Listens on every address (separated by blanks) at a port. The error says which one could not be
+/// had.
 pub fn bind(addresses: &str, port: u16) -> Result<Vec<TcpListener>, String> {
     let one = |address: &str| {
         let failed = |error: &dyn std::fmt::Display| {

@@ -91,7 +91,7 @@ impl Settings {
 
 /// Empty reply buffers for clients with replies to send; an idle client owns none.
 #[derive(Default)]
-pub struct ReplyPool {
+pub(crate) struct ReplyPool {
     buffers: Vec<SpareBuffer>,
     bytes: usize,
 }
@@ -152,10 +152,10 @@ pub struct ClientSet {
     pub to_migrate: Vec<u32>,
     /// Kept for the next clients that migrate.
     #[expect(clippy::vec_box, reason = "a client takes the box along")]
-    pub spare_inputs: Vec<Box<ParsedInput>>,
+    pub(crate) spare_inputs: Vec<Box<ParsedInput>>,
     /// Memory of all clients of the server that counts towards `maxmemory-clients`.
     pub client_bytes: Arc<AtomicI64>,
-    pub pool: ReplyPool,
+    pub(crate) pool: ReplyPool,
     pub settings: Settings,
 }
 
