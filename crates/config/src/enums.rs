@@ -98,12 +98,34 @@ config_enums! {
         Braid = "braid", Valkey9 = "valkey-9", Redis8 = "redis-8", Redis72 = "redis-7.2", Redis70 = "redis-7.0",
         Keydb = "keydb",
     }
-    /// How threads share the work.
-    ThreadingModel {
-        Parallel = "parallel", Handoff = "handoff", Fanout = "fanout", Hybrid = "hybrid",
-        GlobalLock = "global-lock",
-    }
 }
+
+/// Calls the macro `$with` with a line for each threading model: the module that implements it in
+/// `braid-threading`, its variant of [`ThreadingModel`] and its word.
+#[macro_export]
+macro_rules! threading_models {
+    ($with:ident) => {
+        $with! {
+            parallel Parallel = "parallel",
+            handoff Handoff = "handoff",
+            fanout Fanout = "fanout",
+            hybrid Hybrid = "hybrid",
+            global_lock GlobalLock = "global-lock",
+            solo Solo = "solo",
+        }
+    };
+}
+
+macro_rules! threading_model_enum {
+    ($($module:ident $variant:ident = $word:literal,)+) => {
+        config_enums! {
+            /// How threads share the work.
+            ThreadingModel { $($variant = $word),+ }
+        }
+    };
+}
+
+threading_models!(threading_model_enum);
 
 /// What a signal's shutdown does; several words may stand together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -111,8 +111,10 @@ pub struct Engine {
     pub replication: crate::replication::Replication,
     /// The engine itself, for threads that it starts.
     pub(crate) this: Weak<Engine>,
-    /// The threads beyond the first have work to do just now (model `fanout`).
+    /// The threads beyond the first have work now; false only in models that let them sleep.
     pub io_threads_active: AtomicBool,
+    /// The threading model lets scripts run beside other commands.
+    pub scripts_run_beside: AtomicBool,
     /// DEBUG settings.
     pub debug: DebugSettings,
     /// What a higher layer keeps per server (scripts and functions).
@@ -198,7 +200,8 @@ impl Engine {
             durability: crate::durability::Durability::default(),
             replication: crate::replication::Replication::default(),
             this: this.clone(),
-            io_threads_active: AtomicBool::new(false),
+            io_threads_active: AtomicBool::new(true),
+            scripts_run_beside: AtomicBool::new(true),
             debug: DebugSettings::default(),
             attached: std::sync::OnceLock::new(),
             config,

@@ -4,7 +4,7 @@
 //! Flow: a replica says what it is (REPLCONF) and asks for the changes behind an offset (PSYNC). If the journal's backlog still has them, the
 //! replica is *online* at once. Otherwise it waits for a full copy: the first loop's cron begins one for all that wait ([`copies`]), whose
 //! cut has an offset in the journal; the stream of changes goes on from there. What is to be sent is told to the loop that owns the
-//! connection ([`Order`]); that loop sends the copy and then the journal's own bytes (`threading/feed.rs`). Offsets are the journal's, so
+//! connection ([`Order`]); that loop sends the copy and then the journal's own bytes (`threading/replica_output.rs`). Offsets are the journal's, so
 //! replicas, WAIT and the append-only file all mean the same by them.
 //!
 //! Locks: [`State`] is held for looks and changes of lists only. Whoever holds it neither enters nor closes the gate, nor waits for anything else

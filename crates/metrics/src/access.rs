@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Access: which user a request is made for (HTTP basic authentication), and what that user may see.
+//! Access: which user a request is made for (HTTP basic authentication), and what that user may
+//! see.
 //!
-//! A resource is open to users who may run the commands that would tell the same ([`Resource`]). Requests without a name and
-//! password are the default user's, if that one needs no password. An empty name means the default user, too.
+//! A resource is open to users who may run the commands that would tell the same ([`Resource`]).
+//! Requests without a name and password are the default user's, if that one needs no password. An
+//! empty name means the default user, too.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -100,8 +102,9 @@ fn credentials(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((text[..colon].to_vec(), text[colon + 1..].to_vec()))
 }
 
-/// Whether a request's host is one that this machine may be called by someone on it. A name could be one that a foreign web page has made to
-/// point here, so that its reader's browser fetches the metrics for it.
+/// Whether a request's host is one that this machine may be called by someone on it. A name could
+/// be one that a foreign web page has made to point here, so that its reader's browser fetches the
+/// metrics for it.
 pub fn is_own_host(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => return address.parse::<std::net::Ipv6Addr>().is_ok(),

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The catalogue: one row per metric, with its name, type, help text and source.
 //!
-//! Names follow Prometheus' conventions: prefix `braid_`, base units (seconds, bytes, ratios from 0 to 1), `_total` for counters.
-//! The five metrics `process_...` have the names and meaning that all Prometheus client libraries give them. A metric without
-//! labels is always there; one with labels has a sample for each thing that exists (a thread, a replica, a command that was
-//! called). No label takes values without bound from clients: see [`USERS_MAX`].
+//! Names follow Prometheus' conventions: prefix `braid_`, base units (seconds, bytes, ratios from 0
+//! to 1), `_total` for counters. The five metrics `process_...` have the names and meaning that all
+//! Prometheus client libraries give them. A metric without labels is always present; one with
+//! labels has a sample per existing thing (a thread, a replica, a command that was called). No
+//! label takes unbounded values from clients: see [`USERS_MAX`].
 //!
-//! A source reads counters and settings. It must take no lock of a shard and look at no key: the world may be stopped.
+//! A source reads counters and settings. It must take no lock of a shard and look at no key, since
+//! the world may be stopped.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,25 +31,17 @@ use braid_engine::stats::{self, CommandTotals, ThreadStats};
 use braid_engine::table::Command;
 use braid_keyspace::Counters;
 
-use crate::text::Samples;
-
-/// The type of a metric.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    Counter,
-    Gauge,
-    Histogram,
-}
+use crate::text::{MetricKind, Samples};
 
 /// A metric.
 pub struct Metric {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: MetricKind,
     pub help: &'static str,
     pub source: Source,
 }
 
-/// Where a metric's samples come from.
+/// The source of a metric's samples.
 pub enum Source {
     /// One sample without labels.
     One(fn(&Scrape<'_>) -> f64),
@@ -56,11 +50,11 @@ pub enum Source {
 }
 
 const fn counter(name: &'static str, help: &'static str, value: fn(&Scrape<'_>) -> f64) -> Metric {
-    Metric { name, kind: Kind::Counter, help, source: Source::One(value) }
+    Metric { name, kind: MetricKind::Counter, help, source: Source::One(value) }
 }
 
 const fn gauge(name: &'static str, help: &'static str, value: fn(&Scrape<'_>) -> f64) -> Metric {
-    Metric { name, kind: Kind::Gauge, help, source: Source::One(value) }
+    Metric { name, kind: MetricKind::Gauge, help, source: Source::One(value) }
 }
 
 const fn counters(
@@ -68,7 +62,7 @@ const fn counters(
     help: &'static str,
     samples: fn(&Scrape<'_>, &mut Samples<'_>),
 ) -> Metric {
-    Metric { name, kind: Kind::Counter, help, source: Source::Many(samples) }
+    Metric { name, kind: MetricKind::Counter, help, source: Source::Many(samples) }
 }
 
 const fn gauges(
@@ -76,7 +70,7 @@ const fn gauges(
     help: &'static str,
     samples: fn(&Scrape<'_>, &mut Samples<'_>),
 ) -> Metric {
-    Metric { name, kind: Kind::Gauge, help, source: Source::Many(samples) }
+    Metric { name, kind: MetricKind::Gauge, help, source: Source::Many(samples) }
 }
 
 /// Users with refusals that are shown, those with the most.
@@ -270,7 +264,8 @@ fn refused_by_reason(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     }
 }
 
-/// Users with any refusal, those with the most first. Names that are nobody's are not shown: anyone can make them up.
+/// Users with any refusal, those with the most first. Names that are nobody's are not shown: anyone
+/// can make them up.
 fn refused_by_user(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     let users = scrape.engine.acl.users().into_iter();
     let mut refused: Vec<_> = users
@@ -494,7 +489,7 @@ pub const METRICS: &[Metric] = &[
     counters("braid_command_calls_total", "Calls of a command.", |s, to| each_command(s, to, |totals| totals.calls)),
     counters("braid_command_rejected_total", "Calls of a command rejected before execution.", |s, to| each_command(s, to, |totals| totals.rejected)),
     counters("braid_command_failed_total", "Calls of a command that failed during execution.", |s, to| each_command(s, to, |totals| totals.failed)),
-    Metric { name: "braid_command_duration_seconds", kind: Kind::Histogram, help: "Run times of a command.", source: Source::Many(run_times) },
+    Metric { name: "braid_command_duration_seconds", kind: MetricKind::Histogram, help: "Run times of a command.", source: Source::Many(run_times) },
 
     // Hot keys, while HOTKEYS tracks them.
     gauges("braid_hot_keys_tracking", "1 while HOTKEYS is tracking.", |s, to| {

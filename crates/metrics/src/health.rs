@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Health checks: whether the process serves (`/health`), and whether clients should be sent to it (`/ready`).
+//! Health checks: whether the process serves (`/health`), and whether clients should be sent to it
+//! (`/ready`).
 //!
-//! Both need no password and tell nothing but one word, so that any load balancer or Kubernetes probe can ask.
+//! Both need no password and tell nothing but one word, so that any load balancer or Kubernetes
+//! probe can ask.
 
 use std::sync::atomic::Ordering::Relaxed;
 

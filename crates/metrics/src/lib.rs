@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! HTTP: metrics for Prometheus (`/metrics`), health checks (`/health`, `/ready`), and a page that plots the metrics (`/`).
+//! HTTP server thread for metrics in Prometheus' format (`/metrics`), health checks (`/health`,
+//! `/ready`), and a dashboard page (`/`).
 //!
-//! Flow: `serve.rs` accepts connections on a thread of its own and answers; `access.rs` says who may see what; `catalogue.rs`
-//! has one row per metric, `text.rs` writes them in Prometheus' format; `panels.rs` has what the page shows beyond metrics.
+//! `serve.rs` accepts connections and answers; `access.rs` decides who may see what; `catalogue.rs`
+//! has one row per metric, `text.rs` writes the format, and `render.rs` puts both together;
+//! `panels.rs` has the dashboard's data beyond metrics.
 //!
-//! Nothing here reaches into an event loop: what is read are counters that loops keep anyway. Nothing may lock a shard or look
-//! at a key, since the world may be stopped meanwhile. This crate knows no Redis protocol.
+//! Nothing here reaches into an event loop: it reads counters that the loops keep anyway. Nothing
+//! may lock a shard or look at a key, since the world may be stopped for long. This crate knows no
+//! Redis protocol.
 
 mod access;
 mod catalogue;
@@ -13,8 +16,9 @@ mod connections;
 mod health;
 mod page;
 mod panels;
+mod render;
 mod serve;
 mod text;
 
+pub use render::render;
 pub use serve::{bind, serve};
-pub use text::render;

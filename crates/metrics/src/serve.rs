@@ -28,7 +28,7 @@ use crate::connections::{Connection, Connections};
 use crate::health::Readiness;
 use crate::page::{PAGE, POLICY};
 use crate::panels;
-use crate::text::render;
+use crate::render::render;
 
 /// Time for a request's header to arrive, and for which a connection may be silent.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -40,7 +40,8 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 type Reply = Response<Full<Bytes>>;
 
-/// Listens on every address (separated by blanks) at a port. The error says which one could not be had.
+/// Listens on every address (separated by blanks) at a port. The error says which one could not be
+/// had.
 pub fn bind(addresses: &str, port: u16) -> Result<Vec<TcpListener>, String> {
     let one = |address: &str| {
         let failed = |error: &dyn std::fmt::Display| {

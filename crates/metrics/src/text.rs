@@ -1,48 +1,50 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The metrics as text in Prometheus' format, version 0.0.4. What there is stands in `catalogue.rs`.
+//! The text format of Prometheus, version 0.0.4: writes the samples of one metric.
 
 use std::fmt::Write;
 
-use braid_engine::Engine;
-
-use crate::catalogue::{Kind, METRICS, Metric, Scrape, Source};
-
-/// All metrics as they are now.
-pub fn render(engine: &Engine) -> String {
-    let scrape = Scrape::new(engine);
-    let mut text = String::with_capacity(64 * 1024);
-    for metric in METRICS {
-        let mut samples = Samples { metric, text: &mut text, has_head: false };
-        match metric.source {
-            Source::One(value) => samples.add(&[], value(&scrape)),
-            Source::Many(add) => add(&scrape, &mut samples),
-        }
-    }
-    text
+/// The type of a metric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MetricKind {
+    Counter,
+    Gauge,
+    Histogram,
 }
 
-/// Where the samples of a metric are written; its help and type come before the first one.
+/// Writes the samples of a metric; its help and type come before the first one.
 pub struct Samples<'t> {
-    metric: &'t Metric,
+    name: &'static str,
+    kind: MetricKind,
+    help: &'static str,
     text: &'t mut String,
     has_head: bool,
 }
 
-impl Samples<'_> {
-    /// Adds a sample with labels, of which no other sample of the metric may have the same.
+impl<'t> Samples<'t> {
+    /// Samples of a metric, to be appended to `text`.
+    pub fn new(
+        name: &'static str,
+        kind: MetricKind,
+        help: &'static str,
+        text: &'t mut String,
+    ) -> Samples<'t> {
+        Samples { name, kind, help, text, has_head: false }
+    }
+
+    /// Adds a sample. No other sample of the metric may have the same labels.
     pub fn add(&mut self, labels: &[(&str, &str)], value: f64) {
         self.add_part("", labels, value);
     }
 
-    /// Adds a sample of a histogram, whose name has an ending.
+    /// Adds a sample of a histogram, whose name gets an ending.
     pub fn add_part(&mut self, ending: &str, labels: &[(&str, &str)], value: f64) {
-        let Metric { name, kind, help, .. } = self.metric;
+        let Samples { name, kind, help, .. } = *self;
         // Writing to a string does not fail.
         if !std::mem::replace(&mut self.has_head, true) {
             let kind = match kind {
-                Kind::Counter => "counter",
-                Kind::Gauge => "gauge",
-                Kind::Histogram => "histogram",
+                MetricKind::Counter => "counter",
+                MetricKind::Gauge => "gauge",
+                MetricKind::Histogram => "histogram",
             };
             let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         }
@@ -57,6 +59,3 @@ impl Samples<'_> {
         let _ = writeln!(self.text, " {value}");
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sockets, TLS, listeners, the poller and processor affinity; knows nothing of requests or commands.
+//! Sockets, TLS, listeners, the poller and processor affinity. Knows nothing of requests or
+//! commands.
 
 pub mod affinity;
 pub mod listener;

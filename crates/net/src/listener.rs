@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 
-/// A socket that connections come in on.
+/// A listening socket.
 pub struct Listener {
     socket: Socket,
-    /// A unix socket's file, removed at the end.
+    /// The unix socket's file, removed when the listener is dropped.
     path: Option<PathBuf>,
-    /// What [`Listener::tcp`] was given.
+    /// Address and port as given to [`Listener::tcp`].
     asked: Option<(String, u16)>,
     is_tls: bool,
 }
 
-/// A connection that came in.
+/// An accepted connection.
 pub struct Connection {
     pub socket: OwnedFd,
     /// None for unix sockets.
@@ -48,7 +48,8 @@ impl Listener {
         Ok(Listener { socket, path: None, asked, is_tls: false })
     }
 
-    /// Listens on a unix socket, replacing a file left behind; `mode` are its permissions, 0 = as the umask has it.
+    /// Listens on a unix socket, replacing a file left behind. `mode`: its permissions, 0 = by the
+    /// umask.
     pub fn unix(path: &Path, mode: u32, backlog: u32) -> io::Result<Listener> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -59,7 +60,7 @@ impl Listener {
         Ok(Listener { socket, path: Some(path.to_owned()), asked: None, is_tls: false })
     }
 
-    /// Has connections speak TLS.
+    /// Sets whether connections speak TLS.
     pub fn with_tls(mut self, is_tls: bool) -> Listener {
         self.is_tls = is_tls;
         self
@@ -89,7 +90,7 @@ impl Listener {
                 .is_some_and(|(own_address, own_port)| own_address == address && *own_port == port)
     }
 
-    /// The port that is listened on (the system's choice if 0 was asked for).
+    /// The listening port (chosen by the system if 0 was asked for).
     pub fn port(&self) -> Option<u16> {
         self.socket.local_addr().ok()?.as_socket().map(|address| address.port())
     }
@@ -107,7 +108,8 @@ impl Listener {
     }
 }
 
-/// A socket with its file and the file's permissions. Nobody can connect to it yet: the permissions that the umask leaves hold for nobody.
+/// Makes a unix socket with its file and permissions. It does not listen yet, so no client can
+/// connect before the permissions are set.
 fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -127,13 +129,14 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // Gone already is as good.
+            // It may be gone already.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Has the kernel probe a silent connection after `seconds` (and give up after three more thirds of that).
+/// Makes the kernel probe a connection after `seconds` of silence, and give up after another
+/// `seconds`.
 pub fn set_keepalive(socket: &OwnedFd, seconds: u32) -> io::Result<()> {
     let interval = Duration::from_secs(u64::from((seconds / 3).max(1)));
     let keepalive = TcpKeepalive::new()

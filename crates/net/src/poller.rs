@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The poller: epoll, level-triggered.
 //!
-//! Level-triggered, so that a loop may stop reading a socket at any point and is told again next time.
+//! Level-triggered, so that a loop may stop reading a socket at any point and gets the event again
+//! in its next turn.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
-/// What a registered descriptor is polled for.
+/// The events that a descriptor is polled for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interest {
     Read,
@@ -51,12 +52,13 @@ impl Poller {
         Ok(Poller::on(Poller::open()?))
     }
 
-    /// What a poller needs, to be made where it can still be done without. Fails when the process is out of descriptors.
+    /// Opens the epoll instance for a poller, where failing is still cheap. Fails when the process
+    /// is out of descriptors.
     pub fn open() -> io::Result<OwnedFd> {
         Ok(epoll::create(CreateFlags::CLOEXEC)?)
     }
 
-    /// A poller on what [`Poller::open`] has made.
+    /// A poller on an instance from [`Poller::open`].
     pub fn on(epoll: OwnedFd) -> Poller {
         Poller { epoll, events: Vec::with_capacity(EVENTS), waits: 0 }
     }
@@ -85,8 +87,8 @@ impl Poller {
         self.remove(unsafe { BorrowedFd::borrow_raw(descriptor) })
     }
 
-    /// Waits until something is ready or the time is over; no timeout waits for ever. An interrupted wait is
-    /// an empty one.
+    /// Waits until something is ready or the time is over; no timeout waits for ever. An
+    /// interrupted wait is an empty one.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         self.events.clear();
         self.waits += 1;
@@ -101,7 +103,8 @@ impl Poller {
         }
     }
 
-    /// How often it was waited: whoever goes through the events of one wait sees by it that another has taken their place.
+    /// Number of waits so far: while going through the events of one wait, a change shows that
+    /// another wait has replaced them.
     pub fn waits(&self) -> u64 {
         self.waits
     }

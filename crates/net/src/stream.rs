@@ -27,7 +27,8 @@ impl Stream {
         self.tls.is_some()
     }
 
-    /// Receives into initialised memory: bytes received, 0 at the end, `AGAIN` when there is nothing now.
+    /// Receives into initialised memory: bytes received, 0 at the end, `AGAIN` when there is
+    /// nothing now.
     #[inline]
     pub fn recv(&mut self, to: &mut [u8]) -> Result<usize, Errno> {
         match &mut self.tls {
@@ -36,7 +37,7 @@ impl Stream {
         }
     }
 
-    /// As [`Stream::recv`], behind the content of a vector, at most `most` bytes.
+    /// As [`Stream::recv`], appending at most `most` bytes to a vector.
     pub fn recv_onto(&mut self, vec: &mut Vec<u8>, most: usize) -> Result<usize, Errno> {
         vec.reserve(most);
         match &mut self.tls {
@@ -54,12 +55,13 @@ impl Stream {
         }
     }
 
-    /// As [`Stream::recv`], into memory that need not be initialised; what was received counts as initialised then.
+    /// As [`Stream::recv`], into memory that need not be initialised; received bytes count as
+    /// initialised.
     pub fn recv_uninit(&mut self, to: &mut [MaybeUninit<u8>]) -> Result<usize, Errno> {
         match &mut self.tls {
             None => rustix::net::recv(&self.socket, to, RecvFlags::DONTWAIT).map(|(_, count)| count),
             Some(tls) => {
-                // A big argument's room, piece by piece, so that the zeros stay in the cache.
+                // Piece by piece, so that the zeroed memory stays in the cache.
                 let piece = to.len().min(64 * 1024);
                 let mut bytes = vec![0; piece];
                 let count = tls.recv(&self.socket, &mut bytes)?;
@@ -69,7 +71,7 @@ impl Stream {
         }
     }
 
-    /// Bytes are there that polling the socket would not tell of.
+    /// Received bytes are available that polling the socket does not report.
     #[inline]
     pub fn has_received(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.has_plain())

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! TLS: settings from the configuration made into what a handshake needs ([`settings`]), and one connection's state
-//! over a non-blocking socket ([`connection`]).
+//! TLS: the configuration for handshakes ([`settings`]), and one connection's state over a
+//! non-blocking socket ([`connection`]).
 //!
-//! Handshake and encryption run on the thread that owns the connection. An idle connection holds no buffers: bytes
-//! pass through scratch memory of the thread.
+//! Handshake and encryption run on the thread that owns the connection. An idle connection holds no
+//! buffers: bytes pass through scratch memory of the thread.
 
 mod connection;
 mod sessions;

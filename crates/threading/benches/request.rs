@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The whole request path in process, without sockets: parse, prepare, prefetch, execute, encode the reply;
-//! on one thread and on two.
+//! The whole request path in process, without sockets: parse, prepare, prefetch, execute, encode
+//! the reply; on one thread and on two.
 //!
-//! `cargo bench -p braid-threading`. Each line: what, threads, nanoseconds per command and thread, million
-//! commands per second of all threads together, and the ratio to one thread. Batches of 64 requests, 16-byte
-//! keys, 32-byte values, 300,000 keys. The last lines compare GET with and without sampling of hot keys, in turns. The figure is the best of several rounds: on a machine with other
-//! work, that is the one least disturbed.
+//! `cargo bench -p braid-threading`. Each line: work, threads, nanoseconds per command and thread,
+//! million commands per second of all threads together, and the ratio to one thread. Batches of 64
+//! requests, 16-byte keys, 32-byte values, 300,000 keys. The last lines compare GET with and
+//! without sampling of hot keys, in turns. The figure is the best of several rounds: on a machine
+//! with other work, that is the round least disturbed.
 
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -37,7 +38,7 @@ enum Work {
     GetHot,
     /// One key whose value is 4 KiB long.
     GetHotLong,
-    /// One key, another one for each thread.
+    /// One key per thread.
     GetOwn,
     GetOwnLong,
     Script,
@@ -52,7 +53,7 @@ fn pipelines(work: Work, seed: u64) -> Vec<Vec<u8>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let get = |number| format!("*2\r\n$3\r\nGET\r\n$16\r\n{}\r\n", key(number));
     let set = |number| format!("*3\r\n$3\r\nSET\r\n$16\r\n{}\r\n$32\r\n{:032}\r\n", key(number), number);
-    // Its text shows that it keeps to its keys.
+    // Its text shows that it uses only its declared keys.
     let script = |number| {
         let text = "local old = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], ARGV[1]) return redis.call('INCR', KEYS[2])";
         let (key, count) = (key(number), format!("cnt:{number:012}"));
@@ -139,7 +140,7 @@ impl Runner {
     }
 }
 
-/// An engine for so many threads, with its keys.
+/// An engine for this number of threads, with its keys.
 fn filled(threads: usize) -> Arc<Engine> {
     let config = Config::new();
     config.assign("io-threads", &[&threads.to_string()]).expect("a number of threads");
@@ -166,7 +167,8 @@ fn processor_nanos() -> u64 {
     text.split(' ').next().and_then(|word| word.parse().ok()).expect("a number")
 }
 
-/// Nanoseconds of processor time per GET without and with sampling of hot keys: the best of many short rounds in turn.
+/// Nanoseconds of processor time per GET without and with sampling of hot keys: the best of many
+/// short rounds in turn.
 fn measure_sampling(sample: u32) -> (f64, f64) {
     let engine = filled(1);
     let mut runner = Runner::new(&engine, 0);

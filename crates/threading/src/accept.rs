@@ -1,144 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Accepting connections: who may come in, and which loop serves them.
+//! Accepting connections: which ones are admitted, and which loop serves them.
 
+use std::io;
 use std::net::IpAddr;
-use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{
-    AtomicU64, AtomicUsize,
-    Ordering::{Acquire, Relaxed, Release},
-};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arc_swap::ArcSwapOption;
-use braid_base::slots::Slots;
 use braid_engine::Engine;
 use braid_engine::client::{Accepted, Address, ClientRecord, Message};
-use braid_engine::engine::THREADS_MAX;
 use braid_net::listener::{Connection, Listener, set_keepalive};
 use braid_net::poller::{Interest, Poller};
 use braid_net::tls::{ServerConfig, TlsConnection};
-use crossbeam_queue::SegQueue;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
-use crate::client::Client;
-use crate::steps::is_exhaustion;
+use crate::loop_loads::LoopLoads;
 
-/// Which loops there are, which of them are given clients, and how many clients each of them has.
-pub struct LoopLoads {
-    /// Of so many threads, the loops that are given clients; the last one of them is the last loop.
-    serving: fn(usize) -> Range<usize>,
-    threads: AtomicUsize,
-    /// Moves with the number of threads.
-    version: AtomicU64,
-    /// Held while a client is assigned to a loop and until it waits there, and while the number of threads changes: nobody is sent to a loop
-    /// that is about to end.
-    assigning: Mutex<()>,
-    loops: Slots<Arrivals>,
-}
-
-/// What others know of a loop.
-#[derive(Default)]
-struct Arrivals {
-    /// Clients, counted by who hands them out and by who drops them.
-    clients: AtomicUsize,
-    /// Clients that others have handed over.
-    handed_over: SegQueue<Box<Client>>,
-}
-
-/// The right to assign clients to loops.
-pub struct Assigning<'a> {
-    loads: &'a LoopLoads,
-    _guard: MutexGuard<'a, ()>,
-}
-
-impl Assigning<'_> {
-    /// The loop with the fewest clients.
-    pub fn least(&self) -> usize {
-        let clients = |&index: &usize| self.loads.loops[index].clients.load(Relaxed);
-        self.loads.serving().min_by_key(clients).unwrap_or(0)
-    }
-
-    /// A loop is about to get a client more.
-    pub fn take(&self, index: usize) {
-        self.loads.loops[index].clients.fetch_add(1, Relaxed);
-    }
-
-    /// Leaves a client for another loop, which has been counted there; its bell is still to be rung.
-    pub fn hand_over(&self, to: usize, client: Box<Client>) {
-        self.loads.loops[to].handed_over.push(client);
-    }
-}
-
-impl LoopLoads {
-    /// For so many threads. `serving`: the loops that are given clients, for each number of threads.
-    pub fn new(threads: usize, serving: fn(usize) -> Range<usize>) -> LoopLoads {
-        let loads = LoopLoads {
-            serving,
-            threads: AtomicUsize::new(threads),
-            version: AtomicU64::new(0),
-            assigning: Mutex::new(()),
-            loops: Slots::new(THREADS_MAX),
-        };
-        loads.make_room(threads);
-        loads
-    }
-
-    /// Provides for so many threads.
-    pub fn make_room(&self, threads: usize) {
-        self.loops.grow(threads, |_| Arrivals::default());
-    }
-
-    /// Changes the number of threads: the loops beyond it, and those that are not to serve any more, are to hand their clients over. There has to
-    /// be room. Loops notice it when they wake up.
-    pub fn set_threads(&self, threads: usize) {
-        let _guard = self.assigning.lock();
-        self.threads.store(threads, Relaxed);
-        self.version.fetch_add(1, Release);
-    }
-
-    /// Moves when the number of threads changes.
-    #[inline]
-    pub fn version(&self) -> u64 {
-        self.version.load(Acquire)
-    }
-
-    /// Number of threads, with or without a loop, that are to stay.
-    pub fn threads(&self) -> usize {
-        self.threads.load(Relaxed)
-    }
-
-    /// Number of loops, serving or not.
-    pub fn loops(&self) -> usize {
-        self.serving().end
-    }
-
-    /// The loops that are given clients.
-    pub fn serving(&self) -> Range<usize> {
-        (self.serving)(self.threads())
-    }
-
-    /// Nobody else assigns clients, and the number of threads stays, while this is held.
-    pub fn assign(&self) -> Assigning<'_> {
-        Assigning { loads: self, _guard: self.assigning.lock() }
-    }
-
-    /// The next client that another loop has left for this one.
-    pub fn take_handed_over(&self, index: usize) -> Option<Box<Client>> {
-        self.loops[index].handed_over.pop()
-    }
-
-    /// A loop has dropped a client, or does not get it after all.
-    pub fn release(&self, index: usize) {
-        self.loops[index].clients.fetch_sub(1, Relaxed);
-    }
-}
-
-/// The sockets that connections come in on. They are polled by one loop and may be exchanged by any thread.
+/// The listening sockets. One loop polls them; any thread may exchange them.
 #[derive(Default)]
 pub struct Listeners {
     entries: Mutex<Vec<Entry>>,
-    /// What TLS handshakes that begin now go by.
+    /// Settings for TLS handshakes that begin from now on.
     tls: ArcSwapOption<ServerConfig>,
 }
 
@@ -148,16 +31,16 @@ struct Entry {
     is_polled: bool,
 }
 
-/// Tokens of listeners count down from here: places of clients are small numbers.
+/// Poller tokens of listeners count down from here; places of clients are small numbers.
 const FIRST_TOKEN: u64 = u64::MAX - 1;
 
 impl Listeners {
-    /// Has TLS handshakes go by this from now on; connections that are there stay as they are.
+    /// Sets the configuration of TLS handshakes; existing connections keep theirs.
     pub fn set_tls(&self, config: Option<Arc<ServerConfig>>) {
         self.tls.store(config);
     }
 
-    /// The server's side of a TLS connection that has just come in.
+    /// The server's side of a new TLS connection.
     pub(crate) fn handshake(&self) -> Result<TlsConnection, String> {
         let config = self.tls.load_full().ok_or("TLS is not configured")?;
         TlsConnection::new(config)
@@ -168,21 +51,22 @@ impl Listeners {
         self.entries.lock().retain(|entry| keep(&entry.listener));
     }
 
-    /// True if one of the listeners fulfils a condition.
+    /// True if a condition holds for one of the listeners.
     pub fn any(&self, condition: impl Fn(&Listener) -> bool) -> bool {
         self.entries.lock().iter().any(|entry| condition(&entry.listener))
     }
 
-    /// Adds a listener. Once the loops run, tell the first of them by `Message::Reconfigure`.
+    /// Adds a listener. Once the loops run, the first of them must be sent `Message::Reconfigure`.
     pub fn add(&self, listener: Listener) {
         let mut entries = self.entries.lock();
-        // Ever smaller, so that an event of a closed listener is not taken for one of a new listener.
+        // Never reused, so that an event of a closed listener is not taken for one of a new
+        // listener.
         static NEXT_TOKEN: AtomicU64 = AtomicU64::new(FIRST_TOKEN);
         let token = NEXT_TOKEN.fetch_sub(1, Relaxed);
         entries.push(Entry { token, listener, is_polled: false });
     }
 
-    /// Has all of them polled.
+    /// Begins to poll all of them.
     pub(crate) fn poll(&self, poller: &Poller) {
         for entry in self.entries.lock().iter_mut().filter(|entry| !entry.is_polled) {
             match poller.add(&entry.listener, entry.token, Interest::Read) {
@@ -192,35 +76,35 @@ impl Listeners {
         }
     }
 
-    /// Has none of them polled.
+    /// Stops polling all of them.
     pub(crate) fn rest(&self, poller: &Poller) {
         for entry in self.entries.lock().iter_mut().filter(|entry| entry.is_polled) {
-            // Not being polled is the aim, however it is reached.
+            // If this fails the listener is not polled either.
             let _ = poller.remove(&entry.listener);
             entry.is_polled = false;
         }
     }
 
-    /// Takes the connections that wait at one listener.
-    pub(crate) fn accept(&self, engine: &Engine, loads: &LoopLoads, token: u64) -> Accepting {
+    /// Accepts the connections that wait at one listener.
+    pub(crate) fn accept(&self, engine: &Engine, loads: &LoopLoads, token: u64) -> AcceptOutcome {
         let entries = self.entries.lock();
         let entry = entries.iter().find(|entry| entry.token == token);
-        entry.map_or(Accepting::Fine, |entry| accept(engine, loads, &entry.listener))
+        entry.map_or(AcceptOutcome::Fine, |entry| accept(engine, loads, &entry.listener))
     }
 }
 
-/// What came of accepting.
+/// The outcome of accepting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Accepting {
-    /// All that waited has been taken, or enough for this turn.
+pub enum AcceptOutcome {
+    /// All waiting connections have been accepted, or enough for this turn.
     Fine,
     /// The process is out of descriptors: try again later.
     Exhausted,
 }
 
-/// Takes waiting connections and hands them to loops.
-fn accept(engine: &Engine, loads: &LoopLoads, listener: &Listener) -> Accepting {
-    // A storm of connections does not hold up clients: the rest is taken in the next turn.
+/// Accepts waiting connections and assigns them to loops.
+fn accept(engine: &Engine, loads: &LoopLoads, listener: &Listener) -> AcceptOutcome {
+    // A storm of connections must not hold up clients: the rest is accepted in the next turn.
     let config = &engine.config;
     let most = match listener.is_tls() {
         true => config.max_new_tls_connections_per_cycle(),
@@ -232,19 +116,19 @@ fn accept(engine: &Engine, loads: &LoopLoads, listener: &Listener) -> Accepting 
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
             Err(error) if is_exhaustion(&error) => {
                 log::warn!("Error registering fd event for the new client: {error}");
-                return Accepting::Exhausted;
+                return AcceptOutcome::Exhausted;
             }
-            // The connection was gone before it was taken.
+            // The connection was gone before it was accepted.
             Err(_) => {}
         }
     }
-    Accepting::Fine
+    AcceptOutcome::Fine
 }
 
 fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Connection) {
     let Connection { socket, peer, local } = connection;
     let is_tls = listener.is_tls();
-    // A peer that expects TLS could make nothing of a plain line.
+    // A peer that expects TLS could not read a plain line.
     let refuse = |text: &[u8]| {
         if !is_tls {
             refuse(&socket, text)
@@ -266,7 +150,7 @@ fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Co
     }
     let keepalive = engine.config.tcp_keepalive_seconds();
     if peer.is_some() && keepalive > 0 {
-        // A connection that cannot be probed is still a connection.
+        // A connection without keepalive still works.
         let _ = set_keepalive(&socket, keepalive);
     }
     let unix =
@@ -293,10 +177,18 @@ be reached from the internet (add CONFIG REWRITE to keep it); 2) or set 'protect
 restart; 3) or start the server with '--protected-mode no' for a test; 4) or set a password for the default user. Only one \
 of these is needed.\r\n";
 
-/// Says why and hangs up; whether the peer hears it is its own business.
+/// Sends the reason; the connection is closed whether or not the peer reads it.
 fn refuse(socket: &OwnedFd, text: &[u8]) {
     let _ =
         rustix::net::send(socket, text, rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT);
+}
+
+/// True for errors after which accepting should pause: out of descriptors or memory.
+fn is_exhaustion(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 #[cfg(test)]
@@ -309,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    /// How many connections each call takes of nine that wait, until none is left.
+    /// Numbers of connections that successive calls accept of nine that wait.
     fn takes(settings: &str, listener: Listener, connect: impl Fn()) -> Vec<u64> {
         let config = Config::new();
         config.load_text(&format!("io-threads 2\nshards 16\n{settings}\n")).expect("valid settings");
@@ -323,7 +215,7 @@ mod tests {
         let accepted = || engine.clients.accepted.load(Relaxed);
         std::iter::from_fn(|| {
             let before = accepted();
-            assert_eq!(listeners.accept(&engine, &loads, token), Accepting::Fine);
+            assert_eq!(listeners.accept(&engine, &loads, token), AcceptOutcome::Fine);
             Some(accepted() - before).filter(|&count| count > 0)
         })
         .collect()
@@ -335,7 +227,7 @@ mod tests {
             let listener = Listener::tcp("127.0.0.1", 0, 100).expect("a port").with_tls(is_tls);
             let port = listener.port().expect("its number");
             let streams = Mutex::new(Vec::new());
-            // Connected is who stands in the listener's queue.
+            // A connection is established once it is in the listener's queue.
             takes(settings, listener, || {
                 streams.lock().push(TcpStream::connect(("127.0.0.1", port)).expect("a connection"));
             })

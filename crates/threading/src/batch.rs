@@ -1,56 +1,58 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A batch: the parsed requests of one or several clients, waiting to be executed together.
+//! A batch: the parsed requests of one or several clients, to be executed together.
 //!
-//! Arguments are slices of the buffer that the requests were received into: the loop's shared one, or a
-//! client's own. Neither may change while requests in the batch refer to it.
+//! Arguments are slices of the buffer that the requests were received into: the thread's shared
+//! one, or a client's own. Neither may change while requests of the batch refer to it.
 
+use braid_base::blob::Blob;
 use braid_engine::Prepared;
 use braid_resp::parse::Span;
+use smallvec::SmallVec;
 
-/// Requests that room is kept for.
+/// Capacity in requests that an empty batch keeps.
 const KEPT_REQUESTS: usize = 16 * 1024;
 
-/// Where a request's bytes are.
+/// Where the bytes of a request are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// In the loop's shared buffer.
+    /// In the thread's shared receive buffer.
     Shared,
     /// In the client's own buffer.
     Own,
-    /// An inline request that had to be unquoted: its number in [`Batch::inline`].
+    /// An inline request, which had to be unquoted: its index in [`Batch::inline`].
     Inline(u32),
 }
 
 /// A parsed request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// The client's place in the loop.
+    /// The client's place in its client set.
     pub client: u32,
     pub source: Source,
-    /// Offset of the request in its buffer; spans count from here.
+    /// Offset of the request in its buffer; its spans are relative to it.
     pub start: usize,
     pub first_span: u32,
     pub span_count: u32,
     pub prepared: Prepared,
 }
 
-/// What is left in the buffer behind a client's last parsed request.
+/// A client's turn in a batch: the input behind its last parsed request.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     pub client: u32,
     pub source: Source,
-    /// Range of the buffer that belongs to the client's incomplete request.
+    /// Range of the buffer with an incomplete request.
     pub rest_start: usize,
     pub rest_end: usize,
-    /// End of all that was received (a big argument's bytes lie between `rest_end` and here).
+    /// End of all received bytes (those of a big argument lie between `rest_end` and here).
     pub received_end: usize,
-    /// The rest may hold whole requests: parse it again without waiting for more.
+    /// The rest may hold complete requests: parse it again without waiting for more.
     pub more: bool,
-    /// The turn's request took the client's big arguments.
+    /// The turn's request uses the client's big arguments.
     pub used_blobs: bool,
 }
 
-/// Requests to be executed together.
+/// Requests to execute together, in order of arrival.
 #[derive(Default)]
 pub struct Batch {
     pub requests: Vec<Request>,
@@ -65,8 +67,8 @@ impl Batch {
         self.requests.is_empty() && self.turns.is_empty()
     }
 
-    /// Takes over what another batch holds of one client, which has this place here, and empties that one. Its requests are in the client's
-    /// own buffer.
+    /// Moves the requests of one client, which has this place here, out of another batch. Their
+    /// bytes must be in the client's own buffer.
     pub fn append(&mut self, other: &mut Batch, place: u32) {
         let (spans, inline) = (self.spans.len() as u32, self.inline.len() as u32);
         self.requests.extend(other.requests.iter().map(|request| Request {
@@ -84,7 +86,7 @@ impl Batch {
         other.clear();
     }
 
-    /// Forgets everything; keeps the room, unless a rare huge batch made it huge.
+    /// Empties the batch; keeps its memory, unless a rare huge batch made it huge.
     pub fn clear(&mut self) {
         self.requests.clear();
         self.requests.shrink_to(KEPT_REQUESTS);
@@ -92,5 +94,60 @@ impl Batch {
         self.spans.shrink_to(4 * KEPT_REQUESTS);
         self.inline.clear();
         self.turns.clear();
+    }
+}
+
+/// Parsed input that a client carries to another thread.
+#[derive(Default)]
+pub struct ParsedInput {
+    /// The requests; their bytes are in the client's own buffer.
+    pub batch: Batch,
+    /// The loop that polls the client, and the client's place there.
+    pub origin: usize,
+    pub place: u32,
+    /// Number of `Message::Resume` that the origin had received when the client left.
+    pub resumes: u64,
+}
+
+/// A request's arguments, as they are stored.
+pub enum Arguments<'a> {
+    /// Slices of these bytes; a big argument's span refers to a blob.
+    Spans(&'a [Span], &'a [u8]),
+    /// The unquoted words of an inline request.
+    Words(&'a [Vec<u8>]),
+}
+
+#[inline]
+pub fn slice_of<'a>(span: Span, buffer: &'a [u8], blobs: &'a [Blob]) -> &'a [u8] {
+    if span.is_big() { &blobs[span.len as usize] } else { &buffer[span.range()] }
+}
+
+#[inline]
+pub fn arguments<'a>(
+    batch: &'a Batch,
+    request: &Request,
+    shared: &'a [u8],
+    own: &'a [u8],
+    blobs: &'a [Blob],
+) -> SmallVec<[&'a [u8]; 8]> {
+    match find_arguments(batch, request, shared, own) {
+        Arguments::Spans(spans, buffer) => spans.iter().map(|&span| slice_of(span, buffer, blobs)).collect(),
+        Arguments::Words(words) => words.iter().map(Vec::as_slice).collect(),
+    }
+}
+
+#[inline]
+pub fn find_arguments<'a>(
+    batch: &'a Batch,
+    request: &Request,
+    shared: &'a [u8],
+    own: &'a [u8],
+) -> Arguments<'a> {
+    let first = request.first_span as usize;
+    let spans = &batch.spans[first..first + request.span_count as usize];
+    match request.source {
+        Source::Shared => Arguments::Spans(spans, &shared[request.start..]),
+        Source::Own => Arguments::Spans(spans, &own[request.start..]),
+        Source::Inline(index) => Arguments::Words(&batch.inline[index as usize]),
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A connected client as its owning thread holds it.
+//! A connected client, as its owning thread holds it: socket, session, unexecuted input and unsent
+//! replies.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -11,86 +12,89 @@ use braid_resp::error::ProtocolError;
 use braid_resp::parse::RequestParser;
 use braid_resp::reply::ReplyBuffer;
 
-use crate::feed::Feed;
-use crate::travel::Trip;
+use crate::batch::ParsedInput;
+use crate::replica_output::ReplicaOutput;
 
-/// Requests of one client in a batch; it may have kept far more while it was paused.
-pub const PACE_MAX: u32 = 64 * 1024;
+/// Largest number of requests of one client in a batch; after a pause it may have far more.
+pub const BATCH_QUOTA_MAX: u32 = 64 * 1024;
 
-/// A big argument on its way in.
+/// A big argument being received.
 pub struct Incoming {
     pub blob: Blob,
-    /// Length of the argument; the line end behind it is received too and then cut off.
+    /// Length of the argument. The line end behind it is received as well and then cut off.
     pub len: usize,
 }
 
 impl Incoming {
-    /// Bytes still to come, the line end included.
+    /// Bytes still missing, the line end included.
     pub fn missing(&self) -> usize {
         self.len + 2 - self.blob.len()
     }
 }
 
-/// What a watched key, a subscription or a prefix of tracked keys takes, roughly.
+/// Rough memory of a watched key, a subscription or a prefix of tracked keys.
 const NAME_BYTES: usize = 128;
 
-/// Where execution stopped in a batch.
+/// Where in a batch a client's requests stop being executed, and why.
 #[derive(Clone, Copy)]
-pub enum Keep {
-    /// Before the request at this offset of the client's buffer.
+pub enum Deferral {
+    /// Postponed: from the request at this offset of the client's buffer on.
     Before(usize),
-    /// Behind the request at this offset.
-    Behind(usize),
-    /// As [`Keep::Before`], because others are waiting: it goes on in the loop's next turn.
-    Later(usize),
-    /// Before the request at this offset, which another thread executes, and those behind it.
+    /// Blocked: behind the request at this offset, which has been executed.
+    After(usize),
+    /// As [`Deferral::Before`], to let others have their turn: it resumes in the loop's next turn.
+    NextTurn(usize),
+    /// From the request with this index in the batch on: another thread executes them.
     Elsewhere(usize),
 }
 
-/// One client: its socket, what was received and not yet executed, what is to be sent.
+/// One client.
 pub struct Client {
     pub socket: Stream,
     pub session: Session,
     pub reply: ReplyBuffer,
     pub parser: RequestParser,
-    /// Received bytes that could not be executed from the loop's shared buffer: a request's beginning.
+    /// Received bytes that outlive the shared receive buffer: the beginning of a request, or
+    /// deferred input.
     pub query: Vec<u8>,
     /// A big argument being received.
     pub incoming: Option<Incoming>,
     /// Big arguments of the request being received.
     pub blobs: Vec<Blob>,
-    /// Its requests wait until it is resumed.
+    /// Its requests are held back until `Message::Resume`.
     pub postponed: bool,
-    /// Its replies wait until what they tell is on disk; it is on no list of clients with something to send.
+    /// Its replies are held until they are durable; it is on no write list.
     pub awaits_disk: bool,
-    /// Execution of a batch stopped at one of the client's requests: what follows is kept.
-    pub keep_from: Option<Keep>,
-    /// How many of its requests are put into a batch at most. Fewer than [`PACE_MAX`] once they have kept others waiting.
-    pub pace: u32,
-    /// To be reported, and the connection closed, when all requests before it are executed.
+    /// Where execution of its requests in the current batch stopped, if it did.
+    pub deferred_from: Option<Deferral>,
+    /// Largest number of its requests in a batch: fewer than [`BATCH_QUOTA_MAX`] once they have
+    /// kept others waiting.
+    pub batch_quota: u32,
+    /// Reported once all requests before it are executed; then the connection is closed.
     pub protocol_error: Option<ProtocolError>,
     /// Polled for writing too.
     pub wants_write: bool,
-    /// The connection is gone or to be dropped at once.
+    /// The connection is gone or is to be closed at once.
     pub broken: bool,
-    /// On the loop's list of clients with something to send.
+    /// On the list of clients with replies to send.
     pub in_write_list: bool,
-    /// It has a turn in the batch in the making: nothing more of it may be parsed before that is executed.
+    /// It has a turn in the current batch: nothing more of it may be parsed before that is
+    /// executed.
     pub in_batch: bool,
-    /// On the loop's list of clients with requests already received.
+    /// On the list of clients with input that was received earlier.
     pub in_resume_list: bool,
-    /// On the loop's list of clients that hold memory or have unsent replies: the cron looks at them.
+    /// On the list of clients that hold memory or have unsent replies, which the cron visits.
     pub lingers: bool,
-    /// Since when (ms) its replies have been above the soft limit.
+    /// Since when its replies have exceeded the soft limit (ms since the Unix epoch).
     pub over_soft_limit_since: Option<i64>,
-    /// What of its memory counts towards `maxmemory-clients`.
+    /// Its memory as counted towards `maxmemory-clients`.
     counted_bytes: i64,
-    /// Commands executed or queued; the shared record is told once per batch.
+    /// Commands executed or queued; copied to the shared record once per batch.
     pub commands: u64,
-    /// What it is fed with, as a replica.
-    pub feed: Option<Box<Feed>>,
-    /// What it carries while its requests are executed by another thread than the one that polls it.
-    pub trip: Option<Box<Trip>>,
+    /// Its output, if it is a replica.
+    pub replica_output: Option<Box<ReplicaOutput>>,
+    /// Its parsed requests while another thread than its origin executes them.
+    pub parsed_input: Option<Box<ParsedInput>>,
 }
 
 impl Client {
@@ -106,8 +110,8 @@ impl Client {
             blobs: Vec::new(),
             postponed: false,
             awaits_disk: false,
-            keep_from: None,
-            pace: PACE_MAX,
+            deferred_from: None,
+            batch_quota: BATCH_QUOTA_MAX,
             protocol_error: None,
             wants_write: false,
             broken: false,
@@ -118,25 +122,26 @@ impl Client {
             over_soft_limit_since: None,
             counted_bytes: 0,
             commands: 0,
-            feed: None,
-            trip: None,
+            replica_output: None,
+            parsed_input: None,
         }
     }
 
-    /// True while its requests, of which some have been received already, take turns with those of others, or are looked at one by one
-    /// since it has not logged in: nothing more is received before these are executed.
+    /// True while its received requests take turns with those of others, or are parsed one by one
+    /// before it has logged in: nothing more is received until these are executed.
     #[inline]
     pub fn takes_turns(&self) -> bool {
-        self.in_resume_list && (self.pace < PACE_MAX || !self.session.authenticated)
+        self.in_resume_list && (self.batch_quota < BATCH_QUOTA_MAX || !self.session.authenticated)
     }
 
-    /// True while what it sends is kept and not looked at: its requests are postponed, or one of them waits, or the replies to those before do.
+    /// True while its input is only stored: its requests are postponed, one of them waits, or its
+    /// replies are held.
     pub fn is_held(&self) -> bool {
         self.postponed || self.awaits_disk || self.session.blocked.is_some()
     }
 
-    /// Whether it has sent something, as far as that is known, that has not been looked at.
-    pub fn has_kept(&self) -> bool {
+    /// True if it has sent input, as far as known, that is not parsed yet.
+    pub fn has_deferred_input(&self) -> bool {
         !self.query.is_empty() || self.incoming.is_some() || self.socket.has_received()
     }
 
@@ -145,7 +150,7 @@ impl Client {
         self.query.len() + self.incoming.as_ref().map_or(0, |incoming| incoming.blob.len())
     }
 
-    /// Bytes of room behind what was received.
+    /// Unused capacity of its input buffers, in bytes.
     fn query_room(&self) -> usize {
         let incoming =
             self.incoming.as_ref().map_or(0, |incoming| incoming.blob.capacity() - incoming.blob.len());
@@ -172,7 +177,7 @@ impl Client {
             + self.socket.memory_bytes()
     }
 
-    /// True while requests that are not executed take memory.
+    /// True while unexecuted requests take memory.
     pub fn holds_requests(&self) -> bool {
         let received = self.query.capacity() > 0 || self.incoming.is_some() || !self.blobs.is_empty();
         received || self.session.queue.is_some()
@@ -183,10 +188,11 @@ impl Client {
         !self.reply.is_empty() || self.holds_requests()
     }
 
-    /// Tells the shared record the sizes of the buffers. `all`: what all clients hold together.
+    /// Publishes the sizes of the buffers in the shared record. `all`: memory of all clients
+    /// together.
     pub fn publish_sizes(&mut self, all: &AtomicI64) {
         let record = &self.session.record;
-        // In front of a big argument on its way in are others, which have been parsed.
+        // Arguments in front of a big one that is being received are parsed already.
         let (unparsed, parsed) = match &self.incoming {
             Some(incoming) => (incoming.blob.len(), self.query.len()),
             None => (self.query.len(), 0),
@@ -195,7 +201,7 @@ impl Client {
         record.query_free.store(self.query_room(), Relaxed);
         let blobs: usize = self.blobs.iter().map(|blob| blob.len()).sum();
         record.argument_bytes.store(parsed + blobs, Relaxed);
-        let behind = self.feed.as_ref().map_or(0, |feed| feed.behind as usize);
+        let behind = self.replica_output.as_ref().map_or(0, |replica_output| replica_output.behind as usize);
         record.reply_bytes.store(self.reply.len() + behind, Relaxed);
         record.reply_capacity.store(self.reply.memory_bytes(), Relaxed);
         let bytes = self.memory_bytes();
@@ -204,7 +210,7 @@ impl Client {
         self.count(counted, all);
     }
 
-    /// It is about to go: its memory no longer counts.
+    /// Its memory no longer counts, since it is about to be closed.
     pub fn uncount(&mut self, all: &AtomicI64) {
         self.session.record.total_bytes.store(0, Relaxed);
         self.count(0, all);
@@ -217,7 +223,7 @@ impl Client {
         }
     }
 
-    /// Gives back room that a client which has been silent for a while does not need.
+    /// Frees capacity that a client does not need after a while of silence.
     pub fn release_room(&mut self) {
         self.query.shrink_to_fit();
         if let Some(incoming) = &mut self.incoming {
@@ -225,18 +231,24 @@ impl Client {
         }
     }
 
-    /// True when the client is to be dropped once (or even before) its replies are sent.
+    /// True if its requests in the current batch are not executed, or not any more.
+    #[inline]
+    pub fn skips_requests(&self) -> bool {
+        self.broken || self.deferred_from.is_some() || self.session.close_after_reply
+    }
+
+    /// True when the client is to be closed, now or as its replies are sent.
     pub fn is_finished(&self) -> bool {
         self.broken || (self.session.close_after_reply && !self.has_unsent())
     }
 
-    /// The socket is to tell when it takes more.
+    /// True if the poller should report when the socket takes more.
     #[inline]
     pub fn wants_room(&self) -> bool {
-        self.has_unsent() || self.feed.as_ref().is_some_and(|feed| feed.blocked)
+        self.has_unsent() || self.replica_output.as_ref().is_some_and(|replica_output| replica_output.blocked)
     }
 
-    /// Bytes wait for the socket.
+    /// True while bytes wait for the socket.
     #[inline]
     pub fn has_unsent(&self) -> bool {
         !self.reply.is_empty() || self.socket.has_unsent()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a loop does from time to time: expiry, eviction, timeouts, accounting. Every task is bounded.
+//! The cron of a loop: expiry, eviction, client timeouts and accounting, at the rate of `hz`. Every
+//! task is bounded, so that clients do not wait for it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -11,16 +12,17 @@ use braid_engine::memory::make_room;
 use braid_engine::{Engine, Worker, dispatch};
 use braid_keyspace::expiry;
 
-use crate::steps::Station;
+use crate::client_set::ClientSet;
 
-/// Entries looked at per expiry pass.
+/// Entries visited per expiry pass.
 const EXPIRY_BUDGET: usize = 2000;
-/// Nanoseconds of expiry per turn of the cron, times `active-expire-effort`.
+/// Nanoseconds of expiry per run of the cron, times `active-expire-effort`.
 const EXPIRY_NANOS: u64 = 1_000_000;
 
-/// Milliseconds of silence after which a client's spare room is given back, and of calm after which the loop's is.
+/// Milliseconds of silence after which a client's spare capacity is freed, and of calm after which
+/// the loop's is.
 const IDLE_MS: i64 = 2000;
-/// Commands and sends between two turns of the cron that do not yet disturb the calm.
+/// Commands and sends between two runs of the cron up to which the loop counts as calm.
 const CALM_MAX: u64 = 100;
 
 /// State of one loop's cron.
@@ -29,13 +31,13 @@ pub struct Cron {
     loops: usize,
     next_ms: i64,
     next_client: usize,
-    /// Something has happened on this loop since the last turn of the cron.
+    /// Something has happened on this loop since the last run.
     busy: bool,
-    /// The next turn was put off, since nothing happened.
+    /// The next run was put off, since nothing happened.
     resting: bool,
-    /// Commands executed and replies sent on this loop up to the last turn.
+    /// Commands executed and replies sent on this loop up to the last run.
     done: u64,
-    /// Since when there has been little to do; nothing if what was kept for more has been given back.
+    /// Since when there has been little to do; None once the spare memory is freed.
     calm_since: Option<i64>,
 }
 
@@ -54,17 +56,17 @@ impl Cron {
         }
     }
 
-    /// There are so many loops from now on.
+    /// Sets the number of loops.
     pub fn set_loops(&mut self, loops: usize) {
         self.loops = loops;
     }
 
-    /// Milliseconds until the next turn is due.
+    /// Milliseconds until the next run is due.
     pub fn wait_ms(&self, now_ms: i64) -> i64 {
         (self.next_ms - now_ms).clamp(0, 1000)
     }
 
-    /// Notes that there was something to do: the next turn comes at its usual time.
+    /// Notes activity: the next run comes at its usual time.
     #[inline]
     pub fn note_activity(&mut self, engine: &Engine) {
         self.busy = true;
@@ -79,8 +81,8 @@ impl Cron {
         engine.threads[self.slot].resting.store(false, Relaxed);
     }
 
-    /// Does what is due. Called outside the gate.
-    pub fn run(&mut self, engine: &Engine, worker: &mut Worker, station: &mut Station, now_ms: i64) {
+    /// Runs the tasks that are due. Called outside the gate.
+    pub fn run(&mut self, engine: &Engine, worker: &mut Worker, clients: &mut ClientSet, now_ms: i64) {
         if self.slot == 0 {
             engine.pause.end_in_time(&engine.attention, &engine.mailboxes, now_ms);
         }
@@ -113,7 +115,7 @@ impl Cron {
         }
         worker.begin_batch();
         let paused = engine.attention.get() & PAUSED != 0 && engine.pause.current(now_ms).is_some();
-        // What is being loaded must be found as it was when it was written.
+        // A dataset being loaded must stay as it was when it was written.
         let is_loading = engine.attention.get() & LOADING != 0;
         if !paused && !is_loading {
             self.expire(engine, worker, now_ms);
@@ -134,21 +136,22 @@ impl Cron {
         engine.keyspace.gate.leave(self.slot);
         worker.context.limbo.reclaim_now();
         worker.copies.sweep();
-        self.visit_clients(engine, station, now_ms, period);
-        self.release_spare(engine, station, now_ms);
-        let timeouts = engine.config.timeout_seconds() > 0 && !station.clients.is_empty();
+        self.visit_clients(engine, clients, now_ms, period);
+        self.release_spare(engine, clients, now_ms);
+        let timeouts = engine.config.timeout_seconds() > 0 && !clients.slab.is_empty();
         let quiet = !std::mem::take(&mut self.busy) && engine.attention.get() == 0;
-        if quiet && !timeouts && station.lingering.is_empty() && self.next_ms == now_ms + period {
+        if quiet && !timeouts && clients.lingering.is_empty() && self.next_ms == now_ms + period {
             self.rest(engine, now_ms);
         }
         engine.threads[self.slot].cron_nanos.add(Ticks::now().nanos_since(start));
     }
 
-    /// Puts the next turn off: nothing happens, so waking up ten times a second would be a waste. The first loop sleeps less, as it
-    /// keeps time and statistics for all.
+    /// Puts the next run off: nothing happens, so waking up ten times a second would be a waste.
+    /// The first loop sleeps less, as it keeps time and statistics for all.
     fn rest(&mut self, engine: &Engine, now_ms: i64) {
         let rest_ms = if self.slot == 0 { 200 } else { 500 };
-        // Of all shards, not only of this loop's share: the others may be at rest since before a key got its time.
+        // Over all shards, not only this loop's share: the other loops may have gone to rest before
+        // a key there got its expiry.
         let due = expiry::next_due(&engine.keyspace, (0, 1)).unwrap_or(i64::MAX);
         self.next_ms = due.min(now_ms.saturating_add(rest_ms)).max(self.next_ms);
         self.resting = true;
@@ -158,8 +161,9 @@ impl Cron {
     fn expire(&mut self, engine: &Engine, worker: &mut Worker, now_ms: i64) {
         let start = Ticks::now();
         let allowed = EXPIRY_NANOS * u64::from(engine.config.active_expire_effort());
-        // Each loop expires its own share of the shards; the first that is awake also those of the loops at rest, which may have gone to
-        // sleep before a key there was given its time.
+        // Each loop expires its own share of the shards. The first loop that is awake also expires
+        // the shares of resting loops, which may have gone to rest before a key there got its
+        // expiry.
         let is_resting = |slot: usize| engine.threads[slot].resting.load(Relaxed);
         let is_first_awake = !(0..self.slot).any(|slot| !is_resting(slot));
         let others = (0..self.loops).filter(|&slot| slot != self.slot && is_first_awake && is_resting(slot));
@@ -170,7 +174,7 @@ impl Cron {
                     expiry::expire_due(&engine.keyspace, &mut worker.context, share, now_ms, EXPIRY_BUDGET);
                 let spent = Ticks::now().nanos_since(start);
                 if spent > allowed && !pass.complete {
-                    // More is due: come back soon, but leave three quarters of the time to clients.
+                    // More is due: run again soon, but leave three quarters of the time to clients.
                     self.next_ms = now_ms + (spent / 1_000_000).max(1) as i64 * 3;
                     break 'shares;
                 }
@@ -186,47 +190,47 @@ impl Cron {
         }
     }
 
-    /// Gives back what the loop keeps for reuse when it has had little use for it for a while.
-    fn release_spare(&mut self, engine: &Engine, station: &mut Station, now_ms: i64) {
+    /// Frees memory kept for reuse after the loop has had little use for it for a while.
+    fn release_spare(&mut self, engine: &Engine, clients: &mut ClientSet, now_ms: i64) {
         let stats = &engine.threads[self.slot];
-        // Statistics can be reset in between: then it looks like much, once.
+        // After a reset of the statistics this looks like much, once.
         let done = stats.executed.get().wrapping_add(stats.writes.get());
         if done.wrapping_sub(std::mem::replace(&mut self.done, done)) > CALM_MAX {
             self.calm_since = Some(now_ms);
         } else if self.calm_since.is_some_and(|since| now_ms - since >= IDLE_MS) {
             self.calm_since = None;
-            station.release_spare();
+            clients.release_spare();
         }
     }
 
-    /// Looks at all clients that hold memory, and with `timeout` at the others too, a share per turn and all of them about once a
-    /// second. Idle clients otherwise cost nothing.
-    fn visit_clients(&mut self, engine: &Engine, station: &mut Station, now_ms: i64, period: i64) {
-        // Clients that have been away in between may stand there several times.
-        station.lingering.sort_unstable();
-        station.lingering.dedup();
-        for place in std::mem::take(&mut station.lingering) {
-            // A place that was given to another client meanwhile is looked at for nothing, once.
-            let Some(client) = station.clients.get(place) else { continue };
+    /// Visits all clients that hold memory, and with `timeout` the others too: a share per run, and
+    /// all of them about once a second. Idle clients otherwise cost nothing.
+    fn visit_clients(&mut self, engine: &Engine, clients: &mut ClientSet, now_ms: i64, period: i64) {
+        // Clients that migrated in between may be listed several times.
+        clients.lingering.sort_unstable();
+        clients.lingering.dedup();
+        for place in std::mem::take(&mut clients.lingering) {
+            // A place that now belongs to another client is visited for nothing, once.
+            let Some(client) = clients.slab.get(place) else { continue };
             if now_ms - client.session.record.last_active_ms.load(Relaxed) > IDLE_MS {
                 client.release_room();
             }
-            client.publish_sizes(&station.client_bytes);
+            client.publish_sizes(&clients.client_bytes);
             client.lingers = client.holds_memory();
             if client.lingers {
-                station.lingering.push(place);
+                clients.lingering.push(place);
             }
-            station.check_output_limit(engine, place, now_ms);
+            clients.check_output_limit(engine, place, now_ms);
         }
         let timeout = i64::from(engine.config.timeout_seconds()) * 1000;
         if timeout == 0 {
             return;
         }
-        let share = station.clients.places() * period as usize / 1000 + 16;
-        let (places, next) = station.clients.some_from(self.next_client, share);
+        let share = clients.slab.places() * period as usize / 1000 + 16;
+        let (places, next) = clients.slab.some_from(self.next_client, share);
         self.next_client = next;
         for place in places {
-            let Some(client) = station.clients.get(place) else { continue };
+            let Some(client) = clients.slab.get(place) else { continue };
             let record = &client.session.record;
             let idle = now_ms - record.last_active_ms.load(Relaxed);
             let listens = record.has(client_flags::PUBSUB)
@@ -235,13 +239,13 @@ impl Cron {
             if idle > timeout && !listens && !client.is_held() && !client.broken {
                 log::debug!("Closing idle client: id={} addr={}", record.id, record.address);
                 client.broken = true;
-                station.to_drop.push(place);
+                clients.to_drop.push(place);
             }
         }
     }
 }
 
-/// Milliseconds between two turns of the cron.
+/// Milliseconds between two runs of the cron.
 fn period_ms(engine: &Engine) -> i64 {
     1000 / i64::from(engine.config.hz().clamp(1, 500))
 }
@@ -255,16 +259,16 @@ mod tests {
     use braid_keyspace::{Expiry, KeyRef, Txn, Value};
 
     use super::*;
-    use crate::steps::Settings;
+    use crate::client_set::Settings;
 
     struct Rig {
         engine: Arc<Engine>,
         worker: Worker,
-        station: Station,
+        clients: ClientSet,
         cron: Cron,
     }
 
-    /// Two loops, of which the first one's cron is at hand and has gone to rest.
+    /// Two loops; the cron is the first one's and has gone to rest.
     fn at_rest(now_ms: i64) -> Rig {
         let config = Config::new();
         config.load_text("io-threads 2\nshards 16\n").expect("valid settings");
@@ -283,12 +287,12 @@ mod tests {
         let worker = engine.worker(0);
         let mut rig = Rig {
             worker,
-            station: Station::new(settings, Arc::clone(&engine.client_bytes)),
+            clients: ClientSet::new(settings, Arc::clone(&engine.client_bytes)),
             cron: Cron::new(0, 2),
             engine,
         };
         rig.engine.threads[1].resting.store(true, Relaxed);
-        // The first turn follows activity, the second one finds none.
+        // The first run follows activity, the second one finds none.
         rig.run(now_ms - 100);
         rig.run(now_ms);
         assert!(rig.cron.resting && rig.cron.wait_ms(now_ms) == 200, "{}", rig.cron.wait_ms(now_ms));
@@ -297,7 +301,7 @@ mod tests {
 
     impl Rig {
         fn run(&mut self, now_ms: i64) {
-            self.cron.run(&self.engine, &mut self.worker, &mut self.station, now_ms);
+            self.cron.run(&self.engine, &mut self.worker, &mut self.clients, now_ms);
         }
 
         /// Sets keys in shards of both loops.
@@ -321,7 +325,7 @@ mod tests {
         rig.cron.note_activity(&rig.engine);
         assert!(rig.cron.wait_ms(clock::unix_ms()) <= 100, "the turn comes at its usual time");
         assert!(!rig.engine.threads[0].resting.load(Relaxed));
-        // The other loop has slept since before the keys came: its share is seen to as well.
+        // The other loop has been resting since before the keys came: its share is expired as well.
         rig.run(rig.cron.next_ms.max(now + 11));
         assert_eq!(rig.engine.keyspace.len(0), (0, 0));
     }
@@ -342,26 +346,26 @@ mod tests {
     fn memory_kept_for_reuse_is_given_back_when_there_is_little_to_do() {
         let start = clock::unix_ms();
         let mut rig = at_rest(start);
-        rig.station.keep_spare(1 << 20);
+        rig.clients.keep_spare(1 << 20);
         let executed = |rig: &Rig, count: u64| rig.engine.threads[0].executed.add(count);
-        // Busy: nothing is given back, however long it lasts.
+        // Busy: nothing is freed, however long it lasts.
         let mut now = start + 1000;
         for _ in 0..50 {
             executed(&rig, CALM_MAX + 1);
             rig.run(now);
             now += 200;
         }
-        assert!(rig.station.spare_bytes() >= 1 << 20, "{}", rig.station.spare_bytes());
+        assert!(rig.clients.spare_bytes() >= 1 << 20, "{}", rig.clients.spare_bytes());
         // Calm, but not for long enough; then it is.
         let last = now - 200;
         while now < last + IDLE_MS {
             executed(&rig, CALM_MAX / 2);
             rig.run(now);
-            assert!(rig.station.spare_bytes() >= 1 << 20, "after {} ms", now - last);
+            assert!(rig.clients.spare_bytes() >= 1 << 20, "after {} ms", now - last);
             now += 200;
         }
         rig.run(last + IDLE_MS);
-        assert!(rig.station.spare_bytes() <= 64 << 10, "{}", rig.station.spare_bytes());
+        assert!(rig.clients.spare_bytes() <= 64 << 10, "{}", rig.clients.spare_bytes());
     }
 
     #[test]

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The server's threads, more or fewer of them while it runs (`CONFIG SET io-threads`).
+//! The pool of the server's threads, whose number may change while it runs (`CONFIG SET
+//! io-threads`).
 //!
-//! The thread that asks only makes what can fail for want of descriptors and says how many are wanted: it is inside the gate, and must not wait for loops. What
-//! remains is done by a thread that exists for that time. One step at a time:
+//! The thread that runs CONFIG SET is inside the gate and must not wait for loops: it only
+//! allocates what can fail for want of descriptors and notes how many threads are wanted. A
+//! temporary thread does the rest, one step at a time:
 //!
-//! - *One more*: others learn that its slot is used now ([`Engine::set_thread_count`], with the world stopped for a moment), the thread starts,
-//!   and then it is given clients ([`LoopLoads::set_threads`]).
-//! - *Fewer*: those that are too many are given no clients any more and send theirs to the others (`leave.rs`); when they have ended, their slots are nobody's.
+//! - *One more*: the other threads learn that its slot is in use ([`Engine::set_thread_count`],
+//!   with the world stopped for a moment), the thread starts, and then it is given clients
+//!   ([`LoopLoads::set_threads`]).
+//! - *Fewer*: surplus threads get no more clients and hand theirs over to the others
+//!   (`event_loop/handover.rs`); when they have ended, their slots are free.
 //!
 //! The first thread always stays: it accepts connections and keeps time for all.
 
@@ -20,9 +24,9 @@ use braid_engine::Engine;
 use braid_engine::client::Message;
 use parking_lot::{Condvar, Mutex};
 
-use crate::accept::LoopLoads;
+use crate::loop_loads::LoopLoads;
 
-/// Starts the thread with a slot, for which there is room.
+/// Starts the thread of a slot, for which there is room.
 pub type Starter = Box<dyn Fn(usize) -> io::Result<JoinHandle<()>> + Send + Sync>;
 
 /// All threads that serve clients.
@@ -36,22 +40,23 @@ pub struct Pool {
 }
 
 struct State {
-    /// By slot. Whoever waits for the end has taken the first one.
+    /// By slot. [`Pool::join`] takes the first one out.
     threads: Vec<Option<JoinHandle<()>>>,
     wanted: usize,
-    /// A thread is about to make it so.
+    /// A thread is making the change.
     is_changing: bool,
-    /// The server ends.
+    /// The server is shutting down.
     is_ending: bool,
 }
 
 impl Pool {
-    /// Starts as many threads as the engine has. From then on their number follows the configuration.
+    /// Starts as many threads as the engine has slots for. From then on their number follows the
+    /// configuration.
     pub(crate) fn new(engine: &Arc<Engine>, loads: Arc<LoopLoads>, start: Starter) -> io::Result<Arc<Pool>> {
         let count = engine.thread_count();
         let others: Vec<_> = (1..count).map(&start).collect::<io::Result<_>>()?;
         let threads = std::iter::once(None).chain(others.into_iter().map(Some)).collect();
-        // A change that is asked for while the first thread starts is only noted.
+        // A change that is requested while the first thread starts is only noted.
         let state = State { threads, wanted: count, is_changing: true, is_ending: false };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let pool = Arc::new(Pool { engine: Arc::clone(engine), loads, start, state, changed });
@@ -60,7 +65,8 @@ impl Pool {
             Some(pool) => pool.resize(config.io_threads()),
             None => Ok(()),
         });
-        // The first one last: it accepts connections, and whoever is connected may ask for more threads.
+        // The first one last: it accepts connections, and a client may request more threads at
+        // once.
         let first = (pool.start)(0)?;
         pool.state.lock().threads[0] = Some(first);
         pool.loads.set_threads(count);
@@ -68,7 +74,8 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Waits until the server has been told to end and all threads have. An error if one of them panicked.
+    /// Waits until the server is told to shut down and all threads have ended. An error if one
+    /// panicked.
     pub fn join(&self) -> Result<(), &'static str> {
         let mut all = Ok(());
         let mut join = |thread: Option<JoinHandle<()>>| {
@@ -89,7 +96,7 @@ impl Pool {
         all
     }
 
-    /// Has so many threads soon.
+    /// Requests this number of threads.
     fn resize(self: &Arc<Pool>, count: usize) -> Result<(), String> {
         let room = self.engine.make_room_for_threads(count);
         room.map_err(|error| format!("There cannot be {count} threads: {error}"))?;
@@ -104,7 +111,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Starts and ends threads until there are as many as are wanted.
+    /// Starts and ends threads until their number is the one wanted.
     fn change(&self) {
         loop {
             let mut state = self.state.lock();
@@ -126,13 +133,13 @@ impl Pool {
                 }
             }
             if self.engine.shutdown.load(SeqCst) {
-                // It may have been too early for those who have just been started.
+                // Threads that have just been started may have missed the message.
                 self.engine.mailboxes.tell_all(|| Message::Stop);
             }
         }
     }
 
-    /// Starts a thread more.
+    /// Starts one more thread.
     fn add(&self, slot: usize) -> io::Result<JoinHandle<()>> {
         self.engine.set_thread_count(slot + 1);
         let thread = (self.start)(slot).inspect_err(|_| self.engine.set_thread_count(slot))?;
@@ -142,19 +149,19 @@ impl Pool {
         Ok(thread)
     }
 
-    /// Ends those that are too many, so that `left` are left.
+    /// Ends surplus threads, so that `left` remain.
     fn end(&self, surplus: Vec<Option<JoinHandle<()>>>, left: usize) {
         self.loads.set_threads(left);
         self.wake_all();
         for thread in surplus.into_iter().flatten() {
-            // One that panics ends the process.
+            // A panic has ended the process already.
             let _ = thread.join();
         }
         self.engine.set_thread_count(left);
         log::info!("The server has {} now", plural(left as u64, "thread"));
     }
 
-    /// Another thread could not be started: there are as many as there are.
+    /// Another thread could not be started: the present number becomes the one wanted.
     fn give_up(&self, count: usize, error: &io::Error) {
         log::warn!(
             "The server has only {}: another one cannot be started: {error}",
@@ -166,7 +173,7 @@ impl Pool {
         }
     }
 
-    /// Has all loops notice that the number of threads has changed.
+    /// Wakes all loops, so that they notice that the number of threads has changed.
     fn wake_all(&self) {
         self.engine.mailboxes.iter().take(self.engine.thread_count()).for_each(|mailbox| mailbox.ring());
     }
@@ -188,7 +195,7 @@ mod tests {
         let loads = Arc::new(LoopLoads::new(1, |threads| 0..threads));
         let starter = Box::new(move |slot| {
             if slot == 0 {
-                // As a client may that has been accepted at once.
+                // As a client may do that is accepted at once.
                 config.set(&[("io-threads", "3")]).expect("there can be three");
             }
             Ok(std::thread::spawn(|| ()))

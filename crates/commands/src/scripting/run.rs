@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 
 use braid_base::clock::Ticks;
 use braid_base::gate::Wait;
-use braid_config::ThreadingModel;
 use braid_engine::attention::MEMORY_LIMIT;
 use braid_engine::busy::{Kind, Running};
 use braid_engine::client::Message;
@@ -196,7 +195,7 @@ impl Attempt<'_> {
         }
         let strict = !engine.config.script_undeclared_keys();
         let program = self.program;
-        let runs_beside_others = engine.config.threading_model() == ThreadingModel::Parallel;
+        let runs_beside_others = engine.scripts_run_beside.load(Relaxed);
         let may_try = runs_beside_others
             && (strict
                 || program.reach != Reach::Anything

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock;
-use braid_config::{Config, ThreadingModel};
+use braid_config::Config;
 use braid_engine::Engine;
 use braid_engine::client::client_flags;
 use braid_engine::pubsub::Kind;
@@ -162,8 +162,7 @@ fn server(fields: &mut Fields<'_>) {
     fields.field("executable", &engine.executable);
     let file = engine.config_file.as_deref().unwrap_or(std::path::Path::new(""));
     fields.field("config_file", file.display());
-    // Only where threads are woken for work, they can be at rest together.
-    let active = config.threading_model() != ThreadingModel::Fanout || engine.io_threads_active.load(Relaxed);
+    let active = engine.io_threads_active.load(Relaxed);
     fields.field("io_threads_active", u8::from(engine.thread_count() > 1 && active));
     if let Some(left) = engine.ending.left_ms(now_us / 1000) {
         fields.field("shutdown_in_milliseconds", left);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One TLS connection, server side, over a non-blocking socket.
 //!
-//! It keeps only what a peer's slowness leaves over: the beginning of a record that has not arrived whole, plain bytes
-//! that the caller had no room for, encrypted bytes that the socket did not take. Everything else goes through scratch
-//! memory that the thread's connections share.
+//! It buffers only what a slow peer leaves over: the beginning of an incomplete record, plain bytes
+//! that the caller had no room for, encrypted bytes that the socket did not take. Everything else
+//! goes through scratch memory that the thread's connections share.
 
 use std::cell::RefCell;
 use std::os::fd::AsFd;
@@ -15,11 +15,11 @@ use rustls::ServerConfig;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
-/// Received at once.
+/// Most bytes received at once.
 const READ: usize = 32 * 1024;
-/// Plain bytes encrypted at once.
+/// Most plain bytes encrypted at once.
 const WRITE: usize = 64 * 1024;
-/// What records add to so many plain bytes, at most.
+/// Largest overhead of the records for that many plain bytes.
 const OVERHEAD: usize = 1024;
 
 #[derive(Default)]
@@ -45,7 +45,7 @@ pub struct TlsConnection {
     sent: usize,
     /// The peer will send no more.
     ended: bool,
-    /// The protocol was violated: nothing may be asked of the library any more.
+    /// The protocol was violated: the library must not be called any more.
     failed: bool,
 }
 
@@ -82,8 +82,8 @@ impl TlsConnection {
         self.incoming.capacity() + self.plain.capacity() + self.outgoing.capacity()
     }
 
-    /// As `recv`: 0 at the end of the connection, `AGAIN` when there is nothing now, `PROTO` after a violation of the
-    /// protocol (the log has the reason).
+    /// As `recv`: 0 at the end of the connection, `AGAIN` when there is nothing now, `PROTO` after
+    /// a violation of the protocol (the log has the reason).
     pub fn recv(&mut self, socket: impl AsFd, to: &mut [u8]) -> Result<usize, Errno> {
         if to.is_empty() {
             return Err(Errno::AGAIN);
@@ -116,8 +116,8 @@ impl TlsConnection {
         Ok(count)
     }
 
-    /// Receives from the socket and decrypts: into `to` as far as that goes, the rest into `self.plain`. Returns the
-    /// bytes in `to`.
+    /// Receives from the socket and decrypts: into `to` as far as that goes, the rest into
+    /// `self.plain`. Returns the bytes in `to`.
     fn receive(&mut self, socket: &impl AsFd, scratch: &mut Scratch, to: &mut [u8]) -> Result<usize, Errno> {
         let bytes = &mut scratch.incoming;
         bytes.clear();
@@ -134,7 +134,7 @@ impl TlsConnection {
             }
         };
         if received == 0 {
-            // Without a farewell, as many clients do.
+            // Without a close alert, as many clients do.
             self.ended = true;
             return Ok(0);
         }
@@ -173,7 +173,7 @@ impl TlsConnection {
                     }
                 }
                 Ok(ConnectionState::TransmitTlsData(transmit)) => {
-                    // What was encoded waits in order; that it is sent is this type's business.
+                    // Encoded bytes wait in order; this type sends them.
                     transmit.done();
                     Ok(())
                 }
@@ -204,7 +204,7 @@ impl TlsConnection {
         outcome
     }
 
-    /// Has the peer told what it did wrong. The library wants to see the bytes that it has left over.
+    /// Sends the peer an alert. The library needs to see the bytes that it has left over.
     fn encode_alert(&mut self, rest: &mut [u8]) {
         (self.ended, self.failed) = (true, true);
         if let Ok(ConnectionState::EncodeTlsData(mut data)) = self.tls.process_tls_records(rest).state {
@@ -215,8 +215,8 @@ impl TlsConnection {
         }
     }
 
-    /// As `send`: encrypts and sends what it can; `AGAIN` while earlier bytes wait for the socket. Bytes counted as
-    /// sent may wait here: see [`TlsConnection::has_unsent`].
+    /// As `send`: encrypts and sends what it can; `AGAIN` while earlier bytes wait for the socket.
+    /// Bytes counted as sent may wait here: see [`TlsConnection::has_unsent`].
     pub fn send(&mut self, socket: impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
         self.flush(&socket)?;
         if self.failed {
@@ -224,10 +224,11 @@ impl TlsConnection {
         }
         SCRATCH.with_borrow_mut(|scratch| {
             let plain = &bytes[..bytes.len().min(WRITE)];
-            // All that was received has been processed; the library still has to see what it left over.
+            // All that was received has been processed; the library still has to see what it left
+            // over.
             let status = self.tls.process_tls_records(&mut self.incoming);
             let Ok(ConnectionState::WriteTraffic(mut traffic)) = status.state else {
-                // Nobody has anything to say before the handshake is through.
+                // There is nothing to send before the handshake is through.
                 return Err(Errno::AGAIN);
             };
             let encrypted = &mut scratch.outgoing;
@@ -270,7 +271,7 @@ impl TlsConnection {
         Ok(())
     }
 
-    /// Says farewell, as far as the socket takes it at once.
+    /// Sends a close alert, as far as the socket takes it at once.
     pub fn close(&mut self, socket: impl AsFd) {
         if self.flush(&socket).is_err() || self.failed {
             return;
@@ -280,7 +281,7 @@ impl TlsConnection {
             let mut farewell = [0; OVERHEAD];
             if let Ok(written) = traffic.queue_close_notify(&mut farewell) {
                 let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-                // Whether the peer hears it is its own business.
+                // The peer need not receive it.
                 let _ = rustix::net::send(socket, &farewell[..written], flags);
             }
         }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sessions for resumption that are forgotten after a while (`tls-session-cache-timeout`), whether the server keeps them or the client does, in a
-//! ticket: each begins with the second in which it was made.
+//! TLS sessions for resumption, which expire after `tls-session-cache-timeout`, whether the server
+//! keeps them or the client does, in a ticket: each begins with the second in which it was made.
 
 use std::fmt;
 use std::sync::Arc;
 
 use rustls::server::{ProducesTickets, StoresServerSessions};
 
-/// What keeps or encrypts sessions, and for how many seconds they are good.
+/// A store or an encryption of sessions, and the seconds for which they are valid.
 pub struct Timed<T: ?Sized> {
     pub inner: Arc<T>,
     pub seconds: u32,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! From the `tls-*` directives to a server configuration of rustls, or a sentence that says what is wrong.
+//! Makes the `tls-*` directives into a server configuration of rustls, or a sentence that says what
+//! is wrong.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub struct TlsSettings {
     pub certificate: PathBuf,
     /// PEM file of the private key.
     pub key: PathBuf,
-    /// What the private key is encrypted with.
+    /// Password of the private key.
     pub key_password: String,
     /// PEM file of the authorities whose certificates clients may show.
     pub authorities_file: PathBuf,
@@ -53,7 +54,7 @@ pub struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// What a handshake needs; reads the files.
+    /// The configuration for handshakes; reads the files.
     pub fn server_config(&self) -> Result<Arc<ServerConfig>, String> {
         if self.certificate.as_os_str().is_empty() {
             return Err("No tls-cert-file configured!".into());
@@ -196,7 +197,8 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String
     if certificates.is_empty() { Err(failed("no certificate in it".into())) } else { Ok(certificates) }
 }
 
-/// The private key of a PEM file; one that is encrypted is of the form of RFC 5958 (PKCS #8, `ENCRYPTED PRIVATE KEY`).
+/// The private key of a PEM file; one that is encrypted is of the form of RFC 5958 (PKCS #8,
+/// `ENCRYPTED PRIVATE KEY`).
 pub(super) fn read_key(path: &Path, password: &str) -> Result<PrivateKeyDer<'static>, String> {
     const BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
     const END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
@@ -219,7 +221,7 @@ pub(super) fn read_key(path: &Path, password: &str) -> Result<PrivateKeyDer<'sta
     Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into())
 }
 
-/// A suite by the name that OpenSSL gives it.
+/// A suite by its OpenSSL name.
 fn suite_named(name: &str) -> Option<CipherSuite> {
     Some(match name.to_ascii_uppercase().as_str() {
         "TLS_AES_128_GCM_SHA256" => CipherSuite::TLS13_AES_128_GCM_SHA256,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The `global-lock` model, KeyDB's: every thread serves its own clients, and one lock is held while a batch is executed.
+//! The `global-lock` model, that of KeyDB: every thread serves its own clients, and holds one lock
+//! while it executes a batch.
 //!
-//! The engine would not need the lock; it is there to show what it costs. Waiting for it parks the thread after a moment: a lock that only
-//! spins ruins a machine on which the thread that holds it does not get to run.
+//! The engine does not need the lock; it is there to show what it costs. A waiting thread parks
+//! after a moment: a lock that only spins ruins a machine on which its holder does not get to run.
 //!
-//! The lock comes before the gate: whoever waits for it is outside, so that the one who holds it can stop the world. A script that takes long
-//! gives it up, because the other threads have to get far enough to answer that the server is busy.
+//! The lock is taken before the gate is entered, so a thread that waits for it is outside the gate
+//! and its holder can stop the world. A script that takes long gives the lock up, because the other
+//! threads must get far enough to answer that the server is busy.
 
 use std::sync::Arc;
 
@@ -13,13 +15,16 @@ use braid_base::clock::Ticks;
 use braid_base::gate::Entered;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 
-use super::{Model, Starting};
-use crate::event_loop::EventLoop;
+use super::{Row, Starting};
+use crate::event_loop::{EventLoop, Model};
 use crate::pool::Starter;
+
+/// A loop per thread; the first one accepts connections too.
+pub(super) const ROW: Row = Row::new(starter);
 
 struct GlobalLock {
     lock: Arc<Mutex<()>>,
-    /// There while this thread executes.
+    /// Held while this thread executes.
     held: Option<ArcMutexGuard<RawMutex, ()>>,
 }
 
@@ -29,7 +34,7 @@ impl GlobalLock {
         if held.is_none() {
             let start = Ticks::now();
             held = Some(event_loop.model.lock.lock_arc());
-            event_loop.waited(Ticks::now().nanos_since(start));
+            event_loop.note_wait(Ticks::now().nanos_since(start));
         }
         event_loop.model.held = held;
     }
@@ -56,7 +61,8 @@ impl Model for GlobalLock {
         if event_loop.model.held.is_some() {
             return;
         }
-        // The rest of the batch is executed under the lock again. To wait for it inside of the gate would keep out whoever holds it.
+        // The rest of the batch needs the lock again. Waiting for it inside the gate would keep its
+        // holder from stopping the world.
         let (gate, slot) = (event_loop.engine.keyspace.gate.clone(), event_loop.slot);
         if !event_loop.worker.context.outside {
             gate.leave(slot);
@@ -66,8 +72,7 @@ impl Model for GlobalLock {
     }
 }
 
-/// Starts a loop per thread; the first one accepts connections too.
-pub(super) fn starter(starting: Starting) -> Starter {
+fn starter(starting: Starting) -> Starter {
     let lock = Arc::new(Mutex::new(()));
     Box::new(move |slot| {
         let lock = Arc::clone(&lock);

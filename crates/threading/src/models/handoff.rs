@@ -1,89 +1,93 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The `handoff` model, that of Redis 8: I/O threads poll their own clients, receive, parse and send; the main thread executes.
+//! The `handoff` model, that of Redis 8: I/O threads poll their own clients, receive, parse and
+//! send; the main thread executes.
 //!
-//! A client that has sent requests goes to the main thread with them and comes back with the replies, each way through a queue with an event
-//! notifier. The main thread takes many clients at once, so what their keys touch is still fetched together. It accepts connections and has
-//! no clients of its own. What a client is to be sent unasked (messages, invalidations, the reply that it waited for) goes to the mailbox
-//! of its home, and is added to its replies when it is there: no lock is needed for that.
+//! A client with parsed requests migrates to the main thread and comes back with the replies, each
+//! way through a queue with a notifier. The main thread takes in many clients at once, so the
+//! memory behind their keys is still prefetched together. It accepts connections and has no clients
+//! of its own. Anything a client is sent unasked (messages, invalidations, the reply that it waited
+//! for) goes to the mailbox of its origin, and is added to its replies there: no lock is needed.
 
 use std::ops::Range;
 
 use braid_engine::client::Message;
 use crossbeam_queue::SegQueue;
 
-use super::{Model, Starting};
+use super::{Row, Starting};
 use crate::client::Client;
-use crate::event_loop::EventLoop;
+use crate::event_loop::{EventLoop, Model};
+use crate::models::migration::origin::{self, HasOrigin, Origin};
+use crate::models::migration::{self, MAIN};
 use crate::pool::Starter;
-use crate::travel::MAIN;
-use crate::travel::home::{self, HasHome, Home};
 
-type Road = SegQueue<Box<Client>>;
+/// The main thread and the I/O threads.
+pub(super) const ROW: Row = Row { serving, ..Row::new(starter) };
+
+type Queue = SegQueue<Box<Client>>;
 
 /// A thread that polls, receives, parses and sends.
 struct Io {
-    home: Home<Road>,
+    origin: Origin<Queue>,
 }
 
-impl HasHome for Io {
-    type Road = Road;
+impl HasOrigin for Io {
+    type Queue = Queue;
 
-    fn home(&mut self) -> &mut Home<Road> {
-        &mut self.home
+    fn origin(&mut self) -> &mut Origin<Queue> {
+        &mut self.origin
     }
 }
 
 impl Model for Io {
-    const CLIENTS_TRAVEL: bool = true;
+    const CLIENTS_MIGRATE: bool = true;
 
     fn read(event_loop: &mut EventLoop<Self>, place: u32) {
-        if event_loop.model.home.is_away(place) {
-            event_loop.model.home.mute(&event_loop.poller, place);
+        if event_loop.model.origin.is_away(place) {
+            event_loop.model.origin.mute(&event_loop.poller, place);
         } else {
             event_loop.read_here(place);
-            see_off(event_loop, place);
+            send_if_parsed(event_loop, place);
         }
     }
 
     fn resume(event_loop: &mut EventLoop<Self>, place: u32) {
         event_loop.resume_here(place);
-        see_off(event_loop, place);
+        send_if_parsed(event_loop, place);
     }
 
     fn execute_and_write(event_loop: &mut EventLoop<Self>) {
-        home::ring(event_loop);
+        origin::ring_main(event_loop);
         event_loop.write_replies();
     }
 
     fn take_arrivals(event_loop: &mut EventLoop<Self>) {
-        home::take_in(event_loop);
+        origin::take_back(event_loop);
     }
 
-    fn defer(event_loop: &mut EventLoop<Self>, id: u64, message: Message) -> Option<Message> {
-        home::defer(event_loop, id, message)
+    fn defer_message(event_loop: &mut EventLoop<Self>, id: u64, message: Message) -> Option<Message> {
+        origin::defer_message(event_loop, id, message)
     }
 }
 
-/// Sends a client to the main thread if something was parsed that can be executed.
-fn see_off(event_loop: &mut EventLoop<Io>, place: u32) {
-    if event_loop.station.batch.requests.is_empty() {
-        // Less than a request, or what is none: that can be dealt with here.
+/// Sends a client to the main thread if a request was parsed.
+fn send_if_parsed(event_loop: &mut EventLoop<Io>, place: u32) {
+    if event_loop.clients.batch.requests.is_empty() {
+        // An incomplete request or a protocol error needs no execution: the turn ends here.
         event_loop.execute();
     } else {
-        // Before the replies to what it has sent later.
+        // Pushes go before the replies to requests that were sent later.
         event_loop.deliver();
-        event_loop.station.pack(place);
-        event_loop.station.lend_reply_buffer(place);
-        home::depart(event_loop, place);
+        event_loop.clients.pack(place);
+        event_loop.clients.lend_reply_buffer(place);
+        origin::send_to_main(event_loop, place);
     }
 }
 
-/// The loops that are given clients: all but the main thread's. Alone, that has them itself.
-pub(super) fn serving(threads: usize) -> Range<usize> {
+/// All loops serve clients but the main thread's, unless that is the only one.
+fn serving(threads: usize) -> Range<usize> {
     if threads == 1 { MAIN..MAIN + 1 } else { MAIN + 1..threads }
 }
 
-/// Starts the main thread and the I/O threads.
-pub(super) fn starter(starting: Starting) -> Starter {
-    starting.travelling(Road::new(), |home| Io { home })
+fn starter(starting: Starting) -> Starter {
+    migration::starter(starting, Queue::new(), |origin| Io { origin })
 }

@@ -1,48 +1,53 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The `hybrid` model: commands that need one key at most are executed by the thread that has read them, under the key's lock; the others
-//! (several keys, transactions, scripts, what needs all keys) go to the main thread over a bounded ring.
+//! The `hybrid` model: commands that need one key at most are executed by the thread that has read
+//! them, under the key's lock; the others (several keys, transactions, scripts, commands on all
+//! keys) go to the main thread over a bounded ring.
 //!
-//! A client whose request has to go there travels with that request and all that it has sent behind it, so nothing of it is overtaken. When the
-//! ring is full it waits at home, unread, until there is room: whoever sends too much for the main thread is slowed down, and nothing is
-//! lost. The main thread serves clients of its own as well.
+//! A client migrates with such a request and all that it has sent behind it, so nothing overtakes
+//! it. When the ring is full the client waits at its origin, unread, until there is room: a sender
+//! that overloads the main thread is slowed down, and nothing is lost. The main thread serves
+//! clients of its own as well.
 
 use braid_engine::client::Message;
 use braid_engine::dispatch::{self, Reach};
 use crossbeam_queue::ArrayQueue;
 
-use super::{Model, Starting};
+use super::{Row, Starting};
 use crate::batch::Request;
-use crate::client::{Client, Keep};
-use crate::event_loop::EventLoop;
+use crate::client::{Client, Deferral};
+use crate::event_loop::{EventLoop, Model, Run};
+use crate::models::migration;
+use crate::models::migration::origin::{self, HasOrigin, Origin};
 use crate::pool::Starter;
-use crate::steps::Run;
-use crate::travel::home::{self, HasHome, Home};
 
-type Road = ArrayQueue<Box<Client>>;
+/// A loop per thread; the first one is the main thread.
+pub(super) const ROW: Row = Row::new(starter);
+
+type Queue = ArrayQueue<Box<Client>>;
 
 /// Clients on the ring.
 const RING: usize = 1024;
 
 /// A thread that executes what it can.
 struct Io {
-    home: Home<Road>,
+    origin: Origin<Queue>,
 }
 
-impl HasHome for Io {
-    type Road = Road;
+impl HasOrigin for Io {
+    type Queue = Queue;
 
-    fn home(&mut self) -> &mut Home<Road> {
-        &mut self.home
+    fn origin(&mut self) -> &mut Origin<Queue> {
+        &mut self.origin
     }
 }
 
 impl Model for Io {
-    const SENDS_AWAY: bool = true;
-    const CLIENTS_TRAVEL: bool = true;
+    const MIGRATES_REQUESTS: bool = true;
+    const CLIENTS_MIGRATE: bool = true;
 
     fn read(event_loop: &mut EventLoop<Self>, place: u32) {
-        if event_loop.model.home.is_away(place) {
-            event_loop.model.home.mute(&event_loop.poller, place);
+        if event_loop.model.origin.is_away(place) {
+            event_loop.model.origin.mute(&event_loop.poller, place);
         } else {
             event_loop.read_here(place);
         }
@@ -50,19 +55,18 @@ impl Model for Io {
 
     fn execute_and_write(event_loop: &mut EventLoop<Self>) {
         event_loop.execute();
-        for place in std::mem::take(&mut event_loop.station.to_leave) {
-            home::depart(event_loop, place);
+        for place in std::mem::take(&mut event_loop.clients.to_migrate) {
+            origin::send_to_main(event_loop, place);
         }
-        home::ring(event_loop);
+        origin::ring_main(event_loop);
         event_loop.write_replies();
     }
 
     #[inline]
-    fn sends_away(event_loop: &mut EventLoop<Self>, run: &Run, request: &Request) -> bool {
-        let EventLoop { engine, station, .. } = event_loop;
-        let Some(client) = station.clients.get(request.client) else { return false };
-        if client.broken || client.keep_from.is_some() || client.session.close_after_reply {
-            // It is not executed at all, here.
+    fn migrates(event_loop: &mut EventLoop<Self>, run: &Run, request: &Request) -> bool {
+        let EventLoop { engine, clients, .. } = event_loop;
+        let Some(client) = clients.slab.get(request.client) else { return false };
+        if client.skips_requests() {
             return false;
         }
         let reach = match dispatch::reach(engine, &client.session, request.prepared) {
@@ -75,22 +79,21 @@ impl Model for Io {
         if reach == Reach::OneKey {
             return false;
         }
-        client.keep_from = Some(Keep::Elsewhere(run.at));
+        client.deferred_from = Some(Deferral::Elsewhere(run.at));
         true
     }
 
     fn take_arrivals(event_loop: &mut EventLoop<Self>) {
-        home::take_in(event_loop);
+        origin::take_back(event_loop);
     }
 
-    fn defer(event_loop: &mut EventLoop<Self>, id: u64, message: Message) -> Option<Message> {
-        home::defer(event_loop, id, message)
+    fn defer_message(event_loop: &mut EventLoop<Self>, id: u64, message: Message) -> Option<Message> {
+        origin::defer_message(event_loop, id, message)
     }
 }
 
-/// Starts a loop per thread; the first one is the main thread.
-pub(super) fn starter(starting: Starting) -> Starter {
-    starting.travelling(Road::new(RING), |home| Io { home })
+fn starter(starting: Starting) -> Starter {
+    migration::starter(starting, Queue::new(RING), |origin| Io { origin })
 }
 
 #[cfg(test)]
@@ -104,7 +107,7 @@ mod tests {
     use braid_engine::transaction::Queue;
     use braid_engine::{Engine, Session};
 
-    /// How far a request reaches, as the loop finds it out.
+    /// How far a request reaches, as the loop determines it.
     fn found(engine: &Engine, session: &Session, line: &str) -> Reach {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let prepared = prepare(engine, &args);

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Handing out what a loop's clients are sent without having asked: published messages, and the like (`engine/pubsub`).
+//! Delivery of pushes to a loop's clients: published messages, invalidations and the like
+//! (`engine/pubsub`).
 //!
-//! A loop looks into its queue before it executes a batch, so that whoever was told that something is done finds its effects before the
-//! reply to a later request; and after it, for what the batch itself has sent to the loop's own clients.
+//! A loop looks into its queue before it executes a batch, so that a client that was told of a
+//! change sees it before the reply to any later request; and after it, for what the batch itself
+//! sent to the loop's own clients.
 
 use std::sync::Arc;
 
 use braid_engine::pubsub::queue::{Listeners, Push};
 use braid_notify::payload::Payload;
 
-use crate::event_loop::EventLoop;
-use crate::models::Model;
-use crate::steps::Pushed;
+use super::{EventLoop, Model};
+use crate::client_set::Pushed;
 
-/// Room for pushes that is kept.
+/// Capacity for pushes that is kept.
 const KEPT_PUSHES: usize = 1024;
 
-/// What a loop takes from its queue; empty in between.
+/// Pushes in delivery; empty in between, kept for the memory.
 #[derive(Default)]
 pub struct Pushes {
     taken: Vec<Push>,
@@ -24,7 +25,7 @@ pub struct Pushes {
 }
 
 impl<M: Model> EventLoop<M> {
-    /// Hands out what waits for the loop's clients, between two batches.
+    /// Delivers the pushes that wait for the loop's clients.
     #[inline]
     pub(crate) fn deliver(&mut self) {
         if self.engine.hub.has_pushes(self.slot) {
@@ -34,16 +35,16 @@ impl<M: Model> EventLoop<M> {
 
     fn deliver_now(&mut self) {
         let Pushes { mut taken, mut held } = std::mem::take(&mut self.pushes);
-        if M::CLIENTS_TRAVEL {
-            let (by_id, clients) = (&self.by_id, &self.station.clients);
+        if M::CLIENTS_MIGRATE {
+            let (by_id, clients) = (&self.by_id, &self.clients.slab);
             self.engine.hub.take_pushes_here(self.slot, &mut taken, |client| {
-                by_id.get(&client).is_some_and(|&place| !clients.is_here(place))
+                by_id.get(&client).is_some_and(|&place| !clients.is_present(place))
             });
         } else {
             self.engine.hub.take_pushes(self.slot, &mut taken);
         }
         let now = braid_base::clock::unix_ms();
-        // Mostly several pushes are for the same client.
+        // Successive pushes are often for the same client.
         let mut last: (u64, Option<u32>) = (u64::MAX, None);
         for push in taken.drain(..) {
             for &client in push.to.ids() {
@@ -51,11 +52,11 @@ impl<M: Model> EventLoop<M> {
                     last = (client, self.by_id.get(&client).copied());
                 }
                 let pushed = match last.1 {
-                    Some(place) => self.station.push(&self.engine, self.slot, place, &push, now),
+                    Some(place) => self.clients.push(&self.engine, self.slot, place, &push, now),
                     None => self.send_after(client, &push.payload),
                 };
                 match (pushed, &*push.payload) {
-                    // It waits in the queue, where the client's own commands find it.
+                    // Back to the queue, where the client's own commands find it.
                     (Pushed::Later, _) => held.push(Push { to: Listeners::one(client), ..push.clone() }),
                     (Pushed::Gone, Payload::Invalidation(lost)) => {
                         self.engine.trackers.undeliverable(lost, self.slot)
@@ -71,14 +72,14 @@ impl<M: Model> EventLoop<M> {
         self.pushes = Pushes { taken, held };
     }
 
-    /// Sends what is meant for a client that is not here after it, if another loop has it.
+    /// Forwards a push for a client that is not here, if another loop owns it.
     #[cold]
     fn send_after(&self, client: u64, payload: &Arc<Payload>) -> Pushed {
         let engine = &self.engine;
         let Some(record) = engine.clients.get(client) else { return Pushed::Gone };
         record.with_owner(|owner| {
             if owner == self.slot {
-                // It is on its way here.
+                // It is on its way to this loop.
                 return Pushed::Later;
             }
             engine.hub.push(self.slot, owner, Listeners::one(client), Arc::clone(payload));

@@ -13,7 +13,8 @@ use braid_engine::{Engine, Session, dispatch};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 
 use super::*;
-use crate::catalogue::BUCKETS_NANOS;
+use crate::catalogue::{BUCKETS_NANOS, Metric};
+use crate::text::MetricKind;
 
 /// A sample: name, labels, value.
 type Sample = (String, BTreeMap<String, String>, f64);
@@ -161,10 +162,8 @@ fn hot_keys_are_shown_while_somebody_wants_to_know() {
 
 #[test]
 fn labels_are_quoted() {
-    const METRIC: Metric =
-        Metric { name: "x_total", kind: Kind::Counter, help: "y", source: Source::Many(|_, _| {}) };
     let mut text = String::new();
-    let mut samples = Samples { metric: &METRIC, text: &mut text, has_head: false };
+    let mut samples = Samples::new("x_total", MetricKind::Counter, "y", &mut text);
     samples.add(&[("a", "\"\\\n"), ("b", "}{,=")], 1.5);
     let (_, samples) = parse(&text);
     assert_eq!(value(&samples, "x_total", &[("a", "\"\\\n"), ("b", "}{,=")]), 1.5);
@@ -179,7 +178,7 @@ fn names_and_help_follow_the_conventions() {
         assert!(names.insert(name), "twice: {name}");
         assert!(name.starts_with("braid_") || name.starts_with("process_"), "{name}");
         assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
-        assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}");
+        assert_eq!(*kind == MetricKind::Counter, name.ends_with("_total"), "{name}");
         for wrong in ["_ms", "_micros", "_usec", "_millis", "_kb", "_percent", "_count", "_sum", "_bucket"] {
             assert!(!name.trim_end_matches("_total").ends_with(wrong), "{name}");
         }

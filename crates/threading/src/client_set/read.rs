@@ -1,41 +1,43 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Step one: receives what clients have sent and parses it into the batch.
+//! Step one: receives input from clients and parses it into the batch.
 //!
-//! HOT PATH: one receive per client and turn, into a buffer that all clients of a loop share. Only what is incomplete is copied to a buffer of
-//! the client's own, and a big argument is received right into the allocation that will be the value.
+//! HOT PATH: one receive per client and turn, into a buffer that all clients of a thread share.
+//! Only incomplete input is copied to a buffer of the client's own, and a big argument is received
+//! right into the allocation that will be the value.
 
 use braid_base::blob::Blob;
 use braid_engine::client::client_flags;
 use braid_engine::{Engine, dispatch};
 use braid_resp::parse::{Limits, Span, Step};
 
-use super::execute::slice_of;
-use super::{Relaxed, Station, WOULD_BLOCK, add, linger};
-use crate::batch::{Request, Source, Turn};
+use super::{ClientSet, Relaxed, WOULD_BLOCK, add, linger};
+use crate::batch::{Request, Source, Turn, slice_of};
 use crate::client::{Client, Incoming};
 
-/// Received at once from a client.
-pub(super) const READ_CHUNK: usize = 32 * 1024;
-/// Arguments of at least this many bytes are received into allocations of their own.
+/// Most bytes received at once from a client.
+pub(crate) const READ_CHUNK: usize = 32 * 1024;
+/// Arguments of at least this many bytes are received into their own allocations.
 const BIG_ARGUMENT: usize = 32 * 1024;
-/// First allocation for a big argument; it doubles as bytes arrive, so that an announcement alone costs little.
+/// First allocation for a big argument. It doubles as bytes arrive, so that an announced length
+/// alone costs little.
 const BIG_FIRST: usize = 1024 * 1024;
 
-impl Station {
-    /// Step one: receives what a client has sent and parses it into the batch. Returns the bytes received.
+impl ClientSet {
+    /// Receives input from a client and parses it into the batch. Returns the bytes received.
     pub fn read(&mut self, engine: &Engine, place: u32) -> usize {
         let received = self.receive(engine, place);
-        if let Some(client) = self.clients.get(place)
+        if let Some(client) = self.slab.get(place)
             && client.socket.is_tls()
         {
-            self.follow_tls(place);
+            self.check_tls(place);
         }
         received
     }
 
-    /// Looks after what polling the socket does not tell of: decrypted bytes that wait, and answers of a handshake.
-    fn follow_tls(&mut self, place: u32) {
-        let Some(client) = self.clients.get(place) else { return };
+    /// Checks for TLS state that the poller does not report: decrypted bytes that wait, and answers
+    /// of a handshake.
+    fn check_tls(&mut self, place: u32) {
+        let Some(client) = self.slab.get(place) else { return };
         if client.socket.has_unsent() && !client.in_write_list {
             client.in_write_list = true;
             self.to_write.push(place);
@@ -47,19 +49,20 @@ impl Station {
     }
 
     fn receive(&mut self, engine: &Engine, place: u32) -> usize {
-        let Some(client) = self.clients.get(place) else { return 0 };
+        let Some(client) = self.slab.get(place) else { return 0 };
         if client.in_batch || client.takes_turns() {
-            // The poller will say so again.
+            // The poller will report it again.
             return 0;
         }
         if client.session.record.has(client_flags::CLOSE_NOW) {
-            // Killed: nothing that it sends counts any more, though the message may still be on its way.
+            // Killed: its input does not count any more, though the message may still be on its
+            // way.
             client.broken = true;
             self.to_drop.push(place);
             return 0;
         }
         if client.broken || client.session.close_after_reply {
-            // What a leaving client still sends is of no interest; only its end is.
+            // Input of a client that is being closed is discarded; only its end matters.
             let mut sink = [0; 4096];
             if !matches!(client.socket.recv(&mut sink), Ok(1..) | Err(WOULD_BLOCK)) {
                 client.broken = true;
@@ -68,7 +71,7 @@ impl Station {
             return 0;
         }
         if let Some(incoming) = &client.incoming {
-            // One that is complete is kept while the client is held.
+            // A complete argument is kept while the client is held.
             return if incoming.missing() > 0 { self.read_big(engine, place) } else { 0 };
         }
         let own = !client.query.is_empty() || client.is_held();
@@ -79,11 +82,11 @@ impl Station {
             client.socket.recv(room)
         };
         let Some(received) = self.received(place, received) else { return 0 };
-        let Some(client) = self.clients.get(place) else { return received };
+        let Some(client) = self.slab.get(place) else { return received };
         if client.query_bytes() > self.settings.query_bytes_max {
             self.drop_for_query(engine, place);
         } else if client.is_held() {
-            // Kept until the client is resumed.
+            // Stored until the client resumes.
             client.publish_sizes(&self.client_bytes);
             linger(client, &mut self.lingering, place);
         } else if own {
@@ -97,11 +100,11 @@ impl Station {
         received
     }
 
-    /// Bytes received, or nothing if there were none; notes the end of the connection.
+    /// Bytes received, or None if there were none; notes the end of the connection.
     fn received(&mut self, place: u32, result: rustix::io::Result<usize>) -> Option<usize> {
         match result {
             Ok(count) if count > 0 => {
-                if let Some(client) = self.clients.get(place) {
+                if let Some(client) = self.slab.get(place) {
                     add(&client.session.record.net_in, count as u64);
                 }
                 return Some(count);
@@ -109,7 +112,7 @@ impl Station {
             Err(WOULD_BLOCK | rustix::io::Errno::INTR) => return None,
             _ => {}
         }
-        if let Some(client) = self.clients.get(place) {
+        if let Some(client) = self.slab.get(place) {
             client.broken = true;
         }
         self.to_drop.push(place);
@@ -118,7 +121,7 @@ impl Station {
 
     #[cold]
     fn drop_for_query(&mut self, engine: &Engine, place: u32) {
-        if let Some(client) = self.clients.get(place) {
+        if let Some(client) = self.slab.get(place) {
             let record = &client.session.record;
             log::warn!(
                 "Closing client that reached max query buffer length: id={} addr={}",
@@ -131,9 +134,9 @@ impl Station {
         }
     }
 
-    /// Goes on receiving a big argument, straight into its allocation.
+    /// Continues to receive a big argument, straight into its allocation.
     fn read_big(&mut self, engine: &Engine, place: u32) -> usize {
-        let Some(client) = self.clients.get(place) else { return 0 };
+        let Some(client) = self.slab.get(place) else { return 0 };
         let Client { incoming: Some(incoming), socket, .. } = client else { return 0 };
         let missing = incoming.missing();
         if incoming.blob.len() == incoming.blob.capacity() {
@@ -142,11 +145,10 @@ impl Station {
         }
         let result = incoming.blob.fill_with(missing, |room| socket.recv_uninit(room));
         let Some(received) = self.received(place, result) else { return 0 };
-        if self.clients.get(place).is_some_and(|client| client.query_bytes() > self.settings.query_bytes_max)
-        {
+        if self.slab.get(place).is_some_and(|client| client.query_bytes() > self.settings.query_bytes_max) {
             self.drop_for_query(engine, place);
         } else {
-            if let Some(client) = self.clients.get(place) {
+            if let Some(client) = self.slab.get(place) {
                 client.publish_sizes(&self.client_bytes);
             }
             self.complete_big(engine, place);
@@ -154,9 +156,9 @@ impl Station {
         received
     }
 
-    /// Hands a big argument that is all there to the parser, and parses on.
+    /// Hands a complete big argument to the parser, and parses on.
     fn complete_big(&mut self, engine: &Engine, place: u32) {
-        let Some(client) = self.clients.get(place).filter(|client| !client.is_held()) else { return };
+        let Some(client) = self.slab.get(place).filter(|client| !client.is_held()) else { return };
         let Some(mut incoming) = client.incoming.take_if(|incoming| incoming.missing() == 0) else { return };
         incoming.blob.resize_zeroed(incoming.len);
         client.blobs.push(incoming.blob);
@@ -165,9 +167,10 @@ impl Station {
         self.parse(engine, place, Source::Own, 0, end, true);
     }
 
-    /// Parses what a client already sent and nobody has executed yet. Returns the bytes received on the way.
+    /// Parses input that was received earlier and not executed yet. Returns the bytes received on
+    /// the way.
     pub fn resume(&mut self, engine: &Engine, place: u32) -> usize {
-        let Some(client) = self.clients.get(place) else { return 0 };
+        let Some(client) = self.slab.get(place) else { return 0 };
         client.in_resume_list = false;
         let leaves = client.broken || client.session.close_after_reply;
         if client.is_held() || client.in_batch || leaves {
@@ -188,7 +191,8 @@ impl Station {
         0
     }
 
-    /// Parses requests out of a range of the shared buffer or the client's own.
+    /// Parses requests in a range of the shared buffer or the client's own. `mid_request`: the
+    /// range continues a request whose big argument is complete, and may be empty.
     fn parse(
         &mut self,
         engine: &Engine,
@@ -198,7 +202,7 @@ impl Station {
         end: usize,
         mid_request: bool,
     ) {
-        let Some(client) = self.clients.get(place) else { return };
+        let Some(client) = self.slab.get(place) else { return };
         let limits = Limits {
             bulk_len_max: self.settings.bulk_len_max,
             authenticated: client.session.authenticated,
@@ -206,7 +210,7 @@ impl Station {
         };
         client.in_batch = true;
         let batch = &mut self.batch;
-        let requests_max = batch.requests.len() + client.pace as usize;
+        let requests_max = batch.requests.len() + client.batch_quota as usize;
         let mut turn = Turn {
             client: place,
             source,
@@ -281,7 +285,8 @@ impl Station {
                 }
             }
             turn.used_blobs = !client.blobs.is_empty();
-            // The next request may be judged by other limits once this one has run; and blobs belong to one request.
+            // The next request may have other limits once this one was executed, and blobs belong
+            // to a single request.
             if !limits.authenticated || turn.used_blobs || batch.requests.len() >= requests_max {
                 turn.more = at < end;
                 break;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What others have left for a loop: connections, replies of those who served its clients, and what it is told to do.
+//! The mail of a loop: messages from other threads (new connections, replies of threads that served
+//! its clients, orders) and clients that were handed over.
 
 use std::sync::Arc;
 
@@ -9,16 +10,16 @@ use braid_engine::client::{Accepted, Message, client_flags};
 use braid_net::poller::Interest;
 use braid_net::stream::Stream;
 
+use super::{EventLoop, Model};
 use crate::client::Client;
-use crate::event_loop::EventLoop;
-use crate::models::Model;
 
 impl<M: Model> EventLoop<M> {
-    /// Takes what others have left for this loop; `rung` if its bell has been rung.
+    /// Handles everything that other threads have left for this loop; `rung` if its notifier was
+    /// rung.
     pub(crate) fn read_mail(&mut self, rung: bool) {
         let mailbox = Arc::clone(&self.engine.mailboxes[self.slot]);
         if rung {
-            // Before anything is taken: who comes later rings again.
+            // Before anything is taken: later senders ring again.
             mailbox.acknowledge();
         }
         M::take_arrivals(self);
@@ -26,26 +27,26 @@ impl<M: Model> EventLoop<M> {
         while let Some(message) = mailbox.take() {
             let message = match message.client() {
                 Some(id) if !self.by_id.contains_key(&id) => self.forward(id, message),
-                Some(id) => M::defer(self, id, message),
+                Some(id) => M::defer_message(self, id, message),
                 None => Some(message),
             };
             if let Some(message) = message {
-                self.follow(message);
+                self.handle(message);
             }
         }
     }
 
-    /// Does what a message says.
-    pub(crate) fn follow(&mut self, message: Message) {
+    /// Handles a message.
+    pub(crate) fn handle(&mut self, message: Message) {
         match message {
             Message::Accepted(accepted) => self.adopt(accepted),
-            Message::Feed(id) => self.begin_feed(id),
+            Message::Feed(id) => self.begin_replica_output(id),
             Message::Kill(id) => {
                 if let Some(&place) = self.by_id.get(&id)
-                    && let Some(client) = self.station.clients.get(place)
+                    && let Some(client) = self.clients.slab.get(place)
                 {
                     client.broken = true;
-                    self.station.to_drop.push(place);
+                    self.clients.to_drop.push(place);
                 }
             }
             Message::Unblock { id, error } => {
@@ -55,8 +56,8 @@ impl<M: Model> EventLoop<M> {
                 }
             }
             Message::Served { id, reply, written_to } => {
-                self.settling.note_changes();
-                self.hand_over(id, reply, written_to);
+                self.reply_hold.note_changes();
+                self.answer_served(id, reply, written_to);
             }
             Message::RunAgain(id) => self.run_again(id),
             Message::Resume => {
@@ -81,59 +82,61 @@ impl<M: Model> EventLoop<M> {
         };
         let socket = Stream::new(socket, tls);
         let session = Session::new(record, &self.engine);
-        let place = self.station.clients.add(Box::new(Client::new(socket, session)));
-        let Some(client) = self.station.clients.get(place) else { return };
-        client.publish_sizes(&self.station.client_bytes);
+        let place = self.clients.slab.add(Box::new(Client::new(socket, session)));
+        let Some(client) = self.clients.slab.get(place) else { return };
+        client.publish_sizes(&self.clients.client_bytes);
         if client.session.record.has(client_flags::CLOSE_NOW) {
-            // Killed before it got here.
+            // Killed before it arrived here.
             client.broken = true;
-            self.station.to_drop.push(place);
+            self.clients.to_drop.push(place);
         } else if let Some(error) = failed {
             log::warn!("Error accepting a client connection: {error}");
             client.broken = true;
-            self.station.to_drop.push(place);
+            self.clients.to_drop.push(place);
         } else if let Err(error) = self.poller.add(&client.socket, u64::from(place), Interest::Read) {
             log::warn!("Error registering fd event for the new client: {error}");
             client.broken = true;
-            self.station.to_drop.push(place);
+            self.clients.to_drop.push(place);
         }
         self.by_id.insert(id, place);
         self.stats().clients.add(1);
     }
 
-    /// Looks again at clients whose requests were held back.
+    /// Resumes the clients whose requests were postponed.
     pub(crate) fn resume_postponed(&mut self) {
-        for place in std::mem::take(&mut self.station.postponed) {
-            // A place may stand there twice when its first client has left: only who waits is resumed.
-            let Some(client) = self.station.clients.get(place) else { continue };
+        for place in std::mem::take(&mut self.clients.postponed) {
+            // A place may be listed twice after its first client has left: only a postponed client
+            // is resumed.
+            let Some(client) = self.clients.slab.get(place) else { continue };
             if !std::mem::take(&mut client.postponed) {
                 continue;
             }
             client.session.record.set_flag(client_flags::BLOCKED | client_flags::POSTPONED, false);
             if !client.in_resume_list {
                 client.in_resume_list = true;
-                self.station.to_resume.push(place);
+                self.clients.to_resume.push(place);
             }
         }
     }
 
-    /// Gives a client that waited the reply of whoever served it.
-    fn hand_over(&mut self, id: u64, served: Vec<u8>, written_to: u64) {
+    /// Gives a waiting client the reply of the thread that served it.
+    fn answer_served(&mut self, id: u64, served: Vec<u8>, written_to: u64) {
         let Some(&place) = self.by_id.get(&id) else { return };
-        let Some(client) = self.station.clients.get(place) else { return };
+        let Some(client) = self.clients.slab.get(place) else { return };
         let Some(blocked) = client.session.blocked.take() else { return };
         let Client { session, reply, .. } = client;
         blocked.answer(&self.engine, self.slot, session, reply, served);
         client.session.has_written = true;
         client.session.written_to = client.session.written_to.max(written_to);
-        self.station.deadlines.remove(&(blocked.deadline_ms, place));
-        self.go_on(place);
+        self.clients.deadlines.remove(&(blocked.deadline_ms, place));
+        self.resume_after_wait(place);
     }
 
-    /// Runs a client's waiting command again: its request goes back to the beginning of what the client has sent.
+    /// Runs a client's waiting command again: its request goes back in front of the client's
+    /// unread input.
     fn run_again(&mut self, id: u64) {
         let Some(&place) = self.by_id.get(&id) else { return };
-        let Some(client) = self.station.clients.get(place) else { return };
+        let Some(client) = self.clients.slab.get(place) else { return };
         let Some(blocked) = client.session.blocked.take() else { return };
         if let Some(precomputed) = blocked.take_precomputed() {
             client.session.set_precomputed(precomputed);
@@ -143,6 +146,6 @@ impl<M: Model> EventLoop<M> {
         client.query = requests;
         // It is counted when it has run.
         client.commands = client.commands.saturating_sub(1);
-        self.go_on(place);
+        self.resume_after_wait(place);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Roads, and what clients carry on them.
+//! Tests of routes, and of the parsed input that clients carry.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -11,9 +11,8 @@ use braid_engine::{Engine, Session};
 use braid_net::stream::Stream;
 
 use super::*;
-use crate::client::Keep;
-use crate::event_loop::settings;
-use crate::steps::Station;
+use crate::client::Deferral;
+use crate::client_set::{ClientSet, Settings};
 
 fn engine(threads: usize) -> Arc<Engine> {
     let config = Config::new();
@@ -30,7 +29,7 @@ fn client(engine: &Engine, id: u64) -> (Box<Client>, UnixStream) {
     (Box::new(Client::new(Stream::new(OwnedFd::from(ours), None), session)), theirs)
 }
 
-/// Waits for a loop's bell; false if it is not rung for long.
+/// Waits until a loop's notifier is rung; false after a long time.
 fn hears(engine: &Engine, slot: usize) -> bool {
     let mailbox = &engine.mailboxes[slot];
     let notifier = mailbox.notifier();
@@ -44,41 +43,47 @@ fn hears(engine: &Engine, slot: usize) -> bool {
 #[test]
 fn who_finds_the_ring_full_is_told_when_there_is_room() {
     let engine = engine(2);
-    let roads = Roads::new(2, ArrayQueue::new(1));
-    assert!(roads.send(1, client(&engine, 1).0).is_ok());
-    let refused = roads.send(1, client(&engine, 2).0).expect_err("one has room");
+    let routes = Routes::new(2, ArrayQueue::new(1));
+    assert!(routes.send(1, client(&engine, 1).0).is_ok());
+    let refused = routes.send(1, client(&engine, 2).0).expect_err("one has room");
     assert_eq!(refused.session.id(), 2, "it comes back");
-    roads.to_main.pop().expect("the first one");
-    roads.tell_of_room(&engine);
+    routes.to_main.pop().expect("the first one");
+    routes.notify_room(&engine);
     assert!(hears(&engine, 1));
-    assert!(roads.send(1, refused).is_ok());
+    assert!(routes.send(1, refused).is_ok());
 }
 
 #[test]
 fn no_wake_up_is_lost_on_a_full_ring() {
     const TRIPS: usize = 3000;
     let engine = engine(3);
-    let roads = Roads::new(3, ArrayQueue::new(1));
+    let routes = Routes::new(3, ArrayQueue::new(1));
     std::thread::scope(|scope| {
         for slot in 1..3 {
-            let (engine, roads) = (&engine, &roads);
+            let (engine, routes) = (&engine, &routes);
             scope.spawn(move || {
                 let mut traveller = Some(client(engine, slot as u64).0);
-                for trip in 0..TRIPS {
+                for parsed_input in 0..TRIPS {
                     let mut next = traveller.take();
                     while let Some(client) = next.take() {
-                        match roads.send(slot, client) {
+                        match routes.send(slot, client) {
                             Ok(()) => engine.mailboxes[MAIN].ring(),
                             Err(client) => {
-                                assert!(hears(engine, slot), "trip {trip}: nobody said that there is room");
+                                assert!(
+                                    hears(engine, slot),
+                                    "parsed_input {parsed_input}: nobody said that there is room"
+                                );
                                 next = Some(client);
                             }
                         }
                     }
                     while traveller.is_none() {
-                        traveller = roads.ways[slot].back.pop();
+                        traveller = routes.loops[slot].back.pop();
                         if traveller.is_none() {
-                            assert!(hears(engine, slot), "trip {trip}: nobody said that it is back");
+                            assert!(
+                                hears(engine, slot),
+                                "parsed_input {parsed_input}: nobody said that it is back"
+                            );
                         }
                     }
                 }
@@ -87,10 +92,10 @@ fn no_wake_up_is_lost_on_a_full_ring() {
         let mut trips = 0;
         while trips < 2 * TRIPS {
             assert!(hears(&engine, MAIN), "{trips} trips: nobody said that somebody came");
-            while let Some(client) = roads.to_main.pop() {
+            while let Some(client) = routes.to_main.pop() {
                 let slot = client.session.id() as usize;
-                roads.tell_of_room(&engine);
-                roads.ways[slot].back.push(client);
+                routes.notify_room(&engine);
+                routes.loops[slot].back.push(client);
                 engine.mailboxes[slot].ring();
                 trips += 1;
             }
@@ -98,21 +103,21 @@ fn no_wake_up_is_lost_on_a_full_ring() {
     });
 }
 
-/// What a client has with it, as another thread sees it: the arguments of each request, joined.
+/// A client's parsed input as another thread sees it: the arguments of each request, joined.
 fn carried(engine: &Engine, mut client: Box<Client>) -> (Vec<String>, Box<Client>) {
-    let mut station = Station::new(settings(engine), Arc::clone(&engine.client_bytes));
-    let mut trip = client.trip.take().expect("packed");
-    let place = station.clients.add(client);
-    station.batch.append(&mut trip.batch, place);
-    let run = station.begin().expect("something to execute");
-    let client = station.clients.get(place).expect("the guest");
+    let mut clients = ClientSet::new(Settings::of(engine), Arc::clone(&engine.client_bytes));
+    let mut parsed_input = client.parsed_input.take().expect("packed");
+    let place = clients.slab.add(client);
+    clients.batch.append(&mut parsed_input.batch, place);
+    let run = clients.begin().expect("something to execute");
+    let client = clients.slab.get(place).expect("the guest");
     let text = |request| {
         let args = run.arguments(request, &client.query, &client.blobs);
         String::from_utf8_lossy(&args.join(&b' ')).into_owned()
     };
     let requests = run.batch.requests.iter().map(text).collect();
-    station.end(engine, run, 0);
-    (requests, station.clients.remove(place).expect("the guest"))
+    clients.end(engine, run, 0);
+    (requests, clients.slab.remove(place).expect("the guest"))
 }
 
 const SENT: &[u8] = b"*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\nECHO \"b c\"\r\n*2\r\n$3\r\nDEL\r\n$1\r\nx\r\n*2\r\n$3\r\nGE";
@@ -120,19 +125,19 @@ const SENT: &[u8] = b"*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\nECHO \"b
 #[test]
 fn a_client_takes_along_what_was_read_from_it() {
     let engine = engine(2);
-    let mut station = Station::new(settings(&engine), Arc::clone(&engine.client_bytes));
+    let mut clients = ClientSet::new(Settings::of(&engine), Arc::clone(&engine.client_bytes));
     let (traveller, mut peer) = client(&engine, 1);
-    let place = station.clients.add(traveller);
+    let place = clients.slab.add(traveller);
     std::io::Write::write_all(&mut peer, SENT).expect("sent");
-    station.read(&engine, place);
-    station.pack(place);
-    assert!(station.batch.is_empty());
-    // What is received next goes to where its requests were.
+    clients.read(&engine, place);
+    clients.pack(place);
+    assert!(clients.batch.is_empty());
+    // The next input is received where its requests were.
     let (other, mut second_peer) = client(&engine, 2);
-    let second = station.clients.add(other);
+    let second = clients.slab.add(other);
     std::io::Write::write_all(&mut second_peer, &[b'-'; 200]).expect("sent");
-    station.read(&engine, second);
-    let (requests, traveller) = carried(&engine, station.clients.lend(place).expect("the client"));
+    clients.read(&engine, second);
+    let (requests, traveller) = carried(&engine, clients.slab.take_out(place).expect("the client"));
     assert_eq!(requests, ["PING", "GET a", "ECHO b c", "DEL x"]);
     assert_eq!(traveller.query, b"*2\r\n$3\r\nGE", "what is not complete stays with it");
     assert!(!traveller.in_batch);
@@ -143,33 +148,33 @@ fn the_rest_of_what_was_read_can_be_executed_elsewhere() {
     for first in 0..4 {
         for begun in [&b""[..], b"*1\r\n$4\r\nPI"] {
             let engine = engine(2);
-            let mut station = Station::new(settings(&engine), Arc::clone(&engine.client_bytes));
+            let mut clients = ClientSet::new(Settings::of(&engine), Arc::clone(&engine.client_bytes));
             // Others are in the batch before and after it.
             let (before, mut before_peer) = client(&engine, 1);
-            let before = station.clients.add(before);
+            let before = clients.slab.add(before);
             std::io::Write::write_all(&mut before_peer, b"PING\r\n*1\r\n$4\r\nPING\r\n").expect("sent");
-            station.read(&engine, before);
+            clients.read(&engine, before);
             let (traveller, mut peer) = client(&engine, 2);
-            let place = station.clients.add(traveller);
-            // With something in its own buffer already, or without.
+            let place = clients.slab.add(traveller);
+            // With input in the client's own buffer already, or without.
             if !begun.is_empty() {
                 std::io::Write::write_all(&mut peer, begun).expect("sent");
-                station.read(&engine, place);
-                let run = station.begin().expect("a turn");
-                station.end(&engine, run, 0);
-                station.read(&engine, before);
+                clients.read(&engine, place);
+                let run = clients.begin().expect("a turn");
+                clients.end(&engine, run, 0);
+                clients.read(&engine, before);
                 std::io::Write::write_all(&mut peer, b"NG\r\n").expect("sent");
             }
             std::io::Write::write_all(&mut peer, SENT).expect("sent");
-            station.read(&engine, place);
-            let run = station.begin().expect("requests");
+            clients.read(&engine, place);
+            let run = clients.begin().expect("requests");
             let own: Vec<usize> =
                 (0..run.batch.requests.len()).filter(|&at| run.batch.requests[at].client == place).collect();
             let at = own[own.len() - 4 + first];
-            station.clients.get(place).expect("the client").keep_from = Some(Keep::Elsewhere(at));
-            station.end(&engine, run, 0);
-            assert_eq!(station.to_leave, [place]);
-            let traveller = station.clients.lend(place).expect("the client");
+            clients.slab.get(place).expect("the client").deferred_from = Some(Deferral::Elsewhere(at));
+            clients.end(&engine, run, 0);
+            assert_eq!(clients.to_migrate, [place]);
+            let traveller = clients.slab.take_out(place).expect("the client");
             assert!(traveller.in_batch, "nothing more is read from it meanwhile");
             let (requests, traveller) = carried(&engine, traveller);
             assert_eq!(requests, ["PING", "GET a", "ECHO b c", "DEL x"][first..]);

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Loops that are left by all of their clients, since the number of threads has changed (`CONFIG SET io-threads`); and how a client goes over to another
-//! loop at all.
+//! Handover of clients to other loops, and the draining of loops that are no longer needed (`CONFIG
+//! SET io-threads`).
 //!
-//! A client goes over between two turns, in its box, with everything that it has sent and has not been answered, whatever it does just then: it may wait
-//! for a key, listen, monitor, be in a transaction, in the middle of a request, or not read its replies. What others want of it finds it:
+//! A client moves between two turns, in its box, with everything that it has sent and that is not
+//! answered yet, whatever its state: it may wait for a key, subscribe, monitor, be in a
+//! transaction, in the middle of a request, or not read its replies. Everything that others send it
+//! follows:
 //!
-//! 1. Pushes (`engine/pubsub`) go to the queue of the new loop from one moment on, for all that it hears. The new loop keeps them.
-//! 2. What had come to the old queue before is written into its replies.
+//! 1. Pushes (`engine/pubsub`) go to the queue of the new loop from one moment on. The new loop
+//!    keeps them.
+//! 2. Pushes in the old queue are written into its replies.
 //! 3. It is put into the new loop's queue of arrivals.
-//! 4. From now on messages (a kill, the reply of who served it) go to the new loop's mailbox. Those that are in the old one still are sent after it.
+//! 4. From then on messages (a kill, the reply of a thread that served it) go to the new loop's
+//!    mailbox. Those still in the old mailbox are forwarded.
 //!
-//! So nothing overtakes anything. Only one case needs more: a client that waits *and* hears must not be served between 1 and 2, since what it is told then
-//! has to come behind that reply, which is on its way. For that moment the world is stopped, as clients are served by threads inside the gate.
+//! So nothing overtakes anything. One case needs more: a client that waits for a key *and* receives
+//! pushes must not be served between 1 and 2, since later pushes must follow the reply, which is on
+//! its way. For that moment the world is stopped, as clients are served by threads inside the gate.
 //!
-//! A loop beyond the number of threads ends when nobody is left, and nobody can come any more ([`LoopLoads::set_threads`]).
-//!
-//! [`LoopLoads::set_threads`]: crate::accept::LoopLoads::set_threads
+//! A drained loop beyond the number of threads ends once no client is left and none can come
+//! ([`LoopLoads::set_threads`](crate::loop_loads::LoopLoads::set_threads)).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,44 +27,45 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_engine::client::client_flags;
 use braid_net::poller::Interest;
 
-use crate::accept::Assigning;
-use crate::balance::Balance;
+use super::rebalance::Balance;
+use super::{EventLoop, Model};
 use crate::client::Client;
-use crate::event_loop::EventLoop;
-use crate::models::Model;
+use crate::loop_loads::Assigning;
 
-/// Milliseconds between two attempts to hand over who is not at hand, or has something to be done first.
+/// Milliseconds between two attempts to hand over clients that are busy or away.
 pub const ATTEMPT_MS: i64 = 2;
 
 impl<M: Model> EventLoop<M> {
-    /// Looks again what this loop is for. Called when the number of threads has changed.
+    /// Adapts to a changed number of threads.
     #[cold]
     pub(crate) fn follow_thread_count(&mut self) {
         self.loads_version = self.loads.version();
         self.cron.set_loops(self.loads.loops());
         self.balance = Balance::new(self.slot, &self.loads);
-        self.is_left = !self.loads.serving().contains(&self.slot);
+        self.is_draining = !self.loads.serving().contains(&self.slot);
         M::follow_thread_count(self);
     }
 
-    /// Hands all clients over, as far as that is possible now; ends the loop when it is not needed any more and nobody is left.
+    /// Hands all clients over that can move now. Ends the loop once it is empty and not needed any
+    /// more.
     #[cold]
-    pub(crate) fn leave(&mut self) {
-        if !self.held.is_empty() {
-            // That names places.
+    pub(crate) fn drain(&mut self) {
+        if !self.after_script.is_empty() {
+            // `after_script` refers to places, which must stay valid.
             return;
         }
         let places: Vec<u32> = self.by_id.values().copied().collect();
         for place in places {
-            self.hand_over_anyhow(place);
+            self.try_hand_over(place);
         }
         if self.slot < self.loads.threads() {
-            // It has other duties.
-            self.is_left = !self.by_id.is_empty();
+            // The thread stays: it has other duties.
+            self.is_draining = !self.by_id.is_empty();
             return;
         }
         if self.by_id.is_empty() {
-            // Nobody is sent here any more since the number of threads has been changed. Whoever was sent before is here now.
+            // No client is assigned to this loop any more. All that were assigned before have
+            // arrived.
             self.read_mail(true);
             if self.by_id.is_empty() && !self.engine.hub.has_pushes(self.slot) {
                 self.stopping = true;
@@ -68,9 +73,9 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    fn hand_over_anyhow(&mut self, place: u32) -> bool {
-        let Some(client) = self.station.clients.get(place) else { return false };
-        let busy = client.in_batch || client.awaits_disk || client.trip.is_some();
+    fn try_hand_over(&mut self, place: u32) -> bool {
+        let Some(client) = self.clients.slab.get(place) else { return false };
+        let busy = client.in_batch || client.awaits_disk || client.parsed_input.is_some();
         let leaves = client.is_finished() || client.session.record.has(client_flags::CLOSE_NOW);
         if busy || leaves {
             return false;
@@ -85,42 +90,42 @@ impl<M: Model> EventLoop<M> {
         };
         let is_over =
             |client: &mut Client| client.session.blocked.as_ref().is_some_and(|wait| wait.is_over());
-        if self.station.clients.get(place).is_some_and(is_over) {
-            // The reply is on its way here.
+        if self.clients.slab.get(place).is_some_and(is_over) {
+            // The reply is on its way to this loop.
             return false;
         }
         let loads = Arc::clone(&self.loads);
         let assigning = loads.assign();
-        let is_gone = self.send_over(&assigning, place, assigning.least());
+        let is_gone = self.hand_over_to(&assigning, place, assigning.least());
         drop(world);
         is_gone
     }
 
-    /// Sends a client to another loop that serves. False if it has to be closed here instead.
-    pub(crate) fn send_over(&mut self, assigning: &Assigning<'_>, place: u32, to: usize) -> bool {
-        let Some(client) = self.station.clients.get(place) else { return false };
+    /// Hands a client over to another loop that serves. False if it has to be closed here instead.
+    pub(crate) fn hand_over_to(&mut self, assigning: &Assigning<'_>, place: u32, to: usize) -> bool {
+        let Some(client) = self.clients.slab.get(place) else { return false };
         self.engine.hub.relocate(&mut client.session.listener, to);
-        // What was sent to it here.
+        // Pushes that this loop has for it.
         self.deliver();
-        let Some(client) = self.station.clients.get(place).filter(|client| !client.is_finished()) else {
+        let Some(client) = self.clients.slab.get(place).filter(|client| !client.is_finished()) else {
             return false;
         };
         client.session.listener.change_queue();
         (client.in_write_list, client.in_resume_list, client.lingers) = (false, false, false);
         let (was_postponed, deadline) =
             (client.postponed, client.session.blocked.as_ref().map(|blocked| blocked.deadline_ms));
-        let Some(client) = self.station.clients.remove(place) else { return false };
-        // Were it polled here still, there would be events for a place without a client; those are passed over.
+        let Some(client) = self.clients.slab.remove(place) else { return false };
+        // An event that is still reported finds an empty place and is skipped.
         let _ = self.poller.remove(&client.socket);
-        // Its place may be given to somebody else, who is not to be taken for it.
-        self.station.to_write.retain(|&other| other != place);
-        self.station.to_resume.retain(|&other| other != place);
-        self.feeds.retain(|&other| other != place);
+        // Its place may be given to another client, which must not be mistaken for it.
+        self.clients.to_write.retain(|&other| other != place);
+        self.clients.to_resume.retain(|&other| other != place);
+        self.replicas.remove(place);
         if was_postponed {
-            self.station.postponed.retain(|&other| other != place);
+            self.clients.postponed.retain(|&other| other != place);
         }
         if let Some(deadline) = deadline {
-            self.station.deadlines.remove(&(deadline, place));
+            self.clients.deadlines.remove(&(deadline, place));
         }
         let record = Arc::clone(&client.session.record);
         self.by_id.remove(&record.id);
@@ -129,7 +134,7 @@ impl<M: Model> EventLoop<M> {
         self.stats().clients.add(u64::MAX);
         assigning.take(to);
         assigning.hand_over(to, client);
-        // Behind the client: who sends to the new loop finds it there.
+        // After the client: a message to the new loop finds it there.
         record.set_mailbox(&self.engine.mailboxes[to]);
         self.engine.mailboxes[to].ring();
         true
@@ -140,37 +145,37 @@ impl<M: Model> EventLoop<M> {
         let mut is_postponed = false;
         while let Some(mut client) = self.loads.take_handed_over(self.slot) {
             let id = client.session.id();
-            let place = self.station.clients.next_place();
+            let place = self.clients.slab.next_place();
             let interest = if client.wants_write { Interest::ReadWrite } else { Interest::Read };
             let killed = client.session.record.has(client_flags::CLOSE_NOW);
             if killed || self.poller.add(&client.socket, u64::from(place), interest).is_err() {
                 client.broken = true;
-                self.station.to_drop.push(place);
+                self.clients.to_drop.push(place);
             }
             if client.holds_memory() {
                 client.lingers = true;
-                self.station.lingering.push(place);
+                self.clients.lingering.push(place);
             }
             if client.has_unsent() {
-                // It may have been told of something on its way out.
+                // It may have received pushes on its way out.
                 client.in_write_list = true;
-                self.station.to_write.push(place);
+                self.clients.to_write.push(place);
             }
             if let Some(blocked) = client.session.blocked.as_ref().filter(|blocked| blocked.deadline_ms > 0) {
-                self.station.deadlines.insert((blocked.deadline_ms, place));
+                self.clients.deadlines.insert((blocked.deadline_ms, place));
             }
             if client.postponed {
-                // It may have missed the call to go on.
-                self.station.postponed.push(place);
+                // It may have missed a `Message::Resume`.
+                self.clients.postponed.push(place);
                 is_postponed = true;
             }
-            if client.feed.is_some() {
-                self.feeds.push(place);
+            if client.replica_output.is_some() {
+                self.replicas.add(place);
             }
-            // What it has sent before is no event for the poller.
+            // The poller does not report input that was received before.
             client.in_resume_list = true;
-            self.station.to_resume.push(place);
-            self.station.clients.add(client);
+            self.clients.to_resume.push(place);
+            self.clients.slab.add(client);
             self.by_id.insert(id, place);
             self.stats().clients.add(1);
         }
@@ -179,7 +184,7 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// The loop ends: others do not count on it any more.
+    /// The loop ends: other threads do not count on it any more.
     pub(crate) fn sign_off(&self) {
         let stats = self.stats();
         stats.resting.store(false, Relaxed);
@@ -201,7 +206,8 @@ mod tests {
     use braid_net::poller::Poller;
 
     use super::*;
-    use crate::accept::{Listeners, LoopLoads};
+    use crate::accept::Listeners;
+    use crate::loop_loads::LoopLoads;
 
     struct Plain;
 
@@ -223,7 +229,7 @@ mod tests {
         (engine, loads, both)
     }
 
-    /// Lets a client connect to a loop; the other end of its connection.
+    /// Connects a client to a loop; returns the other end of the connection.
     fn connect(engine: &Engine, to: &mut EventLoop<Plain>, id: u64) -> UnixStream {
         let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         ours.set_nonblocking(true).expect("a socket that does not block");
@@ -232,18 +238,18 @@ mod tests {
         record.set_mailbox(&engine.mailboxes[to.slot]);
         engine.clients.add(Arc::clone(&record));
         to.loads.assign().take(to.slot);
-        to.follow(Message::Accepted(Accepted { socket: OwnedFd::from(ours), is_tls: false, record }));
+        to.handle(Message::Accepted(Accepted { socket: OwnedFd::from(ours), is_tls: false, record }));
         theirs
     }
 
     fn session(of: &mut EventLoop<Plain>, id: u64) -> &mut Session {
         let place = of.by_id[&id];
-        &mut of.station.clients.get(place).expect("it is here").session
+        &mut of.clients.slab.get(place).expect("it is here").session
     }
 
     fn replies(of: &mut EventLoop<Plain>, id: u64) -> String {
         let place = of.by_id[&id];
-        let reply = of.station.clients.get(place).expect("it is here").reply.take_vec();
+        let reply = of.clients.slab.get(place).expect("it is here").reply.take_vec();
         String::from_utf8(reply).expect("ASCII").replace("\r\n", " ")
     }
 
@@ -259,11 +265,11 @@ mod tests {
         loads.set_threads(1);
         engine.hub.publish(0, b"b", b"2", None);
         second.follow_thread_count();
-        assert!(second.is_left);
-        second.leave();
+        assert!(second.is_draining);
+        second.drain();
         assert!(second.by_id.is_empty() && second.stopping, "both have gone, and nobody can come");
         engine.hub.publish(1, b"a", b"3", None);
-        // The new loop looks for mail before it has seen that somebody has come: it keeps that.
+        // The new loop looks for pushes before it has seen the client arrive: it keeps them.
         first.deliver();
         first.take_handed_over();
         first.deliver();
@@ -282,16 +288,16 @@ mod tests {
         record.send(Message::Kill(1));
         loads.set_threads(1);
         second.follow_thread_count();
-        second.leave();
+        second.drain();
         first.read_mail(true);
         assert_eq!(
-            first.station.to_drop,
+            first.clients.to_drop,
             [first.by_id[&1]],
             "it is told of the kill, and the other one is not"
         );
         engine.clients.get(2).expect("it is connected").send(Message::Kill(2));
         first.read_mail(true);
-        assert_eq!(first.station.to_drop.len(), 2);
+        assert_eq!(first.clients.to_drop.len(), 2);
     }
 
     #[test]
@@ -312,9 +318,9 @@ mod tests {
         theirs.write_all(b"PING\r\n").expect("sent");
         loads.set_threads(1);
         second.follow_thread_count();
-        second.leave();
+        second.drain();
         assert!(!second.stopping && second.by_id.contains_key(&7));
-        second.leave();
+        second.drain();
         assert!(second.stopping && second.by_id.is_empty());
         first.take_handed_over();
         assert!(first.by_id.contains_key(&7));

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What becomes of a client's requests that are not executed where they were read: they are kept with the client, as bytes until it may go on,
-//! or parsed, for another thread.
+//! Deferred input: requests that are not executed where they were read. They stay with the client
+//! as bytes until it resumes, or are packed as parsed requests for another thread.
 
-use crate::batch::{Batch, Request, Source, Turn};
+use crate::batch::{Batch, Request, Source, Turn, arguments};
 use crate::client::Client;
-use crate::steps::arguments;
 
-/// Keeps the requests from offset `from` on, none of which has been executed.
-pub fn keep(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, from: usize) {
+/// Defers the requests from offset `from` on, none of which has been executed.
+pub fn defer_from(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, from: usize) {
     client.parser.reset();
     client.protocol_error = None;
     let kept = match turn.source {
@@ -18,7 +17,8 @@ pub fn keep(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, from
             query
         }
         Source::Own => {
-            // The request had big arguments: write it down again as a whole.
+            // The request had big arguments, which the buffer does not hold: write it out as a
+            // whole.
             let request =
                 batch.requests.iter().find(|request| request.client == turn.client && request.start == from);
             let mut bytes = Vec::new();
@@ -41,8 +41,9 @@ pub fn keep(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, from
     client.query = kept;
 }
 
-/// Packs a client's requests from number `first` of the batch on, to be executed elsewhere. Their bytes go to the client's own buffer.
-pub fn pack_rest(
+/// Packs a client's requests from index `first` of the batch on for another thread. Their bytes go
+/// to the client's own buffer.
+pub fn pack_from(
     client: &mut Client,
     to: &mut Batch,
     shared: &[u8],
@@ -50,7 +51,7 @@ pub fn pack_rest(
     turn: &Turn,
     first: usize,
 ) {
-    // A client's requests stand together in a batch.
+    // A client's requests are adjacent in a batch.
     let own = batch.requests[first..].iter().take_while(|request| request.client == turn.client);
     let from = batch.requests[first].start;
     for request in own {
@@ -79,8 +80,9 @@ pub fn pack_rest(
     }
 }
 
-/// Keeps what follows the request at offset `start`, which has been executed. The parser begins anew with it.
-pub fn keep_rest(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, start: usize) {
+/// Defers the input behind the request at offset `start`, which has been executed. The parser
+/// starts over with it.
+pub fn defer_after(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, start: usize) {
     let mut own = batch.requests.iter().filter(|request| request.client == turn.client);
     let next = own.find(|request| request.start > start).map_or(turn.rest_start, |request| request.start);
     let buffer = if turn.source == Source::Own { &client.query } else { shared };

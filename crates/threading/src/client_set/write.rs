@@ -1,46 +1,47 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Step three: sends replies, and what is pushed to clients.
+//! Step three: sends replies and pushes.
 //!
-//! HOT PATH: one send per client and turn; no copy of what is in one piece.
+//! HOT PATH: one send per client and turn; a contiguous reply is not copied.
 
 use braid_engine::Engine;
 use braid_engine::client::{UNCOUNTED_REPLY, client_flags, counted_reply_bytes};
 use braid_engine::pubsub::queue::Push;
 use braid_engine::stats::ThreadStats;
 
-use super::{Relaxed, Settings, Station, WOULD_BLOCK, add, linger};
+use super::{ClientSet, Relaxed, Settings, WOULD_BLOCK, add, linger};
 use crate::client::Client;
 
-/// Replies that a client has waiting are sent before its next request is executed from this many bytes on, unless they are limited: what
-/// stays in the cache is cheaper than what grows.
+/// Pending replies of at least this many bytes are sent before the client's next request is
+/// executed, unless they are limited: memory that stays in the cache is cheaper than memory that
+/// grows.
 const SEND_EARLY: usize = 64 * 1024;
-/// What counts of the replies of a client that has not logged in at most. It gets nothing but errors, and must not fill the memory with
-/// those that it does not read.
+/// Most counted reply bytes of a client that has not logged in. It gets nothing but errors, and
+/// must not fill the memory with errors that it does not read.
 const STRANGER_REPLY_MAX: u64 = 1024;
 
-/// What became of a push.
+/// The outcome of a push.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pushed {
     Done,
-    /// The client is not at hand, or something has to come before.
+    /// The client is away, or another reply has to come first.
     Later,
-    /// The client is leaving.
+    /// The client is being closed.
     Gone,
 }
 
-impl Station {
-    /// Sees to it that what was added to a client's replies is sent.
+impl ClientSet {
+    /// Schedules the replies that were added for a client.
     #[inline]
-    pub(super) fn replied(&mut self, engine: &Engine, slot: usize, place: u32, now_ms: i64) {
-        let Some(client) = self.clients.get(place) else { return };
+    pub(crate) fn replied(&mut self, engine: &Engine, slot: usize, place: u32, now_ms: i64) {
+        let Some(client) = self.slab.get(place) else { return };
         let waiting = client.reply.len();
-        // Those of a guest are sent by its home. Where a limit is set, all replies to what was received at once count together, as in Redis: a
-        // client that goes beyond it gets none of them.
+        // A visitor's replies are sent at its origin. Where a limit is set, all replies to input
+        // received at once count together, as in Redis: a client that exceeds it gets none of them.
         let limit = self.settings.output_limit;
         let early = waiting >= SEND_EARLY
             && !client.wants_write
             && !client.session.close_after_reply
-            && client.trip.is_none()
+            && client.parsed_input.is_none()
             && limit.hard_bytes == 0
             && limit.soft_bytes == 0;
         if !client.in_write_list && (!client.reply.is_empty() || client.session.close_after_reply) {
@@ -49,21 +50,21 @@ impl Station {
         }
         if waiting > UNCOUNTED_REPLY {
             let dropped = self.check_output_limit(engine, place, now_ms);
-            // Not where what it tells has to be on disk before.
+            // Not if the replies must be durable first.
             if early && !dropped && !engine.append_only.waits.load(Relaxed) {
                 self.send_early(&engine.threads[slot], place);
             }
         }
     }
 
-    /// Adds a push to what a client is sent.
+    /// Adds a push to a client's replies.
     pub fn push(&mut self, engine: &Engine, slot: usize, place: u32, push: &Push, now_ms: i64) -> Pushed {
-        let Some(client) = self.clients.get(place) else { return Pushed::Later };
+        let Some(client) = self.slab.get(place) else { return Pushed::Later };
         if client.broken || client.session.close_after_reply {
             return Pushed::Gone;
         }
         if client.session.blocked.as_ref().is_some_and(|blocked| blocked.is_over()) {
-            // The reply of whoever serves it comes first.
+            // The reply of the thread that serves it comes first.
             return Pushed::Later;
         }
         let Client { session, reply, .. } = client;
@@ -80,9 +81,9 @@ impl Station {
         Pushed::Done
     }
 
-    /// Step three: sends a client's replies, as much as its socket takes.
+    /// Sends a client's replies, as much as its socket takes.
     pub fn write(&mut self, stats: &ThreadStats, place: u32) {
-        let Some(client) = self.clients.get(place) else { return };
+        let Some(client) = self.slab.get(place) else { return };
         client.in_write_list = false;
         if client.broken {
             return;
@@ -91,10 +92,10 @@ impl Station {
         self.written(place);
     }
 
-    /// What is to be done when a client has been sent what its socket took.
+    /// Follows up after a client's replies were sent.
     #[inline]
     pub fn written(&mut self, place: u32) {
-        let Some(client) = self.clients.get(place) else { return };
+        let Some(client) = self.slab.get(place) else { return };
         if client.reply.is_empty() {
             self.pool.give(client.reply.take_spare(), self.settings.pool_max());
         }
@@ -106,27 +107,30 @@ impl Station {
         }
     }
 
-    /// Sends what a client in the middle of its batch has waiting; the loop's list still holds it for the rest.
+    /// Sends the pending replies of a client in the middle of a batch; the write list still holds
+    /// it for the rest.
     #[cold]
     fn send_early(&mut self, stats: &ThreadStats, place: u32) {
-        let Some(client) = self.clients.get(place) else { return };
+        let Some(client) = self.slab.get(place) else { return };
         send(client, stats);
         if client.broken {
             self.to_drop.push(place);
         }
     }
 
-    /// Marks a client for dropping if more waits to be sent to it than may. Returns true if so.
+    /// Marks a client for closing if its pending replies exceed its limit. Returns true if so.
     ///
-    /// As in Redis, what exceeds the first [`UNCOUNTED_REPLY`] bytes counts, whether or not the client would read it.
+    /// As in Redis, bytes beyond the first [`UNCOUNTED_REPLY`] count, whether or not the client
+    /// would read them.
     pub fn check_output_limit(&mut self, engine: &Engine, place: u32, now_ms: i64) -> bool {
         let Settings { output_limit, listener_limit, monitor_bytes_max, .. } = self.settings;
-        let Some(client) = self.clients.get(place).filter(|client| !client.broken) else { return false };
+        let Some(client) = self.slab.get(place).filter(|client| !client.broken) else { return false };
         let limit =
             if client.session.listener.subscriptions.is_some() { listener_limit } else { output_limit };
         let bytes = counted_reply_bytes(client.reply.len()) as u64;
         let is_stranger = bytes > STRANGER_REPLY_MAX && engine.must_log_in(&client.session);
-        // One long line is not its reader's fault: only what its socket did not take before counts.
+        // One long line is not the fault of its reader: a monitor counts as deaf only if its socket
+        // did not take all of the output before.
         let is_deaf_monitor = monitor_bytes_max > 0
             && bytes > monitor_bytes_max
             && client.wants_write
@@ -177,7 +181,7 @@ pub fn send(client: &mut Client, stats: &ThreadStats) {
                 client.reply.consume(count);
                 sent += count;
                 if sent >= 1 << 20 {
-                    // Enough for one turn: others are waiting.
+                    // Enough for one turn: other clients are waiting.
                     break;
                 }
             }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rebalancing: a loop that is busier than another one hands connections over to it.
+//! Rebalancing: a loop that is busier than another one hands clients over to it.
 //!
-//! New connections go to the loop with the fewest, which says nothing about how much they will send. So each loop looks ten times a second
-//! how busy all of them were (the time in their turns, waiting excluded). One that has been much busier than the idlest one for a
-//! while hands over clients that together make up about half of the difference, by the commands that they have sent meanwhile. Clients
-//! move between two turns, in their boxes, and only when nothing but their own requests concerns them: one that waits for a key, listens to channels,
-//! or is with another thread stays. So the client notices nothing: what it has sent is in its socket or its box, and so are its replies.
+//! New connections go to the loop with the fewest clients, which says nothing about how much these
+//! will send. So each loop checks ten times a second how busy all loops were (time spent in turns,
+//! waiting excluded). A loop that has been much busier than the idlest one for a while hands over
+//! clients that make up about half of the difference, by the commands that they have sent
+//! meanwhile.
 //!
-//! Mail that was sent to the old loop goes after the client ([`EventLoop::forward`]).
+//! Clients move between two turns, in their boxes, and only when nothing but their own requests
+//! concerns them: a client that waits for a key, subscribes to channels, or is with another thread
+//! stays. The client notices nothing, since its unread input and its unsent replies move with it.
+//! Mail sent to the old loop is forwarded ([`EventLoop::forward`]).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,50 +20,50 @@ use braid_base::clock::Ticks;
 use braid_engine::client::{Message, client_flags};
 use hashbrown::HashMap;
 
-use crate::accept::LoopLoads;
+use super::{EventLoop, Model};
 use crate::client::Client;
-use crate::event_loop::EventLoop;
-use crate::models::Model;
+use crate::loop_loads::LoopLoads;
 
-/// Milliseconds between two looks.
+/// Milliseconds between two checks.
 const PERIOD_MS: i64 = 100;
-/// Looks that have to agree before anything is done.
+/// Consecutive checks that must agree before clients move.
 const LOOKS: u32 = 2;
-/// Looks for which a loop that has handed clients over waits for the effect.
+/// Checks that a loop skips after handing clients over, to see the effect.
 const REST: i64 = 3;
-/// Milliseconds for which a loop tries to hand over a client that is not at hand, or has something to be done first.
+/// Milliseconds for which a loop tries to hand over a client that is busy or away.
 const PATIENCE_MS: i64 = 500;
-/// Shares of its time, in per cent, from which a loop counts as busy, and by which it has to be busier than another.
+/// Percentages of its time: from the first on a loop counts as busy, and by the second it must be
+/// busier than another.
 const BUSY: u64 = 15;
 const DIFFERENCE: u64 = 10;
 
-/// What a loop remembers from one look to the next.
+/// A loop's state between two checks.
 pub struct Balance {
     /// The loops between which clients are moved.
     serving: Range<usize>,
     next_ms: i64,
     seen_at: Ticks,
-    /// Nanoseconds in turns of each loop, at the last look.
+    /// Nanoseconds spent in turns by each loop, at the last check.
     seen: Vec<u64>,
-    /// Looks in a row by which this loop was too busy.
+    /// Consecutive checks that found this loop too busy.
     looks: u32,
-    /// Commands of each client, by id, when that began.
+    /// Commands of each client, by id, at the first of these checks.
     commands: HashMap<u64, u64, foldhash::fast::RandomState>,
-    /// Clients that are to be handed over as soon as that is possible.
-    leaving: Option<Leaving>,
+    /// Clients still to be handed over.
+    pending: Option<PendingHandover>,
 }
 
-/// Clients, by id, and where they are to go.
-struct Leaving {
+/// Chosen clients, by id, and the loop that they are to move to.
+struct PendingHandover {
     ids: Vec<u64>,
     to: usize,
     until_ms: i64,
 }
 
 impl Balance {
-    /// Of loop `slot`.
+    /// The state of loop `slot`.
     pub fn new(slot: usize, loads: &LoopLoads) -> Balance {
-        // Once: their number may change at any moment.
+        // Read once, since it may change at any moment.
         let serving = loads.serving();
         let shares = serving.len() > 1 && serving.contains(&slot);
         Balance {
@@ -70,40 +73,40 @@ impl Balance {
             seen_at: Ticks::now(),
             looks: 0,
             commands: HashMap::default(),
-            leaving: None,
+            pending: None,
         }
     }
 
-    /// True when it is time for a look, and while clients are to be handed over.
+    /// True when a check is due, and while clients are still to be handed over.
     #[inline]
     pub fn is_due(&self, now_ms: i64) -> bool {
         now_ms >= self.next_ms
     }
 }
 
-/// A loop that is busy, and the idlest one.
+/// How busy this loop and the idlest one are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Imbalance {
     to: usize,
-    /// In per cent of the time.
+    /// Percent of the time.
     own: u64,
     other: u64,
 }
 
-/// How the time of loops is distributed, if that is unfair to loop `slot`. `busy` are shares of their time in per cent, for the loops of
-/// `serving`; the others count for nothing.
+/// The imbalance between loop `slot` and the idlest other one, if it is worth acting on. `busy` has
+/// each loop's share of time in percent; only the loops of `serving` count.
 fn imbalance(slot: usize, busy: &[u64], serving: Range<usize>) -> Option<Imbalance> {
     let to = serving.filter(|&other| other != slot).min_by_key(|&other| busy[other])?;
     let (own, other) = (busy[slot], busy[to]);
     (own >= BUSY && own >= other + DIFFERENCE).then_some(Imbalance { to, own, other })
 }
 
-/// Which clients to hand over so that about half of the difference goes with them: the busiest ones first, as far as they fit. `clients` are
-/// ids with numbers of commands.
+/// Chooses clients that make up about half of the difference: the busiest ones first, as far as
+/// they fit. `clients` are ids with numbers of commands.
 fn choose(mut clients: Vec<(u64, u64)>, imbalance: Imbalance) -> Vec<u64> {
     let total: u64 = clients.iter().map(|&(_, commands)| commands).sum();
     let mut left = total.saturating_mul(imbalance.own - imbalance.other) / (2 * imbalance.own);
-    // One that takes a little more than half is still better off elsewhere.
+    // A client a little above half still improves the balance.
     left += left / 8;
     clients.sort_unstable_by_key(|&(_, commands)| std::cmp::Reverse(commands));
     clients.retain(|&(_, commands)| {
@@ -117,11 +120,12 @@ fn choose(mut clients: Vec<(u64, u64)>, imbalance: Imbalance) -> Vec<u64> {
 }
 
 impl<M: Model> EventLoop<M> {
-    /// Looks how busy the loops are, and hands clients over if this one has more to do than another. Called between two turns.
+    /// Checks how busy the loops are, and hands clients over if this one has more to do than
+    /// another. Called between two turns.
     #[cold]
     pub(crate) fn rebalance(&mut self, now_ms: i64) {
-        if let Some(leaving) = self.balance.leaving.take() {
-            return self.hand_over_clients(leaving, now_ms);
+        if let Some(pending) = self.balance.pending.take() {
+            return self.rebalance_clients(pending, now_ms);
         }
         let balance = &mut self.balance;
         balance.next_ms = now_ms + PERIOD_MS;
@@ -134,7 +138,7 @@ impl<M: Model> EventLoop<M> {
             .zip(self.engine.threads.iter())
             .map(|(seen, stats)| {
                 let nanos = stats.cycle_nanos.get();
-                // Statistics can be reset: then this look tells nothing.
+                // After a reset of the statistics this check says nothing.
                 nanos.saturating_sub(std::mem::replace(seen, nanos)).saturating_mul(100) / elapsed
             })
             .collect();
@@ -156,32 +160,36 @@ impl<M: Model> EventLoop<M> {
             .map(|(id, commands)| (id, commands - before.get(&id).unwrap_or(&commands).min(&commands)))
             .collect();
         let ids = choose(since, imbalance);
-        self.hand_over_clients(Leaving { ids, to: imbalance.to, until_ms: now_ms + PATIENCE_MS }, now_ms);
+        self.rebalance_clients(
+            PendingHandover { ids, to: imbalance.to, until_ms: now_ms + PATIENCE_MS },
+            now_ms,
+        );
     }
 
-    /// All clients by id, with the commands that they have sent.
+    /// All clients by id, with their numbers of commands.
     fn commands_of_clients(&self) -> impl Iterator<Item = (u64, u64)> {
         let clients = &self.engine.clients;
         self.by_id.keys().filter_map(|&id| clients.get(id).map(|record| (id, record.commands.load(Relaxed))))
     }
 
-    /// Hands over those who are at hand; the others, for a while, in the next turns.
-    fn hand_over_clients(&mut self, mut leaving: Leaving, now_ms: i64) {
-        leaving.ids.retain(|id| {
+    /// Hands over the clients that can move now; retries the others in the next turns for a while.
+    fn rebalance_clients(&mut self, mut pending: PendingHandover, now_ms: i64) {
+        pending.ids.retain(|id| {
             let place = self.by_id.get(id).copied();
-            place.is_some_and(|place| !self.hand_over_client(place, leaving.to))
+            place.is_some_and(|place| !self.try_rebalance_client(place, pending.to))
         });
-        if leaving.ids.is_empty() || now_ms >= leaving.until_ms {
+        if pending.ids.is_empty() || now_ms >= pending.until_ms {
             self.balance.next_ms = now_ms + REST * PERIOD_MS;
         } else {
             self.balance.next_ms = now_ms;
-            self.balance.leaving = Some(leaving);
+            self.balance.pending = Some(pending);
         }
     }
 
-    /// Hands a client over to another loop, if that serves. False if something keeps it here for now.
-    fn hand_over_client(&mut self, place: u32, to: usize) -> bool {
-        if !self.station.clients.get(place).is_some_and(|client| is_movable(client)) {
+    /// Hands a client over to another loop if that one serves. False if the client has to stay for
+    /// now.
+    fn try_rebalance_client(&mut self, place: u32, to: usize) -> bool {
+        if !self.clients.slab.get(place).is_some_and(|client| is_movable(client)) {
             return false;
         }
         let loads = Arc::clone(&self.loads);
@@ -189,19 +197,20 @@ impl<M: Model> EventLoop<M> {
         if !loads.serving().contains(&to) {
             return false;
         }
-        let is_gone = self.send_over(&assigning, place, to);
+        let is_gone = self.hand_over_to(&assigning, place, to);
         self.stats().handed_over.add(u64::from(is_gone));
         is_gone
     }
 
-    /// Sends a message about a client that is not here after it. Returns the message if the client has come in the meantime.
+    /// Forwards a message to the loop that owns its client now. Returns the message if the client
+    /// has arrived here in the meantime.
     #[cold]
     pub(crate) fn forward(&mut self, id: u64, message: Message) -> Option<Message> {
         self.take_handed_over();
         if self.by_id.contains_key(&id) {
             return Some(message);
         }
-        // If it has left for good nobody needs to know.
+        // A client that is gone for good needs no message.
         let record = self.engine.clients.get(id)?;
         if record.io_thread.load(Relaxed) as usize != self.slot {
             record.send(message);
@@ -210,14 +219,14 @@ impl<M: Model> EventLoop<M> {
     }
 }
 
-/// True if nothing but a client's own requests concerns it now.
+/// True if nothing but its own requests concerns a client now.
 fn is_movable(client: &Client) -> bool {
     let busy = client.in_batch || client.in_write_list || client.in_resume_list || client.is_held();
     let leaves = client.broken
         || client.session.close_after_reply
         || client.session.record.has(client_flags::CLOSE_NOW);
     let hears = client.session.hears();
-    !busy && !leaves && !hears && client.trip.is_none() && client.feed.is_none()
+    !busy && !leaves && !hears && client.parsed_input.is_none() && client.replica_output.is_none()
 }
 
 #[cfg(test)]

@@ -1,34 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Giving way: before a loop looks for more to do it lets others have its processor, where there are any that want it.
+//! Adaptive yield: before a loop polls again it offers its processor to other threads, where that
+//! has paid off.
 //!
-//! Where more threads are busy than there are processors (the clients run on the same machine, say) a loop that goes on at once finds only the
-//! few requests that have come during its last turn. If it lets those run first who make and take requests it finds more at once, which costs less
-//! for each: one wait, and one look at the clock, for many. On a machine with processors to spare nobody takes the offer; that is noticed, and the
-//! offer is made ever more seldom. So it is when somebody takes it who keeps the processor: that one has nothing to do with our clients, and must not make
-//! them wait.
+//! Where more threads are busy than there are processors (the clients run on the same machine, say)
+//! a loop that goes on at once finds only the few requests that came during its last turn. If it
+//! lets the threads run first that make and take requests, it finds more at once, which costs less
+//! for each: one wait and one look at the clock for many. On a machine with idle processors nobody
+//! takes the offer; the loop notices, and offers ever more seldom. The same holds when a thread
+//! takes the offer and keeps the processor: such a thread has nothing to do with our clients and
+//! must not make them wait.
 
 use braid_base::clock::{TickSpan, Ticks};
 
-/// Whoever has been back sooner has found nobody.
+/// A yield that returns sooner was not taken by any thread.
 const NOBODY_NANOS: u64 = 5_000;
-/// Whoever was away for longer had to do with somebody who does not wait for us. Less than what the system lets a thread run for in one go.
+/// A yield that takes longer went to a thread that does not wait for us. Less than the time slice
+/// of the system's scheduler.
 const TOO_LONG_NANOS: u64 = 1_000_000;
-/// Turns without an offer, at most.
+/// Largest number of turns without an offer.
 const SKIPPED_MAX: u32 = 1023;
 
-/// When a loop gives way.
-pub struct GiveWay {
+/// Decides when a loop yields.
+pub struct AdaptiveYield {
     nobody: TickSpan,
     too_long: TickSpan,
-    /// Turns until the next offer.
+    /// Turns left until the next offer.
     skip: u32,
-    /// Turns that were skipped before the last one.
+    /// Turns skipped before the last offer.
     skipped: u32,
 }
 
-impl Default for GiveWay {
-    fn default() -> GiveWay {
-        GiveWay {
+impl Default for AdaptiveYield {
+    fn default() -> AdaptiveYield {
+        AdaptiveYield {
             nobody: TickSpan::from_nanos(NOBODY_NANOS),
             too_long: TickSpan::from_nanos(TOO_LONG_NANOS),
             skip: 0,
@@ -37,8 +41,8 @@ impl Default for GiveWay {
     }
 }
 
-impl GiveWay {
-    /// To be called between two turns, when the last one has executed anything.
+impl AdaptiveYield {
+    /// Yields if an offer is due. Called between two turns if the last one executed anything.
     #[inline]
     pub fn offer(&mut self) {
         if self.skip > 0 {
@@ -51,7 +55,7 @@ impl GiveWay {
         self.note(end.exceeds(start, self.nobody), end.exceeds(start, self.too_long));
     }
 
-    /// Learns what came of an offer.
+    /// Adapts to the outcome of an offer.
     fn note(&mut self, was_taken: bool, was_abused: bool) {
         self.skipped = if was_taken && !was_abused { 0 } else { (2 * self.skipped + 1).min(SKIPPED_MAX) };
         self.skip = self.skipped;
@@ -64,7 +68,7 @@ mod tests {
 
     #[test]
     fn who_finds_nobody_asks_less_and_less() {
-        let mut way = GiveWay::default();
+        let mut way = AdaptiveYield::default();
         let mut skipped = Vec::new();
         for _ in 0..12 {
             way.note(false, false);
@@ -79,7 +83,7 @@ mod tests {
 
     #[test]
     fn turns_are_skipped() {
-        let mut way = GiveWay { skip: 3, ..GiveWay::default() };
+        let mut way = AdaptiveYield { skip: 3, ..AdaptiveYield::default() };
         for left in [2, 1, 0] {
             way.offer();
             assert_eq!(way.skip, left);

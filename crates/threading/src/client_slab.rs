@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The clients that a thread holds, by place.
+//! Client slab: the clients of one thread by *place*, an index that stays valid while the client is
+//! in the slab.
 
 use crate::client::Client;
 
-/// The clients of one thread; places are reused.
+/// Clients by place; places are reused.
 #[derive(Default)]
-pub struct Clients {
+pub struct ClientSlab {
     places: Vec<Option<Box<Client>>>,
     free: Vec<u32>,
-    /// Freed in this turn of the loop: reused only afterwards, since events for them may be pending.
-    leaving: Vec<u32>,
+    /// Freed in this turn of the loop; reused only afterwards, since the poller may have reported
+    /// events for them.
+    pending: Vec<u32>,
 }
 
-impl Clients {
+impl ClientSlab {
     /// Adds a client and returns its place.
     pub fn add(&mut self, client: Box<Client>) -> u32 {
         match self.free.pop() {
@@ -27,47 +29,47 @@ impl Clients {
         }
     }
 
-    /// Takes a client out.
+    /// Removes a client; its place becomes free.
     pub fn remove(&mut self, place: u32) -> Option<Box<Client>> {
         let client = self.places.get_mut(place as usize)?.take();
         if client.is_some() {
-            self.leaving.push(place);
+            self.pending.push(place);
         }
         client
     }
 
-    /// Takes a client out for a while; its place stays taken.
-    pub fn lend(&mut self, place: u32) -> Option<Box<Client>> {
+    /// Takes a client out for a while; its place stays reserved.
+    pub fn take_out(&mut self, place: u32) -> Option<Box<Client>> {
         self.places.get_mut(place as usize)?.take()
     }
 
-    /// True unless the client of a place is lent, or there is none.
-    pub fn is_here(&self, place: u32) -> bool {
+    /// True if the client of a place is in the slab; false while it is taken out.
+    pub fn is_present(&self, place: u32) -> bool {
         self.places.get(place as usize).is_some_and(Option::is_some)
     }
 
-    /// The place that the next client gets.
+    /// The place that the next added client gets.
     pub fn next_place(&self) -> u32 {
         self.free.last().copied().unwrap_or(self.places.len() as u32)
     }
 
-    /// Puts a client back that was lent.
-    pub fn give_back(&mut self, place: u32, client: Box<Client>) {
+    /// Puts back a client that was taken out.
+    pub fn put_back(&mut self, place: u32, client: Box<Client>) {
         self.places[place as usize] = Some(client);
     }
 
-    /// Makes the places of removed clients available again.
-    pub fn settle(&mut self) {
-        self.free.append(&mut self.leaving);
+    /// Makes the places of removed clients available.
+    pub fn recycle(&mut self) {
+        self.free.append(&mut self.pending);
     }
 
-    /// A client by place.
+    /// The client at a place.
     #[inline]
     pub fn get(&mut self, place: u32) -> Option<&mut Client> {
         self.places.get_mut(place as usize)?.as_deref_mut()
     }
 
-    /// Places in use, from `start` on, at most `count`; and where to go on.
+    /// Places in use among `count` from `start` on, and where to continue.
     pub fn some_from(&self, start: usize, count: usize) -> (Vec<u32>, usize) {
         let start = if start >= self.places.len() { 0 } else { start };
         let end = (start + count).min(self.places.len());
@@ -86,9 +88,9 @@ impl Clients {
         self.get(place).is_some_and(|client| client.in_batch)
     }
 
-    /// True without any client.
+    /// True without clients.
     pub fn is_empty(&self) -> bool {
-        self.places.len() == self.free.len() + self.leaving.len()
+        self.places.len() == self.free.len() + self.pending.len()
     }
 
     /// Number of places, used or not.

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The answer to a scrape: all metrics of the catalogue, in the text format of Prometheus.
+
+use braid_engine::Engine;
+
+use crate::catalogue::{METRICS, Scrape, Source};
+use crate::text::Samples;
+
+/// All metrics as they are now.
+pub fn render(engine: &Engine) -> String {
+    let scrape = Scrape::new(engine);
+    let mut text = String::with_capacity(64 * 1024);
+    for metric in METRICS {
+        let mut samples = Samples::new(metric.name, metric.kind, metric.help, &mut text);
+        match metric.source {
+            Source::One(value) => samples.add(&[], value(&scrape)),
+            Source::Many(add) => add(&scrape, &mut samples),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Closing connections: everything that other parts of the server hold for a client is given up.
+
+use std::sync::Arc;
+
+use braid_base::clock;
+use braid_engine::dispatch;
+
+use super::{EventLoop, Model};
+
+impl<M: Model> EventLoop<M> {
+    /// Closes the clients that are marked and have nothing left to send.
+    pub(super) fn drop_finished(&mut self) {
+        while let Some(place) = self.clients.to_drop.pop() {
+            if self.clients.slab.get(place).is_some_and(|client| client.is_finished()) {
+                self.drop_client(place);
+            }
+        }
+    }
+
+    /// Closes a client. One that watches keys or waits for them has to wait for a long script.
+    pub(super) fn drop_client(&mut self, place: u32) {
+        let Some(client) = self.clients.slab.get(place) else { return };
+        let needs_keys = !client.session.watched.is_empty() || client.session.blocked.is_some();
+        if needs_keys && !self.enter() {
+            self.after_script.drops.push(place);
+            return;
+        }
+        let Some(mut client) = self.clients.slab.remove(place) else { return };
+        // The kernel forgets a closed descriptor, but not one that was duplicated.
+        let _ = self.poller.remove(&client.socket);
+        let engine = Arc::clone(&self.engine);
+        if !client.session.watched.is_empty() {
+            dispatch::unwatch_all(&engine, &mut self.worker.context, &mut client.session);
+        }
+        client.session.unsubscribe_all(&engine.hub);
+        client.session.stop_monitor(&engine.hub, &engine.attention);
+        client.session.stop_tracking(&engine.trackers, &engine.keyspace);
+        if client.session.replica.is_some() {
+            self.replicas.remove(place);
+            engine.detach_replica(&mut client.session, clock::unix_ms());
+        }
+        if let Some(blocked) = client.session.blocked.take() {
+            // A thread that serves it right now leaves the queues as well; doing it twice is safe.
+            blocked.claim();
+            blocked.leave(&engine, &mut self.worker);
+            self.clients.deadlines.remove(&(blocked.deadline_ms, place));
+        }
+        if needs_keys {
+            engine.keyspace.gate.leave(self.slot);
+        }
+        client.uncount(&self.clients.client_bytes);
+        let id = client.session.id();
+        self.by_id.remove(&id);
+        engine.clients.remove(id);
+        self.loads.release(self.slot);
+        let stats = self.stats();
+        // Minus one, in wrapping arithmetic.
+        stats.clients.add(u64::MAX);
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Step two, for all threading models: executes the batch, in the order in which requests arrived.
+//!
+//! [`EventLoop::execute`] is the only way into the dispatcher. It enters the gate once per batch,
+//! hands out what the batch publishes, shares the time between clients, and keeps the loop
+//! responsive while a script runs. What happens to a single request is in [`super::run`].
+//!
+//! HOT PATH: per request no allocation, no lock, no system call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use braid_base::gate::Entered;
+use braid_engine::dispatch;
+use braid_keyspace::context::Meanwhile;
+
+use super::{EventLoop, Model};
+
+use super::run::Run;
+use crate::batch::Request;
+use crate::client::Client;
+
+/// Execution time that one client gets before others have their turn: enough for some thousand
+/// ordinary commands.
+pub(super) const TURN_NANOS: u64 = 1_000_000;
+
+/// Requests executed between two looks for pushes that the batch itself has published.
+const DELIVERY_PERIOD: usize = 32;
+
+impl<M: Model> EventLoop<M> {
+    /// Executes the whole batch.
+    pub(crate) fn execute(&mut self) {
+        // Pushes go before the replies to requests that were sent later.
+        self.deliver();
+        self.evict_clients();
+        let Some(mut run) = self.clients.begin() else { return };
+        if !run.batch.requests.is_empty() {
+            M::before_execution(self);
+            let gate = &self.engine.keyspace.gate;
+            // While a script runs further up the stack its locks are held, even if the gate is
+            // open.
+            self.worker.context.outside =
+                self.in_script || gate.enter_unless_busy(self.slot) == Entered::Busy;
+            self.worker.begin_batch();
+            // The client whose turn it is, its first request in the batch, and when its turn began.
+            let (mut client, mut first, mut began) = (u32::MAX, 0, self.worker.boundary());
+            while let Some(&request) = run.batch.requests.get(run.at) {
+                if run.at.is_multiple_of(DELIVERY_PERIOD) {
+                    // While the published messages are in the cache.
+                    self.deliver();
+                }
+                if request.client != client {
+                    (client, first, began) = (request.client, run.at, self.worker.boundary());
+                }
+                self.execute_next(&run, &request);
+                run.at += 1;
+                if self.worker.boundary().exceeds(began, self.turn_span) {
+                    self.clients.cut_short(&self.engine, self.slot, &mut run, first);
+                }
+            }
+            if !std::mem::take(&mut self.worker.context.outside) {
+                self.engine.keyspace.gate.leave(self.slot);
+            }
+            self.worker.context.limbo.reclaim();
+            M::after_execution(self);
+            self.reply_hold.note_changes();
+        }
+        self.clients.end(&self.engine, run, self.worker.now_ms());
+        if !M::HOLDS_REPLIES {
+            self.ensure_durable();
+        }
+        self.evict_clients();
+    }
+
+    /// Executes the current request of a run.
+    #[inline]
+    fn execute_next(&mut self, run: &Run, request: &Request) {
+        if !self.worker.context.outside || self.come_in() {
+            self.clients.prefetch_next(&self.engine, run);
+        }
+        if run.is_finished() && !self.clients.slab.is_in_batch(request.client) {
+            // Executed while a script ran.
+        } else if M::MIGRATES_REQUESTS && M::migrates(self, run, request) {
+            // It waits for its client to migrate.
+        } else if request.prepared.runs_scripts()
+            && !self.worker.context.outside
+            && self.clients.runs_scripts(&self.engine, request)
+        {
+            self.execute_script(run, request);
+        } else {
+            self.clients.execute_one(&self.engine, &mut self.worker, run, request);
+        }
+    }
+
+    #[cold]
+    fn come_in(&mut self) -> bool {
+        !self.in_script && self.engine.keyspace.come_in(&mut self.worker.context)
+    }
+
+    /// Executes a request that runs scripts, and serves the loop's other clients if it takes long.
+    fn execute_script(&mut self, run: &Run, request: &Request) {
+        let place = request.client;
+        let Some(mut client) = self.clients.slab.take_out(place) else { return };
+        if client.skips_requests() {
+            return self.clients.slab.put_back(place, client);
+        }
+        // The stand-ins are kept, so that a script costs no new worker and no reference count.
+        let (spare, held) =
+            self.spare.take().unwrap_or_else(|| (self.engine.worker(self.slot), Arc::clone(&self.engine)));
+        let mut worker = std::mem::replace(&mut self.worker, spare);
+        let engine = std::mem::replace(&mut self.engine, held);
+        client.reply.set_limit(self.clients.settings.reply_max());
+        let Client { session, reply, query, blobs, .. } = &mut *client;
+        let args = run.arguments(request, query, blobs);
+        let mut call = || self.serve_during_script(run, place);
+        let outcome = Meanwhile::with(
+            &mut worker,
+            |worker| &mut worker.context,
+            &mut call,
+            |worker| dispatch::execute(&engine, worker, session, reply, request.prepared, &args, blobs),
+        );
+        drop(args);
+        if run.is_finished() {
+            // The client was taken out when replies were sent during the script.
+            client.in_write_list = self.clients.to_write.contains(&place);
+        }
+        self.clients.slab.put_back(place, client);
+        self.clients.executed(&engine, &worker, request, outcome);
+        self.spare =
+            Some((std::mem::replace(&mut self.worker, worker), std::mem::replace(&mut self.engine, engine)));
+        M::script_has_ended(self);
+    }
+
+    /// A turn of the loop while one of its clients runs a script that has stopped the world for
+    /// long: commands are refused as busy, but every client gets an answer, and the script can be
+    /// killed.
+    fn serve_during_script(&mut self, run: &Run, script_of: u32) {
+        M::script_takes_long(self);
+        self.in_script = true;
+        self.worker.context.outside = true;
+        self.worker.begin_batch();
+        self.clients.finish_others(&self.engine, &mut self.worker, run, script_of);
+        self.clients.receive_during_script();
+        let events = self.poller.wait(Some(Duration::ZERO)).unwrap_or(0);
+        self.serve_events(events);
+        self.worker.context.outside = false;
+        self.in_script = false;
+    }
+
+    /// Enters the gate for the loop's own work. False if a script has stopped the world for long.
+    pub(super) fn enter(&mut self) -> bool {
+        !self.in_script && self.engine.keyspace.gate.enter_unless_busy(self.slot) == Entered::Inside
+    }
+}

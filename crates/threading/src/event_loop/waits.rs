@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The end of a client's wait: time-outs, CLIENT UNBLOCK, and the way on afterwards.
+//!
+//! Ending a wait takes the client out of key queues, which needs the gate. If a long script holds
+//! the world, that work is put aside ([`AfterScript`]) and done in a later turn.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_base::clock;
+use braid_engine::blocking::Ending;
+
+use super::{EventLoop, Model};
+
+/// Work that needs keys and had to wait because a script had stopped the world.
+///
+/// It refers to clients by place, so no client may leave the loop while this is not empty.
+#[derive(Default)]
+pub(super) struct AfterScript {
+    endings: Vec<(Vec<u32>, Ending)>,
+    pub(super) drops: Vec<u32>,
+}
+
+impl AfterScript {
+    pub(super) fn is_empty(&self) -> bool {
+        self.endings.is_empty() && self.drops.is_empty()
+    }
+}
+
+impl<M: Model> EventLoop<M> {
+    /// Does the work that had to wait for a script.
+    pub(super) fn do_after_script(&mut self) {
+        if self.after_script.is_empty() {
+            return;
+        }
+        let AfterScript { endings, drops } = std::mem::take(&mut self.after_script);
+        for (places, ending) in endings {
+            self.give_up_waiting(&places, ending);
+        }
+        for place in drops {
+            self.drop_client(place);
+        }
+    }
+
+    /// Ends the waits that have timed out.
+    pub(super) fn end_waits(&mut self, now: i64) {
+        let mut over = Vec::new();
+        while let Some(&(deadline, place)) = self.clients.deadlines.first()
+            && deadline <= now
+        {
+            self.clients.deadlines.pop_first();
+            let Some(client) = self.clients.slab.get(place) else { continue };
+            // If the claim fails another thread is serving the client: the reply is on its way.
+            if client.session.blocked.as_ref().is_some_and(|blocked| blocked.claim()) {
+                over.push(place);
+            }
+        }
+        if !over.is_empty() {
+            self.give_up_waiting(&over, Ending::Timeout);
+            M::execute_and_write(self);
+        }
+    }
+
+    /// Answers clients whose waits were claimed before they were served.
+    pub(super) fn give_up_waiting(&mut self, places: &[u32], ending: Ending) {
+        if !self.enter() {
+            self.after_script.endings.push((places.to_vec(), ending));
+            return;
+        }
+        let engine = Arc::clone(&self.engine);
+        for &place in places {
+            let Some(client) = self.clients.slab.get(place) else { continue };
+            let Some(blocked) = client.session.blocked.take() else { continue };
+            blocked.leave(&engine, &mut self.worker);
+            blocked.give_up(&engine, &self.worker, &client.session, &mut client.reply, ending);
+            self.clients.deadlines.remove(&(blocked.deadline_ms, place));
+            self.resume_after_wait(place);
+        }
+        engine.keyspace.gate.leave(self.slot);
+    }
+
+    /// Resumes a client whose wait is over: sends the reply, and schedules its deferred input.
+    pub(super) fn resume_after_wait(&mut self, place: u32) {
+        let Some(client) = self.clients.slab.get(place) else { return };
+        client.session.record.last_active_ms.store(clock::unix_ms(), Relaxed);
+        if !client.in_write_list && !client.reply.is_empty() {
+            client.in_write_list = true;
+            self.clients.to_write.push(place);
+        }
+        if !client.in_resume_list {
+            client.in_resume_list = true;
+            self.clients.to_resume.push(place);
+        }
+    }
+}

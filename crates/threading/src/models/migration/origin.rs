@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The origin of clients that migrate: a loop that sends them to the main thread and takes them
+//! back.
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use braid_engine::client::Message;
+use braid_net::poller::{Interest, Poller};
+
+use super::{MAIN, MainQueue, Routes};
+use crate::client::Client;
+use crate::event_loop::{EventLoop, Model};
+
+/// A model whose loops are origins.
+pub trait HasOrigin: Model {
+    /// The queue to the main thread.
+    type Queue: MainQueue;
+
+    /// State of the clients that are away.
+    fn origin(&mut self) -> &mut Origin<Self::Queue>;
+}
+
+/// State of a loop's clients that are away.
+pub struct Origin<Q> {
+    routes: Arc<Routes<Q>>,
+    /// By place.
+    away: Vec<Absence>,
+    /// Clients that found the queue to the main thread full, in the order in which they came.
+    waiting: VecDeque<Box<Client>>,
+    /// Clients were sent since the main thread's notifier was rung.
+    is_ring_due: bool,
+}
+
+/// A place, and whether its client is away.
+#[derive(Default)]
+struct Absence {
+    is_away: bool,
+    /// The client's socket, which stays open while it is away.
+    descriptor: RawFd,
+    /// The socket became ready in the meantime and is not polled until the client is back.
+    is_muted: bool,
+    /// Messages for the client when it is back.
+    mail: Vec<Message>,
+}
+
+impl<Q: MainQueue> Origin<Q> {
+    /// A loop with no client away.
+    pub fn new(routes: Arc<Routes<Q>>) -> Origin<Q> {
+        Origin { routes, away: Vec::new(), waiting: VecDeque::new(), is_ring_due: false }
+    }
+
+    /// True while the client of a place is away.
+    #[inline]
+    pub fn is_away(&self, place: u32) -> bool {
+        self.away.get(place as usize).is_some_and(|absence| absence.is_away)
+    }
+
+    /// Stops polling the socket of a client that is away: epoll would report it in every turn, and
+    /// nothing can be done about it.
+    #[cold]
+    pub fn mute(&mut self, poller: &Poller, place: u32) {
+        let Some(absence) = self.away.get_mut(place as usize).filter(|absence| absence.is_away) else {
+            return;
+        };
+        // SAFETY: the socket belongs to the client. While away, the client is in a queue or with
+        // the main thread, which closes no sockets; only this loop does, after the client is back
+        // and marked so.
+        absence.is_muted = unsafe { poller.remove_by_number(absence.descriptor) }.is_ok();
+    }
+
+    /// Sends clients that found no room before.
+    fn send_waiting(&mut self, slot: usize) {
+        while let Some(client) = self.waiting.pop_front() {
+            if let Err(client) = self.routes.send(slot, client) {
+                self.waiting.push_front(client);
+                return;
+            }
+            self.is_ring_due = true;
+        }
+    }
+}
+
+/// Sends a client with its parsed input to the main thread, which notices after [`ring_main`].
+pub fn send_to_main<M: HasOrigin>(event_loop: &mut EventLoop<M>, place: u32) {
+    let Some(mut client) = event_loop.clients.slab.take_out(place) else { return };
+    let Some(input) = &mut client.parsed_input else {
+        return event_loop.clients.slab.put_back(place, client);
+    };
+    (input.origin, input.place, input.resumes) = (event_loop.slot, place, event_loop.resumes);
+    let stats = event_loop.stats();
+    stats.sent_away.add(1);
+    stats.requests_sent_away.add(input.batch.requests.len() as u64);
+    // This loop's lists may contain the client; they skip absent clients. Once it is back it is put
+    // on the lists where it belongs then.
+    (client.in_write_list, client.in_resume_list, client.lingers) = (false, false, false);
+    let descriptor = client.session.record.descriptor;
+    let origin = event_loop.model.origin();
+    if origin.away.len() <= place as usize {
+        origin.away.resize_with(place as usize + 1, Absence::default);
+    }
+    let absence = &mut origin.away[place as usize];
+    (absence.is_away, absence.is_muted, absence.descriptor) = (true, false, descriptor);
+    origin.waiting.push_back(client);
+    origin.send_waiting(event_loop.slot);
+    if !event_loop.model.origin().waiting.is_empty() {
+        event_loop.stats().ring_full.add(1);
+    }
+}
+
+/// Rings the main thread's notifier if clients were sent.
+pub fn ring_main<M: HasOrigin>(event_loop: &mut EventLoop<M>) {
+    if std::mem::take(&mut event_loop.model.origin().is_ring_due) {
+        event_loop.engine.mailboxes[MAIN].ring();
+    }
+}
+
+/// Takes back the clients that have returned, and sends those that found no room before.
+pub fn take_back<M: HasOrigin>(event_loop: &mut EventLoop<M>) {
+    let routes = Arc::clone(&event_loop.model.origin().routes);
+    while let Some(client) = routes.loops[event_loop.slot].back.pop() {
+        restore(event_loop, client);
+    }
+    let slot = event_loop.slot;
+    event_loop.model.origin().send_waiting(slot);
+    ring_main(event_loop);
+}
+
+/// Keeps a message for a client that is away. Returns it if the client is here.
+pub fn defer_message<M: HasOrigin>(
+    event_loop: &mut EventLoop<M>,
+    id: u64,
+    message: Message,
+) -> Option<Message> {
+    let place = event_loop.by_id.get(&id).copied();
+    let origin = event_loop.model.origin();
+    match place {
+        Some(place) if origin.is_away(place) => {
+            origin.away[place as usize].mail.push(message);
+            None
+        }
+        _ => Some(message),
+    }
+}
+
+/// Puts a client back to its place, and handles the messages that have waited for it.
+fn restore<M: HasOrigin>(event_loop: &mut EventLoop<M>, mut client: Box<Client>) {
+    let Some(input) = client.parsed_input.take() else { return };
+    let place = input.place;
+    let absence = &mut event_loop.model.origin().away[place as usize];
+    absence.is_away = false;
+    let was_muted = std::mem::take(&mut absence.is_muted);
+    let mail = std::mem::take(&mut absence.mail);
+    if was_muted {
+        let interest = if client.wants_write { Interest::ReadWrite } else { Interest::Read };
+        if event_loop.poller.add(&client.socket, u64::from(place), interest).is_err() {
+            client.broken = true;
+        }
+    }
+    let clients = &mut event_loop.clients;
+    if client.is_finished() {
+        clients.to_drop.push(place);
+    }
+    if client.in_resume_list {
+        clients.to_resume.push(place);
+    }
+    if client.lingers {
+        clients.lingering.push(place);
+    }
+    client.in_write_list = client.has_unsent() || client.session.close_after_reply;
+    if client.in_write_list {
+        clients.to_write.push(place);
+    }
+    if let Some(blocked) = client.session.blocked.as_ref().filter(|blocked| blocked.deadline_ms > 0) {
+        clients.deadlines.insert((blocked.deadline_ms, place));
+    }
+    let is_postponed = client.postponed;
+    clients.slab.put_back(place, client);
+    if is_postponed {
+        clients.postponed.push(place);
+        if input.resumes != event_loop.resumes {
+            // It missed a `Message::Resume`.
+            event_loop.resume_postponed();
+        }
+    }
+    event_loop.clients.recycle_input(input);
+    for message in mail {
+        event_loop.handle(message);
+    }
+}

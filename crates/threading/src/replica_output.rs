@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Replica output: a replica's connection carries the full sync, and then the changes, straight out
+//! of the journal.
+//!
+//! The engine decides what a replica is sent next ([`Order`]). Everything on the connection is sent
+//! here, in order: lines, full sync, stream; a replica gets no replies. `event_loop/replicas.rs`
+//! calls this once per turn of the loop that owns the connection.
+//!
+//! A replica that falls so far behind that it exceeds its limit (`client-output-buffer-limit
+//! replica`) is disconnected, so that the journal need not keep everything for it.
+
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_config::OutputLimit;
+use braid_engine::Engine;
+use braid_engine::replication::copy::{Copy, Next};
+use braid_engine::replication::{Order, Place as JournalPlace, Replica};
+use braid_net::stream::Stream;
+use rustix::io::Errno;
+
+/// Most bytes sent to a replica in a turn of the loop, since others are waiting.
+const TURN_BYTES: usize = 1 << 20;
+/// Bytes read at once from a full sync's file.
+const FILE_BYTES: usize = 64 << 10;
+/// Milliseconds between heartbeats to a replica that waits for its full sync.
+const HEARTBEAT_MS: i64 = 1000;
+
+/// The output of a replica's connection.
+pub struct ReplicaOutput {
+    replica: Arc<Replica>,
+    /// Sent before anything else.
+    head: Vec<u8>,
+    phase: Phase,
+    position: Option<JournalPlace>,
+    /// The socket takes no more for now.
+    pub blocked: bool,
+    last_heartbeat_ms: i64,
+    over_soft_limit_since: Option<i64>,
+    /// Bytes not sent yet.
+    pub behind: u64,
+}
+
+enum Phase {
+    /// It waits for an order.
+    AwaitsOrder,
+    /// A full sync is being sent. If it is a file: the bytes sent so far, and whether its length
+    /// was announced.
+    FullSync {
+        copy: Arc<Copy>,
+        sent: u64,
+        is_announced: bool,
+    },
+    /// The full sync has been sent, except for `head`. `marked`: its end was marked.
+    Synced {
+        marked: bool,
+    },
+    /// The replica has to acknowledge the full sync.
+    AwaitsAck,
+    Stream,
+}
+
+/// The outcome of an attempt to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendOutcome {
+    /// Everything has been sent for now.
+    CaughtUp,
+    /// There is more for the next turn.
+    More,
+    /// The socket takes no more for now.
+    Blocked,
+    /// The connection is to be closed.
+    Close,
+}
+
+/// What all replicas of a loop share in a turn.
+pub struct SendContext<'e> {
+    pub engine: &'e Engine,
+    pub slot: usize,
+    pub now_ms: i64,
+    /// How far the journal may be sent.
+    pub end: u64,
+}
+
+impl ReplicaOutput {
+    pub fn new(replica: Arc<Replica>, now_ms: i64) -> ReplicaOutput {
+        ReplicaOutput {
+            replica,
+            head: Vec::new(),
+            phase: Phase::AwaitsOrder,
+            position: None,
+            blocked: false,
+            last_heartbeat_ms: now_ms,
+            over_soft_limit_since: None,
+            behind: 0,
+        }
+    }
+
+    /// Sends what is due, as much as socket and turn allow.
+    pub fn advance(&mut self, context: &SendContext<'_>, socket: &mut Stream) -> SendOutcome {
+        let mut sender = Sender { socket, left: TURN_BYTES };
+        let outcome = loop {
+            if let Some(outcome) = self.step(context, &mut sender) {
+                break outcome;
+            }
+        };
+        let sent = TURN_BYTES - sender.left;
+        if sent > 0 {
+            let net_out = &self.replica.record.net_out;
+            net_out.store(net_out.load(Relaxed) + sent as u64, Relaxed);
+            context.engine.replication.sent_bytes.fetch_add(sent as u64, Relaxed);
+        }
+        self.blocked = outcome == SendOutcome::Blocked;
+        outcome
+    }
+
+    /// Takes the next step. None if another step can follow.
+    fn step(&mut self, context: &SendContext<'_>, sender: &mut Sender<'_>) -> Option<SendOutcome> {
+        if let Err(outcome) = sender.flush() {
+            return Some(outcome);
+        }
+        if !self.head.is_empty() {
+            match sender.send(&self.head) {
+                Ok(sent) => drop(self.head.drain(..sent)),
+                Err(outcome) => return Some(outcome),
+            }
+            return None;
+        }
+        match &mut self.phase {
+            Phase::AwaitsOrder => self.follow_orders(context),
+            Phase::FullSync { .. } => self.send_copy(context, sender),
+            Phase::Synced { marked } => {
+                let marked = *marked;
+                self.replica.has_copy(marked);
+                if self.position.is_none() {
+                    log::info!(
+                        "Close the connection with replica {} as its copy is complete",
+                        self.replica.name()
+                    );
+                    return Some(SendOutcome::Close);
+                }
+                log::info!("Synchronization with replica {} succeeded", self.replica.name());
+                self.phase = if marked { Phase::AwaitsAck } else { Phase::Stream };
+                None
+            }
+            Phase::AwaitsAck if self.replica.awaits_acknowledgement.load(Relaxed) => {
+                Some(SendOutcome::CaughtUp)
+            }
+            Phase::AwaitsAck => {
+                self.phase = Phase::Stream;
+                None
+            }
+            Phase::Stream => Some(self.send_stream(context, sender)),
+        }
+    }
+
+    fn follow_orders(&mut self, context: &SendContext<'_>) -> Option<SendOutcome> {
+        // A replica gets one order in its life.
+        let Some(order) = self.replica.orders().pop() else { return self.heartbeat(context) };
+        match order {
+            Order::Stream { head, place } => {
+                (self.head, self.position, self.phase) = (head.into_bytes(), Some(place), Phase::Stream);
+            }
+            Order::Copy { mut head, copy, place } => {
+                if let Some(mark) = copy.mark() {
+                    head.push_str(&format!("$EOF:{mark}\r\n"));
+                }
+                (self.head, self.position) = (head.into_bytes(), place);
+                self.phase = Phase::FullSync { copy, sent: 0, is_announced: false };
+            }
+        }
+        None
+    }
+
+    /// Shows a waiting replica that the link is alive.
+    fn heartbeat(&mut self, context: &SendContext<'_>) -> Option<SendOutcome> {
+        if context.now_ms - self.last_heartbeat_ms < HEARTBEAT_MS {
+            return Some(SendOutcome::CaughtUp);
+        }
+        self.last_heartbeat_ms = context.now_ms;
+        self.head.push(b'\n');
+        None
+    }
+
+    fn send_copy(&mut self, context: &SendContext<'_>, sender: &mut Sender<'_>) -> Option<SendOutcome> {
+        let Phase::FullSync { copy, sent, is_announced } = &mut self.phase else { return None };
+        let id = self.replica.record.id;
+        match copy.next(id, context.slot) {
+            Next::Bytes(piece, from) => match sender.send(&piece[from..]) {
+                Ok(count) => copy.took(id, count as u64),
+                Err(outcome) => return Some(outcome),
+            },
+            Next::File(len) if !*is_announced => {
+                *is_announced = true;
+                self.head = format!("${len}\r\n").into_bytes();
+            }
+            Next::File(len) if *sent < len => {
+                let Some(file) = copy.file() else { return Some(SendOutcome::Close) };
+                let mut bytes = vec![0; FILE_BYTES.min((len - *sent) as usize)];
+                if let Err(error) = file.read_exact_at(&mut bytes, *sent) {
+                    log::warn!("Read error sending a full copy to replica: {error}");
+                    return Some(SendOutcome::Close);
+                }
+                match sender.send(&bytes) {
+                    Ok(count) => *sent += count as u64,
+                    Err(outcome) => return Some(outcome),
+                }
+                copy.took(id, 0);
+            }
+            Next::File(_) => self.end_copy(false),
+            Next::End => {
+                self.head = copy.mark().unwrap_or_default().into();
+                self.end_copy(true);
+            }
+            // Heartbeats may stand in front of a file; within a stream they may not.
+            Next::Later if copy.file().is_some() => return self.heartbeat(context),
+            Next::Later => return Some(SendOutcome::CaughtUp),
+            Next::Failed => return Some(SendOutcome::Close),
+        }
+        None
+    }
+
+    fn end_copy(&mut self, marked: bool) {
+        if let Phase::FullSync { copy, .. } = std::mem::replace(&mut self.phase, Phase::Synced { marked }) {
+            copy.leave(self.replica.record.id);
+        }
+    }
+
+    fn send_stream(&mut self, context: &SendContext<'_>, sender: &mut Sender<'_>) -> SendOutcome {
+        let Some(reader) = self.position.as_mut().and_then(JournalPlace::reader) else {
+            return SendOutcome::Close;
+        };
+        let mut outcome = SendOutcome::CaughtUp;
+        if reader.position() < context.end {
+            reader.read(&context.engine.keyspace.journal, context.end, |piece| match sender.send(piece) {
+                Ok(sent) => sent,
+                Err(why) => {
+                    outcome = why;
+                    0
+                }
+            });
+        }
+        let all = reader.position() >= context.end;
+        match outcome {
+            SendOutcome::CaughtUp if !all => SendOutcome::More,
+            outcome => outcome,
+        }
+    }
+
+    /// Measures how far the replica is behind: unsent bytes of a full sync in memory, and of the
+    /// changes.
+    pub fn measure(&mut self, end: u64) -> u64 {
+        let copy = match &self.phase {
+            Phase::FullSync { copy, .. } => copy.behind(self.replica.record.id),
+            _ => 0,
+        };
+        let position =
+            self.position.as_mut().and_then(JournalPlace::reader).map_or(end, |reader| reader.position());
+        self.behind = copy + end.saturating_sub(position);
+        self.replica.record.reply_bytes.store(self.behind as usize, Relaxed);
+        self.behind
+    }
+
+    /// Whether the replica is further behind than its limit allows.
+    pub fn is_beyond(&mut self, limit: OutputLimit, now_ms: i64) -> bool {
+        let hard = limit.hard_bytes > 0 && self.behind > limit.hard_bytes;
+        if limit.soft_bytes == 0 || self.behind <= limit.soft_bytes {
+            self.over_soft_limit_since = None;
+            return hard;
+        }
+        let since = *self.over_soft_limit_since.get_or_insert(now_ms);
+        hard || now_ms - since > i64::from(limit.soft_seconds) * 1000
+    }
+
+    /// True if everything was sent, so that new changes are due at once.
+    pub fn is_caught_up(&self) -> bool {
+        matches!(self.phase, Phase::Stream) && !self.blocked
+    }
+}
+
+impl Drop for ReplicaOutput {
+    fn drop(&mut self) {
+        if let Phase::FullSync { copy, .. } = &self.phase {
+            copy.leave(self.replica.record.id);
+        }
+    }
+}
+
+/// A socket, and how many bytes it may still be sent in this turn.
+struct Sender<'s> {
+    socket: &'s mut Stream,
+    left: usize,
+}
+
+impl Sender<'_> {
+    /// Sends: the number of bytes taken, or the reason why none were.
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, SendOutcome> {
+        if self.left == 0 {
+            return Err(SendOutcome::More);
+        }
+        let part = &bytes[..bytes.len().min(self.left)];
+        match self.socket.send(part) {
+            Ok(sent) => {
+                self.left -= sent;
+                Ok(sent)
+            }
+            Err(Errno::AGAIN) => Err(SendOutcome::Blocked),
+            Err(Errno::INTR) => Ok(0),
+            Err(_) => Err(SendOutcome::Close),
+        }
+    }
+
+    /// Flushes bytes that were taken before.
+    fn flush(&mut self) -> Result<(), SendOutcome> {
+        if !self.socket.has_unsent() {
+            return Ok(());
+        }
+        match self.socket.flush() {
+            Ok(()) if !self.socket.has_unsent() => Ok(()),
+            Ok(()) | Err(Errno::AGAIN) => Err(SendOutcome::Blocked),
+            Err(_) => Err(SendOutcome::Close),
+        }
+    }
+}
