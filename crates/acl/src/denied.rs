@@ -3,8 +3,6 @@
 
 use braid_spec::{Command, CommandError};
 
-use crate::user::User;
-
 /// What of a request is not allowed, in the order in which it is checked; with the index of the argument.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Denied {
@@ -15,11 +13,11 @@ pub enum Denied {
 
 impl Denied {
     /// What the user is told, without a code.
-    pub fn text(self, user: &User, command: &Command) -> Vec<u8> {
+    pub fn text(self, user: &[u8], command: &Command) -> Vec<u8> {
         match self {
             Denied::Command => {
                 let name = command.full_name.as_bytes();
-                [b"User ", user.name(), b" has no permissions to run the '", name, b"' command"].concat()
+                [b"User ", user, b" has no permissions to run the '", name, b"' command"].concat()
             }
             Denied::Key(_) => b"No permissions to access a key".to_vec(),
             Denied::Channel(_) => b"No permissions to access a channel".to_vec(),
@@ -27,18 +25,18 @@ impl Denied {
     }
 
     /// The same for those who may know the key or channel.
-    pub fn detailed_text(self, user: &User, command: &Command, args: &[&[u8]]) -> Vec<u8> {
+    pub fn detailed_text(self, user: &[u8], command: &Command, args: &[&[u8]]) -> Vec<u8> {
         let (index, kind) = match self {
             Denied::Command => return self.text(user, command),
             Denied::Key(index) => (index, &b"' key"[..]),
             Denied::Channel(index) => (index, &b"' channel"[..]),
         };
-        [b"User ", user.name(), b" has no permissions to access the '", args[index], kind].concat()
+        [b"User ", user, b" has no permissions to access the '", args[index], kind].concat()
     }
 }
 
 /// The error for a request that is not allowed.
-pub fn refusal(denied: Denied, user: &User, command: &Command) -> CommandError {
+pub fn refusal(denied: Denied, user: &[u8], command: &Command) -> CommandError {
     CommandError::Bytes([b"NOPERM ", &denied.text(user, command)[..]].concat())
 }
 

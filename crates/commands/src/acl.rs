@@ -321,7 +321,7 @@ fn dry_run(call: &mut Call) -> CommandResult {
     }
     match user.check(command, request) {
         Ok(()) => call.reply.ok(),
-        Err(denied) => call.reply.bulk(&denied.detailed_text(&user, command, request)),
+        Err(denied) => call.reply.bulk(&denied.detailed_text(user.name(), command, request)),
     }
     Ok(())
 }

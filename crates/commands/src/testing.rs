@@ -52,7 +52,10 @@ impl Tester {
         let record = Arc::new(ClientRecord::new(id, -1, Address::Unknown, Address::Unknown, now));
         record.set_mailbox(&self.engine.mailboxes[0]);
         self.engine.clients.add(Arc::clone(&record));
-        self.clients.push((Session::new(record, &self.engine), ReplyBuffer::new(Protocol::Resp2)));
+        self.clients.push((
+            Session::new(record, &self.engine.attention, &self.engine.acl),
+            ReplyBuffer::new(Protocol::Resp2),
+        ));
         self.clients.len() - 1
     }
 

@@ -7,6 +7,8 @@
 //! A file that was being written when the power failed ends within a command. If nothing was written behind it, it is cut there, with
 //! `aof-load-truncated`; anything else that is wrong ends the load, and the files stay as they are.
 
+pub mod outcome;
+
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,8 +19,8 @@ use braid_base::plural::plural;
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_persistence::{
-    AofRecord, CommandReader, FileInfo, FileKind, Folder, FolderError, LoadError, Manifest, ReadError,
-    Slices, Stopped, data_len, ends_data,
+    AofRecord, CommandReader, FileInfo, FileKind, Folder, LoadError, Manifest, ReadError, Slices, data_len,
+    ends_data,
 };
 use braid_rdb::Limits;
 use smallvec::SmallVec;
@@ -26,31 +28,7 @@ use smallvec::SmallVec;
 use crate::dispatch::replay::Replay;
 use crate::engine::Engine;
 use crate::saving::Manner;
-
-/// Why an append-only file was not loaded. Except for [`AofLoadError::Stopped`], the log says more.
-#[derive(Debug, thiserror::Error)]
-pub enum AofLoadError {
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    #[error("{0}")]
-    File(String),
-    #[error("stopped")]
-    Stopped,
-}
-
-impl From<Stopped> for AofLoadError {
-    fn from(_: Stopped) -> AofLoadError {
-        AofLoadError::Stopped
-    }
-}
-
-/// What was loaded, for whoever goes on writing.
-#[derive(Clone, Debug)]
-pub struct AofLoaded {
-    pub folder: Folder,
-    /// The manifest on disk; empty where there was no append-only file.
-    pub manifest: Manifest,
-}
+pub use outcome::{AofLoadError, AofLoaded};
 
 /// How a file has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -6,28 +6,28 @@
 //! snapshot's cut the thread goes on in a new increment, so that base and increment fit together exactly. The manifest names the new
 //! increment before the cut and the new base after it is on disk: whenever the server ends, what the manifest names is the dataset.
 
+pub mod state;
+
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
 use braid_config::AppendFsync;
 use braid_journal::Reader;
 use braid_keyspace::Context;
-use braid_persistence::aof::{Appender, Folder, FolderError, Manifest, Policy};
-use braid_persistence::{SaveError, SnapshotProgress};
-use parking_lot::{Condvar, Mutex};
+use braid_persistence::SaveError;
+use braid_persistence::aof::{Folder, FolderError, Manifest, Policy};
 
 use crate::aof_load::AofLoaded;
 use crate::attention::{APPEND_ONLY_FAILED, JOURNAL_FULL};
 use crate::background_save::old_forms_limit;
 use crate::engine::Engine;
-use crate::error::CommandError;
 use crate::replication::FOR_FILE;
 use crate::saving::Settings;
+pub use state::AppendOnly;
 
 /// What may be journalled and not yet written before those who write wait, in bytes.
 const JOURNAL_BYTES: u64 = 64 << 20;
@@ -39,53 +39,6 @@ const FAILURES_BEFORE_REST: i64 = 3;
 const REST_MINUTES_MAX: i64 = 60;
 /// The longest one while writes are refused until a rewrite succeeds, in seconds.
 const REST_WHEN_NEEDED_S: i64 = 30;
-
-/// What is known of the append-only file. Anyone may read it.
-pub struct AppendOnly {
-    /// Changes are written to it.
-    pub on: AtomicBool,
-    /// Replies wait until what they tell is on disk (`appendfsync always`).
-    pub waits: AtomicBool,
-    /// The write side.
-    pub appender: Arc<Appender>,
-    /// A rewrite is under way.
-    pub rewriting: AtomicBool,
-    /// A rewrite is to begin as soon as possible.
-    pub scheduled: AtomicBool,
-    /// How the last rewrite ended.
-    pub last_failed: AtomicBool,
-    /// Seconds that the last rewrite took; -1 before the first.
-    pub last_seconds: AtomicI64,
-    /// Bytes of old forms that the last rewrite had copied.
-    pub last_copied_bytes: AtomicUsize,
-    /// Rewrites begun.
-    pub rewrites: AtomicU64,
-    /// Rewrites that have failed since one succeeded.
-    pub failures: AtomicI64,
-    /// Bytes of all files after the last rewrite, or at the start.
-    pub base_size: AtomicU64,
-    /// Times that those who write had to wait for the disk.
-    pub delayed_syncs: AtomicU64,
-    began_s: AtomicI64,
-    /// Loops whose bells are to be rung when more is on disk, or cannot be.
-    loops: Mutex<Vec<usize>>,
-    progress: SnapshotProgress,
-    state: Mutex<State>,
-    /// Told when there is room in the journal again.
-    room: Condvar,
-    full: Mutex<bool>,
-}
-
-#[derive(Default)]
-struct State {
-    manifest: Manifest,
-    /// The thread that writes.
-    writer: Option<JoinHandle<()>>,
-    /// One that writes what is left, and ends.
-    ending: Option<JoinHandle<()>>,
-    /// Changes are gathered in a file that the manifest does not name, until the first base is complete.
-    awaits_base: bool,
-}
 
 /// What became of the wish to rewrite the append-only file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,66 +61,6 @@ enum RewriteError {
     Busy,
     #[error("the append-only file was switched off")]
     Stopped,
-}
-
-impl AppendOnly {
-    /// Switched off. Reports to the engine, which need not be there yet.
-    pub(crate) fn new(engine: Weak<Engine>) -> AppendOnly {
-        let weak = engine.clone();
-        let on_failure = move |failed| {
-            if let Some(engine) = weak.upgrade() {
-                // One that was switched off refuses nobody.
-                engine.attention.set(APPEND_ONLY_FAILED, failed && engine.append_only.on.load(Relaxed));
-                engine.ring_for_disk();
-            }
-        };
-        let on_sync = move || {
-            if let Some(engine) = engine.upgrade() {
-                engine.tell_durable();
-            }
-        };
-        AppendOnly {
-            on: AtomicBool::new(false),
-            waits: AtomicBool::new(false),
-            appender: Arc::new(Appender::new(Box::new(on_failure), Box::new(on_sync))),
-            rewriting: AtomicBool::new(false),
-            scheduled: AtomicBool::new(false),
-            last_failed: AtomicBool::new(false),
-            last_seconds: AtomicI64::new(-1),
-            last_copied_bytes: AtomicUsize::new(0),
-            rewrites: AtomicU64::new(0),
-            failures: AtomicI64::new(0),
-            base_size: AtomicU64::new(0),
-            delayed_syncs: AtomicU64::new(0),
-            began_s: AtomicI64::new(0),
-            loops: Mutex::default(),
-            progress: SnapshotProgress::default(),
-            state: Mutex::default(),
-            room: Condvar::new(),
-            full: Mutex::new(false),
-        }
-    }
-
-    /// Seconds that the present rewrite has taken so far; -1 without one.
-    pub fn current_seconds(&self) -> i64 {
-        if self.rewriting.load(Relaxed) { unix_ms() / 1000 - self.began_s.load(Relaxed) } else { -1 }
-    }
-
-    /// Changes are gathered, but there is no base for them yet: what is on disk is not the dataset.
-    pub fn awaits_base(&self) -> bool {
-        self.on.load(Relaxed) && self.state.lock().awaits_base
-    }
-
-    /// Has the files that make up the dataset stay as they are while the guard is held; they may still grow.
-    pub(crate) fn hold_files(&self) -> impl Drop + '_ {
-        self.state.lock()
-    }
-
-    /// The error for those who want to write while changes cannot be written to the file.
-    pub fn refusal(&self) -> CommandError {
-        let text = self.appender.failure().map_or_else(String::new, |failure| failure.text);
-        CommandError::text(format!("MISCONF Errors writing to the AOF file: {text}"))
-    }
 }
 
 fn open(folder: &Folder, name: &std::ffi::OsStr) -> io::Result<File> {
@@ -610,14 +503,14 @@ impl Engine {
     }
 
     /// Has the loops look that hold back replies.
-    fn ring_for_disk(&self) {
+    pub(crate) fn ring_for_disk(&self) {
         for slot in self.append_only.loops.lock().drain(..) {
             self.mailboxes[slot].ring();
         }
     }
 
     /// Tells the loops whose clients wait until something is on disk.
-    fn tell_durable(&self) {
+    pub(crate) fn tell_durable(&self) {
         self.ring_for_disk();
         self.durability.serve(self);
     }

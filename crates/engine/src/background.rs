@@ -14,9 +14,11 @@
 //!
 //! In a transaction or a script everything happens at one moment: there, bodies do the work themselves.
 
+pub mod threads;
+
 use std::any::Any;
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use braid_base::clock::{Ticks, unix_ms};
 use braid_keyspace::Type;
@@ -25,20 +27,14 @@ use braid_keyspace::waiters::Waiter;
 use braid_resp::reply::ReplyBuffer;
 use parking_lot::Mutex;
 
+pub use crate::blocking::state::Precomputed;
 use crate::blocking::{self, TimeoutReply, Wait};
-use crate::call::Call;
 use crate::engine::Engine;
+use crate::engine::call::Call;
 use crate::error::{CommandError, CommandResult};
 use crate::session::session_attention;
-
-type Job = Box<dyn FnOnce(&Engine) + Send>;
-
-/// The threads in the background, started when they are first needed: half as many as execute commands, so that long commands of several
-/// clients are worked for side by side, and the others still find a processor.
-#[derive(Default)]
-pub struct Background {
-    sender: Mutex<Option<Sender<Job>>>,
-}
+pub use threads::Background;
+use threads::Job;
 
 /// The right to answer a client whose command was left to a thread in the background.
 pub struct Answer {
@@ -84,42 +80,32 @@ impl Answer {
 /// How often a result is computed in the background before the command does the work itself.
 const TRIES_MAX: u32 = 3;
 
-/// What a command stores, computed in the background, and the watch over what it was computed of.
-pub struct Precomputed {
-    engine: Weak<Engine>,
-    watch: Option<LoanWatch>,
-    /// Nothing if it has to be computed again.
-    result: Option<Box<dyn Any + Send>>,
-    /// When the command began to wait first.
-    began: Ticks,
-    tries: u32,
-}
-
-impl Precomputed {
-    pub(crate) fn began(&self) -> Ticks {
-        self.began
-    }
-}
-
-impl Drop for Precomputed {
-    fn drop(&mut self) {
-        let (watch, result) = (self.watch.take(), self.result.take());
-        if let Some(engine) = self.engine.upgrade() {
-            // Not here: locks may be held, and a result may take long to free. If it cannot be sent the server ends.
-            engine.in_background(move |engine| {
-                if let Some(watch) = watch {
-                    engine.keyspace.reader().unwatch(&watch);
-                }
-                drop(result);
-            });
-        }
-    }
-}
-
 impl Engine {
+    /// What a [`Precomputed`] is dropped by: locks may be held, and a result may take long to free. If it cannot be sent the
+    /// server ends.
+    fn discard(&self) -> Box<dyn FnOnce(Option<LoanWatch>, Option<Box<dyn Any + Send>>) + Send> {
+        let engine = self.this.clone();
+        Box::new(move |watch, result| {
+            if let Some(engine) = engine.upgrade() {
+                engine.in_background(move |engine| {
+                    if let Some(watch) = watch {
+                        engine.keyspace.reader().unwatch(&watch);
+                    }
+                    drop(result);
+                });
+            }
+        })
+    }
+
     /// Has a thread in the background do `job`, begun after those that were given before. False if there is none.
     pub fn in_background(&self, job: impl FnOnce(&Engine) + Send + 'static) -> bool {
         let sender = self.background.sender.lock();
+        let engine = self.this.clone();
+        let job = move || {
+            if let Some(engine) = engine.upgrade() {
+                job(&engine);
+            }
+        };
         sender.as_ref().is_some_and(|sender| sender.send(Box::new(job)).is_ok())
     }
 
@@ -130,12 +116,11 @@ impl Engine {
             let (jobs, receiver) = channel::<Job>();
             let receiver = Arc::new(Mutex::new(receiver));
             for _ in 0..self.thread_count().div_ceil(2) {
-                let (engine, receiver) = (self.this.clone(), Arc::clone(&receiver));
+                let receiver = Arc::clone(&receiver);
                 let next = move || receiver.lock().recv();
                 let run = move || {
                     while let Ok(job) = next() {
-                        let Some(engine) = engine.upgrade() else { return };
-                        job(&engine);
+                        job();
                     }
                 };
                 match std::thread::Builder::new().name("bio_commands".into()).spawn(run) {
@@ -213,13 +198,8 @@ impl Call<'_, '_> {
             }
             let now = unix_ms();
             let (loans, watch) = engine.keyspace.reader().lend(db, now, &keys, true);
-            let mut again = Precomputed {
-                engine: engine.this.clone(),
-                watch,
-                result: None,
-                began: began.unwrap_or(answer.began),
-                tries: tries + 1,
-            };
+            let began = began.unwrap_or(answer.began);
+            let mut again = Precomputed::new(began, tries + 1, watch, engine.discard());
             if are_lent(&loans) {
                 let result = compute(&loans, now);
                 again.result = result.map(|result| result as Box<dyn Any + Send>);
@@ -246,8 +226,7 @@ impl Call<'_, '_> {
             let now = unix_ms();
             let (loans, _) = engine.keyspace.reader().lend(db, now, &keys, false);
             if !are_lent(&loans) {
-                let (engine, began) = (engine.this.clone(), answer.began);
-                let inline = Precomputed { engine, watch: None, result: None, began, tries: TRIES_MAX };
+                let inline = Precomputed::new(answer.began, TRIES_MAX, None, engine.discard());
                 return blocking::run_again(&answer.waiter, inline);
             }
             let mut reply = answer.buffer();

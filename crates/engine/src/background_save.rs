@@ -2,49 +2,27 @@
 //! BGSAVE: the dump file is written by a thread of its own from a snapshot, while the server goes on; and what follows when
 //! that fails.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+pub mod state;
+
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
 use braid_base::plural::plural;
 use braid_keyspace::Context;
-use braid_persistence::{Cut, OldForms, SnapshotProgress};
-use parking_lot::Mutex;
+use braid_persistence::Cut;
 
-use crate::attention::{SNAPSHOT_FULL, WRITES_REFUSED};
+use crate::attention::WRITES_REFUSED;
 use crate::engine::Engine;
 use crate::saving::Settings;
+pub use state::BackgroundSave;
 
 /// Old forms of entries may take this much memory, or [`FORMS_SHARE`] of all that is in use if that is more, before writers wait.
 const FORMS_BYTES: usize = 64 << 20;
 const FORMS_SHARE: usize = 20;
 /// Seconds between two attempts by save points when the first one failed.
 const RETRY_AFTER_S: i64 = 5;
-
-/// What is known of saves in the background. Anyone may read it.
-pub struct BackgroundSave {
-    /// One is under way.
-    pub active: AtomicBool,
-    /// One is to begin as soon as possible.
-    pub scheduled: AtomicBool,
-    /// How the last one ended.
-    pub last_failed: AtomicBool,
-    /// Seconds that the last one took; -1 before the first.
-    pub last_seconds: AtomicI64,
-    /// Unix time at which the present one, or the last one, began, in seconds.
-    pub began_s: AtomicI64,
-    /// Bytes of old forms that the last one had copied.
-    pub last_copied_bytes: AtomicUsize,
-    /// Keys at the cut.
-    pub keys: AtomicU64,
-    /// How the present one is getting on.
-    pub progress: SnapshotProgress,
-    pub(crate) forms: Arc<OldForms>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
 
 /// Why no save in the background has begun.
 #[derive(Debug, thiserror::Error)]
@@ -58,44 +36,6 @@ pub enum NotBegun {
 /// How much memory old forms may take now.
 pub(crate) fn old_forms_limit() -> usize {
     FORMS_BYTES.max(braid_base::alloc::used_bytes() / FORMS_SHARE)
-}
-
-impl BackgroundSave {
-    /// Nothing is under way. Reports to the engine, which need not be there yet.
-    pub(crate) fn new(engine: Weak<Engine>) -> BackgroundSave {
-        let on_full = move |full| {
-            if let Some(engine) = engine.upgrade() {
-                engine.attention.set(SNAPSHOT_FULL, full);
-            }
-        };
-        BackgroundSave {
-            active: AtomicBool::new(false),
-            scheduled: AtomicBool::new(false),
-            last_failed: AtomicBool::new(false),
-            last_seconds: AtomicI64::new(-1),
-            began_s: AtomicI64::new(0),
-            last_copied_bytes: AtomicUsize::new(0),
-            keys: AtomicU64::new(0),
-            progress: SnapshotProgress::default(),
-            forms: Arc::new(OldForms::new(Box::new(on_full))),
-            thread: Mutex::new(None),
-        }
-    }
-
-    /// Seconds that the present one has taken so far; -1 without one.
-    pub fn current_seconds(&self) -> i64 {
-        if self.active.load(Relaxed) { unix_ms() / 1000 - self.began_s.load(Relaxed) } else { -1 }
-    }
-
-    /// Bytes of old forms of entries that the present snapshot, for whomever, has had copied.
-    pub fn copied_bytes(&self) -> usize {
-        self.forms.kept_bytes()
-    }
-
-    /// Bytes that old forms of entries take now.
-    pub fn old_form_bytes(&self) -> usize {
-        self.forms.bytes()
-    }
 }
 
 impl Engine {

@@ -16,6 +16,8 @@
 //!
 //! The answer travels to the loop that owns the client as a message.
 
+pub mod state;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -28,111 +30,21 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::acl::log::Origin;
-use crate::acl::user::User;
 use crate::acl::{self, Denied};
-use crate::background::Precomputed;
-use crate::call::Call;
-use crate::client::{ClientRecord, Message, Waiting, client_flags};
-use crate::dispatch::{self, Before, Worker, note_unit, report};
-use crate::durability::Copies;
-use crate::ending::CANNOT_END;
+use crate::client::{Message, Waiting, client_flags};
+use crate::dispatch::journal::{Before, note_unit};
+use crate::dispatch::report;
+use crate::ending::state::CANNOT_END;
 use crate::engine::Engine;
+use crate::engine::call::Call;
 use crate::error::{CommandError, CommandResult};
 use crate::keys;
 use crate::session::{ReplyMode, Session};
 use crate::table::Command;
+use crate::worker::Worker;
 use braid_telemetry::Cost;
-
-/// What a body wants to wait for.
-pub struct Wait<'k> {
-    /// The first of these keys that is filled serves.
-    pub keys: &'k [&'k [u8]],
-    pub kind: Type,
-    /// When to give up, ms since the Unix epoch; 0 = never.
-    pub deadline_ms: i64,
-    /// The command runs again when a key is gone or holds another type, too.
-    pub heeds_loss: bool,
-    /// Running it again needs all keys of the command, not only those that were filled.
-    pub needs_all_keys: bool,
-    /// What is answered instead of waiting where waiting is not allowed.
-    pub refusal: Refusal,
-    /// Arguments to run the command again with, if not those given.
-    pub args: Option<Vec<Box<[u8]>>>,
-    /// What is answered when the time is over, or CLIENT UNBLOCK says so.
-    pub timeout: TimeoutReply,
-}
-
-/// What a command that has waited long enough answers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TimeoutReply {
-    NullArray,
-    /// How many replicas or files have what the client has changed.
-    Copies(Copies),
-    /// The server does not end.
-    CannotEnd,
-    /// It does not wait for a time, and CLIENT UNBLOCK does not end it (`background.rs`).
-    Never,
-}
-
-/// The empty answer of a command that may not wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
-    Null,
-    NullArray,
-}
-
-impl<'k> Wait<'k> {
-    /// A wait for the first of some keys to hold a value of a type.
-    pub fn new(kind: Type, keys: &'k [&'k [u8]], deadline_ms: i64) -> Wait<'k> {
-        Wait {
-            keys,
-            kind,
-            deadline_ms,
-            heeds_loss: false,
-            needs_all_keys: false,
-            refusal: Refusal::NullArray,
-            args: None,
-            timeout: TimeoutReply::NullArray,
-        }
-    }
-}
-
-/// A command that waits, as its waiter keeps it.
-struct Request {
-    command: u32,
-    args: Vec<Box<[u8]>>,
-    needs_all_keys: bool,
-    client: Arc<ClientRecord>,
-    protocol: Protocol,
-    no_touch: bool,
-    /// Who waits, with the rights that it had in this generation.
-    user: Arc<User>,
-    generation: u64,
-    /// Nanoseconds that it ran before it began to wait, and that were worked for it since.
-    nanos: AtomicU64,
-    timeout: TimeoutReply,
-    /// What was computed for it, when it is to be run again.
-    precomputed: Mutex<Option<Box<Precomputed>>>,
-}
-
-impl Request {
-    fn of(waiter: &Waiter) -> &Request {
-        waiter.request.downcast_ref().expect("waiters are made here, with a request")
-    }
-
-    fn args(&self) -> SmallVec<[&[u8]; 8]> {
-        self.args.iter().map(|arg| &**arg).collect()
-    }
-}
-
-/// A wait, as the client's session keeps it.
-pub struct Blocked {
-    pub waiter: Arc<Waiter>,
-    /// When the wait ends by itself, ms since the Unix epoch; 0 = never.
-    pub deadline_ms: i64,
-    /// The client wants no reply to this command.
-    silent: bool,
-}
+pub use state::{Blocked, Precomputed, Refusal, TimeoutReply, Wait};
+pub(crate) use state::{Later, Request, Serving, Unserved};
 
 impl Blocked {
     /// Shows to all that the client waits, unless its wait has ended meanwhile. After those who monitor were told of the command: who sees that
@@ -149,12 +61,6 @@ impl Blocked {
 /// Ends a wait. True for the one caller who is responsible for the reply from now on.
 fn claim(waiter: &Waiter) -> bool {
     Request::of(waiter).client.claim(waiter)
-}
-
-/// The part of a session that serves a waiting client.
-pub struct Serving {
-    waiter: Arc<Waiter>,
-    claimed: bool,
 }
 
 impl Call<'_, '_> {
@@ -283,22 +189,6 @@ fn is_awaited(keyspace: &Txn<'_>, key: &[u8], kind: Type) -> bool {
         behind = waiter.ticket();
     }
     false
-}
-
-/// A changed key whose waiters are still to be looked at.
-struct Unserved {
-    db: u32,
-    key: Box<[u8]>,
-    /// The first of them, if the keys of its command have to be locked for that.
-    waiter: Option<Arc<Waiter>>,
-}
-
-/// What could not be done under the locks that were held.
-#[derive(Default)]
-pub(crate) struct Later {
-    keys: Vec<Unserved>,
-    /// Served clients that still stand in queues of other keys.
-    served: Vec<Arc<Waiter>>,
 }
 
 /// Serves the clients that wait for keys changed under the locks held, as far as these locks suffice.
@@ -433,7 +323,7 @@ fn refuse(
     }
     let request = Request::of(waiter);
     let command = engine.commands.get(request.command);
-    let error = acl::refusal(denied, &session.user, command);
+    let error = acl::refusal(denied, session.user.name(), command);
     let line = error.line();
     engine.command_stats(slot, command.id).rejected.add(1);
     engine.threads[slot].count_error(&line);
@@ -452,7 +342,7 @@ fn account(
     nanos: u64,
     failed: bool,
 ) {
-    dispatch::count(engine, slot, command, nanos, failed);
+    report::count(engine, slot, command, nanos, failed);
     report::log(engine, session, command, args, Cost { nanos, reply_bytes: 0 });
 }
 
@@ -525,7 +415,7 @@ impl Blocked {
                 let line = served[1..].trim_ascii_end();
                 engine.threads[slot].count_error(line);
             }
-            dispatch::count(engine, slot, command, nanos, failed);
+            report::count(engine, slot, command, nanos, failed);
             let cost = Cost { nanos, reply_bytes: served.len() };
             report::log(engine, session, command, &request.args(), cost);
         }

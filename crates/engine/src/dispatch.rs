@@ -7,7 +7,7 @@
 //! cache before the first body runs. [`execute`] checks, takes the locks, runs the body and counts.
 
 mod checks;
-mod journal;
+pub(crate) mod journal;
 mod reach;
 pub(crate) mod replay;
 pub(crate) mod report;
@@ -18,110 +18,34 @@ mod transaction;
 pub use crate::table::Reach;
 pub(crate) use journal::{Before, note_unit};
 pub use reach::{reach, reach_of};
+use report::count;
 pub use transaction::{discard, unwatch_all};
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::blob::Blob;
 use braid_base::clock::Ticks;
-use braid_keyspace::Context;
-use braid_keyspace::entry::{Entry, ValueRef};
 use braid_keyspace::events::KEY_MISS;
-use braid_keyspace::txn::{KeyRef, NOTHING_EXPIRED, Optimistic, State, Txn};
+use braid_keyspace::txn::{KeyRef, NOTHING_EXPIRED, Optimistic, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use smallvec::SmallVec;
 
 use crate::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED};
-use crate::blocking::{self, Later};
-use crate::call::Call;
+use crate::blocking;
+use crate::blocking::state::Later;
 use crate::engine::Engine;
+use crate::engine::call::Call;
 use crate::error::CommandError;
-use crate::hot_copies::{Found, HotCopies};
-use crate::hot_keys::HotKeys;
 use crate::keys;
 use crate::session::{ReplyMode, Session, session_attention};
 use crate::spec::{Behavior, Flags, Scope, Spec};
 use crate::table::Command;
 use crate::transaction::Queued;
+pub use crate::worker::Worker;
 use braid_telemetry::Cost;
 use checks::{LOADING_REFUSAL, busy, check, check_rights, is_held_back, queues};
 
 use transaction::{abort_exec, exec};
-
-/// An executing thread's own state.
-pub struct Worker {
-    pub context: Context,
-    /// End of the last command (and so the start of the next one in the same batch).
-    boundary: Ticks,
-    /// Wall clock of the batch, ms.
-    now_ms: i64,
-    hot_keys: Arc<HotKeys>,
-    /// Of `hot_keys`, as last seen.
-    hot_version: u64,
-    /// Long values that this thread reads again and again.
-    pub copies: HotCopies,
-}
-
-impl Worker {
-    /// The worker of one thread.
-    pub fn new(context: Context, hot_keys: Arc<HotKeys>) -> Worker {
-        let (boundary, now_ms) = (Ticks::now(), braid_base::clock::unix_ms());
-        // No version: the first batch looks.
-        Worker { context, boundary, now_ms, hot_keys, hot_version: u64::MAX, copies: HotCopies::default() }
-    }
-
-    /// Reads the clocks; called at the start of a batch, inside the gate.
-    #[inline]
-    pub fn begin_batch(&mut self) {
-        self.now_ms = braid_base::clock::unix_ms();
-        self.boundary = Ticks::now();
-        let version = self.hot_keys.version();
-        if version != self.hot_version {
-            self.hot_version = version;
-            self.hot_keys.follow(&mut self.context);
-        }
-    }
-
-    /// Answers with this thread's copy of a long value, which is made if the value is read often. False, with nothing done, if there is none.
-    #[inline(never)]
-    fn read_copy(
-        &mut self,
-        engine: &Engine,
-        db: u32,
-        reply: &mut ReplyBuffer,
-        key: &KeyRef<'_>,
-        state: State,
-    ) -> bool {
-        match self.copies.find(db, key, state) {
-            Found::Copy(copy) => reply.bulk_blob(copy),
-            Found::Nothing => return false,
-            Found::Wanted => {
-                let keys = [*key];
-                let txn = Txn::lock(&engine.keyspace, &mut self.context, db, self.now_ms, &keys);
-                let Some(ValueRef::Blob(value)) = txn.peek(key.key).map(Entry::value) else { return false };
-                let Some(state) = txn.state(key.key) else { return false };
-                match self.copies.keep(db, key, state, value) {
-                    Some(copy) => reply.bulk_blob(copy),
-                    None => return false,
-                }
-            }
-        }
-        engine.keyspace.count_read(&self.context, db, key);
-        true
-    }
-
-    /// When the last command ended, or the batch began.
-    #[inline]
-    pub fn boundary(&self) -> Ticks {
-        self.boundary
-    }
-
-    /// The time of the present batch, ms since the Unix epoch.
-    pub fn now_ms(&self) -> i64 {
-        self.now_ms
-    }
-}
 
 /// What the loop does after a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -265,7 +189,7 @@ fn execute_checked(
             }
             if let Some(precomputed) = &session.precomputed {
                 // The work done in the background counts as the command's.
-                worker.boundary = precomputed.began();
+                worker.boundary = precomputed.began;
             }
             outcome = run(engine, worker, session, reply, command, prepared.hash, args, blobs);
             session.attention &= !session_attention::LOCKS;
@@ -656,7 +580,7 @@ fn read_optimistic(
             }
         }
         Optimistic::Integer(number) => reply.bulk_integer(number),
-        Optimistic::Large(state) => return worker.read_copy(engine, session.db, reply, key, state),
+        Optimistic::Large(state) => return worker.read_copy(&engine.keyspace, session.db, reply, key, state),
         Optimistic::Failed => {
             reply.truncate(mark);
             return false;
@@ -768,20 +692,5 @@ fn collect_keys<'a>(engine: &Engine, spec: &Spec, args: &[&'a [u8]], out: &mut S
         let key = args[at.index];
         let write = exclusive || !at.flags.has(crate::spec::KeyFlags::RO);
         out.push(KeyRef { key, hash: engine.keyspace.hash(key), write });
-    }
-}
-
-/// Counts an executed command.
-#[inline]
-pub(crate) fn count(engine: &Engine, slot: usize, command: &Command, nanos: u64, failed: bool) {
-    let stats = engine.command_stats(slot, command.id);
-    stats.calls.add(1);
-    stats.nanos.add(nanos);
-    engine.threads[slot].executed.add(1);
-    if failed {
-        stats.failed.add(1);
-    }
-    if engine.config.latency_tracking() {
-        stats.latency.get_or_init(Box::default).record(nanos);
     }
 }

@@ -4,34 +4,21 @@
 //! What is waited for is the journal up to the end of the client's own last change. The append-only file's threads tell whenever more is on disk, and
 //! replicas when they have more; who waits for that is answered then. Timeouts end as those of all commands that wait (`blocking.rs`).
 
+pub mod state;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_keyspace::Type;
-use braid_keyspace::waiters::Waiter;
 use braid_resp::reply::ReplyBuffer;
-use parking_lot::Mutex;
 
-use crate::blocking::{self, TimeoutReply, Wait};
-use crate::call::Call;
+use crate::blocking;
+use crate::blocking::state::{TimeoutReply, Wait};
 use crate::engine::Engine;
+use crate::engine::call::Call;
 use crate::error::CommandResult;
 
-/// What somebody waits for: that so many have the journal up to an offset.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Copies {
-    pub offset: u64,
-    pub of: CopiesOf,
-}
-
-/// Who is to have it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CopiesOf {
-    /// So many replicas.
-    Replicas(i64),
-    /// Append-only files on disk: the server's own, and those of so many replicas.
-    Files { own: bool, replicas: i64 },
-}
+pub use state::{Copies, CopiesOf, Durability};
 
 impl Copies {
     fn is_met(self, engine: &Engine) -> bool {
@@ -59,12 +46,6 @@ impl Copies {
             }
         }
     }
-}
-
-/// Who waits, and for what.
-#[derive(Default)]
-pub struct Durability {
-    waiters: Mutex<Vec<(Copies, Arc<Waiter>)>>,
 }
 
 impl Durability {

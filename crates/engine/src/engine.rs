@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The engine: what all executing threads share.
 
+pub mod access;
+pub mod call;
+pub mod row;
+
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
@@ -18,18 +22,18 @@ use braid_keyspace::{Context, Keyspace};
 use parking_lot::{Mutex, RwLock};
 
 use crate::acl::Acl;
-use crate::attention::{Attention, LOADING, MEMORY_LIMIT};
+use crate::attention::{APPEND_ONLY_FAILED, Attention, LOADING, MEMORY_LIMIT, SNAPSHOT_FULL};
 use crate::big_keys::BigKeys;
 use crate::client::Registry;
 use crate::command_log::CommandLogs;
-use crate::dispatch::Worker;
 use crate::hot_keys::HotKeys;
 use crate::latency::LatencyMonitor;
-use crate::memory::OverLimit;
+use crate::over_limit::OverLimit;
 use crate::pause::Pause;
 use crate::pubsub::Hub;
-use crate::row::{Body, FunctionFiles, Handler, Rows};
+use crate::worker::Worker;
 use braid_telemetry::{Rates, Threads};
+use row::{Body, FunctionFiles, Handler, Rows};
 
 use crate::stats::{CommandStats, ThreadStats};
 use crate::table::{Command, CommandTable};
@@ -90,7 +94,7 @@ pub struct Engine {
     /// How long the memory limit has been exceeded.
     pub over_limit: OverLimit,
     /// The end that a signal has asked for.
-    pub ending: crate::ending::Ending,
+    pub ending: crate::ending::state::Ending,
     /// Set once: SHUTDOWN or a signal asked for the end.
     pub shutdown: AtomicBool,
     /// Samples of instantaneous rates.
@@ -100,15 +104,15 @@ pub struct Engine {
     /// Saving and loading.
     pub persistence: braid_persistence::State,
     /// Long commands.
-    pub background: crate::background::Background,
+    pub background: crate::background::threads::Background,
     /// Saving in the background.
-    pub background_save: crate::background_save::BackgroundSave,
+    pub background_save: crate::background_save::state::BackgroundSave,
     /// The append-only file.
-    pub append_only: crate::append_only::AppendOnly,
+    pub append_only: crate::append_only::state::AppendOnly,
     /// Clients that wait until something is on disk.
-    pub durability: crate::durability::Durability,
+    pub durability: crate::durability::state::Durability,
     /// Replicas.
-    pub replication: crate::replication::Replication,
+    pub replication: crate::replication::state::Replication,
     /// The engine itself, for threads that it starts.
     pub(crate) this: Weak<Engine>,
     /// The threads beyond the first have work now; false only in models that let them sleep.
@@ -189,16 +193,19 @@ impl Engine {
             peak_bytes: AtomicUsize::new(0),
             initial_bytes: braid_base::alloc::used_bytes(),
             over_limit: OverLimit::default(),
-            ending: crate::ending::Ending::default(),
+            ending: crate::ending::state::Ending::default(),
             shutdown: AtomicBool::new(false),
             rates: Mutex::default(),
             on_shutdown: RwLock::new(None),
             persistence: braid_persistence::State::default(),
-            background: crate::background::Background::default(),
-            background_save: crate::background_save::BackgroundSave::new(this.clone()),
-            append_only: crate::append_only::AppendOnly::new(this.clone()),
-            durability: crate::durability::Durability::default(),
-            replication: crate::replication::Replication::default(),
+            background: crate::background::threads::Background::default(),
+            background_save: crate::background_save::state::BackgroundSave::new(on_full(this.clone())),
+            append_only: crate::append_only::state::AppendOnly::new(
+                on_append_failure(this.clone()),
+                on_append_sync(this.clone()),
+            ),
+            durability: crate::durability::state::Durability::default(),
+            replication: crate::replication::state::Replication::default(),
             this: this.clone(),
             io_threads_active: AtomicBool::new(true),
             scripts_run_beside: AtomicBool::new(true),
@@ -395,4 +402,33 @@ impl Engine {
     pub fn uptime_seconds(&self) -> i64 {
         braid_base::clock::unix_ms() / 1000 - self.started_at
     }
+}
+
+/// Follows whether the old forms of a snapshot take too much memory.
+fn on_full(engine: Weak<Engine>) -> Box<dyn Fn(bool) + Send + Sync> {
+    Box::new(move |full| {
+        if let Some(engine) = engine.upgrade() {
+            engine.attention.set(SNAPSHOT_FULL, full);
+        }
+    })
+}
+
+/// Follows whether the append-only file can be written.
+fn on_append_failure(engine: Weak<Engine>) -> Box<dyn Fn(bool) + Send + Sync> {
+    Box::new(move |failed| {
+        if let Some(engine) = engine.upgrade() {
+            // One that was switched off refuses nobody.
+            engine.attention.set(APPEND_ONLY_FAILED, failed && engine.append_only.on.load(Relaxed));
+            engine.ring_for_disk();
+        }
+    })
+}
+
+/// Follows how much of the append-only file is on disk.
+fn on_append_sync(engine: Weak<Engine>) -> Box<dyn Fn() + Send + Sync> {
+    Box::new(move || {
+        if let Some(engine) = engine.upgrade() {
+            engine.tell_durable();
+        }
+    })
 }

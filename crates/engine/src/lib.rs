@@ -11,36 +11,35 @@
 /// `redis-version`, which is this by default.
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
-pub mod access;
 pub mod aof_load;
 pub mod append_only;
 pub mod background;
 pub mod background_save;
 pub mod blocking;
-pub mod call;
 pub mod dispatch;
 pub mod durability;
 pub mod ending;
 pub mod engine;
 pub mod hot_copies;
 pub mod memory;
+pub mod over_limit;
 pub mod replication;
-pub mod row;
 pub mod saving;
 pub mod session;
 pub mod supervisor;
 pub mod transaction;
+pub mod worker;
 
 pub use braid_acl as acl;
 pub use braid_clients::{attention, busy, mailbox, pause};
 pub use braid_spec::{error, keys, spec, syntax, table};
 pub use braid_telemetry::{big_keys, command_log, histogram, hot_keys, latency, stats};
-pub use call::Call;
 pub use dispatch::{Outcome, Prepared, Worker};
 pub use engine::Engine;
+pub use engine::call::Call;
+pub use engine::row::Row as Spec;
+pub use engine::row::{FunctionFiles, Handler, Row, Rows};
 pub use error::{CommandError, CommandResult};
-pub use row::Row as Spec;
-pub use row::{FunctionFiles, Handler, Row, Rows};
 pub use session::Session;
 pub use spec::{
     Arity, Begin, Behavior, Category, ChannelAccess, ChannelSpec, Find, Flags, Group, KeyFlags, KeySpec,

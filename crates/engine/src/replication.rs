@@ -12,150 +12,31 @@
 
 pub mod copies;
 pub mod copy;
+pub mod place;
 pub mod replica;
+pub mod state;
 mod tend;
+pub mod wish;
 
 use std::sync::Arc;
-use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_journal::Reader;
-use braid_persistence::SnapshotProgress;
-use parking_lot::Mutex;
 
 use crate::attention::FEW_REPLICAS;
 use crate::client::{ClientRecord, Message, client_flags};
 use crate::engine::Engine;
 use crate::session::{ReplyMode, Session};
 use copy::Copy;
-pub use replica::{Filter, Order, Replica, Stage, Wish};
+pub use copy::ID_LEN;
+pub use place::Place;
+pub use replica::{Order, Replica, Stage};
+pub use state::Replication;
+pub use wish::{Filter, Wish};
 
 /// Of [`braid_keyspace::keyspace::Settings::journals`]: changes are journalled for the append-only file, or for replicas.
 pub const FOR_FILE: u8 = 1;
 pub const FOR_REPLICAS: u8 = 2;
-
-/// Length of a replication ID, and of the mark behind a copy.
-pub const ID_LEN: usize = 40;
-
-/// What is known of replicas. One per server.
-pub struct Replication {
-    state: Mutex<State>,
-    /// A full copy is being made.
-    pub copying: AtomicBool,
-    pub(crate) progress: SnapshotProgress,
-    /// Replicas that keep up (`min-replicas-max-lag`).
-    pub good: AtomicUsize,
-    /// Full copies and streams from the backlog that were begun, and requests for the latter that were refused.
-    pub full: AtomicU64,
-    pub partial: AtomicU64,
-    pub partial_refused: AtomicU64,
-    /// Bytes sent to replicas.
-    pub sent_bytes: AtomicU64,
-    /// The log's end behind the last question how far replicas have got.
-    asked_at: AtomicU64,
-    /// They are to be asked again.
-    asks_soon: AtomicBool,
-    /// Loops whose bells are to be rung when something is journalled.
-    loops: Mutex<Vec<usize>>,
-}
-
-struct State {
-    id: String,
-    replicas: Vec<Arc<Replica>>,
-    /// The last copy, for as long as it is being made.
-    copy: Option<Arc<Copy>>,
-    /// When there was a replica last, ms since the Unix epoch.
-    last_replica_ms: i64,
-    next_ping_ms: i64,
-    next_look_ms: i64,
-    /// No copy is begun before: the last attempt has failed.
-    not_before_ms: i64,
-}
-
-/// A place in the journal, which keeps what lies behind it until this is dropped.
-pub struct Place {
-    reader: Option<Reader>,
-    engine: Weak<Engine>,
-}
-
-impl Place {
-    fn new(engine: &Engine, reader: Reader) -> Place {
-        Place { reader: Some(reader), engine: engine.this.clone() }
-    }
-
-    /// The reader.
-    pub fn reader(&mut self) -> Option<&mut Reader> {
-        self.reader.as_mut()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let (Some(reader), Some(engine)) = (self.reader.take(), self.engine.upgrade()) {
-            reader.end(&engine.keyspace.journal);
-        }
-    }
-}
-
-/// Random hex digits.
-pub(crate) fn random_id() -> String {
-    let mut random = fastrand::Rng::new();
-    (0..ID_LEN).map(|_| random.digit(16)).collect()
-}
-
-impl Default for Replication {
-    fn default() -> Replication {
-        Replication {
-            state: Mutex::new(State {
-                id: random_id(),
-                replicas: Vec::new(),
-                copy: None,
-                last_replica_ms: 0,
-                next_ping_ms: 0,
-                next_look_ms: 0,
-                not_before_ms: 0,
-            }),
-            copying: AtomicBool::new(false),
-            progress: SnapshotProgress::default(),
-            good: AtomicUsize::new(0),
-            full: AtomicU64::new(0),
-            partial: AtomicU64::new(0),
-            partial_refused: AtomicU64::new(0),
-            sent_bytes: AtomicU64::new(0),
-            asks_soon: AtomicBool::new(false),
-            asked_at: AtomicU64::new(0),
-            loops: Mutex::default(),
-        }
-    }
-}
-
-impl Replication {
-    /// The name of the history that offsets belong to.
-    pub fn id(&self) -> String {
-        self.state.lock().id.clone()
-    }
-
-    /// All replicas, in the order in which they were attached.
-    pub fn replicas(&self) -> Vec<Arc<Replica>> {
-        self.state.lock().replicas.clone()
-    }
-
-    /// Replicas that have everything up to an offset of the journal.
-    pub fn have(&self, offset: u64) -> i64 {
-        self.count(|replica| replica.has(offset))
-    }
-
-    /// Replicas that have everything up to an offset of the journal in an append-only file on disk.
-    pub fn have_on_disk(&self, offset: u64) -> i64 {
-        self.count(|replica| replica.stage() == Stage::Online && replica.on_disk.load(Relaxed) >= offset)
-    }
-
-    fn count(&self, test: impl Fn(&Replica) -> bool) -> i64 {
-        let state = self.state.lock();
-        let count = state.replicas.iter().filter(|replica| test(replica)).count();
-        i64::try_from(count).unwrap_or(i64::MAX)
-    }
-}
 
 /// What PSYNC asks for.
 pub struct Position<'a> {
@@ -191,7 +72,7 @@ impl Engine {
                     "+CONTINUE\r\n".into()
                 };
                 replica.acknowledged.store(reader.position(), Relaxed);
-                replica.order(Order::Stream { head, place: Place::new(self, reader) });
+                replica.order(Order::Stream { head, place: self.place_of(reader) });
                 true
             } else {
                 if let Some(copy) = state.copy.clone().filter(|copy| copy.serves(&replica.wish)) {
@@ -218,6 +99,26 @@ impl Engine {
         session.record.send(Message::Feed(session.record.id));
     }
 
+    fn place_of(&self, reader: Reader) -> Place {
+        let engine = self.this.clone();
+        let end = move |reader: Reader| {
+            if let Some(engine) = engine.upgrade() {
+                reader.end(&engine.keyspace.journal);
+            }
+        };
+        Place::new(reader, Box::new(end))
+    }
+
+    /// Tells whether a full copy must go on without waiting for replicas: old forms fill up, or it was stopped.
+    fn must_go_on(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
+        let engine = self.this.clone();
+        Box::new(move || {
+            engine.upgrade().is_none_or(|engine| {
+                engine.background_save.forms.is_filling() || engine.replication.progress.is_stopped()
+            })
+        })
+    }
+
     /// A reader from where a replica is, if it is in this server's history and in the backlog.
     fn resume_at(&self, id: &str, position: &Position<'_>) -> Option<Reader> {
         let offset = u64::try_from(position.next).ok()?.checked_sub(1)?;
@@ -233,7 +134,7 @@ impl Engine {
             None
         } else {
             let Some(reader) = self.keyspace.journal.reader_from(copy.offset) else { return };
-            Some(Place::new(self, reader))
+            Some(self.place_of(reader))
         };
         if !copy.join(replica.record.id) {
             return;

@@ -17,7 +17,7 @@ use braid_persistence::{
 };
 use braid_rdb::{Format, Limits, Target};
 
-use crate::aof_load::{AofLoadError, AofLoaded};
+use crate::aof_load::outcome::{AofLoadError, AofLoaded};
 use crate::attention::LOADING;
 use crate::engine::Engine;
 

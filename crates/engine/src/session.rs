@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::acl::user::User;
-use crate::background::Precomputed;
-use crate::blocking::{Blocked, Serving};
+use crate::blocking::state::{Blocked, Later, Precomputed, Serving};
 use crate::client::{ClientRecord, client_flags};
-use crate::engine::Engine;
-use crate::replication::{Replica, Wish};
+use crate::replication::replica::Replica;
+use crate::replication::wish::Wish;
 use crate::transaction::Queue;
+use braid_acl::Acl;
+use braid_acl::user::User;
 use braid_clients::attention::Attention;
 use braid_keyspace::Keyspace;
 use braid_notify::tracking::Trackers;
@@ -91,7 +91,7 @@ pub struct Session {
     /// A script of it is running.
     pub in_script: bool,
     /// What a script has caused and needs other locks than its run's.
-    pub(crate) later: Option<Box<crate::blocking::Later>>,
+    pub(crate) later: Option<Box<Later>>,
     /// Memory was above the limit, and nothing could be evicted, when the present command was checked.
     pub out_of_memory: bool,
     /// It has changed something since replies were last sent. Kept while changes are journalled.
@@ -115,9 +115,9 @@ impl Session {
     const NEVER: u64 = u64::MAX;
 
     /// A fresh session.
-    pub fn new(record: Arc<ClientRecord>, engine: &Engine) -> Session {
-        let generation = engine.attention.generation();
-        let user = engine.acl.default_user();
+    pub fn new(record: Arc<ClientRecord>, attention: &Attention, acl: &Acl) -> Session {
+        let generation = attention.generation();
+        let user = acl.default_user();
         let authenticated = user.is_open();
         let mut session = Session::of_user(record, user);
         let user = Arc::clone(&session.user);

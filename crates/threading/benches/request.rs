@@ -92,7 +92,7 @@ impl Runner {
         Runner {
             worker: engine.worker(slot),
             engine: Arc::clone(engine),
-            session: Session::new(Arc::new(record), engine),
+            session: Session::new(Arc::new(record), &engine.attention, &engine.acl),
             reply: ReplyBuffer::default(),
             parser: RequestParser::default(),
             spans: Vec::new(),

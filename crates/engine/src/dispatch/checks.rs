@@ -153,7 +153,7 @@ pub(super) fn check_rights(
     let origin = if session.in_multi() { Origin::Transaction } else { Origin::TopLevel };
     engine
         .check_access(session, command, args, origin, (command, args))
-        .map_err(|denied| acl::refusal(denied, &session.user, command))
+        .map_err(|denied| acl::refusal(denied, session.user.name(), command))
 }
 
 /// A client that listens and speaks RESP2 could not tell replies from messages: only few commands are left to it.

@@ -77,7 +77,7 @@ impl Replay {
     /// A replay that begins in database 0.
     pub fn new(engine: &Engine) -> Replay {
         let record = ClientRecord::new(u64::MAX, -1, Address::Unknown, Address::Unknown, unix_ms());
-        let mut session = Session::new(Arc::new(record), engine);
+        let mut session = Session::new(Arc::new(record), &engine.attention, &engine.acl);
         session.deny_blocking = true;
         let kinds = engine.commands.all().iter().map(|command| kind_of(engine, command)).collect();
         let reply = ReplyBuffer::new(Protocol::Resp2);

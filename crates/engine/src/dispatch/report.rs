@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reports executed commands to telemetry: the command logs, the latency monitor and clients in MONITOR.
+//! Reports executed commands to telemetry: counters, the command logs, the latency monitor and clients in MONITOR.
 
 use braid_spec::Command;
 use braid_telemetry::Cost;
@@ -35,4 +35,19 @@ pub(super) fn monitor_always(
     args: &[&[u8]],
 ) {
     monitor::tell_always(&engine.hub, &engine.attention, slot, caller(session), command, args);
+}
+
+/// Counts an executed command.
+#[inline]
+pub(crate) fn count(engine: &Engine, slot: usize, command: &Command, nanos: u64, failed: bool) {
+    let stats = engine.command_stats(slot, command.id);
+    stats.calls.add(1);
+    stats.nanos.add(nanos);
+    engine.threads[slot].executed.add(1);
+    if failed {
+        stats.failed.add(1);
+    }
+    if engine.config.latency_tracking() {
+        stats.latency.get_or_init(Box::default).record(nanos);
+    }
 }

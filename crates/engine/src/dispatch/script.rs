@@ -130,7 +130,7 @@ pub fn call(
             return ScriptCall::Strayed;
         }
         engine.note_denied(session, command, args, Origin::Script, run.current, denied);
-        let text = denied.text(&session.user, command);
+        let text = denied.text(session.user.name(), command);
         let line = [b"ERR ACL failure in script: ", &text[..]].concat();
         return refuse(engine, keyspace, run, reply, Some(command), &line);
     }

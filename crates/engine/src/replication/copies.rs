@@ -13,9 +13,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::unix_ms;
 use braid_persistence::Cut;
 
+use super::copy::random_id;
 use super::copy::{Copy, CopyWriter};
-use super::replica::Filter;
-use super::{FOR_REPLICAS, Replica, Stage, random_id};
+use super::wish::Filter;
+use super::{FOR_REPLICAS, Replica, Stage};
 use crate::background_save::old_forms_limit;
 use crate::engine::Engine;
 use crate::saving::Settings;
@@ -106,7 +107,7 @@ impl Engine {
                 None
             };
             let offset = plan.wants_changes.then(|| self.begin_stream());
-            let copy = Copy::new(self.this.clone(), offset, plan.filter, file);
+            let copy = Copy::new(Arc::clone(&self.mailboxes), self.must_go_on(), offset, plan.filter, file);
             self.share(&copy);
             (copy, cut, settings)
         };

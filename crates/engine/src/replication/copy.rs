@@ -8,15 +8,24 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use braid_base::clock::unix_ms;
 use parking_lot::{Condvar, Mutex};
 
-use super::replica::{Filter, Wish};
-use super::{ID_LEN, random_id};
-use crate::engine::Engine;
+use braid_clients::Mailboxes;
+
+use super::wish::{Filter, Wish};
+
+/// Length of a replication ID, and of the mark behind a copy.
+pub const ID_LEN: usize = 40;
+
+/// Random hex digits.
+pub(crate) fn random_id() -> String {
+    let mut random = fastrand::Rng::new();
+    (0..ID_LEN).map(|_| random.digit(16)).collect()
+}
 
 /// So much of a copy in memory waits to be taken before the thread that makes it waits.
 const AHEAD: u64 = 8 << 20;
@@ -58,7 +67,9 @@ pub struct Copy {
     mark: String,
     content: Mutex<Content>,
     taken: Condvar,
-    engine: Weak<Engine>,
+    mailboxes: Arc<Mailboxes>,
+    /// Whether the copy must not wait for its takers: old forms fill up, or it was stopped.
+    must_go_on: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// What there is for a replica.
@@ -77,7 +88,8 @@ pub enum Next {
 
 impl Copy {
     pub(super) fn new(
-        engine: Weak<Engine>,
+        mailboxes: Arc<Mailboxes>,
+        must_go_on: Box<dyn Fn() -> bool + Send + Sync>,
         offset: Option<u64>,
         filter: Filter,
         file: Option<File>,
@@ -86,7 +98,7 @@ impl Copy {
         debug_assert_eq!(mark.len(), ID_LEN);
         let (content, taken) = Default::default();
         let (has_stream, offset) = (offset.is_some(), offset.unwrap_or(0));
-        Arc::new(Copy { offset, filter, has_stream, file, mark, content, taken, engine })
+        Arc::new(Copy { offset, filter, has_stream, file, mark, content, taken, mailboxes, must_go_on })
     }
 
     /// What stands in front of and behind a copy whose length is not known; nothing if it will be.
@@ -189,9 +201,7 @@ impl Copy {
 
     fn ring(&self) {
         let loops = std::mem::take(&mut self.content.lock().loops);
-        if let Some(engine) = self.engine.upgrade() {
-            loops.into_iter().for_each(|slot| engine.mailboxes[slot].ring());
-        }
+        loops.into_iter().for_each(|slot| self.mailboxes[slot].ring());
     }
 
     /// True when nobody takes part any more.
@@ -209,12 +219,8 @@ impl Copy {
 
     /// Waits while enough is there that nobody has taken, unless somebody else must not wait.
     fn wait_for_takers(&self) {
-        let Some(engine) = self.engine.upgrade() else { return };
         let mut content = self.content.lock();
-        while content.waiting() > AHEAD
-            && !engine.background_save.forms.is_filling()
-            && !engine.replication.progress.is_stopped()
-        {
+        while content.waiting() > AHEAD && !(self.must_go_on)() {
             self.taken.wait_for(&mut content, LOOK);
         }
     }
@@ -271,7 +277,7 @@ mod tests {
     use super::*;
 
     fn copy() -> Arc<Copy> {
-        Copy::new(Weak::new(), Some(7), Filter::ALL, None)
+        Copy::new(Arc::new(Mailboxes::new(1)), Box::new(|| false), Some(7), Filter::ALL, None)
     }
 
     /// Everything that a client can have now, in pieces of at most `most` bytes.

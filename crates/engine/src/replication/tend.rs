@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_keyspace::Context;
 
-use super::{FOR_REPLICAS, Stage, random_id};
+use super::copy::random_id;
+use super::{FOR_REPLICAS, Stage};
 use crate::engine::Engine;
 
 /// Milliseconds between two looks at who is silent, and at who keeps up.

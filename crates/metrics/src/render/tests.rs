@@ -96,7 +96,7 @@ fn metrics_are_what_has_happened() {
     let now = braid_base::clock::unix_ms();
     let record = Arc::new(ClientRecord::new(1, -1, Address::Unknown, Address::Unknown, now));
     engine.clients.add(Arc::clone(&record));
-    let mut session = Session::new(record, &engine);
+    let mut session = Session::new(record, &engine.attention, &engine.acl);
     let mut reply = ReplyBuffer::new(Protocol::Resp2);
     let mut worker = engine.worker(1);
     let requests: [&[&[u8]]; 5] =
@@ -143,7 +143,7 @@ fn hot_keys_are_shown_while_somebody_wants_to_know() {
     let wish = Wish { cpu: false, net: true, count: 2, sample: 1, duration_ms: None };
     engine.hot_keys.start(&engine.threads, wish, |threads| Totals::of(threads, Default::default()));
     let record = Arc::new(ClientRecord::new(1, -1, Address::Unknown, Address::Unknown, 0));
-    let mut session = Session::new(record, &engine);
+    let mut session = Session::new(record, &engine.attention, &engine.acl);
     let (mut reply, mut worker) = (ReplyBuffer::new(Protocol::Resp2), engine.worker(1));
     engine.keyspace.gate.enter(1);
     worker.begin_batch();

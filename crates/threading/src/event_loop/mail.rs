@@ -81,7 +81,7 @@ impl<M: Model> EventLoop<M> {
             Some(Err(error)) => (None, Some(error)),
         };
         let socket = Stream::new(socket, tls);
-        let session = Session::new(record, &self.engine);
+        let session = Session::new(record, &self.engine.attention, &self.engine.acl);
         let place = self.clients.slab.add(Box::new(Client::new(socket, session)));
         let Some(client) = self.clients.slab.get(place) else { return };
         client.publish_sizes(&self.clients.client_bytes);

@@ -122,7 +122,7 @@ mod tests {
         let engine = Engine::new(Arc::new(Config::new()), braid_commands::table(), Start::default());
         let engine = engine.expect("an engine");
         let record = ClientRecord::new(1, 0, Address::Unknown, Address::Unknown, 0);
-        let mut session = Session::new(Arc::new(record), &engine);
+        let mut session = Session::new(Arc::new(record), &engine.attention, &engine.acl);
         for line in [
             "GET a",
             "set a 1",

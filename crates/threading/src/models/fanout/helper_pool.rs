@@ -288,7 +288,7 @@ mod tests {
                 ours.set_nonblocking(true).expect("a socket that does not block");
                 let record = ClientRecord::new(id as u64, 0, Address::Unknown, Address::Unknown, 0);
                 let stream = Stream::new(OwnedFd::from(ours), None);
-                let session = Session::new(Arc::new(record), &engine);
+                let session = Session::new(Arc::new(record), &engine.attention, &engine.acl);
                 assert_eq!(clients.slab.add(Box::new(Client::new(stream, session))), id as u32);
                 theirs
             })

@@ -25,7 +25,7 @@ fn client(engine: &Engine, id: u64) -> (Box<Client>, UnixStream) {
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
     ours.set_nonblocking(true).expect("a socket that does not block");
     let record = ClientRecord::new(id, 0, Address::Unknown, Address::Unknown, 0);
-    let session = Session::new(Arc::new(record), engine);
+    let session = Session::new(Arc::new(record), &engine.attention, &engine.acl);
     (Box::new(Client::new(Stream::new(OwnedFd::from(ours), None), session)), theirs)
 }
 

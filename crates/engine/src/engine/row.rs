@@ -10,8 +10,8 @@ use braid_spec::spec::{
 };
 use braid_spec::{CommandResult, CommandTable, table};
 
-use crate::call::Call;
 use crate::engine::Engine;
+use crate::engine::call::Call;
 
 /// A command's body.
 pub type Handler = fn(&mut Call) -> CommandResult;

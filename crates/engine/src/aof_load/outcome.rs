@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! How the load of an append-only file ended.
+
+use braid_persistence::{Folder, FolderError, Manifest, Stopped};
+
+/// Why an append-only file was not loaded. Except for [`AofLoadError::Stopped`], the log says more.
+#[derive(Debug, thiserror::Error)]
+pub enum AofLoadError {
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error("{0}")]
+    File(String),
+    #[error("stopped")]
+    Stopped,
+}
+
+impl From<Stopped> for AofLoadError {
+    fn from(_: Stopped) -> AofLoadError {
+        AofLoadError::Stopped
+    }
+}
+
+/// What was loaded, for whoever goes on writing.
+#[derive(Clone, Debug)]
+pub struct AofLoaded {
+    pub folder: Folder,
+    /// The manifest on disk; empty where there was no append-only file.
+    pub manifest: Manifest,
+}

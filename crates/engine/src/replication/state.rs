@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What is known of replicas.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use braid_persistence::SnapshotProgress;
+use parking_lot::Mutex;
+
+use super::copy::{Copy, random_id};
+use super::replica::{Replica, Stage};
+
+/// What is known of replicas. One per server.
+pub struct Replication {
+    pub(super) state: Mutex<State>,
+    /// A full copy is being made.
+    pub copying: AtomicBool,
+    pub(crate) progress: SnapshotProgress,
+    /// Replicas that keep up (`min-replicas-max-lag`).
+    pub good: AtomicUsize,
+    /// Full copies and streams from the backlog that were begun, and requests for the latter that were refused.
+    pub full: AtomicU64,
+    pub partial: AtomicU64,
+    pub partial_refused: AtomicU64,
+    /// Bytes sent to replicas.
+    pub sent_bytes: AtomicU64,
+    /// The log's end behind the last question how far replicas have got.
+    pub(super) asked_at: AtomicU64,
+    /// They are to be asked again.
+    pub(super) asks_soon: AtomicBool,
+    /// Loops whose bells are to be rung when something is journalled.
+    pub(super) loops: Mutex<Vec<usize>>,
+}
+
+pub(super) struct State {
+    pub(super) id: String,
+    pub(super) replicas: Vec<Arc<Replica>>,
+    /// The last copy, for as long as it is being made.
+    pub(super) copy: Option<Arc<Copy>>,
+    /// When there was a replica last, ms since the Unix epoch.
+    pub(super) last_replica_ms: i64,
+    pub(super) next_ping_ms: i64,
+    pub(super) next_look_ms: i64,
+    /// No copy is begun before: the last attempt has failed.
+    pub(super) not_before_ms: i64,
+}
+
+impl Default for Replication {
+    fn default() -> Replication {
+        Replication {
+            state: Mutex::new(State {
+                id: random_id(),
+                replicas: Vec::new(),
+                copy: None,
+                last_replica_ms: 0,
+                next_ping_ms: 0,
+                next_look_ms: 0,
+                not_before_ms: 0,
+            }),
+            copying: AtomicBool::new(false),
+            progress: SnapshotProgress::default(),
+            good: AtomicUsize::new(0),
+            full: AtomicU64::new(0),
+            partial: AtomicU64::new(0),
+            partial_refused: AtomicU64::new(0),
+            sent_bytes: AtomicU64::new(0),
+            asks_soon: AtomicBool::new(false),
+            asked_at: AtomicU64::new(0),
+            loops: Mutex::default(),
+        }
+    }
+}
+
+impl Replication {
+    /// The name of the history that offsets belong to.
+    pub fn id(&self) -> String {
+        self.state.lock().id.clone()
+    }
+
+    /// All replicas, in the order in which they were attached.
+    pub fn replicas(&self) -> Vec<Arc<Replica>> {
+        self.state.lock().replicas.clone()
+    }
+
+    /// Replicas that have everything up to an offset of the journal.
+    pub fn have(&self, offset: u64) -> i64 {
+        self.count(|replica| replica.has(offset))
+    }
+
+    /// Replicas that have everything up to an offset of the journal in an append-only file on disk.
+    pub fn have_on_disk(&self, offset: u64) -> i64 {
+        self.count(|replica| replica.stage() == Stage::Online && replica.on_disk.load(Relaxed) >= offset)
+    }
+
+    fn count(&self, test: impl Fn(&Replica) -> bool) -> i64 {
+        let state = self.state.lock();
+        let count = state.replicas.iter().filter(|replica| test(replica)).count();
+        i64::try_from(count).unwrap_or(i64::MAX)
+    }
+}

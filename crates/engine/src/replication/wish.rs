@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a replica asks for before it is sent anything.
+
+/// Which parts of the dataset a copy has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Filter {
+    pub keys: bool,
+    pub functions: bool,
+}
+
+/// What a replica says before it asks for changes (REPLCONF).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wish {
+    /// The port that it listens on; 0 if it did not say.
+    pub port: u16,
+    /// Its address, if it is another one than that of the connection.
+    pub ip: String,
+    /// It finds the end of a copy by a mark.
+    pub eof: bool,
+    /// It takes a new replication ID with `+CONTINUE`.
+    pub psync2: bool,
+    /// It wants a copy and no changes.
+    pub copy_only: bool,
+    pub filter: Filter,
+}
+
+impl Filter {
+    /// All of it.
+    pub const ALL: Filter = Filter { keys: true, functions: true };
+}
+
+impl Default for Wish {
+    fn default() -> Wish {
+        let filter = Filter::ALL;
+        Wish { port: 0, ip: String::new(), eof: false, psync2: false, copy_only: false, filter }
+    }
+}

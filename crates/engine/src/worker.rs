@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A worker: what an executing thread has of its own.
+
+use std::sync::Arc;
+
+use braid_base::clock::Ticks;
+use braid_keyspace::entry::{Entry, ValueRef};
+use braid_keyspace::txn::{KeyRef, State, Txn};
+use braid_keyspace::{Context, Keyspace};
+use braid_resp::reply::ReplyBuffer;
+use braid_telemetry::HotKeys;
+
+use crate::hot_copies::{Found, HotCopies};
+
+/// An executing thread's own state.
+pub struct Worker {
+    pub context: Context,
+    /// End of the last command (and so the start of the next one in the same batch).
+    pub(crate) boundary: Ticks,
+    /// Wall clock of the batch, ms.
+    pub(crate) now_ms: i64,
+    hot_keys: Arc<HotKeys>,
+    /// Of `hot_keys`, as last seen.
+    hot_version: u64,
+    /// Long values that this thread reads again and again.
+    pub copies: HotCopies,
+}
+
+impl Worker {
+    /// The worker of one thread.
+    pub fn new(context: Context, hot_keys: Arc<HotKeys>) -> Worker {
+        let (boundary, now_ms) = (Ticks::now(), braid_base::clock::unix_ms());
+        // No version: the first batch looks.
+        Worker { context, boundary, now_ms, hot_keys, hot_version: u64::MAX, copies: HotCopies::default() }
+    }
+
+    /// Reads the clocks; called at the start of a batch, inside the gate.
+    #[inline]
+    pub fn begin_batch(&mut self) {
+        self.now_ms = braid_base::clock::unix_ms();
+        self.boundary = Ticks::now();
+        let version = self.hot_keys.version();
+        if version != self.hot_version {
+            self.hot_version = version;
+            self.hot_keys.follow(&mut self.context);
+        }
+    }
+
+    /// Answers with this thread's copy of a long value, which is made if the value is read often. False, with nothing done, if there is none.
+    #[inline(never)]
+    pub(crate) fn read_copy(
+        &mut self,
+        keyspace: &Keyspace,
+        db: u32,
+        reply: &mut ReplyBuffer,
+        key: &KeyRef<'_>,
+        state: State,
+    ) -> bool {
+        match self.copies.find(db, key, state) {
+            Found::Copy(copy) => reply.bulk_blob(copy),
+            Found::Nothing => return false,
+            Found::Wanted => {
+                let keys = [*key];
+                let txn = Txn::lock(keyspace, &mut self.context, db, self.now_ms, &keys);
+                let Some(ValueRef::Blob(value)) = txn.peek(key.key).map(Entry::value) else { return false };
+                let Some(state) = txn.state(key.key) else { return false };
+                match self.copies.keep(db, key, state, value) {
+                    Some(copy) => reply.bulk_blob(copy),
+                    None => return false,
+                }
+            }
+        }
+        keyspace.count_read(&self.context, db, key);
+        true
+    }
+
+    /// When the last command ended, or the batch began.
+    #[inline]
+    pub fn boundary(&self) -> Ticks {
+        self.boundary
+    }
+
+    /// The time of the present batch, ms since the Unix epoch.
+    pub fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+}
