@@ -277,7 +277,9 @@ mod tests {
     use super::*;
 
     fn copy() -> Arc<Copy> {
-        Copy::new(Arc::new(Mailboxes::new(1)), Box::new(|| false), Some(7), Filter::ALL, None)
+        let mailboxes = Arc::new(Mailboxes::new(8));
+        mailboxes.make_room(8).expect("mailboxes");
+        Copy::new(mailboxes, Box::new(|| false), Some(7), Filter::ALL, None)
     }
 
     /// Everything that a client can have now, in pieces of at most `most` bytes.
