@@ -128,7 +128,8 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
-#[cfg(test)]
+// Miri cannot call jemalloc.
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
 

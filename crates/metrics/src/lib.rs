@@ -6,6 +6,7 @@
 //!
 //! Nothing here reaches into an event loop: what is read are counters that loops keep anyway. Nothing may lock a shard or look
 //! at a key, since the world may be stopped meanwhile. This crate knows no Redis protocol.
+#![forbid(unsafe_code)]
 
 mod access;
 mod catalogue;
