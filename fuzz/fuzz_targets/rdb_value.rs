@@ -11,7 +11,7 @@ use braid_containers::hash::HashLimits;
 use braid_containers::list::ListLimits;
 use braid_containers::set::SetLimits;
 use braid_containers::sorted_set::PackedLimits;
-use braid_rdb::{Bytes, Decoder, Error, Limits, Stream, Value, ValueRef};
+use braid_rdb::{Bytes, Decoder, Error, Format, Limits, Stream, Target, Value, ValueRef};
 use libfuzzer_sys::fuzz_target;
 
 fn limits(small: bool) -> Limits {
@@ -38,6 +38,7 @@ fn dump(value: &Value<'_>) -> Vec<u8> {
             Value::Hash(hash) => ValueRef::Hash(hash),
             Value::Stream(stream) => ValueRef::Stream(stream),
         },
+        Format { target: Target::Own, now_ms: i64::MIN },
         true,
     )
 }

@@ -12,7 +12,8 @@ use braid_containers::stream::{BlockLimits, Log, StreamId, Trim};
 use input::Input;
 use libfuzzer_sys::fuzz_target;
 
-type Entry = (StreamId, Vec<(Vec<u8>, Vec<u8>)>);
+type Fields = Vec<(Vec<u8>, Vec<u8>)>;
+type Entry = (StreamId, Fields);
 
 fn entries(log: &Log) -> Vec<Entry> {
     let read = |entry: braid_containers::stream::LogEntry<'_>| {
@@ -26,7 +27,7 @@ fn entries(log: &Log) -> Vec<Entry> {
     forwards
 }
 
-fn change(input: &mut Input<'_>, log: &mut Log, model: &mut BTreeMap<StreamId, Vec<(Vec<u8>, Vec<u8>)>>) -> Option<()> {
+fn change(input: &mut Input<'_>, log: &mut Log, model: &mut BTreeMap<StreamId, Fields>) -> Option<()> {
     let what = input.byte()?;
     let some = model.keys().nth(usize::from(what >> 3) % model.len().max(1)).copied();
     match what % 8 {
@@ -76,7 +77,7 @@ fuzz_target!(|data: &[u8]| {
         }
         input = Input(&data[data.len() / 2..]);
     }
-    let mut model: BTreeMap<StreamId, Vec<(Vec<u8>, Vec<u8>)>> = entries(&log).into_iter().collect();
+    let mut model: BTreeMap<StreamId, Fields> = entries(&log).into_iter().collect();
     for _ in 0..200 {
         if change(&mut input, &mut log, &mut model).is_none() {
             break;

@@ -220,43 +220,6 @@ fn variables_and_fields_exist() {
 }
 
 #[test]
-fn paths_exist() {
-    let rust: Vec<String> =
-        files(&root().join("crates"), &|path| path.extension().is_some_and(|kind| kind == "rs"))
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
-    // A source may be named without its crate's folder, or by its last parts alone.
-    let exists = |path: &str| {
-        root().join(path).exists()
-            || path.split_once('/').is_some_and(|(package, rest)| {
-                root().join("crates").join(package).join("src").join(rest).exists()
-            })
-            || path.ends_with(".rs") && rust.iter().any(|one| one.ends_with(&format!("/{path}")))
-    };
-    let folders = ["crates/", "tests/", "docs/", "bench/", "deploy/", "fuzz/", ".ci/"];
-    let mut complaints = Vec::new();
-    let mut paths = 0;
-    for page in pages() {
-        for (word, before) in words(&page.text, |c| c.is_ascii_alphanumeric() || "-_./".contains(c)) {
-            let word = word.trim_end_matches(['.', '/']);
-            // `<family>.rs` and the like are patterns; `/srv/tests/x` and `target/docs/x` are other folders.
-            let is_path = folders.iter().any(|folder| word.starts_with(folder))
-                || word.ends_with(".rs") && word.len() > 3;
-            if !is_path || word.starts_with('/') || matches!(before, Some('>' | '<' | ':' | '$')) {
-                continue;
-            }
-            paths += 1;
-            if !exists(word) {
-                complaints.push(format!("{}: there is no {word}", page.name()));
-            }
-        }
-    }
-    assert!(paths > 50, "only {paths} paths found");
-    no_complaints(&complaints);
-}
-
-#[test]
 fn what_looks_like_a_directive() {
     assert!(is_hyphenated("io-threads") && is_hyphenated("active-defrag-2"));
     assert!(!is_hyphenated("io") && !is_hyphenated("-a") && !is_hyphenated("A-b") && !is_hyphenated("a-"));

@@ -15,6 +15,13 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 
+/// What hands out the memory. Sanitizers have to see allocations to judge accesses, and they see the
+/// system's only (tests/sanitize); sizes are counted as jemalloc's all the same.
+#[cfg(not(braid_sanitize))]
+const BACKING: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+#[cfg(braid_sanitize)]
+const BACKING: std::alloc::System = std::alloc::System;
+
 /// Threads that may own a counter.
 pub const COUNTERS: usize = 512;
 
@@ -88,7 +95,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let layout = adjust(layout);
         // SAFETY: the caller's contract.
-        let block = unsafe { tikv_jemallocator::Jemalloc.alloc(layout) };
+        let block = unsafe { BACKING.alloc(layout) };
         if !block.is_null() {
             count(size_class(layout.size()) as isize);
         }
@@ -99,7 +106,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let layout = adjust(layout);
         // SAFETY: the caller's contract.
-        let block = unsafe { tikv_jemallocator::Jemalloc.alloc_zeroed(layout) };
+        let block = unsafe { BACKING.alloc_zeroed(layout) };
         if !block.is_null() {
             count(size_class(layout.size()) as isize);
         }
@@ -111,7 +118,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
         let layout = adjust(layout);
         count(-(size_class(layout.size()) as isize));
         // SAFETY: the caller's contract; the same adjustment as when it was allocated.
-        unsafe { tikv_jemallocator::Jemalloc.dealloc(block, layout) }
+        unsafe { BACKING.dealloc(block, layout) }
     }
 
     #[inline]
@@ -120,7 +127,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
         // SAFETY: GlobalAlloc's contract makes (new_size, align) a valid layout.
         let new = adjust(unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) });
         // SAFETY: the caller's contract.
-        let moved = unsafe { tikv_jemallocator::Jemalloc.realloc(block, old, new.size()) };
+        let moved = unsafe { BACKING.realloc(block, old, new.size()) };
         if !moved.is_null() {
             count(size_class(new.size()) as isize - size_class(old.size()) as isize);
         }
@@ -128,7 +135,8 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
-#[cfg(test)]
+// Miri cannot call jemalloc.
+#[cfg(all(test, not(miri), not(braid_sanitize)))]
 mod tests {
     use super::*;
 

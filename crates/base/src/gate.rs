@@ -320,7 +320,7 @@ mod tests {
                 let (gate, inside) = (&gate, &inside);
                 scope.spawn(move || {
                     let _outside_in_the_end = Leaves(gate, slot);
-                    for round in 0..5_000 {
+                    for round in 0..if cfg!(miri) { 200 } else { 5_000 } {
                         gate.enter(slot);
                         inside.fetch_add(1, Ordering::SeqCst);
                         inside.fetch_sub(1, Ordering::SeqCst);
@@ -348,7 +348,7 @@ mod tests {
             for slot in [0, 3] {
                 let gate = &gate;
                 scope.spawn(move || {
-                    for round in 0..2_000 {
+                    for round in 0..if cfg!(miri) { 100 } else { 2_000 } {
                         gate.enter(slot);
                         if round % 50 == 0 {
                             drop(gate.close(Some(slot)));

@@ -20,6 +20,7 @@ pub mod system_text;
 
 // Text and numbers.
 pub mod crc;
+pub mod date;
 pub mod digest;
 pub mod glob;
 pub mod long_double;

@@ -15,6 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has texts of its own")]
     fn the_number_is_left_out() {
         assert_eq!(reason(&std::io::Error::from_raw_os_error(28)), "No space left on device");
         assert_eq!(reason(&std::io::Error::other("odd")), "odd");

@@ -9,6 +9,7 @@
 //!
 //! What it must never do: change a server's data beyond what the load asks for (FLUSHDB only on request), call a
 //! result good that had errors in it, or measure itself instead of the server without saying so.
+#![forbid(unsafe_code)]
 
 pub mod compare;
 pub mod draw;

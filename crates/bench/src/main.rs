@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The program: reads the command line, runs the cases, prints.
+#![forbid(unsafe_code)]
 
 use std::io::Write;
 use std::path::Path;

@@ -3,8 +3,9 @@
 //! light and dark.
 
 use std::fmt::Write;
-use std::time::SystemTime;
 
+use braid_base::clock::unix_ms;
+use braid_base::date::Date;
 use braid_client::figures::grouped;
 
 use crate::draw::Sizes;
@@ -92,18 +93,7 @@ fn introduction(subjects: &[Subject], method: &Method) -> String {
 
 /// Today, in UTC.
 fn date() -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let days = (now.as_secs() / 86_400) as i64;
-    // Days to a date of the Gregorian calendar: years begin in March, so that the leap day is the last.
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let Date { year, month, day, .. } = Date::from_unix(unix_ms() / 1000);
     format!("{year}-{month:02}-{day:02}")
 }
 

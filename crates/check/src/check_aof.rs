@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The program braid-check-aof.
+#![forbid(unsafe_code)]
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -3,6 +3,7 @@
 //!
 //! What is said follows redis-check-rdb, since scripts look for its words: a line for each note and database with its offset, a verdict, and
 //! counts. It never changes the file.
+#![forbid(unsafe_code)]
 
 pub mod aof;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The program braid-check-rdb.
+#![forbid(unsafe_code)]
 
 use std::fs::File;
 use std::process::ExitCode;

@@ -4,6 +4,7 @@
 //!
 //! Works with any server that speaks the Redis protocol. What this crate does not know: the engine, the commands,
 //! the server's own code; it sees a server as every client does.
+#![forbid(unsafe_code)]
 
 pub mod connection;
 pub mod figures;

@@ -8,6 +8,7 @@
 //! This crate knows nothing of sockets, keys or commands. Putting a new value into effect is the business of
 //! hooks that the server registers ([`Config::on_change`]). It never prints a secret and never ends the
 //! process.
+#![forbid(unsafe_code)]
 
 mod arguments;
 mod change;

@@ -6,6 +6,7 @@
 //! counts. Command families (another crate) provide specs and bodies.
 //!
 //! This crate never touches a socket; files only through crate `persistence` (`saving.rs`, `aof_load.rs`), but for the file of users (`acl/file.rs`).
+#![forbid(unsafe_code)]
 
 /// The version of Redis whose behaviour and texts the server follows. What clients are told is the directive
 /// `redis-version`, which is this by default.

@@ -37,8 +37,15 @@ use backlog::{Asides, Backlog};
 
 use crate::unit::{EXEC, MULTI, Unit, push_request, push_select, request_len, write_request};
 
-/// Bytes of a chunk. Few under the model checker, so that units lie across several.
-const CHUNK: usize = if cfg!(feature = "model") { 64 } else { 256 << 10 };
+/// Bytes of a chunk. Few under the model checker, so that units lie across several, and under Miri,
+/// which is slow.
+const CHUNK: usize = if cfg!(feature = "model") {
+    64
+} else if cfg!(miri) {
+    8 << 10
+} else {
+    256 << 10
+};
 /// Bytes of a cache line.
 const LINE: usize = 64;
 /// Chunks that are kept for later when they have been read.

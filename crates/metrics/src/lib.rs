@@ -9,6 +9,7 @@
 //! Nothing here reaches into an event loop: it reads counters that the loops keep anyway. Nothing
 //! may lock a shard or look at a key, since the world may be stopped for long. This crate knows no
 //! Redis protocol.
+#![forbid(unsafe_code)]
 
 mod access;
 mod catalogue;

@@ -15,6 +15,7 @@
 //! to leave such checks out, by `sanitize-dump-payload`; here that would save little, since loading looks at everything anyway.)
 //!
 //! This crate knows values, but neither keys nor databases, and no clock.
+#![forbid(unsafe_code)]
 
 mod decode;
 mod dump;

@@ -7,6 +7,7 @@
 //!
 //! What this crate does not know: sockets, clocks, commands, keys. It never panics on what a client sends,
 //! and never allocates more than the bytes that really arrived justify, whatever lengths they announce.
+#![forbid(unsafe_code)]
 
 pub mod error;
 pub mod inline;

@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use braid_base::date::Date;
 use braid_config::{Config, LogLevel};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use parking_lot::Mutex;
@@ -80,44 +81,14 @@ impl Log for Sink {
     fn flush(&self) {}
 }
 
-/// `21 Nov 2026 05:44:12.123`, in UTC (the standard library knows no time zones). Neither asking for it nor writing it allocates.
+/// `21 Nov 2026 05:44:12.123`, in UTC. Neither asking for it nor writing it allocates.
 pub fn local_time() -> impl Display {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     fmt::from_fn(move |out| {
-        let (days, seconds) = (since.as_secs() / 86400, since.as_secs() % 86400);
-        let (year, month, day) = civil_date(days as i64);
+        let Date { year, month, day, hour, minute, second } = Date::from_unix(since.as_secs() as i64);
         const MONTHS: [&str; 12] =
             ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-        let (month, ms) = (MONTHS[month - 1], since.subsec_millis());
+        let (month, ms) = (MONTHS[usize::from(month) - 1], since.subsec_millis());
         write!(out, "{day:02} {month} {year} {hour:02}:{minute:02}:{second:02}.{ms:03}")
     })
-}
-
-/// Year, month (1..=12) and day of a number of days since 1970-01-01, in the Gregorian calendar.
-///
-/// Years are taken to begin in March, so that the leap day is the last of the year and month lengths follow a
-/// line: month m (0 = March) begins on day (153 m + 2) / 5.
-fn civil_date(days: i64) -> (i64, usize, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month as usize, day)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::civil_date;
-
-    #[test]
-    fn dates_of_known_days() {
-        assert_eq!(civil_date(0), (1970, 1, 1));
-        assert_eq!(civil_date(11_016), (2000, 2, 29));
-        assert_eq!(civil_date(20_778), (2026, 11, 21));
-    }
 }

@@ -6,6 +6,7 @@
 //!
 //! Works with every server that answers INFO: what a server does not tell is left out, never guessed. What it must
 //! never do: change the server, or load it (one INFO per interval; anything dearer only while its panel is open).
+#![forbid(unsafe_code)]
 
 pub mod app;
 pub mod look;

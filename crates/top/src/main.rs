@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The program: a thread that looks, a terminal that shows, keys in between.
+#![forbid(unsafe_code)]
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;

@@ -107,7 +107,7 @@ fn a_reader_may_take_less_than_it_is_shown() {
 #[test]
 fn many_threads_append_and_one_reads() {
     const THREADS: usize = 4;
-    const UNITS: usize = 20_000;
+    const UNITS: usize = if cfg!(miri) { 100 } else { 20_000 };
     let journal = journal(THREADS);
     let mut reader = journal.reader();
     let mut log = Vec::new();
@@ -249,7 +249,7 @@ fn a_backlog_without_readers_does_not_grow() {
     let mut writer = Writer::default();
     journal.begin_backlog(2 * CHUNK as u64);
     for _ in 0..40 {
-        append_numbers(&journal, &mut writer, 0..200);
+        append_numbers(&journal, &mut writer, 0..if cfg!(miri) { 20 } else { 200 });
         assert!(journal.memory_bytes() < (4 + SPARE_CHUNKS) * CHUNK, "{}", journal.memory_bytes());
     }
     let kept = journal.backlog().expect("there is one");

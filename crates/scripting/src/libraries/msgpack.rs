@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `cmsgpack`: MessagePack.
+//! `cmsgpack`: MessagePack. Crate `rmp` knows the format's tags; here is what they mean to Lua.
 
 use std::ffi::c_int;
+
+use rmp::{Marker, encode};
 
 use super::{push_functions, set_texts};
 use crate::lua::{Kind, Lua, Raise, function};
@@ -58,16 +60,10 @@ fn write_value(lua: Lua<'_>, shared: &mut Shared, out: &mut Vec<u8>, depth: usiz
     match lua.kind(-1) {
         Kind::String => {
             let text = lua.string(-1).unwrap_or_default();
-            let len = text.len();
-            match len {
-                0..32 => out.push(0xa0 | len as u8),
-                32..=0xff => out.extend_from_slice(&[0xd9, len as u8]),
-                0x100..=0xffff => push_tagged(out, 0xda, (len as u16).to_be_bytes()),
-                _ => push_tagged(out, 0xdb, (len as u32).to_be_bytes()),
-            }
+            written(encode::write_str_len(out, count_of(text.len())));
             out.extend_from_slice(text);
         }
-        Kind::Boolean => out.push(if lua.boolean(-1) { 0xc3 } else { 0xc2 }),
+        Kind::Boolean => written(encode::write_bool(out, lua.boolean(-1))),
         Kind::Number => write_number(out, lua.number(-1).unwrap_or_default()),
         Kind::Table if depth < PACK_DEPTH_MAX => {
             if !lua.has_room(6) {
@@ -75,7 +71,7 @@ fn write_value(lua: Lua<'_>, shared: &mut Shared, out: &mut Vec<u8>, depth: usiz
             }
             match array_len(lua) {
                 Some(len) => {
-                    write_count(out, len, 0x90, 0xdc);
+                    written(encode::write_array_len(out, count_of(len)));
                     for index in 0..len {
                         lua.raw_get_index(-1, index as c_int + 1);
                         write_value(lua, shared, out, depth + 1)?;
@@ -84,7 +80,7 @@ fn write_value(lua: Lua<'_>, shared: &mut Shared, out: &mut Vec<u8>, depth: usiz
                 None => write_map(lua, shared, out, depth)?,
             }
         }
-        _ => out.push(0xc0),
+        _ => written(encode::write_nil(out)),
     }
     lua.pop(1);
     Ok(())
@@ -97,7 +93,7 @@ fn write_map(lua: Lua<'_>, shared: &mut Shared, out: &mut Vec<u8>, depth: usize)
         lua.pop(1);
         count += 1;
     }
-    write_count(out, count, 0x80, 0xde);
+    written(encode::write_map_len(out, count_of(count)));
     lua.push_nil();
     while lua.next(-2) {
         lua.push_copy(-2);
@@ -129,42 +125,27 @@ fn array_len(lua: Lua<'_>) -> Option<usize> {
     (max == count as f64).then_some(count)
 }
 
-/// The header of an array or map: in one byte up to 15, else with 16 or 32 bits.
-fn write_count(out: &mut Vec<u8>, count: usize, short: u8, long: u8) {
-    match count {
-        0..=15 => out.push(short | count as u8),
-        16..=0xffff => push_tagged(out, long, (count as u16).to_be_bytes()),
-        _ => push_tagged(out, long + 1, (count as u32).to_be_bytes()),
-    }
+/// Lengths have 32 bits; what Lua may allocate has fewer.
+fn count_of(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-fn push_tagged<const N: usize>(out: &mut Vec<u8>, tag: u8, bytes: [u8; N]) {
-    out.push(tag);
-    out.extend_from_slice(&bytes);
+/// Memory takes every byte: writing to it has no errors to report.
+fn written<T, E>(result: Result<T, E>) {
+    debug_assert!(result.is_ok());
 }
 
+/// Whole numbers in the fewest bytes, others as a float if that is exact, else as a double.
 fn write_number(out: &mut Vec<u8>, number: f64) {
     // The cast saturates, so the largest doubles below 2^63 are the last that come back the same.
     let integer = number as i64;
-    if integer as f64 != number || integer == i64::MAX {
-        let short = number as f32;
-        return if f64::from(short) == number {
-            push_tagged(out, 0xca, short.to_be_bytes());
-        } else {
-            push_tagged(out, 0xcb, number.to_be_bytes());
-        };
-    }
-    match integer {
-        0..=127 => out.push(integer as u8),
-        128..=0xff => out.extend_from_slice(&[0xcc, integer as u8]),
-        0x100..=0xffff => push_tagged(out, 0xcd, (integer as u16).to_be_bytes()),
-        0x1_0000..=0xffff_ffff => push_tagged(out, 0xce, (integer as u32).to_be_bytes()),
-        0x1_0000_0000.. => push_tagged(out, 0xcf, integer.to_be_bytes()),
-        -32..0 => out.push(integer as u8),
-        -128..-32 => out.extend_from_slice(&[0xd0, integer as u8]),
-        -0x8000..-128 => push_tagged(out, 0xd1, (integer as i16).to_be_bytes()),
-        -0x8000_0000..-0x8000 => push_tagged(out, 0xd2, (integer as i32).to_be_bytes()),
-        _ => push_tagged(out, 0xd3, integer.to_be_bytes()),
+    let short = number as f32;
+    if integer as f64 == number && integer != i64::MAX {
+        written(encode::write_sint(out, integer));
+    } else if f64::from(short) == number {
+        written(encode::write_f32(out, short));
+    } else {
+        written(encode::write_f64(out, number));
     }
 }
 
@@ -225,54 +206,42 @@ fn push_value(lua: Lua<'_>, shared: &mut Shared, input: &mut Input<'_>, depth: u
     }
     state::poll(lua, shared).map_err(|_| Bad::Ended)?;
     lua.check_memory(0).map_err(|_| Bad::Memory)?;
-    let tag = input.len8()? as u8;
-    match tag {
-        0x00..=0x7f => lua.push_number(f64::from(tag)),
-        0x80..=0x8f => return push_map(lua, shared, input, usize::from(tag & 0xf), depth),
-        0x90..=0x9f => return push_array(lua, shared, input, usize::from(tag & 0xf), depth),
-        0xa0..=0xbf => lua.push_string(input.take(usize::from(tag & 0x1f))?),
-        0xc0 => lua.push_nil(),
-        0xc2 | 0xc3 => lua.push_boolean(tag == 0xc3),
-        0xca => lua.push_number(f64::from(f32::from_be_bytes(input.number()?))),
-        0xcb => lua.push_number(f64::from_be_bytes(input.number()?)),
-        0xcc => lua.push_number(f64::from(u8::from_be_bytes(input.number()?))),
-        0xcd => lua.push_number(f64::from(u16::from_be_bytes(input.number()?))),
-        0xce => lua.push_number(f64::from(u32::from_be_bytes(input.number()?))),
-        0xcf => lua.push_number(u64::from_be_bytes(input.number()?) as f64),
-        0xd0 => lua.push_number(f64::from(i8::from_be_bytes(input.number()?))),
-        0xd1 => lua.push_number(f64::from(i16::from_be_bytes(input.number()?))),
-        0xd2 => lua.push_number(f64::from(i32::from_be_bytes(input.number()?))),
-        0xd3 => lua.push_number(i64::from_be_bytes(input.number()?) as f64),
-        0xd9 => {
-            let len = input.len8()?;
-            lua.push_string(input.take(len)?);
+    let [tag] = input.number()?;
+    match Marker::from_u8(tag) {
+        Marker::Null => lua.push_nil(),
+        Marker::True => lua.push_boolean(true),
+        Marker::False => lua.push_boolean(false),
+        Marker::FixPos(number) => lua.push_number(f64::from(number)),
+        Marker::FixNeg(number) => lua.push_number(f64::from(number)),
+        Marker::U8 => lua.push_number(f64::from(u8::from_be_bytes(input.number()?))),
+        Marker::U16 => lua.push_number(f64::from(u16::from_be_bytes(input.number()?))),
+        Marker::U32 => lua.push_number(f64::from(u32::from_be_bytes(input.number()?))),
+        Marker::U64 => lua.push_number(u64::from_be_bytes(input.number()?) as f64),
+        Marker::I8 => lua.push_number(f64::from(i8::from_be_bytes(input.number()?))),
+        Marker::I16 => lua.push_number(f64::from(i16::from_be_bytes(input.number()?))),
+        Marker::I32 => lua.push_number(f64::from(i32::from_be_bytes(input.number()?))),
+        Marker::I64 => lua.push_number(i64::from_be_bytes(input.number()?) as f64),
+        Marker::F32 => lua.push_number(f64::from(f32::from_be_bytes(input.number()?))),
+        Marker::F64 => lua.push_number(f64::from_be_bytes(input.number()?)),
+        marker => {
+            let len = match marker {
+                Marker::FixStr(len) | Marker::FixArray(len) | Marker::FixMap(len) => usize::from(len),
+                Marker::Str8 => input.len8()?,
+                Marker::Str16 | Marker::Array16 | Marker::Map16 => input.len16()?,
+                Marker::Str32 | Marker::Array32 | Marker::Map32 => input.len32()?,
+                // Binary data and extensions: lua-cmsgpack knows neither.
+                _ => return Err(Bad::Format),
+            };
+            match marker {
+                Marker::FixArray(_) | Marker::Array16 | Marker::Array32 => {
+                    return push_array(lua, shared, input, len, depth);
+                }
+                Marker::FixMap(_) | Marker::Map16 | Marker::Map32 => {
+                    return push_map(lua, shared, input, len, depth);
+                }
+                _ => lua.push_string(input.take(len)?),
+            }
         }
-        0xda => {
-            let len = input.len16()?;
-            lua.push_string(input.take(len)?);
-        }
-        0xdb => {
-            let len = input.len32()?;
-            lua.push_string(input.take(len)?);
-        }
-        0xdc => {
-            let count = input.len16()?;
-            return push_array(lua, shared, input, count, depth);
-        }
-        0xdd => {
-            let count = input.len32()?;
-            return push_array(lua, shared, input, count, depth);
-        }
-        0xde => {
-            let count = input.len16()?;
-            return push_map(lua, shared, input, count, depth);
-        }
-        0xdf => {
-            let count = input.len32()?;
-            return push_map(lua, shared, input, count, depth);
-        }
-        0xe0..=0xff => lua.push_number(f64::from(tag as i8)),
-        _ => return Err(Bad::Format),
     }
     Ok(())
 }

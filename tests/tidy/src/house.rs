@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The layout that the rules enforce: floors, and who may touch what. Change it here, and only
+//! together with docs/architecture.md.
+
+/// Floors from the bottom up. A crate may depend on crates of lower floors and on those to its
+/// left.
+pub const FLOORS: [&[&str]; 9] = [
+    &["base"],
+    &["resp", "containers", "net", "journal", "client"],
+    &["config", "rdb", "keyspace", "scripting"],
+    &["types"],
+    &["persistence", "spec"],
+    &["clients", "notify", "telemetry", "acl", "replication"],
+    &["engine"],
+    &["commands"],
+    &["metrics", "threading", "server", "check", "bench", "top"],
+];
+
+/// Crates (and folders or files) that may use `std::fs`, as prefixes of paths.
+pub const FILE_ACCESS: [&str; 12] = [
+    "crates/bench/",
+    "crates/check/",
+    "crates/client/",
+    "crates/config/",
+    "crates/persistence/",
+    "crates/server/",
+    "crates/top/",
+    // Certificates and Unix sockets.
+    "crates/net/",
+    // The kernel's view of this process.
+    "crates/base/src/process_title.rs",
+    // The ACL file.
+    "crates/acl/src/file.rs",
+    "crates/engine/src/acl/file.rs",
+    // Builds Lua.
+    "crates/scripting/build/",
+];
+
+/// Files and folders that may take shard locks, or stop the world.
+pub const LOCK_TAKERS: [&str; 5] = [
+    "crates/base/src/lock.rs",
+    // Transactions, walks, expiry and eviction are the keyspace's own.
+    "crates/keyspace/src/",
+    "crates/engine/src/dispatch.rs",
+    "crates/engine/src/dispatch/",
+    // Threads of a load have shards of their own.
+    "crates/persistence/src/load/",
+];
+
+/// Methods that take shard locks.
+pub const LOCK_METHODS: [&str; 3] = ["lock_exclusive", "lock_shared", "stop_world"];
+
+/// Functions of `Txn` that do.
+pub const LOCK_FUNCTIONS: [&str; 4] = ["lock", "lock_all_shared", "lock_shard_exclusive", "world"];
+
+/// Where no command may be recognised by its name: dispatcher, loops, scripts.
+pub const NAMELESS: [&str; 6] = [
+    "crates/engine/src/dispatch.rs",
+    "crates/engine/src/dispatch/",
+    "crates/engine/src/blocking.rs",
+    "crates/engine/src/session.rs",
+    "crates/threading/src/",
+    "crates/scripting/src/",
+];
+
+/// Lines of a Rust file.
+pub const FILE_LINES: usize = 800;
+/// Lines of a function, with its head.
+pub const FUNCTION_LINES: usize = 100;
+/// Columns of a line that is a comment.
+pub const COMMENT_COLUMNS: usize = 110;

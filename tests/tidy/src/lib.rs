@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Rules of the code's layout, checked on the text of the sources.
+//!
+//! A rule is a function from a [`Tree`] (path -> text) to violations, so that each can be shown to
+//! fail on a small made-up tree (`tests/planted.rs`). `tests/tree.rs` applies them to this
+//! repository. What the real tree still violates stands in `allowed.txt`, a list that may only
+//! shrink.
+//!
+//! The rules read tokens, not types: they never need to compile what they judge, and must not
+//! depend on any crate of the workspace.
+#![forbid(unsafe_code)]
+
+pub mod allowed;
+pub mod house;
+pub mod modules;
+pub mod rules;
+pub mod scan;
+mod tree;
+
+pub use tree::Tree;
+
+/// One offence against a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Violation {
+    /// Name of the rule, as in [`rules::ALL`].
+    pub rule: &'static str,
+    /// Path of a file, or of a crate's folder where the offence is not one file's.
+    pub place: String,
+    /// Line from 1; 0 if it concerns the place as a whole.
+    pub line: usize,
+    pub message: String,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Violation { rule, place, line, message } = self;
+        match line {
+            0 => write!(out, "{place}: {message} [{rule}]"),
+            _ => write!(out, "{place}:{line}: {message} [{rule}]"),
+        }
+    }
+}
+
+/// Applies every rule.
+pub fn check(tree: &Tree) -> Vec<Violation> {
+    let mut found: Vec<Violation> = rules::ALL.iter().flat_map(|(_, rule)| rule(tree)).collect();
+    found.sort();
+    found
+}

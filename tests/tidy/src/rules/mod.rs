@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The rules: each a function from the tree to its offences.
+
+mod access;
+mod circles;
+mod commands;
+mod documents;
+mod layers;
+mod lengths;
+mod unsafety;
+
+use crate::{Tree, Violation};
+
+pub type Rule = fn(&Tree) -> Vec<Violation>;
+
+/// All rules by name.
+pub const ALL: [(&str, Rule); 11] = [
+    (layers::NAME, layers::check),
+    (circles::NAME, circles::check),
+    (lengths::FILES, lengths::files),
+    (lengths::FUNCTIONS, lengths::functions),
+    (lengths::COMMENTS, lengths::comments),
+    (documents::NAME, documents::check),
+    (access::FILES, access::files),
+    (access::LOCKS, access::locks),
+    (unsafety::UNLISTED, unsafety::unlisted),
+    (unsafety::FORBID, unsafety::forbid),
+    (commands::NAME, commands::check),
+];
+
+fn violation(rule: &'static str, place: &str, line: usize, message: String) -> Violation {
+    Violation { rule, place: place.to_owned(), line, message }
+}
+
+/// Whether a path is one of these files, or below one of these folders.
+fn is_below(path: &str, places: &[impl AsRef<str>]) -> bool {
+    places
+        .iter()
+        .map(AsRef::as_ref)
+        .any(|place| path == place || (place.ends_with('/') && path.starts_with(place)))
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Every rule on a small made-up tree: nothing is reported until an offence is planted, and then
+//! that offence alone.
+
+use std::collections::BTreeMap;
+
+use braid_tidy::{Tree, Violation, allowed, check};
+
+const CLEAN: [(&str, &str); 17] = [
+    ("crates/base/Cargo.toml", "[package]\nname = \"braid-base\"\n[dependencies]\nmemchr.workspace = true\n"),
+    (
+        "crates/base/src/lib.rs",
+        "#![forbid(unsafe_code)]\npub mod bytes;\npub mod text;\npub use text::Text;\n",
+    ),
+    ("crates/base/src/bytes.rs", "pub struct Bytes;\n"),
+    ("crates/base/src/text.rs", "use crate::bytes::Bytes;\npub struct Text(Bytes);\n"),
+    (
+        "crates/keyspace/Cargo.toml",
+        "[package]\nname = \"braid-keyspace\"\n[dependencies]\nbraid-base.workspace = true\n",
+    ),
+    ("crates/keyspace/src/lib.rs", "pub mod entry;\npub mod txn;\n"),
+    ("crates/keyspace/src/entry.rs", "mod block;\npub struct Entry;\npub unsafe fn read() {}\n"),
+    ("crates/keyspace/src/entry/block.rs", "use super::Entry;\npub fn of(_: &Entry) {}\n"),
+    ("crates/keyspace/src/txn.rs", "fn lock(lock: &Lock) { lock.lock_shared(); }\n"),
+    (
+        "crates/engine/Cargo.toml",
+        "[package]\nname = \"braid-engine\"\n[dependencies]\nbraid-keyspace.workspace = true\n\
+         [dev-dependencies]\nbraid-commands.workspace = true\n",
+    ),
+    ("crates/engine/src/lib.rs", "#![forbid(unsafe_code)]\nmod dispatch;\nmod session;\nmod stats;\n"),
+    (
+        "crates/engine/src/dispatch.rs",
+        "use crate::session::Session;\nfn run(k: &Keyspace, _: Session) { Txn::lock(k); k.stop_world(); }\n\
+         fn is(option: &[u8]) -> bool { option == b\"count\" }\n",
+    ),
+    (
+        "crates/engine/src/session.rs",
+        "pub struct Session;\n#[cfg(test)]\nmod tests { use crate::dispatch; fn t() { std::fs::read(0); Txn::lock(k); } }\n",
+    ),
+    ("crates/engine/src/stats.rs", "pub fn get(name: &str) -> bool { name == \"get\" }\n"),
+    ("docs/architecture.md", "See `engine/dispatch.rs`, entry/block.rs and crates/base; `<family>.rs`.\n"),
+    ("docs/compatibility.md", "| command | since |\n|---|---|\n| GET | 1.0.0 |\n| CLIENT KILL | 2.4.0 |\n"),
+    ("CONTRIBUTING.md", "# Contributing\n\n```unsafe\ncrates/keyspace/src/entry.rs\n```\n"),
+];
+
+fn tree() -> BTreeMap<String, String> {
+    CLEAN.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect()
+}
+
+/// What is reported with this text put in front of, or as, a file.
+fn planted(path: &str, text: &str) -> Vec<Violation> {
+    let mut files = tree();
+    let file = files.entry(path.to_owned()).or_default();
+    if path.ends_with(".rs") {
+        // Behind the inner attributes.
+        let at = file.rfind("]\n").filter(|_| file.starts_with("#!")).map_or(0, |at| at + 2);
+        file.insert_str(at, text);
+    } else {
+        file.push_str(text);
+    }
+    check(&Tree::new(files))
+}
+
+/// The offence, and no other, is reported at this place.
+#[track_caller]
+fn reports(path: &str, text: &str, rule: &str, place: &str) {
+    let found = planted(path, text);
+    assert!(!found.is_empty(), "nothing is reported");
+    for one in &found {
+        assert_eq!((one.rule, one.place.as_str()), (rule, place), "{one}");
+    }
+}
+
+#[test]
+fn a_clean_tree_has_no_offences() {
+    assert_eq!(check(&Tree::new(tree())), []);
+}
+
+#[test]
+fn upward_dependency() {
+    let manifest = "crates/base/Cargo.toml";
+    reports(manifest, "braid-engine.workspace = true\n", "layers", manifest);
+    reports(manifest, "[dependencies.braid-engine]\nworkspace = true\n", "layers", manifest);
+    reports(
+        manifest,
+        "[target.'cfg(unix)'.dependencies]\nbraid-engine = { path = \"\" }\n",
+        "layers",
+        manifest,
+    );
+}
+
+#[test]
+fn dependency_of_tests_on_a_crate_above() {
+    let manifest = "crates/keyspace/Cargo.toml";
+    reports(manifest, "[dev-dependencies]\nbraid-engine.workspace = true\n", "layers", manifest);
+}
+
+#[test]
+fn crate_without_a_floor() {
+    reports("crates/attic/Cargo.toml", "[package]\n", "layers", "crates/attic/Cargo.toml");
+}
+
+#[test]
+fn circle_of_two_files() {
+    let file = "crates/base/src/bytes.rs";
+    reports(file, "use crate::text::Text;\n", "circle", "crates/base");
+    reports(file, "fn f(_: crate::text::Text) {}\n", "circle", "crates/base");
+    reports(file, "use super::{text, Other};\n", "circle", "crates/base");
+    // Through the re-export in lib.rs.
+    reports(file, "use crate::Text;\n", "circle", "crates/base");
+    assert_eq!(planted(file, "use crate::text::Text;\n").len(), 2, "both files");
+}
+
+#[test]
+fn circle_of_three_files() {
+    let mut files = tree();
+    let module = |name: &str| format!("crates/base/src/{name}.rs");
+    files.insert(module("lib"), "#![forbid(unsafe_code)]\nmod a;\nmod b;\nmod c;\n".to_owned());
+    files.insert(module("a"), "use crate::b::B; pub struct A;".to_owned());
+    files.insert(module("b"), "pub struct B(crate::c::C);".to_owned());
+    files.insert(module("c"), "pub fn c() -> C { m!(super::a::A) }".to_owned());
+    let found = check(&Tree::new(files));
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(found.iter().all(|one| one.rule == "circle" && one.message.contains("3 files")), "{found:?}");
+}
+
+#[test]
+fn module_and_child_may_import_each_other() {
+    assert_eq!(planted("crates/keyspace/src/entry.rs", "use block::of;\n"), []);
+}
+
+#[test]
+fn long_file() {
+    let file = "crates/base/src/bytes.rs";
+    reports(file, &"\n".repeat(800), "file-length", file);
+    assert_eq!(planted(file, &"\n".repeat(799)), []);
+}
+
+#[test]
+fn long_function() {
+    let file = "crates/base/src/bytes.rs";
+    let function = |lines: usize| format!("fn f() {{{}}}\n", "\n".repeat(lines - 1));
+    reports(file, &function(101), "function-length", file);
+    assert_eq!(planted(file, &function(100)), []);
+}
+
+#[test]
+fn long_comment_line() {
+    let file = "crates/base/src/bytes.rs";
+    reports(file, &format!("    // {}\n", "x".repeat(104)), "comment-length", file);
+    assert_eq!(planted(file, &format!("    // {}\n", "x".repeat(103))), []);
+}
+
+#[test]
+fn document_naming_what_is_not_there() {
+    let page = "docs/architecture.md";
+    for name in ["`engine/nowhere.rs`", "crates/attic", "nowhere.rs", "[x](docs/none.md)", "tests/none"] {
+        reports(page, name, "documents", page);
+    }
+}
+
+#[test]
+fn files_in_the_wrong_crate() {
+    let file = "crates/engine/src/stats.rs";
+    for text in ["use std::fs::File;\n", "use std::{fs, io};\n", "fn f() { std::fs::read(0); }\n"] {
+        reports(file, text, "file-access", file);
+    }
+    assert_eq!(planted("crates/engine/src/session.rs", "#[test]\nfn f() { std::fs::read(0); }\n"), []);
+}
+
+#[test]
+fn shard_lock_outside_of_the_dispatcher() {
+    let file = "crates/engine/src/session.rs";
+    for call in ["Txn::lock(k)", "braid_keyspace::Txn::world(k)", "k.stop_world()", "s.lock.lock_exclusive()"]
+    {
+        reports(file, &format!("fn f() {{ {call}; }}\n"), "shard-locks", file);
+    }
+}
+
+#[test]
+fn unsafe_in_an_unlisted_file() {
+    let file = "crates/keyspace/src/txn.rs";
+    reports(file, "fn f() { unsafe { g() } }\n", "unsafe-file", file);
+    reports(file, "fn f() { vec![unsafe { g() }] }\n", "unsafe-file", file);
+}
+
+#[test]
+fn listed_file_without_unsafe() {
+    let mut files = tree();
+    files.insert("crates/keyspace/src/entry.rs".to_owned(), "mod block;\npub struct Entry;\n".to_owned());
+    files.insert("crates/keyspace/src/lib.rs".to_owned(), "unsafe extern \"C\" {}\n".to_owned());
+    let found = check(&Tree::new(files));
+    let places: Vec<&str> = found.iter().map(|one| one.place.as_str()).collect();
+    assert_eq!(places, ["CONTRIBUTING.md", "crates/keyspace/src/lib.rs"]);
+}
+
+#[test]
+fn crate_without_unsafe_that_does_not_forbid_it() {
+    let mut files = tree();
+    let root = "crates/base/src/lib.rs";
+    files.insert(root.to_owned(), "pub mod bytes;\n".to_owned());
+    let found = check(&Tree::new(files));
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].rule, found[0].place.as_str()), ("unsafe-forbid", root));
+}
+
+#[test]
+fn command_recognised_by_its_name() {
+    for file in
+        ["crates/engine/src/dispatch.rs", "crates/threading/src/write.rs", "crates/scripting/src/api.rs"]
+    {
+        for test in [
+            "x == \"get\"",
+            "x != \"client|kill\"",
+            "matches!(x, Some(\"get\"))",
+            "x.eq_ignore_ascii_case(b\"GET\")",
+            "[\"a\", \"get\"].contains(x)",
+            "match x { \"get\" => true, _ => false }",
+        ] {
+            reports(file, &format!("fn f() -> bool {{ {test} }}\n"), "command-name", file);
+        }
+    }
+}
+
+#[test]
+fn the_list_of_exceptions_may_only_shrink() {
+    let violations = planted("crates/base/src/bytes.rs", &"\n".repeat(800));
+    let list = allowed::count(&violations);
+    assert_eq!(allowed::parse(&allowed::render(&list)), Ok(list.clone()));
+    assert!(allowed::compare(&violations, &list).is_empty());
+    // A new offence, and an entry that nothing needs any more.
+    let complaint = allowed::compare(&violations, &allowed::Counts::new()).concat();
+    assert!(complaint.contains("allowed are 0") && complaint.contains("more than 800"), "{complaint}");
+    let complaint = allowed::compare(&[], &list).concat();
+    assert!(complaint.contains("shrink it") && complaint.contains("BLESS=1"), "{complaint}");
+    assert!(allowed::parse("circle crates/base").is_err());
+}
