@@ -111,7 +111,6 @@ macro_rules! threading_models {
             fanout Fanout = "fanout",
             hybrid Hybrid = "hybrid",
             global_lock GlobalLock = "global-lock",
-            solo Solo = "solo",
         }
     };
 }

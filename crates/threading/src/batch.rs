@@ -52,6 +52,22 @@ pub struct Turn {
     pub used_blobs: bool,
 }
 
+impl Turn {
+    /// A turn of which nothing is parsed yet; `start..end` was received.
+    #[inline]
+    pub fn new(client: u32, source: Source, start: usize, end: usize) -> Turn {
+        Turn {
+            client,
+            source,
+            rest_start: start,
+            rest_end: end,
+            received_end: end,
+            more: false,
+            used_blobs: false,
+        }
+    }
+}
+
 /// Requests to execute together, in order of arrival.
 #[derive(Default)]
 pub struct Batch {

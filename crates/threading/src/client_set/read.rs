@@ -211,15 +211,7 @@ impl ClientSet {
         client.in_batch = true;
         let batch = &mut self.batch;
         let requests_max = batch.requests.len() + client.batch_quota as usize;
-        let mut turn = Turn {
-            client: place,
-            source,
-            rest_start: start,
-            rest_end: end,
-            received_end: end,
-            more: false,
-            used_blobs: false,
-        };
+        let mut turn = Turn::new(place, source, start, end);
         let mut at = start;
         let mut forced = mid_request;
         while at < end || forced {

@@ -5,7 +5,7 @@
 //! hands out what the batch publishes, shares the time between clients, and keeps the loop
 //! responsive while a script runs. What happens to a single request is in [`super::run`].
 //!
-//! HOT PATH: per request no allocation, no lock, no system call.
+//! HOT PATH: per request no allocation and no system call.
 
 use std::sync::Arc;
 use std::time::Duration;
