@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Long commands that threads in the background work for, while their clients wait and all others are served.
+//! Long commands that a thread in the background works for, while their clients wait and all others are served.
 //!
 //! A body that finds that it would take long calls [`Call::leave_to_background`] and hands the [`Answer`] over with the work: to
 //! [`Engine::in_background`], or to the lazy-free thread. The wait is one for no key (`blocking.rs`): what the client has sent behind the
@@ -33,8 +33,7 @@ use crate::session::session_attention;
 
 type Job = Box<dyn FnOnce(&Engine) + Send>;
 
-/// The threads in the background, started when they are first needed: half as many as execute commands, so that long commands of several
-/// clients are worked for side by side, and the others still find a processor.
+/// The thread in the background, started when it is first needed.
 #[derive(Default)]
 pub struct Background {
     sender: Mutex<Option<Sender<Job>>>,
@@ -117,31 +116,27 @@ impl Drop for Precomputed {
 }
 
 impl Engine {
-    /// Has a thread in the background do `job`, begun after those that were given before. False if there is none.
+    /// Has the thread in the background do `job`, after those that it has been given before. False if there is none.
     pub fn in_background(&self, job: impl FnOnce(&Engine) + Send + 'static) -> bool {
         let sender = self.background.sender.lock();
         sender.as_ref().is_some_and(|sender| sender.send(Box::new(job)).is_ok())
     }
 
-    /// Sees to it that the threads are there. False if none can be started.
+    /// Sees to it that the thread is there. False if it cannot be started.
     fn start_background(&self) -> bool {
         let mut sender = self.background.sender.lock();
         if sender.is_none() {
             let (jobs, receiver) = channel::<Job>();
-            let receiver = Arc::new(Mutex::new(receiver));
-            for _ in 0..self.thread_count().div_ceil(2) {
-                let (engine, receiver) = (self.this.clone(), Arc::clone(&receiver));
-                let next = move || receiver.lock().recv();
-                let run = move || {
-                    while let Ok(job) = next() {
-                        let Some(engine) = engine.upgrade() else { return };
-                        job(&engine);
-                    }
-                };
-                match std::thread::Builder::new().name("bio_commands".into()).spawn(run) {
-                    Ok(_) => *sender = Some(jobs.clone()),
-                    Err(error) => log::warn!("A thread for long commands cannot be started: {error}"),
+            let engine = self.this.clone();
+            let run = move || {
+                while let Ok(job) = receiver.recv() {
+                    let Some(engine) = engine.upgrade() else { return };
+                    job(&engine);
                 }
+            };
+            match std::thread::Builder::new().name("bio_commands".into()).spawn(run) {
+                Ok(_) => *sender = Some(jobs),
+                Err(error) => log::warn!("No thread for long commands can be started: {error}"),
             }
         }
         sender.is_some()

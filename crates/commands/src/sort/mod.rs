@@ -3,7 +3,7 @@
 //!
 //! Flow: the elements of a list, set or sorted set are copied out, given what they are sorted by
 //! (themselves, or the values of keys that a pattern makes of them), sorted, cut, and replied or stored as
-//! a list. A large collection that no pattern leads away from is sorted by a thread in the background, of what its key lends
+//! a list. A large collection that no pattern leads away from is copied and sorted by a thread in the background
 //! (`braid_engine::background`). Patterns reach keys that nobody can tell before the elements are read: with one, all keys are held
 //! for reading, and when the result is to be stored, too, the world is stopped. Without any (or only `#`, the
 //! element itself) the locks of the keys named are enough.
@@ -207,14 +207,24 @@ fn size_of(entry: Entry<'_>) -> usize {
     }
 }
 
-/// Sorts a large collection in the background.
+/// Sorts a large collection in the background: it is copied at one moment, with only its shard held for reading, and sorted without any lock.
 fn sort_in_background(call: &mut Call, options: &Options<'_>) -> CommandResult {
-    let mut options = options.to_owned_options();
-    call.answer_from_loans(&call.args[1..2], move |loans, now, reply| {
-        let elements = load_loan(&loans[0], now, &mut options)?;
-        let items = sort_and_cut(None, &elements, &options)?;
-        reply_with(None, reply, &items, &options);
-        Ok(())
+    let (db, key, mut options) = (call.keyspace.db(), call.args[1].to_vec(), options.to_owned_options());
+    call.work_in_background(move |engine, answer| {
+        let now = braid_base::clock::unix_ms();
+        let reader = engine.keyspace.reader();
+        let loaded = reader.read(db, now, &key, |entry| load(entry, now, &mut options, false));
+        drop(reader);
+        let sorted = loaded.and_then(|elements| {
+            let mut reply = answer.buffer();
+            let items = sort_and_cut(None, &elements, &options)?;
+            reply_with(None, &mut reply, &items, &options);
+            Ok(reply)
+        });
+        match sorted {
+            Ok(reply) => answer.give(reply),
+            Err(error) => answer.give_error(&error),
+        }
     })
 }
 
@@ -248,12 +258,13 @@ fn run(call: &mut Call, may_store: bool) -> CommandResult {
         return store(call, destination, (*sorted)?, &options);
     }
     let entry = call.keyspace.read(call.args[1]);
-    let is_large = entry.is_some_and(|entry| size_of(entry) >= MANY_ELEMENTS);
-    if is_large && !options.looks_up() && call.may_precompute() {
-        return match options.store {
-            None => sort_in_background(call, &options),
-            Some(_) => sort_for_later(call, &options),
-        };
+    if !options.looks_up() && entry.is_some_and(|entry| size_of(entry) >= MANY_ELEMENTS) {
+        if options.store.is_none() && call.may_leave(true) {
+            return sort_in_background(call, &options);
+        }
+        if options.store.is_some() && call.may_precompute() {
+            return sort_for_later(call, &options);
+        }
     }
     let elements = load(entry, call.keyspace.now(), &mut options, call.session.in_script)?;
     let items = sort_and_cut(Some(call.keyspace), &elements, &options)?;
@@ -274,7 +285,11 @@ type Sorted = Result<List, CommandError>;
 fn sort_for_later(call: &mut Call, options: &Options<'_>) -> CommandResult {
     let (mut options, limits) = (options.to_owned_options(), limits(call.engine));
     call.precompute::<Sorted>(&call.args[1..2], move |loans, now| {
-        let sorted = load_loan(&loans[0], now, &mut options).and_then(|elements| {
+        let elements = match &loans[0] {
+            Loan::Missing => Ok(Elements::default()),
+            loan => load_object(loan.object()?, now, &mut options, false),
+        };
+        let sorted = elements.and_then(|elements| {
             let items = sort_and_cut(None, &elements, &options)?;
             Ok(list_of(None, &items, &options, &limits))
         });
@@ -351,13 +366,6 @@ fn load(
         None => Ok(Elements::default()),
         Some(ValueRef::Object(object)) => load_object(object, now, options, in_script),
         Some(_) => Err(CommandError::WrongType),
-    }
-}
-
-fn load_loan(loan: &Loan, now: i64, options: &mut Options<'_>) -> Result<Elements, CommandError> {
-    match loan.object() {
-        None => Ok(Elements::default()),
-        Some(object) => load_object(object, now, options, false),
     }
 }
 
