@@ -3,9 +3,10 @@
 
 use braid_base::number;
 use braid_containers::listpack::Element;
-use braid_engine::{Call, CommandError};
+use braid_engine::Call;
 use braid_keyspace::object::{ExpiredMembers, Expiring};
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::CommandError;
 
 /// So many members, taken together, are combined or copied in the background (`braid_engine::background`): it would take some milliseconds.
 pub const MANY_MEMBERS: usize = 10_000;

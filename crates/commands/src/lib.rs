@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The commands: one file a family, each row with its body and tests.
 //!
-//! A family exports `COMMANDS`, a list of [`Spec`]s. Bodies run under the locks that their specs name; nothing here blocks, takes a
+//! A family exports `COMMANDS`, a list of [`Row`]s. Bodies run under the locks that their specs name; nothing here blocks, takes a
 //! shard lock for a key of its own, or performs I/O.
 
-use braid_engine::{Rows, Spec};
+use braid_engine::{Row, Rows};
 
 pub mod acl;
 pub mod bitmap;
@@ -45,7 +45,7 @@ pub mod transaction;
 mod waiting_tests;
 
 /// All families.
-pub const FAMILIES: &[&[Spec]] = &[
+pub const FAMILIES: &[&[Row]] = &[
     acl::COMMANDS,
     bitmap::COMMANDS,
     client::COMMANDS,

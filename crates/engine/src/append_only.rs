@@ -22,11 +22,11 @@ use braid_persistence::SaveError;
 use braid_persistence::aof::{Folder, FolderError, Manifest, Policy};
 
 use crate::aof_load::AofLoaded;
-use crate::attention::{APPEND_ONLY_FAILED, JOURNAL_FULL};
 use crate::background_save::old_forms_limit;
 use crate::engine::Engine;
 use crate::replication::FOR_FILE;
 use crate::saving::Settings;
+use braid_clients::attention::{APPEND_ONLY_FAILED, JOURNAL_FULL};
 pub use state::AppendOnly;
 
 /// What may be journalled and not yet written before those who write wait, in bytes.

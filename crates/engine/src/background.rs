@@ -22,17 +22,18 @@ use std::sync::mpsc::channel;
 
 use braid_base::clock::{Ticks, unix_ms};
 use braid_keyspace::Type;
-use braid_keyspace::reader::{Loan, LoanWatch};
+use braid_keyspace::reader::Loan;
 use braid_keyspace::waiters::Waiter;
 use braid_resp::reply::ReplyBuffer;
 use parking_lot::Mutex;
 
+use crate::blocking::state::Discard;
 pub use crate::blocking::state::Precomputed;
 use crate::blocking::{self, TimeoutReply, Wait};
 use crate::engine::Engine;
 use crate::engine::call::Call;
-use crate::error::{CommandError, CommandResult};
 use crate::session::session_attention;
+use braid_spec::{CommandError, CommandResult};
 pub use threads::Background;
 use threads::Job;
 
@@ -83,7 +84,7 @@ const TRIES_MAX: u32 = 3;
 impl Engine {
     /// What a [`Precomputed`] is dropped by: locks may be held, and a result may take long to free. If it cannot be sent the
     /// server ends.
-    fn discard(&self) -> Box<dyn FnOnce(Option<LoanWatch>, Option<Box<dyn Any + Send>>) + Send> {
+    fn discard(&self) -> Discard {
         let engine = self.this.clone();
         Box::new(move |watch, result| {
             if let Some(engine) = engine.upgrade() {

@@ -13,9 +13,9 @@ use braid_base::plural::plural;
 use braid_keyspace::Context;
 use braid_persistence::Cut;
 
-use crate::attention::WRITES_REFUSED;
 use crate::engine::Engine;
 use crate::saving::Settings;
+use braid_clients::attention::WRITES_REFUSED;
 pub use state::BackgroundSave;
 
 /// Old forms of entries may take this much memory, or [`FORMS_SHARE`] of all that is in use if that is more, before writers wait.

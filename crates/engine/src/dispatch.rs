@@ -15,7 +15,7 @@ pub mod script;
 pub mod tentative;
 mod transaction;
 
-pub use crate::table::Reach;
+pub use braid_spec::Reach;
 pub(crate) use journal::{Before, note_unit};
 pub use reach::{reach, reach_of};
 use report::count;
@@ -30,18 +30,19 @@ use braid_keyspace::txn::{KeyRef, NOTHING_EXPIRED, Optimistic, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use smallvec::SmallVec;
 
-use crate::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED};
 use crate::blocking;
 use crate::blocking::state::Later;
 use crate::engine::Engine;
 use crate::engine::call::Call;
-use crate::error::CommandError;
-use crate::keys;
 use crate::session::{ReplyMode, Session, session_attention};
-use crate::spec::{Behavior, Flags, Scope, Spec};
-use crate::table::Command;
 use crate::transaction::Queued;
 pub use crate::worker::Worker;
+use braid_clients::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED};
+use braid_spec::Command;
+use braid_spec::CommandError;
+use braid_spec::keys;
+use braid_spec::spec::Spec;
+use braid_spec::{Behavior, Flags, Scope};
 use braid_telemetry::Cost;
 use checks::{LOADING_REFUSAL, busy, check, check_rights, is_held_back, queues};
 
@@ -364,7 +365,7 @@ pub fn execute_outside(
             } else {
                 // It is not busy yet, and says when it is, or it has just ended.
                 if !engine.busy.is_any() {
-                    session.record.send(crate::client::Message::Resume);
+                    session.record.send(braid_clients::Message::Resume);
                 }
                 return Outcome::Postponed;
             }
@@ -690,7 +691,7 @@ fn collect_keys<'a>(engine: &Engine, spec: &Spec, args: &[&'a [u8]], out: &mut S
     let exclusive = spec.locks_exclusively.is_some_and(|locks| locks(args));
     for at in keys::find(spec, args).into_iter().flatten() {
         let key = args[at.index];
-        let write = exclusive || !at.flags.has(crate::spec::KeyFlags::RO);
+        let write = exclusive || !at.flags.has(braid_spec::KeyFlags::RO);
         out.push(KeyRef { key, hash: engine.keyspace.hash(key), write });
     }
 }

@@ -16,7 +16,7 @@ use crate::blocking;
 use crate::blocking::state::{TimeoutReply, Wait};
 use crate::engine::Engine;
 use crate::engine::call::Call;
-use crate::error::CommandResult;
+use braid_spec::CommandResult;
 
 pub use state::{Copies, CopiesOf, Durability};
 

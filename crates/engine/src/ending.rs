@@ -14,14 +14,14 @@ use braid_base::clock::unix_ms;
 use braid_keyspace::Type;
 use parking_lot::MutexGuard;
 
-use crate::attention::STOPPING;
 use crate::blocking;
 use crate::blocking::state::{TimeoutReply, Wait};
 use crate::engine::Engine;
 use crate::engine::call::Call;
-use crate::error::{CommandError, CommandResult};
-use crate::pause::{PauseMode, Purpose};
 use crate::replication::{self, Replica};
+use braid_clients::attention::STOPPING;
+use braid_clients::pause::{PauseMode, Purpose};
+use braid_spec::{CommandError, CommandResult};
 pub use state::{CANNOT_END, Ending, Manner};
 use state::{Stage, State};
 

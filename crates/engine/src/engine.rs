@@ -21,24 +21,24 @@ use braid_keyspace::keyspace::{Removal, Shape};
 use braid_keyspace::{Context, Keyspace};
 use parking_lot::{Mutex, RwLock};
 
-use crate::acl::Acl;
-use crate::attention::{APPEND_ONLY_FAILED, Attention, LOADING, MEMORY_LIMIT, SNAPSHOT_FULL};
-use crate::big_keys::BigKeys;
-use crate::client::Registry;
-use crate::command_log::CommandLogs;
-use crate::hot_keys::HotKeys;
-use crate::latency::LatencyMonitor;
 use crate::over_limit::OverLimit;
-use crate::pause::Pause;
-use crate::pubsub::Hub;
 use crate::worker::Worker;
+use braid_acl::Acl;
+use braid_clients::Registry;
+use braid_clients::attention::{APPEND_ONLY_FAILED, Attention, LOADING, MEMORY_LIMIT, SNAPSHOT_FULL};
+use braid_clients::pause::Pause;
+use braid_notify::Hub;
+use braid_telemetry::big_keys::BigKeys;
+use braid_telemetry::command_log::CommandLogs;
+use braid_telemetry::hot_keys::HotKeys;
+use braid_telemetry::latency::LatencyMonitor;
 use braid_telemetry::{Rates, Threads};
 use row::{Body, FunctionFiles, Handler, Rows};
 
-use crate::stats::{CommandStats, ThreadStats};
-use crate::table::{Command, CommandTable};
-use crate::tracking::Trackers;
 use braid_clients::Mailboxes;
+use braid_notify::tracking::Trackers;
+use braid_spec::{Command, CommandTable};
+use braid_telemetry::stats::{CommandStats, ThreadStats};
 
 pub use braid_clients::THREADS_MAX;
 
@@ -70,7 +70,7 @@ pub struct Engine {
     /// Users and their rights.
     pub acl: Acl,
     pub pause: Pause,
-    pub busy: crate::busy::Busy,
+    pub busy: braid_clients::busy::Busy,
     /// Hex digits that name this process.
     pub run_id: String,
     /// Unix time of the start, seconds.
@@ -180,7 +180,7 @@ impl Engine {
             big_keys: BigKeys::default(),
             attention: Attention::default(),
             pause: Pause::default(),
-            busy: crate::busy::Busy::default(),
+            busy: braid_clients::busy::Busy::default(),
             run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
             started_at: braid_base::clock::unix_ms() / 1000,
             // The directive's check has let nothing else through.
@@ -216,88 +216,9 @@ impl Engine {
         engine.make_room_for_threads(threads)?;
         engine.persistence.last_save_s.store(engine.started_at, Relaxed);
         engine.apply_settings();
-        let weak = Arc::downgrade(&engine);
         // Set once, here.
         let _ = engine.keyspace.observer.set(Arc::clone(&engine.hub) as Arc<dyn Observer>);
-        let names = [
-            "maxmemory",
-            "maxmemory-policy",
-            "maxmemory-samples",
-            "lfu-log-factor",
-            "lfu-decay-time",
-            "lazyfree-lazy-expire",
-            "lazyfree-lazy-eviction",
-            "lazyfree-lazy-server-del",
-            "save",
-            "stop-writes-on-bgsave-error",
-            "notify-keyspace-events",
-            "notify-keyspace-values",
-            "import-mode",
-        ];
-        engine.config.on_change(&names, move |_| {
-            if let Some(engine) = weak.upgrade() {
-                engine.apply_settings();
-            }
-            Ok(())
-        });
-        let weak = Arc::downgrade(&engine);
-        engine.config.on_change(&["appendonly"], move |_| match weak.upgrade() {
-            Some(engine) => engine.switch_append_only(),
-            None => Ok(()),
-        });
-        let weak = Arc::downgrade(&engine);
-        engine.config.on_change(&["appendfsync", "aof-timestamp-enabled"], move |_| {
-            if let Some(engine) = weak.upgrade() {
-                engine.configure_append_only();
-            }
-            Ok(())
-        });
-        let weak = Arc::downgrade(&engine);
-        let thresholds =
-            ["slowlog-log-slower-than", "commandlog-request-larger-than", "commandlog-reply-larger-than"];
-        engine.config.on_change(&thresholds, move |config| {
-            if let Some(engine) = weak.upgrade() {
-                engine.logs.configure(config);
-            }
-            Ok(())
-        });
-        let weak = Arc::downgrade(&engine);
-        engine.config.on_change(&["requirepass"], move |config| {
-            if let Some(engine) = weak.upgrade() {
-                engine.acl.set_default_password(engine.acl_server(), config.requirepass().as_bytes());
-            }
-            Ok(())
-        });
-        let weak = Arc::downgrade(&engine);
-        engine.config.on_change(&["repl-backlog-size"], move |config| {
-            if let Some(engine) = weak.upgrade() {
-                engine.keyspace.journal.resize_backlog(config.repl_backlog_size());
-            }
-            Ok(())
-        });
-        let weak = Arc::downgrade(&engine);
-        engine.config.on_change(&["min-replicas-to-write", "min-replicas-max-lag"], move |_| {
-            if let Some(engine) = weak.upgrade() {
-                engine.count_good_replicas(braid_base::clock::unix_ms());
-            }
-            Ok(())
-        });
-        let weak = Arc::downgrade(&engine);
-        engine.keyspace.journal.set_bell(move || {
-            if let Some(engine) = weak.upgrade() {
-                engine.tell_feeders();
-            }
-        });
-        engine.count_good_replicas(braid_base::clock::unix_ms());
-        let weak = Arc::downgrade(&engine);
-        engine.config.on_change(&["tracking-table-max-keys"], move |config| {
-            if let Some(engine) = weak.upgrade() {
-                // Called on any thread: all loops are woken.
-                let most = config.tracking_table_max_keys();
-                engine.trackers.enforce_limit(&engine.keyspace, most, usize::MAX);
-            }
-            Ok(())
-        });
+        follow_settings(&engine);
         Ok(engine)
     }
 
@@ -386,7 +307,7 @@ impl Engine {
 
     /// Commands executed since start.
     pub fn total_commands(&self) -> u64 {
-        crate::stats::total(&self.threads, |stats| stats.executed.get())
+        braid_telemetry::stats::total(&self.threads, |stats| stats.executed.get())
     }
 
     /// Asks for the end of the server.
@@ -431,4 +352,88 @@ fn on_append_sync(engine: Weak<Engine>) -> Box<dyn Fn() + Send + Sync> {
             engine.tell_durable();
         }
     })
+}
+
+/// Has the engine follow settings that change, and ring loops when something is journalled.
+fn follow_settings(engine: &Arc<Engine>) {
+    let weak = Arc::downgrade(engine);
+    let names = [
+        "maxmemory",
+        "maxmemory-policy",
+        "maxmemory-samples",
+        "lfu-log-factor",
+        "lfu-decay-time",
+        "lazyfree-lazy-expire",
+        "lazyfree-lazy-eviction",
+        "lazyfree-lazy-server-del",
+        "save",
+        "stop-writes-on-bgsave-error",
+        "notify-keyspace-events",
+        "notify-keyspace-values",
+        "import-mode",
+    ];
+    engine.config.on_change(&names, move |_| {
+        if let Some(engine) = weak.upgrade() {
+            engine.apply_settings();
+        }
+        Ok(())
+    });
+    let weak = Arc::downgrade(engine);
+    engine.config.on_change(&["appendonly"], move |_| match weak.upgrade() {
+        Some(engine) => engine.switch_append_only(),
+        None => Ok(()),
+    });
+    let weak = Arc::downgrade(engine);
+    engine.config.on_change(&["appendfsync", "aof-timestamp-enabled"], move |_| {
+        if let Some(engine) = weak.upgrade() {
+            engine.configure_append_only();
+        }
+        Ok(())
+    });
+    let weak = Arc::downgrade(engine);
+    let thresholds =
+        ["slowlog-log-slower-than", "commandlog-request-larger-than", "commandlog-reply-larger-than"];
+    engine.config.on_change(&thresholds, move |config| {
+        if let Some(engine) = weak.upgrade() {
+            engine.logs.configure(config);
+        }
+        Ok(())
+    });
+    let weak = Arc::downgrade(engine);
+    engine.config.on_change(&["requirepass"], move |config| {
+        if let Some(engine) = weak.upgrade() {
+            engine.acl.set_default_password(engine.acl_server(), config.requirepass().as_bytes());
+        }
+        Ok(())
+    });
+    let weak = Arc::downgrade(engine);
+    engine.config.on_change(&["repl-backlog-size"], move |config| {
+        if let Some(engine) = weak.upgrade() {
+            engine.keyspace.journal.resize_backlog(config.repl_backlog_size());
+        }
+        Ok(())
+    });
+    let weak = Arc::downgrade(engine);
+    engine.config.on_change(&["min-replicas-to-write", "min-replicas-max-lag"], move |_| {
+        if let Some(engine) = weak.upgrade() {
+            engine.count_good_replicas(braid_base::clock::unix_ms());
+        }
+        Ok(())
+    });
+    let weak = Arc::downgrade(engine);
+    engine.keyspace.journal.set_bell(move || {
+        if let Some(engine) = weak.upgrade() {
+            engine.tell_feeders();
+        }
+    });
+    engine.count_good_replicas(braid_base::clock::unix_ms());
+    let weak = Arc::downgrade(engine);
+    engine.config.on_change(&["tracking-table-max-keys"], move |config| {
+        if let Some(engine) = weak.upgrade() {
+            // Called on any thread: all loops are woken.
+            let most = config.tracking_table_max_keys();
+            engine.trackers.enforce_limit(&engine.keyspace, most, usize::MAX);
+        }
+        Ok(())
+    });
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Command specifications, the dispatcher, sessions, and what the server knows of its clients and itself.
+//! The engine: what all threads share, the dispatcher, and the services that need all parts.
 //!
 //! Flow: an event loop hands a request (arguments as slices) and its client's [`Session`] to [`dispatch`], which finds the
-//! [`Spec`], checks what is to be checked, takes the locks that the spec's keys name, runs the body on a [`Call`] and
-//! counts. Command families (another crate) provide specs and bodies.
+//! command, checks rights and states, takes the locks that its specification names, runs its body on a [`Call`] and
+//! reports it. [`Engine`] is the composition root; specifications, clients, notifications, telemetry and users are crates
+//! below that receive their parts. Rows and bodies are in crates above.
 //!
-//! This crate never touches a socket; files only through crate `persistence` (`saving.rs`, `aof_load.rs`), but for the file of users (`acl/file.rs`).
+//! This crate never touches a socket, and files only through `braid-persistence`.
 #![forbid(unsafe_code)]
 
 /// The version of Redis whose behaviour and texts the server follows. What clients are told is the directive
@@ -31,38 +32,9 @@ pub mod supervisor;
 pub mod transaction;
 pub mod worker;
 
-pub use braid_acl as acl;
-pub use braid_clients::{attention, busy, mailbox, pause};
-pub use braid_spec::{error, keys, spec, syntax, table};
-pub use braid_telemetry::{big_keys, command_log, histogram, hot_keys, latency, stats};
-pub use dispatch::{Outcome, Prepared, Worker};
+pub use dispatch::{Outcome, Prepared};
 pub use engine::Engine;
 pub use engine::call::Call;
-pub use engine::row::Row as Spec;
 pub use engine::row::{FunctionFiles, Handler, Row, Rows};
-pub use error::{CommandError, CommandResult};
 pub use session::Session;
-pub use spec::{
-    Arity, Begin, Behavior, Category, ChannelAccess, ChannelSpec, Find, Flags, Group, KeyFlags, KeySpec,
-    Scope,
-};
-
-/// Records of clients and what concerns all of them.
-pub mod client {
-    pub use braid_clients::describe;
-    pub use braid_clients::record::*;
-    pub use braid_clients::registry::Registry;
-}
-
-/// Publish and subscribe.
-pub mod pubsub {
-    pub use braid_notify::hub::Hub;
-    pub use braid_notify::listener::{Kind, Subscriptions};
-    pub use braid_notify::{frame, queue};
-}
-
-/// Client-side caching.
-pub mod tracking {
-    pub use braid_notify::listener::Tracking;
-    pub use braid_notify::tracking::Trackers;
-}
+pub use worker::Worker;

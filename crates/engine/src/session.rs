@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::blocking::state::{Blocked, Later, Precomputed, Serving};
-use crate::client::{ClientRecord, client_flags};
 use crate::replication::replica::Replica;
 use crate::replication::wish::Wish;
 use crate::transaction::Queue;
 use braid_acl::Acl;
 use braid_acl::user::User;
 use braid_clients::attention::Attention;
+use braid_clients::{ClientRecord, client_flags};
 use braid_keyspace::Keyspace;
 use braid_notify::tracking::Trackers;
 use braid_notify::{Hub, Kind, Listener, Tracking};

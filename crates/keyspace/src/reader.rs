@@ -157,8 +157,8 @@ impl Reader<'_> {
             }
             loans.push(match entry {
                 None => Loan::Missing,
-                // SAFETY: the shard is held exclusively, and nobody refers to the collection.
                 Some(entry) if can_be_lent(entry) => {
+                    // SAFETY: the shard is held exclusively, and nobody refers to the collection.
                     unsafe { LentEntry::of(entry) }.map_or(Loan::Unlent, Loan::Lent)
                 }
                 Some(_) => Loan::Unlent,

@@ -13,10 +13,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_clients::Message;
 use braid_config::{Config, Request};
 use braid_engine::Engine;
 use braid_engine::aof_load::AofLoadError;
-use braid_engine::client::Message;
 use braid_engine::engine::Start;
 use braid_engine::saving::LoadFailure;
 use braid_engine::supervisor::Supervisor;
@@ -197,7 +197,7 @@ fn warn_of_coarse_size_classes() {
 /// Defines the users: those of the configuration, or those of the file that it names.
 fn define_users(engine: &Engine, loaded: &braid_config::Loaded) -> Result<(), String> {
     let lines: Vec<&[String]> = loaded.users.iter().map(|user| &user.words[..]).collect();
-    if braid_engine::acl::file::file_of(&engine.config).is_some() {
+    if braid_acl::file::file_of(&engine.config).is_some() {
         if !lines.is_empty() {
             return Err("Users are defined both in the configuration and, by 'aclfile', in a file of their own. This very \
                         likely leads to mistakes and security holes: use one of the two."

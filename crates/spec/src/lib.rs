@@ -5,6 +5,8 @@
 //! COMMAND's replies and the compatibility page are derived from rows. The type of a command's body is a parameter, so
 //! this crate knows neither the engine nor the keyspace.
 
+#![forbid(unsafe_code)]
+
 pub mod error;
 pub mod keys;
 pub mod spec;
@@ -13,6 +15,7 @@ pub mod table;
 
 pub use error::{CommandError, CommandResult};
 pub use spec::{
-    Arity, Begin, Category, ChannelAccess, ChannelSpec, Find, Flags, Group, KeyFlags, KeySpec, Scope, Spec,
+    Arity, Begin, Behavior, Category, ChannelAccess, ChannelSpec, Find, Flags, Group, KeyFlags, KeySpec,
+    Scope, Spec,
 };
 pub use table::{Command, CommandTable, Reach};

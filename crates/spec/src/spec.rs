@@ -102,6 +102,14 @@ bit_set! {
         KEEPS_CACHING = 10, "";
         /// Enabled by `enable-module-command`; other protected commands are by `enable-debug-command`.
         MODULE_COMMAND = 11, "";
+        /// In an append-only file: selects the database of the commands behind it.
+        REPLAY_SELECTS = 12, "";
+        /// In an append-only file: opens a transaction.
+        REPLAY_OPENS_TRANSACTION = 13, "";
+        /// In an append-only file: drops the open transaction.
+        REPLAY_DROPS_TRANSACTION = 14, "";
+        /// In an append-only file: run although it changes no key (servers before Redis 7 wrote scripts rather than their effects).
+        REPLAYED = 15, "";
     }
 }
 

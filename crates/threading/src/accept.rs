@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arc_swap::ArcSwapOption;
+use braid_clients::record::Accepted;
+use braid_clients::{Address, ClientRecord, Message};
 use braid_engine::Engine;
-use braid_engine::client::{Accepted, Address, ClientRecord, Message};
 use braid_net::listener::{Connection, Listener, set_keepalive};
 use braid_net::poller::{Interest, Poller};
 use braid_net::tls::{ServerConfig, TlsConnection};

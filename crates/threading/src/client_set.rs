@@ -14,10 +14,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
+use braid_clients::attention::MEMORY_LIMIT;
+use braid_clients::record::UNCOUNTED_REPLY;
 use braid_config::{ClientClass, OutputLimit};
 use braid_engine::Engine;
-use braid_engine::attention::MEMORY_LIMIT;
-use braid_engine::client::UNCOUNTED_REPLY;
 use braid_resp::reply::{ReplyBuffer, SpareBuffer};
 
 use crate::batch::{Batch, ParsedInput, Source};

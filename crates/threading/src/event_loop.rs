@@ -29,10 +29,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use braid_base::clock::{self, TickSpan, Ticks};
-use braid_engine::attention::PAUSED;
-use braid_engine::stats::ThreadStats;
+use braid_clients::attention::PAUSED;
 use braid_engine::{Engine, Worker};
 use braid_net::poller::{Interest, Poller};
+use braid_telemetry::stats::ThreadStats;
 use hashbrown::HashMap;
 
 use crate::accept::{AcceptOutcome, Listeners};

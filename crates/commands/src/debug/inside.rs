@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_config::parse_memory;
 use braid_containers::list::{List, SavedNode};
 use braid_containers::listpack::{Element, Listpack};
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::ValueRef;
 use braid_keyspace::object::ObjectRef;
+use braid_spec::{CommandError, CommandResult};
 
 use super::{find, leading_integer};
 

@@ -3,7 +3,8 @@
 
 use braid_containers::geohash::Position;
 use braid_containers::sorted_set::AddRule;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
+use braid_spec::{CommandError, CommandResult};
 
 use super::{position, reply_distance, reply_position, unit};
 use crate::decimal::journal_in_decimal;

@@ -4,7 +4,8 @@
 use braid_base::long_double::LongDouble;
 use braid_base::number;
 use braid_containers::hash::{Expiry, Hash};
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
+use braid_spec::{CommandError, CommandResult};
 
 use super::limits;
 use crate::collection::purge;

@@ -2,7 +2,8 @@
 //! Reading and setting fields together with their expiry: HGETEX, HSETEX, HGETDEL, as Valkey 9 has them.
 
 use braid_containers::hash::{Expiry, Hash};
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
+use braid_spec::{CommandError, CommandResult};
 
 use super::{limits, reply_field};
 use crate::collection::purge;

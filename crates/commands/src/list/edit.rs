@@ -2,7 +2,8 @@
 //! Changing lists elsewhere than at their ends.
 
 use braid_containers::list::List;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
+use braid_spec::{CommandError, CommandResult};
 
 use braid_keyspace::Event;
 

@@ -4,10 +4,11 @@
 //! [`take`] and [`move_element`] are what a client that waits for elements needs as well (`blocking.rs`).
 
 use braid_containers::list::{End, List, ListLimits};
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::txn::WrongType;
 use braid_keyspace::{Event, Txn, Type, journal_as};
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
 use super::limits;

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! EVAL, EVALSHA, their read-only kin, and SCRIPT.
 
-use braid_engine::busy::Kind;
-use braid_engine::{Call, CommandError, CommandResult, Engine, Flags, Group, Scope, Spec};
+use braid_clients::busy::Kind;
+use braid_engine::{Call, Engine, Row};
 use braid_scripting::{ScriptFlags, parse_shebang};
+use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group, Scope};
 
 use super::cache::{parse_sha, shared};
 use super::machines::Machines;
 use super::run::{self, Program};
 
-const fn subcommand(name: &'static str, handler: braid_engine::Handler) -> Spec {
-    Spec::new(name, Group::Scripting, handler).flags(Flags::NOSCRIPT).scope(Scope::Walk)
+const fn subcommand(name: &'static str, handler: braid_engine::Handler) -> Row {
+    Row::new(name, Group::Scripting, handler).flags(Flags::NOSCRIPT).scope(Scope::Walk)
 }
 
-pub(super) const SUBCOMMANDS: &[Spec] = &[
+pub(super) const SUBCOMMANDS: &[Row] = &[
     subcommand("debug", debug)
         .exactly(3)
         .docs("3.2.0", "Sets whether scripts of this connection are debugged.", "O(1)")
@@ -28,12 +29,13 @@ pub(super) const SUBCOMMANDS: &[Spec] = &[
         .syntax("sha1:string...")
         .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"]),
     subcommand("flush", flush)
+        .behavior(Behavior::REPLAYED)
         .at_least(2)
         .docs("2.6.0", "Forgets all scripts.", "O(N) with N being the number of scripts in cache")
         .history(&[("6.2.0", "Added the `ASYNC` and `SYNC` flushing mode modifiers.")])
         .syntax("[flush-type:(ASYNC|SYNC)@6.2.0]")
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
-    Spec::new("help", Group::Scripting, help)
+    Row::new("help", Group::Scripting, help)
         .exactly(2)
         .flags(Flags::LOADING.and(Flags::STALE))
         .docs("5.0.0", "Lists the subcommands.", "O(1)"),
@@ -43,6 +45,7 @@ pub(super) const SUBCOMMANDS: &[Spec] = &[
         .docs("2.6.0", "Ends the script that is running.", "O(1)")
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
     subcommand("load", load)
+        .behavior(Behavior::REPLAYED)
         .exactly(3)
         .flags(Flags::NOSCRIPT.and(Flags::STALE))
         .docs("2.6.0", "Takes a script without running it.", "O(N) with N being the length in bytes of the script body.")

@@ -2,8 +2,9 @@
 //! Adding, removing and moving members.
 
 use braid_containers::set::Set;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::{Event, Type};
+use braid_spec::{CommandError, CommandResult};
 
 use super::limits;
 use crate::collection::purge;

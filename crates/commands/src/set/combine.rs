@@ -8,12 +8,13 @@
 
 use braid_containers::listpack::{Element, Listpack};
 use braid_containers::set::{self, Set, SetLimits};
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::object::{Object, ObjectRef};
 use braid_keyspace::reader::Loan;
 use braid_keyspace::txn::WrongType;
 use braid_keyspace::{Event, Expiry, Txn};
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
 use super::limits;

@@ -2,7 +2,8 @@
 //! ZADD and ZINCRBY, and the storing of members that GEOADD shares.
 
 use braid_containers::sorted_set::{AddRule, Added, SortedSet};
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
+use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
 use super::limits;

@@ -5,10 +5,11 @@
 //! client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
 
 use braid_containers::sorted_set::SortedSet;
+use braid_engine::Call;
 use braid_engine::blocking::Wait;
-use braid_engine::{Call, CommandResult};
 use braid_keyspace::Type;
 use braid_keyspace::txn::WrongType;
+use braid_spec::CommandResult;
 
 use super::remove::{End, MultiplePop, journal_take, pop, pop_name, popped};
 use super::{Layout, change};

@@ -13,12 +13,13 @@ use braid_containers::sorted_set::{
     AddRule, Aggregate, Input, MemberSource, PackedLimits, SortedSet, View, difference, intersection,
     intersection_count, union,
 };
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::entry::ValueRef;
 use braid_keyspace::object::ObjectRef;
 use braid_keyspace::reader::Loan;
 use braid_keyspace::{Event, Txn};
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::{CommandError, CommandResult};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 

@@ -9,10 +9,11 @@ use braid_base::number;
 use braid_containers::sorted_set::{
     AddRule, LexBound, LexRange, PackedLimits, ScoreBound, ScoreRange, SortedSet, View,
 };
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::Event;
 use braid_keyspace::object::ObjectRef;
 use braid_keyspace::reader::Loan;
+use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
 use super::{Layout, find, limits, store};

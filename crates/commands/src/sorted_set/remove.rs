@@ -3,8 +3,9 @@
 
 use braid_base::number;
 use braid_containers::sorted_set::SortedSet;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_resp::reply::{Protocol, ReplyBuffer};
+use braid_spec::{CommandError, CommandResult};
 
 use super::range::Selector;
 use super::{Layout, change};

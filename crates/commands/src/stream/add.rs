@@ -3,8 +3,9 @@
 
 use braid_base::number;
 use braid_containers::stream::{AppendError, BlockLimits, IdError, IdRequest, Stream, StreamId, Trim};
-use braid_engine::{Call, CommandError, CommandResult, Engine};
+use braid_engine::{Call, Engine};
 use braid_keyspace::{Event, journal_as};
+use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
 use super::{ID_LEN_MAX, invalid_id, reply_id, strict_id};

@@ -3,8 +3,9 @@
 
 use braid_base::number;
 use braid_containers::stream::{Group, Stream, StreamId};
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::Event;
+use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
 use super::{any_id, no_group_in, strict_id};

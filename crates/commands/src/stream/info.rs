@@ -3,8 +3,9 @@
 
 use braid_base::number;
 use braid_containers::stream::{Consumer, Group, Log, Stream, StreamId};
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::{CommandError, CommandResult};
 
 use super::{no_group_in, reply_entry, reply_id};
 

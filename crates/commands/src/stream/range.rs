@@ -3,7 +3,8 @@
 
 use braid_base::number;
 use braid_containers::stream::Stream;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
+use braid_spec::{CommandError, CommandResult};
 
 use super::{range_end, range_start, reply_entry};
 

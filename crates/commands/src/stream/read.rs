@@ -5,10 +5,11 @@
 
 use braid_base::number;
 use braid_containers::stream::{Group, Log, Stream, StreamId};
+use braid_engine::Call;
 use braid_engine::blocking::{self, Wait};
-use braid_engine::{Call, CommandError, CommandResult, KeyFlags};
 use braid_keyspace::Type;
 use braid_resp::reply::{Protocol, ReplyBuffer};
+use braid_spec::{CommandError, CommandResult, KeyFlags};
 use smallvec::SmallVec;
 
 use super::pending::Given;

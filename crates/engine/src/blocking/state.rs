@@ -142,7 +142,8 @@ pub struct Precomputed {
     pub(crate) tries: u32,
 }
 
-type Discard = Box<dyn FnOnce(Option<LoanWatch>, Option<Box<dyn Any + Send>>) + Send>;
+/// Ends the watch of a [`Precomputed`] and frees its result.
+pub(crate) type Discard = Box<dyn FnOnce(Option<LoanWatch>, Option<Box<dyn Any + Send>>) + Send>;
 
 impl Precomputed {
     /// Nothing computed yet, for a command that began to wait at `began`.

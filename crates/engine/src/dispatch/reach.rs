@@ -3,10 +3,10 @@
 
 use super::Prepared;
 use crate::engine::Engine;
-use crate::keys;
 use crate::session::Session;
-use crate::spec::{Behavior, Scope};
-use crate::table::Reach;
+use braid_spec::Reach;
+use braid_spec::keys;
+use braid_spec::{Behavior, Scope};
 
 /// How far a client's request reaches, as far as that can be told without its arguments. What is queued for a transaction reaches
 /// nothing yet.

@@ -19,12 +19,11 @@ use braid_resp::reply::{Protocol, ReplyBuffer};
 use smallvec::SmallVec;
 
 use super::{body, collect_keys};
-use crate::client::{Address, ClientRecord};
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::spec::{Flags, Scope};
-use crate::table::Command;
 use crate::transaction::Queued;
+use braid_clients::{Address, ClientRecord};
+use braid_spec::{Behavior, Command, Flags, Scope};
 
 /// Why a command of the file cannot be run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,7 +78,7 @@ impl Replay {
         let record = ClientRecord::new(u64::MAX, -1, Address::Unknown, Address::Unknown, unix_ms());
         let mut session = Session::new(Arc::new(record), &engine.attention, &engine.acl);
         session.deny_blocking = true;
-        let kinds = engine.commands.all().iter().map(|command| kind_of(engine, command)).collect();
+        let kinds = engine.commands.all().iter().map(kind_of).collect();
         let reply = ReplyBuffer::new(Protocol::Resp2);
         Replay {
             session,
@@ -225,20 +224,20 @@ impl Replay {
 }
 
 /// What becomes of a command.
-fn kind_of(engine: &Engine, command: &Command) -> Kind {
-    let container = command.parent.map_or("", |parent| engine.commands.get(parent).spec.name);
-    let flags = command.spec.flags;
-    match (container, command.spec.name) {
-        ("", "select") => Kind::Select,
-        ("", "multi") => Kind::Multi,
-        ("", "exec") => Kind::Exec,
-        ("", "discard") => Kind::Discard,
-        // Servers before Redis 7 wrote scripts rather than what they did.
-        ("script", "load" | "flush") => Kind::Run,
-        _ if flags.has(Flags::PUBSUB) => Kind::PassOver,
-        _ if flags.any(Flags::WRITE | Flags::MAY_REPLICATE) => Kind::Run,
-        _ => Kind::PassOver,
+fn kind_of(command: &Command) -> Kind {
+    let (behavior, flags) = (command.behavior, command.spec.flags);
+    let kinds = [
+        (Behavior::REPLAY_SELECTS, Kind::Select),
+        (Behavior::REPLAY_OPENS_TRANSACTION, Kind::Multi),
+        (Behavior::EXECUTES_QUEUE, Kind::Exec),
+        (Behavior::REPLAY_DROPS_TRANSACTION, Kind::Discard),
+        (Behavior::REPLAYED, Kind::Run),
+    ];
+    if let Some((_, kind)) = kinds.into_iter().find(|(flag, _)| behavior.has(*flag)) {
+        return kind;
     }
+    let changes = flags.any(Flags::WRITE | Flags::MAY_REPLICATE) && !flags.has(Flags::PUBSUB);
+    if changes { Kind::Run } else { Kind::PassOver }
 }
 
 /// The command that arguments name, with the right number of them. A command that has been renamed is known by both names.

@@ -15,13 +15,13 @@ pub use super::checks::write_refusal;
 use super::report;
 use super::tentative::Tentative;
 use super::{body, collect_keys, count};
-use crate::acl::log::Origin;
-use crate::attention::MONITORS;
 use crate::blocking;
 use crate::engine::Engine;
 use crate::session::{Session, session_attention};
-use crate::spec::{Flags, Scope};
-use crate::table::Command;
+use braid_acl::log::Origin;
+use braid_clients::attention::MONITORS;
+use braid_spec::Command;
+use braid_spec::{Flags, Scope};
 use braid_telemetry::{Cost, monitor};
 
 /// A script's run, as the dispatcher sees it.

@@ -12,9 +12,9 @@ use braid_keyspace::Context;
 use smallvec::SmallVec;
 
 use crate::engine::Engine;
-use crate::histogram;
-use crate::hot_keys::Sample;
 use braid_notify::payload::Payload;
+use braid_telemetry::histogram;
+use braid_telemetry::hot_keys::Sample;
 
 /// Tallies are put together when there are so many.
 const TALLIES_MAX: usize = 1024;

@@ -154,6 +154,7 @@ impl Engine {
 
     /// Wrong names or passwords so far, from wherever.
     pub fn denied_logins(&self) -> u64 {
-        crate::stats::total(&self.threads, |thread| thread.denied_logins.get()) + self.acl.denied_by_http()
+        braid_telemetry::stats::total(&self.threads, |thread| thread.denied_logins.get())
+            + self.acl.denied_by_http()
     }
 }

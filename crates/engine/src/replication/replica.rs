@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::copy::Copy;
 use super::place::Place;
 use super::wish::Wish;
-use crate::client::{Address, ClientRecord};
+use braid_clients::{Address, ClientRecord};
 
 /// What a replica is at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_engine::client::describe::describe;
+use braid_clients::describe::describe;
 
 use super::{EventLoop, Model};
 

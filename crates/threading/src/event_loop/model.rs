@@ -6,7 +6,7 @@
 //! Step two is not among them: a model decides when a batch is executed and by which thread, never
 //! how ([`super::execute`]).
 
-use braid_engine::client::Message;
+use braid_clients::Message;
 
 use super::EventLoop;
 use super::run::Run;

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use braid_engine::pubsub::queue::{Listeners, Push};
 use braid_notify::payload::Payload;
+use braid_notify::queue::{Listeners, Push};
 
 use super::{EventLoop, Model};
 use crate::client_set::Pushed;

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use arrayvec::ArrayVec;
 use braid_base::blob::Blob;
-use braid_engine::client::client_flags;
+use braid_clients::client_flags;
 use braid_engine::{Engine, Outcome, Worker, dispatch};
 use smallvec::SmallVec;
 

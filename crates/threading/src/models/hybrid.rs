@@ -8,7 +8,7 @@
 //! that overloads the main thread is slowed down, and nothing is lost. The main thread serves
 //! clients of its own as well.
 
-use braid_engine::client::Message;
+use braid_clients::Message;
 use braid_engine::dispatch::{self, Reach};
 use crossbeam_queue::ArrayQueue;
 
@@ -101,7 +101,7 @@ mod tests {
     use std::sync::Arc;
 
     use braid_config::Config;
-    use braid_engine::client::{Address, ClientRecord};
+    use braid_clients::{Address, ClientRecord};
     use braid_engine::dispatch::{Reach, prepare, reach, reach_of};
     use braid_engine::engine::Start;
     use braid_engine::transaction::Queue;

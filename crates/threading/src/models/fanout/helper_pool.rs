@@ -15,7 +15,7 @@ use std::thread::Thread;
 
 use braid_base::clock::Ticks;
 use braid_engine::Engine;
-use braid_engine::stats::ThreadStats;
+use braid_telemetry::stats::ThreadStats;
 use parking_lot::Mutex;
 
 use crate::batch::ParsedInput;
@@ -267,7 +267,7 @@ mod tests {
 
     use braid_config::Config;
     use braid_engine::Session;
-    use braid_engine::client::{Address, ClientRecord};
+    use braid_clients::{Address, ClientRecord};
     use braid_engine::engine::Start;
     use braid_net::stream::Stream;
 
