@@ -39,13 +39,13 @@ pub mod sort;
 pub mod sorted_set;
 pub mod stream;
 pub mod string;
-#[cfg(test)]
-mod testing;
+#[doc(hidden)]
+pub mod testing;
 pub mod transaction;
 #[cfg(test)]
 mod waiting_tests;
 
-/// All families.
+/// All families but those that stand in their types' folders (crate `types`).
 pub const FAMILIES: &[&[Spec]] = &[
     acl::COMMANDS,
     bitmap::COMMANDS,
@@ -82,7 +82,9 @@ pub const FAMILIES: &[&[Spec]] = &[
 
 /// A table of all commands under their own names.
 pub fn table() -> CommandTable {
-    let mut table = CommandTable::new(FAMILIES);
+    braid_types::register();
+    let families: Vec<&[Spec]> = FAMILIES.iter().copied().chain(braid_types::families()).collect();
+    let mut table = CommandTable::new(&families);
     table.functions = Some(scripting::FUNCTION_FILES);
     table
 }

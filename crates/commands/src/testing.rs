@@ -192,7 +192,12 @@ impl Tester {
     pub fn put_set(&mut self, key: &str) {
         let key = key.as_bytes();
         self.with_keys(&[key], |txn| {
-            txn.set_object(Event::generic("set"), key, Object::Set(Box::default()), Expiry::Clear)
+            txn.set_object(
+                Event::generic("set"),
+                key,
+                Object::new(braid_types::set::Set::default()),
+                Expiry::Clear,
+            )
         });
     }
 }

@@ -240,6 +240,8 @@ pub enum Group {
     Hash,
     HyperLogLog,
     List,
+    /// Of types that stock servers have from modules.
+    Module,
     PubSub,
     Scripting,
     Server,
@@ -262,6 +264,7 @@ impl Group {
             Group::Hash => "hash",
             Group::HyperLogLog => "hyperloglog",
             Group::List => "list",
+            Group::Module => "module",
             Group::PubSub => "pubsub",
             Group::Scripting => "scripting",
             Group::Server => "server",
@@ -593,7 +596,7 @@ impl Spec {
             Group::Stream => Category::STREAM,
             Group::String => Category::STRING,
             Group::Transactions => Category::TRANSACTION,
-            Group::PubSub | Group::Cluster | Group::Server => Category::NONE,
+            Group::Module | Group::PubSub | Group::Cluster | Group::Server => Category::NONE,
         };
         all | by_group
     }

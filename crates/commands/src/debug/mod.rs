@@ -17,6 +17,7 @@ use std::time::Duration;
 use braid_base::number;
 use braid_config::ExtraLines;
 use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Scope, Spec};
+use braid_keyspace::object::DigestSink;
 use braid_keyspace::{Entry, ValueRef, eviction};
 
 use crate::server::{Tuned, mallctl_integer, mallctl_text};

@@ -3,10 +3,10 @@
 
 use braid_containers::geohash::{Position, Search};
 use braid_containers::listpack::Element;
-use braid_containers::sorted_set::{AddRule, ScoreBound, ScoreRange, SortedSet, View};
 use braid_engine::{Call, CommandError, CommandResult};
 use braid_keyspace::Event;
 use braid_resp::reply::ReplyBuffer;
+use braid_types::sorted_set::{AddRule, ScoreBound, ScoreRange, SortedSet, View};
 
 use super::{reply_distance, reply_position};
 use crate::sorted_set::{self, limits, reply_member};

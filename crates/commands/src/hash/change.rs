@@ -3,8 +3,8 @@
 
 use braid_base::long_double::LongDouble;
 use braid_base::number;
-use braid_containers::hash::{Expiry, Hash};
 use braid_engine::{Call, CommandError, CommandResult};
+use braid_types::hash::{Expiry, Hash};
 
 use super::limits;
 use crate::collection::purge;

@@ -15,8 +15,8 @@ mod tests;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_containers::list::{List, ListLimits};
 use braid_engine::{Call, CommandError, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Spec};
+use braid_types::list::{List, ListLimits};
 
 use crate::collection::{index_range, least_arg, reply_element, symmetric_arg};
 

@@ -5,11 +5,11 @@
 //! together.
 
 use braid_containers::listpack::Listpack;
-use braid_containers::set::{self, Set, SetLimits};
 use braid_engine::{Call, CommandError, CommandResult};
 use braid_keyspace::object::Object;
 use braid_keyspace::txn::WrongType;
 use braid_keyspace::{Event, Expiry, Txn};
+use braid_types::set::{self, Set, SetLimits};
 use smallvec::SmallVec;
 
 use super::limits;
@@ -180,7 +180,7 @@ fn store(call: &mut Call, result: Set) -> CommandResult {
         call.keyspace.set_object(
             Event::set(call.command.spec.name),
             destination,
-            Object::Set(Box::new(result)),
+            Object::new(result),
             Expiry::Clear,
         );
     }

@@ -11,10 +11,10 @@ mod random;
 #[cfg(test)]
 mod tests;
 
-use braid_containers::set::{Set, SetLimits};
 use braid_engine::spec::Handler;
 use braid_engine::{Call, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Spec};
 use braid_resp::reply::ReplyBuffer;
+use braid_types::set::{Set, SetLimits};
 
 use crate::collection::reply_element;
 use crate::scan::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};

@@ -5,15 +5,14 @@ use std::cmp::Ordering::Equal;
 
 use braid_base::number;
 use braid_containers::listpack::Element;
-use braid_containers::set::Set;
-use braid_containers::sorted_set::{
+use braid_engine::{Call, CommandError, CommandResult};
+use braid_keyspace::entry::ValueRef;
+use braid_keyspace::{Event, Txn};
+use braid_types::set::Set;
+use braid_types::sorted_set::{
     AddRule, Aggregate, Input, MemberSource, SortedSet, View, difference, intersection, intersection_count,
     union,
 };
-use braid_engine::{Call, CommandError, CommandResult};
-use braid_keyspace::entry::ValueRef;
-use braid_keyspace::object::ObjectRef;
-use braid_keyspace::{Event, Txn};
 use smallvec::SmallVec;
 
 use super::{Layout, limits, store};
@@ -92,8 +91,11 @@ fn find_sources<'s>(keyspace: &'s Txn<'_>, keys: &[&[u8]]) -> Result<Sources<'s>
     let now = keyspace.now();
     let find = |key: &&[u8]| match keyspace.read(key).map(|entry| entry.value()) {
         None => Ok(Source::Missing),
-        Some(ValueRef::Object(ObjectRef::SortedSet(set))) => Ok(Source::Ranked(set.view(now))),
-        Some(ValueRef::Object(ObjectRef::Set(set))) => Ok(Source::Plain { set, now }),
+        Some(ValueRef::Object(object)) => match (object.get::<SortedSet>(), object.get::<Set>()) {
+            (Some(set), _) => Ok(Source::Ranked(set.view(now))),
+            (_, Some(set)) => Ok(Source::Plain { set, now }),
+            _ => Err(CommandError::WrongType),
+        },
         Some(_) => Err(CommandError::WrongType),
     };
     keys.iter().map(find).collect()

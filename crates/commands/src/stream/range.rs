@@ -2,8 +2,8 @@
 //! XLEN, XRANGE, XREVRANGE.
 
 use braid_base::number;
-use braid_containers::stream::Stream;
 use braid_engine::{Call, CommandError, CommandResult};
+use braid_types::stream::Stream;
 
 use super::{range_end, range_start, reply_entry};
 
