@@ -108,6 +108,7 @@ bit_set! {
         CONNECTION = 18, "connection";
         TRANSACTION = 19, "transaction";
         SCRIPTING = 20, "scripting";
+        BLOOM = 21, "bloom";
     }
 }
 

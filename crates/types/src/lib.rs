@@ -18,6 +18,7 @@
 //! make an `Object`, which would register this crate's types a second time. Tests that do are in
 //! `tests/`.
 
+pub mod bloom;
 pub mod hash;
 pub mod list;
 mod requests;
@@ -37,6 +38,7 @@ static TYPES: &[(&Descriptor, &[Spec])] = &[
     (&sorted_set::DESCRIPTOR, &[]),
     (&hash::DESCRIPTOR, &[]),
     (&stream::DESCRIPTOR, &[]),
+    (&bloom::DESCRIPTOR, bloom::COMMANDS),
 ];
 
 /// Makes all types known to the keyspace and to the readers of dump files. To be called once at the
