@@ -3,24 +3,25 @@
 //!
 //! Rules, checks and the log are the engine's (its module `acl`); here are the commands that show and change them.
 
+use braid_acl::log::Entry;
+use braid_acl::selector::Selector;
+use braid_acl::user::User;
 use braid_base::number;
-use braid_engine::acl::log::Entry;
-use braid_engine::acl::selector::Selector;
-use braid_engine::acl::user::User;
-use braid_engine::spec::Handler;
-use braid_engine::table::Command;
-use braid_engine::{Call, Category, CommandError, CommandResult, Flags, Group, Spec};
+use braid_engine::{Call, Row};
+use braid_spec::Command;
+use braid_spec::spec::Handler;
+use braid_spec::{Category, CommandError, CommandResult, Flags, Group};
 
 const ANY_TIME: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE).and(Flags::SENTINEL);
 const EVERY_NODE: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 const USERS: &str = "O(N). Where N is the number of configured users.";
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[Spec::container("acl", Group::Server, SUBCOMMANDS)
+pub const COMMANDS: &[Row] = &[Row::container("acl", Group::Server, SUBCOMMANDS)
     .flags(Flags::SENTINEL)
     .docs("6.0.0", "Groups the commands of users and their rights.", "Depends on subcommand.")];
 
-const SUBCOMMANDS: &[Spec] = &[
+const SUBCOMMANDS: &[Row] = &[
     open("cat", cat)
         .at_least(2)
         .docs(
@@ -60,7 +61,7 @@ const SUBCOMMANDS: &[Spec] = &[
             ("6.2.0", "Channels."),
             ("7.0.0", "Selectors; keys and channels in the form of rules instead of lists."),
         ]),
-    Spec::new("help", Group::Server, help)
+    Row::new("help", Group::Server, help)
         .exactly(2)
         .flags(Flags::LOADING.and(Flags::STALE).and(Flags::SENTINEL))
         .docs("6.0.0", "Lists the subcommands.", "O(1)"),
@@ -87,12 +88,12 @@ const SUBCOMMANDS: &[Spec] = &[
     open("whoami", who_am_i).exactly(2).docs("6.0.0", "Returns the connection's user.", "O(1)"),
 ];
 
-const fn open(name: &'static str, handler: Handler) -> Spec {
-    Spec::new(name, Group::Server, handler).flags(ANY_TIME)
+const fn open(name: &'static str, handler: Handler) -> Row {
+    Row::new(name, Group::Server, handler).flags(ANY_TIME)
 }
 
-const fn admin(name: &'static str, handler: Handler) -> Spec {
-    Spec::new(name, Group::Server, handler).flags(ANY_TIME.and(Flags::ADMIN))
+const fn admin(name: &'static str, handler: Handler) -> Row {
+    Row::new(name, Group::Server, handler).flags(ANY_TIME.and(Flags::ADMIN))
 }
 
 fn set_user(call: &mut Call) -> CommandResult {
@@ -103,7 +104,7 @@ fn set_user(call: &mut Call) -> CommandResult {
 
 fn delete_users(call: &mut Call) -> CommandResult {
     let names = &call.args[2..];
-    if names.contains(&braid_engine::acl::DEFAULT_USER) {
+    if names.contains(&braid_acl::DEFAULT_USER) {
         return Err(CommandError::text("ERR The 'default' user cannot be removed"));
     }
     let deleted = call.engine.delete_users(names, call.session.id());

@@ -6,9 +6,10 @@
 
 use braid_base::number;
 use braid_containers::bits::{self, FieldType, Operation, Overflow};
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Spec};
+use braid_engine::{Call, Row};
 use braid_keyspace::txn::StringRef;
 use braid_keyspace::{Event, Expiry, Value};
+use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 use smallvec::SmallVec;
 
 use crate::string::memory_size;
@@ -19,15 +20,15 @@ const CHANGE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, READ)];
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("bitcount", Group::Bitmap, bitcount)
+pub const COMMANDS: &[Row] = &[
+    Row::new("bitcount", Group::Bitmap, bitcount)
         .at_least(2)
         .flags(Flags::READONLY)
         .keys(READ_ONE)
         .docs("2.6.0", "Counts the bits that are set in a string or a part of it.", "O(N)")
         .syntax("key:key#0 [range:{start:integer [end-unit-block:{end:integer [unit:(BYTE|BIT)@7.0.0]}]}]")
         .history(&[("7.0.0", "Option `BYTE|BIT`."), ("8.0.0", "`end` may be left out.")]),
-    Spec::new("bitfield", Group::Bitmap, bitfield)
+    Row::new("bitfield", Group::Bitmap, bitfield)
         .at_least(2)
         .flags(Flags::WRITE.and(Flags::DENYOOM))
         .keys(&[KeySpec::at(1, CHANGE.and(KeyFlags::VARIABLE_FLAGS))
@@ -44,20 +45,20 @@ pub const COMMANDS: &[Spec] = &[
              write-operation:(SET set-block:{encoding:string offset:integer value:integer}|\
              INCRBY incrby-block:{encoding:string offset:integer increment:integer})})...]",
         ),
-    Spec::new("bitfield_ro", Group::Bitmap, bitfield_ro)
+    Row::new("bitfield_ro", Group::Bitmap, bitfield_ro)
         .at_least(2)
         .flags(Flags::READONLY.and(Flags::FAST))
         .keys(READ_ONE)
         .docs("6.0.0", "Reads integers of any width within a string.", "O(1) for each subcommand specified")
         .syntax("key:key#0 [GET get-block:{encoding:string offset:integer}...TOKEN]"),
-    Spec::new("bitop", Group::Bitmap, bitop)
+    Row::new("bitop", Group::Bitmap, bitop)
         .at_least(4)
         .flags(Flags::WRITE.and(Flags::DENYOOM))
         .keys(&[KeySpec::at(2, KeyFlags::OW.and(KeyFlags::UPDATE)), KeySpec::range(3, -1, 1, READ)])
         .docs("2.6.0", "Combines strings bit by bit and stores the result.", "O(N)")
         .syntax("operation:(AND|OR|XOR|NOT|DIFF|DIFF1|ANDOR|ONE) destkey:key#0 key:key#1...")
         .history(&[("8.2.0", "Operations `DIFF`, `DIFF1`, `ANDOR` and `ONE`.")]),
-    Spec::new("bitpos", Group::Bitmap, bitpos)
+    Row::new("bitpos", Group::Bitmap, bitpos)
         .at_least(3)
         .flags(Flags::READONLY)
         .keys(READ_ONE)
@@ -67,13 +68,13 @@ pub const COMMANDS: &[Spec] = &[
              [range:{start:integer [end-unit-block:{end:integer [unit:(BYTE|BIT)@7.0.0]}]}]",
         )
         .history(&[("7.0.0", "Option `BYTE|BIT`.")]),
-    Spec::new("getbit", Group::Bitmap, getbit)
+    Row::new("getbit", Group::Bitmap, getbit)
         .exactly(3)
         .flags(Flags::READONLY.and(Flags::FAST))
         .keys(READ_ONE)
         .docs("2.2.0", "Returns one bit of a string.", "O(1)")
         .syntax("key:key#0 offset:integer"),
-    Spec::new("setbit", Group::Bitmap, setbit)
+    Row::new("setbit", Group::Bitmap, setbit)
         .exactly(4)
         .flags(Flags::WRITE.and(Flags::DENYOOM))
         .keys(&[KeySpec::at(1, CHANGE)])

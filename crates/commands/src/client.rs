@@ -11,11 +11,13 @@ mod tracking;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
-use braid_engine::client::{ClientRecord, Message, client_flags, describe};
-use braid_engine::pause::{self, PauseMode};
+use braid_clients::pause;
+use braid_clients::pause::PauseMode;
+use braid_clients::{ClientRecord, Message, client_flags, describe};
 use braid_engine::session::ReplyMode;
-use braid_engine::spec::Handler;
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
+use braid_engine::{Call, Row};
+use braid_spec::spec::Handler;
+use braid_spec::{CommandError, CommandResult, Flags, Group};
 
 use crate::connection::{check_name, is_showable};
 use filter::{Filters, Purpose};
@@ -25,11 +27,11 @@ const ADMIN: Flags = ANY_TIME.and(Flags::ADMIN).and(Flags::SENTINEL);
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[Spec::container("client", Group::Connection, SUBCOMMANDS)
+pub const COMMANDS: &[Row] = &[Row::container("client", Group::Connection, SUBCOMMANDS)
     .flags(Flags::SENTINEL)
     .docs("2.4.0", "Groups commands on connections.", "Depends on subcommand.")];
 
-const SUBCOMMANDS: &[Spec] = &[
+const SUBCOMMANDS: &[Row] = &[
     tracking::CACHING,
     tracking::GETREDIR,
     tracking::TRACKING,
@@ -134,13 +136,13 @@ const SUBCOMMANDS: &[Spec] = &[
 ];
 
 /// A subcommand that concerns the connection itself.
-const fn own(name: &'static str, handler: Handler) -> Spec {
-    Spec::new(name, Group::Connection, handler).flags(ANY_TIME.and(Flags::SENTINEL))
+const fn own(name: &'static str, handler: Handler) -> Row {
+    Row::new(name, Group::Connection, handler).flags(ANY_TIME.and(Flags::SENTINEL))
 }
 
 /// A subcommand that concerns others.
-const fn admin(name: &'static str, handler: Handler) -> Spec {
-    Spec::new(name, Group::Connection, handler).flags(ADMIN)
+const fn admin(name: &'static str, handler: Handler) -> Row {
+    Row::new(name, Group::Connection, handler).flags(ADMIN)
 }
 
 fn id(call: &mut Call) -> CommandResult {

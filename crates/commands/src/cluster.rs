@@ -5,7 +5,8 @@
 //! Configurations and users of stock servers name these commands (`+cluster|slots`, `rename-command CLUSTER ""`), so
 //! their rows must be here before a cluster is.
 
-use braid_engine::{Call, Category, CommandError, CommandResult, Flags, Group, Spec};
+use braid_engine::{Call, Row};
+use braid_spec::{Category, CommandError, CommandResult, Flags, Group};
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::STALE);
 const CHANGES: Flags = ADMIN.and(Flags::NO_ASYNC_LOADING);
@@ -21,11 +22,11 @@ const PER_REPLICA: &str = "O(N) where N is the number of replicas.";
 /// What the compatibility page says of each of them.
 const LIMITS: &str = "answers as without cluster mode";
 
-const fn row(name: &'static str) -> Spec {
-    Spec::new(name, Group::Cluster, disabled).unsupported(LIMITS)
+const fn row(name: &'static str) -> Row {
+    Row::new(name, Group::Cluster, disabled).unsupported(LIMITS)
 }
 
-const SUBCOMMANDS: &[Spec] = &[
+const SUBCOMMANDS: &[Row] = &[
     row("addslots")
         .at_least(3)
         .flags(CHANGES)
@@ -184,13 +185,13 @@ const SUBCOMMANDS: &[Spec] = &[
 ];
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
+pub const COMMANDS: &[Row] = &[
     row("asking").exactly(1).flags(Flags::FAST).categories(Category::CONNECTION).docs(
         "3.0.0",
         "Lets the next command reach a hash slot that is being moved here.",
         "O(1)",
     ),
-    Spec::container("cluster", Group::Cluster, SUBCOMMANDS)
+    Row::container("cluster", Group::Cluster, SUBCOMMANDS)
         .docs("3.0.0", "Groups the commands on the cluster.", "Depends on subcommand.")
         .unsupported(LIMITS),
     row("readonly")

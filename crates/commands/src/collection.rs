@@ -3,9 +3,10 @@
 
 use braid_base::number;
 use braid_containers::listpack::Element;
-use braid_engine::{Call, CommandError};
+use braid_engine::Call;
 use braid_keyspace::object::{ExpiredMembers, Expiring};
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::CommandError;
 
 /// Removes the members past their expiry; every body that writes to a collection begins with this.
 #[inline]

@@ -5,14 +5,14 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_acl::DEFAULT_USER;
 use braid_base::number;
-use braid_engine::acl::DEFAULT_USER;
-use braid_engine::client::client_flags;
+use braid_clients::client_flags;
 use braid_engine::session::ReplyMode;
-use braid_engine::{
-    Call, CommandError, CommandResult, Flags, Group, Scope, Spec, dispatch, monitor, tracking,
-};
+use braid_engine::{Call, Row, dispatch, monitor};
+use braid_notify::tracking;
 use braid_resp::reply::Protocol;
+use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 
 use crate::keys::{database, small_integer_arg};
 
@@ -22,8 +22,8 @@ const QUICK: Flags = ANY_TIME.and(Flags::FAST);
 const UNAUTHENTICATED: Flags = QUICK.and(Flags::NOSCRIPT).and(Flags::NO_AUTH).and(Flags::ALLOW_BUSY);
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("auth", Group::Connection, auth)
+pub const COMMANDS: &[Row] = &[
+    Row::new("auth", Group::Connection, auth)
         .at_least(2)
         .flags(UNAUTHENTICATED.and(Flags::SENTINEL))
         .docs(
@@ -34,12 +34,12 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("[username:string@6.0.0] password:string")
         .secrets(|_, index| index > 0)
         .history(&[("6.0.0", "Takes a user name too, as the ACL wants it.")]),
-    Spec::new("echo", Group::Connection, echo)
+    Row::new("echo", Group::Connection, echo)
         .exactly(2)
         .flags(QUICK)
         .docs("1.0.0", "Returns its argument.", "O(1)")
         .syntax("message:string"),
-    Spec::new("hello", Group::Connection, hello)
+    Row::new("hello", Group::Connection, hello)
         .at_least(1)
         .flags(UNAUTHENTICATED.and(Flags::SENTINEL))
         .docs("6.0.0", "Chooses the protocol and describes server and connection.", "O(1)")
@@ -49,23 +49,23 @@ pub const COMMANDS: &[Spec] = &[
         )
         .secrets(is_credential)
         .history(&[("6.2.0", "Without a protocol version it only describes.")]),
-    Spec::new("ping", Group::Connection, ping)
+    Row::new("ping", Group::Connection, ping)
         .at_least(1)
         .flags(Flags::FAST.and(Flags::SENTINEL))
         .docs("1.0.0", "Returns PONG, or its argument.", "O(1)")
         .syntax("[message:string]")
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
-    Spec::new("quit", Group::Connection, quit)
+    Row::new("quit", Group::Connection, quit)
         .at_least(1)
         .flags(UNAUTHENTICATED)
         .docs("1.0.0", "Closes the connection.", "O(1)")
         .deprecated("7.2.0", "just closing the connection"),
-    Spec::new("reset", Group::Connection, reset).exactly(1).flags(UNAUTHENTICATED).scope(Scope::Walk).docs(
+    Row::new("reset", Group::Connection, reset).exactly(1).flags(UNAUTHENTICATED).scope(Scope::Walk).docs(
         "6.2.0",
         "Brings the connection into the state of a new one.",
         "O(1)",
     ),
-    Spec::new("select", Group::Connection, select)
+    Row::new("select", Group::Connection, select)
         .exactly(2)
         .flags(QUICK)
         .docs("1.0.0", "Chooses the database of the connection.", "O(1)")

@@ -8,13 +8,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::SanitizeDumpPayload;
-use braid_engine::{
-    Call, Category, CommandError, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Spec,
-};
+use braid_engine::{Call, Engine, Row};
 use braid_keyspace::events::NEW;
 use braid_keyspace::keyspace::Removal;
 use braid_keyspace::{Event, Expiry, Value, eviction};
 use braid_rdb::Limits;
+use braid_spec::{Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 const OVERWRITE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::OW.and(KeyFlags::UPDATE))];
 const COST: &str = "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number \
@@ -25,8 +24,8 @@ const SYNTAX: &str = "key:key#0 ttl:integer serialized-value:string [REPLACE@3.0
      [IDLETIME seconds:integer@5.0.0] [FREQ frequency:integer@5.0.0]";
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("dump", Group::Generic, dump)
+pub const COMMANDS: &[Row] = &[
+    Row::new("dump", Group::Generic, dump)
         .exactly(2)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
@@ -48,8 +47,8 @@ pub const COMMANDS: &[Spec] = &[
     ),
 ];
 
-const fn restore_spec(name: &'static str, group: Group, flags: Flags) -> Spec {
-    Spec::new(name, group, restore)
+const fn restore_spec(name: &'static str, group: Group, flags: Flags) -> Row {
+    Row::new(name, group, restore)
         .at_least(4)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(flags))
         .categories(Category::KEYSPACE.and(Category::DANGEROUS))

@@ -5,9 +5,10 @@
 //! that a time that does not fit is refused whether or not the key is there. A key whose new expiry is not in
 //! the future is deleted at once.
 
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Spec};
+use braid_engine::{Call, Row};
 use braid_keyspace::journal_as;
 use braid_keyspace::keyspace::Removal;
+use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 use crate::keys::look;
 use crate::lifetime::{Unit, to_seconds};
@@ -16,7 +17,7 @@ const CHANGE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))]
 const READ: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
+pub const COMMANDS: &[Row] = &[
     setter("expire", expire)
         .docs("1.0.0", "Lets a key expire after some seconds.", "O(1)")
         .syntax("key:key#0 seconds:integer [condition:(NX|XX|GT|LT)@7.0.0]"),
@@ -28,7 +29,7 @@ pub const COMMANDS: &[Spec] = &[
         "Returns the Unix time in seconds at which a key expires.",
         "O(1)",
     ),
-    Spec::new("persist", Group::Generic, persist)
+    Row::new("persist", Group::Generic, persist)
         .exactly(2)
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(CHANGE)
@@ -55,16 +56,16 @@ pub const COMMANDS: &[Spec] = &[
         .tips(&["nondeterministic_output"]),
 ];
 
-const fn setter(name: &'static str, handler: braid_engine::spec::Handler) -> Spec {
-    Spec::new(name, Group::Generic, handler)
+const fn setter(name: &'static str, handler: braid_spec::spec::Handler) -> Row {
+    Row::new(name, Group::Generic, handler)
         .at_least(3)
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(CHANGE)
         .history(&[("7.0.0", "New options `NX`, `XX`, `GT` and `LT`.")])
 }
 
-const fn getter(name: &'static str, handler: braid_engine::spec::Handler) -> Spec {
-    Spec::new(name, Group::Generic, handler)
+const fn getter(name: &'static str, handler: braid_spec::spec::Handler) -> Row {
+    Row::new(name, Group::Generic, handler)
         .exactly(2)
         .flags(Flags::READONLY.and(Flags::FAST))
         .keys(READ)

@@ -9,12 +9,11 @@
 
 use braid_base::{glob, number};
 use braid_engine::background::Answer;
-use braid_engine::{
-    Call, Category, CommandError, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Scope, Spec,
-    tracking,
-};
+use braid_engine::{Call, Engine, Row};
 use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::{Entry, Txn, eviction, scan};
+use braid_notify::tracking;
+use braid_spec::{Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope};
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO)];
 const READ_SECOND: &[KeySpec] = &[KeySpec::at(2, KeyFlags::RO)];
@@ -30,8 +29,8 @@ const FLUSH_HISTORY: &[(&str, &str)] = &[
 ];
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("copy", Group::Generic, copy)
+pub const COMMANDS: &[Row] = &[
+    Row::new("copy", Group::Generic, copy)
         .at_least(3)
         .flags(Flags::WRITE.and(Flags::DENYOOM))
         .keys(&[
@@ -44,14 +43,14 @@ pub const COMMANDS: &[Spec] = &[
             "O(N) worst case for collections, where N is the number of nested items. O(1) for string values.",
         )
         .syntax("source:key#0 destination:key#1 [DB destination-db:integer] [REPLACE]"),
-    Spec::new("dbsize", Group::Server, dbsize)
+    Row::new("dbsize", Group::Server, dbsize)
         .exactly(1)
         .flags(Flags::READONLY.and(Flags::FAST))
         .categories(Category::KEYSPACE)
         .scope(Scope::AllKeys)
         .docs("1.0.0", "Counts the keys of the selected database.", "O(1)")
         .tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
-    Spec::new("del", Group::Generic, delete)
+    Row::new("del", Group::Generic, delete)
         .at_least(2)
         .flags(Flags::WRITE)
         .keys(DELETE_ALL)
@@ -65,7 +64,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("key:key#0...")
         .tips(SUM_OF_SHARDS),
-    Spec::new("exists", Group::Generic, exists)
+    Row::new("exists", Group::Generic, exists)
         .at_least(2)
         .flags(Flags::READONLY.and(Flags::FAST))
         .keys(READ_ALL)
@@ -77,7 +76,7 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("key:key#0...")
         .history(&[("3.0.3", "Takes several keys.")])
         .tips(SUM_OF_SHARDS),
-    Spec::new("flushall", Group::Server, flushall)
+    Row::new("flushall", Group::Server, flushall)
         .at_least(1)
         .flags(Flags::WRITE)
         .categories(DATABASE_WIDE)
@@ -90,7 +89,7 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("[flush-type:(ASYNC@4.0.0|SYNC@6.2.0)]")
         .history(FLUSH_HISTORY)
         .tips(ON_ALL_SHARDS),
-    Spec::new("flushdb", Group::Server, flushdb)
+    Row::new("flushdb", Group::Server, flushdb)
         .at_least(1)
         .flags(Flags::WRITE)
         .categories(DATABASE_WIDE)
@@ -103,7 +102,7 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("[flush-type:(ASYNC@4.0.0|SYNC@6.2.0)]")
         .history(FLUSH_HISTORY)
         .tips(ON_ALL_SHARDS),
-    Spec::new("keys", Group::Generic, keys)
+    Row::new("keys", Group::Generic, keys)
         .exactly(2)
         .flags(Flags::READONLY)
         .categories(Category::DANGEROUS)
@@ -116,24 +115,24 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("pattern:pattern")
         .tips(&["request_policy:all_shards", "nondeterministic_output_order"]),
-    Spec::new("move", Group::Generic, move_key)
+    Row::new("move", Group::Generic, move_key)
         .exactly(3)
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(&[KeySpec::at(1, MOVED.and(KeyFlags::UPDATE))])
         .docs("1.0.0", "Moves a key to another database, unless it is there already.", "O(1)")
         .syntax("key:key#0 db:integer"),
-    Spec::container("object", Group::Generic, OBJECT).docs(
+    Row::container("object", Group::Generic, OBJECT).docs(
         "2.2.3",
         "Groups commands that look into how a value is kept.",
         "Depends on subcommand.",
     ),
-    Spec::new("randomkey", Group::Generic, randomkey)
+    Row::new("randomkey", Group::Generic, randomkey)
         .exactly(1)
         .flags(Flags::READONLY)
         .scope(Scope::Walk)
         .docs("1.0.0", "Returns the name of some key of the selected database.", "O(1)")
         .tips(&["request_policy:all_shards", "response_policy:special", "nondeterministic_output"]),
-    Spec::new("rename", Group::Generic, rename)
+    Row::new("rename", Group::Generic, rename)
         .exactly(3)
         .flags(Flags::WRITE)
         .keys(&[
@@ -142,7 +141,7 @@ pub const COMMANDS: &[Spec] = &[
         ])
         .docs("1.0.0", "Gives a key another name, replacing a key of that name.", "O(1)")
         .syntax("key:key#0 newkey:key#1"),
-    Spec::new("renamenx", Group::Generic, renamenx)
+    Row::new("renamenx", Group::Generic, renamenx)
         .exactly(3)
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(&[
@@ -152,7 +151,7 @@ pub const COMMANDS: &[Spec] = &[
         .docs("1.0.0", "Gives a key another name, unless there is a key of that name.", "O(1)")
         .syntax("key:key#0 newkey:key#1")
         .history(&[("3.2.0", "Equal names are no longer an error.")]),
-    Spec::new("swapdb", Group::Server, swapdb)
+    Row::new("swapdb", Group::Server, swapdb)
         .exactly(3)
         .flags(Flags::WRITE.and(Flags::FAST))
         .categories(DATABASE_WIDE)
@@ -163,7 +162,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(N) where N is the count of clients watching or blocking on keys from both databases.",
         )
         .syntax("index1:integer index2:integer"),
-    Spec::new("touch", Group::Generic, touch)
+    Row::new("touch", Group::Generic, touch)
         .at_least(2)
         .flags(Flags::READONLY.and(Flags::FAST))
         .keys(READ_ALL)
@@ -174,13 +173,13 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("key:key#0...")
         .tips(SUM_OF_SHARDS),
-    Spec::new("type", Group::Generic, type_name)
+    Row::new("type", Group::Generic, type_name)
         .exactly(2)
         .flags(Flags::READONLY.and(Flags::FAST))
         .keys(READ_ONE)
         .docs("1.0.0", "Returns the type of the value at a key.", "O(1)")
         .syntax("key:key#0"),
-    Spec::new("unlink", Group::Generic, delete)
+    Row::new("unlink", Group::Generic, delete)
         .at_least(2)
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(DELETE_ALL)
@@ -195,7 +194,7 @@ pub const COMMANDS: &[Spec] = &[
         .tips(SUM_OF_SHARDS),
 ];
 
-const OBJECT: &[Spec] = &[
+const OBJECT: &[Row] = &[
     object("encoding", object_encoding).docs(
         "2.2.3",
         "Names the form in which a key's value is kept.",
@@ -206,7 +205,7 @@ const OBJECT: &[Spec] = &[
         "Returns how often a key is used, on a logarithmic scale.",
         "O(1)",
     ),
-    Spec::new("help", Group::Generic, object_help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
+    Row::new("help", Group::Generic, object_help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
         "6.2.0",
         "Lists the subcommands.",
         "O(1)",
@@ -223,8 +222,8 @@ const OBJECT: &[Spec] = &[
     ),
 ];
 
-const fn object(name: &'static str, handler: braid_engine::spec::Handler) -> Spec {
-    Spec::new(name, Group::Generic, handler)
+const fn object(name: &'static str, handler: braid_spec::spec::Handler) -> Row {
+    Row::new(name, Group::Generic, handler)
         .exactly(3)
         .flags(Flags::READONLY)
         .keys(READ_SECOND)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The commands: one file a family, each row with its body and tests.
 //!
-//! A family exports `COMMANDS`, a list of [`Spec`]s. Bodies run under the locks that their specs name; nothing here blocks, takes a
+//! A family exports `COMMANDS`, a list of [`Row`]s. Bodies run under the locks that their specs name; nothing here blocks, takes a
 //! shard lock for a key of its own, or performs I/O.
 
-use braid_engine::Spec;
-use braid_engine::table::CommandTable;
+use braid_engine::Row;
+use braid_spec::CommandTable;
 
 pub mod acl;
 pub mod bitmap;
@@ -46,7 +46,7 @@ pub mod transaction;
 mod waiting_tests;
 
 /// All families but those that stand in their types' folders (crate `types`).
-pub const FAMILIES: &[&[Spec]] = &[
+pub const FAMILIES: &[&[Row]] = &[
     acl::COMMANDS,
     bitmap::COMMANDS,
     client::COMMANDS,
@@ -83,7 +83,7 @@ pub const FAMILIES: &[&[Spec]] = &[
 /// A table of all commands under their own names.
 pub fn table() -> CommandTable {
     braid_types::register();
-    let families: Vec<&[Spec]> = FAMILIES.iter().copied().chain(braid_types::families()).collect();
+    let families: Vec<&[Row]> = FAMILIES.iter().copied().chain(braid_types::families()).collect();
     let mut table = CommandTable::new(&families);
     table.functions = Some(scripting::FUNCTION_FILES);
     table

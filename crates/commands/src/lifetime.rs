@@ -3,7 +3,8 @@
 //! fields.
 
 use braid_base::number;
-use braid_engine::{Call, CommandError};
+use braid_engine::Call;
+use braid_spec::CommandError;
 
 /// How a time is given.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -10,10 +10,11 @@
 //! Redis 8 knows the commands on hashes, too, and replies alike, but words its refusals differently and takes one condition only.
 
 use braid_base::number;
-use braid_engine::spec::Handler;
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Spec};
+use braid_engine::{Call, Row};
 use braid_keyspace::object::{Expiring, ObjectType};
 use braid_keyspace::{Event, Txn, Type};
+use braid_spec::spec::Handler;
+use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 use braid_types::hash::Hash;
 use braid_types::set::Set;
 use braid_types::sorted_set::SortedSet;
@@ -178,25 +179,25 @@ macro_rules! rows {
 }
 
 /// Those of hashes.
-pub const OF_HASHES: &[Spec] = rows!((
+pub const OF_HASHES: &[Row] = rows!((
     "h" Hash Hash "9.0.0" "fields" "hash" "FIELDS fields:{numfields:integer field:string...}"
     "O(N) where N is the number of specified fields."
 ));
 
 /// Those of sets.
-pub const OF_SETS: &[Spec] = rows!((
+pub const OF_SETS: &[Row] = rows!((
     "s" Set Set "0.1.0" "members" "set" "MEMBERS members:{nummembers:integer member:string...}"
     "O(N) where N is the number of specified members."
 ));
 
 /// Those of sorted sets.
-pub const OF_SORTED_SETS: &[Spec] = rows!((
+pub const OF_SORTED_SETS: &[Row] = rows!((
     "z" SortedSet SortedSet "0.1.0" "members" "sorted set" "MEMBERS members:{nummembers:integer member:string...}"
     "O(N*log(M)) where N is the number of specified members and M that of all."
 ));
 
 /// KeyDB's names, for all three types.
-pub const OF_ANY: &[Spec] = &[
+pub const OF_ANY: &[Row] = &[
     any_expirer(
         "expiremember",
         expiremember,
@@ -220,16 +221,16 @@ pub const OF_ANY: &[Spec] = &[
     .syntax("key:key#0 member:string unix-time-milliseconds:unix-time"),
 ];
 
-const fn expirer(name: &'static str, group: Group, handler: Handler) -> Spec {
-    Spec::new(name, group, handler).at_least(6).flags(WRITES_FAST).keys(UPDATE_ONE)
+const fn expirer(name: &'static str, group: Group, handler: Handler) -> Row {
+    Row::new(name, group, handler).at_least(6).flags(WRITES_FAST).keys(UPDATE_ONE)
 }
 
-const fn reader(name: &'static str, group: Group, handler: Handler) -> Spec {
-    Spec::new(name, group, handler).at_least(5).flags(Flags::READONLY.and(Flags::FAST)).keys(READ_ONE)
+const fn reader(name: &'static str, group: Group, handler: Handler) -> Row {
+    Row::new(name, group, handler).at_least(5).flags(Flags::READONLY.and(Flags::FAST)).keys(READ_ONE)
 }
 
-const fn any_expirer(name: &'static str, handler: Handler, summary: &'static str) -> Spec {
-    Spec::new(name, Group::Generic, handler).flags(WRITES_FAST).keys(UPDATE_ONE).docs(
+const fn any_expirer(name: &'static str, handler: Handler, summary: &'static str) -> Row {
+    Row::new(name, Group::Generic, handler).flags(WRITES_FAST).keys(UPDATE_ONE).docs(
         "0.1.0",
         summary,
         "O(1) for hashes and sets, O(log(N)) for sorted sets.",

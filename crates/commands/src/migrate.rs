@@ -2,14 +2,15 @@
 //! MIGRATE: known by name, so that users and configurations may name it; moving keys to another server is not
 //! supported yet.
 
-use braid_engine::spec::{Begin, Find, KeyFlags, KeySpec};
-use braid_engine::{Call, Category, CommandError, CommandResult, Flags, Group, Spec};
+use braid_engine::{Call, Row};
+use braid_spec::{Begin, Find, KeyFlags, KeySpec};
+use braid_spec::{Category, CommandError, CommandResult, Flags, Group};
 
 /// What happens to a key that is moved away.
 const MOVED: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[Spec::new("migrate", Group::Generic, migrate)
+pub const COMMANDS: &[Row] = &[Row::new("migrate", Group::Generic, migrate)
     .at_least(6)
     .flags(Flags::WRITE.and(Flags::MOVABLE_KEYS))
     .categories(Category::DANGEROUS)

@@ -2,32 +2,33 @@
 //! MODULE: there are no modules, so listing shows none, and loading fails after the permission check that a
 //! stock server makes.
 
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
+use braid_engine::{Call, Row};
+use braid_spec::{CommandError, CommandResult, Flags, Group};
 
 const LOADING: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_ASYNC_LOADING).and(Flags::PROTECTED);
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("help", Group::Server, help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
+const SUBCOMMANDS: &[Row] = &[
+    Row::new("help", Group::Server, help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
         "5.0.0",
         "Says which subcommands there are.",
         "O(1)",
     ),
-    Spec::new("list", Group::Server, list)
+    Row::new("list", Group::Server, list)
         .exactly(2)
         .flags(Flags::ADMIN.and(Flags::NOSCRIPT))
         .docs("4.0.0", "Lists the loaded modules: none.", "O(N) where N is the number of loaded modules.")
         .tips(&["nondeterministic_output_order"]),
-    Spec::new("load", Group::Server, load)
+    Row::new("load", Group::Server, load)
         .at_least(3)
         .flags(LOADING)
         .docs("4.0.0", "Loads a module; this server takes none.", "O(1)")
         .syntax("path:string [arg:string...]"),
-    Spec::new("loadex", Group::Server, load)
+    Row::new("loadex", Group::Server, load)
         .at_least(3)
         .flags(LOADING)
         .docs("7.0.0", "Loads a module with settings; this server takes none.", "O(1)")
         .syntax("path:string [CONFIG configs:{name:string value:string}...TOKEN] [ARGS args:string...]"),
-    Spec::new("unload", Group::Server, unload)
+    Row::new("unload", Group::Server, unload)
         .exactly(3)
         .flags(LOADING)
         .docs("4.0.0", "Unloads a module.", "O(1)")
@@ -35,7 +36,7 @@ const SUBCOMMANDS: &[Spec] = &[
 ];
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[Spec::container("module", Group::Server, SUBCOMMANDS).docs(
+pub const COMMANDS: &[Row] = &[Row::container("module", Group::Server, SUBCOMMANDS).docs(
     "4.0.0",
     "Groups the commands on modules.",
     "Depends on subcommand.",

@@ -4,10 +4,9 @@
 //! Who listens to what, and how messages travel, is the engine's `pubsub` module. A subscription is told of by a push of its own, one
 //! per channel, instead of a reply.
 
-use braid_engine::pubsub::Kind;
-use braid_engine::{
-    Call, ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Spec,
-};
+use braid_engine::{Call, Row};
+use braid_notify::Kind;
+use braid_spec::{ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 const ANY_TIME: Flags = Flags::PUBSUB.and(Flags::LOADING).and(Flags::STALE);
 /// Changes what the client listens to.
@@ -23,8 +22,8 @@ const fn channels(access: ChannelAccess, patterns: bool) -> ChannelSpec {
 }
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("psubscribe", Group::PubSub, psubscribe)
+pub const COMMANDS: &[Row] = &[
+    Row::new("psubscribe", Group::PubSub, psubscribe)
         .at_least(2)
         .flags(LISTENING.and(Flags::SENTINEL))
         .channels(channels(ChannelAccess::Subscribe, true))
@@ -34,7 +33,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(N) where N is the number of patterns to subscribe to.",
         )
         .syntax("pattern:pattern..."),
-    Spec::new("publish", Group::PubSub, publish)
+    Row::new("publish", Group::PubSub, publish)
         .exactly(3)
         .flags(PUBLISHING.and(Flags::SENTINEL))
         .channels(channels(ChannelAccess::Publish, false))
@@ -45,12 +44,12 @@ pub const COMMANDS: &[Spec] = &[
              subscribed patterns (by any client).",
         )
         .syntax("channel:string message:string"),
-    Spec::container("pubsub", Group::PubSub, SUBCOMMANDS).docs(
+    Row::container("pubsub", Group::PubSub, SUBCOMMANDS).docs(
         "2.8.0",
         "Groups commands that tell of channels.",
         "Depends on subcommand.",
     ),
-    Spec::new("punsubscribe", Group::PubSub, punsubscribe)
+    Row::new("punsubscribe", Group::PubSub, punsubscribe)
         .at_least(1)
         .flags(LISTENING.and(Flags::SENTINEL))
         .channels(channels(ChannelAccess::Unsubscribe, true))
@@ -60,7 +59,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(N) where N is the number of patterns to unsubscribe.",
         )
         .syntax("[pattern:pattern...]"),
-    Spec::new("spublish", Group::PubSub, spublish)
+    Row::new("spublish", Group::PubSub, spublish)
         .exactly(3)
         .flags(PUBLISHING)
         .keys(SHARD_CHANNEL)
@@ -71,7 +70,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(N) where N is the number of clients subscribed to the receiving shard channel.",
         )
         .syntax("shardchannel:string message:string"),
-    Spec::new("ssubscribe", Group::PubSub, ssubscribe)
+    Row::new("ssubscribe", Group::PubSub, ssubscribe)
         .at_least(2)
         .flags(LISTENING)
         .keys(SHARD_CHANNELS)
@@ -82,13 +81,13 @@ pub const COMMANDS: &[Spec] = &[
             "O(N) where N is the number of shard channels to subscribe to.",
         )
         .syntax("shardchannel:string..."),
-    Spec::new("subscribe", Group::PubSub, subscribe)
+    Row::new("subscribe", Group::PubSub, subscribe)
         .at_least(2)
         .flags(LISTENING.and(Flags::SENTINEL))
         .channels(channels(ChannelAccess::Subscribe, false))
         .docs("2.0.0", "Listens to channels.", "O(N) where N is the number of channels to subscribe to.")
         .syntax("channel:string..."),
-    Spec::new("sunsubscribe", Group::PubSub, sunsubscribe)
+    Row::new("sunsubscribe", Group::PubSub, sunsubscribe)
         .at_least(1)
         .flags(LISTENING)
         .keys(SHARD_CHANNELS)
@@ -99,7 +98,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(N) where N is the number of shard channels to unsubscribe.",
         )
         .syntax("[shardchannel:string...]"),
-    Spec::new("unsubscribe", Group::PubSub, unsubscribe)
+    Row::new("unsubscribe", Group::PubSub, unsubscribe)
         .at_least(1)
         .flags(LISTENING.and(Flags::SENTINEL))
         .channels(channels(ChannelAccess::Unsubscribe, false))
@@ -107,8 +106,8 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("[channel:string...]"),
 ];
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("channels", Group::PubSub, list_channels)
+const SUBCOMMANDS: &[Row] = &[
+    Row::new("channels", Group::PubSub, list_channels)
         .at_least(2)
         .flags(ANY_TIME)
         .docs(
@@ -118,17 +117,17 @@ const SUBCOMMANDS: &[Spec] = &[
              short channels and patterns)",
         )
         .syntax("[pattern:pattern]"),
-    Spec::new("help", Group::PubSub, help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
+    Row::new("help", Group::PubSub, help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
         "6.2.0",
         "Lists the subcommands.",
         "O(1)",
     ),
-    Spec::new("numpat", Group::PubSub, count_patterns).exactly(2).flags(ANY_TIME).docs(
+    Row::new("numpat", Group::PubSub, count_patterns).exactly(2).flags(ANY_TIME).docs(
         "2.8.0",
         "Counts the patterns that somebody listens by.",
         "O(1)",
     ),
-    Spec::new("numsub", Group::PubSub, count_listeners)
+    Row::new("numsub", Group::PubSub, count_listeners)
         .at_least(2)
         .flags(ANY_TIME)
         .docs(
@@ -137,7 +136,7 @@ const SUBCOMMANDS: &[Spec] = &[
             "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
         )
         .syntax("[channel:string...]"),
-    Spec::new("shardchannels", Group::PubSub, list_shard_channels)
+    Row::new("shardchannels", Group::PubSub, list_shard_channels)
         .at_least(2)
         .flags(ANY_TIME)
         .docs(
@@ -147,7 +146,7 @@ const SUBCOMMANDS: &[Spec] = &[
              (relatively short shard channels).",
         )
         .syntax("[pattern:pattern]"),
-    Spec::new("shardnumsub", Group::PubSub, count_shard_listeners)
+    Row::new("shardnumsub", Group::PubSub, count_shard_listeners)
         .at_least(2)
         .flags(ANY_TIME)
         .docs(

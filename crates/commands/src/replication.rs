@@ -6,7 +6,8 @@
 
 use braid_base::number;
 use braid_engine::replication::{Filter, Position, Stage, Wish};
-use braid_engine::{Call, Category, CommandError, CommandResult, Flags, Group, Spec};
+use braid_engine::{Call, Row};
+use braid_spec::{Category, CommandError, CommandResult, Flags, Group};
 
 /// The longest address that a replica may say it has.
 const IP_LEN_MAX: usize = 255;
@@ -17,8 +18,8 @@ const SYNCHRONISES: Flags =
 const CHANGES_ROLE: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE).and(Flags::NO_ASYNC_LOADING);
 
 /// REPLICAOF under one of its names.
-const fn replica_of(name: &'static str) -> Spec {
-    Spec::new(name, Group::Server, replicaof)
+const fn replica_of(name: &'static str) -> Row {
+    Row::new(name, Group::Server, replicaof)
         .exactly(3)
         .flags(CHANGES_ROLE)
         .syntax("args:(host-port:{host:string port:integer}|no-one:{NO ONE})")
@@ -26,14 +27,14 @@ const fn replica_of(name: &'static str) -> Spec {
 }
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("failover", Group::Server, failover)
+pub const COMMANDS: &[Row] = &[
+    Row::new("failover", Group::Server, failover)
         .at_least(1)
         .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE))
         .docs("6.2.0", "Lets a replica take this primary's place.", "O(1)")
         .syntax("[TO target:{host:string port:integer [FORCE]}] [ABORT] [TIMEOUT milliseconds:integer]")
         .unsupported("only `ABORT` works"),
-    Spec::new("psync", Group::Server, psync)
+    Row::new("psync", Group::Server, psync)
         .at_least(3)
         .flags(SYNCHRONISES)
         .docs(
@@ -42,12 +43,12 @@ pub const COMMANDS: &[Spec] = &[
             "",
         )
         .syntax("replicationid:string offset:integer"),
-    Spec::new("replconf", Group::Server, replconf)
+    Row::new("replconf", Group::Server, replconf)
         .at_least(1)
         .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE).and(Flags::ALLOW_BUSY))
         .docs("3.0.0", "Tells the primary what a replica is like, and how far it has got.", "O(1)"),
     replica_of("replicaof").docs("5.0.0", "Makes the server a replica of another, or a primary.", "O(1)"),
-    Spec::new("role", Group::Server, role)
+    Row::new("role", Group::Server, role)
         .exactly(1)
         .flags(Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE).and(Flags::FAST).and(Flags::SENTINEL))
         .categories(Category::ADMIN.and(Category::DANGEROUS))
@@ -55,7 +56,7 @@ pub const COMMANDS: &[Spec] = &[
     replica_of("slaveof")
         .docs("1.0.0", "Makes the server a replica of another, or a primary.", "O(1)")
         .deprecated("5.0.0", "`REPLICAOF`"),
-    Spec::new("sync", Group::Server, sync).exactly(1).flags(SYNCHRONISES).docs(
+    Row::new("sync", Group::Server, sync).exactly(1).flags(SYNCHRONISES).docs(
         "1.0.0",
         "Has a replica fed with a full copy, and then with changes.",
         "",

@@ -6,12 +6,13 @@
 //! expiry that it comes across are removed afterwards, outside of the walk.
 
 use braid_base::{glob, number};
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Scope, Spec};
+use braid_engine::{Call, Row};
 use braid_keyspace::{Type, scan as walk};
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[Spec::new("scan", Group::Generic, scan)
+pub const COMMANDS: &[Row] = &[Row::new("scan", Group::Generic, scan)
     .at_least(2)
     .flags(Flags::READONLY)
     .scope(Scope::Walk)

@@ -12,9 +12,10 @@ mod lcs;
 mod set;
 
 use braid_containers::bits;
-use braid_engine::{Begin, Call, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec, Spec};
+use braid_engine::{Call, Row};
 use braid_keyspace::txn::StringRef;
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::{Begin, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec};
 
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const CHANGE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE);
@@ -37,8 +38,8 @@ const SUBSTRING_COST: &str =
     "O(N) where N is the length of the returned string; as good as O(1) for short ones.";
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("append", Group::String, edit::append)
+pub const COMMANDS: &[Row] = &[
+    Row::new("append", Group::String, edit::append)
         .exactly(3)
         .flags(GROWS_FAST)
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::INSERT))])
@@ -48,38 +49,38 @@ pub const COMMANDS: &[Spec] = &[
             "O(1). Amortized, for short appended strings: the room of a growing value is doubled.",
         )
         .syntax(KEY_VALUE),
-    Spec::new("decr", Group::String, edit::decr)
+    Row::new("decr", Group::String, edit::decr)
         .exactly(2)
         .flags(GROWS_FAST)
         .keys(CHANGE_ONE)
         .docs("1.0.0", "Takes one from the integer at a key; a missing key counts as 0.", "O(1)")
         .syntax(KEY),
-    Spec::new("decrby", Group::String, edit::decrby)
+    Row::new("decrby", Group::String, edit::decrby)
         .exactly(3)
         .flags(GROWS_FAST)
         .keys(CHANGE_ONE)
         .docs("1.0.0", "Takes a number from the integer at a key; a missing key counts as 0.", "O(1)")
         .syntax("key:key#0 decrement:integer"),
-    Spec::new("delifeq", Group::String, set::delifeq)
+    Row::new("delifeq", Group::String, set::delifeq)
         .exactly(3)
         .flags(WRITES_FAST)
         .keys(&[KeySpec::at(1, KeyFlags::RM.and(KeyFlags::DELETE))])
         .docs("9.0.0", "Deletes a key if its value equals the given string.", "O(1)")
         .syntax(KEY_VALUE),
-    Spec::new("get", Group::String, get)
+    Row::new("get", Group::String, get)
         .exactly(2)
         .flags(READS_FAST)
         .keys(READ_ONE)
         .optimistic()
         .docs("1.0.0", "Returns the string value of a key.", "O(1)")
         .syntax(KEY),
-    Spec::new("getdel", Group::String, getdel)
+    Row::new("getdel", Group::String, getdel)
         .exactly(2)
         .flags(WRITES_FAST)
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
         .docs("6.2.0", "Returns the string value of a key and deletes the key.", "O(1)")
         .syntax(KEY),
-    Spec::new("getex", Group::String, set::getex)
+    Row::new("getex", Group::String, set::getex)
         .at_least(2)
         .flags(WRITES_FAST)
         .keys(&[KeySpec::at(1, CHANGE).notes("RW and UPDATE because it changes the TTL")])
@@ -88,38 +89,38 @@ pub const COMMANDS: &[Spec] = &[
             "key:key#0 [expiration:(EX seconds:integer|PX milliseconds:integer|\
              EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|PERSIST)]",
         ),
-    Spec::new("getrange", Group::String, getrange)
+    Row::new("getrange", Group::String, getrange)
         .exactly(4)
         .flags(Flags::READONLY)
         .keys(READ_ONE)
         .docs("2.4.0", "Returns a part of the string at a key.", SUBSTRING_COST)
         .syntax("key:key#0 start:integer end:integer"),
-    Spec::new("getset", Group::String, set::getset)
+    Row::new("getset", Group::String, set::getset)
         .exactly(3)
         .flags(GROWS_FAST)
         .keys(CHANGE_ONE)
         .docs("1.0.0", "Sets a key to a string and returns the string it held before.", "O(1)")
         .syntax(KEY_VALUE)
         .deprecated("6.2.0", "`SET` with the `!GET` argument"),
-    Spec::new("incr", Group::String, edit::incr)
+    Row::new("incr", Group::String, edit::incr)
         .exactly(2)
         .flags(GROWS_FAST)
         .keys(CHANGE_ONE)
         .docs("1.0.0", "Adds one to the integer at a key; a missing key counts as 0.", "O(1)")
         .syntax(KEY),
-    Spec::new("incrby", Group::String, edit::incrby)
+    Row::new("incrby", Group::String, edit::incrby)
         .exactly(3)
         .flags(GROWS_FAST)
         .keys(CHANGE_ONE)
         .docs("1.0.0", "Adds a number to the integer at a key; a missing key counts as 0.", "O(1)")
         .syntax("key:key#0 increment:integer"),
-    Spec::new("incrbyfloat", Group::String, edit::incrbyfloat)
+    Row::new("incrbyfloat", Group::String, edit::incrbyfloat)
         .exactly(3)
         .flags(GROWS_FAST)
         .keys(CHANGE_ONE)
         .docs("2.6.0", "Adds to the floating point number at a key; a missing key counts as 0.", "O(1)")
         .syntax("key:key#0 increment:double"),
-    Spec::new("lcs", Group::String, lcs::lcs)
+    Row::new("lcs", Group::String, lcs::lcs)
         .at_least(3)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::range(1, 1, 1, READ)])
@@ -129,7 +130,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(N*M) where N and M are the lengths of s1 and s2, respectively",
         )
         .syntax("key1:key#0 key2:key#0 [LEN] [IDX] [MINMATCHLEN min-match-len:integer] [WITHMATCHLEN]"),
-    Spec::new("mget", Group::String, mget)
+    Row::new("mget", Group::String, mget)
         .at_least(2)
         .flags(READS_FAST)
         .keys(&[KeySpec::range(1, -1, 1, READ)])
@@ -140,7 +141,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("key:key#0...")
         .tips(&["request_policy:multi_shard"]),
-    Spec::new("mset", Group::String, set::mset)
+    Row::new("mset", Group::String, set::mset)
         .at_least(3)
         .flags(GROWS)
         .keys(&[KeySpec::range(1, -1, 2, OVERWRITE)])
@@ -151,7 +152,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax(KEY_VALUES)
         .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
-    Spec::new("msetex", Group::String, set::msetex)
+    Row::new("msetex", Group::String, set::msetex)
         .at_least(4)
         .flags(GROWS.and(Flags::MOVABLE_KEYS))
         .keys(&[KeySpec {
@@ -171,7 +172,7 @@ pub const COMMANDS: &[Spec] = &[
              PXAT unix-time-milliseconds:unix-time|KEEPTTL)]",
         )
         .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
-    Spec::new("msetnx", Group::String, set::msetnx)
+    Row::new("msetnx", Group::String, set::msetnx)
         .at_least(3)
         .flags(GROWS)
         .keys(&[KeySpec::range(1, -1, 2, KeyFlags::OW.and(KeyFlags::INSERT))])
@@ -181,14 +182,14 @@ pub const COMMANDS: &[Spec] = &[
             "O(N) where N is the number of keys to set.",
         )
         .syntax(KEY_VALUES),
-    Spec::new("psetex", Group::String, set::psetex)
+    Row::new("psetex", Group::String, set::psetex)
         .exactly(4)
         .flags(GROWS)
         .keys(OVERWRITE_ONE)
         .docs("2.6.0", "Sets a key to a string that expires after some milliseconds.", "O(1)")
         .syntax("key:key#0 milliseconds:integer value:string")
         .deprecated("2.6.12", "`SET` with the `PX` argument"),
-    Spec::new("set", Group::String, set::set)
+    Row::new("set", Group::String, set::set)
         .at_least(3)
         .flags(GROWS)
         .keys(&[KeySpec::at(1, CHANGE.and(KeyFlags::VARIABLE_FLAGS))
@@ -207,21 +208,21 @@ pub const COMMANDS: &[Spec] = &[
             ("7.0.0", "`NX` and `GET` may be given together."),
             ("8.1.0", "Option `IFEQ`."),
         ]),
-    Spec::new("setex", Group::String, set::setex)
+    Row::new("setex", Group::String, set::setex)
         .exactly(4)
         .flags(GROWS)
         .keys(OVERWRITE_ONE)
         .docs("2.0.0", "Sets a key to a string that expires after some seconds.", "O(1)")
         .syntax("key:key#0 seconds:integer value:string")
         .deprecated("2.6.12", "`SET` with the `EX` argument"),
-    Spec::new("setnx", Group::String, set::setnx)
+    Row::new("setnx", Group::String, set::setnx)
         .exactly(3)
         .flags(GROWS_FAST)
         .keys(&[KeySpec::at(1, KeyFlags::OW.and(KeyFlags::INSERT))])
         .docs("1.0.0", "Sets a key to a string if the key does not exist.", "O(1)")
         .syntax(KEY_VALUE)
         .deprecated("2.6.12", "`SET` with the `NX` argument"),
-    Spec::new("setrange", Group::String, edit::setrange)
+    Row::new("setrange", Group::String, edit::setrange)
         .exactly(4)
         .flags(GROWS)
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
@@ -231,13 +232,13 @@ pub const COMMANDS: &[Spec] = &[
             "O(1) but for the copying, which is O(M) with M being the length of the value argument.",
         )
         .syntax("key:key#0 offset:integer value:string"),
-    Spec::new("strlen", Group::String, strlen)
+    Row::new("strlen", Group::String, strlen)
         .exactly(2)
         .flags(READS_FAST)
         .keys(&[KeySpec::at(1, KeyFlags::RO)])
         .docs("2.2.0", "Returns the length of the string at a key in bytes.", "O(1)")
         .syntax(KEY),
-    Spec::new("substr", Group::String, getrange)
+    Row::new("substr", Group::String, getrange)
         .exactly(4)
         .flags(Flags::READONLY)
         .keys(READ_ONE)

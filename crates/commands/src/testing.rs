@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use braid_base::blob::Blob;
+use braid_clients::{Address, ClientRecord, Message};
 use braid_config::Config;
 use braid_engine::blocking::Ending;
-use braid_engine::client::{Address, ClientRecord, Message};
 use braid_engine::engine::Start;
 use braid_engine::{Engine, Outcome, Session, Worker, dispatch};
 use braid_keyspace::object::Object;

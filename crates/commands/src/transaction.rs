@@ -8,27 +8,26 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_engine::attention::LOADING;
-use braid_engine::client::client_flags;
+use braid_clients::attention::LOADING;
+use braid_clients::client_flags;
 use braid_engine::session::Watched;
-use braid_engine::{
-    Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope, Spec, dispatch,
-};
+use braid_engine::{Call, Row, dispatch};
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_keyspace::{KeyRef, Txn, txn};
+use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope};
 use smallvec::SmallVec;
 
 const ANY_TIME: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE);
 const QUICK: Flags = ANY_TIME.and(Flags::FAST).and(Flags::ALLOW_BUSY);
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("discard", Group::Transactions, discard).exactly(1).flags(QUICK).scope(Scope::Walk).docs(
+pub const COMMANDS: &[Row] = &[
+    Row::new("discard", Group::Transactions, discard).exactly(1).flags(QUICK).scope(Scope::Walk).docs(
         "2.0.0",
         "Gives up a transaction.",
         "O(N), when N is the number of queued commands",
     ),
-    Spec::new("exec", Group::Transactions, exec_without_multi)
+    Row::new("exec", Group::Transactions, exec_without_multi)
         .exactly(1)
         .flags(ANY_TIME.and(Flags::SKIP_SLOWLOG))
         .docs(
@@ -36,17 +35,17 @@ pub const COMMANDS: &[Spec] = &[
             "Runs the commands of a transaction at one moment.",
             "Depends on commands in the transaction",
         ),
-    Spec::new("multi", Group::Transactions, multi).exactly(1).flags(QUICK).docs(
+    Row::new("multi", Group::Transactions, multi).exactly(1).flags(QUICK).docs(
         "1.2.0",
         "Begins a transaction: commands are queued from now on.",
         "O(1)",
     ),
-    Spec::new("unwatch", Group::Transactions, unwatch).exactly(1).flags(QUICK).scope(Scope::Walk).docs(
+    Row::new("unwatch", Group::Transactions, unwatch).exactly(1).flags(QUICK).scope(Scope::Walk).docs(
         "2.2.0",
         "Forgets all watched keys.",
         "O(1)",
     ),
-    Spec::new("watch", Group::Transactions, watch)
+    Row::new("watch", Group::Transactions, watch)
         .at_least(2)
         .flags(QUICK)
         .keys(&[KeySpec::range(1, -1, 1, KeyFlags::RO)])

@@ -26,7 +26,7 @@ use smallvec::SmallVec;
 use crate::dispatch::replay::Replay;
 use crate::engine::Engine;
 use crate::saving::Manner;
-use crate::tracking;
+use braid_notify::tracking;
 
 /// Why an append-only file was not loaded. Except for [`AofLoadError::Stopped`], the log says more.
 #[derive(Debug, thiserror::Error)]

@@ -22,12 +22,12 @@ use braid_persistence::{SaveError, SnapshotProgress};
 use parking_lot::{Condvar, Mutex};
 
 use crate::aof_load::AofLoaded;
-use crate::attention::{APPEND_ONLY_FAILED, JOURNAL_FULL};
 use crate::background_save::old_forms_limit;
 use crate::engine::Engine;
-use crate::error::CommandError;
 use crate::replication::FOR_FILE;
 use crate::saving::Settings;
+use braid_clients::attention::{APPEND_ONLY_FAILED, JOURNAL_FULL};
+use braid_spec::CommandError;
 
 /// What may be journalled and not yet written before those who write wait, in bytes.
 const JOURNAL_BYTES: u64 = 64 << 20;

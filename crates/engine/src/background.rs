@@ -19,8 +19,8 @@ use parking_lot::Mutex;
 use crate::blocking::{self, TimeoutReply, Wait};
 use crate::call::Call;
 use crate::engine::Engine;
-use crate::error::{CommandError, CommandResult};
 use crate::session::session_attention;
+use braid_spec::{CommandError, CommandResult};
 
 type Job = Box<dyn FnOnce(&Engine) + Send>;
 

@@ -14,9 +14,9 @@ use braid_keyspace::Context;
 use braid_persistence::{Cut, OldForms, SnapshotProgress};
 use parking_lot::Mutex;
 
-use crate::attention::{SNAPSHOT_FULL, WRITES_REFUSED};
 use crate::engine::Engine;
 use crate::saving::Settings;
+use braid_clients::attention::{SNAPSHOT_FULL, WRITES_REFUSED};
 
 /// Old forms of entries may take this much memory, or [`FORMS_SHARE`] of all that is in use if that is more, before writers wait.
 const FORMS_BYTES: usize = 64 << 20;

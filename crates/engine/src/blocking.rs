@@ -26,20 +26,21 @@ use braid_keyspace::{KeyRef, Txn, Type};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use smallvec::SmallVec;
 
-use crate::acl::log::Origin;
-use crate::acl::user::User;
-use crate::acl::{self, Denied};
 use crate::call::Call;
-use crate::client::{ClientRecord, Message, client_flags};
 use crate::dispatch::logging::{self, Cost};
 use crate::dispatch::{self, Before, Worker, note_unit};
 use crate::durability::Copies;
 use crate::ending::CANNOT_END;
 use crate::engine::Engine;
-use crate::error::{CommandError, CommandResult};
-use crate::keys;
 use crate::session::{ReplyMode, Session};
-use crate::table::Command;
+use braid_acl as acl;
+use braid_acl::Denied;
+use braid_acl::log::Origin;
+use braid_acl::user::User;
+use braid_clients::{ClientRecord, Message, client_flags};
+use braid_spec::Command;
+use braid_spec::keys;
+use braid_spec::{CommandError, CommandResult};
 
 /// What a body wants to wait for.
 pub struct Wait<'k> {

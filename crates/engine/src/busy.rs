@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use crate::error::{CommandError, CommandResult};
+use braid_spec::{CommandError, CommandResult};
 
 /// What is running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

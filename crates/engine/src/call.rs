@@ -8,9 +8,9 @@ use braid_keyspace::{Txn, Value};
 use braid_resp::reply::ReplyBuffer;
 
 use crate::engine::Engine;
-use crate::error::{CommandError, CommandResult};
 use crate::session::Session;
-use crate::table::Command;
+use braid_spec::Command;
+use braid_spec::{CommandError, CommandResult};
 
 /// What a body works with. The dispatcher has checked arity, permissions and memory, and `keyspace` holds the
 /// locks of the keys that the command's spec names.

@@ -13,10 +13,10 @@ use std::sync::atomic::{
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 
-use crate::acl::DEFAULT_USER;
-use crate::acl::user::Identity;
 use crate::blocking::Waiting;
-use crate::mailbox::Mailbox;
+use braid_acl::DEFAULT_USER;
+use braid_acl::user::Identity;
+use braid_clients::mailbox::Mailbox;
 
 /// What can be told to the loop that owns a client.
 pub enum Message {

@@ -31,20 +31,22 @@ use braid_keyspace::txn::{KeyRef, NOTHING_EXPIRED, Optimistic, State, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use smallvec::SmallVec;
 
-use crate::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED};
 use crate::blocking::{self, Later};
 use crate::call::Call;
 use crate::engine::Engine;
-use crate::error::CommandError;
 use crate::hot_copies::{Found, HotCopies};
-use crate::hot_keys::{self, HotKeys};
-use crate::keys;
 use crate::monitor;
 use crate::session::{ReplyMode, Session, session_attention};
-use crate::spec::{Flags, Scope, Spec};
-use crate::table::Command;
-use crate::tracking;
 use crate::transaction::Queued;
+use braid_clients::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED};
+use braid_notify::tracking;
+use braid_spec::Command;
+use braid_spec::CommandError;
+use braid_spec::keys;
+use braid_spec::spec::Spec;
+use braid_spec::{Flags, Scope};
+use braid_telemetry::hot_keys;
+use braid_telemetry::hot_keys::HotKeys;
 use checks::{LOADING_REFUSAL, busy, check, check_rights, is_held_back, queues};
 use logging::Cost;
 use transaction::{abort_exec, exec};
@@ -439,7 +441,7 @@ pub fn execute_outside(
             } else {
                 // It is not busy yet, and says when it is, or it has just ended.
                 if !engine.busy.is_any() {
-                    session.record.send(crate::client::Message::Resume);
+                    session.record.send(braid_clients::Message::Resume);
                 }
                 return Outcome::Postponed;
             }
@@ -756,7 +758,7 @@ fn collect_keys<'a>(engine: &Engine, spec: &Spec, args: &[&'a [u8]], out: &mut S
     let exclusive = spec.locks_exclusively.is_some_and(|locks| locks(args));
     for at in keys::find(spec, args).into_iter().flatten() {
         let key = args[at.index];
-        let write = exclusive || !at.flags.has(crate::spec::KeyFlags::RO);
+        let write = exclusive || !at.flags.has(braid_spec::KeyFlags::RO);
         out.push(KeyRef { key, hash: engine.keyspace.hash(key), write });
     }
 }

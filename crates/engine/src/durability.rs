@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::blocking::{self, TimeoutReply, Wait};
 use crate::call::Call;
 use crate::engine::Engine;
-use crate::error::CommandResult;
+use braid_spec::CommandResult;
 
 /// What somebody waits for: that so many have the journal up to an offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -13,13 +13,13 @@ use braid_keyspace::Type;
 use braid_keyspace::waiters::Waiter;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::attention::STOPPING;
 use crate::blocking::{self, TimeoutReply, Wait};
 use crate::call::Call;
 use crate::engine::Engine;
-use crate::error::{CommandError, CommandResult};
-use crate::pause::{PauseMode, Purpose};
 use crate::replication::{self, Replica};
+use braid_clients::attention::STOPPING;
+use braid_clients::pause::{PauseMode, Purpose};
+use braid_spec::{CommandError, CommandResult};
 
 /// How often it is looked whether replicas have caught up.
 const LOOK: Duration = Duration::from_millis(10);

@@ -17,21 +17,22 @@ use braid_keyspace::keyspace::{Removal, Shape};
 use braid_keyspace::{Context, Keyspace};
 use parking_lot::{Mutex, RwLock};
 
-use crate::acl::Acl;
-use crate::attention::{Attention, LOADING, MEMORY_LIMIT};
-use crate::big_keys::BigKeys;
-use crate::client::{ClientRecord, Message, Registry, client_flags};
-use crate::command_log::CommandLogs;
 use crate::dispatch::Worker;
-use crate::hot_keys::HotKeys;
-use crate::latency::LatencyMonitor;
-use crate::mailbox::Mailbox;
 use crate::memory::OverLimit;
-use crate::pause::Pause;
-use crate::pubsub::Hub;
-use crate::stats::{CommandStats, ThreadStats};
-use crate::table::CommandTable;
-use crate::tracking::{self, Trackers};
+use braid_acl::Acl;
+use braid_clients::attention::{Attention, LOADING, MEMORY_LIMIT};
+use braid_clients::mailbox::Mailbox;
+use braid_clients::pause::Pause;
+use braid_clients::{ClientRecord, Message, Registry, client_flags};
+use braid_notify::Hub;
+use braid_notify::tracking;
+use braid_notify::tracking::Trackers;
+use braid_spec::CommandTable;
+use braid_telemetry::big_keys::BigKeys;
+use braid_telemetry::command_log::CommandLogs;
+use braid_telemetry::hot_keys::HotKeys;
+use braid_telemetry::latency::LatencyMonitor;
+use braid_telemetry::stats::{CommandStats, ThreadStats};
 
 /// The most threads that there may be.
 pub const THREADS_MAX: usize = 256;
@@ -62,7 +63,7 @@ pub struct Engine {
     /// Users and their rights.
     pub acl: Acl,
     pub pause: Pause,
-    pub busy: crate::busy::Busy,
+    pub busy: braid_clients::busy::Busy,
     /// Hex digits that name this process.
     pub run_id: String,
     /// Unix time of the start, seconds.
@@ -224,7 +225,7 @@ impl Engine {
             big_keys: BigKeys::default(),
             attention: Attention::default(),
             pause: Pause::default(),
-            busy: crate::busy::Busy::default(),
+            busy: braid_clients::busy::Busy::default(),
             run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
             started_at: braid_base::clock::unix_ms() / 1000,
             // The directive's check has let nothing else through.
@@ -413,7 +414,7 @@ impl Engine {
 
     /// Takes a sample for the instantaneous rates; called every 100 ms.
     pub fn sample_rates(&self, now_us: i64) {
-        let total = |counter: fn(&ThreadStats) -> u64| crate::stats::total(&self.threads, counter);
+        let total = |counter: fn(&ThreadStats) -> u64| braid_telemetry::stats::total(&self.threads, counter);
         let sample = Sample {
             time_us: now_us,
             commands: total(|stats| stats.executed.get()),
@@ -449,7 +450,7 @@ impl Engine {
 
     /// Commands executed since start.
     pub fn total_commands(&self) -> u64 {
-        crate::stats::total(&self.threads, |stats| stats.executed.get())
+        braid_telemetry::stats::total(&self.threads, |stats| stats.executed.get())
     }
 
     /// Asks for the end of the server.

@@ -19,12 +19,12 @@ use braid_base::slots::Slots;
 use braid_keyspace::Context;
 use parking_lot::Mutex;
 
-use crate::client::describe::request_bytes;
 use crate::dispatch::logging::Cost;
 use crate::engine::{Engine, THREADS_MAX};
-use crate::keys;
-use crate::stats;
-use crate::table::Command;
+use braid_clients::describe::request_bytes;
+use braid_spec::Command;
+use braid_spec::keys;
+use braid_telemetry::stats;
 use sketch::Sketch;
 
 /// Keys that are longer are not followed.

@@ -3,7 +3,8 @@
 
 use smallvec::SmallVec;
 
-use crate::spec::{Begin, Find, KeyFlags, KeySpec, Spec};
+use braid_spec::spec::Spec;
+use braid_spec::{Begin, Find, KeyFlags, KeySpec};
 
 /// Key positions that can be told from numbers alone: `first`, then every `step` up to `last` (negative: from
 /// the end).

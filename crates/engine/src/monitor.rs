@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use braid_resp::inline::push_quoted;
 
-use crate::attention::LOADING;
-use crate::client::{Address, client_flags};
 use crate::dispatch::logging::without_secrets;
 use crate::engine::Engine;
-use crate::pubsub::queue::Payload;
 use crate::session::Session;
-use crate::spec::Flags;
-use crate::table::Command;
+use braid_clients::attention::LOADING;
+use braid_clients::{Address, client_flags};
+use braid_notify::queue::Payload;
+use braid_spec::Command;
+use braid_spec::Flags;
 
 /// Begins to tell a client of all commands. False if that is done already.
 pub fn start(engine: &Engine, session: &mut Session) -> bool {

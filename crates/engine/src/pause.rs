@@ -4,9 +4,9 @@
 use braid_base::clock::unix_ms;
 use parking_lot::Mutex;
 
-use crate::attention::PAUSED;
-use crate::client::Message;
 use crate::engine::Engine;
+use braid_clients::Message;
+use braid_clients::attention::PAUSED;
 
 /// Which commands are held back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -23,10 +23,10 @@ use braid_journal::Reader;
 use braid_persistence::SnapshotProgress;
 use parking_lot::Mutex;
 
-use crate::attention::FEW_REPLICAS;
-use crate::client::{ClientRecord, Message, client_flags};
 use crate::engine::Engine;
 use crate::session::{ReplyMode, Session};
+use braid_clients::attention::FEW_REPLICAS;
+use braid_clients::{ClientRecord, Message, client_flags};
 use copy::Copy;
 pub use replica::{Filter, Order, Replica, Stage, Wish};
 

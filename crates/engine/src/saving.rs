@@ -18,8 +18,8 @@ use braid_persistence::{
 use braid_rdb::{Format, Limits, Target};
 
 use crate::aof_load::{AofLoadError, AofLoaded};
-use crate::attention::LOADING;
 use crate::engine::Engine;
+use braid_clients::attention::LOADING;
 
 /// Dump files of less than so many bytes are loaded by one thread.
 const CREW_MIN: u64 = 1 << 20;

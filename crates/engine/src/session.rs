@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::acl::user::User;
 use crate::blocking::{Blocked, Serving};
-use crate::client::{ClientRecord, client_flags};
 use crate::engine::Engine;
-use crate::pubsub::Subscriptions;
 use crate::replication::{Replica, Wish};
-use crate::tracking::Tracking;
 use crate::transaction::Queue;
+use braid_acl::user::User;
+use braid_clients::{ClientRecord, client_flags};
+use braid_notify::Subscriptions;
+use braid_notify::Tracking;
 
 /// What becomes of replies (CLIENT REPLY).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

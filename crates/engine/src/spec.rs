@@ -6,7 +6,7 @@
 
 use crate::call::Call;
 use crate::engine::Engine;
-use crate::error::CommandResult;
+use braid_spec::CommandResult;
 
 /// A command's body.
 pub type Handler = fn(&mut Call) -> CommandResult;

@@ -10,7 +10,7 @@ use braid_base::slots::Slots;
 use braid_keyspace::context::Counter;
 use parking_lot::Mutex;
 
-use crate::histogram::{Histogram, HistogramSum};
+use braid_telemetry::histogram::{Histogram, HistogramSum};
 
 /// Counters of one command on one thread.
 #[derive(Default)]

@@ -7,8 +7,9 @@ use braid_keyspace::Context;
 
 use crate::dispatch::Reach;
 use crate::engine::Engine;
-use crate::keys::SimpleKeys;
-use crate::spec::{Flags, Spec};
+use braid_spec::Flags;
+use braid_spec::keys::SimpleKeys;
+use braid_spec::spec::Spec;
 
 /// A command or subcommand as the server knows it: the spec plus what is derived from it once.
 pub struct Command {

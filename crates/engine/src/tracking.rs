@@ -16,14 +16,14 @@ use braid_keyspace::{Context, Txn};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use parking_lot::RwLock;
 
-use crate::client::{ClientRecord, client_flags};
 use crate::engine::Engine;
-use crate::keys;
-use crate::pubsub::frame::put_bulk;
-use crate::pubsub::queue::{Listeners, Payload};
 use crate::session::Session;
-use crate::spec::Flags;
-use crate::table::Command;
+use braid_clients::{ClientRecord, client_flags};
+use braid_notify::frame::put_bulk;
+use braid_notify::queue::{Listeners, Payload};
+use braid_spec::Command;
+use braid_spec::Flags;
+use braid_spec::keys;
 
 /// The channel that RESP2 clients get invalidations of others on.
 const CHANNEL: &[u8] = b"__redis__:invalidate";

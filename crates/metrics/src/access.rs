@@ -6,10 +6,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use braid_acl::DEFAULT_USER;
+use braid_acl::log::{Event, Origin, Reason};
+use braid_acl::user::User;
 use braid_engine::Engine;
-use braid_engine::acl::DEFAULT_USER;
-use braid_engine::acl::log::{Event, Origin, Reason};
-use braid_engine::acl::user::User;
 
 /// What a request asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

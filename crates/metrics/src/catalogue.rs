@@ -13,21 +13,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_acl::log::Reason;
 use braid_base::clock::unix_ms;
+use braid_clients::attention::{APPEND_ONLY_FAILED, FEW_REPLICAS, WRITES_REFUSED};
+use braid_clients::{ClientRecord, client_flags};
 use braid_commands::scripting;
 use braid_commands::server::system::{self, Whose};
 use braid_commands::server::{allocator, hot_keys};
 use braid_engine::Engine;
-use braid_engine::acl::log::Reason;
-use braid_engine::attention::{APPEND_ONLY_FAILED, FEW_REPLICAS, WRITES_REFUSED};
-use braid_engine::client::{ClientRecord, client_flags};
-use braid_engine::command_log::Kind as Log;
-use braid_engine::hot_keys::Report;
-use braid_engine::pubsub::Kind as Channels;
 use braid_engine::replication::{Replica, Stage};
-use braid_engine::stats::{self, CommandTotals, ThreadStats};
-use braid_engine::table::Command;
 use braid_keyspace::Counters;
+use braid_notify::Kind as Channels;
+use braid_spec::Command;
+use braid_telemetry::command_log::Kind as Log;
+use braid_telemetry::hot_keys::Report;
+use braid_telemetry::stats;
+use braid_telemetry::stats::{CommandTotals, ThreadStats};
 
 use crate::text::Samples;
 

@@ -5,8 +5,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_clients::attention::STOPPING;
 use braid_engine::Engine;
-use braid_engine::attention::STOPPING;
 
 /// Whether clients should be sent to the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

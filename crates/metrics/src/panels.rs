@@ -3,7 +3,7 @@
 
 use braid_base::clock::unix_ms;
 use braid_engine::Engine;
-use braid_engine::command_log::Kind;
+use braid_telemetry::command_log::Kind;
 use serde_json::{Value, json};
 
 /// Entries of the slow log that are shown.

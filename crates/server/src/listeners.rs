@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use braid_base::system_text::reason;
+use braid_clients::Message;
 use braid_config::{Config, TlsAuthClients};
 use braid_engine::Engine;
-use braid_engine::client::Message;
 use braid_net::listener::Listener;
 use braid_net::tls::{ClientCertificates, TlsSettings};
 use braid_threading::accept::Listeners;

@@ -13,10 +13,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_clients::Message;
 use braid_config::{Config, Request};
 use braid_engine::Engine;
 use braid_engine::aof_load::AofLoadError;
-use braid_engine::client::Message;
 use braid_engine::engine::Start;
 use braid_engine::saving::LoadFailure;
 use braid_engine::supervisor::Supervisor;

@@ -10,13 +10,13 @@
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use braid_clients::{Address, ClientRecord};
 use braid_config::Config;
-use braid_engine::client::{Address, ClientRecord};
 use braid_engine::engine::Start;
-use braid_engine::hot_keys::{Totals, Wish};
 use braid_engine::{Engine, Prepared, Session, Worker, dispatch};
 use braid_resp::parse::{Limits, RequestParser, Span, Step};
 use braid_resp::reply::ReplyBuffer;
+use braid_telemetry::hot_keys::{Totals, Wish};
 use smallvec::SmallVec;
 
 #[global_allocator]

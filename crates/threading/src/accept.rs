@@ -12,8 +12,9 @@ use std::sync::atomic::{
 
 use arc_swap::ArcSwapOption;
 use braid_base::slots::Slots;
+use braid_clients::record::Accepted;
+use braid_clients::{Address, ClientRecord, Message};
 use braid_engine::Engine;
-use braid_engine::client::{Accepted, Address, ClientRecord, Message};
 use braid_engine::engine::THREADS_MAX;
 use braid_net::listener::{Connection, Listener, set_keepalive};
 use braid_net::poller::{Interest, Poller};

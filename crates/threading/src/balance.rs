@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::Ticks;
-use braid_engine::client::{Message, client_flags};
+use braid_clients::{Message, client_flags};
 use hashbrown::HashMap;
 
 use crate::accept::LoopLoads;

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use braid_base::blob::Blob;
+use braid_clients::ClientRecord;
 use braid_engine::Session;
-use braid_engine::client::ClientRecord;
 use braid_net::stream::Stream;
 use braid_resp::error::ProtocolError;
 use braid_resp::parse::RequestParser;

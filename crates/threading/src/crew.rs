@@ -12,7 +12,7 @@ use std::thread::Thread;
 
 use braid_base::clock::Ticks;
 use braid_engine::Engine;
-use braid_engine::stats::ThreadStats;
+use braid_telemetry::stats::ThreadStats;
 use parking_lot::Mutex;
 
 use crate::client::Client;
@@ -249,9 +249,9 @@ mod tests {
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
 
+    use braid_clients::{Address, ClientRecord};
     use braid_config::Config;
     use braid_engine::Session;
-    use braid_engine::client::{Address, ClientRecord};
     use braid_engine::engine::Start;
     use braid_net::stream::Stream;
 

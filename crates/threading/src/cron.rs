@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::{self, Ticks};
 use braid_base::gate::Entered;
-use braid_engine::attention::{LOADING, MEMORY_LIMIT, PAUSED};
-use braid_engine::client::client_flags;
+use braid_clients::attention::{LOADING, MEMORY_LIMIT, PAUSED};
+use braid_clients::client_flags;
 use braid_engine::memory::make_room;
 use braid_engine::{Engine, Worker, dispatch};
 use braid_keyspace::expiry;

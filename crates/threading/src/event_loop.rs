@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use braid_base::clock::{self, TickSpan, Ticks};
 use braid_base::gate::Entered;
+use braid_clients::attention::{MEMORY_LIMIT, PAUSED};
 use braid_config::ClientClass;
-use braid_engine::attention::{MEMORY_LIMIT, PAUSED};
 use braid_engine::blocking::Ending;
-use braid_engine::stats::ThreadStats;
-use braid_engine::{Engine, Worker, dispatch, monitor, tracking};
+use braid_engine::{Engine, Worker, dispatch, monitor};
 use braid_keyspace::context::Meanwhile;
 use braid_net::poller::{Interest, Poller};
+use braid_notify::tracking;
+use braid_telemetry::stats::ThreadStats;
 use hashbrown::HashMap;
 
 use crate::accept::{Accepting, Listeners, LoopLoads};

@@ -20,7 +20,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_engine::client::client_flags;
+use braid_clients::client_flags;
 use braid_net::poller::Interest;
 
 use crate::accept::Assigning;
@@ -193,12 +193,13 @@ mod tests {
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
 
+    use braid_clients::record::Accepted;
+    use braid_clients::{Address, ClientRecord, Message};
     use braid_config::Config;
-    use braid_engine::client::{Accepted, Address, ClientRecord, Message};
     use braid_engine::engine::Start;
-    use braid_engine::pubsub::Kind;
     use braid_engine::{Engine, Session};
     use braid_net::poller::Poller;
+    use braid_notify::Kind;
 
     use super::*;
     use crate::accept::{Listeners, LoopLoads};

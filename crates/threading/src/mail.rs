@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use braid_clients::record::Accepted;
+use braid_clients::{Message, client_flags};
 use braid_engine::Session;
 use braid_engine::blocking::Ending;
-use braid_engine::client::{Accepted, Message, client_flags};
 use braid_net::poller::Interest;
 use braid_net::stream::Stream;
 

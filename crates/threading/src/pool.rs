@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 
 use braid_base::plural::plural;
+use braid_clients::Message;
 use braid_engine::Engine;
-use braid_engine::client::Message;
 use parking_lot::{Condvar, Mutex};
 
 use crate::accept::LoopLoads;

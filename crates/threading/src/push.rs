@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use braid_engine::pubsub::queue::{Listeners, Payload, Push};
+use braid_notify::queue::{Listeners, Payload, Push};
 
 use crate::event_loop::EventLoop;
 use crate::models::Model;

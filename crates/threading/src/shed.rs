@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_engine::client::describe::describe;
+use braid_clients::describe::describe;
 
 use crate::event_loop::EventLoop;
 use crate::models::Model;

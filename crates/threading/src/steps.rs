@@ -15,8 +15,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
+use braid_clients::record::UNCOUNTED_REPLY;
 use braid_config::OutputLimit;
-use braid_engine::client::UNCOUNTED_REPLY;
 use braid_resp::reply::SpareBuffer;
 
 use crate::batch::{Batch, Source};

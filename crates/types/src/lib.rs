@@ -27,12 +27,12 @@ pub mod set;
 pub mod sorted_set;
 pub mod stream;
 
-use braid_engine::Spec;
+use braid_engine::Row;
 use braid_keyspace::object::Descriptor;
 
 /// All types, with those of their commands that stand in their folders.
 #[rustfmt::skip]
-static TYPES: &[(&Descriptor, &[Spec])] = &[
+static TYPES: &[(&Descriptor, &[Row])] = &[
     (&list::DESCRIPTOR, &[]),
     (&set::DESCRIPTOR, &[]),
     (&sorted_set::DESCRIPTOR, &[]),
@@ -48,6 +48,6 @@ pub fn register() {
 }
 
 /// The families of commands in the types' folders.
-pub fn families() -> impl Iterator<Item = &'static [Spec]> {
+pub fn families() -> impl Iterator<Item = &'static [Row]> {
     TYPES.iter().map(|(_, commands)| *commands)
 }

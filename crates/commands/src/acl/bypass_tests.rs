@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use braid_engine::spec::Arity;
-use braid_engine::table::Command;
+use braid_spec::Arity;
+use braid_spec::Command;
 
 use crate::testing::Tester;
 

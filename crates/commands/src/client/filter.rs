@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
-use braid_engine::client::describe::{FLAG_LETTERS, idle_seconds, letters, seconds_since};
-use braid_engine::client::{ClientRecord, client_flags};
-use braid_engine::{Call, CommandError};
+use braid_clients::describe::{FLAG_LETTERS, idle_seconds, letters, seconds_since};
+use braid_clients::{ClientRecord, client_flags};
+use braid_engine::Call;
+use braid_spec::CommandError;
 use smallvec::SmallVec;
 
 /// What the filters are for.

@@ -2,8 +2,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_engine::client::{Address, ClientRecord, Message, client_flags};
-use braid_engine::mailbox::Mailbox;
+use braid_clients::mailbox::Mailbox;
+use braid_clients::{Address, ClientRecord, Message, client_flags};
 use braid_engine::session::ReplyMode;
 
 use crate::testing::{Tester, check, check_resp3};

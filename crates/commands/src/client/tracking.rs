@@ -2,25 +2,26 @@
 //! CLIENT TRACKING and its kin: client-side caching. How it works is told in the engine's `tracking` module.
 
 use braid_base::number;
-use braid_engine::client::client_flags;
-use braid_engine::tracking::{self, Tracking};
-use braid_engine::{Call, CommandError, CommandResult, Spec};
+use braid_clients::client_flags;
+use braid_engine::{Call, Row};
+use braid_notify::{Tracking, tracking};
+use braid_spec::{CommandError, CommandResult};
 
 use super::own;
 
-pub(super) const CACHING: Spec = own("caching", caching)
+pub(super) const CACHING: Row = own("caching", caching)
     .exactly(3)
-    .flags(super::ANY_TIME.and(braid_engine::Flags::SENTINEL))
+    .flags(super::ANY_TIME.and(braid_spec::Flags::SENTINEL))
     .docs("6.0.0", "Says whether the keys of the next command are tracked.", "O(1)")
     .syntax("mode:(YES|NO)");
 
-pub(super) const GETREDIR: Spec = own("getredir", get_redirect).exactly(2).docs(
+pub(super) const GETREDIR: Row = own("getredir", get_redirect).exactly(2).docs(
     "6.0.0",
     "Returns the connection that invalidations are redirected to.",
     "O(1)",
 );
 
-pub(super) const TRACKING: Spec = own("tracking", track)
+pub(super) const TRACKING: Row = own("tracking", track)
     .at_least(3)
     .docs(
         "6.0.0",
@@ -31,7 +32,7 @@ pub(super) const TRACKING: Spec = own("tracking", track)
         "status:(ON|OFF) [REDIRECT client-id:integer] [PREFIX prefix:string...TOKEN] [BCAST=BCAST] [OPTIN=OPTIN] [OPTOUT=OPTOUT] [NOLOOP=NOLOOP]",
     );
 
-pub(super) const TRACKINGINFO: Spec =
+pub(super) const TRACKINGINFO: Row =
     own("trackinginfo", info).exactly(2).docs("6.2.0", "Tells how the connection tracks keys.", "O(1)");
 
 fn track(call: &mut Call) -> CommandResult {

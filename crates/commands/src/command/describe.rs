@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The reply of COMMAND and COMMAND INFO for one command.
 
-use braid_engine::spec::{Begin, Find, Flags, KeyFlags, KeySpec, Spec};
-use braid_engine::table::{Command, CommandTable};
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::spec::Spec;
+use braid_spec::{Begin, Find, Flags, KeyFlags, KeySpec};
+use braid_spec::{Command, CommandTable};
 
 /// Flags in the order in which they are listed, which is not that of their numbers; others are not listed.
 const LISTED: &[Flags] = &[

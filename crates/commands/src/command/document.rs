@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The reply of COMMAND DOCS for one command.
 
-use braid_engine::syntax::{self, Argument, Kind};
-use braid_engine::table::{Command, CommandTable};
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::syntax;
+use braid_spec::syntax::{Argument, Kind};
+use braid_spec::{Command, CommandTable};
 
 /// Commands that are for the server's own use and tests.
 const INTERNAL: [&str; 5] = ["debug", "pfdebug", "pfselftest", "replconf", "restore-asking"];

@@ -9,15 +9,16 @@ mod document;
 mod table_tests;
 
 use braid_base::glob;
-use braid_engine::spec::KeyFlags;
-use braid_engine::table::Command;
-use braid_engine::{Call, Category, CommandError, CommandResult, Flags, Group, Spec, keys};
+use braid_engine::{Call, Row};
+use braid_spec::Command;
+use braid_spec::KeyFlags;
+use braid_spec::{Category, CommandError, CommandResult, Flags, Group, keys};
 
 use describe::{describe, flag_names};
 use document::document;
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[Spec::new("command", Group::Server, all)
+pub const COMMANDS: &[Row] = &[Row::new("command", Group::Server, all)
     .at_least(1)
     .flags(FLAGS)
     .categories(Category::CONNECTION)
@@ -27,14 +28,14 @@ pub const COMMANDS: &[Spec] = &[Spec::new("command", Group::Server, all)
 
 const FLAGS: Flags = Flags::LOADING.and(Flags::STALE).and(Flags::SENTINEL);
 
-const fn subcommand(name: &'static str, handler: braid_engine::spec::Handler) -> Spec {
-    Spec::new(name, Group::Server, handler).flags(FLAGS).categories(Category::CONNECTION)
+const fn subcommand(name: &'static str, handler: braid_spec::spec::Handler) -> Row {
+    Row::new(name, Group::Server, handler).flags(FLAGS).categories(Category::CONNECTION)
 }
 
 const BY_NAMES: &str = "O(N) where N is the number of commands to look up";
 const BY_ARGUMENTS: &str = "O(N) where N is the number of arguments to the command";
 
-const SUBCOMMANDS: &[Spec] = &[
+const SUBCOMMANDS: &[Row] = &[
     subcommand("count", count).exactly(2).docs("2.8.13", "Returns the number of commands.", "O(1)"),
     subcommand("docs", docs)
         .at_least(2)

@@ -9,9 +9,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use braid_engine::spec::{Begin, Find, KeySpec, Spec};
-use braid_engine::syntax;
-use braid_engine::table::Command;
+use braid_spec::Command;
+use braid_spec::spec::Spec;
+use braid_spec::syntax;
+use braid_spec::{Begin, Find, KeySpec};
 
 use super::describe::{Positions, command_flags};
 use crate::table;

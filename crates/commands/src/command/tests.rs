@@ -5,7 +5,7 @@ use braid_resp::reply::Protocol;
 
 use super::describe::Positions;
 use crate::testing::{Tester, check};
-use braid_engine::spec::{Find, KeyFlags, KeySpec};
+use braid_spec::{Find, KeyFlags, KeySpec};
 
 #[test]
 fn a_command_is_described_byte_for_byte() {

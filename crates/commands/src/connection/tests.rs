@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-use braid_engine::client::client_flags;
+use braid_clients::client_flags;
 use braid_resp::reply::Protocol;
 
 use crate::testing::{Tester, check};

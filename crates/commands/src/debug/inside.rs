@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::parse_memory;
 use braid_containers::listpack::{Element, Listpack};
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::ValueRef;
 use braid_keyspace::object::ObjectRef;
+use braid_spec::{CommandError, CommandResult};
 use braid_types::list::{List, SavedNode};
 
 use super::{find, leading_integer};

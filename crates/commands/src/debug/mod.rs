@@ -16,15 +16,16 @@ use std::time::Duration;
 
 use braid_base::number;
 use braid_config::ExtraLines;
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Scope, Spec};
+use braid_engine::{Call, Row};
 use braid_keyspace::object::DigestSink;
 use braid_keyspace::{Entry, ValueRef, eviction};
+use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 
 use crate::server::{Tuned, mallctl_integer, mallctl_text};
 use digest::DataDigest;
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[Spec::new("debug", Group::Server, debug)
+pub const COMMANDS: &[Row] = &[Row::new("debug", Group::Server, debug)
     .at_least(2)
     .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE).and(Flags::PROTECTED))
     .scope(Scope::World)

@@ -3,8 +3,9 @@
 
 use std::fmt::Write;
 
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::{Expiry, Value};
+use braid_spec::{CommandError, CommandResult};
 
 /// Most bytes of one value.
 const SIZE_MAX: i64 = 512 << 20;

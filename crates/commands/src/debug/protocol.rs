@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! DEBUG PROTOCOL: one sample of each type of reply, for tests of client libraries.
 
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_resp::reply::Protocol;
+use braid_spec::{CommandError, CommandResult};
 
 /// The sample that clients' tests know; no constant of mathematics is meant.
 #[expect(clippy::approx_constant, reason = "the sample's digits are part of the protocol")]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! DEBUG RELOAD and LOADAOF: the dataset to disk and back, so that tests see what survives.
 
+use braid_engine::Call;
 use braid_engine::saving::Manner;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_spec::{CommandError, CommandResult};
 
 pub fn reload(call: &mut Call) -> CommandResult {
     let (mut flushes, mut saves, mut merges) = (true, true, false);

@@ -3,9 +3,10 @@
 
 use braid_containers::geohash::{Position, Search};
 use braid_containers::listpack::Element;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::Event;
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::{CommandError, CommandResult};
 use braid_types::sorted_set::{AddRule, ScoreBound, ScoreRange, SortedSet, View};
 
 use super::{reply_distance, reply_position};

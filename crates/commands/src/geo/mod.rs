@@ -16,8 +16,8 @@ mod tests;
 use braid_base::long_double::LongDouble;
 use braid_base::number;
 use braid_containers::geohash::{Position, metres_per_unit, write_distance};
-use braid_engine::CommandError;
 use braid_resp::reply::{Protocol, ReplyBuffer};
+use braid_spec::CommandError;
 
 pub use rows::COMMANDS;
 

@@ -2,7 +2,8 @@
 //! GEOADD, GEOPOS, GEODIST, GEOHASH.
 
 use braid_containers::geohash::Position;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
+use braid_spec::{CommandError, CommandResult};
 use braid_types::sorted_set::AddRule;
 
 use super::{position, reply_distance, reply_position, unit};

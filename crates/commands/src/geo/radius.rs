@@ -2,7 +2,8 @@
 //! GEORADIUS, GEORADIUSBYMEMBER and their forms that only read.
 
 use braid_containers::geohash::{Position, Search, Shape};
-use braid_engine::{Call, CommandError, CommandResult, KeyFlags};
+use braid_engine::Call;
+use braid_spec::{CommandError, CommandResult, KeyFlags};
 
 use super::found::{Wishes, answer};
 use super::{position, radius_and_unit};

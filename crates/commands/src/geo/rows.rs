@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The rows of the GEO commands.
 
-use braid_engine::spec::Handler;
-use braid_engine::{Begin, Find, Flags, Group, KeyFlags, KeySpec, Spec};
+use braid_engine::Row;
+use braid_spec::spec::Handler;
+use braid_spec::{Begin, Find, Flags, Group, KeyFlags, KeySpec};
 
 use super::{place, radius, search};
 
@@ -10,8 +11,8 @@ const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, READ)];
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("geoadd", Group::Geo, place::geoadd)
+pub const COMMANDS: &[Row] = &[
+    Row::new("geoadd", Group::Geo, place::geoadd)
         .at_least(5)
         .flags(Flags::WRITE.and(Flags::DENYOOM))
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
@@ -46,7 +47,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(1) for each member requested.",
         )
         .syntax("key:key#0 [member:string...]"),
-    Spec::new("georadius", Group::Geo, radius::georadius)
+    Row::new("georadius", Group::Geo, radius::georadius)
         .at_least(6)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS))
         .keys(&[
@@ -93,7 +94,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .history(&[("6.2.0", "New option `ANY` of `COUNT`.")])
         .deprecated("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument"),
-    Spec::new("georadiusbymember", Group::Geo, radius::georadiusbymember)
+    Row::new("georadiusbymember", Group::Geo, radius::georadiusbymember)
         .at_least(5)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS))
         .keys(&[
@@ -157,7 +158,7 @@ pub const COMMANDS: &[Spec] = &[
              [WITHCOORD] [WITHDIST] [WITHHASH]",
         )
         .history(&[("7.0.0", "Units in capitals.")]),
-    Spec::new("geosearchstore", Group::Geo, search::geosearchstore)
+    Row::new("geosearchstore", Group::Geo, search::geosearchstore)
         .at_least(8)
         .flags(Flags::WRITE.and(Flags::DENYOOM))
         .keys(&[
@@ -180,6 +181,6 @@ pub const COMMANDS: &[Spec] = &[
         .history(&[("7.0.0", "Units in capitals.")]),
 ];
 
-const fn reads(name: &'static str, handler: Handler) -> Spec {
-    Spec::new(name, Group::Geo, handler).flags(Flags::READONLY).keys(READ_ONE)
+const fn reads(name: &'static str, handler: Handler) -> Row {
+    Row::new(name, Group::Geo, handler).flags(Flags::READONLY).keys(READ_ONE)
 }

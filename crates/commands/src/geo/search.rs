@@ -3,7 +3,8 @@
 
 use braid_base::number;
 use braid_containers::geohash::{Position, Search, Shape};
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
+use braid_spec::{CommandError, CommandResult};
 use braid_types::sorted_set::View;
 use smallvec::SmallVec;
 

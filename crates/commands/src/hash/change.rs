@@ -3,7 +3,8 @@
 
 use braid_base::long_double::LongDouble;
 use braid_base::number;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
+use braid_spec::{CommandError, CommandResult};
 use braid_types::hash::{Expiry, Hash};
 
 use super::limits;

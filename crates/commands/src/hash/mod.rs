@@ -14,9 +14,10 @@ mod random;
 #[cfg(test)]
 mod tests;
 
-use braid_engine::spec::Handler;
-use braid_engine::{Call, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Spec};
+use braid_engine::{Call, Engine, Row};
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::spec::Handler;
+use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
 use braid_types::hash::{Hash, HashLimits};
 
 use crate::collection::reply_element;
@@ -38,8 +39,8 @@ const SIZE_COST: &str = "O(N) where N is the size of the hash.";
 const FIELDS_COST: &str = "O(N) where N is the number of specified fields.";
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("hdel", Group::Hash, change::hdel)
+pub const COMMANDS: &[Row] = &[
+    Row::new("hdel", Group::Hash, change::hdel)
         .at_least(3)
         .flags(WRITES_FAST)
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
@@ -54,7 +55,7 @@ pub const COMMANDS: &[Spec] = &[
         .docs("2.0.0", "Returns the value of a field of a hash.", "O(1)")
         .syntax("key:key#0 field:string"),
     whole("hgetall", hgetall, "Returns all fields of a hash and their values."),
-    Spec::new("hgetdel", Group::Hash, get_set::hgetdel)
+    Row::new("hgetdel", Group::Hash, get_set::hgetdel)
         .at_least(5)
         .flags(WRITES_FAST)
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
@@ -64,7 +65,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(N) where N is the number of fields to be retrieved and deleted.",
         )
         .syntax(FIELDS),
-    Spec::new("hgetex", Group::Hash, get_set::hgetex)
+    Row::new("hgetex", Group::Hash, get_set::hgetex)
         .at_least(5)
         .flags(WRITES_FAST)
         .keys(CHANGE_ONE)
@@ -74,7 +75,7 @@ pub const COMMANDS: &[Spec] = &[
              EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|PERSIST)] \
              FIELDS fields:{numfields:integer field:string...}",
         ),
-    Spec::new("hincrby", Group::Hash, change::hincrby)
+    Row::new("hincrby", Group::Hash, change::hincrby)
         .exactly(4)
         .flags(GROWS_FAST)
         .keys(CHANGE_ONE)
@@ -85,7 +86,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(1)",
         )
         .syntax("key:key#0 field:string increment:integer"),
-    Spec::new("hincrbyfloat", Group::Hash, change::hincrbyfloat)
+    Row::new("hincrbyfloat", Group::Hash, change::hincrbyfloat)
         .exactly(4)
         .flags(GROWS_FAST)
         .keys(CHANGE_ONE)
@@ -100,7 +101,7 @@ pub const COMMANDS: &[Spec] = &[
         .keys(LOOK_ONE)
         .docs("2.0.0", "Returns the number of fields of a hash.", "O(1)")
         .syntax("key:key#0"),
-    Spec::new("hmget", Group::Hash, hmget)
+    Row::new("hmget", Group::Hash, hmget)
         .at_least(3)
         .flags(READS_FAST)
         .keys(READ_ONE)
@@ -110,14 +111,14 @@ pub const COMMANDS: &[Spec] = &[
             "O(N) where N is the number of fields being requested.",
         )
         .syntax("key:key#0 field:string..."),
-    Spec::new("hmset", Group::Hash, change::hmset)
+    Row::new("hmset", Group::Hash, change::hmset)
         .at_least(4)
         .flags(GROWS_FAST)
         .keys(UPDATE_ONE)
         .docs("2.0.0", "Sets several fields of a hash.", "O(N) where N is the number of fields being set.")
         .syntax(PAIRS)
         .deprecated("4.0.0", "`HSET` with multiple field-value pairs"),
-    Spec::new("hrandfield", Group::Hash, random::hrandfield)
+    Row::new("hrandfield", Group::Hash, random::hrandfield)
         .at_least(2)
         .flags(Flags::READONLY)
         .keys(READ_ONE)
@@ -128,7 +129,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("key:key#0 [options:{count:integer [WITHVALUES]}]")
         .tips(&["nondeterministic_output"]),
-    Spec::new("hscan", Group::Hash, hscan)
+    Row::new("hscan", Group::Hash, hscan)
         .at_least(3)
         .flags(Flags::READONLY)
         .keys(READ_ONE)
@@ -140,7 +141,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("key:key#0 cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [NOVALUES]")
         .tips(&["nondeterministic_output"]),
-    Spec::new("hset", Group::Hash, change::hset)
+    Row::new("hset", Group::Hash, change::hset)
         .at_least(4)
         .flags(GROWS_FAST)
         .keys(UPDATE_ONE)
@@ -152,7 +153,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax(PAIRS)
         .history(&[("4.0.0", "Takes several `field` and `value` arguments.")]),
-    Spec::new("hsetex", Group::Hash, get_set::hsetex)
+    Row::new("hsetex", Group::Hash, get_set::hsetex)
         .at_least(6)
         .flags(GROWS_FAST)
         .keys(INSERT_ONE)
@@ -163,7 +164,7 @@ pub const COMMANDS: &[Spec] = &[
              PXAT unix-time-milliseconds:unix-time|KEEPTTL)] \
              FIELDS fields:{numfields:integer data:{field:string value:string}...}",
         ),
-    Spec::new("hsetnx", Group::Hash, change::hsetnx)
+    Row::new("hsetnx", Group::Hash, change::hsetnx)
         .exactly(4)
         .flags(GROWS_FAST)
         .keys(INSERT_ONE)
@@ -176,12 +177,12 @@ pub const COMMANDS: &[Spec] = &[
     whole("hvals", hvals, "Returns the values of all fields of a hash."),
 ];
 
-const fn reader(name: &'static str, handler: Handler, arity: u32) -> Spec {
-    Spec::new(name, Group::Hash, handler).exactly(arity).flags(READS_FAST).keys(READ_ONE)
+const fn reader(name: &'static str, handler: Handler, arity: u32) -> Row {
+    Row::new(name, Group::Hash, handler).exactly(arity).flags(READS_FAST).keys(READ_ONE)
 }
 
-const fn whole(name: &'static str, handler: Handler, summary: &'static str) -> Spec {
-    Spec::new(name, Group::Hash, handler)
+const fn whole(name: &'static str, handler: Handler, summary: &'static str) -> Row {
+    Row::new(name, Group::Hash, handler)
         .exactly(2)
         .flags(Flags::READONLY)
         .keys(READ_ONE)

@@ -2,8 +2,9 @@
 //! HRANDFIELD.
 
 use braid_containers::listpack::Element;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_resp::reply::{Protocol, ReplyBuffer};
+use braid_spec::{CommandError, CommandResult};
 use braid_types::hash::Hash;
 
 use crate::collection::{has_expired, reply_element, symmetric_arg};

@@ -10,13 +10,14 @@ mod tests;
 
 use braid_base::blob::Blob;
 use braid_containers::hyperloglog::{self as hll, Encoding, HllError, Registers};
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Spec};
+use braid_engine::{Call, Row};
 use braid_keyspace::entry::EMBEDDED_MAX;
 use braid_keyspace::{Event, Expiry, Txn, Value};
+use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("pfadd", Group::HyperLogLog, pfadd)
+pub const COMMANDS: &[Row] = &[
+    Row::new("pfadd", Group::HyperLogLog, pfadd)
         .at_least(2)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST))
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::INSERT))])
@@ -26,7 +27,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(1) to add every element.",
         )
         .syntax("key:key#0 [element:string...]"),
-    Spec::new("pfcount", Group::HyperLogLog, pfcount)
+    Row::new("pfcount", Group::HyperLogLog, pfcount)
         .at_least(2)
         .flags(Flags::READONLY.and(Flags::MAY_REPLICATE))
         .keys(&[KeySpec::range(1, -1, 1, KeyFlags::RW.and(KeyFlags::ACCESS))])
@@ -37,13 +38,13 @@ pub const COMMANDS: &[Spec] = &[
              being the number of keys, and much bigger constant times, when called with multiple keys.",
         )
         .syntax("key:key#0..."),
-    Spec::new("pfdebug", Group::HyperLogLog, pfdebug)
+    Row::new("pfdebug", Group::HyperLogLog, pfdebug)
         .exactly(3)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::ADMIN))
         .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::ACCESS))])
         .docs("2.8.9", "Shows the inside of a HyperLogLog.", "N/A")
         .syntax("subcommand:string key:key#0"),
-    Spec::new("pfmerge", Group::HyperLogLog, pfmerge)
+    Row::new("pfmerge", Group::HyperLogLog, pfmerge)
         .at_least(2)
         .flags(Flags::WRITE.and(Flags::DENYOOM))
         .keys(&[
@@ -56,7 +57,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(N) to merge N HyperLogLogs, but with high constant times.",
         )
         .syntax("destkey:key#0 [sourcekey:key#1...]"),
-    Spec::new("pfselftest", Group::HyperLogLog, pfselftest).exactly(1).flags(Flags::ADMIN).docs(
+    Row::new("pfselftest", Group::HyperLogLog, pfselftest).exactly(1).flags(Flags::ADMIN).docs(
         "2.8.9",
         "Checks the HyperLogLog code.",
         "N/A",

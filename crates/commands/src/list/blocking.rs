@@ -5,10 +5,11 @@
 //! client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
 
 use braid_engine::blocking::{Refusal, Wait};
-use braid_engine::{Call, CommandResult, Flags, Group, KeySpec, Spec};
+use braid_engine::{Call, Row};
 use braid_keyspace::Type;
 use braid_keyspace::object::ObjectType;
 use braid_keyspace::txn::WrongType;
+use braid_spec::{CommandResult, Flags, Group, KeySpec};
 use braid_types::list::{End, List, ListLimits};
 
 use super::ends::{MultiplePop, end_arg, journal_take, move_element, pop_name, popped, take};
@@ -19,7 +20,7 @@ const SECONDS: &[(&str, &str)] = &[("6.0.0", "`timeout` may have a fraction.")];
 
 const ALL_BUT_TIMEOUT: &[KeySpec] = &[KeySpec::range(1, -2, 1, TAKE)];
 
-pub(super) const BLMOVE: Spec = Spec::new("blmove", Group::List, blmove)
+pub(super) const BLMOVE: Row = Row::new("blmove", Group::List, blmove)
     .exactly(6)
     .flags(GROWS.and(Flags::BLOCKING))
     .keys(MOVE)
@@ -31,7 +32,7 @@ pub(super) const BLMOVE: Spec = Spec::new("blmove", Group::List, blmove)
     )
     .syntax("source:key#0 destination:key#1 wherefrom:(LEFT|RIGHT) whereto:(LEFT|RIGHT) timeout:double");
 
-pub(super) const BLMPOP: Spec = Spec::new("blmpop", Group::List, blmpop)
+pub(super) const BLMPOP: Row = Row::new("blmpop", Group::List, blmpop)
     .at_least(5)
     .flags(Flags::WRITE.and(Flags::BLOCKING).and(Flags::MOVABLE_KEYS))
     .keys(&[KeySpec::counted(2, TAKE)])
@@ -42,19 +43,19 @@ pub(super) const BLMPOP: Spec = Spec::new("blmpop", Group::List, blmpop)
     )
     .syntax("timeout:double numkeys:integer key:key#0... where:(LEFT|RIGHT) [COUNT count:integer]");
 
-pub(super) const BLPOP: Spec = popper(
+pub(super) const BLPOP: Row = popper(
     "blpop",
     blpop,
     "Takes an element from the head of the first of several lists that has any; waits for one if none has.",
 );
 
-pub(super) const BRPOP: Spec = popper(
+pub(super) const BRPOP: Row = popper(
     "brpop",
     brpop,
     "Takes an element from the tail of the first of several lists that has any; waits for one if none has.",
 );
 
-pub(super) const BRPOPLPUSH: Spec = Spec::new("brpoplpush", Group::List, brpoplpush)
+pub(super) const BRPOPLPUSH: Row = Row::new("brpoplpush", Group::List, brpoplpush)
     .exactly(4)
     .flags(GROWS.and(Flags::BLOCKING))
     .keys(MOVE)
@@ -67,8 +68,8 @@ pub(super) const BRPOPLPUSH: Spec = Spec::new("brpoplpush", Group::List, brpoplp
     .history(SECONDS)
     .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments");
 
-const fn popper(name: &'static str, handler: braid_engine::spec::Handler, summary: &'static str) -> Spec {
-    Spec::new(name, Group::List, handler)
+const fn popper(name: &'static str, handler: braid_spec::spec::Handler, summary: &'static str) -> Row {
+    Row::new(name, Group::List, handler)
         .at_least(3)
         .flags(Flags::WRITE.and(Flags::BLOCKING))
         .keys(ALL_BUT_TIMEOUT)

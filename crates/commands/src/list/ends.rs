@@ -3,11 +3,12 @@
 //!
 //! [`take`] and [`move_element`] are what a client that waits for elements needs as well (`blocking.rs`).
 
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::object::ObjectType;
 use braid_keyspace::txn::WrongType;
 use braid_keyspace::{Event, Txn, journal_as};
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::{CommandError, CommandResult};
 use braid_types::list::{End, List, ListLimits};
 use smallvec::SmallVec;
 

@@ -15,7 +15,8 @@ mod tests;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_engine::{Call, CommandError, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Spec};
+use braid_engine::{Call, Engine, Row};
+use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 use braid_types::list::{List, ListLimits};
 
 use crate::collection::{index_range, least_arg, reply_element, symmetric_arg};
@@ -36,13 +37,13 @@ const WRITES_FAST: Flags = Flags::WRITE.and(Flags::FAST);
 const RANGE: &str = "key:key#0 start:integer stop:integer";
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
+pub const COMMANDS: &[Row] = &[
     blocking::BLMOVE,
     blocking::BLMPOP,
     blocking::BLPOP,
     blocking::BRPOP,
     blocking::BRPOPLPUSH,
-    Spec::new("lindex", Group::List, lindex)
+    Row::new("lindex", Group::List, lindex)
         .exactly(3)
         .flags(Flags::READONLY)
         .keys(READ_ONE)
@@ -53,7 +54,7 @@ pub const COMMANDS: &[Spec] = &[
              asking for the first or the last element of the list O(1).",
         )
         .syntax("key:key#0 index:integer"),
-    Spec::new("linsert", Group::List, edit::linsert)
+    Row::new("linsert", Group::List, edit::linsert)
         .exactly(5)
         .flags(GROWS)
         .keys(INSERT_ONE)
@@ -65,19 +66,19 @@ pub const COMMANDS: &[Spec] = &[
              inserting somewhere on the right end (tail) is O(N).",
         )
         .syntax("key:key#0 where:(BEFORE|AFTER) pivot:string element:string"),
-    Spec::new("llen", Group::List, llen)
+    Row::new("llen", Group::List, llen)
         .exactly(2)
         .flags(Flags::READONLY.and(Flags::FAST))
         .keys(&[KeySpec::at(1, KeyFlags::RO)])
         .docs("1.0.0", "Returns the number of elements of a list.", "O(1)")
         .syntax("key:key#0"),
-    Spec::new("lmove", Group::List, ends::lmove)
+    Row::new("lmove", Group::List, ends::lmove)
         .exactly(5)
         .flags(GROWS)
         .keys(MOVE)
         .docs("6.2.0", "Takes an element from an end of one list and adds it at an end of another.", "O(1)")
         .syntax("source:key#0 destination:key#1 wherefrom:(LEFT|RIGHT) whereto:(LEFT|RIGHT)"),
-    Spec::new("lmpop", Group::List, ends::lmpop)
+    Row::new("lmpop", Group::List, ends::lmpop)
         .at_least(4)
         .flags(Flags::WRITE.and(Flags::MOVABLE_KEYS))
         .keys(&[KeySpec::counted(1, TAKE)])
@@ -88,7 +89,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("numkeys:integer key:key#0... where:(LEFT|RIGHT) [COUNT count:integer]"),
     popper("lpop", ends::lpop, "Takes one or more elements from the head of a list."),
-    Spec::new("lpos", Group::List, lpos)
+    Row::new("lpos", Group::List, lpos)
         .at_least(3)
         .flags(Flags::READONLY)
         .keys(READ_ONE)
@@ -113,7 +114,7 @@ pub const COMMANDS: &[Spec] = &[
     .history(&[("2.4.0", "Takes several `element` arguments.")]),
     pusher("lpushx", ends::lpushx, "2.2.0", "Adds elements at the head of a list if there is one.")
         .history(&[("4.0.0", "Takes several `element` arguments.")]),
-    Spec::new("lrange", Group::List, lrange)
+    Row::new("lrange", Group::List, lrange)
         .exactly(4)
         .flags(Flags::READONLY)
         .keys(READ_ONE)
@@ -124,7 +125,7 @@ pub const COMMANDS: &[Spec] = &[
              (HEAD or TAIL) for large lists; and N is the number of elements in the specified range.",
         )
         .syntax(RANGE),
-    Spec::new("lrem", Group::List, edit::lrem)
+    Row::new("lrem", Group::List, edit::lrem)
         .exactly(4)
         .flags(Flags::WRITE)
         .keys(DELETE_ONE)
@@ -134,7 +135,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(N+M) where N is the length of the list and M is the number of elements removed.",
         )
         .syntax("key:key#0 count:integer element:string"),
-    Spec::new("lset", Group::List, edit::lset)
+    Row::new("lset", Group::List, edit::lset)
         .exactly(4)
         .flags(GROWS)
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
@@ -145,7 +146,7 @@ pub const COMMANDS: &[Spec] = &[
              list is O(1).",
         )
         .syntax("key:key#0 index:integer element:string"),
-    Spec::new("ltrim", Group::List, edit::ltrim)
+    Row::new("ltrim", Group::List, edit::ltrim)
         .exactly(4)
         .flags(Flags::WRITE)
         .keys(DELETE_ONE)
@@ -156,7 +157,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax(RANGE),
     popper("rpop", ends::rpop, "Takes one or more elements from the tail of a list."),
-    Spec::new("rpoplpush", Group::List, ends::rpoplpush)
+    Row::new("rpoplpush", Group::List, ends::rpoplpush)
         .exactly(3)
         .flags(GROWS)
         .keys(MOVE)
@@ -177,11 +178,11 @@ pub const COMMANDS: &[Spec] = &[
 
 const fn pusher(
     name: &'static str,
-    handler: braid_engine::spec::Handler,
+    handler: braid_spec::spec::Handler,
     since: &'static str,
     summary: &'static str,
-) -> Spec {
-    Spec::new(name, Group::List, handler)
+) -> Row {
+    Row::new(name, Group::List, handler)
         .at_least(3)
         .flags(GROWS.and(Flags::FAST))
         .keys(INSERT_ONE)
@@ -194,8 +195,8 @@ const fn pusher(
         .syntax("key:key#0 element:string...")
 }
 
-const fn popper(name: &'static str, handler: braid_engine::spec::Handler, summary: &'static str) -> Spec {
-    Spec::new(name, Group::List, handler)
+const fn popper(name: &'static str, handler: braid_spec::spec::Handler, summary: &'static str) -> Row {
+    Row::new(name, Group::List, handler)
         .at_least(2)
         .flags(WRITES_FAST)
         .keys(TAKE_ONE)

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! EVAL, EVALSHA, their read-only kin, and SCRIPT.
 
-use braid_engine::busy::Kind;
-use braid_engine::{Call, CommandError, CommandResult, Engine, Flags, Group, Scope, Spec};
+use braid_clients::busy::Kind;
+use braid_engine::{Call, Engine, Row};
 use braid_scripting::{ScriptFlags, parse_shebang};
+use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 
 use super::cache::{parse_sha, shared};
 use super::machines::Machines;
 use super::run::{self, Program};
 
-const fn subcommand(name: &'static str, handler: braid_engine::spec::Handler) -> Spec {
-    Spec::new(name, Group::Scripting, handler).flags(Flags::NOSCRIPT).scope(Scope::Walk)
+const fn subcommand(name: &'static str, handler: braid_spec::spec::Handler) -> Row {
+    Row::new(name, Group::Scripting, handler).flags(Flags::NOSCRIPT).scope(Scope::Walk)
 }
 
-pub(super) const SUBCOMMANDS: &[Spec] = &[
+pub(super) const SUBCOMMANDS: &[Row] = &[
     subcommand("debug", debug)
         .exactly(3)
         .docs("3.2.0", "Sets whether scripts of this connection are debugged.", "O(1)")
@@ -33,7 +34,7 @@ pub(super) const SUBCOMMANDS: &[Spec] = &[
         .history(&[("6.2.0", "Added the `ASYNC` and `SYNC` flushing mode modifiers.")])
         .syntax("[flush-type:(ASYNC|SYNC)@6.2.0]")
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
-    Spec::new("help", Group::Scripting, help)
+    Row::new("help", Group::Scripting, help)
         .exactly(2)
         .flags(Flags::LOADING.and(Flags::STALE))
         .docs("5.0.0", "Lists the subcommands.", "O(1)"),

@@ -7,11 +7,12 @@
 
 use std::convert::Infallible;
 
-use braid_engine::busy::Kind;
-use braid_engine::table::FunctionFiles;
-use braid_engine::{Call, CommandError, CommandResult, Engine, Flags, Group, Scope, Spec};
+use braid_clients::busy::Kind;
+use braid_engine::{Call, Engine, Row};
 use braid_keyspace::Context;
 use braid_scripting::ScriptFlags;
+use braid_spec::table::FunctionFiles;
+use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 
 use super::cache::shared;
 use super::libraries::{Libraries, Library, Policy};
@@ -19,13 +20,13 @@ use super::machines::Machines;
 use super::narrow::Reach;
 use super::run::{self, Program};
 
-const fn subcommand(name: &'static str, handler: braid_engine::spec::Handler, flags: Flags) -> Spec {
-    Spec::new(name, Group::Scripting, handler).flags(Flags::NOSCRIPT.and(flags)).scope(Scope::Walk)
+const fn subcommand(name: &'static str, handler: braid_spec::spec::Handler, flags: Flags) -> Row {
+    Row::new(name, Group::Scripting, handler).flags(Flags::NOSCRIPT.and(flags)).scope(Scope::Walk)
 }
 
 const ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
-pub(super) const SUBCOMMANDS: &[Spec] = &[
+pub(super) const SUBCOMMANDS: &[Row] = &[
     subcommand("delete", delete, Flags::WRITE)
         .exactly(3)
         .docs("7.0.0", "Deletes a library and its functions.", "O(1)")
@@ -41,7 +42,7 @@ pub(super) const SUBCOMMANDS: &[Spec] = &[
         .docs("7.0.0", "Deletes all libraries.", "O(N) where N is the number of functions deleted")
         .syntax("[flush-type:(ASYNC|SYNC)]")
         .tips(ALL_SHARDS),
-    Spec::new("help", Group::Scripting, help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
+    Row::new("help", Group::Scripting, help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
         "7.0.0",
         "Lists the subcommands.",
         "O(1)",

@@ -7,9 +7,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use braid_engine::{COMPATIBLE_VERSION, CommandError, Engine};
+use braid_engine::{COMPATIBLE_VERSION, Engine};
 use braid_keyspace::Context;
 use braid_scripting::{Function, Machine, Purpose, parse_library};
+use braid_spec::CommandError;
 use hashbrown::{HashMap, HashTable};
 
 use super::cache::{Script, Sha, Shared, parse_sha, sha_of};

@@ -14,7 +14,8 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use braid_engine::{Engine, Flags, Group, KeyFlags, KeySpec, Scope, Spec};
+use braid_engine::{Engine, Row};
+use braid_spec::{Flags, Group, KeyFlags, KeySpec, Scope};
 
 pub use cache::Figures;
 pub use functions::FILES as FUNCTION_FILES;
@@ -28,14 +29,14 @@ const UNKNOWN_READ: &str = "We cannot tell how the keys will be used so we assum
 const CHANGED: KeySpec = KeySpec::counted(2, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE));
 const READ_ONLY: KeySpec = KeySpec::counted(2, KeyFlags::RO.and(KeyFlags::ACCESS));
 
-const fn runs(name: &'static str, handler: braid_engine::spec::Handler) -> Spec {
-    Spec::new(name, Group::Scripting, handler).at_least(3).scope(Scope::Walk)
+const fn runs(name: &'static str, handler: braid_spec::spec::Handler) -> Row {
+    Row::new(name, Group::Scripting, handler).at_least(3).scope(Scope::Walk)
 }
 
 const DEPENDS: &str = "Depends on the script that is executed.";
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
+pub const COMMANDS: &[Row] = &[
     runs("eval", eval::eval)
         .flags(CHANGE)
         .may_write(eval::may_write)
@@ -69,12 +70,12 @@ pub const COMMANDS: &[Spec] = &[
         .keys(&[READ_ONLY.notes(UNKNOWN_READ)])
         .docs("7.0.0", "Calls a function that only reads.", "Depends on the function that is executed.")
         .syntax("function:string numkeys:integer [key:key...] [arg:string...]"),
-    Spec::container("function", Group::Scripting, functions::SUBCOMMANDS).docs(
+    Row::container("function", Group::Scripting, functions::SUBCOMMANDS).docs(
         "7.0.0",
         "Groups the commands on function libraries.",
         "Depends on subcommand.",
     ),
-    Spec::container("script", Group::Scripting, eval::SUBCOMMANDS).docs(
+    Row::container("script", Group::Scripting, eval::SUBCOMMANDS).docs(
         "2.6.0",
         "Groups the commands on scripts.",
         "Depends on subcommand.",

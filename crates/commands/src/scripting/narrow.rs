@@ -11,8 +11,9 @@
 //!
 //! The names of such variables may be used anywhere: where one is not in scope it is a global that does not exist, and so an error.
 
-use braid_engine::spec::{Begin, Find};
-use braid_engine::{Engine, Flags, KeyFlags, Scope, dispatch};
+use braid_engine::{Engine, dispatch};
+use braid_spec::{Begin, Find};
+use braid_spec::{Flags, KeyFlags, Scope};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Token<'a> {

@@ -20,18 +20,19 @@ use std::time::{Duration, Instant};
 
 use braid_base::clock::Ticks;
 use braid_base::gate::Wait;
+use braid_clients::Message;
+use braid_clients::attention::MEMORY_LIMIT;
+use braid_clients::busy::{Kind, Running};
 use braid_config::ThreadingModel;
-use braid_engine::attention::MEMORY_LIMIT;
-use braid_engine::busy::{Kind, Running};
-use braid_engine::client::Message;
 use braid_engine::dispatch::script::{self, ScriptCall, ScriptRun};
 use braid_engine::dispatch::tentative::Tentative;
-use braid_engine::table::Command;
-use braid_engine::{Call, CommandError, CommandResult, Engine, Session};
+use braid_engine::{Call, Engine, Session};
 use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::{KeyRef, Keyspace, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use braid_scripting::{Called, Ended, Function, Host, Level, Machine, ScriptFlags, Verdict};
+use braid_spec::Command;
+use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
 use super::narrow::Reach;

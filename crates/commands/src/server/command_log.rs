@@ -1,41 +1,42 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! SLOWLOG: looking at the latest slow commands. COMMANDLOG, as in Valkey: at those with large requests and replies, too.
 
-use braid_engine::command_log::Kind;
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
+use braid_engine::{Call, Row};
+use braid_spec::{CommandError, CommandResult, Flags, Group};
+use braid_telemetry::command_log::Kind;
 
 use super::{BY_SUBCOMMAND, HELP, HELP_SUMMARY};
 
 const FLAGS: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::STALE);
 
-pub const SLOWLOG: Spec = Spec::container("slowlog", Group::Server, SUBCOMMANDS).docs(
+pub const SLOWLOG: Row = Row::container("slowlog", Group::Server, SUBCOMMANDS).docs(
     "2.2.12",
     "Groups the commands of the slow log.",
     BY_SUBCOMMAND,
 );
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("get", Group::Server, get)
+const SUBCOMMANDS: &[Row] = &[
+    Row::new("get", Group::Server, get)
         .at_least(2)
         .flags(FLAGS)
         .docs("2.2.12", "Returns the newest entries.", "O(N) where N is the number of entries returned")
         .history(&[("4.0.0", "Added client IP address, port and name to the reply.")])
         .tips(&["request_policy:all_nodes", "nondeterministic_output"])
         .syntax("[count:integer]"),
-    Spec::new("help", Group::Server, help).exactly(2).flags(HELP).docs("6.2.0", HELP_SUMMARY, "O(1)"),
-    Spec::new("len", Group::Server, len)
+    Row::new("help", Group::Server, help).exactly(2).flags(HELP).docs("6.2.0", HELP_SUMMARY, "O(1)"),
+    Row::new("len", Group::Server, len)
         .exactly(2)
         .flags(FLAGS)
         .docs("2.2.12", "Returns the number of entries.", "O(1)")
         .tips(&["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"]),
-    Spec::new("reset", Group::Server, reset)
+    Row::new("reset", Group::Server, reset)
         .exactly(2)
         .flags(FLAGS)
         .docs("2.2.12", "Drops all entries.", "O(N) where N is the number of entries in the slowlog")
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
 ];
 
-pub const COMMANDLOG: Spec = Spec::container("commandlog", Group::Server, OF_ANY_KIND).docs(
+pub const COMMANDLOG: Row = Row::container("commandlog", Group::Server, OF_ANY_KIND).docs(
     "8.1.0",
     "Groups the commands of the logs of slow and large commands.",
     BY_SUBCOMMAND,
@@ -43,8 +44,8 @@ pub const COMMANDLOG: Spec = Spec::container("commandlog", Group::Server, OF_ANY
 
 const KIND: &str = "type:(SLOW|LARGE-REQUEST|LARGE-REPLY)";
 
-const OF_ANY_KIND: &[Spec] = &[
-    Spec::new("get", Group::Server, get_of_kind)
+const OF_ANY_KIND: &[Row] = &[
+    Row::new("get", Group::Server, get_of_kind)
         .exactly(4)
         .flags(FLAGS)
         .docs(
@@ -54,18 +55,14 @@ const OF_ANY_KIND: &[Spec] = &[
         )
         .tips(&["request_policy:all_nodes", "nondeterministic_output"])
         .syntax("count:integer type:(SLOW|LARGE-REQUEST|LARGE-REPLY)"),
-    Spec::new("help", Group::Server, help_of_kinds).exactly(2).flags(HELP).docs(
-        "8.1.0",
-        HELP_SUMMARY,
-        "O(1)",
-    ),
-    Spec::new("len", Group::Server, len_of_kind)
+    Row::new("help", Group::Server, help_of_kinds).exactly(2).flags(HELP).docs("8.1.0", HELP_SUMMARY, "O(1)"),
+    Row::new("len", Group::Server, len_of_kind)
         .exactly(3)
         .flags(FLAGS)
         .docs("8.1.0", "Returns the number of entries of a log.", "O(1)")
         .tips(&["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"])
         .syntax(KIND),
-    Spec::new("reset", Group::Server, reset_of_kind)
+    Row::new("reset", Group::Server, reset_of_kind)
         .exactly(3)
         .flags(FLAGS)
         .docs(

@@ -4,11 +4,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::{ExtraLines, Origin};
-use braid_engine::{Call, CommandError, CommandResult, Engine, Group, Spec};
+use braid_engine::{Call, Engine, Row};
+use braid_spec::{CommandError, CommandResult, Group};
 
 use super::{ADMIN, BY_SUBCOMMAND, HELP, HELP_SUMMARY};
 
-pub const CONFIG: Spec = Spec::container("config", Group::Server, SUBCOMMANDS).docs(
+pub const CONFIG: Row = Row::container("config", Group::Server, SUBCOMMANDS).docs(
     "2.0.0",
     "Groups the commands of the configuration.",
     BY_SUBCOMMAND,
@@ -16,8 +17,8 @@ pub const CONFIG: Spec = Spec::container("config", Group::Server, SUBCOMMANDS).d
 
 const EVERY_NODE: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("get", Group::Server, get)
+const SUBCOMMANDS: &[Row] = &[
+    Row::new("get", Group::Server, get)
         .at_least(3)
         .flags(ADMIN)
         .docs(
@@ -27,18 +28,18 @@ const SUBCOMMANDS: &[Spec] = &[
         )
         .history(&[("7.0.0", "Added the ability to pass multiple pattern parameters in one call")])
         .syntax("parameter:string..."),
-    Spec::new("help", Group::Server, help).exactly(2).flags(HELP).docs("5.0.0", HELP_SUMMARY, "O(1)"),
-    Spec::new("resetstat", Group::Server, reset_stat)
+    Row::new("help", Group::Server, help).exactly(2).flags(HELP).docs("5.0.0", HELP_SUMMARY, "O(1)"),
+    Row::new("resetstat", Group::Server, reset_stat)
         .exactly(2)
         .flags(ADMIN)
         .docs("2.0.0", "Sets the statistics back to zero.", "O(1)")
         .tips(EVERY_NODE),
-    Spec::new("rewrite", Group::Server, rewrite)
+    Row::new("rewrite", Group::Server, rewrite)
         .exactly(2)
         .flags(ADMIN)
         .docs("2.8.0", "Writes the configuration in force into its file.", "O(1)")
         .tips(EVERY_NODE),
-    Spec::new("set", Group::Server, set)
+    Row::new("set", Group::Server, set)
         .at_least(4)
         .flags(ADMIN)
         .secrets(|args, index| {

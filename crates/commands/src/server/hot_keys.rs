@@ -3,13 +3,14 @@
 //!
 //! Names, arguments and fields are those that Redis 8.6 documents.
 
-use braid_engine::hot_keys::{Report, Totals, Wish};
-use braid_engine::{Call, CommandError, CommandResult, Engine, Flags, Group, Spec};
+use braid_engine::{Call, Engine, Row};
+use braid_spec::{CommandError, CommandResult, Flags, Group};
+use braid_telemetry::hot_keys::{Report, Totals, Wish};
 
 use super::system::{Whose, cpu_time};
 use super::{BY_SUBCOMMAND, HELP, HELP_SUMMARY};
 
-pub const HOTKEYS: Spec = Spec::container("hotkeys", Group::Server, SUBCOMMANDS).docs(
+pub const HOTKEYS: Row = Row::container("hotkeys", Group::Server, SUBCOMMANDS).docs(
     "8.6.0",
     "Groups the commands that find out which keys are used most.",
     BY_SUBCOMMAND,
@@ -18,18 +19,18 @@ pub const HOTKEYS: Spec = Spec::container("hotkeys", Group::Server, SUBCOMMANDS)
 const FLAGS: Flags = Flags::ADMIN.and(Flags::NOSCRIPT);
 const TIPS: &[&str] = &["request_policy:all_nodes", "nondeterministic_output"];
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("get", Group::Server, get)
+const SUBCOMMANDS: &[Row] = &[
+    Row::new("get", Group::Server, get)
         .exactly(2)
         .flags(FLAGS)
         .docs("8.6.0", "Returns the hottest keys and what was found beside them.", "O(K) where K is the number of hotkeys returned.")
         .tips(TIPS),
-    Spec::new("help", Group::Server, help).exactly(2).flags(HELP).docs("8.6.0", HELP_SUMMARY, "O(1)"),
-    Spec::new("reset", Group::Server, reset)
+    Row::new("help", Group::Server, help).exactly(2).flags(HELP).docs("8.6.0", HELP_SUMMARY, "O(1)"),
+    Row::new("reset", Group::Server, reset)
         .exactly(2)
         .flags(FLAGS)
         .docs("8.6.0", "Forgets what was found.", "O(1)"),
-    Spec::new("start", Group::Server, start)
+    Row::new("start", Group::Server, start)
         .at_least(2)
         .flags(FLAGS)
         .docs("8.6.0", "Begins to find out which keys are hot.", "O(1)")
@@ -37,7 +38,7 @@ const SUBCOMMANDS: &[Spec] = &[
             "METRICS metrics:{count:integer [CPU] [NET]} [COUNT k:integer] [DURATION seconds:integer] [SAMPLE ratio:integer] \
              [SLOTS slots:{count:integer slot:integer...}]",
         ),
-    Spec::new("stop", Group::Server, stop)
+    Row::new("stop", Group::Server, stop)
         .exactly(2)
         .flags(FLAGS)
         .docs("8.6.0", "Ends the search and keeps what was found.", "O(1)"),

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use braid_engine::{Call, Category, CommandResult, Engine, Flags, Group, Scope, Spec};
+use braid_engine::{Call, Engine, Row};
+use braid_spec::{Category, CommandResult, Flags, Group, Scope};
 
 use super::sections::{self, SECTIONS, Usually};
 
-pub const INFO: Spec = Spec::new("info", Group::Server, info)
+pub const INFO: Row = Row::new("info", Group::Server, info)
     .at_least(1)
     .flags(Flags::LOADING.and(Flags::STALE).and(Flags::SENTINEL))
     .categories(Category::DANGEROUS)

@@ -4,13 +4,15 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-use braid_engine::latency::Series;
-use braid_engine::table::Command;
-use braid_engine::{Call, CommandError, CommandResult, Engine, Group, Spec, stats};
+use braid_engine::{Call, Engine, Row};
+use braid_spec::Command;
+use braid_spec::{CommandError, CommandResult, Group};
+use braid_telemetry::latency::Series;
+use braid_telemetry::stats;
 
 use super::{ADMIN, BY_SUBCOMMAND, HELP, HELP_SUMMARY};
 
-pub const LATENCY: Spec = Spec::container("latency", Group::Server, SUBCOMMANDS).docs(
+pub const LATENCY: Row = Row::container("latency", Group::Server, SUBCOMMANDS).docs(
     "2.8.13",
     "Groups the commands of the latency monitor.",
     BY_SUBCOMMAND,
@@ -18,20 +20,20 @@ pub const LATENCY: Spec = Spec::container("latency", Group::Server, SUBCOMMANDS)
 
 const REPORT: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("doctor", Group::Server, doctor)
+const SUBCOMMANDS: &[Row] = &[
+    Row::new("doctor", Group::Server, doctor)
         .exactly(2)
         .flags(ADMIN)
         .docs("2.8.13", "Returns a report on latency spikes, with advice.", "O(1)")
         .tips(REPORT),
-    Spec::new("graph", Group::Server, graph)
+    Row::new("graph", Group::Server, graph)
         .exactly(3)
         .flags(ADMIN)
         .docs("2.8.13", "Draws the spikes of one event.", "O(1)")
         .tips(REPORT)
         .syntax("event:string"),
-    Spec::new("help", Group::Server, help).exactly(2).flags(HELP).docs("2.8.13", HELP_SUMMARY, "O(1)"),
-    Spec::new("histogram", Group::Server, histogram)
+    Row::new("help", Group::Server, help).exactly(2).flags(HELP).docs("2.8.13", HELP_SUMMARY, "O(1)"),
+    Row::new("histogram", Group::Server, histogram)
         .at_least(2)
         .flags(ADMIN)
         .docs(
@@ -41,18 +43,18 @@ const SUBCOMMANDS: &[Spec] = &[
         )
         .tips(REPORT)
         .syntax("[COMMAND:string...]"),
-    Spec::new("history", Group::Server, history)
+    Row::new("history", Group::Server, history)
         .exactly(3)
         .flags(ADMIN)
         .docs("2.8.13", "Returns the spikes of one event.", "O(1)")
         .tips(REPORT)
         .syntax("event:string"),
-    Spec::new("latest", Group::Server, latest)
+    Row::new("latest", Group::Server, latest)
         .exactly(2)
         .flags(ADMIN)
         .docs("2.8.13", "Returns the latest spike of every event.", "O(1)")
         .tips(REPORT),
-    Spec::new("reset", Group::Server, reset)
+    Row::new("reset", Group::Server, reset)
         .at_least(2)
         .flags(ADMIN)
         .docs("2.8.13", "Forgets the spikes of some or all events.", "O(1)")

@@ -5,9 +5,10 @@
 //! take the place of the drawings that other servers show for these numbers: a flat braid and a knotted one.
 
 use braid_base::number;
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
+use braid_engine::{Call, Row};
+use braid_spec::{CommandError, CommandResult, Flags, Group};
 
-pub const LOLWUT: Spec = Spec::new("lolwut", Group::Server, lolwut)
+pub const LOLWUT: Row = Row::new("lolwut", Group::Server, lolwut)
     .at_least(1)
     .flags(Flags::READONLY.and(Flags::FAST))
     .docs("5.0.0", "Draws something and tells the version.", "")

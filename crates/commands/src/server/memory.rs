@@ -4,12 +4,13 @@
 use std::fmt::Write;
 
 use braid_base::number;
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope, Spec};
+use braid_engine::{Call, Row};
+use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope};
 
 use super::memory_report::{Report, Share};
 use super::{BY_SUBCOMMAND, HELP, HELP_SUMMARY, allocator};
 
-pub const MEMORY: Spec = Spec::container("memory", Group::Server, SUBCOMMANDS).docs(
+pub const MEMORY: Row = Row::container("memory", Group::Server, SUBCOMMANDS).docs(
     "4.0.0",
     "Groups the commands that tell where memory goes.",
     BY_SUBCOMMAND,
@@ -18,27 +19,27 @@ pub const MEMORY: Spec = Spec::container("memory", Group::Server, SUBCOMMANDS).d
 const REPORT: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 const SLOW: &str = "Depends on how much memory is allocated, could be slow";
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("doctor", Group::Server, doctor)
+const SUBCOMMANDS: &[Row] = &[
+    Row::new("doctor", Group::Server, doctor)
         .exactly(2)
         .scope(Scope::Walk)
         .docs("4.0.0", "Returns a report on how memory is used, with advice.", "O(1)")
         .tips(REPORT),
-    Spec::new("help", Group::Server, help).exactly(2).flags(HELP).docs("4.0.0", HELP_SUMMARY, "O(1)"),
-    Spec::new("malloc-stats", Group::Server, malloc_stats)
+    Row::new("help", Group::Server, help).exactly(2).flags(HELP).docs("4.0.0", HELP_SUMMARY, "O(1)"),
+    Row::new("malloc-stats", Group::Server, malloc_stats)
         .exactly(2)
         .docs("4.0.0", "Returns the allocator's own report.", SLOW)
         .tips(REPORT),
-    Spec::new("purge", Group::Server, purge)
+    Row::new("purge", Group::Server, purge)
         .exactly(2)
         .docs("4.0.0", "Makes the allocator give unused pages back.", SLOW)
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
-    Spec::new("stats", Group::Server, stats)
+    Row::new("stats", Group::Server, stats)
         .exactly(2)
         .scope(Scope::Walk)
         .docs("4.0.0", "Returns figures about the use of memory.", "O(1)")
         .tips(REPORT),
-    Spec::new("usage", Group::Server, usage)
+    Row::new("usage", Group::Server, usage)
         .at_least(3)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::at(2, KeyFlags::RO)])

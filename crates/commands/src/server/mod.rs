@@ -20,12 +20,13 @@ mod sections;
 mod shutdown;
 pub mod system;
 
-use braid_engine::{Call, CommandResult, Flags, Group, Spec};
+use braid_engine::{Call, Row};
+use braid_spec::{CommandResult, Flags, Group};
 
 pub(crate) use allocator::{Tuned, mallctl_integer, mallctl_text};
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
+pub const COMMANDS: &[Row] = &[
     command_log::COMMANDLOG,
     config::CONFIG,
     hot_keys::HOTKEYS,
@@ -53,7 +54,7 @@ const HELP: Flags = Flags::LOADING.and(Flags::STALE);
 const HELP_SUMMARY: &str = "Lists the subcommands.";
 const BY_SUBCOMMAND: &str = "Depends on subcommand.";
 
-const TIME: Spec = Spec::new("time", Group::Server, time)
+const TIME: Row = Row::new("time", Group::Server, time)
     .exactly(1)
     .flags(Flags::LOADING.and(Flags::STALE).and(Flags::FAST))
     .docs("2.6.0", "Returns the server's clock.", "O(1)")

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! MONITOR: the client is told of every command. What it is told is made in the engine's `monitor` module.
 
-use braid_engine::{Call, CommandError, CommandResult, Group, Spec, monitor};
+use braid_engine::{Call, Row, monitor};
+use braid_spec::{CommandError, CommandResult, Group};
 
 use super::ADMIN;
 
-pub(super) const MONITOR: Spec = Spec::new("monitor", Group::Server, start).exactly(1).flags(ADMIN).docs(
+pub(super) const MONITOR: Row = Row::new("monitor", Group::Server, start).exactly(1).flags(ADMIN).docs(
     "1.0.0",
     "Shows all commands as they are executed.",
     "",

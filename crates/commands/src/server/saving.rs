@@ -7,11 +7,12 @@ use braid_base::number;
 use braid_engine::append_only::Rewriting;
 use braid_engine::blocking;
 use braid_engine::durability::CopiesOf;
-use braid_engine::{Call, Category, CommandError, CommandResult, Flags, Group, Scope, Spec};
+use braid_engine::{Call, Row};
+use braid_spec::{Category, CommandError, CommandResult, Flags, Group, Scope};
 
 use crate::collection::least_arg;
 
-pub const SAVE: Spec = Spec::new("save", Group::Server, save)
+pub const SAVE: Row = Row::new("save", Group::Server, save)
     .exactly(1)
     .flags(Flags::NO_ASYNC_LOADING.and(Flags::ADMIN).and(Flags::NOSCRIPT).and(Flags::NO_MULTI))
     .scope(Scope::World)
@@ -21,7 +22,7 @@ pub const SAVE: Spec = Spec::new("save", Group::Server, save)
         "O(N) where N is the total number of keys in all databases",
     );
 
-pub const BGSAVE: Spec = Spec::new("bgsave", Group::Server, bgsave)
+pub const BGSAVE: Row = Row::new("bgsave", Group::Server, bgsave)
     .at_least(1)
     .flags(Flags::NO_ASYNC_LOADING.and(Flags::ADMIN).and(Flags::NOSCRIPT))
     .scope(Scope::World)
@@ -29,7 +30,7 @@ pub const BGSAVE: Spec = Spec::new("bgsave", Group::Server, bgsave)
     .history(&[("3.2.2", "Added the SCHEDULE option.")])
     .syntax("[SCHEDULE@3.2.2]");
 
-pub const BGREWRITEAOF: Spec = Spec::new("bgrewriteaof", Group::Server, bgrewriteaof)
+pub const BGREWRITEAOF: Row = Row::new("bgrewriteaof", Group::Server, bgrewriteaof)
     .exactly(1)
     .flags(Flags::NO_ASYNC_LOADING.and(Flags::ADMIN).and(Flags::NOSCRIPT))
     .docs(
@@ -38,7 +39,7 @@ pub const BGREWRITEAOF: Spec = Spec::new("bgrewriteaof", Group::Server, bgrewrit
         "O(1)",
     );
 
-pub const WAIT: Spec = Spec::new("wait", Group::Generic, wait)
+pub const WAIT: Row = Row::new("wait", Group::Generic, wait)
     .exactly(3)
     .ungrouped()
     .categories(Category::CONNECTION)
@@ -46,7 +47,7 @@ pub const WAIT: Spec = Spec::new("wait", Group::Generic, wait)
     .syntax("numreplicas:integer timeout:integer")
     .tips(&["request_policy:all_shards", "response_policy:agg_min"]);
 
-pub const WAITAOF: Spec = Spec::new("waitaof", Group::Generic, waitaof)
+pub const WAITAOF: Row = Row::new("waitaof", Group::Generic, waitaof)
     .exactly(4)
     .ungrouped()
     .flags(Flags::NOSCRIPT)
@@ -59,7 +60,7 @@ pub const WAITAOF: Spec = Spec::new("waitaof", Group::Generic, waitaof)
     .syntax("numlocal:integer numreplicas:integer timeout:integer")
     .tips(&["request_policy:all_shards", "response_policy:agg_min"]);
 
-pub const LASTSAVE: Spec = Spec::new("lastsave", Group::Server, last_save)
+pub const LASTSAVE: Row = Row::new("lastsave", Group::Server, last_save)
     .exactly(1)
     .flags(Flags::LOADING.and(Flags::STALE).and(Flags::FAST))
     .categories(Category::ADMIN.and(Category::DANGEROUS))

@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock;
+use braid_clients::client_flags;
 use braid_config::{Config, ThreadingModel};
 use braid_engine::Engine;
-use braid_engine::client::client_flags;
-use braid_engine::pubsub::Kind;
 use braid_engine::replication::{ID_LEN, Replica, Stage};
-use braid_engine::stats::{self, ThreadStats};
 use braid_keyspace::table::TableCursor;
+use braid_notify::Kind;
+use braid_telemetry::stats;
+use braid_telemetry::stats::ThreadStats;
 
 use super::memory_report::Report;
 use super::system::{self, CpuTime, Whose};
@@ -192,7 +193,7 @@ fn clients(fields: &mut Fields<'_>) {
     let engine = fields.engine;
     let all = engine.clients.all();
     let input = |client: &&_| -> usize {
-        let client: &braid_engine::client::ClientRecord = client;
+        let client: &braid_clients::ClientRecord = client;
         client.query_bytes.load(Relaxed) + client.query_free.load(Relaxed)
     };
     let input_max = all.iter().map(|client| input(&&**client)).max().unwrap_or(0);

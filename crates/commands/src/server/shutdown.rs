@@ -2,11 +2,12 @@
 //! SHUTDOWN.
 
 use braid_engine::ending::Manner;
-use braid_engine::{Call, CommandError, CommandResult, Flags, Group, Spec};
+use braid_engine::{Call, Row};
+use braid_spec::{CommandError, CommandResult, Flags, Group};
 
 use super::ADMIN;
 
-pub const SHUTDOWN: Spec = Spec::new("shutdown", Group::Server, shutdown)
+pub const SHUTDOWN: Row = Row::new("shutdown", Group::Server, shutdown)
     .at_least(1)
     .flags(ADMIN.and(Flags::NO_MULTI).and(Flags::SENTINEL).and(Flags::ALLOW_BUSY))
     .docs(

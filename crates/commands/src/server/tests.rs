@@ -3,8 +3,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_engine::command_log::{Entry, Kind};
 use braid_resp::reply::Protocol;
+use braid_telemetry::command_log::{Entry, Kind};
 
 use crate::testing::Tester;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Adding, removing and moving members.
 
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::object::ObjectType;
 use braid_keyspace::{Event, Type};
+use braid_spec::{CommandError, CommandResult};
 use braid_types::set::Set;
 
 use super::limits;

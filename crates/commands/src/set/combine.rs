@@ -5,10 +5,11 @@
 //! together.
 
 use braid_containers::listpack::Listpack;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::object::Object;
 use braid_keyspace::txn::WrongType;
 use braid_keyspace::{Event, Expiry, Txn};
+use braid_spec::{CommandError, CommandResult};
 use braid_types::set::{self, Set, SetLimits};
 use smallvec::SmallVec;
 

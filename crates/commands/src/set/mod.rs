@@ -11,9 +11,10 @@ mod random;
 #[cfg(test)]
 mod tests;
 
-use braid_engine::spec::Handler;
-use braid_engine::{Call, CommandResult, Engine, Flags, Group, KeyFlags, KeySpec, Spec};
+use braid_engine::{Call, Engine, Row};
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::spec::Handler;
+use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
 use braid_types::set::{Set, SetLimits};
 
 use crate::collection::reply_element;
@@ -42,8 +43,8 @@ const INTERSECTION_COST: &str =
 const TOTAL_COST: &str = "O(N) where N is the total number of elements in all given sets.";
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("sadd", Group::Set, change::sadd)
+pub const COMMANDS: &[Row] = &[
+    Row::new("sadd", Group::Set, change::sadd)
         .at_least(3)
         .flags(GROWS.and(Flags::FAST))
         .keys(&[KeySpec::at(1, INSERT)])
@@ -55,7 +56,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax(MEMBERS)
         .history(&[("2.4.0", "Takes several `member` arguments.")]),
-    Spec::new("scard", Group::Set, scard)
+    Row::new("scard", Group::Set, scard)
         .exactly(2)
         .flags(READS_FAST)
         .keys(LOOK_ONE)
@@ -69,7 +70,7 @@ pub const COMMANDS: &[Spec] = &[
         TOTAL_COST,
     ),
     combiner("sinter", combine::sinter, "Returns the members that several sets have all.", INTERSECTION_COST),
-    Spec::new("sintercard", Group::Set, combine::sintercard)
+    Row::new("sintercard", Group::Set, combine::sintercard)
         .at_least(3)
         .flags(Flags::READONLY.and(Flags::MOVABLE_KEYS))
         .keys(&[KeySpec::counted(1, READ)])
@@ -82,20 +83,20 @@ pub const COMMANDS: &[Spec] = &[
         INTERSECTION_COST,
     )
     .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE)), KeySpec::range(2, -1, 1, READ)]),
-    Spec::new("sismember", Group::Set, sismember)
+    Row::new("sismember", Group::Set, sismember)
         .exactly(3)
         .flags(READS_FAST)
         .keys(LOOK_ONE)
         .docs("1.0.0", "Tells whether a set has a member.", "O(1)")
         .syntax("key:key#0 member:string"),
-    Spec::new("smembers", Group::Set, smembers)
+    Row::new("smembers", Group::Set, smembers)
         .exactly(2)
         .flags(Flags::READONLY)
         .keys(READ_ONE)
         .docs("1.0.0", "Returns all members of a set.", "O(N) where N is the set cardinality.")
         .syntax("key:key#0")
         .tips(UNORDERED),
-    Spec::new("smismember", Group::Set, smismember)
+    Row::new("smismember", Group::Set, smismember)
         .at_least(3)
         .flags(READS_FAST)
         .keys(READ_ONE)
@@ -105,13 +106,13 @@ pub const COMMANDS: &[Spec] = &[
             "O(N) where N is the number of elements being checked for membership",
         )
         .syntax(MEMBERS),
-    Spec::new("smove", Group::Set, change::smove)
+    Row::new("smove", Group::Set, change::smove)
         .exactly(4)
         .flags(WRITES_FAST)
         .keys(&[KeySpec::at(1, TAKE), KeySpec::at(2, INSERT)])
         .docs("1.0.0", "Moves a member from one set to another.", "O(1)")
         .syntax("source:key#0 destination:key#1 member:string"),
-    Spec::new("spop", Group::Set, random::spop)
+    Row::new("spop", Group::Set, random::spop)
         .at_least(2)
         .flags(WRITES_FAST)
         .keys(&[KeySpec::at(1, TAKE)])
@@ -123,7 +124,7 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("key:key#0 [count:integer@3.2.0]")
         .history(&[("3.2.0", "New argument `count`.")])
         .tips(RANDOM),
-    Spec::new("srandmember", Group::Set, random::srandmember)
+    Row::new("srandmember", Group::Set, random::srandmember)
         .at_least(2)
         .flags(Flags::READONLY)
         .keys(READ_ONE)
@@ -136,14 +137,14 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("key:key#0 [count:integer@2.6.0]")
         .history(&[("2.6.0", "New argument `count`.")])
         .tips(RANDOM),
-    Spec::new("srem", Group::Set, change::srem)
+    Row::new("srem", Group::Set, change::srem)
         .at_least(3)
         .flags(WRITES_FAST)
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
         .docs("1.0.0", "Removes members from a set.", "O(N) where N is the number of members to be removed.")
         .syntax(MEMBERS)
         .history(&[("2.4.0", "Takes several `member` arguments.")]),
-    Spec::new("sscan", Group::Set, sscan)
+    Row::new("sscan", Group::Set, sscan)
         .at_least(3)
         .flags(Flags::READONLY)
         .keys(READ_ONE)
@@ -164,8 +165,8 @@ pub const COMMANDS: &[Spec] = &[
     ),
 ];
 
-const fn combiner(name: &'static str, handler: Handler, summary: &'static str, cost: &'static str) -> Spec {
-    Spec::new(name, Group::Set, handler)
+const fn combiner(name: &'static str, handler: Handler, summary: &'static str, cost: &'static str) -> Row {
+    Row::new(name, Group::Set, handler)
         .at_least(2)
         .flags(Flags::READONLY)
         .keys(READ_ALL)
@@ -174,8 +175,8 @@ const fn combiner(name: &'static str, handler: Handler, summary: &'static str, c
         .tips(UNORDERED)
 }
 
-const fn storer(name: &'static str, handler: Handler, summary: &'static str, cost: &'static str) -> Spec {
-    Spec::new(name, Group::Set, handler)
+const fn storer(name: &'static str, handler: Handler, summary: &'static str, cost: &'static str) -> Row {
+    Row::new(name, Group::Set, handler)
         .at_least(3)
         .flags(GROWS)
         .keys(STORE)

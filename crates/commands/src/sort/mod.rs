@@ -15,11 +15,12 @@ mod tests;
 use std::cmp::Ordering;
 
 use braid_base::number::{parse_f64, parse_f64_bound};
-use braid_engine::{
-    Begin, Call, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec, Scope, Spec,
-};
+use braid_engine::{Call, Row};
 use braid_keyspace::{Entry, Event, Expiry, Txn, ValueRef};
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::{
+    Begin, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec, Scope,
+};
 use braid_types::hash::Hash;
 use braid_types::list::{End, List};
 use braid_types::set::Set;
@@ -47,8 +48,8 @@ const CATEGORIES: Category =
     Category::SET.and(Category::SORTEDSET).and(Category::LIST).and(Category::DANGEROUS);
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("sort", Group::Generic, sort)
+pub const COMMANDS: &[Row] = &[
+    Row::new("sort", Group::Generic, sort)
         .at_least(2)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS))
         .categories(CATEGORIES)
@@ -63,7 +64,7 @@ pub const COMMANDS: &[Spec] = &[
              [GET get-pattern:pattern#1/pattern...TOKEN] [order:(ASC|DESC)] [sorting=ALPHA] \
              [STORE destination:key#2]",
         ),
-    Spec::new("sort_ro", Group::Generic, sort_ro)
+    Row::new("sort_ro", Group::Generic, sort_ro)
         .at_least(2)
         .flags(Flags::READONLY.and(Flags::MOVABLE_KEYS))
         .categories(CATEGORIES)

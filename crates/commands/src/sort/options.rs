@@ -4,7 +4,8 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use braid_engine::{Call, CommandError};
+use braid_engine::Call;
+use braid_spec::CommandError;
 
 /// What leads from an element to a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,9 +5,10 @@ use std::cmp::Ordering::Equal;
 
 use braid_base::number;
 use braid_containers::listpack::Element;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::entry::ValueRef;
 use braid_keyspace::{Event, Txn};
+use braid_spec::{CommandError, CommandResult};
 use braid_types::set::Set;
 use braid_types::sorted_set::{
     AddRule, Aggregate, Input, MemberSource, SortedSet, View, difference, intersection, intersection_count,

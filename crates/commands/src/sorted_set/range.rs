@@ -6,8 +6,9 @@
 use std::ops::Range;
 
 use braid_base::number;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::Event;
+use braid_spec::{CommandError, CommandResult};
 use braid_types::sorted_set::{AddRule, LexBound, LexRange, ScoreBound, ScoreRange, SortedSet, View};
 use smallvec::SmallVec;
 

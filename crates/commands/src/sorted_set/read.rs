@@ -2,8 +2,9 @@
 //! Commands that look at a sorted set: sizes, scores, ranks, random members, ZSCAN.
 
 use braid_base::number;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::{CommandError, CommandResult};
 
 use super::range::Selector;
 use super::{Layout, find, reply_member};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The rows of the sorted set commands.
 
-use braid_engine::spec::Handler;
-use braid_engine::{Flags, Group, KeyFlags, KeySpec, Spec};
+use braid_engine::Row;
+use braid_spec::spec::Handler;
+use braid_spec::{Flags, Group, KeyFlags, KeySpec};
 
 use super::{add, blocking, combine, range, read, remove};
 
@@ -14,8 +15,8 @@ const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, READ)];
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("bzmpop", Group::SortedSet, blocking::bzmpop)
+pub const COMMANDS: &[Row] = &[
+    Row::new("bzmpop", Group::SortedSet, blocking::bzmpop)
         .at_least(5)
         .flags(Flags::WRITE.and(Flags::BLOCKING).and(Flags::MOVABLE_KEYS))
         .keys(&[KeySpec::counted(2, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
@@ -39,7 +40,7 @@ pub const COMMANDS: &[Spec] = &[
         "Removes and returns the member with the lowest score of the first sorted set that is not empty; \
          waits for one if all are.",
     ),
-    Spec::new("zadd", Group::SortedSet, add::zadd)
+    Row::new("zadd", Group::SortedSet, add::zadd)
         .at_least(4)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST))
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
@@ -57,7 +58,7 @@ pub const COMMANDS: &[Spec] = &[
             ("3.0.2", "New options `XX`, `NX`, `CH` and `INCR`."),
             ("6.2.0", "New options `GT` and `LT`."),
         ]),
-    Spec::new("zcard", Group::SortedSet, read::zcard)
+    Row::new("zcard", Group::SortedSet, read::zcard)
         .exactly(2)
         .flags(Flags::READONLY.and(Flags::FAST))
         .keys(&[KeySpec::at(1, KeyFlags::RO)])
@@ -89,7 +90,7 @@ pub const COMMANDS: &[Spec] = &[
              the size of the first set, and K is the size of the result set.",
         )
         .syntax("destination:key#0 numkeys:integer key:key#1..."),
-    Spec::new("zincrby", Group::SortedSet, add::zincrby)
+    Row::new("zincrby", Group::SortedSet, add::zincrby)
         .exactly(4)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST))
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))])
@@ -140,7 +141,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(log(N)) with N being the number of elements in the sorted set.",
         )
         .syntax("key:key#0 min:string max:string"),
-    Spec::new("zmpop", Group::SortedSet, remove::zmpop)
+    Row::new("zmpop", Group::SortedSet, remove::zmpop)
         .at_least(4)
         .flags(Flags::WRITE.and(Flags::MOVABLE_KEYS))
         .keys(&[KeySpec::counted(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
@@ -159,7 +160,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(N) where N is the number of members being requested.",
         )
         .syntax("key:key#0 member:string..."),
-    Spec::new("zpopmax", Group::SortedSet, remove::zpopmax)
+    Row::new("zpopmax", Group::SortedSet, remove::zpopmax)
         .at_least(2)
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
@@ -170,7 +171,7 @@ pub const COMMANDS: &[Spec] = &[
              of elements popped.",
         )
         .syntax("key:key#0 [count:integer]"),
-    Spec::new("zpopmin", Group::SortedSet, remove::zpopmin)
+    Row::new("zpopmin", Group::SortedSet, remove::zpopmin)
         .at_least(2)
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
@@ -229,7 +230,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .history(&[("2.0.0", "New option `WITHSCORES`.")])
         .deprecated("6.2.0", "`ZRANGE` with the `BYSCORE` argument"),
-    Spec::new("zrangestore", Group::SortedSet, range::zrangestore)
+    Row::new("zrangestore", Group::SortedSet, range::zrangestore)
         .at_least(5)
         .flags(Flags::WRITE.and(Flags::DENYOOM))
         .keys(&[
@@ -255,7 +256,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("key:key#0 member:string [WITHSCORE]")
         .history(&[("7.2.0", "New option `WITHSCORE`.")]),
-    Spec::new("zrem", Group::SortedSet, remove::zrem)
+    Row::new("zrem", Group::SortedSet, remove::zrem)
         .at_least(3)
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
@@ -267,7 +268,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("key:key#0 member:string...")
         .history(&[("2.4.0", "Several members at once.")]),
-    Spec::new("zremrangebylex", Group::SortedSet, remove::zremrangebylex)
+    Row::new("zremrangebylex", Group::SortedSet, remove::zremrangebylex)
         .exactly(4)
         .flags(Flags::WRITE)
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
@@ -278,7 +279,7 @@ pub const COMMANDS: &[Spec] = &[
              elements removed by the operation.",
         )
         .syntax("key:key#0 min:string max:string"),
-    Spec::new("zremrangebyrank", Group::SortedSet, remove::zremrangebyrank)
+    Row::new("zremrangebyrank", Group::SortedSet, remove::zremrangebyrank)
         .exactly(4)
         .flags(Flags::WRITE)
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
@@ -289,7 +290,7 @@ pub const COMMANDS: &[Spec] = &[
              elements removed by the operation.",
         )
         .syntax("key:key#0 start:integer stop:integer"),
-    Spec::new("zremrangebyscore", Group::SortedSet, remove::zremrangebyscore)
+    Row::new("zremrangebyscore", Group::SortedSet, remove::zremrangebyscore)
         .exactly(4)
         .flags(Flags::WRITE)
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
@@ -383,8 +384,8 @@ pub const COMMANDS: &[Spec] = &[
         ),
 ];
 
-const fn waiting_popper(name: &'static str, handler: Handler, summary: &'static str) -> Spec {
-    Spec::new(name, Group::SortedSet, handler)
+const fn waiting_popper(name: &'static str, handler: Handler, summary: &'static str) -> Row {
+    Row::new(name, Group::SortedSet, handler)
         .at_least(3)
         .flags(Flags::WRITE.and(Flags::FAST).and(Flags::BLOCKING))
         .keys(ALL_BUT_TIMEOUT)
@@ -393,23 +394,23 @@ const fn waiting_popper(name: &'static str, handler: Handler, summary: &'static 
         .history(SECONDS)
 }
 
-const fn reads_fast(name: &'static str, handler: Handler) -> Spec {
-    Spec::new(name, Group::SortedSet, handler).flags(Flags::READONLY.and(Flags::FAST)).keys(READ_ONE)
+const fn reads_fast(name: &'static str, handler: Handler) -> Row {
+    Row::new(name, Group::SortedSet, handler).flags(Flags::READONLY.and(Flags::FAST)).keys(READ_ONE)
 }
 
-const fn reads(name: &'static str, handler: Handler) -> Spec {
-    Spec::new(name, Group::SortedSet, handler).flags(Flags::READONLY).keys(READ_ONE)
+const fn reads(name: &'static str, handler: Handler) -> Row {
+    Row::new(name, Group::SortedSet, handler).flags(Flags::READONLY).keys(READ_ONE)
 }
 
 /// Reads the keys that follow their number.
-const fn reads_several(name: &'static str, handler: Handler) -> Spec {
+const fn reads_several(name: &'static str, handler: Handler) -> Row {
     const KEYS: &[KeySpec] = &[KeySpec::counted(1, READ)];
-    Spec::new(name, Group::SortedSet, handler).flags(Flags::READONLY.and(Flags::MOVABLE_KEYS)).keys(KEYS)
+    Row::new(name, Group::SortedSet, handler).flags(Flags::READONLY.and(Flags::MOVABLE_KEYS)).keys(KEYS)
 }
 
 /// Stores what it makes of the keys that follow their number.
-const fn stores_several(name: &'static str, handler: Handler) -> Spec {
+const fn stores_several(name: &'static str, handler: Handler) -> Row {
     const KEYS: &[KeySpec] = &[KeySpec::at(1, KeyFlags::OW.and(KeyFlags::UPDATE)), KeySpec::counted(2, READ)];
     const FLAGS: Flags = Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS);
-    Spec::new(name, Group::SortedSet, handler).flags(FLAGS).keys(KEYS)
+    Row::new(name, Group::SortedSet, handler).flags(FLAGS).keys(KEYS)
 }

@@ -2,8 +2,9 @@
 //! Commands that change the entries of a stream: XADD, XTRIM, XDEL, XSETID.
 
 use braid_base::number;
-use braid_engine::{Call, CommandError, CommandResult, Engine};
+use braid_engine::{Call, Engine};
 use braid_keyspace::{Event, journal_as};
+use braid_spec::{CommandError, CommandResult};
 use braid_types::stream::{AppendError, BlockLimits, IdError, IdRequest, Stream, StreamId, Trim};
 use smallvec::SmallVec;
 

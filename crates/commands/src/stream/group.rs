@@ -2,8 +2,9 @@
 //! XGROUP and XACK.
 
 use braid_base::number;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::Event;
+use braid_spec::{CommandError, CommandResult};
 use braid_types::stream::{Group, Stream, StreamId};
 use smallvec::SmallVec;
 

@@ -2,8 +2,9 @@
 //! XINFO.
 
 use braid_base::number;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::{CommandError, CommandResult};
 use braid_types::stream::{Consumer, Group, Log, Stream, StreamId};
 
 use super::{no_group_in, reply_entry, reply_id};

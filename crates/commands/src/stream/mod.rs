@@ -19,9 +19,9 @@ use std::borrow::Cow;
 
 use braid_base::number::{INTEGER_LEN_MAX, write_u64};
 use braid_containers::listpack::Element;
-use braid_engine::CommandError;
 use braid_keyspace::Event;
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::CommandError;
 use braid_types::stream::{Fields, LogEntry, StreamId};
 
 pub use rows::COMMANDS;

@@ -2,8 +2,9 @@
 //! XPENDING, XCLAIM, XAUTOCLAIM: what was delivered and not acknowledged.
 
 use braid_base::number;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::{CommandError, CommandResult};
 use braid_types::stream::{AutoClaimed, Claim, Claimed, Consumer, ConsumerId, Group, Log, Stream, StreamId};
 use smallvec::SmallVec;
 

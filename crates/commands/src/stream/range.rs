@@ -2,7 +2,8 @@
 //! XLEN, XRANGE, XREVRANGE.
 
 use braid_base::number;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
+use braid_spec::{CommandError, CommandResult};
 use braid_types::stream::Stream;
 
 use super::{range_end, range_start, reply_entry};

@@ -4,10 +4,11 @@
 //! Both first look at all streams, so that a refusal changes nothing, and then serve one after the other.
 
 use braid_base::number;
+use braid_engine::Call;
 use braid_engine::blocking::{self, Wait};
-use braid_engine::{Call, CommandError, CommandResult, KeyFlags};
 use braid_keyspace::object::ObjectType;
 use braid_resp::reply::{Protocol, ReplyBuffer};
+use braid_spec::{CommandError, CommandResult, KeyFlags};
 use braid_types::stream::{Group, Log, Stream, StreamId};
 use smallvec::SmallVec;
 

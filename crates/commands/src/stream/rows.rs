@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The rows of the stream commands.
 
-use braid_engine::{Begin, Find, Flags, Group, KeyFlags, KeySpec, Spec};
+use braid_engine::Row;
+use braid_spec::{Begin, Find, Flags, Group, KeyFlags, KeySpec};
 
 use super::{add, group, info, pending, range, read};
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("xack", Group::Stream, group::xack)
+pub const COMMANDS: &[Row] = &[
+    Row::new("xack", Group::Stream, group::xack)
         .at_least(4)
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
@@ -17,7 +18,7 @@ pub const COMMANDS: &[Spec] = &[
             "O(1) for each message ID processed.",
         )
         .syntax("key:key#0 group:string ID:string..."),
-    Spec::new("xadd", Group::Stream, add::xadd)
+    Row::new("xadd", Group::Stream, add::xadd)
         .at_least(5)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST))
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
@@ -37,7 +38,7 @@ pub const COMMANDS: &[Spec] = &[
             ("7.0.0", "IDs of the form `<ms>-*`."),
         ])
         .tips(&["nondeterministic_output"]),
-    Spec::new("xautoclaim", Group::Stream, pending::xautoclaim)
+    Row::new("xautoclaim", Group::Stream, pending::xautoclaim)
         .at_least(6)
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
@@ -52,7 +53,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .history(&[("7.0.0", "The reply lists pending entries that no longer exist.")])
         .tips(&["nondeterministic_output"]),
-    Spec::new("xclaim", Group::Stream, pending::xclaim)
+    Row::new("xclaim", Group::Stream, pending::xclaim)
         .at_least(6)
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
@@ -67,7 +68,7 @@ pub const COMMANDS: &[Spec] = &[
              lastid:string]",
         )
         .tips(&["nondeterministic_output"]),
-    Spec::new("xdel", Group::Stream, add::xdel)
+    Row::new("xdel", Group::Stream, add::xdel)
         .at_least(3)
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])
@@ -77,11 +78,11 @@ pub const COMMANDS: &[Spec] = &[
             "O(1) for each single item to delete in the stream, regardless of the stream size.",
         )
         .syntax("key:key#0 ID:string..."),
-    Spec::container(
+    Row::container(
         "xgroup",
         Group::Stream,
         &[
-            Spec::new("create", Group::Stream, group::create)
+            Row::new("create", Group::Stream, group::create)
                 .at_least(5)
                 .flags(Flags::WRITE.and(Flags::DENYOOM))
                 .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::INSERT))])
@@ -91,19 +92,19 @@ pub const COMMANDS: &[Spec] = &[
                  entries-read:integer]",
                 )
                 .history(&[("7.0.0", "New option `ENTRIESREAD`.")]),
-            Spec::new("createconsumer", Group::Stream, group::create_consumer)
+            Row::new("createconsumer", Group::Stream, group::create_consumer)
                 .exactly(5)
                 .flags(Flags::WRITE.and(Flags::DENYOOM))
                 .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::INSERT))])
                 .docs("6.2.0", "Makes a consumer in a consumer group.", "O(1)")
                 .syntax("key:key#0 group:string consumer:string"),
-            Spec::new("delconsumer", Group::Stream, group::delete_consumer)
+            Row::new("delconsumer", Group::Stream, group::delete_consumer)
                 .exactly(5)
                 .flags(Flags::WRITE)
                 .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::DELETE))])
                 .docs("5.0.0", "Deletes a consumer from a consumer group, with all it had pending.", "O(1)")
                 .syntax("key:key#0 group:string consumer:string"),
-            Spec::new("destroy", Group::Stream, group::destroy)
+            Row::new("destroy", Group::Stream, group::destroy)
                 .exactly(4)
                 .flags(Flags::WRITE)
                 .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::DELETE))])
@@ -113,11 +114,11 @@ pub const COMMANDS: &[Spec] = &[
                     "O(N) where N is the number of entries in the group's pending entries list (PEL).",
                 )
                 .syntax("key:key#0 group:string"),
-            Spec::new("help", Group::Stream, group::help)
+            Row::new("help", Group::Stream, group::help)
                 .exactly(2)
                 .flags(Flags::LOADING.and(Flags::STALE))
                 .docs("5.0.0", "Returns help on the subcommands.", "O(1)"),
-            Spec::new("setid", Group::Stream, group::set_id)
+            Row::new("setid", Group::Stream, group::set_id)
                 .at_least(5)
                 .flags(Flags::WRITE)
                 .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::UPDATE))])
@@ -130,11 +131,11 @@ pub const COMMANDS: &[Spec] = &[
         ],
     )
     .docs("5.0.0", "Commands on the consumer groups of a stream.", "Depends on subcommand."),
-    Spec::container(
+    Row::container(
         "xinfo",
         Group::Stream,
         &[
-            Spec::new("consumers", Group::Stream, info::consumers)
+            Row::new("consumers", Group::Stream, info::consumers)
                 .exactly(4)
                 .flags(Flags::READONLY)
                 .keys(&[KeySpec::at(2, KeyFlags::RO.and(KeyFlags::ACCESS))])
@@ -142,18 +143,18 @@ pub const COMMANDS: &[Spec] = &[
                 .syntax("key:key#0 group:string")
                 .history(&[("7.2.0", "New field `inactive`.")])
                 .tips(&["nondeterministic_output"]),
-            Spec::new("groups", Group::Stream, info::groups)
+            Row::new("groups", Group::Stream, info::groups)
                 .exactly(3)
                 .flags(Flags::READONLY)
                 .keys(&[KeySpec::at(2, KeyFlags::RO.and(KeyFlags::ACCESS))])
                 .docs("5.0.0", "Lists the consumer groups of a stream.", "O(1)")
                 .syntax("key:key#0")
                 .history(&[("7.0.0", "New fields `entries-read` and `lag`.")]),
-            Spec::new("help", Group::Stream, info::help)
+            Row::new("help", Group::Stream, info::help)
                 .exactly(2)
                 .flags(Flags::LOADING.and(Flags::STALE))
                 .docs("5.0.0", "Returns help on the subcommands.", "O(1)"),
-            Spec::new("stream", Group::Stream, info::stream)
+            Row::new("stream", Group::Stream, info::stream)
                 .at_least(3)
                 .flags(Flags::READONLY)
                 .keys(&[KeySpec::at(2, KeyFlags::RO.and(KeyFlags::ACCESS))])
@@ -171,13 +172,13 @@ pub const COMMANDS: &[Spec] = &[
         ],
     )
     .docs("5.0.0", "Commands that describe streams.", "Depends on subcommand."),
-    Spec::new("xlen", Group::Stream, range::xlen)
+    Row::new("xlen", Group::Stream, range::xlen)
         .exactly(2)
         .flags(Flags::READONLY.and(Flags::FAST))
         .keys(&[KeySpec::at(1, KeyFlags::RO)])
         .docs("5.0.0", "Returns how many entries a stream has.", "O(1)")
         .syntax("key:key#0"),
-    Spec::new("xpending", Group::Stream, pending::xpending)
+    Row::new("xpending", Group::Stream, pending::xpending)
         .at_least(3)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
@@ -196,7 +197,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .history(&[("6.2.0", "New option `IDLE`; ranges may exclude their ends.")])
         .tips(&["nondeterministic_output"]),
-    Spec::new("xrange", Group::Stream, range::xrange)
+    Row::new("xrange", Group::Stream, range::xrange)
         .at_least(4)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
@@ -208,7 +209,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("key:key#0 start:string end:string [COUNT count:integer]")
         .history(&[("6.2.0", "Ranges may exclude their ends.")]),
-    Spec::new("xread", Group::Stream, read::xread)
+    Row::new("xread", Group::Stream, read::xread)
         .at_least(4)
         .flags(Flags::READONLY.and(Flags::BLOCKING).and(Flags::MOVABLE_KEYS))
         .keys(&[KeySpec {
@@ -224,7 +225,7 @@ pub const COMMANDS: &[Spec] = &[
             "[COUNT count:integer] [BLOCK milliseconds:integer] STREAMS streams:{key:key#0... \
              ID:string...}",
         ),
-    Spec::new("xreadgroup", Group::Stream, read::xreadgroup)
+    Row::new("xreadgroup", Group::Stream, read::xreadgroup)
         .at_least(7)
         .flags(Flags::WRITE.and(Flags::BLOCKING).and(Flags::MOVABLE_KEYS))
         .keys(&[KeySpec {
@@ -249,7 +250,7 @@ pub const COMMANDS: &[Spec] = &[
             "GROUP group-block:{group:string consumer:string} [COUNT count:integer] [BLOCK \
              milliseconds:integer] [NOACK] STREAMS streams:{key:key#0... ID:string...}",
         ),
-    Spec::new("xrevrange", Group::Stream, range::xrevrange)
+    Row::new("xrevrange", Group::Stream, range::xrevrange)
         .at_least(4)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
@@ -261,7 +262,7 @@ pub const COMMANDS: &[Spec] = &[
         )
         .syntax("key:key#0 end:string start:string [COUNT count:integer]")
         .history(&[("6.2.0", "Ranges may exclude their ends.")]),
-    Spec::new("xsetid", Group::Stream, add::xsetid)
+    Row::new("xsetid", Group::Stream, add::xsetid)
         .at_least(3)
         .flags(Flags::WRITE.and(Flags::DENYOOM).and(Flags::FAST))
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
@@ -271,7 +272,7 @@ pub const COMMANDS: &[Spec] = &[
              max-deleted-id:string@7.0.0]",
         )
         .history(&[("7.0.0", "New options `ENTRIESADDED` and `MAXDELETEDID`.")]),
-    Spec::new("xtrim", Group::Stream, add::xtrim)
+    Row::new("xtrim", Group::Stream, add::xtrim)
         .at_least(4)
         .flags(Flags::WRITE)
         .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))])

@@ -3,9 +3,10 @@
 
 use braid_base::long_double::LongDouble;
 use braid_base::number;
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::txn::{IncrementError, StringRef};
 use braid_keyspace::{Event, Expiry, Value};
+use braid_spec::{CommandError, CommandResult};
 
 use super::check_length;
 

@@ -2,9 +2,10 @@
 //! LCS: the longest common subsequence. The algorithm and its limits are in `braid_containers::lcs`.
 
 use braid_containers::lcs::{self, Match};
-use braid_engine::{Call, CommandError, CommandResult};
+use braid_engine::Call;
 use braid_keyspace::txn::StringRef;
 use braid_resp::reply::ReplyBuffer;
+use braid_spec::{CommandError, CommandResult};
 
 pub(super) fn lcs(call: &mut Call) -> CommandResult {
     let read = |key: &[u8]| match call.keyspace.string(key) {

@@ -2,8 +2,9 @@
 //! Setting whole values, with the conditions and expiries of SET and its relatives.
 
 use braid_base::number;
-use braid_engine::{Call, CommandError, CommandResult, KeyFlags};
+use braid_engine::Call;
 use braid_keyspace::{Event, Expiry, journal_as};
+use braid_spec::{CommandError, CommandResult, KeyFlags};
 
 use super::{CHANGE, OVERWRITE, equals, reply_value};
 use crate::expire::expire_at;

@@ -21,12 +21,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use braid_config::{AclPubsubDefault, Config};
 use parking_lot::{Mutex, RwLock};
 
-use crate::client::client_flags;
-use crate::client::describe::describe;
 use crate::engine::Engine;
-use crate::error::CommandError;
 use crate::session::Session;
-use crate::table::{Command, CommandTable};
+use braid_clients::client_flags;
+use braid_clients::describe::describe;
+use braid_spec::CommandError;
+use braid_spec::{Command, CommandTable};
 use log::{AclLog, Event, Origin, Reason};
 use rules::{RuleError, Terms, has_spaces, merge_selectors};
 use user::{Identity, User};
@@ -375,7 +375,7 @@ impl Engine {
 impl Engine {
     /// Wrong names or passwords so far, from wherever.
     pub fn denied_logins(&self) -> u64 {
-        crate::stats::total(&self.threads, |thread| thread.denied_logins.get())
+        braid_telemetry::stats::total(&self.threads, |thread| thread.denied_logins.get())
             + self.acl.denied_by_http.load(Relaxed)
     }
 }

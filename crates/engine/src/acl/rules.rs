@@ -7,8 +7,8 @@ use braid_resp::inline::split_words;
 
 use super::selector::{Access, KeyPattern, Selector};
 use super::user::{Password, User};
-use crate::spec::Category;
-use crate::table::{Command, CommandTable};
+use braid_spec::Category;
+use braid_spec::{Command, CommandTable};
 
 /// What rules are understood by.
 #[derive(Clone, Copy)]

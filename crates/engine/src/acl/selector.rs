@@ -6,9 +6,10 @@ use braid_base::glob::{literal_prefix, matches};
 
 use super::Denied;
 use super::rules::Terms;
-use crate::keys::{self, KeyList};
-use crate::spec::{Category, ChannelAccess, Flags, KeyFlags};
-use crate::table::{Command, CommandTable};
+use braid_spec::keys;
+use braid_spec::keys::KeyList;
+use braid_spec::{Category, ChannelAccess, Flags, KeyFlags};
+use braid_spec::{Command, CommandTable};
 
 /// What may be done with keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,9 +7,10 @@ use braid_config::Config;
 
 use crate::call::Call;
 use crate::engine::{Engine, Start};
-use crate::error::CommandResult;
-use crate::spec::{Group, Spec};
-use crate::table::CommandTable;
+use braid_spec::CommandResult;
+use braid_spec::CommandTable;
+use braid_spec::Group;
+use braid_spec::spec::Spec;
 
 use super::log::{AclLog, Event, Origin, Reason};
 use super::rules::{RuleError, merge_selectors};
@@ -54,11 +55,11 @@ fn a_fault_changes_nothing() {
 #[test]
 fn a_change_moves_the_generation_and_leaves_states_alone() {
     let engine = engine("");
-    engine.attention.set(crate::attention::PAUSED, true);
+    engine.attention.set(braid_clients::attention::PAUSED, true);
     let generation = engine.attention.generation();
     engine.set_user(b"u", &["on"]).unwrap();
     assert_ne!(engine.attention.generation(), generation);
-    assert_eq!(engine.attention.get(), crate::attention::PAUSED);
+    assert_eq!(engine.attention.get(), braid_clients::attention::PAUSED);
 }
 
 #[test]

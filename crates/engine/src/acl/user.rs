@@ -12,7 +12,7 @@ use super::log::Reason;
 use super::rules::Terms;
 use super::selector::{Access, FoundKeys, Selector};
 use super::{DEFAULT_USER, Denied};
-use crate::table::Command;
+use braid_spec::Command;
 
 /// SHA-256 of a password, in hexadecimal digits.
 pub(super) type Password = [u8; 64];

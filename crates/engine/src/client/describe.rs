@@ -10,7 +10,7 @@ use braid_base::number;
 
 use super::{ClientRecord, UNCOUNTED_REPLY, client_flags, counted_reply_bytes};
 use crate::engine::Engine;
-use crate::table::Command;
+use braid_spec::Command;
 
 /// The letters of flags, in the order in which they are shown.
 pub const FLAG_LETTERS: &[(u32, u8)] = &[

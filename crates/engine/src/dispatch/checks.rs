@@ -6,19 +6,20 @@
 use braid_config::ProtectedAction;
 
 use super::{Worker, follow_up};
-use crate::acl::{self, log::Origin};
-use crate::attention::{
+use crate::engine::Engine;
+use crate::memory::{Room, make_room};
+use crate::session::{Session, session_attention};
+use crate::transaction::Queued;
+use braid_acl as acl;
+use braid_acl::log::Origin;
+use braid_clients::attention::{
     APPEND_ONLY_FAILED, FEW_REPLICAS, JOURNAL_FULL, LOADING, MEMORY_LIMIT, PAUSED, SNAPSHOT_FULL, STOPPING,
     WRITES_REFUSED,
 };
-use crate::engine::Engine;
-use crate::error::CommandError;
-use crate::memory::{Room, make_room};
-use crate::pause::PauseMode;
-use crate::session::{Session, session_attention};
-use crate::spec::Flags;
-use crate::table::Command;
-use crate::transaction::Queued;
+use braid_clients::pause::PauseMode;
+use braid_spec::Command;
+use braid_spec::CommandError;
+use braid_spec::Flags;
 
 /// True if the command has to wait because clients are paused.
 pub(super) fn is_held_back(
@@ -187,7 +188,7 @@ fn check_fed(session: &mut Session, command: &Command) -> Result<(), CommandErro
 
 /// The error while a script has stopped the world for long.
 pub(super) fn busy(engine: &Engine) -> CommandError {
-    let text = crate::busy::Kind::Script.busy_error();
+    let text = braid_clients::busy::Kind::Script.busy_error();
     engine.busy.error().unwrap_or(CommandError::text(text))
 }
 

@@ -7,8 +7,8 @@ use braid_keyspace::Txn;
 use braid_keyspace::keyspace::Removal;
 
 use crate::session::Session;
-use crate::spec::Flags;
-use crate::table::Command;
+use braid_spec::Command;
+use braid_spec::Flags;
 
 /// How things stood before a body ran that may change something, while changes are journalled.
 pub(crate) struct Before {

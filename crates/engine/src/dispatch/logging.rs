@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
 
-use crate::client::describe::request_bytes;
-use crate::command_log::{Entry, Kind};
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::spec::Flags;
-use crate::table::Command;
+use braid_clients::describe::request_bytes;
+use braid_spec::Command;
+use braid_spec::Flags;
+use braid_telemetry::command_log::{Entry, Kind};
 
 /// Commands below this many nanoseconds are no concern of any log, unless a log takes everything.
 pub(crate) const NANOS_MIN: u64 = 1000;

@@ -3,9 +3,10 @@
 
 use super::Prepared;
 use crate::engine::Engine;
-use crate::keys;
 use crate::session::Session;
-use crate::spec::{Scope, Spec};
+use braid_spec::Scope;
+use braid_spec::keys;
+use braid_spec::spec::Spec;
 
 /// How far a request reaches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,12 +19,12 @@ use braid_resp::reply::{Protocol, ReplyBuffer};
 use smallvec::SmallVec;
 
 use super::{body, collect_keys};
-use crate::client::{Address, ClientRecord};
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::spec::{Flags, Scope};
-use crate::table::Command;
 use crate::transaction::Queued;
+use braid_clients::{Address, ClientRecord};
+use braid_spec::Command;
+use braid_spec::{Flags, Scope};
 
 /// Why a command of the file cannot be run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

@@ -15,16 +15,16 @@ pub use super::checks::write_refusal;
 use super::logging::Cost;
 use super::tentative::Tentative;
 use super::{body, collect_keys, count};
-use crate::acl::log::Origin;
-use crate::attention::MONITORS;
 use crate::blocking;
 use crate::engine::Engine;
-use crate::hot_keys;
 use crate::monitor;
 use crate::session::{Session, session_attention};
-use crate::spec::{Flags, Scope};
-use crate::table::Command;
-use crate::tracking;
+use braid_acl::log::Origin;
+use braid_clients::attention::MONITORS;
+use braid_notify::tracking;
+use braid_spec::Command;
+use braid_spec::{Flags, Scope};
+use braid_telemetry::hot_keys;
 
 /// A script's run, as the dispatcher sees it.
 pub struct ScriptRun<'k> {

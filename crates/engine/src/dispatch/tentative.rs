@@ -12,10 +12,11 @@ use braid_keyspace::Context;
 use smallvec::SmallVec;
 
 use crate::engine::Engine;
-use crate::histogram;
-use crate::hot_keys::{self, Sample};
 use crate::monitor;
-use crate::pubsub::queue::Payload;
+use braid_notify::queue::Payload;
+use braid_telemetry::histogram;
+use braid_telemetry::hot_keys;
+use braid_telemetry::hot_keys::Sample;
 
 /// Tallies are put together when there are so many.
 const TALLIES_MAX: usize = 1024;

@@ -12,17 +12,18 @@ use smallvec::SmallVec;
 use super::checks::busy;
 use super::logging::{self, Cost};
 use super::{Held, Worker, body, collect_keys, count, finish_held, note_unit};
-use crate::acl::{self, log::Origin};
-use crate::attention::MONITORS;
-use crate::client::client_flags;
 use crate::engine::Engine;
-use crate::error::CommandError;
-use crate::hot_keys;
 use crate::monitor;
 use crate::session::{Session, Watched, session_attention};
-use crate::spec::Scope;
-use crate::table::Command;
-use crate::tracking;
+use braid_acl as acl;
+use braid_acl::log::Origin;
+use braid_clients::attention::MONITORS;
+use braid_clients::client_flags;
+use braid_notify::tracking;
+use braid_spec::Command;
+use braid_spec::CommandError;
+use braid_spec::Scope;
+use braid_telemetry::hot_keys;
 
 /// Gives EXEC up because of a script that has stopped the world. The watches end with the next transaction or UNWATCH: to take them away
 /// needs keys.

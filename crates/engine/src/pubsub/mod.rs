@@ -27,11 +27,11 @@ use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
 
-use crate::attention::{Attention, MONITORS};
-use crate::client::{ClientRecord, Message, client_flags};
 use crate::engine::THREADS_MAX;
-use crate::mailbox::Mailbox;
 use crate::session::Session;
+use braid_clients::attention::{Attention, MONITORS};
+use braid_clients::mailbox::Mailbox;
+use braid_clients::{ClientRecord, Message, client_flags};
 use frame::Frame;
 use queue::{Listeners, Payload, Push, Queue};
 

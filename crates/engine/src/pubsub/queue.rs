@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::frame::Frame;
 use crate::session::Session;
-use crate::tracking::Invalidation;
+use braid_notify::tracking::Invalidation;
 
 /// Clients of one loop, by id, in ascending order.
 #[derive(Clone, Default, Debug)]

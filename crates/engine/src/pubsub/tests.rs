@@ -4,10 +4,10 @@ use std::sync::OnceLock;
 use braid_config::Config;
 
 use super::*;
-use crate::client::{Address, ClientRecord};
 use crate::engine::{Engine, Start};
-use crate::table::CommandTable;
+use braid_clients::{Address, ClientRecord};
 use braid_resp::reply::Protocol;
+use braid_spec::CommandTable;
 
 fn hub(loops: usize) -> Hub {
     let mailboxes = Arc::new(Slots::new(loops));

@@ -160,7 +160,7 @@ impl Engine {
         for replica in &state.replicas {
             if replica.stage() == Stage::Waits && copy.serves(&replica.wish) {
                 self.join(&state.id, replica, copy);
-                replica.record.send(crate::client::Message::Feed(replica.record.id));
+                replica.record.send(braid_clients::Message::Feed(replica.record.id));
             }
         }
         state.copy = Some(Arc::clone(copy));
@@ -193,8 +193,8 @@ fn nameless_file() -> std::io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{Address, ClientRecord};
     use crate::replication::Wish;
+    use braid_clients::{Address, ClientRecord};
 
     fn replica(id: u64, since_ms: i64, wish: Wish) -> Arc<Replica> {
         let record = Arc::new(ClientRecord::new(id, 0, Address::Unknown, Address::Unknown, 0));

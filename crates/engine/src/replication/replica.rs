@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::Place;
 use super::copy::Copy;
-use crate::client::{Address, ClientRecord};
+use braid_clients::{Address, ClientRecord};
 
 /// Which parts of the dataset a copy has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

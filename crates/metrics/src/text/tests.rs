@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use braid_clients::attention::APPEND_ONLY_FAILED;
+use braid_clients::{Address, ClientRecord};
 use braid_config::Config;
-use braid_engine::attention::APPEND_ONLY_FAILED;
-use braid_engine::client::{Address, ClientRecord};
 use braid_engine::engine::Start;
-use braid_engine::hot_keys::{Totals, Wish};
 use braid_engine::{Engine, Session, dispatch};
 use braid_resp::reply::{Protocol, ReplyBuffer};
+use braid_telemetry::hot_keys::{Totals, Wish};
 
 use super::*;
 use crate::catalogue::BUCKETS_NANOS;

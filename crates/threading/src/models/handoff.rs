@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use braid_engine::client::Message;
+use braid_clients::Message;
 use crossbeam_queue::SegQueue;
 
 use super::{Model, Starting};

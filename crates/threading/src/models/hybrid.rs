@@ -6,7 +6,7 @@
 //! ring is full it waits at home, unread, until there is room: whoever sends too much for the main thread is slowed down, and nothing is
 //! lost. The main thread serves clients of its own as well.
 
-use braid_engine::client::Message;
+use braid_clients::Message;
 use braid_engine::dispatch::{self, Reach};
 use crossbeam_queue::ArrayQueue;
 
@@ -97,8 +97,8 @@ pub(super) fn starter(starting: Starting) -> Starter {
 mod tests {
     use std::sync::Arc;
 
+    use braid_clients::{Address, ClientRecord};
     use braid_config::Config;
-    use braid_engine::client::{Address, ClientRecord};
     use braid_engine::dispatch::{Reach, prepare, reach, reach_of};
     use braid_engine::engine::Start;
     use braid_engine::transaction::Queue;

@@ -15,9 +15,9 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use braid_clients::Message;
 use braid_config::ThreadingModel;
 use braid_engine::Engine;
-use braid_engine::client::Message;
 use braid_net::affinity;
 use braid_net::poller::Poller;
 

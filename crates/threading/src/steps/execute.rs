@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use arrayvec::ArrayVec;
 use braid_base::blob::Blob;
-use braid_engine::client::client_flags;
+use braid_clients::client_flags;
 use braid_engine::{Engine, Outcome, Worker, dispatch};
 use braid_resp::parse::Span;
 use smallvec::SmallVec;

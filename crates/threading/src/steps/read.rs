@@ -5,7 +5,7 @@
 //! the client's own, and a big argument is received right into the allocation that will be the value.
 
 use braid_base::blob::Blob;
-use braid_engine::client::client_flags;
+use braid_clients::client_flags;
 use braid_engine::{Engine, dispatch};
 use braid_resp::parse::{Limits, Span, Step};
 

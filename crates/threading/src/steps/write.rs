@@ -3,10 +3,11 @@
 //!
 //! HOT PATH: one send per client and turn; no copy of what is in one piece.
 
+use braid_clients::client_flags;
+use braid_clients::record::{UNCOUNTED_REPLY, counted_reply_bytes};
 use braid_engine::Engine;
-use braid_engine::client::{UNCOUNTED_REPLY, client_flags, counted_reply_bytes};
-use braid_engine::pubsub::queue::Push;
-use braid_engine::stats::ThreadStats;
+use braid_notify::queue::Push;
+use braid_telemetry::stats::ThreadStats;
 
 use super::{Relaxed, Settings, Station, WOULD_BLOCK, add, linger};
 use crate::client::Client;

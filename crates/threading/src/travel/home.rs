@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use braid_engine::client::Message;
+use braid_clients::Message;
 use braid_net::poller::{Interest, Poller};
 
 use super::{MAIN, Roads, ToMain};

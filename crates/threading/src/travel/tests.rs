@@ -4,8 +4,8 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
+use braid_clients::{Address, ClientRecord};
 use braid_config::Config;
-use braid_engine::client::{Address, ClientRecord};
 use braid_engine::engine::Start;
 use braid_engine::{Engine, Session};
 use braid_net::stream::Stream;

@@ -3,10 +3,11 @@
 //! maps to RESP3.
 
 use braid_base::number::parse_f64;
-use braid_engine::{Call, Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Spec};
+use braid_engine::{Call, Row};
 use braid_keyspace::object::Object;
 use braid_keyspace::{Event, Expiry};
 use braid_resp::reply::Protocol;
+use braid_spec::{Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 use super::chunks::{HEADER, PIECE_MAX, from_header, header, load_piece, piece_after};
 use super::value::{Bloom, CAPACITY_DEFAULT, ERROR_DEFAULT, EXPANSION_DEFAULT, EXPANSION_MAX, Refusal};
@@ -23,7 +24,7 @@ const NOT_FOUND: &str = "ERR not found";
 const BAD_DATA: &str = "ERR received bad data";
 
 /// The family.
-pub const COMMANDS: &[Spec] = &[
+pub const COMMANDS: &[Row] = &[
     row("bf.add", bf_add, GROWS, INSERT_ONE)
         .exactly(3)
         .docs("8.0.0", "Adds an item to a Bloom filter; makes the filter if there is none.", "O(k), where k is the number of hash functions used by the last sub-filter")
@@ -71,8 +72,8 @@ const fn row(
     handler: fn(&mut Call) -> CommandResult,
     flags: Flags,
     keys: &'static [KeySpec],
-) -> Spec {
-    Spec::new(name, Group::Module, handler).flags(flags).categories(Category::BLOOM).keys(keys)
+) -> Row {
+    Row::new(name, Group::Module, handler).flags(flags).categories(Category::BLOOM).keys(keys)
 }
 
 fn refused(refusal: Refusal) -> CommandError {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-use braid_engine::attention::MONITORS;
+use braid_clients::attention::MONITORS;
 
 use crate::testing::Tester;
 
