@@ -8,10 +8,10 @@ mod input;
 
 use std::collections::BTreeMap;
 
-use braid_containers::hash::{Expiry, Hash, HashLimits};
+use braid_types::hash::{Expiry, Hash, HashLimits};
 use braid_containers::listpack::Listpack;
-use braid_containers::set::{Set, SetLimits};
-use braid_containers::sorted_set::{AddRule, Added, PackedLimits, SortedSet};
+use braid_types::set::{Set, SetLimits};
+use braid_types::sorted_set::{AddRule, Added, PackedLimits, SortedSet};
 use input::Input;
 use libfuzzer_sys::fuzz_target;
 

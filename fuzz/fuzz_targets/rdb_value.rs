@@ -7,10 +7,10 @@
 
 #![no_main]
 
-use braid_containers::hash::HashLimits;
-use braid_containers::list::ListLimits;
-use braid_containers::set::SetLimits;
-use braid_containers::sorted_set::PackedLimits;
+use braid_types::hash::HashLimits;
+use braid_types::list::ListLimits;
+use braid_types::set::SetLimits;
+use braid_types::sorted_set::PackedLimits;
 use braid_rdb::{Bytes, Decoder, Error, Format, Limits, Stream, Target, Value, ValueRef};
 use libfuzzer_sys::fuzz_target;
 

@@ -45,6 +45,7 @@ struct Doing {
 /// Checks a dump file of `len` bytes, if that is known. `name` is what the file is called in the first line; keys are past their expiry as
 /// of `now_ms`, in ms since the Unix epoch.
 pub fn check_rdb(name: &str, input: impl Read, len: Option<u64>, now_ms: i64) -> Findings {
+    braid_types::register();
     let mut findings = Findings::default();
     findings.say(0, &format!("Checking RDB file {name}"));
     let mut doing = Doing { what: "start", ..Doing::default() };
@@ -62,7 +63,7 @@ pub fn check_rdb(name: &str, input: impl Read, len: Option<u64>, now_ms: i64) ->
                 note(&format!("Reading key '{}'", key.escape_ascii()));
             }
             if let Some(kind) = doing.kind {
-                note(&format!("Reading type {} ({kind:?})", kind as u8));
+                note(&format!("Reading type {} ({kind:?})", kind.number()));
             }
         }
     }
@@ -114,7 +115,7 @@ impl Findings {
                 Record::Key { kind, expire_at, .. } => {
                     doing.what = "read-object-value";
                     (doing.key, doing.kind) = (Some(reader.name().to_vec()), Some(kind));
-                    match reader.value(kind, &limits(), now_ms) {
+                    match braid_persistence::read_value(reader.name_and_value().1, kind, &limits(), now_ms) {
                         Ok(_) => {}
                         // A load leaves such keys out.
                         Err(Error { fault: Fault::Empty | Fault::LeftOut(_), .. }) => continue,

@@ -13,7 +13,7 @@ pub const MANY_MEMBERS: usize = 10_000;
 
 /// Removes the members past their expiry; every body that writes to a collection begins with this.
 #[inline]
-pub fn purge<T: for<'a> Expiring<'a>>(collection: &mut T, now: i64) -> ExpiredMembers {
+pub fn purge<T: Expiring>(collection: &mut T, now: i64) -> ExpiredMembers {
     if has_expired(collection, now) {
         collection.remove_expired(now, usize::MAX)
     } else {
@@ -23,7 +23,7 @@ pub fn purge<T: for<'a> Expiring<'a>>(collection: &mut T, now: i64) -> ExpiredMe
 
 /// True if a member is past its expiry though it still takes room.
 #[inline]
-pub fn has_expired<T: for<'a> Expiring<'a>>(collection: &T, now: i64) -> bool {
+pub fn has_expired<T: Expiring>(collection: &T, now: i64) -> bool {
     collection.next_expiry().is_some_and(|at| now > at)
 }
 

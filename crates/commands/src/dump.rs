@@ -194,8 +194,7 @@ fn read_value<'d>(
     if kind.is_packed() && call.engine.config.sanitize_dump_payload() != SanitizeDumpPayload::No {
         call.engine.threads[call.keyspace.context.slot].payload_checks.add(1);
     }
-    let value = decoder.value(kind, &limits(call.engine), i64::MIN)?;
-    Ok(braid_persistence::from_rdb(value))
+    braid_persistence::read_value(decoder, kind, &limits(call.engine), i64::MIN)
 }
 
 #[cfg(test)]

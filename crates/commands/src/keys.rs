@@ -8,12 +8,12 @@
 //! What is past its expiry is never seen here, whether or not somebody has removed it yet.
 
 use braid_base::{glob, number};
-use braid_containers::sorted_set::SortedSet;
 use braid_engine::background::Answer;
 use braid_engine::{Call, Engine, Row};
 use braid_keyspace::events::KEY_MISS;
-use braid_keyspace::object::{Object, ObjectRef};
+use braid_keyspace::object::Object;
 use braid_keyspace::{Entry, Txn, eviction, scan};
+use braid_types::sorted_set::SortedSet;
 use braid_spec::{Behavior, Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope};
 
 use crate::collection::MANY_MEMBERS;
@@ -382,12 +382,12 @@ fn copy(call: &mut Call) -> CommandResult {
     }
     let copy = call.take_precomputed::<SortedSet>();
     if copy.is_none() && is_long_to_copy(call, from) && call.may_precompute() {
-        return call.precompute(&[from], |loans, _| match loans[0].object() {
-            Some(ObjectRef::SortedSet(set)) => Some(Box::new(set.clone())),
-            _ => None,
+        return call.precompute(&[from], |loans, _| {
+            let set = loans[0].object()?.get::<SortedSet>()?;
+            Some(Box::new(set.clone()))
         });
     }
-    let copied = call.keyspace.copy_with(from, target, to, copy.map(Object::SortedSet));
+    let copied = call.keyspace.copy_with(from, target, to, copy.map(|copy| Object::new(*copy)));
     call.reply.integer(i64::from(copied));
     Ok(())
 }

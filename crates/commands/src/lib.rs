@@ -38,13 +38,13 @@ pub mod sort;
 pub mod sorted_set;
 pub mod stream;
 pub mod string;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod transaction;
 #[cfg(test)]
 mod waiting_tests;
 
-/// All families.
+/// All families but those that stand in their types' folders (crate `types`).
 pub const FAMILIES: &[&[Row]] = &[
     acl::COMMANDS,
     bitmap::COMMANDS,
@@ -81,5 +81,7 @@ pub const FAMILIES: &[&[Row]] = &[
 
 /// All commands under their own names, with their bodies.
 pub fn table() -> Rows {
-    Rows::new(FAMILIES, Some(scripting::FUNCTION_FILES))
+    braid_types::register();
+    let families: Vec<&[Row]> = FAMILIES.iter().copied().chain(braid_types::families()).collect();
+    Rows::new(&families, Some(scripting::FUNCTION_FILES))
 }

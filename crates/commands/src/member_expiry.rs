@@ -10,14 +10,14 @@
 //! Redis 8 knows the commands on hashes, too, and replies alike, but words its refusals differently and takes one condition only.
 
 use braid_base::number;
-use braid_containers::hash::Hash;
-use braid_containers::set::Set;
-use braid_containers::sorted_set::SortedSet;
 use braid_engine::Handler;
 use braid_engine::{Call, Row};
-use braid_keyspace::object::Expiring;
+use braid_keyspace::object::{Expiring, ObjectType};
 use braid_keyspace::{Event, Txn, Type};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
+use braid_types::hash::Hash;
+use braid_types::set::Set;
+use braid_types::sorted_set::SortedSet;
 
 use crate::collection::purge;
 use crate::expire::Condition;
@@ -35,7 +35,7 @@ const SET: i64 = 1;
 const DELETED: i64 = 2;
 
 /// What the commands do with a collection.
-pub trait Members: for<'a> Expiring<'a> {
+pub trait Members: Expiring {
     /// The word in front of the members' number.
     const WORD: &'static str;
     /// The refusal of a number that is not that of the members.
@@ -456,9 +456,9 @@ fn expire_one_of_any(call: &mut Call, unit: Unit) -> CommandResult {
     let at = unit.deadline(call, call.args[3], i64::MIN)?;
     let found = match Type::of(call.keyspace, key) {
         None => false,
-        Some(Type::Hash) => expire_one::<Hash>(call.keyspace, key, member, at)?,
-        Some(Type::Set) => expire_one::<Set>(call.keyspace, key, member, at)?,
-        Some(Type::SortedSet) => expire_one::<SortedSet>(call.keyspace, key, member, at)?,
+        Some(Hash::TYPE) => expire_one::<Hash>(call.keyspace, key, member, at)?,
+        Some(Set::TYPE) => expire_one::<Set>(call.keyspace, key, member, at)?,
+        Some(SortedSet::TYPE) => expire_one::<SortedSet>(call.keyspace, key, member, at)?,
         Some(_) => return Err(CommandError::WrongType),
     };
     call.reply.integer(i64::from(found));

@@ -37,11 +37,7 @@ pub enum TypeFilter {
 
 impl TypeFilter {
     fn parse(name: &[u8]) -> TypeFilter {
-        use Type::*;
-        [String, List, Set, SortedSet, Hash, Stream]
-            .into_iter()
-            .find(|kind| kind.name().as_bytes().eq_ignore_ascii_case(name))
-            .map_or(TypeFilter::Unknown, TypeFilter::Only)
+        Type::named(name).map_or(TypeFilter::Unknown, TypeFilter::Only)
     }
 
     fn allows(self, kind: Type) -> bool {

@@ -28,6 +28,12 @@ pub struct Tester {
     clients: Vec<(Session, ReplyBuffer)>,
 }
 
+impl Default for Tester {
+    fn default() -> Tester {
+        Tester::new()
+    }
+}
+
 impl Tester {
     /// An engine as configured by default, with few shards.
     pub fn new() -> Tester {
@@ -195,7 +201,12 @@ impl Tester {
     pub fn put_set(&mut self, key: &str) {
         let key = key.as_bytes();
         self.with_keys(&[key], |txn| {
-            txn.set_object(Event::generic("set"), key, Object::Set(Box::default()), Expiry::Clear)
+            txn.set_object(
+                Event::generic("set"),
+                key,
+                Object::new(braid_types::set::Set::default()),
+                Expiry::Clear,
+            )
         });
     }
 }

@@ -94,9 +94,9 @@ impl IntSet {
         Some(set)
     }
 
-    /// The same set for a second owner, who shares the block until one of the two changes (see [`lend`](crate::lend)).
-    pub fn lend(&self) -> IntSet {
-        IntSet { block: self.block.lend() }
+    /// The same set for a second owner, who shares the block until one of the two changes (see [`cow`](crate::cow)).
+    pub fn cow(&self) -> IntSet {
+        IntSet { block: self.block.cow() }
     }
 
     /// Appends the wire format to `out`.

@@ -9,13 +9,13 @@
 //! layout of that size; the first word is the capacity; every byte behind the header is initialised at all
 //! times (new ones are zero), which is why the whole capacity can be lent out as a plain slice.
 //!
-//! A block can be lent (see [`lend`](crate::lend), whose rules hold here, too): its mark is the highest bit of the first word.
+//! A block can be lent (see [`cow`](crate::cow), whose rules hold here, too): its mark is the highest bit of the first word.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::lend::note_copy;
+use crate::cow::note_copy;
 
 #[repr(C)]
 struct Header {
@@ -97,7 +97,7 @@ impl ThinBlock {
     }
 
     /// A second owner of the same block: neither changes it from now on, but copies it first. A copy if it has two already.
-    pub fn lend(&self) -> ThinBlock {
+    pub fn cow(&self) -> ThinBlock {
         if self.header().capacity.fetch_or(LENT, Ordering::Relaxed) & LENT != 0 {
             return self.clone();
         }
@@ -227,7 +227,7 @@ mod tests {
         let changes: [fn(&mut ThinBlock); 3] =
             [|block| block.bytes_mut().fill(2), |block| block.set_word(6), |block| block.resize(3)];
         for change in changes {
-            let lent = block.lend();
+            let lent = block.cow();
             assert_eq!(lent.address(), block.address(), "no copy");
             change(&mut block);
             assert!(lent.bytes() == [1; 100] && lent.word() == 5 && lent.capacity() == 100);
@@ -237,7 +237,7 @@ mod tests {
             block.bytes_mut().fill(1);
             assert_eq!(block.address(), place);
         }
-        let (lent, copy) = (block.lend(), block.lend());
+        let (lent, copy) = (block.cow(), block.cow());
         assert_ne!(copy.address(), lent.address(), "a third one gets a copy");
         drop(block);
         assert_eq!((lent.bytes(), lent.capacity()), (copy.bytes(), 100));

@@ -147,7 +147,7 @@ impl Call<'_, '_> {
     /// The client waits from now on; whoever has what this returns answers it.
     pub fn leave_to_background(&mut self) -> Result<Option<Answer>, CommandError> {
         let limit = self.reply.limit();
-        self.wait(Wait { timeout: TimeoutReply::Never, ..Wait::new(Type::String, &[], 0) })?;
+        self.wait(Wait { timeout: TimeoutReply::Never, ..Wait::new(Type::STRING, &[], 0) })?;
         let blocked = self.session.blocked.as_ref();
         let began = Ticks::now();
         Ok(blocked.map(|blocked| Answer { waiter: Arc::clone(&blocked.waiter), limit, began }))

@@ -74,7 +74,7 @@ impl Call<'_, '_> {
         }
         self.wait(Wait {
             timeout: TimeoutReply::Copies(copies),
-            ..Wait::new(Type::String, &[], deadline_ms)
+            ..Wait::new(Type::STRING, &[], deadline_ms)
         })?;
         if let Some(blocked) = &self.session.blocked {
             engine.durability.waiters.lock().push((copies, Arc::clone(&blocked.waiter)));

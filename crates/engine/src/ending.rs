@@ -247,7 +247,7 @@ impl Call<'_, '_> {
                 return Err(CommandError::text(CANNOT_END));
             }
         }
-        self.wait(Wait { timeout: TimeoutReply::CannotEnd, ..Wait::new(Type::String, &[], 0) })?;
+        self.wait(Wait { timeout: TimeoutReply::CannotEnd, ..Wait::new(Type::STRING, &[], 0) })?;
         if let Some(blocked) = &self.session.blocked {
             let mut state = engine.ending.0.lock();
             state.waiters.push(Arc::clone(&blocked.waiter));

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! offset 0   access clock (LRU seconds or LFU minutes and counter), 24 bits used
-//!        4   kind: type, mark of a snapshot, string encoding, has-expiry, long-key
+//!        4   kind: type (strings: encoding), mark of a snapshot, has-expiry, long-key
 //!        5   key length (long keys: a u32 before the key bytes)
 //!        6   value length of embedded strings
 //!        8   [expiry, ms since the Unix epoch]
@@ -27,38 +27,13 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Rel
 
 use braid_base::blob::Blob;
 
-use crate::object::{Object, ObjectRef, Typed, in_word};
+use crate::object::{Collection, Object, ObjectRef, ObjectType, in_word};
+use crate::value_type::Type;
 
 /// Longest string kept inside its entry; longer ones live in a [`Blob`].
 pub const EMBEDDED_MAX: usize = 1024;
 /// Longest string whose OBJECT ENCODING is `embstr`.
 pub const EMBSTR_MAX: usize = 44;
-
-/// The type of a value, in the order of Redis's object type numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Type {
-    String = 0,
-    List = 1,
-    Set = 2,
-    SortedSet = 3,
-    Hash = 4,
-    Stream = 5,
-}
-
-impl Type {
-    /// The name that TYPE answers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Type::String => "string",
-            Type::List => "list",
-            Type::Set => "set",
-            Type::SortedSet => "zset",
-            Type::Hash => "hash",
-            Type::Stream => "stream",
-        }
-    }
-}
 
 const ENCODING_SHIFT: u8 = 4;
 const EMBEDDED: u8 = 0 << ENCODING_SHIFT;
@@ -66,11 +41,26 @@ const EMBEDDED_RAW: u8 = 1 << ENCODING_SHIFT;
 const INTEGER: u8 = 2 << ENCODING_SHIFT;
 const BLOB: u8 = 3 << ENCODING_SHIFT;
 const ENCODING: u8 = 3 << ENCODING_SHIFT;
+/// 0 for strings; for other types the low bits of their number, of which the others stand where
+/// strings have their encoding.
 const TYPE: u8 = 0x07;
 /// See `snapshot.rs`.
 pub(crate) const MARK: u8 = 0x08;
 const HAS_EXPIRY: u8 = 0x40;
 const LONG_KEY: u8 = 0x80;
+
+/// A type's number as bits of an entry's kind.
+const fn bits_of(kind: Type) -> u8 {
+    kind.number() & TYPE | (kind.number() >> 3) << ENCODING_SHIFT
+}
+
+#[inline]
+const fn type_of(bits: u8) -> Type {
+    if bits & TYPE == 0 {
+        return Type::STRING;
+    }
+    Type::from_entry(bits & TYPE | (bits & ENCODING) >> ENCODING_SHIFT << 3)
+}
 
 #[repr(C)]
 struct Header {
@@ -154,7 +144,7 @@ impl<'a> Entry<'a> {
             }
             Value::Integer(_) => (INTEGER, 0),
             Value::Blob(_) => (BLOB, 0),
-            Value::Object(object) => (object.object_type() as u8, 0),
+            Value::Object(object) => (bits_of(object.object_type()), 0),
         };
         kind |= bits;
         let key_len = u32::try_from(key.len()).expect("a key is shorter than 4 GiB");
@@ -295,14 +285,7 @@ impl<'a> Entry<'a> {
     /// The type of the value.
     #[inline]
     pub fn value_type(self) -> Type {
-        match self.kind() & TYPE {
-            0 => Type::String,
-            1 => Type::List,
-            2 => Type::Set,
-            3 => Type::SortedSet,
-            4 => Type::Hash,
-            _ => Type::Stream,
-        }
+        type_of(self.kind())
     }
 
     /// True if the entry carries an expiry.
@@ -384,10 +367,20 @@ impl<'a> Entry<'a> {
     ///
     /// # Safety
     /// The caller holds the shard exclusively and makes no second reference to the same object.
-    pub unsafe fn object_mut<'t, T: Typed<'t>>(self) -> &'a mut T {
+    pub unsafe fn object_mut<T: ObjectType>(self) -> &'a mut T {
         debug_assert!(self.kind() & TYPE != 0);
         // SAFETY: the payload is a word made of an object of the type that the entry names; exclusive by the caller.
         unsafe { &mut *in_word::<T>(self.payload()) }
+    }
+
+    /// The collection for writing, of any type; nothing for a string.
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively and makes no second reference to the same object.
+    pub unsafe fn collection_mut(self) -> Option<&'a mut dyn Collection> {
+        let descriptor = self.value_type().descriptor()?;
+        // SAFETY: the payload is a word of a value of that type; exclusive by the caller.
+        Some(unsafe { &mut *descriptor.access.view(self.payload()) })
     }
 
     /// The blob for writing.

@@ -4,12 +4,6 @@
 //!
 //! The flags of the classes that are wanted stand beside the settings that every look-up reads; with none set an event costs one test.
 
-use std::sync::atomic::Ordering::Relaxed;
-
-use crate::entry::Type;
-use crate::keyspace::Keyspace;
-use crate::txn::Txn;
-
 /// Classes of events, with the bits that `notify-keyspace-events` has in stock servers.
 pub mod class {
     pub const GENERIC: u32 = 1 << 2;
@@ -75,46 +69,4 @@ pub const NEW: Event = Event { class: class::NEW, name: "new" };
 pub trait Observer: Send + Sync {
     /// Something happened to a key. `slot` is the calling thread's; `old` is the value that is lost, if that is to be told.
     fn event(&self, slot: usize, db: u32, event: Event, key: &[u8], old: Option<&[u8]>);
-}
-
-impl Keyspace {
-    /// Whether anybody wants to know of these classes.
-    #[inline(always)]
-    pub fn wants(&self, classes: u32) -> bool {
-        self.settings.events.load(Relaxed) & classes != 0
-    }
-
-    /// Tells of an event outside of a transaction.
-    #[cold]
-    pub fn tell_event(&self, slot: usize, db: u32, event: Event, key: &[u8], old: Option<&[u8]>) {
-        if let Some(observer) = self.observer.get() {
-            observer.event(slot, db, event, key, old);
-        }
-    }
-}
-
-impl Txn<'_> {
-    /// Tells of something that happened to a key of the current database, if that is wanted.
-    #[inline(always)]
-    pub fn notify(&self, event: Event, key: &[u8]) {
-        if self.keyspace().wants(event.class) {
-            self.keyspace().tell_event(self.context.slot, self.db(), event, key, None);
-        }
-    }
-
-    /// As [`Txn::notify`], for a key of another database.
-    pub fn notify_in(&self, db: u32, event: Event, key: &[u8]) {
-        if self.keyspace().wants(event.class) {
-            self.keyspace().tell_event(self.context.slot, db, event, key, None);
-        }
-    }
-}
-
-/// The event of members that have expired, by the type of their collection.
-pub(crate) fn members_expired(kind: Type) -> Event {
-    match kind {
-        Type::Set => Event::set("sexpired"),
-        Type::SortedSet => Event::zset("zexpired"),
-        _ => Event::hash("hexpired"),
-    }
 }

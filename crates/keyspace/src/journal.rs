@@ -12,10 +12,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::number::write_i64;
 use smallvec::SmallVec;
 
-use crate::entry::{Type, ValueRef};
+use crate::entry::ValueRef;
 use crate::keyspace::Removal;
 use crate::object::ExpiredMembers;
 use crate::txn::Txn;
+use crate::value_type::Type;
 
 /// An argument of a journalled request.
 #[derive(Clone, Copy)]
@@ -138,12 +139,8 @@ impl Txn<'_> {
 
     /// Has the loss of members of a collection repeated.
     pub(crate) fn journal_members_loss(&mut self, kind: Type, key: &[u8], gone: &ExpiredMembers) {
-        let name: &[u8] = match kind {
-            Type::Hash => b"HDEL",
-            Type::Set => b"SREM",
-            Type::SortedSet => b"ZREM",
-            Type::String | Type::List | Type::Stream => return,
-        };
+        let words = kind.descriptor().and_then(|descriptor| descriptor.members.as_ref());
+        let Some(name) = words.map(|words| words.remove.as_bytes()) else { return };
         let args = [name, key].into_iter().chain(gone.iter().map(|member| &**member));
         self.journal_too(&args.collect::<Vec<_>>());
     }

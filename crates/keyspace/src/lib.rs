@@ -5,9 +5,11 @@
 //! the only way to reach a key. Everything a writer changes goes through its methods, where watchers, a snapshot in
 //! progress and the journal are told.
 //!
-//! This crate knows nothing of clients, commands or files, and never performs I/O.
+//! This crate knows nothing of clients, commands or files, no type but strings (others register
+//! themselves, see [`object`]), and never performs I/O.
 
 pub mod context;
+pub mod cow_entry;
 pub mod entry;
 pub mod events;
 pub mod eviction;
@@ -16,18 +18,21 @@ pub mod journal;
 pub mod keyspace;
 pub mod lazy_free;
 pub mod limbo;
-mod member_due;
+mod member_expiry_index;
+mod notify;
 pub mod object;
 pub mod reader;
 pub mod scan;
 pub mod snapshot;
 pub mod table;
 pub mod txn;
+pub mod value_type;
 pub mod waiters;
 pub mod watch;
 
 pub use context::{Context, Counters};
-pub use entry::{Entry, Type, Value, ValueRef};
+pub use entry::{Entry, Value, ValueRef};
 pub use events::Event;
 pub use keyspace::{Keyspace, Settings};
 pub use txn::{Expiry, KeyRef, Txn};
+pub use value_type::Type;

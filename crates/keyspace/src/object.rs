@@ -1,145 +1,439 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Collections as the keyspace sees them: a pointer with a type, and the few things it needs to do with any of them.
+//! Collections as the keyspace, the files and the generic commands see them: a word with a type, and
+//! a descriptor that says what can be done with any value of the type.
 //!
-//! A new type is one variant here. The keyspace never looks into a collection.
+//! Flow: a type implements [`ObjectType`] and states a [`Descriptor`] in its own folder (crate
+//! `types`). [`register`] enters the descriptor under the type's number; making the first value of a
+//! type does so, too, so that no entry has a type that the table does not know. Typed look-ups
+//! (`Txn::read_as::<Hash>`) compare numbers and cast: no table and no virtual call. Everything else
+//! goes from an [`ObjectRef`] over the table to a [`Collection`].
+//!
+//! The keyspace never looks into a collection, and knows no type but strings.
 
+use std::io;
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use braid_containers::hash::Hash;
-use braid_containers::list::List;
-use braid_containers::listpack::Element;
-use braid_containers::set::Set;
-use braid_containers::sorted_set::SortedSet;
-use braid_containers::stream::Stream;
+use braid_containers::listpack::Listpack;
+use braid_rdb::{Kind, Limits, SavedObject, ValueDecoder, ValueForm};
 
-use crate::entry::{Entry, Type, Value, ValueRef};
+use crate::events::Event;
+use crate::value_type::Type;
 
-macro_rules! objects {
-    ($($name:ident: $kind:ty, inline $inline:literal, encoding $encoding:expr, effort $effort:expr;)*) => {
-        /// An owned collection.
-        pub enum Object { $($name(Box<$kind>)),* }
+/// The names of members that were removed because they were past their expiry.
+pub type ExpiredMembers = Vec<Box<[u8]>>;
 
-        /// A collection for reading.
-        #[derive(Clone, Copy)]
-        pub enum ObjectRef<'a> { $($name(&'a $kind)),* }
+/// A value other than a string.
+pub trait Collection: SavedObject + Send + Sync + 'static {
+    /// What OBJECT ENCODING answers.
+    fn encoding(&self) -> &'static str;
 
-        impl Object {
-            /// The value type this collection is.
-            pub fn object_type(&self) -> Type {
-                match self { $(Object::$name(_) => Type::$name),* }
-            }
+    /// Bytes of its allocations, those of its head (the boxed value itself) not included.
+    fn memory_bytes(&self) -> usize;
 
-            /// Turns the collection into the word that an entry keeps; [`Object::from_raw`] takes it back.
-            pub fn into_raw(self) -> NonNull<u8> {
-                match self { $(Object::$name(object) => into_word::<$kind>(object)),* }
-            }
+    /// How much work dropping it is, in allocations (roughly).
+    fn release_effort(&self) -> usize;
 
-            /// Takes back what [`Object::into_raw`] gave.
-            ///
-            /// # Safety
-            /// `raw` came from `into_raw` of an object of this type and is taken back once.
-            pub unsafe fn from_raw(kind: Type, raw: NonNull<u8>) -> Object {
-                match kind {
-                    // SAFETY: the caller's.
-                    $(Type::$name => Object::$name(unsafe { from_word::<$kind>(raw) }),)*
-                    Type::String => unreachable!("strings are not objects"),
-                }
-            }
-        }
+    /// True when reading all of it takes so long that requests should not wait for it: a snapshot
+    /// takes [`Collection::cow`] of it then.
+    fn is_large(&self) -> bool;
 
-        impl<'a> ObjectRef<'a> {
-            /// Reads the word kept in an entry.
-            ///
-            /// # Safety
-            /// `word` points to a word made by [`Object::into_raw`] of this type, alive for `'a` and not written meanwhile.
-            pub unsafe fn from_raw(kind: Type, word: *const *const u8) -> ObjectRef<'a> {
-                match kind {
-                    // SAFETY: the caller's.
-                    $(Type::$name => ObjectRef::$name(unsafe { &*in_word::<$kind>(word.cast_mut().cast()) }),)*
-                    Type::String => unreachable!("strings are not objects"),
-                }
-            }
+    /// True if the key is to be removed.
+    fn is_empty(&self) -> bool;
 
-            /// What OBJECT ENCODING answers.
-            pub fn encoding_name(self) -> &'static str {
-                match self { $(ObjectRef::$name(object) => $encoding(object)),* }
-            }
+    /// A deep copy.
+    fn duplicate(&self) -> Object;
 
-            /// Bytes of all its allocations, the boxed head included.
-            pub fn memory_bytes(self) -> usize {
-                match self {
-                    $(ObjectRef::$name(object) => object.memory_bytes()
-                        + if $inline { 0 } else { braid_base::alloc::size_class(size_of::<$kind>()) }),*
-                }
-            }
+    /// The collection as it is now, sharing memory with this one until either changes (see
+    /// `braid_containers::cow`).
+    fn cow(&mut self) -> Object;
 
-            /// How much work dropping it is, in allocations (roughly).
-            pub fn release_effort(self) -> usize {
-                match self { $(ObjectRef::$name(object) => $effort(object)),* }
-            }
+    /// Writes the requests that make the key's value (not its expiry).
+    fn rewrite(&self, name: &[u8], out: &mut dyn RequestSink) -> io::Result<()>;
 
-            /// True when to read all of it takes so long that nobody should have to wait for it.
-            pub fn is_large(self) -> bool {
-                match self { $(ObjectRef::$name(object) => object.is_large()),* }
-            }
+    /// Puts its elements into a digest of the data set, however they are kept. Members past their
+    /// expiry count until they are removed.
+    fn digest(&self, out: &mut dyn DigestSink);
 
-            /// A deep copy.
-            pub fn duplicate(self) -> Object {
-                match self { $(ObjectRef::$name(object) => Object::$name(Box::new(object.clone()))),* }
-            }
-        }
+    /// When the first of its members expires, ms since the Unix epoch.
+    fn next_expiry(&self) -> Option<i64> {
+        None
+    }
 
-        /// The collection of an entry as it is now, sharing memory with it (see `braid_containers::lend`).
-        ///
-        /// # Safety
-        /// The caller holds the entry's shard exclusively and has no reference to the object.
-        unsafe fn lend_object(entry: Entry<'_>) -> Option<Object> {
-            match entry.value_type() {
-                Type::String => None,
-                // SAFETY: the caller's.
-                $(Type::$name => Some(unsafe { entry.object_mut::<$kind>() }.lend().into_object()),)*
-            }
-        }
+    /// Removes up to `most` members past their expiry, earliest first.
+    fn remove_expired(&mut self, _now: i64, _most: usize) -> ExpiredMembers {
+        ExpiredMembers::new()
+    }
 
-        $(impl<'a> Typed<'a> for $kind {
-            const TYPE: Type = Type::$name;
-            const INLINE: bool = {
-                assert!(!$inline || size_of::<$kind>() == size_of::<NonNull<u8>>());
-                $inline
-            };
-            fn from_ref(object: ObjectRef<'a>) -> Option<&'a Self> {
-                match object { ObjectRef::$name(object) => Some(object), _ => None }
-            }
-            fn into_object(self) -> Object { Object::$name(Box::new(self)) }
-        })*
-    };
+    /// Gives a member that is there its expiry, or removes it when that is past.
+    fn set_member_expiry(&mut self, _member: &[u8], _at: i64, _now: i64) {}
+
+    /// The one packed list that it is, for DEBUG LISTPACK.
+    fn as_packed_list(&self) -> Option<&Listpack> {
+        None
+    }
+
+    /// Members by segment of its table, for DEBUG HTSTATS-KEY.
+    fn table_segments(&self) -> Option<Vec<usize>> {
+        None
+    }
+
+    /// True if a dump file with this value needs the version that knows fields that expire.
+    fn needs_expiry_version(&self) -> bool {
+        false
+    }
 }
 
 /// A concrete collection type, for typed look-ups.
-pub trait Typed<'a>: Sized + 'a {
-    /// The value type.
+pub trait ObjectType: Collection + Sized {
+    /// What the table of types knows of it.
+    const DESCRIPTOR: &'static Descriptor;
+
+    /// The type's number.
     const TYPE: Type;
-    /// It is itself the word that an entry keeps, rather than what that points to: one pointer wide, never null.
-    const INLINE: bool;
-    /// The collection, if it is of this type.
-    fn from_ref(object: ObjectRef<'a>) -> Option<&'a Self>;
-    /// Boxes it.
-    fn into_object(self) -> Object;
+
+    /// It is itself the word that an entry keeps, rather than what that points to: one pointer wide,
+    /// never null.
+    const INLINE: bool = false;
 }
 
-fn into_word<'a, T: Typed<'a>>(object: Box<T>) -> NonNull<u8> {
-    if !T::INLINE {
-        return NonNull::from(Box::leak(object)).cast();
+/// A collection type whose members may expire.
+pub trait Expiring: ObjectType {}
+
+/// Takes the requests of a rewrite.
+pub trait RequestSink {
+    /// What a request is added to.
+    fn buffer(&mut self) -> &mut Vec<u8>;
+
+    /// One or more requests are complete.
+    fn complete(&mut self) -> io::Result<()>;
+}
+
+/// Keeps them all.
+impl RequestSink for Vec<u8> {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        self
     }
-    let object = ManuallyDrop::new(*object);
+
+    fn complete(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Takes the elements of a value for DEBUG DIGEST.
+pub trait DigestSink {
+    /// Puts bytes in, in no particular order with others.
+    fn xor(&mut self, bytes: &[u8]);
+
+    /// Puts bytes in after all that was put in before.
+    fn mix(&mut self, bytes: &[u8]);
+
+    /// Puts one element of several parts in, which has no particular order with others.
+    fn part(&mut self, texts: &[&[u8]], expires: bool);
+}
+
+/// The words of commands on members that expire.
+#[derive(Debug)]
+pub struct MemberWords {
+    /// What stands before the members' number (`FIELDS`, `MEMBERS`).
+    pub count: &'static str,
+    /// The command that clears a member's expiry.
+    pub persist: &'static str,
+    /// The command that removes members.
+    pub remove: &'static str,
+    /// The event of members that have expired.
+    pub expired: Event,
+}
+
+/// Reads a value of one of a type's forms. Members that expire before `now_ms` are left out.
+pub type DecodeFn = fn(&mut ValueDecoder<'_>, Kind, &Limits, i64) -> Result<Object, braid_rdb::Error>;
+
+/// What is known of a type.
+pub struct Descriptor {
+    /// Its number, by which entries name it.
+    pub number: Type,
+    /// The name that TYPE answers.
+    pub name: &'static str,
+    /// Its number in DEBUG DIGEST: Redis's object type.
+    pub digest_number: u32,
+    /// The forms under which dump files have it.
+    pub forms: &'static [&'static ValueForm],
+    /// Reads any of these forms.
+    pub decode: DecodeFn,
+    /// The words for members that expire, if members can.
+    pub members: Option<MemberWords>,
+    /// True once there may be a value for which [`Collection::needs_expiry_version`] holds.
+    pub may_need_expiry_version: fn() -> bool,
+    /// How values are reached.
+    pub access: AccessFns,
+}
+
+/// How values of a type are reached from the word that an entry keeps.
+pub struct AccessFns {
+    view: unsafe fn(*mut u8) -> *mut dyn Collection,
+    release: unsafe fn(NonNull<u8>),
+    /// Bytes that the head of a value takes.
+    head_bytes: fn() -> usize,
+}
+
+impl AccessFns {
+    /// For a type.
+    pub const fn of<T: ObjectType>() -> AccessFns {
+        assert!(!T::INLINE || size_of::<T>() == size_of::<NonNull<u8>>());
+        AccessFns { view: view::<T>, release: release::<T>, head_bytes: head_bytes::<T> }
+    }
+}
+
+impl AccessFns {
+    /// The collection that the word at `place` stands for.
+    ///
+    /// # Safety
+    /// As for [`in_word`].
+    pub(crate) unsafe fn view(&self, place: *mut u8) -> *mut dyn Collection {
+        // SAFETY: the caller's.
+        unsafe { (self.view)(place) }
+    }
+}
+
+/// # Safety
+/// As for [`in_word`].
+unsafe fn view<T: ObjectType>(place: *mut u8) -> *mut dyn Collection {
+    // SAFETY: the caller's.
+    unsafe { in_word::<T>(place) }
+}
+
+/// # Safety
+/// As for [`from_word`].
+unsafe fn release<T: ObjectType>(word: NonNull<u8>) {
+    // SAFETY: the caller's.
+    drop(unsafe { from_word::<T>(word) });
+}
+
+fn head_bytes<T: ObjectType>() -> usize {
+    if T::INLINE { 0 } else { braid_base::alloc::size_class(size_of::<T>()) }
+}
+
+static TYPES: [AtomicPtr<Descriptor>; Type::NUMBERS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; Type::NUMBERS];
+
+/// Makes a type known, with the forms of its values; the same type may be registered any number of
+/// times.
+///
+/// # Panics
+/// If another type has its number or one of its forms.
+pub fn register(descriptor: &'static Descriptor) {
+    let slot = &TYPES[descriptor.number.index()];
+    let own = std::ptr::from_ref(descriptor).cast_mut();
+    if slot.load(Ordering::Acquire) == own {
+        return;
+    }
+    braid_rdb::register(descriptor.forms);
+    let before = slot.swap(own, Ordering::AcqRel);
+    assert!(before.is_null() || before == own, "two types have number {:?}", descriptor.number);
+}
+
+/// All types that are registered, by number.
+pub fn types() -> impl Iterator<Item = &'static Descriptor> {
+    // SAFETY: null, or a descriptor that lives as long as the process.
+    TYPES.iter().filter_map(|slot| unsafe { slot.load(Ordering::Acquire).as_ref() })
+}
+
+impl Type {
+    /// What is known of the type; nothing for strings.
+    #[inline]
+    pub fn descriptor(self) -> Option<&'static Descriptor> {
+        // SAFETY: null, or a descriptor that lives as long as the process.
+        unsafe { TYPES[self.index()].load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The type of a name as TYPE answers it, in any case.
+    pub fn named(name: &[u8]) -> Option<Type> {
+        let all = std::iter::once(Type::STRING).chain(types().map(|known| known.number));
+        all.into_iter().find(|kind| kind.name().as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// The name that TYPE answers.
+    pub fn name(self) -> &'static str {
+        self.descriptor().map_or("string", |descriptor| descriptor.name)
+    }
+}
+
+/// Reads a value other than a string, behind its form.
+pub fn decode(
+    decoder: &mut ValueDecoder<'_>,
+    kind: Kind,
+    limits: &Limits,
+    now_ms: i64,
+) -> Result<Object, braid_rdb::Error> {
+    match types().find(|known| known.forms.iter().any(|form| form.number == kind.number())) {
+        Some(known) => (known.decode)(decoder, kind, limits, now_ms),
+        None => Err(decoder.foreign_value(kind)),
+    }
+}
+
+/// An owned collection of any type.
+pub struct Object {
+    descriptor: &'static Descriptor,
+    word: NonNull<u8>,
+}
+
+// SAFETY: it owns a collection, and those can be sent and shared (`Collection`).
+unsafe impl Send for Object {}
+// SAFETY: as above.
+unsafe impl Sync for Object {}
+
+impl Object {
+    /// Owns a collection.
+    pub fn new<T: ObjectType>(collection: T) -> Object {
+        register(T::DESCRIPTOR);
+        Object { descriptor: T::DESCRIPTOR, word: into_word(collection) }
+    }
+
+    /// The type of the collection.
+    pub fn object_type(&self) -> Type {
+        self.descriptor.number
+    }
+
+    /// The collection, for reading.
+    pub fn as_ref(&self) -> ObjectRef<'_> {
+        let place = std::ptr::from_ref(&self.word).cast::<u8>();
+        ObjectRef { kind: self.descriptor.number, place, life: PhantomData }
+    }
+
+    /// Turns the collection into the word that an entry keeps; [`Object::from_raw`] takes it back.
+    pub fn into_raw(self) -> NonNull<u8> {
+        ManuallyDrop::new(self).word
+    }
+
+    /// Takes back what [`Object::into_raw`] gave.
+    ///
+    /// # Safety
+    /// `raw` came from `into_raw` of an object of this type and is taken back once.
+    pub unsafe fn from_raw(kind: Type, raw: NonNull<u8>) -> Object {
+        let descriptor = kind.descriptor().expect("a type that has values is registered");
+        Object { descriptor, word: raw }
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        // SAFETY: the word is of a value of this type, which is dropped once.
+        unsafe { (self.descriptor.access.release)(self.word) };
+    }
+}
+
+/// A collection of any type, for reading.
+#[derive(Clone, Copy)]
+pub struct ObjectRef<'a> {
+    kind: Type,
+    /// Where the word is.
+    place: *const u8,
+    life: PhantomData<&'a Object>,
+}
+
+// SAFETY: it stands for a shared reference to a collection (`Collection` is `Sync`).
+unsafe impl Send for ObjectRef<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for ObjectRef<'_> {}
+
+impl<'a> ObjectRef<'a> {
+    /// Reads the word kept in an entry.
+    ///
+    /// # Safety
+    /// `place` is that of a word made by [`Object::into_raw`] of this type, alive for `'a` and not
+    /// written meanwhile.
+    #[inline]
+    pub(crate) unsafe fn from_raw(kind: Type, place: *const u8) -> ObjectRef<'a> {
+        ObjectRef { kind, place, life: PhantomData }
+    }
+
+    /// The collection, if it is of this type.
+    #[inline]
+    pub fn get<T: ObjectType>(self) -> Option<&'a T> {
+        // SAFETY: a word of a value of this type, alive and not written (`from_raw`).
+        (self.kind == T::TYPE).then(|| unsafe { &*in_word::<T>(self.place.cast_mut()) })
+    }
+
+    /// The type.
+    pub fn object_type(self) -> Type {
+        self.kind
+    }
+
+    /// What is known of its type.
+    pub fn descriptor(self) -> &'static Descriptor {
+        self.kind.descriptor().expect("a type that has values is registered")
+    }
+
+    /// What any collection can do.
+    pub fn collection(self) -> &'a dyn Collection {
+        // SAFETY: as in `get`, with the functions of the word's own type.
+        unsafe { &*self.descriptor().access.view(self.place.cast_mut()) }
+    }
+
+    /// What OBJECT ENCODING answers.
+    pub fn encoding_name(self) -> &'static str {
+        self.collection().encoding()
+    }
+
+    /// Bytes of all its allocations, the boxed head included.
+    pub fn memory_bytes(self) -> usize {
+        self.collection().memory_bytes() + (self.descriptor().access.head_bytes)()
+    }
+
+    /// How much work dropping it is, in allocations (roughly).
+    pub fn release_effort(self) -> usize {
+        self.collection().release_effort()
+    }
+
+    /// See [`Collection::is_large`].
+    pub fn is_large(self) -> bool {
+        self.collection().is_large()
+    }
+
+    /// A deep copy.
+    pub fn duplicate(self) -> Object {
+        self.collection().duplicate()
+    }
+
+    /// The members that are past their expiry and still there.
+    pub fn expired_members(self, now: i64) -> ExpiredMembers {
+        if self.next_member_expiry().is_none_or(|at| at >= now) {
+            return ExpiredMembers::new();
+        }
+        // Only a copy can be asked for them; this is rare.
+        let copy = self.duplicate();
+        // SAFETY: the copy is owned here, and reached by this reference alone.
+        let copied = unsafe { &mut *collection_at(copy.descriptor, std::ptr::from_ref(&copy.word)) };
+        copied.remove_expired(now, usize::MAX)
+    }
+
+    /// When the first member of the collection expires, ms since the Unix epoch.
+    pub fn next_member_expiry(self) -> Option<i64> {
+        self.collection().next_expiry()
+    }
+}
+
+/// # Safety
+/// The word is of a value of this type.
+unsafe fn collection_at(descriptor: &Descriptor, word: *const NonNull<u8>) -> *mut dyn Collection {
+    // SAFETY: the caller's.
+    unsafe { descriptor.access.view(word.cast_mut().cast()) }
+}
+
+fn into_word<T: ObjectType>(collection: T) -> NonNull<u8> {
+    if !T::INLINE {
+        return NonNull::from(Box::leak(Box::new(collection))).cast();
+    }
+    let collection = ManuallyDrop::new(collection);
     // SAFETY: it is one pointer that is never null (`INLINE`), and not dropped here.
-    unsafe { std::mem::transmute_copy::<ManuallyDrop<T>, NonNull<u8>>(&object) }
+    unsafe { std::mem::transmute_copy::<ManuallyDrop<T>, NonNull<u8>>(&collection) }
 }
 
 /// # Safety
 /// The word came from [`into_word`] with the same type and is taken back once.
-unsafe fn from_word<'a, T: Typed<'a>>(word: NonNull<u8>) -> Box<T> {
+unsafe fn from_word<T: ObjectType>(word: NonNull<u8>) -> Box<T> {
     if T::INLINE {
         // SAFETY: the word is the collection, which changes hands here.
         Box::new(unsafe { std::mem::transmute_copy::<NonNull<u8>, T>(&word) })
@@ -154,140 +448,11 @@ unsafe fn from_word<'a, T: Typed<'a>>(word: NonNull<u8>) -> Box<T> {
 /// # Safety
 /// `place` holds a word made by [`into_word`] with the same type.
 #[inline]
-pub(crate) unsafe fn in_word<'a, T: Typed<'a>>(place: *mut u8) -> *mut T {
+pub(crate) unsafe fn in_word<T: ObjectType>(place: *mut u8) -> *mut T {
     if T::INLINE {
         place.cast()
     } else {
         // SAFETY: the caller's: the word is a pointer.
         unsafe { place.cast::<*mut T>().read() }
     }
-}
-
-/// An entry with a large collection or string as it was when it was lent: of nobody's tables, sharing memory with the one that it was made of.
-pub struct LentEntry(Entry<'static>);
-
-// SAFETY: it owns the entry, which nobody else can reach; what its collection shares with another one is neither's to change.
-unsafe impl Send for LentEntry {}
-
-impl LentEntry {
-    /// Lends the collection of an entry, or its long string; nothing if it has neither.
-    ///
-    /// # Safety
-    /// The caller holds the entry's shard exclusively and has no reference to the collection.
-    pub(crate) unsafe fn of(entry: Entry<'_>) -> Option<LentEntry> {
-        let value = match entry.value() {
-            ValueRef::Blob(blob) => Value::Blob(blob.clone()),
-            // SAFETY: the caller's.
-            _ => Value::Object(unsafe { lend_object(entry) }?),
-        };
-        Some(LentEntry(Entry::allocate(entry.key(), value, entry.expiry(), entry.clock())))
-    }
-
-    /// Bytes of memory that it keeps once the entry that it was made of has changed, whatever was changed: those of a string.
-    pub fn kept_bytes(&self) -> usize {
-        if let ValueRef::Blob(blob) = self.0.value() { blob.allocation_bytes() } else { 0 }
-    }
-
-    /// The entry.
-    pub fn entry(&self) -> Entry<'_> {
-        self.0
-    }
-}
-
-impl Drop for LentEntry {
-    fn drop(&mut self) {
-        // SAFETY: made here, in no table, and not used any more.
-        unsafe { self.0.release() };
-    }
-}
-
-/// True for an entry with a collection that is better lent than copied.
-pub(crate) fn is_large_collection(entry: Entry<'_>) -> bool {
-    matches!(entry.value(), ValueRef::Object(object) if object.is_large())
-}
-
-/// A string of more bytes is better lent than encoded.
-const LARGE_STRING: usize = 64 * 1024;
-
-/// True for an entry that is better lent than encoded.
-pub(crate) fn is_large(entry: Entry<'_>) -> bool {
-    match entry.value() {
-        ValueRef::Blob(blob) => blob.len() > LARGE_STRING,
-        ValueRef::Bytes(_) | ValueRef::Integer(_) => false,
-        ValueRef::Object(object) => object.is_large(),
-    }
-}
-
-/// The names of members that were removed because they were past their expiry.
-pub type ExpiredMembers = Vec<Box<[u8]>>;
-
-/// A collection whose members may expire.
-pub trait Expiring<'a>: Typed<'a> {
-    /// When the first of its members expires, ms since the Unix epoch.
-    fn next_expiry(&self) -> Option<i64>;
-    /// Removes up to `most` members past their expiry, earliest first.
-    fn remove_expired(&mut self, now: i64, most: usize) -> ExpiredMembers;
-    /// True when no member is left.
-    fn is_empty(&self) -> bool;
-}
-
-macro_rules! expiring {
-    ($($kind:ty, |$gone:ident| $note:expr;)*) => {
-        $(impl<'a> Expiring<'a> for $kind {
-            #[inline]
-            fn next_expiry(&self) -> Option<i64> { <$kind>::next_expiry(self) }
-            fn remove_expired(&mut self, now: i64, most: usize) -> ExpiredMembers {
-                let mut $gone = ExpiredMembers::new();
-                <$kind>::remove_expired(self, now, most, $note);
-                $gone
-            }
-            fn is_empty(&self) -> bool { <$kind>::is_empty(self) }
-        })*
-    };
-}
-
-expiring! {
-    Hash, |gone| |field: &[u8]| gone.push(field.into());
-    Set, |gone| |member: &[u8]| gone.push(member.into());
-    SortedSet, |gone| |member: Element<'_>, _| gone.push(member.to_vec().into());
-}
-
-impl ObjectRef<'_> {
-    /// The members that are past their expiry and still there.
-    pub fn expired_members(self, now: i64) -> ExpiredMembers {
-        if self.next_member_expiry().is_none_or(|at| at >= now) {
-            return ExpiredMembers::new();
-        }
-        // Only a copy can be asked for them; this is rare.
-        match self {
-            ObjectRef::Hash(hash) => Expiring::remove_expired(&mut hash.clone(), now, usize::MAX),
-            ObjectRef::Set(set) => Expiring::remove_expired(&mut set.clone(), now, usize::MAX),
-            ObjectRef::SortedSet(set) => Expiring::remove_expired(&mut set.clone(), now, usize::MAX),
-            ObjectRef::List(_) | ObjectRef::Stream(_) => ExpiredMembers::new(),
-        }
-    }
-
-    /// When the first member of the collection expires, ms since the Unix epoch.
-    pub fn next_member_expiry(self) -> Option<i64> {
-        match self {
-            ObjectRef::Hash(hash) => hash.next_expiry(),
-            ObjectRef::Set(set) => set.next_expiry(),
-            ObjectRef::SortedSet(set) => set.next_expiry(),
-            ObjectRef::List(_) | ObjectRef::Stream(_) => None,
-        }
-    }
-}
-
-objects! {
-    List: List, inline false, encoding List::encoding, effort |list: &List| list.len() / 64;
-    Set: Set, inline false, encoding Set::encoding, effort |set: &Set| set.len() / 16;
-    SortedSet: SortedSet, inline false, encoding SortedSet::encoding, effort SortedSet::len;
-    Hash: Hash, inline true, encoding Hash::encoding, effort |hash: &Hash| hash.len() / 16;
-    Stream: Stream, inline false, encoding |_: &Stream| "stream", effort stream_effort;
-}
-
-/// Allocations of a stream, about: its blocks, and what its groups have not had acknowledged (several of those share a tree node).
-fn stream_effort(stream: &Stream) -> usize {
-    let pending: usize = stream.groups().iter().map(|(_, group)| group.pending_len()).sum();
-    stream.log().block_count() + pending / 8
 }

@@ -15,7 +15,8 @@ use parking_lot::MutexGuard;
 
 use crate::entry::{Entry, ValueRef};
 use crate::keyspace::{Keyspace, Shard};
-use crate::object::{LentEntry, ObjectRef};
+use crate::cow_entry::CowEntry;
+use crate::object::ObjectRef;
 use crate::txn;
 
 /// Reads keys outside of the executing threads. There is one at a time.
@@ -72,8 +73,8 @@ impl Drop for AllOf<'_> {
 /// What stood at a key when it was borrowed.
 pub enum Loan {
     Missing,
-    /// A collection, sharing memory with the key's own (`braid_containers::lend`).
-    Lent(LentEntry),
+    /// A collection, sharing memory with the key's own (`braid_containers::cow`).
+    Lent(CowEntry),
     /// A string, or a collection whose members expire: these are not lent.
     Unlent,
 }
@@ -159,7 +160,7 @@ impl Reader<'_> {
                 None => Loan::Missing,
                 Some(entry) if can_be_lent(entry) => {
                     // SAFETY: the shard is held exclusively, and nobody refers to the collection.
-                    unsafe { LentEntry::of(entry) }.map_or(Loan::Unlent, Loan::Lent)
+                    unsafe { CowEntry::of(entry) }.map_or(Loan::Unlent, Loan::Lent)
                 }
                 Some(_) => Loan::Unlent,
             });
@@ -184,181 +185,4 @@ impl Reader<'_> {
 /// Whether an entry can be borrowed and read outside of locks. When members expire is not lent with them.
 fn can_be_lent(entry: Entry<'_>) -> bool {
     matches!(entry.value(), ValueRef::Object(object) if object.next_member_expiry().is_none())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-    use braid_base::hash::KeyHasher;
-    use braid_containers::sorted_set::{AddRule, PackedLimits, SortedSet};
-
-    use crate::entry::Value;
-    use crate::keyspace::{Keyspace, Shape};
-    use crate::object::ObjectRef;
-    use crate::{Context, Expiry, KeyRef, Txn};
-
-    const NOW: i64 = 1_000_000;
-
-    fn keyspace(threads: usize) -> Keyspace {
-        let shape = Shape { shards: 64, databases: 2, threads, threads_max: threads };
-        Keyspace::new(shape, KeyHasher::with_key(b"0123456789abcdef"))
-    }
-
-    fn with<R>(
-        keyspace: &Keyspace,
-        context: &mut Context,
-        key: &str,
-        body: impl FnOnce(&mut Txn<'_>) -> R,
-    ) -> R {
-        let keys = [KeyRef { key: key.as_bytes(), hash: keyspace.hash(key.as_bytes()), write: true }];
-        body(&mut Txn::lock(keyspace, context, 0, NOW, &keys))
-    }
-
-    fn set(keyspace: &Keyspace, context: &mut Context, key: &str, expiry: Expiry) {
-        with(keyspace, context, key, |txn| txn.set(key.as_bytes(), Value::string(b"value"), expiry));
-    }
-
-    fn walk(keyspace: &Keyspace) -> Vec<String> {
-        let (reader, mut found) = (keyspace.reader(), Vec::new());
-        for shard in 0..keyspace.shard_count() as u32 {
-            reader.visit_shard(shard, 0, NOW, |entry| {
-                found.push(String::from_utf8(entry.key().to_vec()).expect("text"));
-            });
-        }
-        found.sort_unstable();
-        found
-    }
-
-    #[test]
-    fn what_is_expired_is_passed_over() {
-        let keyspace = keyspace(1);
-        let mut context = Context::new(&keyspace, 0);
-        set(&keyspace, &mut context, "a", Expiry::Clear);
-        set(&keyspace, &mut context, "b", Expiry::At(NOW - 1));
-        set(&keyspace, &mut context, "c", Expiry::At(NOW + 1));
-        assert_eq!(walk(&keyspace), ["a", "c"]);
-        let has = |key: &str, db| {
-            let (loans, _) = keyspace.reader().lend(db, NOW, &[key.as_bytes().into()], false);
-            !matches!(loans[0], super::Loan::Missing)
-        };
-        assert!(has("a", 0) && has("c", 0) && !has("b", 0) && !has("a", 1) && !has("d", 0));
-    }
-
-    fn scores(loan: &super::Loan) -> Vec<f64> {
-        match loan.object() {
-            Some(ObjectRef::SortedSet(set)) => {
-                set.view(NOW).iter(0..usize::MAX).map(|(_, score)| score).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    #[test]
-    fn what_is_lent_is_of_one_moment_and_watched_from_it() {
-        let keyspace = keyspace(1);
-        let mut context = Context::new(&keyspace, 0);
-        let limits = PackedLimits::default();
-        let put = |context: &mut Context, key: &str, member: u32| {
-            with(&keyspace, context, key, |txn| {
-                let set = txn.write_or_create(key.as_bytes(), SortedSet::new).expect("a sorted set");
-                set.add(member.to_string().as_bytes(), f64::from(member), AddRule::default(), &limits);
-                txn.changed(crate::Event::zset("zadd"), key.as_bytes());
-            });
-        };
-        let drop_key = |context: &mut Context, key: &str| {
-            with(&keyspace, context, key, |txn| txn.remove(key.as_bytes()));
-        };
-        (0..5000).for_each(|member| put(&mut context, "large", member));
-        put(&mut context, "small", 7);
-        set(&keyspace, &mut context, "text", Expiry::Clear);
-        let keys: Vec<Box<[u8]>> = ["large", "small", "text", "none"].map(|key| key.as_bytes().into()).into();
-        let reader = keyspace.reader();
-        let (loans, watch) = reader.lend(0, NOW, &keys, true);
-        let watch = watch.expect("watched");
-        assert!(watch.holds(NOW) && keyspace.watched_keys() == 4);
-        // A second borrower, while the first one still has it.
-        let (others, none) = reader.lend(0, NOW, &keys[..1], false);
-        assert!(none.is_none());
-        put(&mut context, "other", 1);
-        assert!(watch.holds(NOW));
-        with(&keyspace, &mut context, "large", |txn| {
-            let set = txn.write_as::<SortedSet>(b"large").expect("a sorted set").expect("there");
-            set.remove_ranks(0..4000, |_, _| {});
-            txn.changed(crate::Event::zset("zremrangebyrank"), b"large");
-        });
-        assert!(!watch.holds(NOW));
-        let all: Vec<f64> = (0..5000).map(f64::from).collect();
-        assert_eq!((scores(&loans[0]), scores(&loans[1])), (all.clone(), vec![7.0]));
-        assert!(matches!((&loans[2], &loans[3]), (super::Loan::Unlent, super::Loan::Missing)));
-        // Whoever returns it first takes nothing from the other one, nor does the owner's end.
-        drop(loans);
-        assert_eq!(scores(&others[0]), all);
-        let (third, _) = reader.lend(0, NOW, &keys[..1], false);
-        drop_key(&mut context, "large");
-        drop(others);
-        assert_eq!(scores(&third[0]), all[4000..]);
-        drop(third);
-        reader.unwatch(&watch);
-        assert_eq!(keyspace.watched_keys(), 0);
-        // A key that is made counts as a change, and one that expires does.
-        for (key, at) in [("none", i64::MAX), ("small", NOW + 5)] {
-            if at != i64::MAX {
-                with(&keyspace, &mut context, key, |txn| txn.set_expiry(key.as_bytes(), Some(at)));
-            }
-            let (_, watch) = reader.lend(0, NOW, &keys, true);
-            let watch = watch.expect("watched");
-            assert!(watch.holds(NOW));
-            if at == i64::MAX {
-                put(&mut context, key, 1);
-            }
-            assert!(!watch.holds(NOW + 6), "{key}");
-            reader.unwatch(&watch);
-        }
-    }
-
-    /// One executing thread frees memory at once, and several tables split, shrink and are replaced while the reader walks.
-    #[test]
-    fn keys_that_stay_are_met_once_while_threads_change_others() {
-        for threads in [1, 2] {
-            let keyspace = keyspace(threads);
-            let ended = AtomicBool::new(false);
-            let stable: Vec<String> = {
-                let mut context = Context::new(&keyspace, 0);
-                let names = (0..3000).map(|n| format!("stable{n:04}"));
-                names.inspect(|name| set(&keyspace, &mut context, name, Expiry::Clear)).collect()
-            };
-            std::thread::scope(|scope| {
-                for slot in 0..threads {
-                    let (keyspace, ended) = (&keyspace, &ended);
-                    scope.spawn(move || {
-                        let mut context = Context::new(keyspace, slot);
-                        let mut random = fastrand::Rng::with_seed(slot as u64);
-                        while !ended.load(Relaxed) {
-                            keyspace.gate.enter(slot);
-                            for _ in 0..200 {
-                                let name = format!("other{slot}-{}", random.u32(0..20_000));
-                                if random.bool() {
-                                    set(keyspace, &mut context, &name, Expiry::Clear);
-                                } else {
-                                    with(keyspace, &mut context, &name, |txn| txn.remove(name.as_bytes()));
-                                }
-                            }
-                            if random.u32(0..50) == 0 {
-                                drop(keyspace.gate.close(Some(slot)));
-                            }
-                            keyspace.gate.leave(slot);
-                            context.limbo.reclaim();
-                        }
-                    });
-                }
-                for _ in 0..30 {
-                    let mut found = walk(&keyspace);
-                    found.retain(|name| name.starts_with("stable"));
-                    assert_eq!(found, stable);
-                }
-                ended.store(true, Relaxed);
-            });
-        }
-    }
 }

@@ -7,7 +7,7 @@
 //! mark, and marks them. A writer that comes first ([`Txn`](crate::Txn)'s one function for changes) has the entry's old form kept by the
 //! [`Keeper`] and marks it. When the walker is through, all entries have the same mark again.
 //!
-//! A large collection is lent to the keeper (`braid_containers::lend`), by whoever comes first, walker or writer: so nobody waits until all of it has been
+//! A large collection is lent to the keeper (`braid_containers::cow`), by whoever comes first, walker or writer: so nobody waits until all of it has been
 //! encoded, and who changes it meanwhile copies the few blocks of memory that it changes. So is a long string to whoever is about to change it.
 //!
 //! Tables that are emptied at once are handed to the keeper as they are; databases that are exchanged are told from
@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use braid_base::gate::World;
 use parking_lot::RwLock;
 
+use crate::cow_entry::{CowEntry, is_large, is_large_collection};
 use crate::entry::{Entry, MARK};
 use crate::keyspace::{Keyspace, Shard};
-use crate::object::{LentEntry, is_large, is_large_collection};
 use crate::table::{Table, TableCursor};
 
 /// Whoever writes a snapshot: gets what changes before the walker has been there.
@@ -32,7 +32,7 @@ pub trait Keeper: Send + Sync {
     fn keep(&self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>);
 
     /// Keeps an entry of database `origin` with a large collection or string. Called with its shard held, once per entry.
-    fn keep_lent(&self, origin: u32, entry: LentEntry);
+    fn keep_lent(&self, origin: u32, entry: CowEntry);
 
     /// Takes tables of database `origin` that nobody else can reach any more. What carries [`Walk::is_due`] in them belongs to the snapshot.
     fn take(&self, origin: u32, tables: Vec<Table>);
@@ -73,7 +73,7 @@ impl Snapshots {
         if let Some(current) = &*self.current.read() {
             let origin = current.origins[db as usize];
             // SAFETY: the shard is held exclusively, and whoever changes the entry makes a reference to its collection later.
-            let lent = if is_large(entry) { unsafe { LentEntry::of(entry) } } else { None };
+            let lent = if is_large(entry) { unsafe { CowEntry::of(entry) } } else { None };
             match lent {
                 Some(lent) => current.keeper.keep_lent(origin, lent),
                 None => current.keeper.keep(keyspace, origin, entry),
@@ -126,7 +126,7 @@ impl Keyspace {
 
 impl Keyspace {
     /// Has a large collection kept, if nobody has had that done meanwhile.
-    fn lend_to_keeper(&self, shard: &Shard, db: u32, key: &[u8]) {
+    fn keep_cow(&self, shard: &Shard, db: u32, key: &[u8]) {
         shard.lock.lock_exclusive();
         // SAFETY: the shard is held.
         let entry = unsafe { shard.table(db).find(self.hash(key), self.shard_bits(), key) };
@@ -193,7 +193,7 @@ impl Walk<'_> {
             };
             shard.lock.unlock_shared();
             for key in large {
-                keyspace.lend_to_keeper(shard, db, &key);
+                keyspace.keep_cow(shard, db, &key);
             }
             next
         });

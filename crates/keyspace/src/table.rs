@@ -35,7 +35,7 @@ use braid_base::prefetch::prefetch;
 
 use crate::entry::Entry;
 use crate::limbo::Limbo;
-use crate::member_due::MemberDue;
+use crate::member_expiry_index::MemberExpiryIndex;
 
 mod resize;
 mod segment;
@@ -64,9 +64,9 @@ pub struct Table {
     next_expiry: AtomicI64,
     /// The first mention in `members`; 0 = there is none.
     pub(crate) next_member_expiry: AtomicI64,
-    /// Collections whose members expire (`member_due.rs`); null when there are none. Touched only by whoever
+    /// Collections whose members expire (`member_expiry_index.rs`); null when there are none. Touched only by whoever
     /// holds the shard.
-    pub(crate) members: AtomicPtr<MemberDue>,
+    pub(crate) members: AtomicPtr<MemberExpiryIndex>,
 }
 
 /// Bits of the hash below the shard's, left-aligned in 64 bits.

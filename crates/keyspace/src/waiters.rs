@@ -19,7 +19,7 @@ use braid_base::sync::atomic::AtomicBool;
 use braid_base::sync::{Fault, planted};
 use hashbrown::{Equivalent, HashMap};
 
-use crate::entry::Type;
+use crate::value_type::Type;
 
 /// The next place in the queues: drawn under the locks of all of a waiter's keys, so that in each queue the order of tickets is
 /// the order of arrival.
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     fn waiter(keys: &[&[u8]], heeds_loss: bool) -> Arc<Waiter> {
-        Arc::new(Waiter::new(0, keys, Type::List, heeds_loss, Box::new(())))
+        Arc::new(Waiter::new(0, keys, Type::new(1), heeds_loss, Box::new(())))
     }
 
     #[test]

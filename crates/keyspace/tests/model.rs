@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 
 use braid_base::hash::KeyHasher;
 use braid_base::sync::{Fault, holds_unless};
-use braid_containers::list::{End, List, ListLimits};
 use braid_keyspace::keyspace::Shape;
 use braid_keyspace::waiters::Waiter;
 use braid_keyspace::{Context, Event, KeyRef, Keyspace, Txn, Type};
+use braid_types::list::{End, List, ListLimits};
 use shuttle::thread;
 
 const SCHEDULES: usize = 10_000;
@@ -91,7 +91,7 @@ impl Store {
         match found {
             Some(element) => self.tell(client, Told::Element(element)),
             None => {
-                let waiter = Arc::new(Waiter::new(0, keys, Type::List, false, Box::new(client)));
+                let waiter = Arc::new(Waiter::new(0, keys, Type::new(1), false, Box::new(client)));
                 *self.waits[client].lock().unwrap() = Some(Arc::clone(&waiter));
                 txn.wait(&waiter);
             }

@@ -290,8 +290,8 @@ fn editing_grows_a_string_through_its_shapes() {
     }
 }
 
-fn empty_set() -> braid_containers::set::Set {
-    braid_containers::set::Set::default()
+fn empty_set() -> braid_types::set::Set {
+    braid_types::set::Set::default()
 }
 
 #[test]

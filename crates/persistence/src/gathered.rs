@@ -80,9 +80,9 @@ impl Gathered {
         for taken in &self.entries {
             let (name, rest) = self.bytes[begin..taken.end].split_at(taken.name_end - begin);
             let value = match &taken.content {
-                Content::Integer(number) => braid_rdb::ValueRef::Integer(*number),
-                Content::Text => braid_rdb::ValueRef::Text(rest),
-                Content::Blob(blob) => braid_rdb::ValueRef::Text(blob),
+                Content::Integer(number) => ValueRef::Integer(*number),
+                Content::Text => ValueRef::Bytes(rest),
+                Content::Blob(blob) => ValueRef::Blob(blob),
                 Content::Packed(kind) => {
                     writer.packed_key(name, *kind, rest, taken.expire_at, taken.access)?;
                     begin = taken.end;

@@ -35,4 +35,4 @@ pub use save::{SaveError, SaveOptions, Saved, remove_unfinished, save, send_with
 pub use slices::{Slices, Stopped};
 pub use snapshot::{Cut, OldForms, SnapshotProgress, cut, send_snapshot, write_snapshot};
 pub use state::{Progress, State};
-pub use value::{from_rdb, to_rdb};
+pub use value::{read_value, to_rdb};

@@ -16,7 +16,7 @@ use braid_rdb::{Access, Fault, FileReader, Kind, Limits, Record};
 
 use crate::slices::{Slices, Stopped};
 use crate::state::Progress;
-use crate::value::from_rdb;
+use crate::value::read_value;
 use crew::{Crew, Key, Terms};
 use times::MemberTimes;
 
@@ -236,14 +236,15 @@ impl Loader<'_, '_, '_> {
     ) -> Result<(), LoadError> {
         let (db, now) = (self.txn.db(), self.txn.now());
         let position = reader.position();
-        match reader.entry(kind, &self.options.limits, now) {
+        let (name, decoder) = reader.name_and_value();
+        match read_value(decoder, kind, &self.options.limits, now) {
             Ok(_) if expire_at.is_some_and(|time| time < now) => self.loaded.expired += 1,
-            Ok((name, value)) => {
+            Ok(value) => {
                 if self.options.replace {
                     self.txn.delete(name);
                 }
                 let clock = access.and_then(|access| clock_of(self.txn.keyspace(), access));
-                if !self.txn.add(name, from_rdb(value), expire_at, clock) {
+                if !self.txn.add(name, value, expire_at, clock) {
                     return Err(LoadError::Duplicate { key: readable(name), db, position });
                 }
                 self.loaded.keys += 1;

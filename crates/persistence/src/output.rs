@@ -3,12 +3,12 @@
 
 use std::io;
 
-use braid_keyspace::{Entry, Keyspace};
-use braid_rdb::{Access, FileWriter, Format, Kind, Target, ValueRef, encode_key};
+use braid_keyspace::{Entry, Keyspace, ValueRef};
+use braid_rdb::{Access, FileWriter, Format, Kind, Target, encode_key};
 
 use crate::aof::{RequestWriter, push_key};
 use crate::save::{SyncedFile, access};
-use crate::value::to_rdb;
+use crate::value::{to_rdb, value_to_rdb};
 
 /// In which form keys are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +39,7 @@ impl Form {
             }
             Form::Requests(_) => {
                 let mut out = Vec::new();
-                push_key(&mut out, entry.key(), to_rdb(entry), entry.expiry())
+                push_key(&mut out, entry.key(), entry.value(), entry.expiry())
                     .expect("memory takes everything");
                 out
             }
@@ -50,7 +50,17 @@ impl Form {
     pub(crate) fn times_left_out(self, entry: Entry<'_>) -> u64 {
         match self {
             // By far the most often there is nothing to look for.
-            Form::Dump(format) if format.target != Target::Own => format.times_left_out(to_rdb(entry), true),
+            Form::Dump(format) if format.target != Target::Own => {
+                let value = to_rdb(entry);
+                if format.is_foreign(value) {
+                    log::warn!(
+                        "rdb-target: key '{}' is left out of the file: no {} there",
+                        String::from_utf8_lossy(entry.key()),
+                        entry.value_type().name()
+                    );
+                }
+                format.times_left_out(value, true)
+            }
             _ => 0,
         }
     }
@@ -107,7 +117,7 @@ impl Writer {
         access: Option<Access>,
     ) -> io::Result<()> {
         match self {
-            Writer::Dump(writer) => writer.key(name, value, expire_at, access),
+            Writer::Dump(writer) => writer.key(name, value_to_rdb(value), expire_at, access),
             Writer::Requests(writer) => writer.key(name, value, expire_at),
         }
     }
@@ -149,7 +159,7 @@ impl Writer {
             Writer::Dump(writer) => {
                 writer.key(entry.key(), to_rdb(entry), entry.expiry(), access(keyspace, entry))
             }
-            Writer::Requests(writer) => writer.key(entry.key(), to_rdb(entry), entry.expiry()),
+            Writer::Requests(writer) => writer.key(entry.key(), entry.value(), entry.expiry()),
         }
     }
 

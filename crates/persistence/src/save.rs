@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use braid_base::gate::World;
-use braid_keyspace::object::ObjectRef;
-use braid_keyspace::{Entry, Keyspace, ValueRef, eviction};
+use braid_keyspace::{Entry, Keyspace, ValueRef, eviction, object};
 use braid_rdb::{Access, FileWriter};
 
 use crate::aof::RequestWriter;
@@ -289,14 +288,15 @@ pub(crate) fn version(form: Form, expiring: bool) -> u16 {
     }
 }
 
-/// The version of a file of all keys. Only hashes with fields that expire need more than the usual one, and most processes never have one.
+/// The version of a file of all keys. Only values that ask for it need more than the usual one, and
+/// most processes never have any.
 fn version_needed(keyspace: &Keyspace, world: &World<'_>, form: Form) -> u16 {
     let mut expiring = false;
-    if braid_containers::hash::ever_expires() {
+    if object::types().any(|known| (known.may_need_expiry_version)()) {
         for db in 0..keyspace.databases() {
             keyspace.visit(world, db, |entry| {
-                if let ValueRef::Object(ObjectRef::Hash(hash)) = entry.value() {
-                    expiring |= hash.expiring_len() > 0;
+                if let ValueRef::Object(object) = entry.value() {
+                    expiring |= object.collection().needs_expiry_version();
                 }
                 !expiring
             });

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use braid_base::gate::World;
 use braid_base::prefetch::CACHE_LINE;
-use braid_containers::lend;
+use braid_containers::cow;
+use braid_keyspace::cow_entry::CowEntry;
 use braid_keyspace::lazy_free::Garbage;
-use braid_keyspace::object::LentEntry;
 use braid_keyspace::snapshot::{Keeper, Walk};
 use braid_keyspace::table::{Table, TableCursor};
 use braid_keyspace::{Entry, Keyspace};
@@ -52,7 +52,7 @@ struct Kept {
 #[derive(Default)]
 struct Queue {
     kept: Vec<Kept>,
-    lent: Vec<(u32, LentEntry)>,
+    lent: Vec<(u32, CowEntry)>,
     tables: Vec<(u32, Vec<Table>)>,
 }
 
@@ -122,7 +122,7 @@ impl OldForms {
 
     /// Bytes that wait to be written, and those that changes of lent collections have had copied.
     pub fn bytes(&self) -> usize {
-        let copied = if self.lent.load(Relaxed) > 0 { lend::copied_bytes() } else { 0 };
+        let copied = if self.lent.load(Relaxed) > 0 { cow::copied_bytes() } else { 0 };
         self.bytes.load(Relaxed) + copied
     }
 
@@ -190,8 +190,8 @@ impl OldForms {
                 self.bytes.fetch_sub(entry.kept_bytes(), Relaxed);
                 drop(entry);
                 if self.lent.fetch_sub(1, Relaxed) == 1 {
-                    self.kept_bytes.fetch_add(lend::copied_bytes(), Relaxed);
-                    lend::forget_copies();
+                    self.kept_bytes.fetch_add(cow::copied_bytes(), Relaxed);
+                    cow::forget_copies();
                 }
                 self.tell_of_room();
             }
@@ -229,7 +229,7 @@ impl Keeper for OldForms {
         self.queue.lock().kept.push(Kept { origin, record });
     }
 
-    fn keep_lent(&self, origin: u32, entry: LentEntry) {
+    fn keep_lent(&self, origin: u32, entry: CowEntry) {
         if !self.void.load(Relaxed) {
             let bytes = entry.kept_bytes();
             self.keys.fetch_add(1, Relaxed);
@@ -389,7 +389,7 @@ impl Output<'_> {
     }
 
     /// Writes an entry with a large collection that nobody changes. No shard is held, so the file is written to meanwhile.
-    fn lent(&mut self, keyspace: &Keyspace, origin: u32, entry: &LentEntry) {
+    fn lent(&mut self, keyspace: &Keyspace, origin: u32, entry: &CowEntry) {
         self.times_left_out += self.form.times_left_out(entry.entry());
         self.put(|writer| {
             writer.select(origin)?;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use braid_base::hash::KeyHasher;
-use braid_containers::hash::{Expiry as FieldExpiry, Hash, HashLimits};
-use braid_containers::list::{End, List, ListLimits};
-use braid_containers::set::Set;
-use braid_containers::sorted_set::{AddRule, PackedLimits, SortedSet};
-use braid_containers::stream::{Group, Stream, StreamId};
 use braid_keyspace::keyspace::Shape;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Context, Event, Expiry, KeyRef, Keyspace, Txn, Value, scan};
+use braid_types::hash::{Expiry as FieldExpiry, Hash, HashLimits};
+use braid_types::list::{End, List, ListLimits};
+use braid_types::set::Set;
+use braid_types::sorted_set::{AddRule, PackedLimits, SortedSet};
+use braid_types::stream::{Group, Stream, StreamId};
 use parking_lot::Mutex;
 
 use crate::tests::{NOW, OfEachType, content, fill, keyspace, load_from, loose_content, varied, with};
@@ -226,9 +226,7 @@ fn members_that_expire_make_it_a_file_of_valkey() {
     let (one, forms) = (keyspace(), forms());
     let mut hash = Hash::new();
     hash.set(b"f", b"v", FieldExpiry::At(NOW + 5), 0, &HashLimits::default());
-    with(&one, |txn| {
-        txn.set_object(Event::hash("made"), b"hash", Object::Hash(Box::new(hash)), Expiry::Clear)
-    });
+    with(&one, |txn| txn.set_object(Event::hash("made"), b"hash", Object::new(hash), Expiry::Clear));
     let taken = make_cut(&one, &forms).expect("a cut");
     with(&one, |txn| txn.delete(b"hash"));
     write_to(&one, taken, &path, &SnapshotProgress::default()).unwrap();
@@ -402,9 +400,7 @@ fn long_string_and_large_parts(txn: &mut Txn<'_>) {
         .for_each(|number| group.deliver(StreamId::new(number, 0), consumers[number as usize % 2], NOW));
     stream.log_mut().set_last_id(StreamId::new(4000, 0));
     stream.split_mut().1.create(b"group", group);
-    for (name, object) in
-        [("sorted", Object::SortedSet(Box::new(sorted))), ("stream", Object::Stream(Box::new(stream)))]
-    {
+    for (name, object) in [("sorted", Object::new(sorted)), ("stream", Object::new(stream))] {
         txn.set_object(Event::generic("made"), name.as_bytes(), object, Expiry::Clear);
     }
 }

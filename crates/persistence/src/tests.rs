@@ -6,16 +6,16 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::gate::World;
 use braid_base::hash::KeyHasher;
-use braid_containers::hash::{Expiry as FieldExpiry, Hash, HashLimits};
-use braid_containers::list::{End, List, ListLimits};
-use braid_containers::set::{Set, SetLimits};
-use braid_containers::sorted_set::{AddRule, PackedLimits, SortedSet};
-use braid_containers::stream::{BlockLimits, Stream, StreamId};
 use braid_keyspace::Event;
 use braid_keyspace::keyspace::Shape;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Context, Expiry, Keyspace, Txn, Value};
 use braid_rdb::Limits;
+use braid_types::hash::{Expiry as FieldExpiry, Hash, HashLimits};
+use braid_types::list::{End, List, ListLimits};
+use braid_types::set::{Set, SetLimits};
+use braid_types::sorted_set::{AddRule, PackedLimits, SortedSet};
+use braid_types::stream::{BlockLimits, Stream, StreamId};
 
 use crate::{Form, LoadError, LoadOptions, Loaded, Progress, SaveOptions, Slices, load, save};
 
@@ -40,7 +40,7 @@ pub(crate) fn fill(txn: &mut Txn<'_>) {
     txn.set_db(3);
     let mut list = List::new();
     (0..300).for_each(|number| list.push(End::Back, number.to_string().as_bytes(), &ListLimits::default()));
-    txn.set_object(Event::generic("t"), b"list", Object::List(Box::new(list)), Expiry::Clear);
+    txn.set_object(Event::generic("t"), b"list", Object::new(list), Expiry::Clear);
 }
 
 fn save_to(keyspace: &Keyspace, path: &Path) -> crate::Saved {
@@ -74,6 +74,7 @@ fn load_with(
     threads: usize,
     checksum: bool,
 ) -> Result<(Loaded, Vec<Vec<u8>>), LoadError> {
+    braid_types::register();
     let progress = Progress::default();
     let options = LoadOptions {
         len: Some(bytes.len() as u64),
@@ -177,11 +178,11 @@ impl OfEachType {
     /// They, by the names of their types.
     pub(crate) fn into_objects(self) -> [(&'static str, Object); 5] {
         [
-            ("hash", Object::Hash(Box::new(self.hash))),
-            ("list", Object::List(Box::new(self.list))),
-            ("set", Object::Set(Box::new(self.set))),
-            ("sorted", Object::SortedSet(Box::new(self.sorted))),
-            ("stream", Object::Stream(Box::new(self.stream))),
+            ("hash", Object::new(self.hash)),
+            ("list", Object::new(self.list)),
+            ("set", Object::new(self.set)),
+            ("sorted", Object::new(self.sorted)),
+            ("stream", Object::new(self.stream)),
         ]
     }
 }
@@ -217,7 +218,7 @@ pub(crate) fn varied() -> Keyspace {
         txn.set(b"large", Value::string(&vec![b'x'; 3_000_000]), Expiry::Clear);
         let mut list = List::new();
         (0..4000).for_each(|_| list.push(End::Back, &[b'y'; 100], &ListLimits::default()));
-        txn.set_object(Event::generic("t"), b"large list", Object::List(Box::new(list)), Expiry::Clear);
+        txn.set_object(Event::generic("t"), b"large list", Object::new(list), Expiry::Clear);
     });
     keyspace
 }
@@ -269,7 +270,7 @@ fn several_threads_refuse_what_one_does() {
         (0..300).for_each(|n| {
             hash.set(format!("f{n}").as_bytes(), b"v", FieldExpiry::Keep, 0, &HashLimits::default());
         });
-        txn.set_object(Event::generic("t"), b"hash", Object::Hash(Box::new(hash)), Expiry::Clear);
+        txn.set_object(Event::generic("t"), b"hash", Object::new(hash), Expiry::Clear);
     });
     save_to(&small, &path);
     let good = std::fs::read(&path).unwrap();
@@ -311,7 +312,7 @@ fn members_that_expire_are_noted() {
     with(&one, |txn| {
         let mut hash = Hash::new();
         hash.set(b"f", b"v", FieldExpiry::At(NOW + 5), 0, &HashLimits::default());
-        txn.set_object(Event::generic("t"), b"hash", Object::Hash(Box::new(hash)), Expiry::Clear);
+        txn.set_object(Event::generic("t"), b"hash", Object::new(hash), Expiry::Clear);
     });
     save_to(&one, &path);
     let other = keyspace();
@@ -327,7 +328,7 @@ fn fields_that_expire_make_it_a_file_of_valkey() {
     let hash = |time| {
         let mut hash = Hash::new();
         hash.set(b"f", b"v", FieldExpiry::At(time), 0, &HashLimits::default());
-        Object::Hash(Box::new(hash))
+        Object::new(hash)
     };
     with(&one, |txn| {
         txn.set_object(Event::generic("t"), b"hash", hash(NOW + 5), Expiry::Clear);

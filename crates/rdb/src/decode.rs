@@ -16,6 +16,7 @@ use braid_base::number::{self, INTEGER_LEN_MAX};
 use braid_containers::lzf;
 
 use crate::error::{Error, Fault};
+use crate::object::ValueDecoder;
 use crate::source::Source;
 
 /// What a length field says.
@@ -56,6 +57,15 @@ impl<S: Source> Decoder<S> {
         Decoder { source, version, scratch: Vec::new() }
     }
 
+    /// Has a value read by code that is compiled for one source only.
+    pub fn erased<R>(&mut self, read: impl FnOnce(&mut ValueDecoder<'_>) -> R) -> R {
+        let (version, scratch) = (self.version, std::mem::take(&mut self.scratch));
+        let mut inner = Decoder { source: &mut self.source as &mut dyn Source, version, scratch };
+        let result = read(&mut inner);
+        self.scratch = inner.scratch;
+        result
+    }
+
     /// The source.
     pub fn source(&mut self) -> &mut S {
         &mut self.source
@@ -76,12 +86,13 @@ impl<S: Source> Decoder<S> {
         Error { position: self.source.position(), fault }
     }
 
-    pub(crate) fn corrupt(&self, what: &'static str) -> Error {
+    /// The error for what cannot be what it should be.
+    pub fn corrupt(&self, what: &'static str) -> Error {
         self.error(Fault::Corrupt(what))
     }
 
     /// Checks something that was read.
-    pub(crate) fn ensure(&self, holds: bool, what: &'static str) -> Result<(), Error> {
+    pub fn ensure(&self, holds: bool, what: &'static str) -> Result<(), Error> {
         if holds { Ok(()) } else { Err(self.corrupt(what)) }
     }
 

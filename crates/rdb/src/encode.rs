@@ -16,15 +16,22 @@ const INTEGER_TEXT_MAX: usize = 11;
 
 /// Writes values into a sink.
 pub struct Encoder<W> {
-    out: W,
-    compressor: Option<Compressor>,
+    pub(crate) out: W,
+    pub(crate) compressor: Option<Compressor>,
     pub(crate) format: Format,
+    /// Room for what a type writes (`object.rs`).
+    pub(crate) stage: Vec<u8>,
 }
 
 impl<W: Write> Encoder<W> {
     /// An encoder that compresses strings or not (`rdbcompression`).
     pub fn new(out: W, compress: bool) -> Encoder<W> {
-        Encoder { out, compressor: compress.then(Compressor::new), format: Format::default() }
+        Encoder {
+            out,
+            compressor: compress.then(Compressor::new),
+            format: Format::default(),
+            stage: Vec::new(),
+        }
     }
 
     /// Values are to be written in this format.

@@ -24,8 +24,7 @@ use crate::decode::Decoder;
 use crate::encode::Encoder;
 use crate::error::{Error, Fault};
 use crate::kind::Kind;
-use crate::limits::Limits;
-use crate::read::{Value, module_name};
+use crate::read::module_name;
 use crate::source::Stream;
 use crate::target::Format;
 use crate::write::ValueRef;
@@ -319,7 +318,7 @@ pub enum Record {
     Function(Vec<u8>),
     /// What a module of this name keeps beside the keys; it was passed over.
     ModuleData(String),
-    /// A key: its name is [`FileReader::name`], its value must be read by [`FileReader::value`] next.
+    /// A key: its name is [`FileReader::name`], its value must be read by [`FileReader::name_and_value`] next.
     Key { kind: Kind, expire_at: Option<i64>, access: Option<Access> },
     /// The end, where the checksum was right, or none was kept (`checked` is false then).
     End { checked: bool },
@@ -441,19 +440,13 @@ impl<R: Read> FileReader<R> {
         Ok(Record::End { checked: true })
     }
 
-    /// The value of the key that came last. Fields of hashes that expired before `now_ms` are left out; when none is left, and for other
-    /// collections without members, the fault is [`Fault::Empty`], and what follows can be read.
-    pub fn value(&mut self, kind: Kind, limits: &Limits, now_ms: i64) -> Result<Value<'_>, Error> {
-        self.decoder.value(kind, limits, now_ms)
-    }
-
-    /// The value and the name of the key that came last.
-    pub fn entry(&mut self, kind: Kind, limits: &Limits, now_ms: i64) -> Result<(&[u8], Value<'_>), Error> {
-        Ok((&self.name, self.decoder.value(kind, limits, now_ms)?))
+    /// The name of the key that came last, and what its value is to be read from next.
+    pub fn name_and_value(&mut self) -> (&[u8], &mut Decoder<Stream<R>>) {
+        (&self.name, &mut self.decoder)
     }
 
     /// The name of the key that came last, and its value as it stands in the file, if that has up to `max` bytes and its end can be
-    /// found. If not, nothing has been read, and [`FileReader::entry`] tells what is wrong if anything is.
+    /// found. If not, nothing has been read, and reading it tells what is wrong if anything is.
     #[inline]
     pub fn raw_entry(&mut self, kind: Kind, max: usize) -> Option<(&[u8], &[u8])> {
         let end = self.decoder.position() + max as u64;
@@ -498,12 +491,12 @@ mod tests {
                     format!("note {}={}", name.escape_ascii(), text.escape_ascii())
                 }
                 Record::Key { kind, expire_at, access } => {
-                    let (name, value) = reader.entry(*kind, &Limits::default(), 0)?;
-                    let len = match value {
-                        Value::Text(text) => text.len(),
-                        Value::Blob(blob) => blob.len(),
-                        Value::Integer(_) => 0,
-                        _ => unreachable!("strings only"),
+                    assert_eq!(*kind, Kind::STRING);
+                    let (name, decoder) = reader.name_and_value();
+                    let len = match decoder.text_or_blob()? {
+                        Ok(crate::Text::Bytes(text)) => text.len(),
+                        Err(blob) => blob.len(),
+                        Ok(crate::Text::Integer(_)) => 0,
                     };
                     format!("{} {len} {expire_at:?} {access:?}", name.escape_ascii())
                 }

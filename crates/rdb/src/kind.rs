@@ -1,106 +1,143 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The types of values as numbered in the format.
+//! The forms of values as numbered in the format, and the table of those that are known.
+//!
+//! A form is the number in front of a value, with what must be known to pass over the value without
+//! decoding it. Strings are known here; each other type names its own ([`register`]), at the start of
+//! the process or when its first value is made.
 
-/// How a value is written. The names say type and form.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Kind {
-    String = 0,
-    /// Elements one by one.
-    List = 1,
-    Set = 2,
-    /// Scores as text.
-    SortedSetText = 3,
-    Hash = 4,
-    /// Scores as 8 bytes.
-    SortedSet = 5,
-    /// Modules of pre-releases of Redis 4.
-    ModulePreRelease = 6,
-    Module = 7,
-    HashZipmap = 9,
-    ListZiplist = 10,
-    SetIntegers = 11,
-    SortedSetZiplist = 12,
-    HashZiplist = 13,
-    /// Nodes of ziplists.
-    ListNodesOfZiplists = 14,
-    Stream1 = 15,
-    HashListpack = 16,
-    SortedSetListpack = 17,
-    /// Nodes of listpacks or single elements.
-    ListNodes = 18,
-    /// With counts of entries ever added and read.
-    Stream2 = 19,
-    SetListpack = 20,
-    /// With active times of consumers.
-    Stream3 = 21,
-    /// Valkey 9: a time with each field.
-    HashExpiry = 22,
-    /// Redis 7.4: a time with each field, relative to the earliest.
-    HashExpiryRelative = 24,
-    /// Redis 7.4: triples of field, value and time.
-    HashExpiryListpack = 25,
-    /// KeyDB: a script to be run at times (KEYDB.CRON).
-    KeyDbJob = 64,
-    /// Braid: a time with each member. No other server has members of sets that expire, so none reads this.
-    SetExpiry = 240,
-    /// Braid: a score and a time with each member.
-    SortedSetExpiry = 241,
+use std::fmt;
+use std::sync::OnceLock;
+
+/// One element of a collection's member in the format.
+#[derive(Clone, Copy, Debug)]
+pub enum Part {
+    Text,
+    /// A number written as lengths are.
+    Number,
+    /// So many bytes.
+    Bytes(u64),
+    /// A score as text.
+    ScoreText,
+    /// Behind a number, as many members of these parts.
+    Members(&'static [Part]),
+}
+
+/// One form under which values are written.
+#[derive(Debug)]
+pub struct ValueForm {
+    /// The number in front of the value.
+    pub number: u8,
+    /// Type and form, for operators.
+    pub name: &'static str,
+    /// Versions of the format in which the number means this form.
+    pub is_known_in: fn(version: u16) -> bool,
+    /// The value is, or contains, lists packed into one string.
+    pub is_packed: bool,
+    /// The elements of the whole value; `None` if its end can only be found by decoding it.
+    pub layout: Option<&'static [Part]>,
+    /// Numbers between the form's number (and the key) and a string that was taken as it is
+    /// ([`SavedObject::take_packed`](crate::SavedObject::take_packed)).
+    pub packed_head: &'static [u64],
+}
+
+impl ValueForm {
+    /// A form that all versions know.
+    pub const fn new(number: u8, name: &'static str, layout: &'static [Part]) -> ValueForm {
+        ValueForm {
+            number,
+            name,
+            is_known_in: |_| true,
+            is_packed: false,
+            layout: Some(layout),
+            packed_head: &[],
+        }
+    }
+
+    /// The form contains packed lists.
+    pub const fn packed(mut self) -> ValueForm {
+        self.is_packed = true;
+        self
+    }
+
+    /// These numbers stand in front of a packed string.
+    pub const fn with_packed_head(mut self, head: &'static [u64]) -> ValueForm {
+        self.packed_head = head;
+        self
+    }
+
+    /// The number means this form in some versions only.
+    pub const fn in_versions(mut self, is_known_in: fn(version: u16) -> bool) -> ValueForm {
+        self.is_known_in = is_known_in;
+        self
+    }
+
+    const fn unskippable(mut self) -> ValueForm {
+        self.layout = None;
+        self
+    }
+}
+
+/// How a value is written: a form that is known.
+#[derive(Clone, Copy)]
+pub struct Kind(pub &'static ValueForm);
+
+impl PartialEq for Kind {
+    fn eq(&self, other: &Kind) -> bool {
+        self.0.number == other.0.number
+    }
+}
+
+impl Eq for Kind {}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name)
+    }
+}
+
+static STRING: ValueForm = ValueForm::new(0, "String", &[Part::Text]);
+/// Modules of pre-releases of Redis 4.
+static MODULE_PRE_RELEASE: ValueForm = ValueForm::new(6, "ModulePreRelease", &[]).packed().unskippable();
+static MODULE: ValueForm = ValueForm::new(7, "Module", &[]).packed().unskippable();
+/// KeyDB: a script to be run at times (KEYDB.CRON).
+static KEYDB_JOB: ValueForm =
+    ValueForm::new(64, "KeyDbJob", &[]).in_versions(|version| version <= crate::VERSION_KEYDB).unskippable();
+
+static FORMS: [OnceLock<&'static ValueForm>; 256] = [const { OnceLock::new() }; 256];
+
+/// Makes forms known; the same may be registered any number of times.
+///
+/// # Panics
+/// If two types claim one number.
+pub fn register(forms: &[&'static ValueForm]) {
+    for &form in forms {
+        let known = FORMS[usize::from(form.number)].get_or_init(|| form);
+        assert!(std::ptr::eq(*known, form), "form {} is claimed twice", form.number);
+    }
 }
 
 impl Kind {
-    /// The type of this number in a given version of the format.
+    pub const STRING: Kind = Kind(&STRING);
+
+    /// The form of this number in a given version of the format.
     pub fn from_number(number: u8, version: u16) -> Option<Kind> {
-        use Kind::*;
-        Some(match number {
-            0 => String,
-            1 => List,
-            2 => Set,
-            3 => SortedSetText,
-            4 => Hash,
-            5 => SortedSet,
-            6 => ModulePreRelease,
-            7 => Module,
-            9 => HashZipmap,
-            10 => ListZiplist,
-            11 => SetIntegers,
-            12 => SortedSetZiplist,
-            13 => HashZiplist,
-            14 => ListNodesOfZiplists,
-            15 => Stream1,
-            16 => HashListpack,
-            17 => SortedSetListpack,
-            18 => ListNodes,
-            19 => Stream2,
-            20 => SetListpack,
-            21 => Stream3,
-            // Pre-releases of Redis 7.4 had another form under this number.
-            22 if version != crate::VERSION_REDIS_MAX => HashExpiry,
-            24 => HashExpiryRelative,
-            25 => HashExpiryListpack,
-            64 if version <= crate::VERSION_KEYDB => KeyDbJob,
-            240 => SetExpiry,
-            241 => SortedSetExpiry,
-            _ => return None,
-        })
+        let form = match number {
+            0 => &STRING,
+            6 => &MODULE_PRE_RELEASE,
+            7 => &MODULE,
+            64 => &KEYDB_JOB,
+            _ => FORMS[usize::from(number)].get()?,
+        };
+        (form.is_known_in)(version).then_some(Kind(form))
     }
 
-    /// True for types that are, or contain, lists packed into one string.
+    /// The number in front of the value.
+    pub fn number(self) -> u8 {
+        self.0.number
+    }
+
+    /// True for forms that are, or contain, lists packed into one string.
     pub fn is_packed(self) -> bool {
-        use Kind::*;
-        !matches!(
-            self,
-            String
-                | List
-                | Set
-                | SortedSetText
-                | Hash
-                | SortedSet
-                | HashExpiry
-                | HashExpiryRelative
-                | SetExpiry
-                | SortedSetExpiry
-                | KeyDbJob
-        )
+        self.0.is_packed
     }
 }

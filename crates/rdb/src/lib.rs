@@ -14,7 +14,8 @@
 //! are checked entry by entry, members that come twice and collections without any are refused. (Stock servers can be told
 //! to leave such checks out, by `sanitize-dump-payload`; here that would save little, since loading looks at everything anyway.)
 //!
-//! This crate knows values, but neither keys nor databases, and no clock.
+//! This crate knows strings and how the format is built; how other values are read and written, their types say (crate `types`,
+//! [`SavedObject`], [`ValueForm`]). It knows neither keys nor databases, and no clock.
 #![forbid(unsafe_code)]
 
 mod decode;
@@ -24,29 +25,26 @@ mod error;
 mod file;
 mod kind;
 mod limits;
+mod object;
 mod read;
 mod skip;
 mod source;
-mod stream;
 mod target;
 mod write;
-mod ziplist;
-mod zipmap;
-
-#[cfg(test)]
-mod tests;
+pub mod ziplist;
+pub mod zipmap;
 
 pub use decode::{Decoder, Length, Text};
 pub use dump::{PayloadError, dump, open, seal};
 pub use encode::Encoder;
 pub use error::{Error, Fault};
 pub use file::{Access, FileReader, FileWriter, Record, encode_key};
-pub use kind::Kind;
+pub use kind::{Kind, Part, ValueForm, register};
 pub use limits::Limits;
-pub use read::Value;
+pub use object::{SavedObject, ValueDecoder, ValueEncoder};
 pub use source::{Bytes, Source, Stream};
 pub use target::{Format, Target};
-pub use write::ValueRef;
+pub use write::{NO_TIME, ValueRef};
 
 /// The version of the format that is written: that of Redis 7.2.
 pub const VERSION: u16 = 11;

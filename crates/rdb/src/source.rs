@@ -22,6 +22,25 @@ pub trait Source {
     fn left(&self) -> Option<u64>;
 }
 
+impl Source for &mut dyn Source {
+    #[inline]
+    fn take(&mut self, len: usize) -> Result<&[u8], Fault> {
+        (**self).take(len)
+    }
+
+    fn fill(&mut self, out: &mut [u8]) -> Result<(), Fault> {
+        (**self).fill(out)
+    }
+
+    fn position(&self) -> u64 {
+        (**self).position()
+    }
+
+    fn left(&self) -> Option<u64> {
+        (**self).left()
+    }
+}
+
 /// Bytes at hand.
 pub struct Bytes<'a> {
     bytes: &'a [u8],

@@ -57,32 +57,17 @@ impl Format {
         self.target != Target::KeyDb
     }
 
-    /// The type under which a value is written.
+    /// The form under which a value is written.
     pub fn kind(self, value: ValueRef<'_>) -> Kind {
-        use Target::*;
-        match (value.kind(), self.target) {
-            (Kind::HashExpiry, Redis8) => Kind::HashExpiryRelative,
-            (Kind::HashExpiry, Redis72 | Redis70 | KeyDb) => Kind::Hash,
-            (Kind::SetExpiry, Valkey9 | Redis8 | Redis72 | Redis70 | KeyDb) => Kind::Set,
-            (Kind::SortedSetExpiry, Valkey9 | Redis8 | Redis72 | Redis70 | KeyDb) => Kind::SortedSet,
-            (Kind::SetListpack, Redis70 | KeyDb) => Kind::Set,
-            (Kind::Stream3, Redis70) => Kind::Stream2,
-            // Small collections member by member: a server of that time packs them when it loads them.
-            (Kind::ListNodes, KeyDb) => Kind::List,
-            (Kind::SortedSetListpack, KeyDb) => Kind::SortedSet,
-            (Kind::HashListpack, KeyDb) => Kind::Hash,
-            (Kind::Stream3, KeyDb) => Kind::Stream1,
-            (kind, _) => kind,
-        }
+        value.kind_for(self.target)
     }
 
-    /// True if a value has times for which its type has no room.
+    /// True if a value has times for which its form has no room.
     fn is_without_times(self, value: ValueRef<'_>) -> bool {
-        let has_room = matches!(
-            self.kind(value),
-            Kind::HashExpiry | Kind::HashExpiryRelative | Kind::SetExpiry | Kind::SortedSetExpiry
-        );
-        !has_room && value.has_times()
+        match value {
+            ValueRef::Object(object) => object.has_times() && !object.keeps_times(self.kind(value).0),
+            _ => false,
+        }
     }
 
     /// A time at which all members are written that are to be written: the present, or one before all others.
@@ -90,9 +75,15 @@ impl Format {
         if self.is_without_times(value) { self.now_ms } else { i64::MIN }
     }
 
-    /// True if no member is left to be written: the key is left out.
+    /// True if the target has no such type: the key is left out.
+    pub fn is_foreign(self, value: ValueRef<'_>) -> bool {
+        matches!(value, ValueRef::Object(object) if !object.is_known_to(self.target))
+    }
+
+    /// True if the key is left out, since no member is left to be written or the target has no such
+    /// type.
     pub fn is_void(self, value: ValueRef<'_>) -> bool {
-        self.is_without_times(value) && value.members_at(self.now_ms) == 0
+        self.is_foreign(value) || (self.is_without_times(value) && value.members_at(self.now_ms) == 0)
     }
 
     /// True if times are written as notes behind the value, as KeyDB does.
@@ -113,54 +104,18 @@ impl Format {
 impl ValueRef<'_> {
     /// True if some of its members expire.
     pub(crate) fn has_times(self) -> bool {
-        match self {
-            ValueRef::Set(set) => set.expiring_len() > 0,
-            ValueRef::SortedSet(set) => set.next_expiry().is_some(),
-            ValueRef::Hash(hash) => hash.expiring_len() > 0,
-            _ => false,
-        }
+        matches!(self, ValueRef::Object(object) if object.has_times())
     }
 
     /// The members that expire, with their times.
     pub(crate) fn for_each_time(self, mut see: impl FnMut(Element<'_>, i64)) {
-        match self {
-            ValueRef::Set(set) => {
-                set.iter_with_expiry().for_each(|(member, time)| {
-                    if let Some(time) = time {
-                        see(member, time);
-                    }
-                });
-            }
-            ValueRef::SortedSet(set) => {
-                set.iter_back_with_expiry().for_each(|(member, _, time)| {
-                    if let Some(time) = time {
-                        see(member, time);
-                    }
-                });
-            }
-            ValueRef::Hash(hash) => {
-                hash.iter_with_expiry().for_each(|(field, _, time)| {
-                    if let Some(time) = time {
-                        see(field, time);
-                    }
-                });
-            }
-            _ => {}
+        if let ValueRef::Object(object) = self {
+            object.for_each_time(&mut see);
         }
     }
 
-    /// How many members a set, sorted set or hash has that have not expired at this time.
+    /// How many members a collection has that have not expired at this time.
     pub(crate) fn members_at(self, now_ms: i64) -> usize {
-        let len = match self {
-            ValueRef::Set(set) => set.len(),
-            ValueRef::SortedSet(set) => set.len(),
-            ValueRef::Hash(hash) => hash.len(),
-            _ => 0,
-        };
-        let mut expired = 0;
-        if now_ms != i64::MIN {
-            self.for_each_time(|_, time| expired += usize::from(time < now_ms));
-        }
-        len - expired
+        if let ValueRef::Object(object) = self { object.members_at(now_ms) } else { 0 }
     }
 }

@@ -137,6 +137,7 @@ bit_set! {
         CONNECTION = 18, "connection";
         TRANSACTION = 19, "transaction";
         SCRIPTING = 20, "scripting";
+        BLOOM = 21, "bloom";
     }
 }
 
@@ -269,6 +270,8 @@ pub enum Group {
     Hash,
     HyperLogLog,
     List,
+    /// Of types that stock servers have from modules.
+    Module,
     PubSub,
     Scripting,
     Server,
@@ -291,6 +294,7 @@ impl Group {
             Group::Hash => "hash",
             Group::HyperLogLog => "hyperloglog",
             Group::List => "list",
+            Group::Module => "module",
             Group::PubSub => "pubsub",
             Group::Scripting => "scripting",
             Group::Server => "server",
@@ -612,7 +616,7 @@ impl Spec {
             Group::Stream => Category::STREAM,
             Group::String => Category::STRING,
             Group::Transactions => Category::TRANSACTION,
-            Group::PubSub | Group::Cluster | Group::Server => Category::NONE,
+            Group::Module | Group::PubSub | Group::Cluster | Group::Server => Category::NONE,
         };
         all | by_group
     }

@@ -5,12 +5,12 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::parse_memory;
-use braid_containers::list::{List, SavedNode};
 use braid_containers::listpack::{Element, Listpack};
 use braid_engine::Call;
 use braid_keyspace::ValueRef;
 use braid_keyspace::object::ObjectRef;
 use braid_spec::{CommandError, CommandResult};
+use braid_types::list::{List, SavedNode};
 
 use super::{find, leading_integer};
 
@@ -23,12 +23,7 @@ fn collection<'t>(call: &'t Call<'_, '_>) -> Result<Option<ObjectRef<'t>>, Comma
 /// Members by segment, in the words of other servers for the chains of a hash table.
 pub(super) fn table(call: &mut Call) -> CommandResult {
     let full = call.args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"full"));
-    let counts: Option<Vec<usize>> = match collection(call)? {
-        Some(ObjectRef::Hash(hash)) => hash.segment_lens(),
-        Some(ObjectRef::Set(set)) => set.segment_lens(),
-        Some(ObjectRef::SortedSet(set)) => set.segment_lens(),
-        _ => None,
-    };
+    let counts = collection(call)?.and_then(|object| object.collection().table_segments());
     let counts = counts.ok_or(CommandError::text(
         "ERR The value stored at the specified key is not represented using an hash table",
     ))?;
@@ -71,13 +66,7 @@ fn describe(list: &Listpack, text: &mut String) {
 }
 
 pub(super) fn listpack(call: &mut Call) -> CommandResult {
-    let list = match collection(call)? {
-        Some(ObjectRef::List(list)) => list.as_listpack(),
-        Some(ObjectRef::Set(set)) => set.as_listpack(),
-        Some(ObjectRef::Hash(hash)) => hash.as_listpack(),
-        Some(ObjectRef::SortedSet(set)) => set.as_listpack(),
-        _ => None,
-    };
+    let list = collection(call)?.and_then(|object| object.collection().as_packed_list());
     let list = list.ok_or(CommandError::text("ERR Not a listpack encoded object."))?;
     let mut text = String::new();
     describe(list, &mut text);
@@ -89,10 +78,7 @@ pub(super) fn listpack(call: &mut Call) -> CommandResult {
 pub(super) fn quicklist(call: &mut Call) -> CommandResult {
     let full = call.args.get(3).is_some_and(|text| leading_integer(text) != 0);
     let is_long = |list: &&List| list.as_listpack().is_none();
-    let list = match collection(call)? {
-        Some(ObjectRef::List(list)) => Some(list).filter(is_long),
-        _ => None,
-    };
+    let list = collection(call)?.and_then(|object| object.get::<List>()).filter(is_long);
     let list = list.ok_or(CommandError::text("ERR Not a quicklist encoded object."))?;
     let mut text = format!("{{count {}}} {{nodes {}}}\n", list.len(), list.node_count());
     for (index, node) in list.nodes().enumerate() {

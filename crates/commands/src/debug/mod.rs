@@ -17,6 +17,7 @@ use std::time::Duration;
 use braid_base::number;
 use braid_config::ExtraLines;
 use braid_engine::{Call, Row};
+use braid_keyspace::object::DigestSink;
 use braid_keyspace::{Entry, ValueRef, eviction};
 use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 

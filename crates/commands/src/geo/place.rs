@@ -2,9 +2,9 @@
 //! GEOADD, GEOPOS, GEODIST, GEOHASH.
 
 use braid_containers::geohash::Position;
-use braid_containers::sorted_set::AddRule;
 use braid_engine::Call;
 use braid_spec::{CommandError, CommandResult};
+use braid_types::sorted_set::AddRule;
 
 use super::{position, reply_distance, reply_position, unit};
 use crate::decimal::journal_in_decimal;

@@ -3,9 +3,9 @@
 
 use braid_base::number;
 use braid_containers::geohash::{Position, Search, Shape};
-use braid_containers::sorted_set::View;
 use braid_engine::Call;
 use braid_spec::{CommandError, CommandResult};
+use braid_types::sorted_set::View;
 use smallvec::SmallVec;
 
 use super::found::{Wishes, answer};

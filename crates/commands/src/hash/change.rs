@@ -3,9 +3,9 @@
 
 use braid_base::long_double::LongDouble;
 use braid_base::number;
-use braid_containers::hash::{Expiry, Hash};
 use braid_engine::Call;
 use braid_spec::{CommandError, CommandResult};
+use braid_types::hash::{Expiry, Hash};
 
 use super::limits;
 use crate::collection::purge;

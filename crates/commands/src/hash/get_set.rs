@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Reading and setting fields together with their expiry: HGETEX, HSETEX, HGETDEL, as Valkey 9 has them.
 
-use braid_containers::hash::{Expiry, Hash};
 use braid_engine::Call;
 use braid_spec::{CommandError, CommandResult};
+use braid_types::hash::{Expiry, Hash};
 
 use super::{limits, reply_field};
 use crate::collection::purge;

@@ -14,11 +14,11 @@ mod random;
 #[cfg(test)]
 mod tests;
 
-use braid_containers::hash::{Hash, HashLimits};
 use braid_engine::Handler;
 use braid_engine::{Call, Engine, Row};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
+use braid_types::hash::{Hash, HashLimits};
 
 use crate::collection::reply_element;
 use crate::scan::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};

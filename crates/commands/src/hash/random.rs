@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! HRANDFIELD.
 
-use braid_containers::hash::Hash;
 use braid_containers::listpack::Element;
 use braid_engine::Call;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult};
+use braid_types::hash::Hash;
 
 use crate::collection::{has_expired, reply_element, symmetric_arg};
 

@@ -4,12 +4,13 @@
 //! Each body serves twice: for the client that calls it, and, when one of its keys was filled, for the
 //! client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
 
-use braid_containers::list::{End, List, ListLimits};
 use braid_engine::blocking::{Refusal, Wait};
 use braid_engine::{Call, Row};
 use braid_keyspace::Type;
+use braid_keyspace::object::ObjectType;
 use braid_keyspace::txn::WrongType;
 use braid_spec::{CommandResult, Flags, Group, KeySpec};
+use braid_types::list::{End, List, ListLimits};
 
 use super::ends::{MultiplePop, end_arg, journal_take, move_element, pop_name, popped, take};
 use super::{GROWS, MOVE, TAKE, limits};
@@ -88,9 +89,9 @@ fn brpop(call: &mut Call) -> CommandResult {
 /// The first of some keys that holds a list from which this client may take; an error if one before it
 /// holds something else.
 fn first_filled<'k>(call: &Call, keys: &[&'k [u8]]) -> Result<Option<&'k [u8]>, WrongType> {
-    for &key in keys.iter().filter(|key| call.may_take(key, Type::List)) {
+    for &key in keys.iter().filter(|key| call.may_take(key, List::TYPE)) {
         match Type::of(call.keyspace, key) {
-            Some(Type::List) => return Ok(Some(key)),
+            Some(List::TYPE) => return Ok(Some(key)),
             Some(_) => return Err(WrongType),
             None => {}
         }
@@ -103,7 +104,7 @@ fn pop(call: &mut Call, end: End) -> CommandResult {
     let (keys, last) = (&args[1..args.len() - 1], args.len() - 1);
     let deadline = call.deadline_arg(last)?;
     let Some(key) = first_filled(call, keys)? else {
-        return call.wait(Wait::new(Type::List, keys, deadline));
+        return call.wait(Wait::new(List::TYPE, keys, deadline));
     };
     if call.claim() {
         let limits = limits(call.engine);
@@ -127,7 +128,7 @@ fn blmpop(call: &mut Call) -> CommandResult {
     let MultiplePop { keys, end, count } = MultiplePop::parse(call, 2)?;
     let deadline = call.deadline_arg(1)?;
     let Some(key) = first_filled(call, keys)? else {
-        return call.wait(Wait::new(Type::List, keys, deadline));
+        return call.wait(Wait::new(List::TYPE, keys, deadline));
     };
     if call.claim() {
         let limits = limits(call.engine);
@@ -156,7 +157,7 @@ fn move_or_wait(call: &mut Call, from: End, to: End, deadline: i64) -> CommandRe
         return call.wait(Wait {
             needs_all_keys: true,
             refusal: Refusal::Null,
-            ..Wait::new(Type::List, &args[1..2], deadline)
+            ..Wait::new(List::TYPE, &args[1..2], deadline)
         });
     }
     if call.claim() {

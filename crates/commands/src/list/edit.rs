@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Changing lists elsewhere than at their ends.
 
-use braid_containers::list::List;
 use braid_engine::Call;
 use braid_spec::{CommandError, CommandResult};
+use braid_types::list::List;
 
 use braid_keyspace::Event;
 

@@ -3,12 +3,13 @@
 //!
 //! [`take`] and [`move_element`] are what a client that waits for elements needs as well (`blocking.rs`).
 
-use braid_containers::list::{End, List, ListLimits};
 use braid_engine::Call;
+use braid_keyspace::object::ObjectType;
 use braid_keyspace::txn::WrongType;
-use braid_keyspace::{Event, Txn, Type, journal_as};
+use braid_keyspace::{Event, Txn, journal_as};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
+use braid_types::list::{End, List, ListLimits};
 use smallvec::SmallVec;
 
 use super::limits;
@@ -143,7 +144,7 @@ pub fn take(
 pub fn first_filled(keyspace: &Txn<'_>, keys: &[&[u8]]) -> Result<Option<usize>, WrongType> {
     for (index, key) in keys.iter().enumerate() {
         match keyspace.peek(key).map(|entry| entry.value_type()) {
-            Some(Type::List) => return Ok(Some(index)),
+            Some(List::TYPE) => return Ok(Some(index)),
             Some(_) => return Err(WrongType),
             None => {}
         }
@@ -249,10 +250,10 @@ pub fn move_element(
 ) -> Result<Option<Text>, WrongType> {
     match keyspace.peek(source).map(|entry| entry.value_type()) {
         None => return Ok(None),
-        Some(Type::List) => {}
+        Some(List::TYPE) => {}
         Some(_) => return Err(WrongType),
     }
-    if keyspace.peek(destination).is_some_and(|entry| entry.value_type() != Type::List) {
+    if keyspace.peek(destination).is_some_and(|entry| entry.value_type() != List::TYPE) {
         return Err(WrongType);
     }
     let Some(list) = keyspace.write_as::<List>(source)? else { return Ok(None) };

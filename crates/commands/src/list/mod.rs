@@ -15,9 +15,9 @@ mod tests;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_containers::list::{List, ListLimits};
 use braid_engine::{Call, Engine, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
+use braid_types::list::{List, ListLimits};
 
 use crate::collection::{index_range, least_arg, reply_element, symmetric_arg};
 

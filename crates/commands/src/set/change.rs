@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Adding, removing and moving members.
 
-use braid_containers::set::Set;
 use braid_engine::Call;
+use braid_keyspace::object::ObjectType;
 use braid_keyspace::{Event, Type};
 use braid_spec::{CommandError, CommandResult};
+use braid_types::set::Set;
 
 use super::limits;
 use crate::collection::purge;
@@ -53,7 +54,7 @@ pub(super) fn smove(call: &mut Call) -> CommandResult {
             call.reply.integer(0);
             return Ok(());
         }
-        (Some(Type::Set), None | Some(Type::Set)) => {}
+        (Some(Set::TYPE), None | Some(Set::TYPE)) => {}
         _ => return Err(CommandError::WrongType),
     }
     let Some(set) = call.keyspace.write_as::<Set>(source)? else { return Err(CommandError::WrongType) };

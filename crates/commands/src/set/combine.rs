@@ -7,7 +7,6 @@
 //! together.
 
 use braid_containers::listpack::{Element, Listpack};
-use braid_containers::set::{self, Set, SetLimits};
 use braid_engine::Call;
 use braid_keyspace::object::{Object, ObjectRef};
 use braid_keyspace::reader::Loan;
@@ -15,6 +14,7 @@ use braid_keyspace::txn::WrongType;
 use braid_keyspace::{Event, Expiry, Txn};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
+use braid_types::set::{self, Set, SetLimits};
 use smallvec::SmallVec;
 
 use super::limits;
@@ -97,9 +97,9 @@ impl Operation {
 fn sets_of(loans: &[Loan]) -> Result<Sets<'_>, CommandError> {
     let set = |loan| match loan {
         &Loan::Missing => Ok(None),
-        loan => match loan.object() {
-            Some(ObjectRef::Set(set)) => Ok(Some(set)),
-            _ => Err(CommandError::WrongType),
+        loan => match loan.object().and_then(ObjectRef::get::<Set>) {
+            Some(set) => Ok(Some(set)),
+            None => Err(CommandError::WrongType),
         },
     };
     loans.iter().map(set).collect()
@@ -274,7 +274,7 @@ fn store(call: &mut Call, result: Set) -> CommandResult {
         call.keyspace.set_object(
             Event::set(call.command.spec.name),
             destination,
-            Object::Set(Box::new(result)),
+            Object::new(result),
             Expiry::Clear,
         );
     }

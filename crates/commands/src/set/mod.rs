@@ -11,11 +11,11 @@ mod random;
 #[cfg(test)]
 mod tests;
 
-use braid_containers::set::{Set, SetLimits};
 use braid_engine::Handler;
 use braid_engine::{Call, Engine, Row};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
+use braid_types::set::{Set, SetLimits};
 
 use crate::collection::reply_element;
 use crate::scan::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};

@@ -2,12 +2,12 @@
 //! SPOP and SRANDMEMBER.
 
 use braid_containers::listpack::{Element, Listpack};
-use braid_containers::set::{Set, SetLimits};
 use braid_engine::Call;
 use braid_keyspace::Event;
 use braid_keyspace::keyspace::Removal;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
+use braid_types::set::{Set, SetLimits};
 
 use super::{limits, reply_members};
 use crate::collection::{has_expired, pop_count_arg, purge, reply_element, symmetric_arg};

@@ -15,8 +15,6 @@ mod tests;
 use std::cmp::Ordering;
 
 use braid_base::number::{parse_f64, parse_f64_bound};
-use braid_containers::hash::Hash;
-use braid_containers::list::{End, List, ListLimits};
 use braid_engine::{Call, Row};
 use braid_keyspace::object::ObjectRef;
 use braid_keyspace::reader::Loan;
@@ -25,6 +23,10 @@ use braid_resp::reply::ReplyBuffer;
 use braid_spec::{
     Begin, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec, Scope,
 };
+use braid_types::hash::Hash;
+use braid_types::list::{End, List, ListLimits};
+use braid_types::set::Set;
+use braid_types::sorted_set::SortedSet;
 
 use crate::list::limits;
 use options::{Options, Pattern};
@@ -201,9 +203,10 @@ const MANY_ELEMENTS: usize = 20_000;
 /// How many elements a collection has, about.
 fn size_of(entry: Entry<'_>) -> usize {
     match entry.value() {
-        ValueRef::Object(ObjectRef::List(list)) => list.len(),
-        ValueRef::Object(ObjectRef::Set(set)) => set.len(),
-        ValueRef::Object(ObjectRef::SortedSet(set)) => set.len(),
+        ValueRef::Object(object) => {
+            let (list, set) = (object.get::<List>().map(List::len), object.get::<Set>().map(Set::len));
+            list.or(set).or(object.get::<SortedSet>().map(SortedSet::len)).unwrap_or(0)
+        }
         _ => 0,
     }
 }
@@ -310,7 +313,7 @@ fn store(call: &mut Call, destination: &[u8], list: List, options: &Options<'_>)
     if count == 0 {
         call.keyspace.delete(destination);
     } else {
-        let list = braid_keyspace::object::Object::List(Box::new(list));
+        let list = braid_keyspace::object::Object::new(list);
         call.keyspace.set_object(Event::list("sortstore"), destination, list, Expiry::Clear);
     }
     if options.looks_up() || options.alphabetical || options.unsorted {
@@ -371,28 +374,25 @@ fn load_object(
     let mut elements = Elements::default();
     options.reverses = true;
     let mut buffer = itoa::Buffer::new();
-    match object {
-        ObjectRef::List(list) => {
-            elements.ends.reserve(list.len());
-            list.range(0, list.len(), |element| elements.push(element.text(&mut buffer)));
+    if let Some(list) = object.get::<List>() {
+        elements.ends.reserve(list.len());
+        list.range(0, list.len(), |element| elements.push(element.text(&mut buffer)));
+    } else if let Some(set) = object.get::<Set>() {
+        elements.ends.reserve(set.len());
+        set.iter(now).for_each(|member| elements.push(member.text(&mut buffer)));
+        options.reverses = false;
+        if options.unsorted && (options.store.is_some() || in_script) {
+            // A set has no order that could be told again: what is stored, or goes on in a script, is sorted all the same.
+            options.unsorted = false;
+            options.alphabetical = true;
+            options.by = None;
         }
-        ObjectRef::Set(set) => {
-            elements.ends.reserve(set.len());
-            set.iter(now).for_each(|member| elements.push(member.text(&mut buffer)));
-            options.reverses = false;
-            if options.unsorted && (options.store.is_some() || in_script) {
-                // A set has no order that could be told again: what is stored, or goes on in a script, is sorted all the same.
-                options.unsorted = false;
-                options.alphabetical = true;
-                options.by = None;
-            }
-        }
-        ObjectRef::SortedSet(set) => {
-            let view = set.view(now);
-            elements.ends.reserve(view.len());
-            view.iter(0..view.len()).for_each(|(member, _)| elements.push(member.text(&mut buffer)));
-        }
-        _ => return Err(CommandError::WrongType),
+    } else if let Some(set) = object.get::<SortedSet>() {
+        let view = set.view(now);
+        elements.ends.reserve(view.len());
+        view.iter(0..view.len()).for_each(|(member, _)| elements.push(member.text(&mut buffer)));
+    } else {
+        return Err(CommandError::WrongType);
     }
     Ok(elements)
 }

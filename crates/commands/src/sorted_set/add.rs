@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! ZADD and ZINCRBY, and the storing of members that GEOADD shares.
 
-use braid_containers::sorted_set::{AddRule, Added, SortedSet};
 use braid_engine::Call;
 use braid_spec::{CommandError, CommandResult};
+use braid_types::sorted_set::{AddRule, Added, SortedSet};
 use smallvec::SmallVec;
 
 use super::limits;

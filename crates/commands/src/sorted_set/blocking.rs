@@ -4,12 +4,12 @@
 //! Each body serves twice: for the client that calls it, and, when one of its keys was filled, for the
 //! client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
 
-use braid_containers::sorted_set::SortedSet;
 use braid_engine::Call;
 use braid_engine::blocking::Wait;
-use braid_keyspace::Type;
+use braid_keyspace::object::ObjectType;
 use braid_keyspace::txn::WrongType;
 use braid_spec::CommandResult;
+use braid_types::sorted_set::SortedSet;
 
 use super::remove::{End, MultiplePop, journal_take, pop, pop_name, popped};
 use super::{Layout, change};
@@ -25,7 +25,7 @@ pub fn bzpopmax(call: &mut Call) -> CommandResult {
 /// The first of some keys that holds a sorted set from which this client may take; an error if one before
 /// it holds something else.
 fn first_filled<'k>(call: &Call, keys: &[&'k [u8]]) -> Result<Option<&'k [u8]>, WrongType> {
-    for &key in keys.iter().filter(|key| call.may_take(key, Type::SortedSet)) {
+    for &key in keys.iter().filter(|key| call.may_take(key, SortedSet::TYPE)) {
         let set = call.keyspace.peek_as::<SortedSet>(key)?;
         if set.is_some_and(|set| !set.view(call.now()).is_empty()) {
             return Ok(Some(key));
@@ -39,7 +39,7 @@ fn pop_one(call: &mut Call, end: End) -> CommandResult {
     let (keys, last) = (&args[1..args.len() - 1], args.len() - 1);
     let deadline = call.deadline_arg(last)?;
     let Some(key) = first_filled(call, keys)? else {
-        return call.wait(Wait::new(Type::SortedSet, keys, deadline));
+        return call.wait(Wait::new(SortedSet::TYPE, keys, deadline));
     };
     if call.claim() {
         let reply = &mut *call.reply;
@@ -64,7 +64,7 @@ pub fn bzmpop(call: &mut Call) -> CommandResult {
     let MultiplePop { keys, end, count } = MultiplePop::parse(call.args, 2)?;
     let deadline = call.deadline_arg(1)?;
     let Some(key) = first_filled(call, keys)? else {
-        return call.wait(Wait::new(Type::SortedSet, keys, deadline));
+        return call.wait(Wait::new(SortedSet::TYPE, keys, deadline));
     };
     if call.claim() {
         let reply = &mut *call.reply;

@@ -8,18 +8,17 @@ use std::cmp::Ordering::Equal;
 
 use braid_base::number;
 use braid_containers::listpack::Element;
-use braid_containers::set::Set;
-use braid_containers::sorted_set::{
-    AddRule, Aggregate, Input, MemberSource, PackedLimits, SortedSet, View, difference, intersection,
-    intersection_count, union,
-};
 use braid_engine::Call;
 use braid_keyspace::entry::ValueRef;
-use braid_keyspace::object::ObjectRef;
 use braid_keyspace::reader::Loan;
 use braid_keyspace::{Event, Txn};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
+use braid_types::set::Set;
+use braid_types::sorted_set::{
+    AddRule, Aggregate, Input, MemberSource, PackedLimits, SortedSet, View, difference, intersection,
+    intersection_count, union,
+};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
@@ -126,8 +125,11 @@ fn find_sources<'s>(keyspace: &'s Txn<'_>, keys: &[&[u8]]) -> Result<Sources<'s>
     let now = keyspace.now();
     let find = |key: &&[u8]| match keyspace.read(key).map(|entry| entry.value()) {
         None => Ok(Source::Missing),
-        Some(ValueRef::Object(ObjectRef::SortedSet(set))) => Ok(Source::Ranked(set.view(now))),
-        Some(ValueRef::Object(ObjectRef::Set(set))) => Ok(Source::Plain { set, now }),
+        Some(ValueRef::Object(object)) => match (object.get::<SortedSet>(), object.get::<Set>()) {
+            (Some(set), _) => Ok(Source::Ranked(set.view(now))),
+            (_, Some(set)) => Ok(Source::Plain { set, now }),
+            _ => Err(CommandError::WrongType),
+        },
         Some(_) => Err(CommandError::WrongType),
     };
     keys.iter().map(find).collect()
@@ -137,14 +139,15 @@ fn find_sources<'s>(keyspace: &'s Txn<'_>, keys: &[&[u8]]) -> Result<Sources<'s>
 fn sources_of(loans: &[Loan], now: i64) -> Result<Sources<'_>, CommandError> {
     let source = |loan| match loan {
         &Loan::Missing => Ok(Source::Missing),
-        loan => match loan.object() {
-            Some(ObjectRef::SortedSet(set)) if set.finds_by_name() => Ok(Source::Ranked(set.view(now))),
-            Some(ObjectRef::SortedSet(set)) => {
-                Ok(Source::Borrowed(Borrowed { set, scores: OnceCell::new() }))
+        loan => {
+            let object = loan.object().ok_or(CommandError::WrongType)?;
+            match (object.get::<SortedSet>(), object.get::<Set>()) {
+                (Some(set), _) if set.finds_by_name() => Ok(Source::Ranked(set.view(now))),
+                (Some(set), _) => Ok(Source::Borrowed(Borrowed { set, scores: OnceCell::new() })),
+                (_, Some(set)) => Ok(Source::Plain { set, now }),
+                _ => Err(CommandError::WrongType),
             }
-            Some(ObjectRef::Set(set)) => Ok(Source::Plain { set, now }),
-            _ => Err(CommandError::WrongType),
-        },
+        }
     };
     loans.iter().map(source).collect()
 }

@@ -18,12 +18,12 @@ mod rows;
 mod tests;
 
 use braid_containers::listpack::Element;
-use braid_containers::sorted_set::{PackedLimits, SortedSet, View};
 use braid_engine::Engine;
 use braid_keyspace::object::Object;
 use braid_keyspace::txn::WrongType;
 use braid_keyspace::{Event, Expiry, Txn};
 use braid_resp::reply::{Protocol, ReplyBuffer};
+use braid_types::sorted_set::{PackedLimits, SortedSet, View};
 
 use crate::collection::purge;
 
@@ -69,7 +69,7 @@ pub(crate) fn store(keyspace: &mut Txn<'_>, event: Event, key: &[u8], set: Sorte
     if len == 0 {
         keyspace.delete(key);
     } else {
-        keyspace.set_object(event, key, Object::SortedSet(Box::new(set)), Expiry::Clear);
+        keyspace.set_object(event, key, Object::new(set), Expiry::Clear);
     }
     len
 }

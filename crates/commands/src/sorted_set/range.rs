@@ -6,14 +6,11 @@
 use std::ops::Range;
 
 use braid_base::number;
-use braid_containers::sorted_set::{
-    AddRule, LexBound, LexRange, PackedLimits, ScoreBound, ScoreRange, SortedSet, View,
-};
 use braid_engine::Call;
 use braid_keyspace::Event;
-use braid_keyspace::object::ObjectRef;
 use braid_keyspace::reader::Loan;
 use braid_spec::{CommandError, CommandResult};
+use braid_types::sorted_set::{AddRule, LexBound, LexRange, PackedLimits, ScoreBound, ScoreRange, SortedSet, View};
 use smallvec::SmallVec;
 
 use super::{Layout, find, limits, store};
@@ -317,13 +314,11 @@ fn copy_in_background(call: &mut Call, limits: PackedLimits) -> CommandResult {
         let query = Query::parse(&options, None, None, false).ok()?;
         let result = match &loans[0] {
             Loan::Missing => SortedSet::new(),
-            loan => match loan.object() {
-                Some(ObjectRef::SortedSet(set)) => {
-                    let view = set.view(now);
-                    copy(&view, query.ranks(&view), &limits)
-                }
-                _ => return None,
-            },
+            loan => {
+                let set: &SortedSet = loan.object()?.get()?;
+                let view = set.view(now);
+                copy(&view, query.ranks(&view), &limits)
+            }
         };
         Some(Box::new(result))
     })

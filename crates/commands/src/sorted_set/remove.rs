@@ -2,10 +2,10 @@
 //! Commands that remove members: ZREM, ZREMRANGEBY..., ZPOPMIN, ZPOPMAX, ZMPOP.
 
 use braid_base::number;
-use braid_containers::sorted_set::SortedSet;
 use braid_engine::Call;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult};
+use braid_types::sorted_set::SortedSet;
 
 use super::range::Selector;
 use super::{Layout, change};

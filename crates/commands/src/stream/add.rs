@@ -2,10 +2,10 @@
 //! Commands that change the entries of a stream: XADD, XTRIM, XDEL, XSETID.
 
 use braid_base::number;
-use braid_containers::stream::{AppendError, BlockLimits, IdError, IdRequest, Stream, StreamId, Trim};
 use braid_engine::{Call, Engine};
 use braid_keyspace::{Event, journal_as};
 use braid_spec::{CommandError, CommandResult};
+use braid_types::stream::{AppendError, BlockLimits, IdError, IdRequest, Stream, StreamId, Trim};
 use smallvec::SmallVec;
 
 use super::{ID_LEN_MAX, invalid_id, reply_id, strict_id};

@@ -2,10 +2,10 @@
 //! XINFO.
 
 use braid_base::number;
-use braid_containers::stream::{Consumer, Group, Log, Stream, StreamId};
 use braid_engine::Call;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
+use braid_types::stream::{Consumer, Group, Log, Stream, StreamId};
 
 use super::{no_group_in, reply_entry, reply_id};
 

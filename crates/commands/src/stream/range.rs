@@ -2,9 +2,9 @@
 //! XLEN, XRANGE, XREVRANGE.
 
 use braid_base::number;
-use braid_containers::stream::Stream;
 use braid_engine::Call;
 use braid_spec::{CommandError, CommandResult};
+use braid_types::stream::Stream;
 
 use super::{range_end, range_start, reply_entry};
 

@@ -4,12 +4,12 @@
 //! Both first look at all streams, so that a refusal changes nothing, and then serve one after the other.
 
 use braid_base::number;
-use braid_containers::stream::{Group, Log, Stream, StreamId};
 use braid_engine::Call;
 use braid_engine::blocking::{self, Wait};
-use braid_keyspace::Type;
+use braid_keyspace::object::ObjectType;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult, KeyFlags};
+use braid_types::stream::{Group, Log, Stream, StreamId};
 use smallvec::SmallVec;
 
 use super::pending::Given;
@@ -241,7 +241,7 @@ fn nothing(call: &mut Call, options: &Options<'_>, behind: &[StreamId]) -> Comma
         call.args[..given].iter().map(|&arg| arg.into()).chain(fixed).collect()
     });
     let heeds_loss = options.group.is_some();
-    call.wait(Wait { heeds_loss, args, ..Wait::new(Type::Stream, keys, deadline_ms) })
+    call.wait(Wait { heeds_loss, args, ..Wait::new(Stream::TYPE, keys, deadline_ms) })
 }
 
 /// Which entries a consumer asks for.
@@ -352,7 +352,7 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
 }
 
 struct Delivery {
-    consumer: braid_containers::stream::ConsumerId,
+    consumer: braid_types::stream::ConsumerId,
     now: i64,
     no_ack: bool,
 }
@@ -395,7 +395,7 @@ fn redeliver(
     reply: &mut ReplyBuffer,
     log: &Log,
     group: &mut Group,
-    consumer: braid_containers::stream::ConsumerId,
+    consumer: braid_types::stream::ConsumerId,
     behind: StreamId,
     most: usize,
     now: i64,

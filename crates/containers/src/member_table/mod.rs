@@ -121,14 +121,14 @@ impl<const VALUES: bool> Table<VALUES> {
     }
 
     /// The table as it is now for a second owner, who shares what memory it can until either of them changes it (see
-    /// [`lend`](crate::lend)). It is for reading: of the members that expire, its index knows no more than whether there are any.
-    pub fn lend(&self) -> Table<VALUES> {
+    /// [`cow`](crate::cow)). It is for reading: of the members that expire, its index knows no more than whether there are any.
+    pub fn cow(&self) -> Table<VALUES> {
         let extra = self.extra.as_ref().map(|extra| {
             let expiring = extra.expiring.first().copied().into_iter().collect();
-            Box::new(Extra { outside: extra.outside.lend(), expiring })
+            Box::new(Extra { outside: extra.outside.cow(), expiring })
         });
         Table {
-            segments: self.segments.lend(),
+            segments: self.segments.cow(),
             len: self.len,
             seed: self.seed,
             extra,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use braid_base::blob::Blob;
 
-use crate::lend::note_copy;
+use crate::cow::note_copy;
 
 const EXPIRES: u8 = 0x80;
 const OUTSIDE: u8 = 0x40;
@@ -204,7 +204,7 @@ impl Outside {
     }
 
     /// The same contents for a second owner, who only reads.
-    pub fn lend(&self) -> Outside {
+    pub fn cow(&self) -> Outside {
         Outside { chunks: self.chunks.clone(), free: Vec::new(), bytes: self.bytes }
     }
 

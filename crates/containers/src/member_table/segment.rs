@@ -46,8 +46,8 @@ impl Segment {
     }
 
     /// The same segment for a second owner.
-    pub fn lend(&self) -> Segment {
-        Segment(self.0.lend())
+    pub fn cow(&self) -> Segment {
+        Segment(self.0.cow())
     }
 
     /// Number of members.

@@ -3,7 +3,7 @@
 //!
 //! HOT PATH: no allocation but for growth, no lock, no logging, no syscalls.
 //!
-//! Chunks count their owners ([`lend`](crate::lend)), so to lend thousands of segments touches none of them. Whoever changes a segment of a chunk that is lent copies the
+//! Chunks count their owners ([`cow`](crate::cow)), so to lend thousands of segments touches none of them. Whoever changes a segment of a chunk that is lent copies the
 //! chunk first, whose segments are then lent one by one, and the one that it changes.
 //!
 //! Invariant: all chunks but the last are full, and none is empty.
@@ -14,7 +14,7 @@ use arrayvec::ArrayVec;
 use braid_base::alloc::size_class;
 
 use super::segment::Segment;
-use crate::lend::Lent;
+use crate::cow::CowBox;
 
 /// Segments of a chunk: to copy one takes some microseconds. Up to so many are one list.
 const CHUNK: usize = 256;
@@ -27,23 +27,23 @@ pub(super) struct Chunk(ArrayVec<Segment, CHUNK>);
 
 impl Clone for Chunk {
     fn clone(&self) -> Chunk {
-        Chunk(lend_each(&self.0).collect())
+        Chunk(cow_each(&self.0).collect())
     }
 }
 
-fn lend_each(segments: &[Segment]) -> impl Iterator<Item = Segment> {
+fn cow_each(segments: &[Segment]) -> impl Iterator<Item = Segment> {
     segments.iter().enumerate().map(|(number, segment)| {
         if let Some(later) = segments.get(number + AHEAD) {
             later.prefetch();
         }
-        segment.lend()
+        segment.cow()
     })
 }
 
 /// See the module.
 pub(super) enum Segments {
     Few(Vec<Segment>),
-    Chunks { chunks: Vec<Lent<Chunk>>, len: usize },
+    Chunks { chunks: Vec<CowBox<Chunk>>, len: usize },
 }
 
 impl Segments {
@@ -73,7 +73,7 @@ impl Segments {
         if let Segments::Few(few) = self
             && few.len() == CHUNK
         {
-            let chunks = vec![Lent::new(Chunk(few.drain(..).collect()))];
+            let chunks = vec![CowBox::new(Chunk(few.drain(..).collect()))];
             *self = Segments::Chunks { chunks, len: CHUNK };
         }
         match self {
@@ -82,7 +82,7 @@ impl Segments {
                 *len += 1;
                 match chunks.last_mut() {
                     Some(last) if last.0.len() < CHUNK => last.0.push(segment),
-                    _ => chunks.push(Lent::new(Chunk([segment].into_iter().collect()))),
+                    _ => chunks.push(CowBox::new(Chunk([segment].into_iter().collect()))),
                 }
             }
         }
@@ -126,9 +126,9 @@ impl Segments {
     }
 
     /// The same segments for a second owner.
-    pub fn lend(&self) -> Segments {
+    pub fn cow(&self) -> Segments {
         match self {
-            Segments::Few(few) => Segments::Few(lend_each(few).collect()),
+            Segments::Few(few) => Segments::Few(cow_each(few).collect()),
             Segments::Chunks { chunks, len } => Segments::Chunks { chunks: chunks.clone(), len: *len },
         }
     }
@@ -138,8 +138,8 @@ impl Segments {
         match self {
             Segments::Few(few) => few.capacity() * size_of::<Segment>(),
             Segments::Chunks { chunks, .. } => {
-                chunks.capacity() * size_of::<Lent<Chunk>>()
-                    + chunks.len() * size_class(Lent::<Chunk>::bytes())
+                chunks.capacity() * size_of::<CowBox<Chunk>>()
+                    + chunks.len() * size_class(CowBox::<Chunk>::bytes())
             }
         }
     }
@@ -151,7 +151,7 @@ impl Clone for Segments {
         match self {
             Segments::Few(few) => Segments::Few(few.clone()),
             Segments::Chunks { chunks, len } => {
-                let copy = |chunk: &Lent<Chunk>| Lent::new(Chunk(chunk.0.iter().cloned().collect()));
+                let copy = |chunk: &CowBox<Chunk>| CowBox::new(Chunk(chunk.0.iter().cloned().collect()));
                 Segments::Chunks { chunks: chunks.iter().map(copy).collect(), len: *len }
             }
         }

@@ -7,17 +7,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_containers::hash::Hash;
-use braid_containers::set::Set;
-use braid_containers::sorted_set::SortedSet;
-
 use super::read::as_string;
 use super::{Txn, WrongType};
-use crate::entry::{Entry, Type, Value, ValueRef};
-use crate::events::{DEL, Event, NEW, class, members_expired};
+use crate::entry::{Entry, Value, ValueRef};
+use crate::events::{DEL, Event, NEW, class};
 use crate::eviction;
 use crate::keyspace::{Removal, Shard};
-use crate::object::{ExpiredMembers, Expiring, Typed};
+use crate::object::{Collection, ExpiredMembers, Object, ObjectType};
 
 const EXPIRED: Event = Event { class: class::EXPIRED, name: "expired" };
 
@@ -34,7 +30,7 @@ impl<'a> Txn<'a> {
 
     /// The collection of type `T` at a key, for writing. Call [`Txn::changed`] after changing it, and
     /// [`Txn::delete`] when it became empty.
-    pub fn write_as<'s, T: Typed<'s>>(&'s mut self, key: &[u8]) -> Result<Option<&'s mut T>, WrongType> {
+    pub fn write_as<'s, T: ObjectType>(&'s mut self, key: &[u8]) -> Result<Option<&'s mut T>, WrongType> {
         let Some(entry) = self.write(key) else { return Ok(None) };
         if entry.value_type() != T::TYPE {
             return Err(WrongType);
@@ -43,8 +39,15 @@ impl<'a> Txn<'a> {
         Ok(Some(unsafe { entry.object_mut::<T>() }))
     }
 
+    /// The collection at a key, for writing, whatever its type; nothing for a string. As for
+    /// [`Txn::write_as`] otherwise.
+    pub fn write_any(&mut self, key: &[u8]) -> Option<&mut dyn Collection> {
+        // SAFETY: `write` asserts the exclusive lock; the result borrows the transaction, so it is the only reference.
+        unsafe { self.write(key)?.collection_mut() }
+    }
+
     /// As [`Txn::write_as`], making the collection with `make` if the key is absent.
-    pub fn write_or_create<'s, T: Typed<'s>>(
+    pub fn write_or_create<'s, T: ObjectType>(
         &'s mut self,
         key: &[u8],
         make: impl FnOnce() -> T,
@@ -59,7 +62,7 @@ impl<'a> Txn<'a> {
             }
             None => {
                 let clock = eviction::new_clock(self.keyspace);
-                let entry = Entry::allocate(key, Value::Object(make().into_object()), None, clock);
+                let entry = Entry::allocate(key, Value::Object(Object::new(make())), None, clock);
                 self.insert_new(hash, entry);
                 entry
             }
@@ -188,7 +191,7 @@ impl<'a> Txn<'a> {
             self.context.counters.expired_members.add(expired.len() as u64);
             if let Some(kind) = self.peek(key).map(|entry| entry.value_type()) {
                 self.journal_members_loss(kind, key, &expired);
-                self.notify(members_expired(kind), key);
+                self.notify_members_expired(kind, key);
             }
         }
         self.settle(event, key, changes, empty);
@@ -223,23 +226,17 @@ impl<'a> Txn<'a> {
         let found: Option<Entry<'a>> = unsafe { table.find_hash(hash, keyspace.shard_bits(), rehash) };
         // A key that is past its own expiry goes as a whole, by the other way.
         let Some(entry) = found.filter(|entry| !entry.is_expired(self.now)) else { return Some(0) };
-        let (gone, empty) = match entry.value_type() {
-            // SAFETY: the shard is held exclusively, and no other reference to the collection exists.
-            Type::Hash => self.expire_members_of(entry, unsafe { entry.object_mut::<Hash>() }, most),
-            // SAFETY: as above.
-            Type::Set => self.expire_members_of(entry, unsafe { entry.object_mut::<Set>() }, most),
-            Type::SortedSet => {
-                // SAFETY: as above.
-                self.expire_members_of(entry, unsafe { entry.object_mut::<SortedSet>() }, most)
-            }
-            Type::String | Type::List | Type::Stream => Default::default(),
+        // SAFETY: the shard is held exclusively, and no other reference to the collection exists.
+        let (gone, empty) = match unsafe { entry.collection_mut() } {
+            Some(collection) => self.expire_members_of(entry, collection, most),
+            None => Default::default(),
         };
         let removed = gone.len();
         if removed > 0 {
             self.context.counters.expired_members.add(removed as u64);
             self.changed_hash(hash, entry.key());
             self.journal_members_loss(entry.value_type(), entry.key(), &gone);
-            self.notify(members_expired(entry.value_type()), entry.key());
+            self.notify_members_expired(entry.value_type(), entry.key());
         }
         if empty {
             self.notify(DEL, entry.key());
@@ -250,10 +247,10 @@ impl<'a> Txn<'a> {
         Some(removed)
     }
 
-    pub(super) fn expire_members_of<'c>(
+    pub(super) fn expire_members_of(
         &self,
         entry: Entry<'a>,
-        collection: &mut impl Expiring<'c>,
+        collection: &mut dyn Collection,
         most: usize,
     ) -> (ExpiredMembers, bool) {
         if collection.next_expiry().is_none_or(|at| at >= self.now) {

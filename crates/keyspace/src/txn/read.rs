@@ -8,11 +8,12 @@ use braid_base::lock::Version;
 
 use super::{Held, KeyRef, Txn, WrongType};
 use crate::context::Context;
-use crate::entry::{Entry, Type, ValueRef};
+use crate::entry::{Entry, ValueRef};
 use crate::events::KEY_MISS;
 use crate::eviction;
 use crate::keyspace::Keyspace;
-use crate::object::Typed;
+use crate::object::ObjectType;
+use crate::value_type::Type;
 
 /// The outcome of a read without a lock.
 #[derive(PartialEq, Eq, Debug)]
@@ -136,19 +137,19 @@ impl<'a> Txn<'a> {
     }
 
     /// The collection of type `T` at a key, for reading.
-    pub fn read_as<'s, T: Typed<'s>>(&'s self, key: &[u8]) -> Result<Option<&'s T>, WrongType> {
+    pub fn read_as<'s, T: ObjectType>(&'s self, key: &[u8]) -> Result<Option<&'s T>, WrongType> {
         let Some(entry) = self.read(key) else { return Ok(None) };
         match entry.value() {
-            ValueRef::Object(object) => T::from_ref(object).map(Some).ok_or(WrongType),
+            ValueRef::Object(object) => object.get::<T>().map(Some).ok_or(WrongType),
             _ => Err(WrongType),
         }
     }
 
     /// As [`Txn::read_as`], but neither counted nor marked as used.
-    pub fn peek_as<'s, T: Typed<'s>>(&'s self, key: &[u8]) -> Result<Option<&'s T>, WrongType> {
+    pub fn peek_as<'s, T: ObjectType>(&'s self, key: &[u8]) -> Result<Option<&'s T>, WrongType> {
         let Some(entry) = self.peek(key) else { return Ok(None) };
         match entry.value() {
-            ValueRef::Object(object) => T::from_ref(object).map(Some).ok_or(WrongType),
+            ValueRef::Object(object) => object.get::<T>().map(Some).ok_or(WrongType),
             _ => Err(WrongType),
         }
     }

@@ -13,7 +13,7 @@ use braid_keyspace::{Context, Keyspace, Txn};
 use braid_rdb::{Access, Bytes, Decoder, Fault, Kind, Limits};
 
 use super::{LoadError, Loaded, clock_of, readable};
-use crate::value::from_rdb;
+use crate::value::read_value;
 
 /// Values of up to this size are decoded by the crew.
 pub(super) const VALUE_MAX: usize = 256 * 1024;
@@ -227,10 +227,9 @@ fn add(
     let [begin, middle, end] = piece.ends.map(|end| end as usize);
     let (name, value) = (&batch.bytes[begin..middle], &batch.bytes[middle..end]);
     let mut decoder = Decoder::new(Bytes::new(value), terms.version);
-    match decoder.value(piece.kind, &terms.limits, terms.now) {
+    match read_value(&mut decoder, piece.kind, &terms.limits, terms.now) {
         Ok(_) if piece.expire_at.is_some_and(|time| time < terms.now) => loaded.expired += 1,
         Ok(value) => {
-            let value = from_rdb(value);
             let keys = [KeyRef { key: name, hash: piece.hash, write: true }];
             let mut txn = Txn::lock(terms.keyspace, context, piece.db, terms.now, &keys);
             let clock = piece.access.and_then(|access| clock_of(terms.keyspace, access));

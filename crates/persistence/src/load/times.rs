@@ -3,9 +3,6 @@
 //!
 //! They are set when there are many, or at the end of the file: before that everybody who adds keys must have done so.
 
-use braid_containers::hash::Hash;
-use braid_containers::set::Set;
-use braid_containers::sorted_set::SortedSet;
 use braid_keyspace::Txn;
 
 /// So many are set at once.
@@ -63,33 +60,9 @@ impl MemberTimes {
 
 fn set(txn: &mut Txn<'_>, Time { key, member, expire_at, .. }: &Time) {
     let now = txn.now();
-    let is_past = *expire_at <= now;
-    let is_empty = if let Ok(hash) = txn.write_as::<Hash>(key) {
-        let Some(hash) = hash else { return };
-        if is_past {
-            hash.remove(member, now);
-        } else if hash.expiry(member, now).is_some() {
-            hash.set_expiry(member, Some(*expire_at), now);
-        }
-        hash.is_empty()
-    } else if let Ok(Some(set)) = txn.write_as::<Set>(key) {
-        if is_past {
-            set.remove(member, now);
-        } else if set.expiry(member, now).is_some() {
-            set.set_expiry(member, Some(*expire_at), now);
-        }
-        set.is_empty()
-    } else if let Ok(Some(set)) = txn.write_as::<SortedSet>(key) {
-        if is_past {
-            set.remove(member);
-        } else if set.view(now).expiry(member).is_some() {
-            set.set_expiry(member, Some(*expire_at));
-        }
-        set.is_empty()
-    } else {
-        return;
-    };
-    if is_empty {
+    let Some(collection) = txn.write_any(key) else { return };
+    collection.set_member_expiry(member, *expire_at, now);
+    if collection.is_empty() {
         txn.delete(key);
     } else {
         txn.note_member_expiry(key);

@@ -5,9 +5,8 @@
 //! of its last change. By those times KeyDB decides between changes that were made at once; in the file only those stand that were made, so here the last one
 //! holds. But the same stream may stand there twice: it is known by the server that it comes from and by its time, which grows.
 
-use braid_keyspace::object::ObjectRef;
+use braid_keyspace::Txn;
 use braid_keyspace::txn::KeyRef;
-use braid_keyspace::{Txn, ValueRef};
 use braid_persistence::aof::{AofRecord, CommandReader};
 
 use super::{Replay, ReplayError};
@@ -97,14 +96,12 @@ impl Replay {
     ) -> Result<(), ReplayError> {
         txn.set_db(self.session.db);
         let keys = [KeyRef { key, hash: engine.keyspace.hash(key), write: false }];
-        let words = txn.with_keys(&keys, |txn| match txn.read(key)?.value() {
-            ValueRef::Object(ObjectRef::Hash(_)) => Some([&b"HPERSIST"[..], b"FIELDS"]),
-            ValueRef::Object(ObjectRef::Set(_)) => Some([&b"SPERSIST"[..], b"MEMBERS"]),
-            ValueRef::Object(ObjectRef::SortedSet(_)) => Some([&b"ZPERSIST"[..], b"MEMBERS"]),
-            _ => None,
-        });
+        let words = txn.with_keys(&keys, |txn| txn.read(key)?.value_type().descriptor()?.members.as_ref());
         match words {
-            Some([command, word]) => self.run(engine, txn, &[command, key, word, b"1", member]),
+            Some(words) => {
+                let (command, count) = (words.persist.as_bytes(), words.count.as_bytes());
+                self.run(engine, txn, &[command, key, count, b"1", member])
+            }
             None => Ok(()),
         }
     }

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Random changes of maps that are lent, against a model, and what becomes of values.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Leaves so small that a few hundred entries make a tree of several levels.
+type Small = CowMap<u32, Arc<u32>, 4>;
+
+fn content(map: &Small) -> Vec<(u32, u32)> {
+    map.iter().map(|(key, value)| (*key, **value)).collect()
+}
+
+fn model(map: &BTreeMap<u32, u32>) -> Vec<(u32, u32)> {
+    map.iter().map(|(key, value)| (*key, *value)).collect()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u32, u32),
+    /// Many ascending keys.
+    Run(u32, u32),
+    Remove(u32),
+    /// Many ascending keys.
+    Clear(u32, u32),
+    Change(u32, u32),
+    PopLast,
+    Lend,
+    EndLoan(usize),
+    Range(Bound<u32>, Bound<u32>, Vec<bool>),
+}
+
+fn bound() -> impl Strategy<Value = Bound<u32>> {
+    let key = 0..2000u32;
+    prop_oneof![key.clone().prop_map(Bound::Included), key.prop_map(Bound::Excluded), Just(Bound::Unbounded)]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = 0..2000u32;
+    prop_oneof![
+        6 => (key.clone(), any::<u32>()).prop_map(|(key, value)| Step::Insert(key, value)),
+        2 => (key.clone(), 1..300u32).prop_map(|(from, count)| Step::Run(from, count)),
+        4 => key.clone().prop_map(Step::Remove),
+        1 => (key.clone(), 1..300u32).prop_map(|(from, count)| Step::Clear(from, count)),
+        3 => (key, any::<u32>()).prop_map(|(key, value)| Step::Change(key, value)),
+        1 => Just(Step::PopLast),
+        2 => Just(Step::Lend),
+        1 => (0..8usize).prop_map(Step::EndLoan),
+        3 => (bound(), bound(), proptest::collection::vec(any::<bool>(), 0..60))
+            .prop_map(|(low, high, ends)| Step::Range(low, high, ends)),
+    ]
+}
+
+/// What a range of the model gives; the standard map refuses some bounds.
+fn within(map: &BTreeMap<u32, u32>, low: Bound<u32>, high: Bound<u32>) -> Vec<(u32, u32)> {
+    let above = |key: u32| match low {
+        Bound::Included(low) => key >= low,
+        Bound::Excluded(low) => key > low,
+        Bound::Unbounded => true,
+    };
+    let below = |key: u32| match high {
+        Bound::Included(high) => key <= high,
+        Bound::Excluded(high) => key < high,
+        Bound::Unbounded => true,
+    };
+    model(map).into_iter().filter(|(key, _)| above(*key) && below(*key)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
+    #[test]
+    fn random_changes_agree_with_a_model_and_loans_stay(steps in proptest::collection::vec(step(), 1..120)) {
+        let value = |number: u32| Arc::new(number);
+        let (mut map, mut expected) = (Small::default(), BTreeMap::new());
+        let mut loans: Vec<(Small, Vec<(u32, u32)>)> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Insert(key, number) => {
+                    prop_assert_eq!(map.insert(key, value(number)).map(|old| *old), expected.insert(key, number));
+                }
+                Step::Run(from, count) => (from..from + count).for_each(|key| {
+                    map.insert(key, value(key));
+                    expected.insert(key, key);
+                }),
+                Step::Remove(key) => {
+                    prop_assert_eq!(map.remove(&key).map(|old| *old), expected.remove(&key));
+                }
+                Step::Clear(from, count) => {
+                    for key in from..from + count {
+                        prop_assert_eq!(map.remove(&key).map(|old| *old), expected.remove(&key));
+                    }
+                }
+                Step::Change(key, number) => {
+                    prop_assert_eq!(map.get(&key).map(|old| **old), expected.get(&key).copied());
+                    if let Some(old) = map.get_mut(&key) {
+                        *old = value(number);
+                        expected.insert(key, number);
+                    }
+                }
+                Step::PopLast => {
+                    prop_assert_eq!(map.pop_last().map(|(key, old)| (key, *old)), expected.pop_last());
+                }
+                Step::Lend => loans.push((map.clone(), model(&expected))),
+                Step::EndLoan(number) if number < loans.len() => drop(loans.swap_remove(number)),
+                Step::EndLoan(_) => {}
+                Step::Range(low, high, ends) => {
+                    let mut there: std::collections::VecDeque<_> = within(&expected, low, high).into();
+                    let mut range = map.range(low, high);
+                    for front in ends {
+                        let (got, want) =
+                            if front { (range.next(), there.pop_front()) } else { (range.next_back(), there.pop_back()) };
+                        prop_assert_eq!(got.map(|(key, value)| (*key, **value)), want);
+                    }
+                    prop_assert_eq!(range.map(|(key, value)| (*key, **value)).collect::<Vec<_>>(), Vec::from(there));
+                }
+            }
+            prop_assert_eq!(map.len(), expected.len());
+            prop_assert_eq!(map.first_key().copied(), expected.keys().next().copied());
+        }
+        map.check();
+        prop_assert_eq!(content(&map), model(&expected));
+        prop_assert!(map.iter().rev().map(|(key, _)| *key).eq(expected.keys().rev().copied()));
+        for (loan, before) in &loans {
+            loan.check();
+            prop_assert_eq!(&content(loan), before);
+        }
+    }
+}
+
+#[test]
+fn values_go_once_whoever_goes_first() {
+    let token = Arc::new(());
+    let mut map: CowMap<u32, Arc<()>, 8> = CowMap::default();
+    for key in 0..5000 {
+        map.insert(key * 7 % 5000, Arc::clone(&token));
+    }
+    assert_eq!(Arc::strong_count(&token), 5001);
+    let first = map.clone();
+    assert_eq!(Arc::strong_count(&token), 5001, "nothing is copied");
+    for key in (0..5000).step_by(3) {
+        map.remove(&key);
+    }
+    let second = map.clone();
+    for key in 0..2500 {
+        map.insert(key, Arc::clone(&token));
+    }
+    assert_eq!((first.len(), second.len()), (5000, 3333));
+    drop(first);
+    drop(map);
+    assert!(second.iter().all(|(key, _)| key % 3 > 0));
+    assert_eq!(Arc::strong_count(&token), 3334);
+    drop(second);
+    assert_eq!(Arc::strong_count(&token), 1);
+}
+
+#[test]
+fn a_change_of_what_is_lent_copies_a_path() {
+    let mut map: CowMap<u64, u64, 63> = CowMap::default();
+    (0..200_000).for_each(|key| {
+        map.insert(key, key);
+    });
+    let whole = map.memory_bytes();
+    assert!(whole < 200_000 * 16 * 21 / 20, "ascending keys leave full leaves: {whole}");
+    let leaf_places = |map: &CowMap<u64, u64, 63>| -> Vec<*const u64> {
+        map.iter().filter(|(key, _)| *key % 63 == 0).map(|(_, value)| std::ptr::from_ref(value)).collect()
+    };
+    let lent = map.clone();
+    assert_eq!(leaf_places(&map), leaf_places(&lent));
+    map.remove(&100_000);
+    let moved =
+        leaf_places(&map).iter().zip(leaf_places(&lent)).filter(|(one, other)| **one != *other).count();
+    assert_eq!(moved, 1, "one leaf of thousands");
+    // What is the map's own again is changed where it is.
+    drop(lent);
+    let before = leaf_places(&map);
+    map.insert(100_000, 1);
+    *map.get_mut(&63).unwrap() = 1;
+    assert_eq!(leaf_places(&map), before);
+}
+
+#[test]
+fn few_entries_take_what_they_need() {
+    let mut map: CowMap<u64, u64, 63> = CowMap::default();
+    assert_eq!(map.memory_bytes(), 0);
+    map.insert(1, 1);
+    assert_eq!(map.memory_bytes(), 64);
+    (0..64).for_each(|key| {
+        map.insert(key, key);
+    });
+    assert!(map.memory_bytes() > 2048, "a tree of two leaves");
+    (0..64).for_each(|key| {
+        assert_eq!(map.remove(&key), Some(key));
+    });
+    assert_eq!(map.memory_bytes(), 0);
+}
+
+#[test]
+fn two_threads_share_a_map() {
+    let mut map: CowMap<u32, Arc<u32>, 8> = CowMap::default();
+    (0..3000).for_each(|key| {
+        map.insert(key, Arc::new(key));
+    });
+    for round in 0..30 {
+        let (lent, before) = (map.clone(), map.len());
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                assert_eq!(lent.iter().filter(|(key, value)| *key == &***value).count(), before);
+            });
+            for key in 0..300 {
+                map.remove(&(key * 7 + round));
+                map.insert(key * 9 + round, Arc::new(key * 9 + round));
+            }
+        });
+        map.check();
+    }
+}

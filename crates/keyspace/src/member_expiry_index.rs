@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Which collections of one table have members that expire, by when the first of them does.
+//!
+//! A table has such an index only while some collection in it needs one, so keys and members without a time
+//! pay nothing. A mention is a promise to look, not a fact: it may come too early (the member was removed, or
+//! lost its time meanwhile) but never too late. Whoever looks, under the shard's exclusive lock, mentions the
+//! key again when more is to come.
+//!
+//! Keys are named by their hash. Two keys of a shard with the same 64 bits would share one mention; the
+//! other's members then go when they are next written to.
+
+use std::collections::BTreeSet;
+use std::hash::BuildHasherDefault;
+use std::sync::atomic::Ordering::Relaxed;
+
+use hashbrown::HashMap;
+
+use crate::table::Table;
+
+/// Hashes of keys are random already.
+#[derive(Default)]
+struct AsItIs(u64);
+
+impl std::hash::Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only 64-bit hashes are hashed");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        // Keys of one table share the first bits, which name the shard.
+        self.0 = hash.rotate_left(32);
+    }
+}
+
+/// The mentions of one table.
+#[derive(Default)]
+pub(crate) struct MemberExpiryIndex {
+    by_time: BTreeSet<(i64, u64)>,
+    by_key: HashMap<u64, i64, BuildHasherDefault<AsItIs>>,
+}
+
+impl MemberExpiryIndex {
+    /// Mentions a key, unless it is mentioned with an earlier time.
+    pub fn note(&mut self, hash: u64, at: i64) {
+        if let Some(&before) = self.by_key.get(&hash) {
+            if before <= at {
+                return;
+            }
+            self.by_time.remove(&(before, hash));
+        }
+        self.by_key.insert(hash, at);
+        self.by_time.insert((at, hash));
+    }
+
+    /// Takes a key's mention away.
+    pub fn forget(&mut self, hash: u64) {
+        if let Some(at) = self.by_key.remove(&hash) {
+            self.by_time.remove(&(at, hash));
+        }
+    }
+
+    /// Takes away the first mention that lies before `now`.
+    pub fn take(&mut self, now: i64) -> Option<u64> {
+        let &(at, hash) = self.by_time.first().filter(|(at, _)| *at < now)?;
+        self.by_time.remove(&(at, hash));
+        self.by_key.remove(&hash);
+        Some(hash)
+    }
+
+    /// The earliest mention.
+    pub fn next(&self) -> Option<i64> {
+        self.by_time.first().map(|(at, _)| *at)
+    }
+
+    /// Number of keys mentioned.
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+}
+
+impl Table {
+    /// A time before which no member of a collection expires, if any does.
+    #[inline]
+    pub fn next_member_expiry(&self) -> Option<i64> {
+        match self.next_member_expiry.load(Relaxed) {
+            0 => None,
+            at => Some(at),
+        }
+    }
+
+    /// Collections that have, or lately had, members with an expiry.
+    ///
+    /// # Safety
+    /// The caller holds the shard.
+    pub unsafe fn expiring_collections(&self) -> usize {
+        // SAFETY: the pointer is null or a leaked box of this table's, changed only under the exclusive lock.
+        unsafe { self.members.load(Relaxed).as_ref() }.map_or(0, MemberExpiryIndex::len)
+    }
+
+    /// Notes that the first member of the collection at a key expires at `at`.
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively.
+    pub unsafe fn note_members(&self, hash: u64, at: i64) {
+        if self.members.load(Relaxed).is_null() {
+            self.members.store(Box::leak(Box::default()), Relaxed);
+        }
+        // SAFETY: the caller's.
+        unsafe { self.with_members(|due| due.note(hash, at)) };
+    }
+
+    /// Forgets what was noted about a key.
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively.
+    #[inline]
+    pub unsafe fn forget_members(&self, hash: u64) {
+        if self.next_member_expiry.load(Relaxed) != 0 {
+            // SAFETY: the caller's.
+            unsafe { self.with_members(|due| due.forget(hash)) };
+        }
+    }
+
+    /// The hash of a key in whose collection a member is due; what was noted about the key is forgotten.
+    ///
+    /// # Safety
+    /// The caller holds the shard exclusively.
+    pub unsafe fn take_due_members(&self, now: i64) -> Option<u64> {
+        self.next_member_expiry().filter(|at| *at < now)?;
+        // SAFETY: the caller's.
+        unsafe { self.with_members(|due| due.take(now)) }.flatten()
+    }
+
+    /// # Safety
+    /// The caller holds the shard exclusively.
+    #[cold]
+    unsafe fn with_members<R>(&self, work: impl FnOnce(&mut MemberExpiryIndex) -> R) -> Option<R> {
+        let members = self.members.load(Relaxed);
+        // SAFETY: null or a leaked box of this table's; exclusive by the caller.
+        let due = unsafe { members.as_mut() }?;
+        let result = work(due);
+        let next = due.next();
+        // 0 means none, and every time up to 1 ms after the epoch is in the past alike.
+        self.next_member_expiry.store(next.map_or(0, |at| at.max(1)), Relaxed);
+        if next.is_none() {
+            self.members.store(std::ptr::null_mut(), Relaxed);
+            // SAFETY: leaked by `note_members`, and no longer reachable.
+            drop(unsafe { Box::from_raw(members) });
+        }
+        Some(result)
+    }
+
+    /// Frees the index of a table that is going away.
+    pub(crate) fn drop_members(&mut self) {
+        let members = std::mem::replace(self.members.get_mut(), std::ptr::null_mut());
+        if !members.is_null() {
+            // SAFETY: leaked by `note_members`, and no longer reachable.
+            drop(unsafe { Box::from_raw(members) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn one_mention_a_key_and_the_earliest_counts(
+            steps in proptest::collection::vec((0u8..4, 0u64..6, 0i64..20), 0..60)
+        ) {
+            let (mut due, mut model) = (MemberExpiryIndex::default(), BTreeMap::<u64, i64>::new());
+            for (what, hash, at) in steps {
+                match what {
+                    0 | 1 => {
+                        due.note(hash, at);
+                        model.entry(hash).and_modify(|old| *old = at.min(*old)).or_insert(at);
+                    }
+                    2 => {
+                        due.forget(hash);
+                        model.remove(&hash);
+                    }
+                    _ => {
+                        let first = model.iter().map(|(hash, at)| (*at, *hash)).min().filter(|(time, _)| *time < at);
+                        prop_assert_eq!(due.take(at), first.map(|(_, hash)| hash));
+                        if let Some((_, hash)) = first {
+                            model.remove(&hash);
+                        }
+                    }
+                }
+                prop_assert_eq!(due.next(), model.values().min().copied());
+                prop_assert_eq!((due.len(), due.by_time.len()), (model.len(), model.len()));
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Handing keyspace events ([`crate::events`]) to their observer, under the key's lock.
+//!
+//! HOT PATH: with no class wanted an event costs one load and one test.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::events::Event;
+use crate::keyspace::Keyspace;
+use crate::txn::Txn;
+use crate::value_type::Type;
+
+impl Keyspace {
+    /// Whether anybody wants to know of these classes.
+    #[inline(always)]
+    pub fn wants(&self, classes: u32) -> bool {
+        self.settings.events.load(Relaxed) & classes != 0
+    }
+
+    /// Tells of an event outside of a transaction.
+    #[cold]
+    pub fn tell_event(&self, slot: usize, db: u32, event: Event, key: &[u8], old: Option<&[u8]>) {
+        if let Some(observer) = self.observer.get() {
+            observer.event(slot, db, event, key, old);
+        }
+    }
+}
+
+impl Txn<'_> {
+    /// Tells of something that happened to a key of the current database, if that is wanted.
+    #[inline(always)]
+    pub fn notify(&self, event: Event, key: &[u8]) {
+        if self.keyspace().wants(event.class) {
+            self.keyspace().tell_event(self.context.slot, self.db(), event, key, None);
+        }
+    }
+
+    /// As [`Txn::notify`], for a key of another database.
+    pub fn notify_in(&self, db: u32, event: Event, key: &[u8]) {
+        if self.keyspace().wants(event.class) {
+            self.keyspace().tell_event(self.context.slot, db, event, key, None);
+        }
+    }
+
+    /// Tells that members of a collection of this type have expired.
+    pub(crate) fn notify_members_expired(&self, kind: Type, key: &[u8]) {
+        if let Some(words) = kind.descriptor().and_then(|descriptor| descriptor.members.as_ref()) {
+            self.notify(words.expired, key);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a type tells of its values so that they can be written: under which form, and how.
+//!
+//! Strings are written by this crate itself; every other type implements [`SavedObject`] in its own
+//! folder (crate `types`) and names its forms there.
+
+use std::io::{self, Write};
+
+use braid_containers::listpack::Element;
+
+use crate::decode::Decoder;
+use crate::encode::Encoder;
+use crate::kind::ValueForm;
+use crate::source::Source;
+use crate::target::Target;
+
+/// Writes one value: what a type's own code gets.
+pub type ValueEncoder<'w> = Encoder<Staged<'w>>;
+/// Reads one value: what a type's own code gets.
+pub type ValueDecoder<'s> = Decoder<&'s mut dyn Source>;
+
+/// A value other than a string, to be written.
+pub trait SavedObject {
+    /// The form under which it is written for a target.
+    fn form(&self, target: Target) -> &'static ValueForm;
+
+    /// False for a target that has no such type: the key is left out.
+    fn is_known_to(&self, _target: Target) -> bool {
+        true
+    }
+
+    /// Writes its content in one of the forms that [`SavedObject::form`] names. Members that expire
+    /// before `now_ms` are left out.
+    fn encode(&self, form: &ValueForm, now_ms: i64, out: &mut ValueEncoder<'_>) -> io::Result<()>;
+
+    /// Appends its bytes if the form for [`Target::Own`] is one packed string: copying it takes less
+    /// time than writing it. False, with nothing appended, if it is not.
+    fn take_packed(&self, _out: &mut Vec<u8>) -> bool {
+        false
+    }
+
+    /// True if some of its members expire.
+    fn has_times(&self) -> bool {
+        false
+    }
+
+    /// True if a form that it has been given has room for the times of its members.
+    fn keeps_times(&self, _form: &ValueForm) -> bool {
+        false
+    }
+
+    /// Calls `see` with each member that expires, and its time.
+    fn for_each_time(&self, _see: &mut dyn FnMut(Element<'_>, i64)) {}
+
+    /// Number of members, those past their expiry included.
+    fn member_count(&self) -> usize;
+
+    /// Number of members that have not expired at this time.
+    fn members_at(&self, now_ms: i64) -> usize {
+        let mut expired = 0;
+        if now_ms != i64::MIN {
+            self.for_each_time(&mut |_, time| expired += usize::from(time < now_ms));
+        }
+        self.member_count() - expired
+    }
+}
+
+/// Bytes that are staged before a sink behind a virtual call gets them.
+const STAGE: usize = 16 * 1024;
+
+/// A sink of any kind behind a small buffer, so that types are compiled for one sink only and small
+/// writes stay cheap.
+pub struct Staged<'w> {
+    out: &'w mut dyn Write,
+    buffer: Vec<u8>,
+}
+
+impl<'w> Staged<'w> {
+    pub(crate) fn new(out: &'w mut dyn Write, buffer: Vec<u8>) -> Staged<'w> {
+        debug_assert!(buffer.is_empty());
+        Staged { out, buffer }
+    }
+
+    /// The buffer, empty, for the next value.
+    pub(crate) fn into_buffer(mut self) -> Vec<u8> {
+        self.buffer.clear();
+        self.buffer
+    }
+}
+
+impl Write for Staged<'_> {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.buffer.len() + bytes.len() > STAGE {
+            self.flush_stage()?;
+            if bytes.len() >= STAGE {
+                self.out.write_all(bytes)?;
+                return Ok(bytes.len());
+            }
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.flush_stage()
+    }
+}
+
+impl Staged<'_> {
+    pub(crate) fn flush_stage(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}

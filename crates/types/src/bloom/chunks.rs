@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A filter in pieces, as BF.SCANDUMP gives them and BF.LOADCHUNK takes them: Redis's own form.
+//!
+//! ```text
+//! header:  items (8), sub-filters (4), options (4), expansion (4), and for each sub-filter
+//!          bytes (8), bits (8), items (8), error rate (8), bits per item (8), hashes (4),
+//!          capacity (8), exponent of a power of two of bits, or 0 (1)
+//! pieces:  the bits of the sub-filters, one after the other
+//! ```
+//! All numbers have the least significant byte first. The iterator of the header is 1, that of a piece
+//! one more than the offset behind it. Headers come from outside: everything in them is checked.
+
+use super::value::{BYTES_MAX, Bloom, EXPANSION_MAX, LAYERS_MAX, Layer, Shape};
+
+/// The iterator of the header.
+pub const HEADER: u64 = 1;
+/// Most bytes of a piece.
+pub const PIECE_MAX: usize = 16 << 20;
+
+/// Bits are a multiple of 64 rather than a power of two, and hashes have 64 bits.
+const OPTIONS: u32 = 1 | 4;
+const NONSCALING: u32 = 8;
+const HASHES_MAX: u32 = 4096;
+
+/// The header of a filter.
+pub fn header(bloom: &Bloom) -> Vec<u8> {
+    let mut out = Vec::with_capacity(20 + bloom.layers().len() * 53);
+    let options = if bloom.expansion() == 0 { OPTIONS | NONSCALING } else { OPTIONS };
+    out.extend_from_slice(&bloom.items().to_le_bytes());
+    out.extend_from_slice(&(bloom.layers().len() as u32).to_le_bytes());
+    out.extend_from_slice(&options.to_le_bytes());
+    out.extend_from_slice(&bloom.expansion().to_le_bytes());
+    for layer in bloom.layers() {
+        let shape = layer.shape;
+        for number in [shape.bytes(), shape.bits, layer.items] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&shape.error.to_le_bytes());
+        out.extend_from_slice(&shape.bits_per_item.to_le_bytes());
+        out.extend_from_slice(&shape.hashes.to_le_bytes());
+        out.extend_from_slice(&shape.capacity.to_le_bytes());
+        out.push(0);
+    }
+    out
+}
+
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*field)
+    }
+
+    fn long(&mut self) -> Option<u64> {
+        self.bytes().map(u64::from_le_bytes)
+    }
+
+    fn word(&mut self) -> Option<u32> {
+        self.bytes().map(u32::from_le_bytes)
+    }
+
+    fn float(&mut self) -> Option<f64> {
+        self.bytes().map(f64::from_le_bytes)
+    }
+}
+
+/// A filter without any bit set, as a header describes it; nothing if it makes no sense.
+pub fn from_header(bytes: &[u8]) -> Option<Bloom> {
+    let mut fields = Fields(bytes);
+    let items = fields.long()?;
+    let (count, options, expansion) = (fields.word()? as usize, fields.word()?, fields.word()?);
+    let scales = options & NONSCALING == 0 && expansion != 0;
+    let is_known = options & !(OPTIONS | NONSCALING | 2) == 0 && options & 4 != 0;
+    if !is_known || count == 0 || count > LAYERS_MAX || expansion > EXPANSION_MAX {
+        return None;
+    }
+    let (mut shapes, mut bytes_all, mut items_all) = (Vec::new(), 0u64, 0u64);
+    for _ in 0..count {
+        let (bytes, bits, items) = (fields.long()?, fields.long()?, fields.long()?);
+        let (error, bits_per_item) = (fields.float()?, fields.float()?);
+        let (hashes, capacity) = (fields.word()?, fields.long()?);
+        let [exponent] = fields.bytes()?;
+        let fits =
+            bits.div_ceil(8) == bytes && (exponent == 0 || bits.checked_shr(exponent.into()) == Some(1));
+        let is_sound = bits > 0
+            && fits
+            && items <= capacity
+            && error > 0.0
+            && error < 1.0
+            && bits_per_item.is_finite()
+            && bits_per_item > 0.0
+            && (1..=HASHES_MAX).contains(&hashes);
+        bytes_all = bytes_all.checked_add(bytes)?;
+        items_all = items_all.checked_add(items)?;
+        if !is_sound || bytes_all > BYTES_MAX {
+            return None;
+        }
+        shapes.push((Shape { bits, hashes, capacity, error, bits_per_item }, items));
+    }
+    if !fields.0.is_empty() || items_all != items {
+        return None;
+    }
+    let layers = shapes.into_iter().map(|(shape, items)| Layer::new(shape, items)).collect();
+    Some(Bloom::from_layers(layers, if scales { expansion } else { 0 }))
+}
+
+/// The piece that follows an iterator other than 0, and its own iterator; nothing at the end.
+pub fn piece_after(bloom: &Bloom, iterator: u64, most: usize) -> Option<(u64, Vec<u8>)> {
+    let mut offset = iterator.checked_sub(HEADER)?;
+    for layer in bloom.layers() {
+        let len = layer.shape.bytes();
+        if offset < len {
+            let piece = layer.read(offset, most);
+            return Some((iterator + piece.len() as u64, piece));
+        }
+        offset -= len;
+    }
+    None
+}
+
+/// Puts a piece where its iterator says; false, with nothing changed, if it does not belong there.
+pub fn load_piece(bloom: &mut Bloom, iterator: u64, piece: &[u8]) -> bool {
+    let offset = iterator.checked_sub(HEADER).and_then(|end| end.checked_sub(piece.len() as u64));
+    let Some(mut offset) = offset.filter(|_| !piece.is_empty()) else { return false };
+    for layer in bloom.layers_mut() {
+        let len = layer.shape.bytes();
+        if offset < len {
+            return layer.write(offset, piece);
+        }
+        offset -= len;
+    }
+    false
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The two hashes of an item from which its bits follow: MurmurHash64A, so that filters dumped by
+//! Redis (BF.SCANDUMP) answer alike here.
+
+const SEED: u64 = 0xc6a4_a793_5bd1_e995;
+const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
+const SHIFT: u32 = 47;
+
+/// An item's hashes: the `i`-th of its bits is `first + i * step`, modulo the bits of a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ItemHash {
+    pub first: u64,
+    pub step: u64,
+}
+
+impl ItemHash {
+    pub fn of(item: &[u8]) -> ItemHash {
+        let first = murmur(item, SEED);
+        ItemHash { first, step: murmur(item, first) }
+    }
+
+    /// The item's bits in a filter of so many.
+    #[inline]
+    pub fn bits(self, hashes: u32, bit_count: u64) -> impl Iterator<Item = u64> {
+        (0..u64::from(hashes))
+            .map(move |index| self.first.wrapping_add(index.wrapping_mul(self.step)) % bit_count)
+    }
+}
+
+fn murmur(bytes: &[u8], seed: u64) -> u64 {
+    let mut hash = seed ^ (bytes.len() as u64).wrapping_mul(MULTIPLIER);
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        let mut word = u64::from_le_bytes(*word).wrapping_mul(MULTIPLIER);
+        word ^= word >> SHIFT;
+        hash = (hash ^ word.wrapping_mul(MULTIPLIER)).wrapping_mul(MULTIPLIER);
+    }
+    if !rest.is_empty() {
+        let mut word = [0; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(MULTIPLIER);
+    }
+    hash ^= hash >> SHIFT;
+    hash = hash.wrapping_mul(MULTIPLIER);
+    hash ^ hash >> SHIFT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of BF.SCANDUMP in Redis's documentation: one item in a filter of 64 bits.
+    #[test]
+    fn bits_are_those_of_redis() {
+        let bits: Vec<u64> = ItemHash::of(b"item1").bits(5, 64).collect();
+        assert_eq!(bits, [11, 0, 53, 42, 31]);
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A scalable Bloom filter: sub-filters, of which the last takes new items until it is full and a
+//! larger one with a smaller error rate follows.
+//!
+//! ```text
+//! bits per item   -ln(error) / ln(2)^2        hashes   bits per item * ln(2), rounded up
+//! error           of the first sub-filter half of what is asked for, then half of that before, so
+//!                 that all together stay below it; without scaling what is asked for
+//! ```
+//! Bits stand in blocks of [`SEGMENT`] bytes that are shared with a snapshot until they change
+//! (`braid_containers::cow`), so a change copies one block at most for each of its bits.
+
+use braid_containers::thin_block::ThinBlock;
+
+use super::hash::ItemHash;
+
+/// Bytes of a block of bits.
+pub const SEGMENT: usize = 64 * 1024;
+/// Bytes that the bits of all sub-filters may take.
+pub const BYTES_MAX: u64 = 1 << 30;
+/// From so many bytes on a filter is large: a snapshot shares it.
+const LARGE: u64 = 64 * 1024;
+/// Items for which a filter is made that no command has sized.
+pub const CAPACITY_DEFAULT: u64 = 100;
+/// Its error rate.
+pub const ERROR_DEFAULT: f64 = 0.01;
+/// How many times larger each sub-filter is than the one before.
+pub const EXPANSION_DEFAULT: u32 = 2;
+/// The largest such factor.
+pub const EXPANSION_MAX: u32 = 32_768;
+/// Sub-filters that a filter may have.
+pub const LAYERS_MAX: usize = 1024;
+
+const TIGHTENING: f64 = 0.5;
+const LN_2: f64 = std::f64::consts::LN_2;
+/// The square of that, to as many digits as Redis has: the shapes of filters depend on it.
+const LN_2_SQUARED: f64 = 0.480_453_013_918_201;
+
+/// Why an item was not added, or a filter not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("ERR non scaling filter is full")]
+    Full,
+    #[error("ERR operation exceeds bloom object memory limit")]
+    TooLarge,
+}
+
+/// The shape of a sub-filter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    pub bits: u64,
+    pub hashes: u32,
+    /// Items until it is full.
+    pub capacity: u64,
+    pub error: f64,
+    pub bits_per_item: f64,
+}
+
+impl Shape {
+    fn new(capacity: u64, error: f64) -> Result<Shape, Refusal> {
+        let bits_per_item = -error.ln() / LN_2_SQUARED;
+        // Above 2^53 the product is far beyond the limit, so rounding does not matter.
+        let bits = (capacity as f64 * bits_per_item).ceil().max(1.0);
+        if bits > (BYTES_MAX * 8) as f64 {
+            return Err(Refusal::TooLarge);
+        }
+        let hashes = (bits_per_item * LN_2).ceil().max(1.0) as u32;
+        Ok(Shape { bits: (bits as u64).next_multiple_of(64), hashes, capacity, error, bits_per_item })
+    }
+
+    /// Bytes of its bits.
+    pub fn bytes(&self) -> u64 {
+        self.bits.div_ceil(8)
+    }
+}
+
+/// A sub-filter.
+pub struct Layer {
+    pub shape: Shape,
+    pub items: u64,
+    /// All but the last of [`SEGMENT`] bytes.
+    segments: Vec<ThinBlock>,
+}
+
+impl Layer {
+    /// Without any bit set.
+    pub fn new(shape: Shape, items: u64) -> Layer {
+        let bytes = shape.bytes() as usize;
+        let segments =
+            (0..bytes).step_by(SEGMENT).map(|at| ThinBlock::zeroed(SEGMENT.min(bytes - at))).collect();
+        Layer { shape, items, segments }
+    }
+
+    fn has(&self, hash: ItemHash) -> bool {
+        hash.bits(self.shape.hashes, self.shape.bits).all(|bit| {
+            let byte = (bit / 8) as usize;
+            self.segments[byte / SEGMENT].bytes()[byte % SEGMENT] >> (bit % 8) & 1 == 1
+        })
+    }
+
+    fn set(&mut self, hash: ItemHash) {
+        for bit in hash.bits(self.shape.hashes, self.shape.bits) {
+            let byte = (bit / 8) as usize;
+            let at = byte % SEGMENT;
+            if self.segments[byte / SEGMENT].bytes()[at] >> (bit % 8) & 1 == 0 {
+                self.segments[byte / SEGMENT].bytes_mut()[at] |= 1 << (bit % 8);
+            }
+        }
+        self.items += 1;
+    }
+
+    /// The blocks of bits, in order.
+    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+        self.segments.iter().map(ThinBlock::bytes)
+    }
+
+    /// Up to `most` bytes of its bits from an offset on.
+    pub fn read(&self, offset: u64, most: usize) -> Vec<u8> {
+        let end = self.shape.bytes().min(offset + most as u64);
+        let mut out = Vec::with_capacity(end.saturating_sub(offset) as usize);
+        let mut at = offset;
+        while at < end {
+            let from = (at % SEGMENT as u64) as usize;
+            let block = self.segments[(at / SEGMENT as u64) as usize].bytes();
+            let len = (block.len() - from).min((end - at) as usize);
+            out.extend_from_slice(&block[from..from + len]);
+            at += len as u64;
+        }
+        out
+    }
+
+    /// Overwrites bits from an offset on; false, with nothing changed, if they do not fit.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> bool {
+        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > self.shape.bytes()) {
+            return false;
+        }
+        let (mut at, mut rest) = (offset, bytes);
+        while !rest.is_empty() {
+            let from = (at % SEGMENT as u64) as usize;
+            let block = &mut self.segments[(at / SEGMENT as u64) as usize].bytes_mut()[from..];
+            let len = block.len().min(rest.len());
+            block[..len].copy_from_slice(&rest[..len]);
+            (at, rest) = (at + len as u64, &rest[len..]);
+        }
+        true
+    }
+
+    fn cow(&self) -> Layer {
+        let segments = self.segments.iter().map(ThinBlock::cow).collect();
+        Layer { shape: self.shape, items: self.items, segments }
+    }
+}
+
+impl Clone for Layer {
+    fn clone(&self) -> Layer {
+        Layer { shape: self.shape, items: self.items, segments: self.segments.clone() }
+    }
+}
+
+/// A Bloom filter.
+#[derive(Clone)]
+pub struct Bloom {
+    /// At least one.
+    layers: Vec<Layer>,
+    /// 0: it does not scale.
+    expansion: u32,
+}
+
+impl Bloom {
+    /// A filter for so many items until it scales. `error` lies between 0 and 1; with an `expansion`
+    /// of 0 it does not scale.
+    pub fn new(capacity: u64, error: f64, expansion: u32) -> Result<Bloom, Refusal> {
+        let error = if expansion == 0 { error } else { error * TIGHTENING };
+        Ok(Bloom { layers: vec![Layer::new(Shape::new(capacity, error)?, 0)], expansion })
+    }
+
+    /// A filter of sub-filters that were checked (`chunks.rs`).
+    pub(super) fn from_layers(layers: Vec<Layer>, expansion: u32) -> Bloom {
+        debug_assert!(!layers.is_empty());
+        Bloom { layers, expansion }
+    }
+
+    /// The sub-filters, the first one first.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    pub(super) fn layers_mut(&mut self) -> &mut [Layer] {
+        &mut self.layers
+    }
+
+    /// How many times larger each sub-filter is than the one before; 0 if there is to be one only.
+    pub fn expansion(&self) -> u32 {
+        self.expansion
+    }
+
+    /// True if the item may have been added; false if it was not.
+    pub fn contains(&self, item: &[u8]) -> bool {
+        self.has(ItemHash::of(item))
+    }
+
+    fn has(&self, hash: ItemHash) -> bool {
+        // Most items are in the largest.
+        self.layers.iter().rev().any(|layer| layer.has(hash))
+    }
+
+    /// Adds an item; false if it may have been there before.
+    pub fn add(&mut self, item: &[u8]) -> Result<bool, Refusal> {
+        let hash = ItemHash::of(item);
+        if self.has(hash) {
+            return Ok(false);
+        }
+        let last = self.layers.last().expect("at least one sub-filter");
+        if last.items >= last.shape.capacity {
+            self.grow()?;
+        }
+        self.layers.last_mut().expect("at least one sub-filter").set(hash);
+        Ok(true)
+    }
+
+    fn grow(&mut self) -> Result<(), Refusal> {
+        if self.expansion == 0 {
+            return Err(Refusal::Full);
+        }
+        let last = self.layers.last().expect("at least one sub-filter").shape;
+        let capacity = last.capacity.saturating_mul(u64::from(self.expansion));
+        let shape = Shape::new(capacity, (last.error * TIGHTENING).max(f64::MIN_POSITIVE))?;
+        if self.layers.len() >= LAYERS_MAX || self.bit_bytes() + shape.bytes() > BYTES_MAX {
+            return Err(Refusal::TooLarge);
+        }
+        self.layers.push(Layer::new(shape, 0));
+        Ok(())
+    }
+
+    /// Items that it has counted as new.
+    pub fn items(&self) -> u64 {
+        self.layers.iter().map(|layer| layer.items).fold(0, u64::saturating_add)
+    }
+
+    /// Items that all sub-filters together are made for.
+    pub fn capacity(&self) -> u64 {
+        self.layers.iter().map(|layer| layer.shape.capacity).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of all bits.
+    pub fn bit_bytes(&self) -> u64 {
+        self.layers.iter().map(|layer| layer.shape.bytes()).sum()
+    }
+
+    /// Blocks of bits.
+    pub fn segment_count(&self) -> usize {
+        self.layers.iter().map(|layer| layer.segments.len()).sum()
+    }
+
+    /// Bytes of all its allocations but its own head.
+    pub fn memory_bytes(&self) -> usize {
+        let class = braid_base::alloc::size_class;
+        let of_layer = |layer: &Layer| {
+            let blocks = layer.segments.iter().map(|block| class(block.allocation_bytes())).sum::<usize>();
+            blocks + class(layer.segments.capacity() * size_of::<ThinBlock>())
+        };
+        self.layers.iter().map(of_layer).sum::<usize>() + class(self.layers.capacity() * size_of::<Layer>())
+    }
+
+    /// True if a snapshot should share it rather than write it at once.
+    pub fn is_large(&self) -> bool {
+        self.bit_bytes() >= LARGE
+    }
+
+    /// The same filter for a second owner, sharing its bits until either changes them.
+    pub fn cow(&self) -> Bloom {
+        Bloom { layers: self.layers.iter().map(Layer::cow).collect(), expansion: self.expansion }
+    }
+}

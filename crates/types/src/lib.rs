@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The types of values other than strings: a folder each.
+//!
+//! ```text
+//! <type>/mod.rs      the descriptor: what the keyspace, files and generic commands know of the type
+//! <type>/value/      the structure and its encodings
+//! <type>/rdb.rs      its forms in dump files
+//! <type>/rewrite.rs  its values as requests
+//! <type>/commands.rs its commands (those of the oldest types are in crate `commands` still)
+//! ```
+//! A new type is one folder, its `mod` line and its line in [`TYPES`] (and one for an ACL category of
+//! its own). Nothing below this crate knows any type: they
+//! see `braid_keyspace::object::Descriptor` and `Collection`, which the folders implement, and find
+//! them in the table that [`register`] fills at the start. This crate stands above `engine`, because
+//! bodies of commands take its `Call`.
+//!
+//! Unit tests here look at structures only, or go through `braid_commands::testing`: they must not
+//! make an `Object`, which would register this crate's types a second time. Tests that do are in
+//! `tests/`.
+
+pub mod bloom;
+pub mod hash;
+pub mod list;
+mod requests;
+mod saved;
+pub mod set;
+pub mod sorted_set;
+pub mod stream;
+
+use braid_engine::Row;
+use braid_keyspace::object::Descriptor;
+
+/// All types, with those of their commands that stand in their folders.
+#[rustfmt::skip]
+static TYPES: &[(&Descriptor, &[Row])] = &[
+    (&list::DESCRIPTOR, &[]),
+    (&set::DESCRIPTOR, &[]),
+    (&sorted_set::DESCRIPTOR, &[]),
+    (&hash::DESCRIPTOR, &[]),
+    (&stream::DESCRIPTOR, &[]),
+    (&bloom::DESCRIPTOR, bloom::COMMANDS),
+];
+
+/// Makes all types known to the keyspace and to the readers of dump files. To be called once at the
+/// start; any further call does nothing.
+pub fn register() {
+    TYPES.iter().for_each(|(descriptor, _)| braid_keyspace::object::register(descriptor));
+}
+
+/// The families of commands in the types' folders.
+pub fn families() -> impl Iterator<Item = &'static [Row]> {
+    TYPES.iter().map(|(_, commands)| *commands)
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Writing values as requests: what the rewrites of the types share.
+
+use std::io;
+
+use braid_containers::listpack::Element;
+use braid_journal::push_request;
+use braid_keyspace::object::RequestSink;
+
+/// Elements of a request, as stock servers write them.
+const BATCH: usize = 64;
+
+/// Elements of a collection, in as many requests as are needed.
+pub(crate) struct Batches<'o> {
+    out: &'o mut dyn RequestSink,
+    command: &'static [u8],
+    name: &'o [u8],
+    /// Arguments still to come of the present request, and of all.
+    now: usize,
+    left: usize,
+    batch: usize,
+    /// After an error nothing is added any more.
+    outcome: io::Result<()>,
+}
+
+impl<'o> Batches<'o> {
+    /// For `len` elements of `width` arguments each.
+    pub(crate) fn new(
+        out: &'o mut dyn RequestSink,
+        command: &'static [u8],
+        name: &'o [u8],
+        width: usize,
+        len: usize,
+    ) -> Batches<'o> {
+        Batches { out, command, name, now: 0, left: len * width, batch: BATCH * width, outcome: Ok(()) }
+    }
+
+    /// Ends the requests.
+    pub(crate) fn outcome(self) -> io::Result<()> {
+        self.outcome
+    }
+
+    /// Adds an element.
+    pub(crate) fn element(&mut self, element: Element<'_>) {
+        self.text(element.text(&mut itoa::Buffer::new()));
+    }
+
+    /// Adds an argument.
+    pub(crate) fn text(&mut self, text: &[u8]) {
+        if self.outcome.is_err() {
+            return;
+        }
+        let buffer = self.out.buffer();
+        if self.now == 0 {
+            self.now = self.left.min(self.batch);
+            self.left -= self.now;
+            push_count(buffer, 2 + self.now);
+            push_bulk(buffer, self.command);
+            push_bulk(buffer, self.name);
+        }
+        self.now -= 1;
+        push_bulk(buffer, text);
+        if self.now == 0 {
+            self.outcome = self.out.complete();
+        }
+    }
+}
+
+pub(crate) fn push_count(out: &mut Vec<u8>, arguments: usize) {
+    out.push(b'*');
+    out.extend_from_slice(itoa::Buffer::new().format(arguments).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(crate) fn push_bulk(out: &mut Vec<u8>, text: &[u8]) {
+    out.push(b'$');
+    out.extend_from_slice(itoa::Buffer::new().format(text.len()).as_bytes());
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// When a member expires, if it does.
+pub(crate) fn push_expiry(
+    out: &mut dyn RequestSink,
+    [command, word]: [&[u8]; 2],
+    name: &[u8],
+    member: Element<'_>,
+    expire_at: Option<i64>,
+) -> io::Result<()> {
+    let Some(time) = expire_at else { return Ok(()) };
+    let (mut time_digits, mut digits) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let time = time_digits.format(time).as_bytes();
+    push_request(out.buffer(), &[command, name, time, word, b"1", member.text(&mut digits)]);
+    out.complete()
+}

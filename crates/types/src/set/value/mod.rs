@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A set of byte strings: integers sorted in one block, a packed list, or a table.
+//!
+//! Which form a set takes follows Redis 7.2, because clients see it (`OBJECT ENCODING`): integers only and
+//! few of them: `intset`; few and short: `listpack`; otherwise `hashtable`. A set only ever goes up that line
+//! by itself.
+//!
+//! A member may carry a time of expiry in ms, as hash fields do. Giving one to a member turns the set into a
+//! table, whose members pay for a time only when they have one. A member is expired when `now > time`: reads
+//! hide it, [`Set::len`] counts it until [`Set::remove_expired`] took it away, and adding it again makes it
+//! new.
+
+mod combine;
+
+pub use combine::{difference, intersection, union};
+
+use braid_base::number::parse_i64;
+
+use braid_containers::int_set::{self, IntSet};
+pub use braid_containers::limits::SetLimits;
+use braid_containers::listpack::{self, Element, LARGE_PACKED, Listpack, decimal_len};
+use braid_containers::member_table::{self, Expiry, Member, Table};
+
+/// A set of byte strings.
+#[derive(Clone)]
+pub struct Set(Form);
+
+#[derive(Clone)]
+enum Form {
+    Ints(IntSet),
+    Packed(Listpack),
+    Table(Box<Table<false>>),
+}
+
+impl Default for Set {
+    fn default() -> Self {
+        Set(Form::Ints(IntSet::new()))
+    }
+}
+
+impl Set {
+    /// An empty set in the form that suits `first`, its first member, when `expected` members are going to
+    /// come.
+    pub fn for_member(first: &[u8], expected: usize, limits: &SetLimits) -> Set {
+        if expected <= limits.max_intset_entries && parse_i64(first).is_some() {
+            Set(Form::Ints(IntSet::new()))
+        } else if expected <= limits.max_listpack_entries {
+            Set(Form::Packed(Listpack::new()))
+        } else {
+            Set(Form::Table(Box::default()))
+        }
+    }
+
+    /// A set loaded in the form of integers.
+    pub fn from_ints(ints: IntSet, limits: &SetLimits) -> Set {
+        let mut set = Set(Form::Ints(ints));
+        if set.len() > limits.intset_entries() {
+            set.make_table();
+        }
+        set
+    }
+
+    /// A set loaded as a packed list; `None` when a member comes twice. Becomes a table when there are more
+    /// members than the limits allow (as in Redis their lengths do not matter here).
+    pub fn from_listpack(list: Listpack, limits: &SetLimits) -> Option<Set> {
+        if list.has_doubles(0) {
+            return None;
+        }
+        let count = list.len();
+        let mut set = Set(Form::Packed(list));
+        if count > limits.max_listpack_entries {
+            set.make_table();
+        }
+        Some(set)
+    }
+
+    /// The form's name in `OBJECT ENCODING`.
+    pub fn encoding(&self) -> &'static str {
+        match &self.0 {
+            Form::Ints(_) => "intset",
+            Form::Packed(_) => "listpack",
+            Form::Table(_) => "hashtable",
+        }
+    }
+
+    /// The integers, when the set has that form (for RDB).
+    pub fn as_ints(&self) -> Option<&IntSet> {
+        if let Form::Ints(ints) = &self.0 { Some(ints) } else { None }
+    }
+
+    /// The packed list, when the set has that form (for RDB).
+    pub fn as_listpack(&self) -> Option<&Listpack> {
+        if let Form::Packed(list) = &self.0 { Some(list) } else { None }
+    }
+
+    /// True when to write all of it takes long: then it is better to [share](Set::cow) it.
+    pub fn is_large(&self) -> bool {
+        match &self.0 {
+            Form::Ints(ints) => ints.memory_bytes() > LARGE_PACKED,
+            Form::Packed(list) => list.byte_len() > LARGE_PACKED,
+            Form::Table(table) => table.is_large(),
+        }
+    }
+
+    /// The set as it is now, for reading, sharing what memory it can (see [`cow`](braid_containers::cow)); a packed list is copied.
+    pub fn cow(&self) -> Set {
+        match &self.0 {
+            Form::Table(table) => Set(Form::Table(Box::new(table.cow()))),
+            Form::Ints(ints) => Set(Form::Ints(ints.cow())),
+            Form::Packed(_) => self.clone(),
+        }
+    }
+
+    /// Number of members, expired ones included until they are removed (SCARD, as HLEN for hashes).
+    #[inline]
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Form::Ints(ints) => ints.len(),
+            Form::Packed(list) => list.len(),
+            Form::Table(table) => table.len(),
+        }
+    }
+
+    /// True when there is no member, not even an expired one.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of members in each segment of the table form.
+    pub fn segment_lens(&self) -> Option<Vec<usize>> {
+        if let Form::Table(table) = &self.0 { Some(table.segment_lens()) } else { None }
+    }
+
+    /// Bytes allocated behind the set itself.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.0 {
+            Form::Ints(ints) => ints.memory_bytes(),
+            Form::Packed(list) => list.memory_bytes(),
+            Form::Table(table) => size_of::<Table<false>>() + table.memory_bytes(),
+        }
+    }
+
+    /// True when `member` is in the set and not expired.
+    #[inline]
+    pub fn contains(&self, member: &[u8], now_ms: i64) -> bool {
+        match &self.0 {
+            Form::Ints(ints) => parse_i64(member).is_some_and(|number| ints.contains(number)),
+            Form::Packed(list) => list.find(member, 0, 0).is_some(),
+            Form::Table(table) if table.expiring_len() == 0 => table.contains(member),
+            Form::Table(table) => table.get(member).is_some_and(|member| !member.is_expired(now_ms)),
+        }
+    }
+
+    /// As [`Set::contains`], for a member read from another set.
+    #[inline]
+    pub fn contains_element(&self, member: Element<'_>, now_ms: i64) -> bool {
+        match (&self.0, member) {
+            (Form::Ints(ints), Element::Int(number)) => ints.contains(number),
+            _ => self.contains(member.text(&mut itoa::Buffer::new()), now_ms),
+        }
+    }
+
+    /// Adds a member. False when it was there and not expired.
+    #[inline]
+    pub fn add(&mut self, member: &[u8], now_ms: i64, limits: &SetLimits) -> bool {
+        match &mut self.0 {
+            Form::Table(table) => {
+                if table.add(member) {
+                    return true;
+                }
+                let expired =
+                    table.expiring_len() > 0 && table.get(member).is_some_and(|old| old.is_expired(now_ms));
+                if expired {
+                    table.set_expiry(member, None);
+                }
+                expired
+            }
+            Form::Packed(list) => {
+                if list.find(member, 0, 0).is_some() {
+                    return false;
+                }
+                let fits = list.len() < limits.max_listpack_entries
+                    && member.len() <= limits.max_listpack_value
+                    && list.safe_to_add(member.len().saturating_add(16));
+                if fits { list.push_back(member) } else { self.make_table().add(member) }
+            }
+            Form::Ints(ints) => match parse_i64(member) {
+                Some(number) => {
+                    let added = ints.add(number);
+                    if added && ints.len() > limits.intset_entries() {
+                        self.make_table();
+                    }
+                    added
+                }
+                None => self.leave_ints(member, limits),
+            },
+        }
+    }
+
+    /// Adds what is no integer to a set of integers.
+    #[cold]
+    fn leave_ints(&mut self, member: &[u8], limits: &SetLimits) -> bool {
+        let Form::Ints(ints) = &self.0 else { return false };
+        let longest = ints.first().into_iter().chain(ints.last()).map(decimal_len).max().unwrap_or(0);
+        let fits = ints.len() < limits.max_listpack_entries
+            && longest.max(member.len()) <= limits.max_listpack_value
+            && member.len() < listpack::MAX_BYTES / 2
+            && ints.len() < listpack::MAX_BYTES / 32;
+        if !fits {
+            return self.make_table().add(member);
+        }
+        let mut list =
+            Listpack::with_capacity(7 + ints.len() * (ints.width() + 2) + Listpack::entry_bytes(member));
+        for number in ints.iter() {
+            list.push_back_int(number);
+        }
+        list.push_back(member);
+        list.shrink();
+        self.0 = Form::Packed(list);
+        true
+    }
+
+    /// Makes ready for `more` members at once: goes to a table now when it would have to anyway.
+    pub fn expect(&mut self, more: usize, limits: &SetLimits) {
+        let wanted = more;
+        let too_many = match &self.0 {
+            Form::Ints(_) => wanted > limits.max_intset_entries,
+            Form::Packed(_) => wanted > limits.max_listpack_entries,
+            Form::Table(_) => false,
+        };
+        if too_many {
+            self.make_table();
+        }
+    }
+
+    fn make_table(&mut self) -> &mut Table<false> {
+        if !matches!(self.0, Form::Table(_)) {
+            let mut table = Box::<Table<false>>::default();
+            let mut buffer = itoa::Buffer::new();
+            for element in self.iter(i64::MIN) {
+                table.add(element.text(&mut buffer));
+            }
+            self.0 = Form::Table(table);
+        }
+        match &mut self.0 {
+            Form::Table(table) => table,
+            _ => unreachable!("just made"),
+        }
+    }
+
+    /// Goes back to the form of integers when all members are such and the limit allows (the result of an
+    /// intersection).
+    pub fn try_make_ints(&mut self, limits: &SetLimits) {
+        if matches!(self.0, Form::Ints(_))
+            || self.len() > limits.intset_entries()
+            || self.next_expiry().is_some()
+        {
+            return;
+        }
+        let mut ints = IntSet::new();
+        for element in self.iter(i64::MIN) {
+            let Some(number) = element.as_i64() else { return };
+            ints.add(number);
+        }
+        self.0 = Form::Ints(ints);
+    }
+
+    /// Removes a member. False when it was not there, or expired (it is gone in either case).
+    #[inline]
+    pub fn remove(&mut self, member: &[u8], now_ms: i64) -> bool {
+        match &mut self.0 {
+            Form::Ints(ints) => parse_i64(member).is_some_and(|number| ints.remove(number)),
+            Form::Packed(list) => list.find(member, 0, 0).is_some_and(|at| list.remove(at)),
+            Form::Table(table) => table.remove_with(member, |old| !old.is_expired(now_ms)).unwrap_or(false),
+        }
+    }
+
+    /// A member chosen with equal chances among those not expired.
+    pub fn random(&self, now_ms: i64, random: &mut fastrand::Rng) -> Option<Element<'_>> {
+        match &self.0 {
+            Form::Ints(ints) => ints.random(random).map(Element::Int),
+            Form::Packed(list) => {
+                let count = list.len();
+                list.get_index(random.usize(..count.max(1)) as i64)
+            }
+            Form::Table(table) => {
+                member_table::random_live(table, now_ms, random).map(|member| Element::Bytes(member.key))
+            }
+        }
+    }
+
+    /// Removes a member chosen with equal chances, after `see` has looked at it. Remove expired ones first.
+    pub fn pop_random<R>(
+        &mut self,
+        random: &mut fastrand::Rng,
+        see: impl FnOnce(Element<'_>) -> R,
+    ) -> Option<R> {
+        match &mut self.0 {
+            Form::Ints(ints) => {
+                let index = random.usize(..ints.len().max(1));
+                ints.remove_at(index).map(|number| see(Element::Int(number)))
+            }
+            Form::Packed(list) => {
+                let at = list.seek(random.usize(..list.len().max(1)) as i64)?;
+                let seen = list.get(at).map(see);
+                list.remove(at);
+                seen
+            }
+            Form::Table(table) => table.pop_random(random, |member| see(Element::Bytes(member.key))),
+        }
+    }
+
+    /// Gives `count` different members (all when there are fewer) to `see`, every selection equally likely,
+    /// in no random order. Remove expired ones first.
+    pub fn sample(&self, count: usize, random: &mut fastrand::Rng, mut see: impl FnMut(Element<'_>)) {
+        if let Form::Table(table) = &self.0 {
+            return table.sample(count, random, |member| see(Element::Bytes(member.key)));
+        }
+        let (mut left, mut wanted) = (self.len(), count.min(self.len()));
+        for element in self.iter(i64::MIN) {
+            if random.usize(..left.max(1)) < wanted {
+                see(element);
+                wanted -= 1;
+            }
+            left = left.saturating_sub(1);
+        }
+    }
+
+    /// The members that are not expired.
+    #[inline]
+    pub fn iter(&self, now_ms: i64) -> Iter<'_> {
+        match &self.0 {
+            Form::Ints(ints) => Iter(Walk::Ints(ints.iter())),
+            Form::Packed(list) => Iter(Walk::Packed(list.iter())),
+            Form::Table(table) => Iter(Walk::Table(table.iter(), now_ms)),
+        }
+    }
+
+    /// Continues a scan (0 begins) and answers where to go on (0: done). The small forms come whole. See
+    /// [`Table::scan`].
+    pub fn scan(&self, cursor: u64, count: usize, now_ms: i64, mut see: impl FnMut(Element<'_>)) -> u64 {
+        if let Form::Table(table) = &self.0 {
+            return table.scan(cursor, count, |member| {
+                if !member.is_expired(now_ms) {
+                    see(Element::Bytes(member.key));
+                }
+            });
+        }
+        self.iter(now_ms).for_each(see);
+        0
+    }
+
+    // Expiry.
+
+    /// Sets or clears a member's time of expiry; the old one, or `None` when there is no such member.
+    pub fn set_expiry(&mut self, member: &[u8], expire_at: Option<i64>, now_ms: i64) -> Option<Option<i64>> {
+        if !self.contains(member, now_ms) {
+            return None;
+        }
+        if expire_at.is_none() && !matches!(self.0, Form::Table(_)) {
+            return Some(None);
+        }
+        self.make_table().set_expiry(member, expire_at)
+    }
+
+    /// A member's time of expiry, or `None` when there is no such member.
+    pub fn expiry(&self, member: &[u8], now_ms: i64) -> Option<Option<i64>> {
+        match &self.0 {
+            Form::Table(table) => {
+                table.get(member).filter(|member| !member.is_expired(now_ms)).map(|member| member.expire_at)
+            }
+            _ => self.contains(member, now_ms).then_some(None),
+        }
+    }
+
+    /// The earliest time of expiry of any member.
+    #[inline]
+    pub fn next_expiry(&self) -> Option<i64> {
+        if let Form::Table(table) = &self.0 { table.next_expiry() } else { None }
+    }
+
+    /// Members with a time of expiry.
+    pub fn expiring_len(&self) -> usize {
+        if let Form::Table(table) = &self.0 { table.expiring_len() } else { 0 }
+    }
+
+    /// Removes up to `max` expired members, earliest first, each after `see` has looked at it; how many there
+    /// were.
+    pub fn remove_expired(&mut self, now_ms: i64, max: usize, mut see: impl FnMut(&[u8])) -> usize {
+        match &mut self.0 {
+            Form::Table(table) => table.remove_expired(now_ms, max, |member| see(member.key)),
+            _ => 0,
+        }
+    }
+
+    /// Adds a member together with its time of expiry, as when loading.
+    pub fn add_expiring(&mut self, member: &[u8], expire_at: i64) -> bool {
+        self.make_table().set(member, &[], Expiry::At(expire_at))
+    }
+
+    /// Members with their times, expired ones included (for saving and copying).
+    pub fn iter_with_expiry(&self) -> impl Iterator<Item = (Element<'_>, Option<i64>)> {
+        let (plain, table) = match &self.0 {
+            Form::Table(table) => (None, Some(table.iter())),
+            _ => (Some(self.iter(i64::MIN)), None),
+        };
+        let members = table
+            .into_iter()
+            .flatten()
+            .map(|member: Member<'_>| (Element::Bytes(member.key), member.expire_at));
+        plain.into_iter().flatten().map(|element| (element, None)).chain(members)
+    }
+}
+
+/// The members of a set that are not expired.
+#[derive(Clone)]
+pub struct Iter<'a>(Walk<'a>);
+
+#[derive(Clone)]
+enum Walk<'a> {
+    Ints(int_set::Iter<'a>),
+    Packed(listpack::Iter<'a>),
+    Table(member_table::Iter<'a, false>, i64),
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Element<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'a>> {
+        match &mut self.0 {
+            Walk::Ints(ints) => ints.next().map(Element::Int),
+            Walk::Packed(list) => list.next(),
+            Walk::Table(members, now_ms) => {
+                members.find(|member| !member.is_expired(*now_ms)).map(|member| Element::Bytes(member.key))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

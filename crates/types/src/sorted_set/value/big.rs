@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The form of a sorted set beyond a few small members: a tree for order, a table for names, one block for
+//! each member.
+//!
+//! ```text
+//! table: hash of member -> handle --+
+//!                                   +--> block: score, bytes
+//! tree:  (score, handle) in order --+
+//! ```
+//! Invariants: tree and table hold the same handles, each exactly once; the score in the tree is the score in
+//! the block; no score is NaN (an entry with one could not be found again). A handle is freed here only,
+//! after tree and table have forgotten it; together with exclusive access to the whole set (`&mut self`) that
+//! is what `member.rs` asks for.
+//!
+//! A set can be lent (see [`cow`](braid_containers::cow)): the tree is shared then, and scores are read from it; blocks are not freed by the owner but buried with those
+//! to whom it was lent, the last of whom frees them at the end. The table is not lent: who has a set on loan looks for nothing by name.
+//!
+//! Expiry times live apart, in two maps that are lent, too, so that members without one pay nothing for those with one.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrayvec::ArrayVec;
+use braid_base::alloc::size_class;
+
+use super::LARGE;
+use super::bounds::Edge;
+use super::member::Handle;
+use super::table::{Hash, MemberTable};
+use super::tree::{LEAF_MAX, Tree};
+use super::tree_iter::{Backward, Forward};
+use braid_containers::cow::note_copy;
+use braid_containers::cow_map::CowMap;
+
+/// When members expire, in absolute milliseconds.
+#[derive(Clone, Default)]
+struct Expiry {
+    by_member: CowMap<Handle, i64, EXPIRY_LEAF>,
+    by_time: CowMap<(i64, Handle), (), EXPIRY_LEAF>,
+}
+
+/// Entries of both maps that fit 1024 bytes.
+const EXPIRY_LEAF: usize = 63;
+
+/// Bytes of members from which on a set is large however few they are.
+const LARGE_BYTES: usize = 256 * 1024;
+
+/// Blocks that the owner of a lent set has done with; nothing when all loans are over.
+struct Buried(Mutex<Option<Graves>>);
+
+struct Graves {
+    handles: Vec<Handle>,
+    /// To how many the set is lent. One that borrowed later may keep a block longer than it needs, never shorter.
+    borrowers: usize,
+}
+
+impl Buried {
+    fn lock(&self) -> MutexGuard<'_, Option<Graves>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes handles whose blocks are not to be freed yet; gives them back when the loan is over.
+    fn take(&self, handles: &mut dyn Iterator<Item = Handle>) -> bool {
+        match &mut *self.lock() {
+            Some(graves) => {
+                handles.for_each(|handle| {
+                    note_copy(size_class(handle.block_size()));
+                    graves.handles.push(handle);
+                });
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Counts one more borrower; false when the loan is over.
+    fn join(&self) -> bool {
+        let mut graves = self.lock();
+        graves.iter_mut().for_each(|graves| graves.borrowers += 1);
+        graves.is_some()
+    }
+
+    /// Counts one borrower less; the last one gets what it has to free.
+    fn leave(&self) -> Vec<Handle> {
+        let mut graves = self.lock();
+        if let Some(graves) = &mut *graves {
+            graves.borrowers -= 1;
+            if graves.borrowers > 0 {
+                return Vec::new();
+            }
+        }
+        // From now on the owner frees what it has done with.
+        graves.take().map_or_else(Vec::new, |graves| graves.handles)
+    }
+}
+
+/// What a loan means to one side.
+#[derive(Default)]
+enum Loan {
+    #[default]
+    None,
+    /// The set was lent: blocks go there.
+    Given(Arc<Buried>),
+    /// This is what was lent: a tree alone, whose blocks belong to the other side or are there.
+    Had(Arc<Buried>),
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct BigSet {
+    tree: Tree,
+    table: MemberTable,
+    expiry: Option<Box<Expiry>>,
+    /// What the members' blocks take from the allocator.
+    block_bytes: usize,
+    loan: Loan,
+}
+
+impl BigSet {
+    /// True when to read all of it takes long.
+    pub fn is_large(&self) -> bool {
+        self.len() > LARGE || self.block_bytes > LARGE_BYTES
+    }
+
+    /// The same members in their order for another owner, for walking alone: it finds none by name. Nothing when this is itself on loan.
+    pub fn cow(&mut self) -> Option<BigSet> {
+        let buried = match &self.loan {
+            Loan::Had(_) => return None,
+            Loan::Given(buried) if buried.join() => Arc::clone(buried),
+            Loan::None | Loan::Given(_) => {
+                let graves = Graves { handles: Vec::new(), borrowers: 1 };
+                Arc::new(Buried(Mutex::new(Some(graves))))
+            }
+        };
+        self.loan = Loan::Given(Arc::clone(&buried));
+        let mut lent = BigSet::default();
+        lent.tree = self.tree.cow();
+        lent.expiry = self.expiry.clone();
+        lent.loan = Loan::Had(buried);
+        Some(lent)
+    }
+
+    /// See [`SortedSet::finds_by_name`](super::SortedSet::finds_by_name).
+    pub fn finds_by_name(&self) -> bool {
+        !matches!(self.loan, Loan::Had(_))
+    }
+
+    /// Frees the block of a handle that this set has forgotten, now or when who has it on loan is done.
+    fn let_go(&mut self, handle: Handle) {
+        if let Loan::Given(buried) = &self.loan {
+            if buried.take(&mut std::iter::once(handle)) {
+                return;
+            }
+            self.loan = Loan::None;
+        }
+        // SAFETY: expiry maps, tree and table have forgotten it, `&mut self` rules out borrows from it, and nobody has the set on loan.
+        unsafe { handle.free() };
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.tree.len()
+    }
+
+    /// The member of this name and its hash, which [`BigSet::insert`] wants.
+    #[inline]
+    pub fn find(&self, member: &[u8]) -> (Hash, Option<Handle>) {
+        let hash = Hash::of(member);
+        (hash, self.table.find(hash, member).copied())
+    }
+
+    /// The score of a member.
+    #[inline]
+    pub fn score(&self, member: &[u8]) -> Option<f64> {
+        self.table.find(Hash::of(member), member).map(|handle| handle.score())
+    }
+
+    /// Rank and score of a member.
+    pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
+        let score = self.score(member)?;
+        Some((self.tree.rank(&Edge::BeforeEntry(score, member)), score))
+    }
+
+    /// Entries before an edge.
+    pub fn rank_of(&self, edge: &Edge<'_>) -> usize {
+        self.tree.rank(edge)
+    }
+
+    /// Adds a member that is not there; a NaN is ignored.
+    pub fn insert(&mut self, hash: Hash, member: &[u8], score: f64) {
+        debug_assert!(!score.is_nan());
+        if score.is_nan() {
+            return;
+        }
+        let handle = Handle::create(score, member, hash.tag());
+        self.block_bytes += size_class(handle.block_size());
+        self.table.insert(hash, handle);
+        self.tree.insert(score, handle);
+    }
+
+    /// Gives a member of this set another score; a NaN is ignored.
+    pub fn change_score(&mut self, handle: Handle, score: f64) {
+        debug_assert!(!score.is_nan());
+        if !score.is_nan() && self.tree.change_score(handle.score(), handle, score) {
+            // SAFETY: `&mut self`: nobody else uses a handle of this set.
+            unsafe { handle.set_score(score) };
+        }
+    }
+
+    /// Removes a member; its score.
+    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        let handle = self.find(member).1?;
+        let score = handle.score();
+        self.remove_handle(handle).then_some(score)
+    }
+
+    fn remove_handle(&mut self, handle: Handle) -> bool {
+        let removed = self.tree.remove(handle.score(), handle);
+        debug_assert!(removed, "tree and table hold the same");
+        if removed {
+            self.discard(handle);
+        }
+        removed
+    }
+
+    /// Forgets a handle that the tree no longer has, and frees it.
+    fn discard(&mut self, handle: Handle) {
+        self.clear_expiry(handle);
+        let removed = self.table.remove(handle);
+        debug_assert!(removed, "tree and table hold the same");
+        if removed {
+            self.block_bytes -= size_class(handle.block_size());
+            self.let_go(handle);
+        }
+    }
+
+    /// Removes the entries of these ranks, giving each to `removed` in order.
+    pub fn remove_ranks(&mut self, ranks: Range<usize>, removed: &mut dyn FnMut(&[u8], f64)) -> usize {
+        let mut left = ranks.end.min(self.len()).saturating_sub(ranks.start);
+        let mut total = 0;
+        while left > 0 {
+            let mut run: ArrayVec<(f64, Handle), LEAF_MAX> = ArrayVec::new();
+            let count = self.tree.remove_run(ranks.start, left.min(LEAF_MAX), &mut |score, handle| {
+                run.push((score, handle));
+            });
+            if count == 0 {
+                break;
+            }
+            run.iter().for_each(|(_, handle)| handle.prefetch());
+            for (score, handle) in run {
+                removed(handle.bytes(), score);
+                self.discard(handle);
+            }
+            left -= count;
+            total += count;
+        }
+        total
+    }
+
+    /// The entry of a rank.
+    pub fn get(&self, rank: usize) -> Option<(f64, &Handle)> {
+        self.tree.get(rank)
+    }
+
+    pub fn forward(&self, rank: usize, count: usize) -> Forward<'_> {
+        self.tree.forward(rank, count)
+    }
+
+    pub fn backward(&self, rank: usize, count: usize) -> Backward<'_> {
+        self.tree.backward(rank, count)
+    }
+
+    pub fn scan<'a>(&'a self, cursor: u64, count: usize, seen: &mut dyn FnMut(&'a Handle)) -> u64 {
+        self.table.scan(cursor, count, seen)
+    }
+
+    /// Number of members in each segment of the table by name.
+    pub fn segment_lens(&self) -> Vec<usize> {
+        self.table.segment_lens()
+    }
+
+    // Expiry.
+
+    /// Lets a member expire at a time, or never.
+    pub fn set_expiry(&mut self, handle: Handle, at: Option<i64>) {
+        self.clear_expiry(handle);
+        if let Some(at) = at {
+            let expiry = self.expiry.get_or_insert_default();
+            expiry.by_member.insert(handle, at);
+            expiry.by_time.insert((at, handle), ());
+        }
+    }
+
+    pub fn clear_expiry(&mut self, handle: Handle) {
+        let Some(expiry) = &mut self.expiry else { return };
+        if let Some(at) = expiry.by_member.remove(&handle) {
+            expiry.by_time.remove(&(at, handle));
+        }
+        if expiry.by_member.is_empty() {
+            self.expiry = None;
+        }
+    }
+
+    pub fn expiry_of(&self, handle: Handle) -> Option<i64> {
+        self.expiry.as_ref()?.by_member.get(&handle).copied()
+    }
+
+    /// When the next member expires.
+    #[inline]
+    pub fn next_expiry(&self) -> Option<i64> {
+        Some(self.expiry.as_ref()?.by_time.first_key()?.0)
+    }
+
+    /// Members whose time lies before `now`, soonest first.
+    pub fn expired(&self, now: i64) -> impl Iterator<Item = Handle> {
+        let times = self.expiry.as_ref().map(|expiry| expiry.by_time.iter());
+        times
+            .into_iter()
+            .flatten()
+            .map(|(key, ())| *key)
+            .take_while(move |(at, _)| *at < now)
+            .map(|(_, handle)| handle)
+    }
+
+    /// Removes up to `max` expired members, giving each to `removed`.
+    pub fn remove_expired(&mut self, now: i64, max: usize, removed: &mut dyn FnMut(&[u8], f64)) -> usize {
+        let mut count = 0;
+        while count < max {
+            let Some(handle) = self.expired(now).next() else { break };
+            removed(handle.bytes(), handle.score());
+            if !self.remove_handle(handle) {
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        let expiry = self.expiry.as_ref().map_or(0, |expiry| {
+            size_class(size_of::<Expiry>()) + expiry.by_member.memory_bytes() + expiry.by_time.memory_bytes()
+        });
+        self.tree.memory_bytes() + self.table.memory_bytes() + self.block_bytes + expiry
+    }
+}
+
+impl Drop for BigSet {
+    fn drop(&mut self) {
+        match std::mem::take(&mut self.loan) {
+            Loan::Given(buried) if buried.take(&mut self.table.iter().copied()) => {}
+            Loan::None | Loan::Given(_) => {
+                for handle in self.table.iter() {
+                    // SAFETY: the set goes away with tree and table, each handle is in the table once, and nobody has it on loan.
+                    unsafe { handle.free() };
+                }
+            }
+            Loan::Had(buried) => {
+                for handle in buried.leave() {
+                    // SAFETY: its owner has forgotten it, each is buried once, and this tree goes away, the last one on loan.
+                    unsafe { handle.free() };
+                }
+            }
+        }
+    }
+}
+
+impl Clone for BigSet {
+    fn clone(&self) -> BigSet {
+        let mut copy = BigSet::default();
+        for (score, handle) in self.forward(0, usize::MAX) {
+            copy.insert(Hash::of(handle.bytes()), handle.bytes(), score);
+        }
+        for ((at, handle), ()) in self.expiry.iter().flat_map(|expiry| expiry.by_time.iter()) {
+            if let Some(member) = copy.find(handle.bytes()).1 {
+                copy.set_expiry(member, Some(*at));
+            }
+        }
+        copy
+    }
+}
+
+#[cfg(test)]
+impl BigSet {
+    pub fn segments(&self) -> usize {
+        self.table.segments()
+    }
+
+    /// Panics when an invariant does not hold.
+    pub fn check(&self) {
+        self.tree.check();
+        self.table.check();
+        assert_eq!(self.tree.len(), self.table.len());
+        let mut bytes = 0;
+        for (_, handle) in self.forward(0, usize::MAX) {
+            assert_eq!(self.find(handle.bytes()).1, Some(*handle));
+            bytes += size_class(handle.block_size());
+        }
+        assert_eq!(bytes, self.block_bytes);
+        if let Some(expiry) = &self.expiry {
+            assert_eq!(expiry.by_member.len(), expiry.by_time.len());
+            assert!(!expiry.by_member.is_empty());
+            expiry.by_member.check();
+            expiry.by_time.check();
+        }
+    }
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Sorted sets: members with scores, in order of score, then of member bytes.
+//!
+//! A small set is one packed list (`packed.rs`), a larger one a counted B+ tree over one block per member
+//! plus a table of the members (`big.rs`, and `tree.rs`, `table.rs`, `member.rs` below it). The switch
+//! follows [`PackedLimits`].
+//!
+//! Changes are methods of [`SortedSet`]; reads go through [`SortedSet::view`], which is given the time and
+//! hides members that have expired but are not yet removed. Everything about order is expressed in ranks: a
+//! range by score or by member is first turned into a range of ranks, which is then counted, walked in either
+//! direction or removed.
+//!
+//! This module knows no clock, no locks and no commands. Scores are never NaN.
+
+mod big;
+mod bounds;
+mod combine;
+mod member;
+mod packed;
+mod table;
+mod tree;
+mod tree_iter;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+pub use bounds::{LexBound, LexRange, ScoreBound, ScoreRange};
+pub use combine::{Aggregate, Input, MemberSource, difference, intersection, intersection_count, union};
+pub use view::{Entries, EntriesBack, Entry, View};
+
+use big::BigSet;
+pub use braid_containers::limits::PackedLimits;
+use braid_containers::listpack::{Element, LARGE_PACKED, Listpack};
+use packed::Packed;
+
+/// The options of ZADD that decide whether something happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddRule {
+    /// Only add, never update (NX).
+    pub only_new: bool,
+    /// Only update, never add (XX).
+    pub only_existing: bool,
+    /// Update only to a greater score (GT).
+    pub only_greater: bool,
+    /// Update only to a smaller score (LT).
+    pub only_less: bool,
+    /// The score given is added to the present one (INCR).
+    pub increment: bool,
+}
+
+/// What [`SortedSet::add`] did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Added {
+    /// The member is new and has this score.
+    Added(f64),
+    /// The member was there and has this new score.
+    Updated(f64),
+    /// The member was there with this score.
+    Same(f64),
+    /// The rule forbids the change.
+    Refused,
+    /// The score is, or the sum would be, not a number; nothing changed.
+    NotANumber,
+}
+
+/// From so many members on a set is large ([`SortedSet::is_large`]).
+const LARGE: usize = 2048;
+
+enum Form {
+    Packed(Packed),
+    Big(Box<BigSet>),
+}
+
+/// A sorted set; see the module.
+pub struct SortedSet {
+    form: Form,
+}
+
+impl Default for SortedSet {
+    fn default() -> SortedSet {
+        SortedSet::new()
+    }
+}
+
+/// What to do about a member.
+enum Plan {
+    Insert(f64),
+    Update(f64),
+    Nothing(Added),
+}
+
+impl AddRule {
+    fn plan(&self, present: Option<f64>, given: f64) -> Plan {
+        if given.is_nan() {
+            return Plan::Nothing(Added::NotANumber);
+        }
+        let Some(present) = present else {
+            return if self.only_existing { Plan::Nothing(Added::Refused) } else { Plan::Insert(given) };
+        };
+        if self.only_new {
+            return Plan::Nothing(Added::Refused);
+        }
+        let score = if self.increment { present + given } else { given };
+        if score.is_nan() {
+            Plan::Nothing(Added::NotANumber)
+        } else if (self.only_less && score >= present) || (self.only_greater && score <= present) {
+            Plan::Nothing(Added::Refused)
+        } else if score == present {
+            Plan::Nothing(Added::Same(score))
+        } else {
+            Plan::Update(score)
+        }
+    }
+}
+
+impl SortedSet {
+    /// An empty set in packed form.
+    pub fn new() -> SortedSet {
+        SortedSet { form: Form::Packed(Packed::default()) }
+    }
+
+    /// An empty set in the form that suits `members` members, the longest of `value_bytes` bytes, as far as
+    /// known.
+    pub fn with_hints(members: usize, value_bytes: usize, limits: &PackedLimits) -> SortedSet {
+        if members <= limits.entries_max && value_bytes <= limits.value_bytes_max {
+            return SortedSet::new();
+        }
+        SortedSet { form: Form::Big(Box::default()) }
+    }
+
+    /// A set from a packed list of member and score pairs (RDB, DUMP). `None` when it is not one: odd length,
+    /// a score that is no number, or a member that stands there twice. Becomes a big one when there are more
+    /// members than the limits allow (as in Redis their lengths do not matter here).
+    pub fn from_listpack(list: Listpack, limits: &PackedLimits) -> Option<SortedSet> {
+        let mut set = SortedSet { form: Form::Packed(Packed::from_list(list)?) };
+        if set.len() > limits.entries_max {
+            set.make_big();
+        }
+        Some(set)
+    }
+
+    /// A set of members with scores in any order; a later pair overrides an earlier one, and NaN is skipped.
+    pub fn from_pairs<'a>(
+        pairs: impl IntoIterator<Item = (&'a [u8], f64)>,
+        limits: &PackedLimits,
+    ) -> SortedSet {
+        let mut set = SortedSet::new();
+        for (member, score) in pairs {
+            set.add(member, score, AddRule::default(), limits);
+        }
+        set
+    }
+
+    /// The packed list, in packed form.
+    pub fn as_listpack(&self) -> Option<&Listpack> {
+        match &self.form {
+            Form::Packed(packed) => Some(packed.list()),
+            Form::Big(_) => None,
+        }
+    }
+
+    /// True when to read all of it takes long: then [`SortedSet::cow`] is better than a copy.
+    pub fn is_large(&self) -> bool {
+        match &self.form {
+            Form::Packed(packed) => packed.list().byte_len() > LARGE_PACKED,
+            Form::Big(big) => big.is_large(),
+        }
+    }
+
+    /// All members, expired ones included, from the greatest to the smallest, each with its score and when it expires: what is saved.
+    pub fn iter_back_with_expiry(&self) -> impl Iterator<Item = (Element<'_>, f64, Option<i64>)> {
+        let (packed, big) = match &self.form {
+            Form::Packed(packed) => (Some(packed), None),
+            Form::Big(big) => (None, Some(big)),
+        };
+        let packed = packed.into_iter().flat_map(|packed| packed.pairs_back(packed.len().saturating_sub(1)));
+        let big = big.into_iter().flat_map(|big| {
+            let all = big.backward(big.len().saturating_sub(1), usize::MAX);
+            all.map(|(score, member)| (Element::Bytes(member.bytes()), score, big.expiry_of(*member)))
+        });
+        packed.map(|(member, score)| (member, score, None)).chain(big)
+    }
+
+    /// The set as it is now, for walking in order, sharing what memory it can (see [`cow`](braid_containers::cow)); a copy where that cannot be.
+    pub fn cow(&mut self) -> SortedSet {
+        if let Form::Big(big) = &mut self.form
+            && let Some(lent) = big.cow()
+        {
+            return SortedSet { form: Form::Big(Box::new(lent)) };
+        }
+        self.clone()
+    }
+
+    /// False for a set on loan: it has no index of its members by name.
+    pub fn finds_by_name(&self) -> bool {
+        match &self.form {
+            Form::Packed(_) => true,
+            Form::Big(big) => big.finds_by_name(),
+        }
+    }
+
+    /// Number of members, expired ones that are still there included.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match &self.form {
+            Form::Packed(packed) => packed.len(),
+            Form::Big(big) => big.len(),
+        }
+    }
+
+    /// True when no member is there.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The name of the form as OBJECT ENCODING gives it.
+    pub fn encoding(&self) -> &'static str {
+        match &self.form {
+            Form::Packed(_) => "listpack",
+            Form::Big(_) => "skiplist",
+        }
+    }
+
+    /// Number of members in each segment of the table by name, in the big form.
+    pub fn segment_lens(&self) -> Option<Vec<usize>> {
+        if let Form::Big(big) = &self.form { Some(big.segment_lens()) } else { None }
+    }
+
+    /// Bytes taken from the allocator, without this struct itself.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.form {
+            Form::Packed(packed) => packed.memory_bytes(),
+            Form::Big(big) => braid_base::alloc::size_class(size_of::<BigSet>()) + big.memory_bytes(),
+        }
+    }
+
+    /// Reads at a time in absolute milliseconds. Costs nothing while no member has expired; otherwise O(log
+    /// n) for each member that has expired and is still there, so remove those first where the set may be
+    /// changed.
+    #[inline]
+    pub fn view(&self, now: i64) -> View<'_> {
+        View::new(self, now)
+    }
+
+    // Changing.
+
+    /// Adds a member or changes its score. Setting a score (not adding to it) also clears the member's
+    /// expiry, as HSET does with a field's. Remove expired members first: they count as present here.
+    pub fn add(&mut self, member: &[u8], score: f64, rule: AddRule, limits: &PackedLimits) -> Added {
+        if let Form::Packed(packed) = &mut self.form {
+            match rule.plan(packed.score(member), score) {
+                Plan::Nothing(added) => return added,
+                Plan::Update(score) => {
+                    packed.remove(member);
+                    if packed.insert(member, score) {
+                        return Added::Updated(score);
+                    }
+                }
+                Plan::Insert(score) => {
+                    let fits = packed.len() < limits.entries_max && member.len() <= limits.value_bytes_max;
+                    if fits && packed.insert(member, score) {
+                        return Added::Added(score);
+                    }
+                }
+            }
+        }
+        let big = self.make_big();
+        let (hash, handle) = big.find(member);
+        if let Some(handle) = handle
+            && !rule.increment
+            && !rule.only_new
+        {
+            // Refusals by GT and LT leave the member as it is, so they are decided first.
+            if !matches!(
+                rule.plan(Some(handle.score()), score),
+                Plan::Nothing(Added::Refused | Added::NotANumber)
+            ) {
+                big.clear_expiry(handle);
+            }
+        }
+        match (rule.plan(handle.map(|handle| handle.score()), score), handle) {
+            (Plan::Nothing(added), _) => added,
+            (Plan::Update(score), Some(handle)) => {
+                big.change_score(handle, score);
+                Added::Updated(score)
+            }
+            (Plan::Insert(score) | Plan::Update(score), _) => {
+                big.insert(hash, member, score);
+                Added::Added(score)
+            }
+        }
+    }
+
+    /// Removes a member; its score.
+    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        match &mut self.form {
+            Form::Packed(packed) => packed.remove(member),
+            Form::Big(big) => big.remove(member),
+        }
+    }
+
+    /// Removes the members of these ranks, giving each to `removed` in ascending order; how many there were.
+    /// Ranks count expired members that are still there: remove those first.
+    pub fn remove_ranks(&mut self, ranks: Range<usize>, mut removed: impl FnMut(Element<'_>, f64)) -> usize {
+        match &mut self.form {
+            Form::Packed(packed) => packed.remove_ranks(ranks, &mut removed),
+            Form::Big(big) => {
+                big.remove_ranks(ranks, &mut |member, score| removed(Element::Bytes(member), score))
+            }
+        }
+    }
+
+    /// Removes up to `count` members with the lowest scores, lowest first (ZPOPMIN).
+    pub fn pop_min(&mut self, count: usize, removed: impl FnMut(Element<'_>, f64)) -> usize {
+        self.remove_ranks(0..count, removed)
+    }
+
+    /// Removes up to `count` members with the highest scores, highest first (ZPOPMAX).
+    pub fn pop_max(&mut self, count: usize, mut removed: impl FnMut(Element<'_>, f64)) -> usize {
+        // Runs are removed in ascending order, so they are taken from the end one leaf's worth at a time and
+        // turned around.
+        let mut total = 0;
+        while total < count && !self.is_empty() {
+            let len = self.len();
+            let run = (count - total).min(len).min(64);
+            if run == 1 {
+                total += self.remove_ranks(len - 1..len, &mut removed);
+                continue;
+            }
+            let mut entries: Vec<(Vec<u8>, f64)> = Vec::with_capacity(run);
+            let taken =
+                self.remove_ranks(len - run..len, |member, score| entries.push((member.to_vec(), score)));
+            if taken == 0 {
+                break;
+            }
+            entries.iter().rev().for_each(|(member, score)| removed(Element::Bytes(member), *score));
+            total += taken;
+        }
+        total
+    }
+
+    /// Makes the set one packed list if its members allow (after ZUNIONSTORE, GEORADIUS STORE, on loading).
+    /// Sets whose members can expire stay as they are.
+    pub fn pack_if_small(&mut self, limits: &PackedLimits) {
+        let Form::Big(big) = &self.form else { return };
+        if big.len() > limits.entries_max || big.next_expiry().is_some() {
+            return;
+        }
+        let fits = |len: usize| len <= limits.value_bytes_max;
+        if !big.forward(0, usize::MAX).all(|(_, member)| fits(member.len())) {
+            return;
+        }
+        let mut packed = Packed::default();
+        let all = big.forward(0, usize::MAX);
+        if all
+            .into_iter()
+            .all(|(score, member)| packed.has_room(member.len()) && packed.push(member.bytes(), score))
+        {
+            self.form = Form::Packed(packed);
+        }
+    }
+
+    /// Leaves the packed form before `members` more than fit are added (many members in one ZADD).
+    pub fn expect(&mut self, members: usize, limits: &PackedLimits) {
+        if members > limits.entries_max {
+            self.make_big();
+        }
+    }
+
+    fn make_big(&mut self) -> &mut BigSet {
+        if let Form::Packed(packed) = &self.form {
+            let mut big = Box::<BigSet>::default();
+            let mut buffer = itoa::Buffer::new();
+            for (member, score) in packed.pairs(0) {
+                let member = member.text(&mut buffer);
+                big.insert(big.find(member).0, member, score);
+            }
+            self.form = Form::Big(big);
+        }
+        match &mut self.form {
+            Form::Big(big) => big,
+            Form::Packed(_) => unreachable!("replaced above"),
+        }
+    }
+
+    // Expiry of members.
+
+    /// Lets a member expire at a time in absolute milliseconds, or never; false when it is not there. A
+    /// packed set becomes a big one: packed lists have no place for the time.
+    pub fn set_expiry(&mut self, member: &[u8], at: Option<i64>) -> bool {
+        if let Form::Packed(packed) = &self.form
+            && (at.is_none() || packed.score(member).is_none())
+        {
+            return packed.score(member).is_some();
+        }
+        let big = self.make_big();
+        let Some(handle) = big.find(member).1 else { return false };
+        big.set_expiry(handle, at);
+        true
+    }
+
+    /// When the next member expires, in absolute milliseconds.
+    #[inline]
+    pub fn next_expiry(&self) -> Option<i64> {
+        match &self.form {
+            Form::Packed(_) => None,
+            Form::Big(big) => big.next_expiry(),
+        }
+    }
+
+    /// Removes up to `max` members that have expired at `now`, soonest first; how many there were.
+    pub fn remove_expired(
+        &mut self,
+        now: i64,
+        max: usize,
+        mut removed: impl FnMut(Element<'_>, f64),
+    ) -> usize {
+        match &mut self.form {
+            Form::Packed(_) => 0,
+            Form::Big(big) => {
+                big.remove_expired(now, max, &mut |member, score| removed(Element::Bytes(member), score))
+            }
+        }
+    }
+}
+
+impl Clone for SortedSet {
+    fn clone(&self) -> SortedSet {
+        let form = match &self.form {
+            Form::Packed(packed) => Form::Packed(packed.clone()),
+            Form::Big(big) => Form::Big(big.clone()),
+        };
+        SortedSet { form }
+    }
+}
+
+impl std::fmt::Debug for SortedSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SortedSet").field("encoding", &self.encoding()).field("len", &self.len()).finish()
+    }
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Streams: reading and writing.
+//!
+//! ```text
+//! number of blocks; each: its id (a string of 16 bytes), its packed list
+//! length, last id, [from version 2: first id, greatest deleted id, entries ever added]
+//! number of groups; each: name, last id, [from version 2: entries ever read, all ones if unknown]
+//!     number of pending entries; each: id (16 bytes), delivery time, number of deliveries
+//!     number of consumers; each: name, seen time, [version 3: active time]
+//!         number of its pending entries; each: id (16 bytes)
+//! ```
+//! Ids outside of strings are two lengths, those of 16 bytes have the most significant first.
+
+use std::io;
+
+use braid_keyspace::object::Object;
+use braid_rdb::{Error, Kind, Limits, Part, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm};
+
+use super::{Group, Stream, StreamId};
+
+const BLOCKS: Part = Part::Members(&[Part::Text, Part::Text]);
+const PENDING: Part = Part::Members(&[Part::Bytes(24), Part::Number]);
+const OWN_PENDING: Part = Part::Members(&[Part::Bytes(16)]);
+const NUMBER: Part = Part::Number;
+
+static VERSION_1: ValueForm = ValueForm::new(
+    15,
+    "Stream1",
+    &[
+        BLOCKS,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        Part::Members(&[
+            Part::Text,
+            NUMBER,
+            NUMBER,
+            PENDING,
+            Part::Members(&[Part::Text, Part::Bytes(8), OWN_PENDING]),
+        ]),
+    ],
+)
+.packed();
+/// With counts of entries ever added and read.
+static VERSION_2: ValueForm = ValueForm::new(
+    19,
+    "Stream2",
+    &[
+        BLOCKS,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        Part::Members(&[
+            Part::Text,
+            NUMBER,
+            NUMBER,
+            NUMBER,
+            PENDING,
+            Part::Members(&[Part::Text, Part::Bytes(8), OWN_PENDING]),
+        ]),
+    ],
+)
+.packed();
+/// With active times of consumers.
+static VERSION_3: ValueForm = ValueForm::new(
+    21,
+    "Stream3",
+    &[
+        BLOCKS,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        NUMBER,
+        Part::Members(&[
+            Part::Text,
+            NUMBER,
+            NUMBER,
+            NUMBER,
+            PENDING,
+            Part::Members(&[Part::Text, Part::Bytes(16), OWN_PENDING]),
+        ]),
+    ],
+)
+.packed();
+
+pub(super) static FORMS: &[&ValueForm] = &[&VERSION_1, &VERSION_2, &VERSION_3];
+
+impl SavedObject for Stream {
+    fn form(&self, target: Target) -> &'static ValueForm {
+        match target {
+            Target::Redis70 => &VERSION_2,
+            Target::KeyDb => &VERSION_1,
+            _ => &VERSION_3,
+        }
+    }
+
+    fn encode(&self, form: &ValueForm, _: i64, out: &mut ValueEncoder<'_>) -> io::Result<()> {
+        encode(self, form, out)
+    }
+
+    fn member_count(&self) -> usize {
+        // No member of a stream expires: nobody asks.
+        0
+    }
+}
+
+/// Reads a stream in any of its forms.
+pub(super) fn decode(
+    decoder: &mut ValueDecoder<'_>,
+    kind: Kind,
+    _: &Limits,
+    _: i64,
+) -> Result<Object, Error> {
+    stream(decoder, kind).map(Object::new)
+}
+
+const ENTRIES_READ_UNKNOWN: u64 = u64::MAX;
+
+fn id_of(bytes: &[u8]) -> Option<StreamId> {
+    let (ms, seq) = bytes.split_first_chunk::<8>()?;
+    Some(StreamId::new(u64::from_be_bytes(*ms), u64::from_be_bytes(seq.try_into().ok()?)))
+}
+
+fn raw_id(decoder: &mut ValueDecoder<'_>) -> Result<StreamId, Error> {
+    let id = id_of(decoder.take(16)?);
+    id.ok_or_else(|| decoder.corrupt("an id that is none"))
+}
+
+fn id(decoder: &mut ValueDecoder<'_>) -> Result<StreamId, Error> {
+    Ok(StreamId::new(decoder.length()?, decoder.length()?))
+}
+
+fn stream(decoder: &mut ValueDecoder<'_>, kind: Kind) -> Result<Stream, Error> {
+    let mut stream = Stream::new();
+    for _ in 0..decoder.count(17)? {
+        let first = id_of(decoder.string()?);
+        let first = first.ok_or_else(|| decoder.corrupt("a stream's block without an id"))?;
+        let pushed = stream.log_mut().push_block(first, decoder.string()?);
+        decoder.ensure(pushed.is_ok(), "Stream listpack integrity check failed")?;
+    }
+    let length = decoder.length()?;
+    decoder.ensure(length == stream.log().len(), "a stream with a wrong length")?;
+    let last_id = id(decoder)?;
+    decoder.ensure(last_id >= stream.log().last_id(), "a stream with entries behind its last")?;
+    stream.log_mut().set_last_id(last_id);
+    if kind.number() == VERSION_1.number {
+        stream.log_mut().set_entries_added(length);
+    } else {
+        // The first id follows from the entries.
+        id(decoder)?;
+        let deleted = id(decoder)?;
+        stream.log_mut().set_max_deleted_id(deleted);
+        let added = decoder.length()?;
+        stream.log_mut().set_entries_added(added);
+    }
+    let mut name = Vec::new();
+    for _ in 0..decoder.count(3)? {
+        decoder.string_into(&mut name)?;
+        let group = group(decoder, &stream, kind)?;
+        let is_new = stream.split_mut().1.create(&name, group);
+        decoder.ensure(is_new, "a consumer group that comes twice")?;
+    }
+    Ok(stream)
+}
+
+fn group(decoder: &mut ValueDecoder<'_>, stream: &Stream, kind: Kind) -> Result<Group, Error> {
+    let last_id = id(decoder)?;
+    let read = match kind {
+        kind if kind.number() == VERSION_1.number => stream.log().entries_up_to(last_id),
+        // Stock servers keep this number signed and take every negative one as unknown.
+        _ => Some(decoder.length()?).filter(|&read| read <= i64::MAX as u64),
+    };
+    let mut group = Group::new(last_id, read);
+    for _ in 0..decoder.count(25)? {
+        let id = raw_id(decoder)?;
+        let (delivery_time, delivery_count) = (decoder.time_ms()?, decoder.length()?);
+        let is_new = group.load_pending(id, delivery_time, delivery_count);
+        decoder.ensure(is_new, "a pending entry that comes twice")?;
+    }
+    for _ in 0..decoder.count(10)? {
+        consumer(decoder, &mut group, kind)?;
+    }
+    decoder.ensure(group.is_complete(), "a pending entry without its consumer")?;
+    Ok(group)
+}
+
+fn consumer(decoder: &mut ValueDecoder<'_>, group: &mut Group, kind: Kind) -> Result<(), Error> {
+    let created = group.create_consumer(decoder.string()?, 0);
+    let consumer = created.ok_or_else(|| decoder.corrupt("Duplicate stream consumer detected"))?;
+    let seen_time = decoder.time_ms()?;
+    // Before version 3 the time at which it was seen is the best guess.
+    let active_time = if kind.number() == VERSION_3.number { decoder.time_ms()? } else { seen_time };
+    if let Some(consumer) = group.consumer_mut(consumer) {
+        (consumer.seen_time, consumer.active_time) = (seen_time, active_time);
+    }
+    for _ in 0..decoder.count(16)? {
+        let id = raw_id(decoder)?;
+        let is_new = group.load_owner(id, consumer);
+        decoder.ensure(is_new, "a consumer's entry that is not pending in its group")?;
+    }
+    Ok(())
+}
+
+fn write_raw_id(out: &mut ValueEncoder<'_>, id: StreamId) -> io::Result<()> {
+    out.bytes(&id.ms.to_be_bytes())?;
+    out.bytes(&id.seq.to_be_bytes())
+}
+
+fn write_id(out: &mut ValueEncoder<'_>, id: StreamId) -> io::Result<()> {
+    out.length(id.ms)?;
+    out.length(id.seq)
+}
+
+fn encode(stream: &Stream, form: &ValueForm, out: &mut ValueEncoder<'_>) -> io::Result<()> {
+    let log = stream.log();
+    out.length(log.block_count() as u64)?;
+    for (first, block) in log.blocks() {
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&first.ms.to_be_bytes());
+        key[8..].copy_from_slice(&first.seq.to_be_bytes());
+        out.string(&key)?;
+        out.string(block.bytes())?;
+    }
+    out.length(log.len())?;
+    write_id(out, log.last_id())?;
+    if form.number != VERSION_1.number {
+        write_id(out, log.first_id())?;
+        write_id(out, log.max_deleted_id())?;
+        out.length(log.entries_added())?;
+    }
+    out.length(stream.groups().len() as u64)?;
+    for (name, group) in stream.groups().iter() {
+        out.string(name)?;
+        write_group(out, group, form)?;
+    }
+    Ok(())
+}
+
+fn write_group(out: &mut ValueEncoder<'_>, group: &Group, form: &ValueForm) -> io::Result<()> {
+    write_id(out, group.last_id)?;
+    if form.number != VERSION_1.number {
+        out.length(group.entries_read.unwrap_or(ENTRIES_READ_UNKNOWN))?;
+    }
+    out.length(group.pending_len() as u64)?;
+    for (id, pending) in group.pending_range(StreamId::MIN..=StreamId::MAX) {
+        write_raw_id(out, id)?;
+        out.time_ms(pending.delivery_time)?;
+        out.length(pending.delivery_count)?;
+    }
+    out.length(group.consumers_len() as u64)?;
+    for (_, consumer) in group.consumers() {
+        out.string(consumer.name())?;
+        out.time_ms(consumer.seen_time)?;
+        if form.number == VERSION_3.number {
+            out.time_ms(consumer.active_time)?;
+        }
+        out.length(consumer.pending_len() as u64)?;
+        for id in consumer.pending_from(StreamId::MIN) {
+            write_raw_id(out, id)?;
+        }
+    }
+    Ok(())
+}

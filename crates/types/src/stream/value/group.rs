@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Consumer groups: who was given which entries and has not yet acknowledged them.
+//!
+//! A group keeps each pending entry once, in the order of ids, with the number of its consumer; every
+//! consumer keeps the ids of its own. Invariant: an id is in the set of exactly the consumer that its pending
+//! entry names, if it names one (while a group is loaded, entries come before consumers).
+//!
+//! A clone shares all that is pending until one of the two changes it ([`CowMap`]): so to lend a group takes as long as it has consumers.
+//!
+//! The rules by which groups count what they have read, and how far behind they are, are those of Redis 7.2,
+//! with one correction that Redis 8 and Valkey 9 have made ([`Group::advance`]).
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeInclusive};
+
+use braid_base::alloc::size_class;
+
+use super::id::StreamId;
+use super::log::Log;
+use braid_containers::cow::CowBox;
+use braid_containers::cow_map::CowMap;
+
+/// What is pending in a group, and for a consumer: as many in a leaf as fit 1024 bytes.
+type PendingEntries = CowMap<StreamId, Pending, 25>;
+type PendingIds = CowMap<StreamId, (), 63>;
+
+/// A consumer of a group, for as long as it exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConsumerId(u32);
+
+/// No consumer yet.
+const UNOWNED: ConsumerId = ConsumerId(u32::MAX);
+
+/// An entry delivered and not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// When it was last delivered, Unix time in milliseconds.
+    pub delivery_time: i64,
+    /// How often it was delivered.
+    pub delivery_count: u64,
+    /// To whom.
+    pub consumer: ConsumerId,
+}
+
+/// A consumer.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    name: Box<[u8]>,
+    /// When it last tried to read or claim, Unix time in milliseconds.
+    pub seen_time: i64,
+    /// When it last succeeded; -1 means never.
+    pub active_time: i64,
+    pending: PendingIds,
+}
+
+impl Consumer {
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Number of its pending entries.
+    pub fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The ids of its pending entries from `start` on.
+    pub fn pending_from(&self, start: StreamId) -> impl Iterator<Item = StreamId> + '_ {
+        self.pending.range(Bound::Included(start), Bound::Unbounded).map(|(id, ())| *id)
+    }
+}
+
+/// What XCLAIM asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The present time, Unix time in milliseconds.
+    pub now: i64,
+    /// Only entries last delivered at least so many milliseconds ago.
+    pub min_idle: i64,
+    /// The delivery time to set (IDLE, TIME; else `now`).
+    pub delivery_time: i64,
+    /// The delivery count to set (RETRYCOUNT).
+    pub retry_count: Option<u64>,
+    /// Do not count this as a delivery (JUSTID).
+    pub just_id: bool,
+    /// Make entries pending that are not (FORCE).
+    pub force: bool,
+}
+
+/// What became of one id of XCLAIM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// It now belongs to the consumer.
+    Yes,
+    /// It is not pending, or not idle long enough, or there is no such entry.
+    No,
+    /// The entry no longer exists; it was pending and no longer is.
+    Gone(Pending),
+}
+
+/// What XAUTOCLAIM did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AutoClaimed {
+    /// Where to go on: the next pending id, `0-0` when all were looked at.
+    pub next: StreamId,
+    /// Ids that now belong to the consumer.
+    pub claimed: Vec<StreamId>,
+    /// Ids that were pending, but whose entries no longer exist; they no longer are.
+    pub gone: Vec<(StreamId, Pending)>,
+}
+
+/// A consumer group.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// The last id delivered.
+    pub last_id: StreamId,
+    /// How many entries the group has read, counted from the stream's very first; `None` when that is not
+    /// known.
+    pub entries_read: Option<u64>,
+    pending: PendingEntries,
+    consumers: Vec<Option<CowBox<Consumer>>>,
+    by_name: CowBox<BTreeMap<Box<[u8]>, ConsumerId>>,
+}
+
+impl Group {
+    /// A group that has been given everything up to `last_id`.
+    pub fn new(last_id: StreamId, entries_read: Option<u64>) -> Group {
+        Group { last_id, entries_read, ..Group::default() }
+    }
+
+    // Consumers.
+
+    /// The consumer of this name.
+    pub fn find_consumer(&self, name: &[u8]) -> Option<ConsumerId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Creates a consumer; `None` when there is one of this name.
+    pub fn create_consumer(&mut self, name: &[u8], now: i64) -> Option<ConsumerId> {
+        if self.by_name.contains_key(name) {
+            return None;
+        }
+        let consumer =
+            Consumer { name: name.into(), seen_time: now, active_time: -1, pending: PendingIds::default() };
+        // Places are only free when consumers were deleted, which is rare.
+        let some_free = self.by_name.len() < self.consumers.len();
+        let free = if some_free { self.consumers.iter().position(Option::is_none) } else { None };
+        let index = free.unwrap_or(self.consumers.len());
+        let id = ConsumerId(u32::try_from(index).ok().filter(|index| *index != UNOWNED.0)?);
+        match self.consumers.get_mut(index) {
+            Some(place) => *place = Some(CowBox::new(consumer)),
+            None => self.consumers.push(Some(CowBox::new(consumer))),
+        }
+        self.by_name.insert(name.into(), id);
+        Some(id)
+    }
+
+    /// Deletes a consumer with all that is pending for it: how many entries that were.
+    pub fn delete_consumer(&mut self, name: &[u8]) -> Option<usize> {
+        let id = self.by_name.remove(name)?;
+        let consumer = self.consumers.get_mut(id.0 as usize)?.take()?;
+        for (pending, ()) in consumer.pending.iter() {
+            self.pending.remove(pending);
+        }
+        while matches!(self.consumers.last(), Some(None)) {
+            self.consumers.pop();
+        }
+        Some(consumer.pending.len())
+    }
+
+    /// A consumer.
+    pub fn consumer(&self, id: ConsumerId) -> Option<&Consumer> {
+        self.consumers.get(id.0 as usize)?.as_deref()
+    }
+
+    /// A consumer, to set its times.
+    pub fn consumer_mut(&mut self, id: ConsumerId) -> Option<&mut Consumer> {
+        self.consumers.get_mut(id.0 as usize)?.as_deref_mut()
+    }
+
+    /// Number of consumers.
+    pub fn consumers_len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// The consumers in the order of their names.
+    pub fn consumers(&self) -> impl Iterator<Item = (ConsumerId, &Consumer)> {
+        self.by_name.values().filter_map(|id| Some((*id, self.consumer(*id)?)))
+    }
+
+    // Pending entries.
+
+    /// Number of pending entries.
+    pub fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// A pending entry.
+    pub fn pending(&self, id: StreamId) -> Option<&Pending> {
+        self.pending.get(&id)
+    }
+
+    /// The pending entries of a range of ids, in order.
+    pub fn pending_range(
+        &self,
+        ids: RangeInclusive<StreamId>,
+    ) -> impl DoubleEndedIterator<Item = (StreamId, &Pending)> {
+        let (start, end) = ids.into_inner();
+        let range = self.pending.range(Bound::Included(start), Bound::Included(end));
+        range.map(|(id, pending)| (*id, pending))
+    }
+
+    /// Makes an entry pending for a consumer, as delivered now for the first time; whoever had it loses it.
+    pub fn deliver(&mut self, id: StreamId, consumer: ConsumerId, now: i64) {
+        if self.consumer(consumer).is_some() {
+            self.give(id, Pending { delivery_time: now, delivery_count: 1, consumer });
+        }
+    }
+
+    /// Counts another delivery of an entry that is pending (a consumer reads its history).
+    pub fn redeliver(&mut self, id: StreamId, now: i64) {
+        if let Some(pending) = self.pending.get_mut(&id) {
+            pending.delivery_time = now;
+            pending.delivery_count = pending.delivery_count.saturating_add(1);
+        }
+    }
+
+    /// Removes an entry from those pending: XACK, or because it no longer exists.
+    pub fn acknowledge(&mut self, id: StreamId) -> Option<Pending> {
+        let pending = self.pending.remove(&id)?;
+        if let Some(consumer) = self.consumer_mut(pending.consumer) {
+            consumer.pending.remove(&id);
+        }
+        Some(pending)
+    }
+
+    fn give(&mut self, id: StreamId, pending: Pending) {
+        let before = self.pending.insert(id, pending).map(|before| before.consumer);
+        if before == Some(pending.consumer) {
+            return;
+        }
+        if let Some(before) = before.and_then(|before| self.consumer_mut(before)) {
+            before.pending.remove(&id);
+        }
+        if let Some(consumer) = self.consumer_mut(pending.consumer) {
+            consumer.pending.insert(id, ());
+        }
+    }
+
+    /// One id of XCLAIM. Sets the consumer's active time when it gets the entry.
+    pub fn claim(&mut self, log: &Log, id: StreamId, consumer: ConsumerId, claim: &Claim) -> Claimed {
+        if self.consumer(consumer).is_none() {
+            return Claimed::No;
+        }
+        if !log.contains(id) {
+            return self.acknowledge(id).map_or(Claimed::No, Claimed::Gone);
+        }
+        let delivery_count = match self.pending.get(&id) {
+            Some(pending) if !is_idle(pending, claim.now, claim.min_idle) => return Claimed::No,
+            Some(pending) => pending.delivery_count,
+            // As when delivered; the count is then raised again, as in Redis.
+            None if claim.force => 1,
+            None => return Claimed::No,
+        };
+        let delivery_count = match claim.retry_count {
+            Some(count) => count,
+            None => delivery_count.saturating_add(u64::from(!claim.just_id)),
+        };
+        self.give(id, Pending { delivery_time: claim.delivery_time, delivery_count, consumer });
+        if let Some(consumer) = self.consumer_mut(consumer) {
+            consumer.active_time = claim.now;
+        }
+        Claimed::Yes
+    }
+
+    /// XAUTOCLAIM: looks at up to ten times `count` pending entries from `start` on, and gives up to `count`
+    /// that are idle for `min_idle` milliseconds to the consumer; entries that no longer exist count as well.
+    pub fn auto_claim(
+        &mut self,
+        log: &Log,
+        consumer: ConsumerId,
+        start: StreamId,
+        count: usize,
+        claim: &Claim,
+    ) -> AutoClaimed {
+        let mut done = AutoClaimed::default();
+        let (mut left, mut attempts) = (count, count.saturating_mul(10));
+        let mut from = Some(start);
+        while let Some(at) = from {
+            let mut later = self.pending.range(Bound::Included(at), Bound::Unbounded);
+            let Some((id, pending)) = later.next().map(|(id, pending)| (*id, *pending)) else { break };
+            if attempts == 0 || left == 0 {
+                done.next = id;
+                break;
+            }
+            attempts -= 1;
+            from = id.next();
+            if !log.contains(id) {
+                self.acknowledge(id);
+                done.gone.push((id, pending));
+                left -= 1;
+            } else if self.claim(log, id, consumer, &Claim { force: false, ..*claim }) == Claimed::Yes {
+                done.claimed.push(id);
+                left -= 1;
+            }
+        }
+        done
+    }
+
+    // Progress.
+
+    /// Notes that an entry was delivered to the group, if it is beyond what was before; true when it is.
+    pub fn advance(&mut self, log: &Log, id: StreamId) -> bool {
+        if id <= self.last_id {
+            return false;
+        }
+        // Redis 7.2 asks about tombstones from `id` on, and so overlooks those between; Redis 8 and Valkey 9
+        // answer as here.
+        let intact = !log.has_tombstones(self.last_id, StreamId::MAX);
+        match &mut self.entries_read {
+            Some(count) if intact => *count = count.saturating_add(1),
+            _ if log.entries_added() > 0 => self.entries_read = log.entries_up_to(id),
+            _ => (),
+        }
+        self.last_id = id;
+        true
+    }
+
+    /// How many entries the group has yet to be given, as Redis from 8.0 on tells it: a group that was given none of those that are left
+    /// lags behind by all of them, whatever `entries_read` was set to. `None` when that cannot be known.
+    pub fn lag_by_entries(&self, log: &Log) -> Option<i64> {
+        let Some(first) = log.range(StreamId::MIN, StreamId::MAX).next() else { return Some(0) };
+        if self.last_id < first.id && !log.has_tombstones(first.id, StreamId::MAX) {
+            return Some(log.len() as i64);
+        }
+        self.lag(log)
+    }
+
+    /// How many entries the group has yet to be given, as Redis 7 and Valkey tell it; `None` when that cannot be known.
+    pub fn lag(&self, log: &Log) -> Option<i64> {
+        if log.entries_added() == 0 {
+            return Some(0);
+        }
+        let read = match self.entries_read {
+            Some(read) if !log.has_tombstones(self.last_id, StreamId::MAX) => read,
+            _ => log.entries_up_to(self.last_id)?,
+        };
+        Some(log.entries_added().wrapping_sub(read) as i64)
+    }
+
+    // Loading.
+
+    /// Adds a pending entry whose consumer comes later; false when the id is already pending.
+    pub fn load_pending(&mut self, id: StreamId, delivery_time: i64, delivery_count: u64) -> bool {
+        let pending = Pending { delivery_time, delivery_count, consumer: UNOWNED };
+        self.pending.insert(id, pending).is_none()
+    }
+
+    /// Gives a loaded pending entry to its consumer; false when there is no such entry or it has one already.
+    pub fn load_owner(&mut self, id: StreamId, owner: ConsumerId) -> bool {
+        let unowned = self.pending.get_mut(&id).filter(|pending| pending.consumer == UNOWNED);
+        let (Some(pending), Some(Some(consumer))) = (unowned, self.consumers.get_mut(owner.0 as usize))
+        else {
+            return false;
+        };
+        pending.consumer = owner;
+        consumer.pending.insert(id, ()).is_none()
+    }
+
+    /// True when every pending entry has its consumer; a loaded group for which it is not must be refused.
+    pub fn is_complete(&self) -> bool {
+        self.consumers.iter().flatten().map(|consumer| consumer.pending_len()).sum::<usize>()
+            == self.pending.len()
+    }
+
+    /// Bytes taken from the allocator, about.
+    pub fn memory_bytes(&self) -> usize {
+        // A name stands there twice, the second time in a node of the names' map.
+        let consumer = |consumer: &CowBox<Consumer>| {
+            size_class(CowBox::<Consumer>::bytes())
+                + 2 * size_class(consumer.name.len())
+                + 2 * size_of::<(Box<[u8]>, ConsumerId)>()
+                + consumer.pending.memory_bytes()
+        };
+        self.pending.memory_bytes()
+            + size_class(self.consumers.capacity() * size_of::<Option<CowBox<Consumer>>>())
+            + self.consumers.iter().flatten().map(consumer).sum::<usize>()
+    }
+}
+
+fn is_idle(pending: &Pending, now: i64, min_idle: i64) -> bool {
+    min_idle <= 0 || now.saturating_sub(pending.delivery_time) >= min_idle
+}
+
+impl Log {
+    /// True when an entry between these ids, both included, may have been deleted.
+    pub fn has_tombstones(&self, start: StreamId, end: StreamId) -> bool {
+        let deleted = self.max_deleted_id();
+        if self.is_empty() || deleted == StreamId::MIN || self.first_id() > deleted {
+            return false;
+        }
+        start <= deleted && deleted <= end
+    }
+
+    /// How many entries were ever added up to this id, when deletions leave that knowable: for the last id,
+    /// for the first entry, for anything before it, and for an empty stream.
+    pub fn entries_up_to(&self, id: StreamId) -> Option<u64> {
+        let added = self.entries_added();
+        if added == 0 || (self.is_empty() && id <= self.last_id()) || id == self.last_id() {
+            return Some(added);
+        }
+        if id > self.last_id() {
+            return None;
+        }
+        let deleted = self.max_deleted_id();
+        if deleted != StreamId::MIN && deleted >= self.first_id() {
+            return None;
+        }
+        let before_first = added.checked_sub(self.len())?;
+        match id.cmp(&self.first_id()) {
+            std::cmp::Ordering::Less => Some(before_first),
+            std::cmp::Ordering::Equal => Some(before_first + 1),
+            std::cmp::Ordering::Greater => None,
+        }
+    }
+}

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The entries of a stream: blocks in the order of their ids, and the numbers that Redis keeps about them.
+//!
+//! The last block is at hand, the others are in a map by their first id; so appending touches one block only,
+//! and the map once in about a hundred entries. Blocks that are not the last have no spare memory. A clone shares them until one of the two
+//! changes them.
+//!
+//! Invariants: ids ascend through all blocks; there is a last block unless there is none at all; `len` is the
+//! sum of the blocks' live entries; every block is one that `block::validate` accepts.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::block::{self, Fields, Found, Header};
+use super::id::StreamId;
+use braid_containers::cow::note_copy;
+use braid_containers::cow_map::{self, CowMap};
+pub use braid_containers::limits::BlockLimits;
+use braid_containers::listpack::{Listpack, MAX_BYTES};
+
+/// Blocks in a leaf: as many as fit 1024 bytes.
+const LEAF: usize = 42;
+
+/// Why an entry was not appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppendError {
+    /// Its id is not greater than the last one.
+    IdNotGreater,
+    /// It is too large for a block.
+    TooLarge,
+}
+
+/// A block from outside that is none, or does not follow the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidBlock;
+
+/// What [`Log::trim`] keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trim {
+    /// This many entries.
+    MaxLen(u64),
+    /// Entries with this id or a greater one.
+    MinId(StreamId),
+}
+
+/// A stream's entries; see the module.
+#[derive(Clone, Default)]
+pub struct Log {
+    sealed: CowMap<StreamId, Arc<Listpack>, LEAF>,
+    tail: Option<(StreamId, Listpack)>,
+    len: u64,
+    last_id: StreamId,
+    first_id: StreamId,
+    max_deleted_id: StreamId,
+    entries_added: u64,
+}
+
+/// An entry.
+pub struct LogEntry<'a> {
+    /// Its id.
+    pub id: StreamId,
+    /// Its fields and their values.
+    pub fields: Fields<'a>,
+}
+
+impl Log {
+    /// Number of entries.
+    #[inline]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// True when there is no entry.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The greatest id ever given, `0-0` in a new stream.
+    #[inline]
+    pub fn last_id(&self) -> StreamId {
+        self.last_id
+    }
+
+    /// The id of the first entry, `0-0` when there is none.
+    #[inline]
+    pub fn first_id(&self) -> StreamId {
+        self.first_id
+    }
+
+    /// The greatest id of an entry that was deleted by name (XDEL), `0-0` when none was.
+    #[inline]
+    pub fn max_deleted_id(&self) -> StreamId {
+        self.max_deleted_id
+    }
+
+    /// Entries ever added.
+    #[inline]
+    pub fn entries_added(&self) -> u64 {
+        self.entries_added
+    }
+
+    /// Sets the greatest id ever given (XSETID, loading).
+    pub fn set_last_id(&mut self, id: StreamId) {
+        self.last_id = id;
+    }
+
+    /// Sets the number of entries ever added (XSETID, loading).
+    pub fn set_entries_added(&mut self, count: u64) {
+        self.entries_added = count;
+    }
+
+    /// Sets the greatest id of a deleted entry (XSETID, loading).
+    pub fn set_max_deleted_id(&mut self, id: StreamId) {
+        self.max_deleted_id = id;
+    }
+
+    /// Appends an entry with the given id (see [`StreamId::for_entry`]).
+    pub fn append(
+        &mut self,
+        id: StreamId,
+        pairs: &[(&[u8], &[u8])],
+        limits: &BlockLimits,
+    ) -> Result<(), AppendError> {
+        if id <= self.last_id {
+            return Err(AppendError::IdNotGreater);
+        }
+        let texts = pairs.iter().fold(0, |sum: usize, (field, value)| {
+            sum.saturating_add(field.len()).saturating_add(value.len())
+        });
+        // Only large or many texts need the exact bound of what they take.
+        if texts.saturating_add(pairs.len().saturating_mul(64)) > MAX_BYTES / 4
+            && block::bytes_max(pairs) > MAX_BYTES
+        {
+            return Err(AppendError::TooLarge);
+        }
+        if self.tail.as_ref().is_some_and(|(_, list)| is_full(list, texts, pairs, limits)) {
+            self.seal();
+        }
+        match &mut self.tail {
+            Some((first, list)) => block::append(list, *first, id, pairs),
+            tail @ None => *tail = Some((id, block::create(id, pairs))),
+        }
+        self.len += 1;
+        self.entries_added = self.entries_added.saturating_add(1);
+        self.last_id = id;
+        if self.len == 1 {
+            self.first_id = id;
+        }
+        Ok(())
+    }
+
+    fn seal(&mut self) {
+        if let Some((first, mut list)) = self.tail.take() {
+            list.shrink();
+            self.sealed.insert(first, Arc::new(list));
+        }
+    }
+
+    /// Deletes an entry; false when there is none with this id.
+    pub fn delete(&mut self, id: StreamId) -> bool {
+        let Some((first, at)) = self.find(id).map(|(first, found)| (first, found.at)) else { return false };
+        let Some(list) = self.block_mut(first) else { return false };
+        if Header::live(list) <= 1 {
+            self.remove_block(first);
+        } else {
+            block::mark_deleted(list, at);
+            block::change_counts(list, -1, 1);
+        }
+        self.len -= 1;
+        self.max_deleted_id = self.max_deleted_id.max(id);
+        if self.len == 0 || id == self.first_id {
+            self.find_first_id();
+        }
+        true
+    }
+
+    /// Removes entries from the front; how many were removed. `whole_blocks` (the `~` of the commands)
+    /// removes only blocks all of whose entries go; `limit` stops before a block that would bring the number
+    /// above it (0 means no limit).
+    pub fn trim(&mut self, keep: Trim, whole_blocks: bool, limit: u64) -> u64 {
+        let mut removed = 0;
+        while let Some((first, list)) = self.blocks().next() {
+            if matches!(keep, Trim::MaxLen(most) if self.len <= most) {
+                break;
+            }
+            let Some(header) = Header::read(list) else { break };
+            if limit > 0 && removed + header.live > limit {
+                break;
+            }
+            let whole = match keep {
+                Trim::MaxLen(most) => self.len.saturating_sub(header.live) >= most,
+                Trim::MinId(id) => block::last_id(list, first).is_none_or(|last| last < id),
+            };
+            if whole {
+                self.remove_block(first);
+                self.len = self.len.saturating_sub(header.live);
+                removed += header.live;
+                continue;
+            }
+            if !whole_blocks {
+                removed += self.trim_within(first, &header, keep);
+            }
+            break;
+        }
+        if removed > 0 || self.len == 0 {
+            self.find_first_id();
+        }
+        removed
+    }
+
+    /// Flags entries of one block as deleted, from its front on.
+    fn trim_within(&mut self, first: StreamId, header: &Header, keep: Trim) -> u64 {
+        let mut len = self.len;
+        let Some(list) = self.block_mut(first) else { return 0 };
+        let (mut at, mut flagged) = (header.entries_at, 0);
+        while at < list.end() {
+            let Some(Found { id, deleted, end, .. }) = block::entry_at(list, first, header, at) else {
+                break;
+            };
+            let enough = match keep {
+                Trim::MaxLen(most) => len <= most,
+                Trim::MinId(least) => id >= least,
+            };
+            if enough {
+                break;
+            }
+            if !deleted {
+                block::mark_deleted(list, at);
+                flagged += 1;
+                len = len.saturating_sub(1);
+            }
+            at = end;
+        }
+        block::change_counts(list, -(flagged as i64), flagged as i64);
+        self.len = len;
+        flagged
+    }
+
+    fn find_first_id(&mut self) {
+        self.first_id =
+            self.range(StreamId::MIN, StreamId::MAX).next().map_or(StreamId::MIN, |entry| entry.id);
+    }
+
+    fn block_mut(&mut self, first: StreamId) -> Option<&mut Listpack> {
+        match &mut self.tail {
+            Some((tail, list)) if *tail == first => Some(list),
+            _ => self.sealed.get_mut(&first).map(|list| {
+                if Arc::strong_count(list) > 1 {
+                    note_copy(list.memory_bytes());
+                }
+                Arc::make_mut(list)
+            }),
+        }
+    }
+
+    fn remove_block(&mut self, first: StreamId) {
+        if self.tail.as_ref().is_some_and(|(tail, _)| *tail == first) {
+            self.tail = self.sealed.pop_last().map(|(first, list)| (first, Arc::unwrap_or_clone(list)));
+        } else {
+            self.sealed.remove(&first);
+        }
+    }
+
+    // Reading.
+
+    /// True when an entry with this id is there.
+    pub fn contains(&self, id: StreamId) -> bool {
+        self.find(id).is_some()
+    }
+
+    fn find(&self, id: StreamId) -> Option<(StreamId, Found<'_>)> {
+        let mut range = self.range(id, id);
+        let found = range.next_found()?;
+        Some((range.current.as_ref()?.first, found))
+    }
+
+    /// The entry with this id.
+    pub fn get(&self, id: StreamId) -> Option<LogEntry<'_>> {
+        self.range(id, id).next()
+    }
+
+    /// The last entry that is still there.
+    pub fn last_entry(&self) -> Option<LogEntry<'_>> {
+        self.range_back(StreamId::MIN, StreamId::MAX).next()
+    }
+
+    /// Entries from `start` to `end`, both included, in ascending order.
+    pub fn range(&self, start: StreamId, end: StreamId) -> LogRange<'_> {
+        LogRange { blocks: self.blocks_from(start), current: None, start, end, backward: false }
+    }
+
+    /// Entries from `start` to `end`, both included, in descending order.
+    pub fn range_back(&self, start: StreamId, end: StreamId) -> LogRange<'_> {
+        let tail = self.tail.as_ref().filter(|(first, _)| *first <= end);
+        let blocks = Blocks {
+            sealed: self.sealed.range(Bound::Unbounded, Bound::Included(end)),
+            tail: tail.map(|(first, list)| (*first, list)),
+        };
+        LogRange { blocks, current: None, start, end, backward: true }
+    }
+
+    /// The blocks in order, each with the id it is filed under (RDB, DUMP, DEBUG).
+    pub fn blocks(&self) -> Blocks<'_> {
+        Blocks { sealed: self.sealed.iter(), tail: self.tail.as_ref().map(|(first, list)| (*first, list)) }
+    }
+
+    /// Number of blocks (`radix-tree-keys` of XINFO).
+    pub fn block_count(&self) -> usize {
+        self.sealed.len() + usize::from(self.tail.is_some())
+    }
+
+    fn blocks_from(&self, start: StreamId) -> Blocks<'_> {
+        let tail = self.tail.as_ref().map(|(first, list)| (*first, list));
+        let from = |first| self.sealed.range(Bound::Included(first), Bound::Unbounded);
+        let sealed = match tail {
+            // Everything wanted is in the last block.
+            Some((first, _)) if first <= start => from(first),
+            _ if start == StreamId::MIN => self.sealed.iter(),
+            _ => match self.sealed.range(Bound::Unbounded, Bound::Included(start)).next_back() {
+                Some((first, _)) => from(*first),
+                None => self.sealed.iter(),
+            },
+        };
+        Blocks { sealed, tail }
+    }
+
+    // From outside.
+
+    /// Adds a block behind all others (loading). `bytes` are those of its packed list; they may be anything.
+    pub fn push_block(&mut self, first: StreamId, bytes: &[u8]) -> Result<(), InvalidBlock> {
+        let list = Listpack::from_bytes(bytes).ok_or(InvalidBlock)?;
+        let last = block::validate(&list, first).ok_or(InvalidBlock)?;
+        if let Some((before, tail)) = &self.tail
+            && block::last_id(tail, *before).is_none_or(|before| before >= first)
+        {
+            return Err(InvalidBlock);
+        }
+        let live = Header::live(&list);
+        self.seal();
+        self.tail = Some((first, list));
+        if self.len == 0 && live > 0 {
+            self.len = live;
+            self.find_first_id();
+        } else {
+            self.len = self.len.checked_add(live).ok_or(InvalidBlock)?;
+        }
+        self.last_id = self.last_id.max(last);
+        Ok(())
+    }
+
+    /// Bytes taken from the allocator.
+    pub fn memory_bytes(&self) -> usize {
+        let lists: usize = self.blocks().map(|(_, list)| list.memory_bytes()).sum();
+        let shared = size_of::<Listpack>() + 2 * size_of::<usize>();
+        lists + self.sealed.memory_bytes() + self.sealed.len() * shared
+    }
+}
+
+fn is_full(list: &Listpack, texts: usize, pairs: &[(&[u8], &[u8])], limits: &BlockLimits) -> bool {
+    let most = if limits.bytes_max == 0 { MAX_BYTES } else { limits.bytes_max.min(MAX_BYTES) };
+    if list.byte_len().saturating_add(texts) >= most {
+        return true;
+    }
+    // Near the limit of all lists what surrounds the texts counts, too.
+    if list.byte_len() > MAX_BYTES / 2 && !list.safe_to_add(block::bytes_max(pairs)) {
+        return true;
+    }
+    let mut counts = list.iter().map(|element| element.as_i64().unwrap_or(0).max(0) as u64);
+    let entries = counts.next().unwrap_or(0).saturating_add(counts.next().unwrap_or(0));
+    limits.entries_max > 0 && entries >= limits.entries_max as u64
+}
+
+/// Blocks in order; either end can be taken from.
+pub struct Blocks<'a> {
+    sealed: cow_map::Range<'a, StreamId, Arc<Listpack>, LEAF>,
+    tail: Option<(StreamId, &'a Listpack)>,
+}
+
+impl<'a> Iterator for Blocks<'a> {
+    type Item = (StreamId, &'a Listpack);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.sealed.next().map(|(first, list)| (*first, &**list)).or_else(|| self.tail.take())
+    }
+}
+
+impl DoubleEndedIterator for Blocks<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.tail.take().or_else(|| self.sealed.next_back().map(|(first, list)| (*first, &**list)))
+    }
+}
+
+struct Cursor<'a> {
+    first: StreamId,
+    list: &'a Listpack,
+    header: Header,
+    /// Upwards the place of the next entry, downwards the place behind it.
+    at: usize,
+}
+
+/// Entries of a range of ids, in one direction.
+pub struct LogRange<'a> {
+    blocks: Blocks<'a>,
+    current: Option<Cursor<'a>>,
+    start: StreamId,
+    end: StreamId,
+    backward: bool,
+}
+
+impl<'a> LogRange<'a> {
+    #[inline]
+    fn next_found(&mut self) -> Option<Found<'a>> {
+        if self.start > self.end {
+            return None;
+        }
+        loop {
+            let cursor = match &mut self.current {
+                Some(cursor) => cursor,
+                none => {
+                    let block = if self.backward { self.blocks.next_back() } else { self.blocks.next() };
+                    let (first, list) = block?;
+                    let header = Header::read(list)?;
+                    let at = if self.backward { list.end() } else { header.entries_at };
+                    none.insert(Cursor { first, list, header, at })
+                }
+            };
+            let at = if self.backward { entry_before(cursor) } else { Some(cursor.at) };
+            let found = at.and_then(|at| block::entry_at(cursor.list, cursor.first, &cursor.header, at));
+            let Some(found) = found else {
+                self.current = None;
+                continue;
+            };
+            cursor.at = if self.backward { found.at } else { found.end };
+            let (too_early, too_late) = (found.id < self.start, found.id > self.end);
+            if (self.backward && too_early) || (!self.backward && too_late) {
+                // Nothing that is wanted comes any more.
+                (self.start, self.end) = (StreamId::MAX, StreamId::MIN);
+                return None;
+            }
+            if !too_early && !too_late && !found.deleted {
+                return Some(found);
+            }
+        }
+    }
+}
+
+fn entry_before(cursor: &Cursor<'_>) -> Option<usize> {
+    if cursor.at <= cursor.header.entries_at { None } else { block::entry_before(cursor.list, cursor.at) }
+}
+
+impl<'a> Iterator for LogRange<'a> {
+    type Item = LogEntry<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<LogEntry<'a>> {
+        self.next_found().map(|found| LogEntry { id: found.id, fields: found.fields })
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Streams: entries of fields and values in the order of their ids, and consumer groups that share out the
+//! entries.
+//!
+//! The entries are a [`Log`] of blocks in Redis's own format (`block.rs`), because RDB files and DUMP
+//! payloads carry the blocks as they are; groups ([`Group`]) only know ids. Commands take both apart with
+//! [`Stream::split_mut`]: what a group does often asks the log whether an entry still exists.
+//!
+//! This module knows no clock, no locks and no commands: times are passed in.
+
+mod block;
+mod group;
+mod id;
+mod log;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+pub use block::Fields;
+pub use group::{AutoClaimed, Claim, Claimed, Consumer, ConsumerId, Group, Pending};
+pub use id::{IdError, IdRequest, StreamId};
+pub use log::{AppendError, BlockLimits, Blocks, InvalidBlock, Log, LogEntry, LogRange, Trim};
+
+use braid_containers::listpack::LARGE_PACKED;
+
+/// From so many blocks on a stream is large ([`Stream::is_large`]), or from so many consumers and pending entries together.
+const LARGE_BLOCKS: usize = 32;
+const LARGE_GROUPS: usize = 2048;
+
+/// The groups of a stream by name.
+#[derive(Clone, Default)]
+pub struct Groups(BTreeMap<Box<[u8]>, Group>);
+
+/// A stream; see the module.
+#[derive(Clone, Default)]
+pub struct Stream {
+    log: Log,
+    groups: Groups,
+}
+
+impl Stream {
+    /// An empty stream without groups.
+    pub fn new() -> Stream {
+        Stream::default()
+    }
+
+    /// True when to read all of it takes long: then [`Stream::cow`] is better than a copy.
+    pub fn is_large(&self) -> bool {
+        let groups = || self.groups.iter().map(|(_, group)| 1 + group.consumers_len() + group.pending_len());
+        let bytes = || self.log.blocks().map(|(_, block)| block.byte_len()).sum::<usize>();
+        self.log.block_count() > LARGE_BLOCKS
+            || groups().sum::<usize>() > LARGE_GROUPS
+            || bytes() > LARGE_PACKED
+    }
+
+    /// The stream as it is now, for reading, sharing what stays as it is (see [`cow`](braid_containers::cow)): entries, and what groups have pending.
+    pub fn cow(&self) -> Stream {
+        self.clone()
+    }
+
+    /// The entries.
+    #[inline]
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The entries, to be changed.
+    #[inline]
+    pub fn log_mut(&mut self) -> &mut Log {
+        &mut self.log
+    }
+
+    /// The groups.
+    #[inline]
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// The groups, to be changed, and the entries to ask meanwhile.
+    #[inline]
+    pub fn split_mut(&mut self) -> (&Log, &mut Groups) {
+        (&self.log, &mut self.groups)
+    }
+
+    /// Bytes taken from the allocator, without this struct itself.
+    pub fn memory_bytes(&self) -> usize {
+        let groups =
+            self.groups.iter().map(|(name, group)| name.len() + size_of::<Group>() + group.memory_bytes());
+        self.log.memory_bytes() + groups.sum::<usize>()
+    }
+}
+
+impl Groups {
+    /// Number of groups.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True when there is no group.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The group of this name.
+    pub fn get(&self, name: &[u8]) -> Option<&Group> {
+        self.0.get(name)
+    }
+
+    /// The group of this name, to be changed.
+    pub fn get_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
+        self.0.get_mut(name)
+    }
+
+    /// Adds a group; false, and nothing is changed, when there is one of this name.
+    pub fn create(&mut self, name: &[u8], group: Group) -> bool {
+        let is_new = !self.0.contains_key(name);
+        if is_new {
+            self.0.insert(name.into(), group);
+        }
+        is_new
+    }
+
+    /// Removes a group with its consumers and all that is pending.
+    pub fn remove(&mut self, name: &[u8]) -> Option<Group> {
+        self.0.remove(name)
+    }
+
+    /// The groups in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Group)> {
+        self.0.iter().map(|(name, group)| (&name[..], group))
+    }
+}
