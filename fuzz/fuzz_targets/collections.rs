@@ -8,8 +8,8 @@ mod input;
 
 use std::collections::BTreeMap;
 
-use braid_types::hash::{Expiry, Hash, HashLimits};
 use braid_containers::listpack::Listpack;
+use braid_types::hash::{Expiry, Hash, HashLimits};
 use braid_types::set::{Set, SetLimits};
 use braid_types::sorted_set::{AddRule, Added, PackedLimits, SortedSet};
 use input::Input;
@@ -173,7 +173,9 @@ fn loaded(bytes: &[u8]) {
     let elements: Vec<Vec<u8>> = list.iter().map(|element| element.to_vec()).collect();
     if let Some(hash) = Hash::from_listpack(list.clone(), &HASH) {
         assert_eq!(hash.len() * 2, elements.len());
-        elements.chunks(2).for_each(|pair| assert_eq!(hash.get(&pair[0], 0).map(|value| value.to_vec()).as_ref(), Some(&pair[1])));
+        elements.chunks(2).for_each(|pair| {
+            assert_eq!(hash.get(&pair[0], 0).map(|value| value.to_vec()).as_ref(), Some(&pair[1]))
+        });
     }
     if let Some(set) = Set::from_listpack(list.clone(), &SET) {
         assert_eq!(set.len(), elements.len());

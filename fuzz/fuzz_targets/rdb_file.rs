@@ -4,19 +4,17 @@
 
 #![no_main]
 
-use braid_rdb::{Bytes, Decoder, Fault, FileReader, FileWriter, Limits, Record, Value, ValueRef};
+use braid_keyspace::Value;
+use braid_persistence::read_value;
+use braid_rdb::{Bytes, Decoder, Fault, FileReader, FileWriter, Limits, Record, ValueRef};
 use libfuzzer_sys::fuzz_target;
 
 fn view<'a>(value: &'a Value<'_>) -> ValueRef<'a> {
     match value {
-        Value::Text(text) => ValueRef::Text(text),
+        Value::Bytes { bytes, .. } => ValueRef::Text(bytes),
         Value::Integer(number) => ValueRef::Integer(*number),
         Value::Blob(blob) => ValueRef::Text(blob),
-        Value::List(list) => ValueRef::List(list),
-        Value::Set(set) => ValueRef::Set(set),
-        Value::SortedSet(set) => ValueRef::SortedSet(set),
-        Value::Hash(hash) => ValueRef::Hash(hash),
-        Value::Stream(stream) => ValueRef::Stream(stream),
+        Value::Object(object) => ValueRef::Object(object.as_ref().collection()),
     }
 }
 
@@ -28,14 +26,17 @@ fn copy(bytes: &[u8]) -> Option<(Vec<u8>, usize, bool)> {
     let (limits, mut keys) = (Limits::default(), 0);
     loop {
         match reader.record() {
-            Ok(Record::Key { kind, expire_at, access }) => match reader.entry(kind, &limits, i64::MIN) {
-                Ok((name, value)) => {
-                    writer.key(name, view(&value), expire_at, access).expect("memory takes everything");
-                    keys += 1;
+            Ok(Record::Key { kind, expire_at, access }) => {
+                let (name, decoder) = reader.name_and_value();
+                match read_value(decoder, kind, &limits, i64::MIN) {
+                    Ok(value) => {
+                        writer.key(name, view(&value), expire_at, access).expect("memory takes everything");
+                        keys += 1;
+                    }
+                    Err(error) if matches!(error.fault, Fault::Empty) => {}
+                    Err(_) => return Some((writer.finish().expect("memory"), keys, false)),
                 }
-                Err(error) if matches!(error.fault, Fault::Empty) => {}
-                Err(_) => return Some((writer.finish().expect("memory"), keys, false)),
-            },
+            }
             Ok(Record::End { .. }) => return Some((writer.finish().expect("memory"), keys, true)),
             Ok(_) => {}
             Err(error) => {
@@ -61,9 +62,11 @@ fn count_apart(bytes: &[u8]) -> Option<(usize, bool)> {
         };
         let apart = reader.raw_entry(kind, VALUE_MAX).map(|(_, value)| {
             let mut decoder = Decoder::new(Bytes::new(value), version);
-            decoder.value(kind, &limits, i64::MIN).map(drop)
+            read_value(&mut decoder, kind, &limits, i64::MIN).map(drop)
         });
-        match apart.unwrap_or_else(|| reader.entry(kind, &limits, i64::MIN).map(drop)) {
+        match apart
+            .unwrap_or_else(|| read_value(reader.name_and_value().1, kind, &limits, i64::MIN).map(drop))
+        {
             Ok(()) => keys += 1,
             Err(error) if matches!(error.fault, Fault::Empty) => {}
             Err(_) => return Some((keys, false)),
@@ -72,6 +75,7 @@ fn count_apart(bytes: &[u8]) -> Option<(usize, bool)> {
 }
 
 fuzz_target!(|data: &[u8]| {
+    braid_types::register();
     let Some((first, keys, ended)) = copy(data) else { return };
     assert_eq!(count_apart(data), Some((keys, ended)));
     let (second, again, ended) = copy(&first).expect("just written");

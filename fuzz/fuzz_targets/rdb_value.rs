@@ -7,11 +7,13 @@
 
 #![no_main]
 
+use braid_keyspace::Value;
+use braid_persistence::read_value;
+use braid_rdb::{Bytes, Decoder, Error, Format, Limits, Stream, Target, ValueRef};
 use braid_types::hash::HashLimits;
 use braid_types::list::ListLimits;
 use braid_types::set::SetLimits;
 use braid_types::sorted_set::PackedLimits;
-use braid_rdb::{Bytes, Decoder, Error, Format, Limits, Stream, Target, Value, ValueRef};
 use libfuzzer_sys::fuzz_target;
 
 fn limits(small: bool) -> Limits {
@@ -27,29 +29,23 @@ fn limits(small: bool) -> Limits {
 }
 
 fn dump(value: &Value<'_>) -> Vec<u8> {
-    braid_rdb::dump(
-        match value {
-            Value::Text(text) => ValueRef::Text(text),
-            Value::Integer(number) => ValueRef::Integer(*number),
-            Value::Blob(blob) => ValueRef::Text(blob),
-            Value::List(list) => ValueRef::List(list),
-            Value::Set(set) => ValueRef::Set(set),
-            Value::SortedSet(set) => ValueRef::SortedSet(set),
-            Value::Hash(hash) => ValueRef::Hash(hash),
-            Value::Stream(stream) => ValueRef::Stream(stream),
-        },
-        Format { target: Target::Own, now_ms: i64::MIN },
-        true,
-    )
+    let value = match value {
+        Value::Bytes { bytes, .. } => ValueRef::Text(bytes),
+        Value::Integer(number) => ValueRef::Integer(*number),
+        Value::Blob(blob) => ValueRef::Text(blob),
+        Value::Object(object) => ValueRef::Object(object.as_ref().collection()),
+    };
+    braid_rdb::dump(value, Format { target: Target::Own, now_ms: i64::MIN }, true)
 }
 
 /// Reads a value with its type and dumps it.
 fn again<S: braid_rdb::Source>(mut decoder: Decoder<S>, limits: &Limits) -> Result<Vec<u8>, Error> {
     let kind = decoder.kind()?;
-    decoder.value(kind, limits, i64::MIN).map(|value| dump(&value))
+    read_value(&mut decoder, kind, limits, i64::MIN).map(|value| dump(&value))
 }
 
 fuzz_target!(|data: &[u8]| {
+    braid_types::register();
     let Some((&choice, body)) = data.split_first() else { return };
     let version = [11, 12, 80, 6][usize::from(choice & 3)];
     let limits = limits(choice & 4 != 0);

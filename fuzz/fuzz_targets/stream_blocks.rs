@@ -33,12 +33,14 @@ fn change(input: &mut Input<'_>, log: &mut Log, model: &mut BTreeMap<StreamId, F
     match what % 8 {
         0..=3 => {
             let last = log.last_id();
-            let id = StreamId::new(last.ms.checked_add(u64::from(input.byte()? % 4))?, last.seq.checked_add(1)?);
+            let id =
+                StreamId::new(last.ms.checked_add(u64::from(input.byte()? % 4))?, last.seq.checked_add(1)?);
             let mut fields = Vec::new();
             for _ in 0..=input.byte()? % 3 {
                 fields.push((input.text()?, input.text()?));
             }
-            let pairs: Vec<(&[u8], &[u8])> = fields.iter().map(|(field, value)| (&field[..], &value[..])).collect();
+            let pairs: Vec<(&[u8], &[u8])> =
+                fields.iter().map(|(field, value)| (&field[..], &value[..])).collect();
             let limits = BlockLimits { bytes_max: 300, entries_max: 6 };
             assert!(log.append(id, &pairs, &limits).is_ok());
             model.insert(id, fields);
@@ -72,7 +74,8 @@ fuzz_target!(|data: &[u8]| {
     let Some(choice) = input.byte() else { return };
     let mut log = Log::default();
     if choice >= 128 {
-        if log.push_block(StreamId::new(u64::from(choice & 3), u64::from(choice >> 2 & 3)), input.0).is_err() {
+        if log.push_block(StreamId::new(u64::from(choice & 3), u64::from(choice >> 2 & 3)), input.0).is_err()
+        {
             return;
         }
         input = Input(&data[data.len() / 2..]);

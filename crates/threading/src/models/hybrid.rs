@@ -100,8 +100,8 @@ fn starter(starting: Starting) -> Starter {
 mod tests {
     use std::sync::Arc;
 
-    use braid_config::Config;
     use braid_clients::{Address, ClientRecord};
+    use braid_config::Config;
     use braid_engine::dispatch::{Reach, prepare, reach, reach_of};
     use braid_engine::engine::Start;
     use braid_engine::transaction::Queue;

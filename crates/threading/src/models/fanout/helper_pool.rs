@@ -265,9 +265,9 @@ mod tests {
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
 
+    use braid_clients::{Address, ClientRecord};
     use braid_config::Config;
     use braid_engine::Session;
-    use braid_clients::{Address, ClientRecord};
     use braid_engine::engine::Start;
     use braid_net::stream::Stream;
 
