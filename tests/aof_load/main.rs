@@ -3,6 +3,7 @@
 //!
 //!   cargo test -p braid-tests --test aof_load
 
+mod bloom;
 mod corpus;
 
 use std::fs;

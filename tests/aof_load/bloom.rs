@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Bloom filters outlive the server: killed while it adds, after a rewrite in either form, and saved.
+
+use braid_tests::server::is_braid;
+use braid_tests::{RawClient, Value, wait_for};
+
+use super::Place;
+
+/// Adds items, several a request; all requests are acknowledged.
+fn add(client: &mut RawClient, items: std::ops::Range<u32>) {
+    for chunk in items.collect::<Vec<_>>().chunks(50) {
+        let names: Vec<String> = chunk.iter().map(|item| format!("item:{item}")).collect();
+        let added = client.call(&format!("BF.MADD filter {}", names.join(" ")));
+        assert_eq!(added.elements().map(<[Value]>::len), Some(chunk.len()));
+    }
+}
+
+/// Every item that was acknowledged is found, and few others are.
+#[track_caller]
+fn check(client: &mut RawClient, items: u32) {
+    let found = |client: &mut RawClient, prefix: &str| {
+        (0..items)
+            .filter(|item| client.call(&format!("BF.EXISTS filter {prefix}:{item}")) == Value::Integer(1))
+            .count()
+    };
+    assert_eq!(found(client, "item"), items as usize);
+    let wrong = found(client, "other");
+    assert!(wrong < items as usize / 20, "{wrong} of {items} are found by mistake");
+    assert_eq!(client.call("TYPE filter").text(), "MBbloom--");
+}
+
+#[test]
+fn filters_survive_kills_rewrites_and_saves() {
+    if !is_braid() {
+        return;
+    }
+    for preamble in ["yes", "no"] {
+        let place = Place::new();
+        let arguments =
+            ["--appendfsync", "always", "--aof-use-rdb-preamble", preamble, "--enable-debug-command", "yes"];
+        let server = place.start(&arguments);
+        let mut client = server.connect();
+        client.ok("BF.RESERVE filter 0.01 100");
+        add(&mut client, 0..500);
+        let digest = client.call("DEBUG DIGEST-VALUE filter").to_string();
+        // Killed.
+        drop(server);
+        let server = place.start(&arguments);
+        let mut client = server.connect();
+        check(&mut client, 500);
+        assert_eq!(client.call("DEBUG DIGEST-VALUE filter").to_string(), digest);
+        client.call("BGREWRITEAOF");
+        wait_for("the rewrite is over", || {
+            client.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
+                && client.info_field("persistence", "aof_last_bgrewrite_status").as_deref() == Some("ok")
+                && client.info_field("persistence", "aof_rewrites").as_deref() == Some("1")
+        });
+        add(&mut client, 500..700);
+        drop(server);
+        let server = place.start(&arguments);
+        let mut client = server.connect();
+        check(&mut client, 700);
+        let digest = client.call("DEBUG DIGEST-VALUE filter").to_string();
+        client.ok("DEBUG RELOAD");
+        assert_eq!(client.call("DEBUG DIGEST-VALUE filter").to_string(), digest);
+        check(&mut client, 700);
+    }
+}
