@@ -20,6 +20,12 @@ fn a_resp2_client_that_listens_may_do_little_else() {
             "-ERR Can't execute 'config|get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
              allowed in this context\r\n",
         ),
+        // A subcommand of the name of an allowed command is another command.
+        (
+            "LATENCY RESET",
+            "-ERR Can't execute 'latency|reset': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+             allowed in this context\r\n",
+        ),
         ("PING", "*2\r\n$4\r\npong\r\n$0\r\n\r\n"),
         ("PING x", "*2\r\n$4\r\npong\r\n$1\r\nx\r\n"),
         ("PSUBSCRIBE p*", "*3\r\n$10\r\npsubscribe\r\n$2\r\np*\r\n:3\r\n"),
