@@ -62,9 +62,6 @@ super::directives! {
     /// Check the memory when the server crashes.
     crash_memcheck_enabled: bool => switch("crash-memcheck-enabled", true).no_effect_yet();
 
-    /// A toy: proof that a new directive touches one file.
-    toy_directive: bool => switch("toy-directive", false).no_effect_yet();
-
     /// End with exit rather than abort after a fatal error.
     use_exit_on_panic: bool => switch("use-exit-on-panic", false).hidden().no_effect_yet();
 
