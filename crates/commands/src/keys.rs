@@ -13,8 +13,8 @@ use braid_engine::{Call, Engine, Row};
 use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Entry, Txn, eviction, scan};
-use braid_types::sorted_set::SortedSet;
 use braid_spec::{Behavior, Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope};
+use braid_types::sorted_set::SortedSet;
 
 use crate::collection::MANY_MEMBERS;
 

@@ -13,9 +13,9 @@ use std::sync::atomic::AtomicBool;
 
 use parking_lot::MutexGuard;
 
+use crate::cow_entry::CowEntry;
 use crate::entry::{Entry, ValueRef};
 use crate::keyspace::{Keyspace, Shard};
-use crate::cow_entry::CowEntry;
 use crate::object::ObjectRef;
 use crate::txn;
 

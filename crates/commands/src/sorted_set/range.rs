@@ -10,7 +10,9 @@ use braid_engine::Call;
 use braid_keyspace::Event;
 use braid_keyspace::reader::Loan;
 use braid_spec::{CommandError, CommandResult};
-use braid_types::sorted_set::{AddRule, LexBound, LexRange, PackedLimits, ScoreBound, ScoreRange, SortedSet, View};
+use braid_types::sorted_set::{
+    AddRule, LexBound, LexRange, PackedLimits, ScoreBound, ScoreRange, SortedSet, View,
+};
 use smallvec::SmallVec;
 
 use super::{Layout, find, limits, store};
