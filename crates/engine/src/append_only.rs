@@ -11,7 +11,7 @@ pub mod state;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
@@ -155,7 +155,7 @@ impl Engine {
             AppendFsync::Everysec => Policy::EverySecond,
             AppendFsync::No => Policy::Never,
         };
-        state.appender.set_policy(policy);
+        state.appender.set_policy(&self.keyspace.journal, policy);
         state.appender.set_timestamps(config.aof_timestamp_enabled());
         let is_written = self.keyspace.settings.journals.load(Relaxed) & FOR_FILE != 0;
         state.waits.store(is_written && policy == Policy::Always, Relaxed);
@@ -187,7 +187,6 @@ impl Engine {
             log::info!("The append-only file is switched off");
             state.on.store(false, Relaxed);
             state.waits.store(false, Relaxed);
-            state.scheduled.store(false, Relaxed);
             self.keyspace.settings.journals.fetch_and(!FOR_FILE, Relaxed);
             if state.rewriting.load(Relaxed) {
                 // Tools look for these words.
@@ -195,6 +194,7 @@ impl Engine {
             }
             {
                 let _files = state.state.lock();
+                state.scheduled.store(false, Relaxed);
                 state.progress.stop();
             }
             self.end_writer();
@@ -213,22 +213,26 @@ impl Engine {
     /// Nothing if a rewrite is under way that goes on.
     pub fn rewrite_append_only(&self, in_transaction: bool) -> Option<Rewriting> {
         let state = &self.append_only;
-        if state.rewriting.load(Relaxed) {
-            // One that was told to stop is over soon.
-            return state.progress.is_stopped().then(|| {
-                state.scheduled.store(true, Relaxed);
-                Rewriting::Scheduled
-            });
+        {
+            // Switching the file off comes before all of this, or finds a rewrite that it can stop.
+            let _files = state.state.lock();
+            if state.rewriting.load(SeqCst) {
+                // One that was told to stop is over soon.
+                return state.progress.is_stopped().then(|| {
+                    state.scheduled.store(true, SeqCst);
+                    Rewriting::Scheduled
+                });
+            }
+            if in_transaction || self.is_saving() {
+                state.scheduled.store(true, SeqCst);
+                return Some(Rewriting::Scheduled);
+            }
+            state.progress.begin();
+            state.rewriting.store(true, SeqCst);
+            state.scheduled.store(false, SeqCst);
         }
-        if in_transaction || self.is_saving() {
-            state.scheduled.store(true, Relaxed);
-            return Some(Rewriting::Scheduled);
-        }
-        state.rewriting.store(true, Relaxed);
-        state.scheduled.store(false, Relaxed);
         state.began_s.store(unix_ms() / 1000, Relaxed);
         state.rewrites.fetch_add(1, Relaxed);
-        state.progress.begin();
         let engine = self.this.clone();
         let thread = std::thread::Builder::new().name("bgrewriteaof".into()).spawn(move || {
             if let Some(engine) = engine.upgrade() {
@@ -259,8 +263,8 @@ impl Engine {
         self.append_only.last_copied_bytes.store(self.background_save.copied_bytes(), Relaxed);
         if matches!(outcome, Err(RewriteError::Busy)) {
             // A save in the background has come first: this is no failure, it only has to wait.
-            self.append_only.scheduled.store(true, Relaxed);
-            self.append_only.rewriting.store(false, Relaxed);
+            self.append_only.scheduled.store(true, SeqCst);
+            self.append_only.rewriting.store(false, SeqCst);
             return;
         }
         self.end_rewrite(outcome.is_err() && !self.append_only.progress.is_stopped());
@@ -273,12 +277,12 @@ impl Engine {
         if failed {
             state.failures.fetch_add(1, Relaxed);
             // Without a base what is gathered is worth nothing: it is tried again.
-            state.scheduled.store(state.state.lock().awaits_base, Relaxed);
+            state.scheduled.store(state.state.lock().awaits_base, SeqCst);
         } else {
             state.failures.store(0, Relaxed);
         }
         state.appender.pause_syncs(false);
-        state.rewriting.store(false, Relaxed);
+        state.rewriting.store(false, SeqCst);
     }
 
     /// A rewrite, from beginning to end. The size of all files afterwards.

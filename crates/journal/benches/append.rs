@@ -24,7 +24,7 @@ fn read_behind(journal: &Journal, mut reader: Reader, over: &AtomicBool) {
     while !over.load(Relaxed) {
         let seen = journal.complete();
         reader.read(journal, seen, <[u8]>::len);
-        reader.wait(journal, seen, Duration::from_millis(5));
+        reader.wait(journal, seen, Duration::from_millis(5), || false);
     }
     reader.end(journal);
 }

@@ -378,7 +378,8 @@ impl Journal {
         Reader { position }
     }
 
-    /// Has the thread that sleeps in [`Reader::wait`] look again. Comes after what it is to see: an [`Journal::append`] or whatever else.
+    /// Has the thread that sleeps in [`Reader::wait`] look again. Comes after what it is to see: an [`Journal::append`], or a change of what it asks
+    /// for before it sleeps.
     #[inline]
     pub fn wake(&self) {
         // A plain load on processors that order stores as strictly as x86 does; the step on the end before it was the barrier.
@@ -486,13 +487,20 @@ impl Reader {
         journal.trim();
     }
 
-    /// Sleeps until somebody calls [`Journal::wake`] after something was appended behind `seen`, or until `most` is over. One thread may.
-    pub fn wait(&mut self, journal: &Journal, seen: u64, most: std::time::Duration) {
+    /// Sleeps until [`Journal::wake`] is called after something was appended behind `seen`, or `is_called` became true; or until `most` is over. One
+    /// thread may. What `is_called` looks at is under a lock, which the waking thread has released before its call.
+    pub fn wait(
+        &mut self,
+        journal: &Journal,
+        seen: u64,
+        most: std::time::Duration,
+        is_called: impl Fn() -> bool,
+    ) {
         *lock(&journal.sleeper) = Some(current());
-        let looked_before = planted(Fault::SleeperLooksBefore).then(|| journal.end());
+        let has_news = || unpack(journal.end.load(SeqCst)).0 > seen || is_called();
+        let looked_before = planted(Fault::SleeperLooksBefore).then(has_news);
         journal.wanted_by.fetch_or(SLEEPER, SeqCst);
-        let (end, _) = unpack(journal.end.load(SeqCst));
-        if looked_before.unwrap_or(end) <= seen {
+        if !looked_before.unwrap_or_else(has_news) {
             park_timeout(most);
         }
         journal.wanted_by.fetch_and(!SLEEPER, Relaxed);

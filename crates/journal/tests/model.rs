@@ -64,7 +64,7 @@ fn appenders_and_a_reader() {
         if log.iter().filter(|&&byte| byte == b'>').count() == APPENDERS * UNITS {
             break;
         }
-        reader.wait(&journal, seen, Duration::MAX);
+        reader.wait(&journal, seen, Duration::MAX, || false);
         thread::yield_now();
     }
     appenders.into_iter().for_each(|appender| appender.join().expect("an appender"));
@@ -148,6 +148,30 @@ fn units_arrive_whole() {
 #[test]
 fn nobody_sleeps_on_when_something_was_appended() {
     holds_unless(Fault::SleeperLooksBefore, SCHEDULES, appenders_and_a_reader);
+}
+
+/// The reader is called without anything to read, as it is to go on with another file, or to end.
+fn a_call_and_a_reader() {
+    let journal = Arc::new(Journal::new(1));
+    let is_called = Arc::new(Mutex::new(false));
+    let caller = {
+        let (journal, is_called) = (Arc::clone(&journal), Arc::clone(&is_called));
+        thread::spawn(move || {
+            *lock(&is_called) = true;
+            journal.wake();
+        })
+    };
+    let mut reader = journal.reader();
+    while !*lock(&is_called) {
+        reader.wait(&journal, 0, Duration::MAX, || *lock(&is_called));
+        thread::yield_now();
+    }
+    caller.join().expect("the caller");
+}
+
+#[test]
+fn nobody_sleeps_on_when_called() {
+    holds_unless(Fault::SleeperLooksBefore, SCHEDULES, a_call_and_a_reader);
 }
 
 #[test]

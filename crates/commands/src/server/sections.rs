@@ -308,8 +308,9 @@ fn persistence(fields: &mut Fields<'_>) {
     let is_on = file.on.load(Relaxed);
     let status = |failed: bool| if failed { "err" } else { "ok" };
     fields.field("aof_enabled", u8::from(is_on));
-    fields.field("aof_rewrite_in_progress", u8::from(file.rewriting.load(Relaxed)));
-    fields.field("aof_rewrite_scheduled", u8::from(file.scheduled.load(Relaxed)));
+    let (is_rewriting, is_scheduled) = file.rewrite_status();
+    fields.field("aof_rewrite_in_progress", u8::from(is_rewriting));
+    fields.field("aof_rewrite_scheduled", u8::from(is_scheduled));
     fields.field("aof_last_rewrite_time_sec", file.last_seconds.load(Relaxed));
     fields.field("aof_current_rewrite_time_sec", file.current_seconds());
     fields.field("aof_last_bgrewrite_status", status(file.last_failed.load(Relaxed)));

@@ -2,7 +2,10 @@
 //! What is known of the append-only file.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::thread::JoinHandle;
 
 use braid_base::clock::unix_ms;
@@ -84,6 +87,14 @@ impl AppendOnly {
             room: Condvar::new(),
             full: Mutex::new(false),
         }
+    }
+
+    /// Whether a rewrite is under way, and whether one is scheduled, so that neither is missed when a scheduled one begins or one under way has to be
+    /// repeated: a rewrite begins before it is not scheduled any more, and is scheduled again before it ends.
+    pub fn rewrite_status(&self) -> (bool, bool) {
+        let was_scheduled = self.scheduled.load(SeqCst);
+        let is_rewriting = self.rewriting.load(SeqCst);
+        (is_rewriting, was_scheduled || self.scheduled.load(SeqCst))
     }
 
     /// Seconds that the present rewrite has taken so far; -1 without one.

@@ -138,7 +138,7 @@ fn many_threads_append_and_one_reads() {
                 piece.len()
             });
             units = log.iter().filter(|&&byte| byte == b'*').count() - usize::from(!log.is_empty());
-            reader.wait(&journal, seen, Duration::from_millis(50));
+            reader.wait(&journal, seen, Duration::from_millis(50), || false);
         }
     });
     let mut next = [0; THREADS];

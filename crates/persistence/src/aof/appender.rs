@@ -213,9 +213,12 @@ impl Appender {
     }
 
     /// Changes that.
-    pub fn set_policy(&self, policy: Policy) {
+    pub fn set_policy(&self, journal: &Journal, policy: Policy) {
+        let state = self.state.lock();
         self.policy.store(policy as u8, Relaxed);
+        drop(state);
         self.changed.notify_all();
+        journal.wake();
     }
 
     /// Has lines that tell the time written, or not (`aof-timestamp-enabled`).
@@ -476,7 +479,11 @@ impl Appender {
                 };
                 let wait = if room == Room::Missing { wait.min(RETRY) } else { wait };
                 let seen = reader.position();
-                reader.wait(journal, seen, wait);
+                reader.wait(journal, seen, wait, || {
+                    let state = self.state.lock();
+                    let next = state.next.front().map(|next| next.0);
+                    (next, state.ends) != (switch_at, ends_at) || self.policy() != policy
+                });
             }
         }
         false

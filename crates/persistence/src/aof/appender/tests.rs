@@ -27,9 +27,9 @@ impl Rig {
             seen.fetch_add(failed.into(), Relaxed);
         };
         let appender = Arc::new(Appender::new(Box::new(on_failure), Box::new(|| ())));
-        appender.set_policy(policy);
         let journal = Arc::new(Journal::new(1));
         journal.make_room_for_threads(1);
+        appender.set_policy(&journal, policy);
         let mut rig = Rig { journal, appender, writer: Writer::default(), folder, thread: None, failures };
         let file = rig.create("one");
         rig.run(file);
@@ -200,14 +200,49 @@ fn several_files_before_the_first_is_begun() {
 fn the_policy_changes() {
     let mut rig = Rig::new(Policy::EverySecond);
     rig.append(&[b"SET", b"a", b"1"]);
-    rig.appender.set_policy(Policy::Always);
+    rig.appender.set_policy(&rig.journal, Policy::Always);
     let offset = rig.append(&[b"SET", b"b", b"1"]);
     assert!(rig.appender.wait_until_synced(offset));
-    rig.appender.set_policy(Policy::Never);
+    rig.appender.set_policy(&rig.journal, Policy::Never);
     rig.append(&[b"SET", b"c", b"1"]);
     rig.end();
     assert_eq!(rig.lines("one"), ["SELECT 0", "SET a 1", "SET b 1", "SET c 1"]);
     assert_eq!(rig.len("one"), rig.appender.size());
+}
+
+/// What nobody waited for under the policy before, and nobody adds to.
+#[test]
+fn the_policy_changes_while_there_is_nothing_to_write() {
+    let mut rig = Rig::new(Policy::Never);
+    for round in 0..100 {
+        let offset = rig.append(&[b"SET", b"a", b"1"]);
+        while rig.appender.written() < offset {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_micros(round));
+        rig.appender.set_policy(&rig.journal, Policy::Always);
+        assert!(rig.appender.wait_until_synced(offset));
+        rig.appender.set_policy(&rig.journal, Policy::Never);
+    }
+    rig.end();
+}
+
+/// Told to end, or to go on with another file, at whatever the thread is just about to do.
+#[test]
+fn calls_are_heard_at_any_moment() {
+    for policy in [Policy::EverySecond, Policy::Never] {
+        let mut rig = Rig::new(policy);
+        rig.end();
+        for round in 0..300_u64 {
+            let file = tempfile::tempfile_in(rig.folder.path()).expect("a file");
+            rig.run(file);
+            if round % 3 == 0 {
+                rig.append(&[b"SET", b"a", b"1"]);
+            }
+            std::thread::sleep(Duration::from_micros(round % 100));
+            rig.end();
+        }
+    }
 }
 
 #[test]
