@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Any bytes given to the reader of append-only files end in an error or at the end, without a panic and however they come; what is before the
-//! place where it would be cut is read again as it was.
+//! Any bytes given to the reader of append-only files end in an error or at the end, without a
+//! panic and however they come; what is before the place where it would be cut is read again as it
+//! was.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Hashes, sets and sorted sets with small limits, so that they go through all their forms, with members that expire, against
-//! models of them; some begin as a packed list of any content.
+//! Hashes, sets and sorted sets with small limits, so that they go through all their forms, with
+//! members that expire, against models of them; some begin as a packed list of any content.
 
 #![no_main]
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sets of integers in one block. With a first byte of 128 and more: any bytes are either refused or a set that writes the same
-//! bytes again. Otherwise: changes are made to a set and to a model of it.
+//! Sets of integers in one block. With a first byte of 128 and more: any bytes are either refused
+//! or a set that writes the same bytes again. Otherwise: changes are made to a set and to a model
+//! of it.
 
 #![no_main]
 

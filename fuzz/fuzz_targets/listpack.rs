@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Packed lists. With a first byte of 128 and more: any bytes are either refused or a list that reads the same in both
-//! directions and can be changed. Otherwise: changes are made to a list and to a model of it.
+//! Packed lists. With a first byte of 128 and more: any bytes are either refused or a list that
+//! reads the same in both directions and can be changed. Otherwise: changes are made to a list and
+//! to a model of it.
 
 #![no_main]
 

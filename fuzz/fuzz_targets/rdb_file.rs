@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Any bytes given to the reader of dump files end in an error or at the end of the file, without a panic; a file made of what was read is
-//! read again with the same keys; and values that are passed over first and decoded apart are the same ones.
+//! Any bytes given to the reader of dump files end in an error or at the end of the file, without a
+//! panic; a file made of what was read is read again with the same keys; and values that are passed
+//! over first and decoded apart are the same ones.
 
 #![no_main]
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Files that stock servers have made (`tests/corpus`): each is loaded, and must give the digest that its maker had. And the other way: what
-//! this server writes is loaded by stock servers, where there are any.
+//! Files that stock servers have made (`tests/corpus`): each is loaded, and must give the digest
+//! that its maker had. And the other way: what this server writes is loaded by stock servers, where
+//! there are any.
 //!
-//! `BRAID_CORPUS=write` makes the files anew, with the stock servers that are there, and with the KeyDB whose program `BRAID_KEYDB` names.
+//! `BRAID_CORPUS=write` makes the files anew, with the stock servers that are there, and with the
+//! KeyDB whose program `BRAID_KEYDB` names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -99,7 +101,8 @@ fn state(client: &mut RawClient) -> String {
     lines.join("\n")
 }
 
-/// Keys with members that expire, as KeyDB has them. They count by themselves, since every server reckons their digest in its own way.
+/// Keys with members that expire, as KeyDB has them. They count by themselves, since every server
+/// reckons their digest in its own way.
 const TIMED: [&str; 3] = ["timed:set", "timed:sorted", "timed:hash"];
 
 /// Makes them, and takes away what KeyDB has otherwise.
@@ -136,7 +139,8 @@ fn check_timed(client: &mut RawClient) {
     }
 }
 
-/// Removes the hashes with fields that expire, and says what they held: each server reckons such fields' part of the digest in its own way.
+/// Removes the hashes with fields that expire, and says what they held: each server reckons such
+/// fields' part of the digest in its own way.
 fn take_expiring(client: &mut RawClient) -> Vec<String> {
     let mut held = Vec::new();
     for size in [5, 12] {
@@ -179,7 +183,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Has a server write an append-only file and a dump with everything, and copies them to `to`, with the digest.
+/// Has a server write an append-only file and a dump with everything, and copies them to `to`, with
+/// the digest.
 fn write(mut server: TestServer, to: &Path, with_times: bool) {
     let mut client = server.connect();
     settle(&mut client);
@@ -389,7 +394,8 @@ fn files_of_this_server() {
                 );
                 load(Some(peer), &folder);
             }
-            // Files have the format of Redis 7.2; fields that expire are written as Valkey 9 writes them, which is the only one to read that.
+            // Files have the format of Redis 7.2; fields that expire are written as Valkey 9 writes
+            // them, which is the only one to read that.
             let reads = if with_times { "valkey 9" } else { "" };
             if peer.version.starts_with(reads) && !peer.version.starts_with("redis 7.0") {
                 load(Some(peer), &folder);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Append-only files made by hand: what a server that starts with them holds, what it refuses, and what it says then.
+//! Append-only files made by hand: what a server that starts with them holds, what it refuses, and
+//! what it says then.
 //!
 //!   cargo test -p braid-tests --test aof_load
 
@@ -25,7 +26,8 @@ impl Place {
         Place(tempfile::tempdir().expect("a folder"))
     }
 
-    /// A folder with an append-only file of these files; names with `base` are bases. In the manifest they have the numbers in their names.
+    /// A folder with an append-only file of these files; names with `base` are bases. In the
+    /// manifest they have the numbers in their names.
     fn with(files: &[(&str, Vec<u8>)]) -> Place {
         let place = Place::new();
         let mut manifest = String::new();
@@ -233,7 +235,8 @@ fn the_zeros_of_a_base_without_a_checksum_are_its_own() {
     }
 }
 
-/// What `appendfsync always` has written ahead when the process is killed is no part of a command that was cut off: the file is whole.
+/// What `appendfsync always` has written ahead when the process is killed is no part of a command
+/// that was cut off: the file is whole.
 #[test]
 fn zeros_at_the_end_are_no_damage() {
     if !is_braid() {
@@ -262,7 +265,8 @@ fn only_the_last_file_may_be_cut() {
     assert!(log.contains("Fatal error: the truncated file is not the last file"), "{log}");
 }
 
-/// A server that is killed in a rewrite leaves the file that it was writing, and the next one, which the manifest names already.
+/// A server that is killed in a rewrite leaves the file that it was writing, and the next one,
+/// which the manifest names already.
 #[test]
 fn the_file_before_an_empty_one_may_be_cut() {
     if !is_braid() {

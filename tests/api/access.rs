@@ -168,7 +168,8 @@ fn listeners_go_when_they_may_listen_no_more() {
     assert!(is_closed(&mut stays));
 }
 
-/// On every thread, beside others: a user who may read one key and write another gets nothing else by the ways that commands offer.
+/// On every thread, beside others: a user who may read one key and write another gets nothing else
+/// by the ways that commands offer.
 #[test]
 fn rights_by_selectors_hold_on_every_way_to_a_key() {
     let server = TestServer::start(&["--io-threads", "4"]);

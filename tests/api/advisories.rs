@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Weaknesses of Redis that have been published, tried on a whole server: none may do more than draw an error. Those of the script
-//! language itself are tried in its crate as well, one by one.
+//! Weaknesses of Redis that have been published, tried on a whole server: none may do more than
+//! draw an error. Those of the script language itself are tried in its crate as well, one by one.
 
 use std::time::{Duration, Instant};
 
@@ -453,7 +453,8 @@ fn sizes_around_those_of_buffers_are_stored_as_they_are() {
     }
 }
 
-/// CVE-2021-32626: a reply that is nested more deeply than the script's stack, and than any client would follow.
+/// CVE-2021-32626: a reply that is nested more deeply than the script's stack, and than any client
+/// would follow.
 #[test]
 fn replies_are_nested_no_deeper_than_the_stack_allows() {
     let server = TestServer::start(&[]);

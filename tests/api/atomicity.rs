@@ -63,8 +63,9 @@ fn concurrent_appends_lose_no_byte() {
 /// Reads of each reader below which it has seen too little.
 const READS_MIN: u64 = 11;
 
-/// Runs `write` for each number up to `steps` in two threads, and `read` all the while in two others. On a machine that has not let the readers run
-/// there are more steps. Returns how many there were.
+/// Runs `write` for each number up to `steps` in two threads, and `read` all the while in two
+/// others. On a machine that has not let the readers run there are more steps. Returns how many
+/// there were.
 fn observe(
     server: &TestServer,
     steps: u64,

@@ -121,8 +121,8 @@ fn an_expired_key_is_absent_for_every_command() {
     }
 }
 
-/// In import mode nothing expires, nor is it evicted, until the import is over; who imports sees what is past its expiry, nobody else does. The replies are
-/// those of Valkey 9.
+/// In import mode nothing expires, nor is it evicted, until the import is over; who imports sees
+/// what is past its expiry, nobody else does. The replies are those of Valkey 9.
 #[test]
 fn what_is_imported_stays_until_the_import_is_over() {
     let server = TestServer::start(&[]);

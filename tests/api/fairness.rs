@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One client's long pipeline must not keep the other clients of its thread waiting: the thread goes on to them in between. Told by the
-//! order in which requests are served, not by the time that it takes.
+//! One client's long pipeline must not keep the other clients of its thread waiting: the thread
+//! goes on to them in between. Told by the order in which requests are served, not by the time that
+//! it takes.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +21,8 @@ fn one_thread() -> Option<TestServer> {
     Some(server)
 }
 
-/// What others find while a client's pipeline is executed: different answers of `look` until it answers `end`.
+/// What others find while a client's pipeline is executed: different answers of `look` until it
+/// answers `end`.
 fn seen_meanwhile(other: &mut RawClient, end: u64, mut look: impl FnMut(&mut RawClient) -> u64) -> usize {
     let mut seen = BTreeSet::new();
     loop {
@@ -102,7 +104,8 @@ fn keys_and_smembers_of_huge_things_take_turns() {
     }
 }
 
-/// Blocking, pausing, transactions, big arguments: what stops and begins again elsewhere must get along with turns that are cut short.
+/// Blocking, pausing, transactions, big arguments: what stops and begins again elsewhere must get
+/// along with turns that are cut short.
 #[test]
 fn what_stands_behind_a_slow_request_is_executed_in_order() {
     let Some(server) = one_thread() else { return };

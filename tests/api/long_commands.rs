@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that take long leave the other clients of their loop alone, and what they answer is still a state that there was.
+//! Commands that take long leave the other clients of their loop alone, and what they answer is
+//! still a state that there was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,7 +40,8 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Sends `command` and sees whether its client is found waiting, by another one of the same loop, before it is done.
+/// Sends `command` and sees whether its client is found waiting, by another one of the same loop,
+/// before it is done.
 #[track_caller]
 fn others_are_served(server: &TestServer, command: &str, mut prepare: impl FnMut(&mut RawClient)) -> Value {
     let (mut heavy, mut other) = (server.connect(), server.connect());
@@ -204,7 +206,8 @@ fn keys_that_are_there_throughout_are_told_once() {
     });
 }
 
-/// What was acknowledged before FLUSHALL was sent is gone when it is answered, what was sent after its answer stays.
+/// What was acknowledged before FLUSHALL was sent is gone when it is answered, what was sent after
+/// its answer stays.
 #[test]
 fn flushall_divides_what_was_set_before_from_what_was_set_after() {
     let Some(server) = start("4") else { return };
@@ -253,7 +256,8 @@ fn flushall_divides_what_was_set_before_from_what_was_set_after() {
     });
 }
 
-/// Others turn the list round and add or take two elements at once: each reply is the list as it was at one moment.
+/// Others turn the list round and add or take two elements at once: each reply is the list as it
+/// was at one moment.
 #[test]
 fn what_is_sorted_is_a_state_that_there_was() {
     const LEN: u64 = 30_000;
@@ -416,7 +420,8 @@ fn what_is_combined_in_the_background_is_what_a_transaction_gets() {
     }
 }
 
-/// A member wanders between two sets, atomically, while they are combined; and the file that repeats it all ends in the same state.
+/// A member wanders between two sets, atomically, while they are combined; and the file that
+/// repeats it all ends in the same state.
 #[test]
 fn what_is_combined_is_of_one_moment_and_stored_at_one() {
     const COUNT: u64 = 20_000;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Scripts that take long: seen and ended from every thread, whatever they are at, and never at the expense of who has nothing to do with
-//! them.
+//! Scripts that take long: seen and ended from every thread, whatever they are at, and never at the
+//! expense of who has nothing to do with them.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is sent without being asked for, over several threads: published messages, keyspace events, lines of MONITOR, invalidations.
+//! What is sent without being asked for, over several threads: published messages, keyspace events,
+//! lines of MONITOR, invalidations.
 
 use braid_tests::{RawClient, TestServer, Value, request, wait_for};
 
@@ -151,8 +152,8 @@ fn events_of_a_key_come_in_the_order_of_its_changes() {
     let mut listener = server.connect();
     server.connect().ok("CONFIG SET notify-keyspace-events Kgl");
     assert_eq!(listener.call("SUBSCRIBE __keyspace@0__:k").elements().expect("an array").len(), 3);
-    // A push makes the key and the pop that empties it deletes it: in the order of changes lengths are never negative, and each deletion
-    // comes right behind the pop that took the last element.
+    // A push makes the key and the pop that empties it deletes it: in the order of changes lengths
+    // are never negative, and each deletion comes right behind the pop that took the last element.
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let mut client = server.connect();
@@ -182,8 +183,8 @@ fn events_of_a_key_come_in_the_order_of_its_changes() {
     assert!(events >= 2 * ROUNDS, "{events}");
 }
 
-/// Clients that cache read and write beside each other: whoever has been told that a write is done must not be able to find the old value
-/// in a cache whose connection was heard since.
+/// Clients that cache read and write beside each other: whoever has been told that a write is done
+/// must not be able to find the old value in a cache whose connection was heard since.
 #[test]
 fn a_cache_is_never_stale_behind_a_later_reply() {
     for model in ["parallel", "handoff", "hybrid", "fanout", "global-lock"] {
@@ -290,8 +291,8 @@ fn a_monitor_sees_the_commands_of_all_threads() {
     assert_eq!((increments, reads), (800, 800));
 }
 
-/// Who waits for each reply before sending the next request, on whatever connection, finds the lines in that order, however many threads
-/// there are.
+/// Who waits for each reply before sending the next request, on whatever connection, finds the
+/// lines in that order, however many threads there are.
 #[test]
 fn a_monitor_sees_commands_in_the_order_in_which_one_client_waits_for_them() {
     const ROUNDS: usize = 400;
@@ -330,7 +331,8 @@ fn a_monitor_sees_commands_in_the_order_in_which_one_client_waits_for_them() {
     }
 }
 
-/// The line of a command that waits stands before those of everybody who sees it wait, and is not repeated when it is served.
+/// The line of a command that waits stands before those of everybody who sees it wait, and is not
+/// repeated when it is served.
 #[test]
 fn a_command_that_waits_is_told_of_once_before_anybody_sees_it_wait() {
     let server = start();
@@ -365,7 +367,8 @@ fn a_command_that_waits_is_told_of_once_before_anybody_sees_it_wait() {
     }
 }
 
-/// Keys that are evicted are told to those who cached them. What that takes is not made room for in its turn, until no key is left.
+/// Keys that are evicted are told to those who cached them. What that takes is not made room for in
+/// its turn, until no key is left.
 #[test]
 fn eviction_does_not_feed_on_what_it_says() {
     const KEYS: usize = 300;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The metrics page in a browser, as an operator sees it. What is not installed is skipped; with `CI` set that is a failure.
+//! The metrics page in a browser, as an operator sees it. What is not installed is skipped; with
+//! `CI` set that is a failure.
 //!
-//! `BRAID_PICTURE=FILE.png` keeps a picture of the page, of a server under load for as long as `BRAID_PICTURE_SECONDS` says, and one of it
-//! on a telephone beside it (`FILE-narrow.png`).
+//! `BRAID_PICTURE=FILE.png` keeps a picture of the page, of a server under load for as long as
+//! `BRAID_PICTURE_SECONDS` says, and one of it on a telephone beside it (`FILE-narrow.png`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `CONFIG SET io-threads` while the server works: whatever a client does just then, it gets its replies, once and in order.
+//! `CONFIG SET io-threads` while the server works: whatever a client does just then, it gets its
+//! replies, once and in order.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -107,7 +108,8 @@ fn the_number_of_threads_changes_under_load_and_nobody_notices() {
             let listeners: Vec<_> = (0..4)
                 .map(|number| {
                     let mut client = server.connect();
-                    // Messages come by turns on two channels and as what matches a pattern: in the order in which they were sent.
+                    // Messages come by turns on two channels and as what matches a pattern: in the
+                    // order in which they were sent.
                     if number % 2 == 0 {
                         client.call("HELLO 3");
                     }

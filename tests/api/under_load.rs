@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What happens to clients while they send as much as they can: they move from busy threads to idle ones, are paused, hang up. No
-//! reply may be lost, come twice or in another order.
+//! What happens to clients while they send as much as they can: they move from busy threads to idle
+//! ones, are paused, hang up. No reply may be lost, come twice or in another order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use braid_tests::{RawClient, TestServer, Value, request, wait_for, wait_for_within};
 
-/// Requests in a pipeline: pairs of INCR and ECHO, a MULTI with two commands, and one that needs several keys.
+/// Requests in a pipeline: pairs of INCR and ECHO, a MULTI with two commands, and one that needs
+/// several keys.
 const ROUNDS: usize = 60;
 
 /// Sends pipelines and checks every reply, until told to stop. Returns how often it has incremented its key.
@@ -71,7 +72,8 @@ fn a_busy_thread_hands_connections_over() {
             (id, client)
         })
         .collect();
-    // Clients of one thread only. All of them do the same, so in the end no thread has much more of them than another.
+    // Clients of one thread only. All of them do the same, so in the end no thread has much more of
+    // them than another.
     let threads = threads_of(&mut control);
     let busy = threads[&clients[0].0].clone();
     clients.retain(|(id, _)| threads[id] == busy);
@@ -102,7 +104,8 @@ fn a_busy_thread_hands_connections_over() {
         let count = count.expect("every reply came once, in its place");
         assert_eq!(control.call(&format!("GET busy:{number}")), Value::Bulk(count.to_string().into_bytes()));
     }
-    // In the model handoff the main thread may be all that is busy: then there is nothing to be gained by moving anybody.
+    // In the model handoff the main thread may be all that is busy: then there is nothing to be
+    // gained by moving anybody.
     let main_executes = control.info("threads").contains("threading_model:handoff");
     assert!(
         spread || main_executes,
@@ -122,7 +125,8 @@ fn a_busy_thread_hands_connections_over() {
     });
 }
 
-/// Serves a number of busy clients while `meddle` does what it does; then all of them must have got all of their replies.
+/// Serves a number of busy clients while `meddle` does what it does; then all of them must have got
+/// all of their replies.
 fn busy_during(server: &TestServer, meddle: impl FnOnce()) {
     const CLIENTS: usize = 6;
     let stop = AtomicBool::new(false);

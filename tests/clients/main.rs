@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Client libraries of other languages doing real work (redis-py, go-redis, ioredis, Jedis), and programs that are built on Redis: job queues
-//! (BullMQ, Celery, Sidekiq), and servers that talk to each other through it (Socket.IO).
+//! Client libraries of other languages doing real work (redis-py, go-redis, ioredis, Jedis), and
+//! programs that are built on Redis: job queues (BullMQ, Celery, Sidekiq), and servers that talk to
+//! each other through it (Socket.IO).
 //!
 //!   tests/clients/install && cargo test -p braid-tests --test clients
 //!
-//! Each script is a program in `clients/FOLDER` that takes the port and checks itself; its last line says
-//! how many checks passed. `suite_calls` make the calls of the libraries' own test suites that servers have answered wrongly. What is not installed is skipped, and named; with `CI` set that is a
-//! failure.
+//! Each script is a program in `clients/FOLDER` that takes the port and checks itself; its last
+//! line says how many checks passed. `suite_calls` make the calls of the libraries' own test suites
+//! that servers have answered wrongly. What is not installed is skipped, and named; with `CI` set
+//! that is a failure.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A disk that takes no more: reads are served, writes are refused, and when there is room again everything that was acknowledged is written. What the
-//! test does to the server is a limit on the size of files, which the system answers like a full disk.
+//! A disk that takes no more: reads are served, writes are refused, and when there is room again
+//! everything that was acknowledged is written. What the test does to the server is a limit on the
+//! size of files, which the system answers like a full disk.
 
 use std::path::{Path, PathBuf};
 
@@ -163,7 +164,8 @@ fn check_all_there(client: &mut RawClient, acknowledged: &[usize]) {
     }
 }
 
-/// Writes are refused while there is still room for everything that was acknowledged: a kill loses nothing of it.
+/// Writes are refused while there is still room for everything that was acknowledged: a kill loses
+/// nothing of it.
 fn a_full_disk_and_a_kill(folder: &Path, policy: &str, refused: &str, fill: impl FnOnce(&TestServer)) {
     if !is_braid() {
         return;
@@ -231,7 +233,8 @@ fn reserved_space_is_given_back() {
     assert!(data.blocks() * 512 < 64 << 10, "{} blocks are taken", data.blocks());
 }
 
-/// A long reply is sent in pieces while others of the same batch are made; not before what it follows is on disk.
+/// A long reply is sent in pieces while others of the same batch are made; not before what it
+/// follows is on disk.
 #[test]
 fn a_long_reply_does_not_run_ahead_of_the_disk() {
     if !is_braid() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replies that wait for a slow disk (`appendfsync always`): in order, whole, each to whom it belongs, and none before what it tells is on disk.
-//! A library that stands before the system's says for the disk when it is ready.
+//! Replies that wait for a slow disk (`appendfsync always`): in order, whole, each to whom it
+//! belongs, and none before what it tells is on disk. A library that stands before the system's
+//! says for the disk when it is ready.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,8 +15,8 @@ use braid_tests::{TestServer, Value, wait_for, wait_for_within};
 
 use crate::sync::library;
 
-/// While there is a file of the name in `HOLD`, forcing to disk waits, each time, for one of that name and `.pass`, which it takes away. `.waits` has a byte
-/// for each wait.
+/// While there is a file of the name in `HOLD`, forcing to disk waits, each time, for one of that
+/// name and `.pass`, which it takes away. `.waits` has a byte for each wait.
 const LIBRARY: &str = r#"
 #include <fcntl.h>
 #include <stdio.h>
@@ -115,7 +116,8 @@ fn hold(folder: &Path) -> PathBuf {
     folder.join("hold")
 }
 
-/// Somebody whose reply waits executes a command that waits for a key, and is served: that is told when it is on disk as well.
+/// Somebody whose reply waits executes a command that waits for a key, and is served: that is told
+/// when it is on disk as well.
 #[test]
 fn served_while_a_reply_waits() {
     let is_possible = (0..10).any(|_| {
@@ -125,7 +127,8 @@ fn served_while_a_reply_waits() {
         waiting.send(b"SET k 1\r\nBLPOP l 0\r\n");
         disk.wait_for_waits(1);
         disk.wait_for_calls("set", 1);
-        // On a busy machine the second one may be left for another turn, which comes behind the reply of the first one.
+        // On a busy machine the second one may be left for another turn, which comes behind the
+        // reply of the first one.
         let waits = || disk.metrics().contains("\nbraid_clients_blocked 1\n");
         if !wait_for_within(Duration::from_secs(1), waits) {
             disk.let_go();
@@ -156,7 +159,8 @@ fn served_while_a_reply_waits() {
     assert!(is_possible, "it has never waited");
 }
 
-/// What is sent while replies wait is executed afterwards, in order; whoever leaves meanwhile leaves nothing to the next one at its place.
+/// What is sent while replies wait is executed afterwards, in order; whoever leaves meanwhile
+/// leaves nothing to the next one at its place.
 #[test]
 fn sent_while_replies_wait() {
     let Some(disk) = Disk::start() else { return };

@@ -176,7 +176,8 @@ fn restored_values_are_journalled_as_they_came() {
     assert!(lines.len() == expected.len() && expected.iter().zip(&lines).all(fits), "{lines:?}");
 }
 
-/// Steps that fail make room nevertheless. Stock servers tell nobody of that, and have another string after a restart.
+/// Steps that fail make room nevertheless. Stock servers tell nobody of that, and have another
+/// string after a restart.
 #[test]
 fn room_that_failing_bitfields_make_is_there_after_a_load() {
     if !is_braid() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Servers killed in the middle of their work: what they acknowledged is there when they start again, and what is there is a state that clients
-//! could have seen.
+//! Servers killed in the middle of their work: what they acknowledged is there when they start
+//! again, and what is there is a state that clients could have seen.
 //!
 //!   cargo test -p braid-tests --test crash
 //!   BRAID_ROUNDS=200 cargo test -p braid-tests --test crash       many more kills (default 3 for each kind)
@@ -26,8 +26,8 @@ use rustix::process::Signal;
 const CLIENTS: usize = 8;
 /// Transactions that a client has under way at once.
 const PIPELINE: usize = 8;
-/// After so many kills, or with so many transactions, the next server begins with nothing: what has to be read after each round does not grow
-/// without end.
+/// After so many kills, or with so many transactions, the next server begins with nothing: what has
+/// to be read after each round does not grow without end.
 const ROUNDS_OF_A_FOLDER: u64 = 10;
 const TRANSACTIONS_OF_A_FOLDER: u64 = 200_000;
 
@@ -140,7 +140,8 @@ fn read(server: &TestServer) -> Found {
     Found { all, last }
 }
 
-/// Kills a server at random moments of its work, again and again; `check` is told what was there and what was known, and when it was killed.
+/// Kills a server at random moments of its work, again and again; `check` is told what was there
+/// and what was known, and when it was killed.
 fn kill_again_and_again(
     test: &str,
     more: &[&str],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Files that are replaced while others of the same dataset are written or read: the newer one stays, and what is read is complete.
+//! Files that are replaced while others of the same dataset are written or read: the newer one
+//! stays, and what is read is complete.
 
 use std::path::Path;
 
@@ -8,8 +9,9 @@ use braid_tests::{TestServer, wait_for};
 
 use crate::sync::library;
 
-/// The first snapshot to be forced to disk while there is a file of the name in `HOLD` waits for one of that name and `.release`. Whoever opens the file
-/// that is named in `READ`, to read it, releases it, and gives it a second to take that file's place.
+/// The first snapshot to be forced to disk while there is a file of the name in `HOLD` waits for
+/// one of that name and `.release`. Whoever opens the file that is named in `READ`, to read it,
+/// releases it, and gives it a second to take that file's place.
 const LIBRARY: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -86,7 +86,8 @@ fn switched_on_and_off_under_load() {
     assert_eq!(files, 3, "a manifest, a base, an increment");
 }
 
-/// As long as there is no base on disk the dataset would be lost: the server does not end, unless it is forced.
+/// As long as there is no base on disk the dataset would be lost: the server does not end, unless
+/// it is forced.
 #[test]
 fn the_first_base_is_waited_for() {
     if !is_braid() {
@@ -144,7 +145,8 @@ fn wait_for_rest(client: &mut RawClient) {
     });
 }
 
-/// Which files there are after each step, and which numbers they have, is the same in stock servers: this test holds for them, too.
+/// Which files there are after each step, and which numbers they have, is the same in stock
+/// servers: this test holds for them, too.
 #[test]
 fn files_and_their_numbers() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -228,8 +230,9 @@ fn files_and_their_numbers() {
     assert_eq!(server.connect().call("GET k").text(), "3");
 }
 
-/// A second rewrite begins before the thread that writes has come to the cut of the first one. What was changed between the two cuts is in the
-/// increment of the first one then, and not in a file that is gone.
+/// A second rewrite begins before the thread that writes has come to the cut of the first one. What
+/// was changed between the two cuts is in the increment of the first one then, and not in a file
+/// that is gone.
 #[test]
 fn what_lies_between_two_cuts_outlives_a_crash() {
     if !is_braid() {

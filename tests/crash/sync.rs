@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A disk that fails when it is told to keep what was written: nobody knows what is there then, so writes are refused until the file has been
-//! written anew, by itself, when the disk is well again. A library that stands before the system's says for the disk that it fails.
+//! A disk that fails when it is told to keep what was written: nobody knows what is there then, so
+//! writes are refused until the file has been written anew, by itself, when the disk is well again.
+//! A library that stands before the system's says for the disk that it fails.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

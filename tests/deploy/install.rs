@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `deploy/install`: once below a folder, and once as an operator runs it, in a mount namespace whose /etc, /usr/local, /var/lib and /run are copies or
-//! empty, with a `systemctl` that only notes its calls.
+//! `deploy/install`: once below a folder, and once as an operator runs it, in a mount namespace
+//! whose /etc, /usr/local, /var/lib and /run are copies or empty, with a `systemctl` that only
+//! notes its calls.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -105,7 +106,8 @@ fn a_program_that_is_not_built_and_bad_arguments_are_refused() {
     assert_eq!(text(&output), text(&help));
 }
 
-/// Sets the scene of [`an_operator_installs_upgrades_and_removes`]: copies and empty folders over those of this machine.
+/// Sets the scene of [`an_operator_installs_upgrades_and_removes`]: copies and empty folders over
+/// those of this machine.
 const SCENE: &str = r#"
 set -eu
 scene=$1; shift

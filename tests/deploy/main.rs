@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Deployments: the server under its systemd unit's restrictions, what it tells a service manager, `deploy/install`, the manifests for
-//! Kubernetes.
+//! Deployments: the server under its systemd unit's restrictions, what it tells a service manager,
+//! `deploy/install`, the manifests for Kubernetes.
 //!
 //!   cargo test -p braid-tests --test deploy
 //!
-//! Needs python3-seccomp and systemd (the package, for `systemd-analyze`; it need not run). The Helm chart is checked by
-//! `tests/deploy/charts`, by hand.
+//! Needs python3-seccomp and systemd (the package, for `systemd-analyze`; it need not run). The
+//! Helm chart is checked by `tests/deploy/charts`, by hand.
 
 mod install;
 mod kubernetes;

@@ -39,7 +39,8 @@ fn next(socket: &UnixDatagram) -> String {
     let mut buffer = [0; 1000];
     let len = loop {
         match socket.recv(&mut buffer) {
-            // A socket with a time limit is not waited for again by the kernel when the machine stops processes for a moment.
+            // A socket with a time limit is not waited for again by the kernel when the machine
+            // stops processes for a moment.
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             received => break received.expect("a message"),
         }

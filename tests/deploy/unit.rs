@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The server under the restrictions of `deploy/braid.service`, which `tests/deploy/confine` applies as systemd does. Refused system calls kill it here, so
-//! a server that lives to its end has made none.
+//! The server under the restrictions of `deploy/braid.service`, which `tests/deploy/confine`
+//! applies as systemd does. Refused system calls kill it here, so a server that lives to its end
+//! has made none.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;

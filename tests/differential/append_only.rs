@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random commands of all families from several clients at once, while the append-only file is written and rewritten: a server that starts with these
-//! files holds the same data, and so does a stock server.
+//! Random commands of all families from several clients at once, while the append-only file is
+//! written and rewritten: a server that starts with these files holds the same data, and so does a
+//! stock server.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -76,7 +77,8 @@ fn ends_something(line: &[Vec<u8>]) -> bool {
         .contains(&&name[..])
 }
 
-/// Takes away what is about to expire, and returns a line for each key: its database, its name, and the digest of its value and expiry.
+/// Takes away what is about to expire, and returns a line for each key: its database, its name, and
+/// the digest of its value and expiry.
 fn digest(client: &mut RawClient) -> Vec<String> {
     let mut lines = Vec::new();
     for db in 0..16 {

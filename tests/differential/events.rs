@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Keyspace events: after each command, the server under test and a stock server have published the same, in the same order.
+//! Keyspace events: after each command, the server under test and a stock server have published the
+//! same, in the same order.
 
 use braid_tests::server::stock;
 use braid_tests::{RawClient, TestServer, Value};

@@ -196,8 +196,8 @@ fn newer_commands_get_the_same_replies_as_on_newer_servers() {
     }
 }
 
-/// The types' commands against Redis 8, which keeps collections in the same forms as Braid. (Valkey 9 words too many refusals in its
-/// own way; what only it has is compared above.)
+/// The types' commands against Redis 8, which keeps collections in the same forms as Braid. (Valkey
+/// 9 words too many refusals in its own way; what only it has is compared above.)
 #[test]
 fn commands_on_types_get_the_same_replies_as_on_a_newer_redis() {
     let families = families::enabled().into_iter().filter(|family| families::TYPES.contains(&family.name));

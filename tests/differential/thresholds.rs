@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Collections that grow and shrink across every limit between small and big forms, one element at a time: replies, `OBJECT
-//! ENCODING` and in the end the whole content must be those of newer stock servers, whose forms Braid has.
+//! Collections that grow and shrink across every limit between small and big forms, one element at
+//! a time: replies, `OBJECT ENCODING` and in the end the whole content must be those of newer stock
+//! servers, whose forms Braid has.
 
 use braid_tests::server::{is_braid, newer_peers};
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whether the documentation is true, as far as that is cheap to tell: links and anchors resolve; the programs,
-//! options, directives, variables and INFO fields that it names exist; blocks marked `runnable` run and print what the
-//! block behind them says.
+//! Whether the documentation is true, as far as that is cheap to tell: links and anchors resolve;
+//! the programs, options, directives, variables and INFO fields that it names exist; blocks marked
+//! `runnable` run and print what the block behind them says.
 //!
 //!   cargo test -p braid-tests --test docs
 //!
-//! Paths are for `braid-tidy` to see. It looks at names only. That a sentence is right is for its author to see.
+//! Paths are for `braid-tidy` to see. It looks at names only. That a sentence is right is for its
+//! author to see.
 
 mod names;
 mod snippets;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Runs the blocks that are marked `runnable` and compares what they print with the block `text output` behind them, if
-//! there is one. They are written for port 6379; here that is a server of their own.
+//! Runs the blocks that are marked `runnable` and compares what they print with the block `text
+//! output` behind them, if there is one. They are written for port 6379; here that is a server of
+//! their own.
 //!
-//! Each language needs what tests/clients/install installs; without it its blocks are skipped, and named. With `CI` set
-//! that is a failure. The Rust block is not run but compiled: it must be the text of hello.rs.
+//! Each language needs what tests/clients/install installs; without it its blocks are skipped, and
+//! named. With `CI` set that is a failure. The Rust block is not run but compiled: it must be the
+//! text of hello.rs.
 
 use std::fs;
 use std::os::unix::fs::symlink;

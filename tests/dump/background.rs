@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! BGSAVE: the file has the state of one moment, whatever is written meanwhile, and its failure is handled as users know.
+//! BGSAVE: the file has the state of one moment, whatever is written meanwhile, and its failure is
+//! handled as users know.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -22,7 +23,8 @@ fn begin(client: &mut RawClient) {
     assert_eq!(client.call("BGSAVE").text(), "Background saving started");
 }
 
-/// Moves amounts between accounts until told to stop, so that their sum stays the same after every transaction.
+/// Moves amounts between accounts until told to stop, so that their sum stays the same after every
+/// transaction.
 fn move_amounts(server: &TestServer, stop: &AtomicBool, seed: u64) {
     let (mut client, mut random) = (server.connect(), fastrand::Rng::with_seed(seed));
     while !stop.load(Relaxed) {
@@ -202,7 +204,8 @@ fn while_it_fails_nothing_is_written_and_afterwards_it_is() {
     client.ok("SET k 3");
 }
 
-/// Fills a server whose saves at the end take a second or so, and has it end by a signal; the file that it writes meanwhile.
+/// Fills a server whose saves at the end take a second or so, and has it end by a signal; the file
+/// that it writes meanwhile.
 fn ending(path: &str, signal: Signal) -> (TestServer, std::path::PathBuf) {
     let server = TestServer::start(&["--dir", path, "--save", "3600 1"]);
     let mut client = server.connect();

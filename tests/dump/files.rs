@@ -59,7 +59,8 @@ fn target_of(peer: &Peer) -> &'static str {
     found.map_or("redis-7.2", |(_, target)| target)
 }
 
-/// Lets one server save and another load; `times`: with fields that expire. `more`: arguments for the one that saves.
+/// Lets one server save and another load; `times`: with fields that expire. `more`: arguments for
+/// the one that saves.
 fn move_file(from: Option<&Peer>, to: Option<&Peer>, times: bool, seed: u64, more: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("a readable path");
@@ -105,7 +106,8 @@ fn dump_files_travel_between_servers() {
     }
 }
 
-/// What the servers that a file is for do not know is left out of it: the times, not the members; and the log says so.
+/// What the servers that a file is for do not know is left out of it: the times, not the members;
+/// and the log says so.
 #[test]
 fn what_a_target_does_not_know_is_left_out() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -265,7 +267,8 @@ fn a_load_is_seen_from_outside_and_can_be_ended() {
     client.send(b"SHUTDOWN NOSAVE\r\n");
     server.wait();
     let before = std::fs::read(&file).expect("a dump file");
-    // With this wait after each key the load takes seconds. (Not a `TestServer`: that waits until commands work.)
+    // With this wait after each key the load takes seconds. (Not a `TestServer`: that waits until
+    // commands work.)
     let port = free_port();
     let mut child = std::process::Command::new(braid_tests::server::program_under_test())
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--dir", path, "--save", "1 1"])

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A file as KeyDB 6.3 writes it, put together as its `rdb.cpp` does: a file of Redis 6 with notes among the keys, the times of members among them, and
-//! a type of its own. (Files that a KeyDB has written are in `tests/corpus`.) And files for KeyDB, if `BRAID_KEYDB` names its program: none is to be had from
-//! package archives.
+//! A file as KeyDB 6.3 writes it, put together as its `rdb.cpp` does: a file of Redis 6 with notes
+//! among the keys, the times of members among them, and a type of its own. (Files that a KeyDB has
+//! written are in `tests/corpus`.) And files for KeyDB, if `BRAID_KEYDB` names its program: none is
+//! to be had from package archives.
 
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, wait_for};
@@ -120,7 +121,8 @@ fn a_file_of_keydb() {
     }
 }
 
-/// A line with name, digest and expiry for each key. KeyDB reckons the digest of a sorted set from other texts of its scores: those have them as numbers.
+/// A line with name, digest and expiry for each key. KeyDB reckons the digest of a sorted set from
+/// other texts of its scores: those have them as numbers.
 fn digests(client: &mut RawClient) -> Vec<String> {
     let keys = client.call("KEYS *").elements().expect("keys").to_vec();
     let mut line = |key: &[u8]| {

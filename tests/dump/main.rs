@@ -3,12 +3,13 @@
 //!
 //!   cargo test -p braid-tests --test dump
 //!
-//! Each server is filled with random values of every type and form by commands; every key is dumped there, restored on the
-//! other, and both are asked for the content. Run when stock servers are there: the `redis-server` on PATH and those of
-//! `BRAID_PEERS_DIR`.
+//! Each server is filled with random values of every type and form by commands; every key is dumped
+//! there, restored on the other, and both are asked for the content. Run when stock servers are
+//! there: the `redis-server` on PATH and those of `BRAID_PEERS_DIR`.
 //!
-//! A server refuses payloads of versions newer than its own, so those meant for an older one are given its version where it knows
-//! the type (Redis 7.0 is one version behind what Redis 7.2 and Braid write).
+//! A server refuses payloads of versions newer than its own, so those meant for an older one are
+//! given its version where it knows the type (Redis 7.0 is one version behind what Redis 7.2 and
+//! Braid write).
 
 mod background;
 mod content;

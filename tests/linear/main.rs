@@ -93,7 +93,8 @@ fn everything_together() {
     check(&workload::EVERYTHING);
 }
 
-/// Scripts that stay with their keys, scripts that stray, scripts of which that is not known: beside commands and transactions.
+/// Scripts that stay with their keys, scripts that stray, scripts of which that is not known:
+/// beside commands and transactions.
 #[test]
 fn scripts_of_all_kinds() {
     let server = check(&workload::SCRIPTS);

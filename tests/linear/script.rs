@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Operations within a script: how a script is written that carries some out, and what it declares.
 //!
-//! A server that runs scripts beside other commands has to find out which keys a script will touch: from its text, from what it
-//! declares, from what it did before. So the same operations come in scripts that can be seen through, in scripts that cannot, and in
-//! readers that declare all of their keys, some, or none. Scripts of different number are different scripts to the server, which may
-//! learn their ways.
+//! A server that runs scripts beside other commands has to find out which keys a script will touch:
+//! from its text, from what it declares, from what it did before. So the same operations come in
+//! scripts that can be seen through, in scripts that cannot, and in readers that declare all of
+//! their keys, some, or none. Scripts of different number are different scripts to the server,
+//! which may learn their ways.
 
 use fastrand::Rng;
 
@@ -35,7 +36,8 @@ pub struct Script {
     pub declared: Vec<Key>,
 }
 
-/// Carries out the commands that it is given: each as the number of its words, and the words. Between two of them some time passes.
+/// Carries out the commands that it is given: each as the number of its words, and the words.
+/// Between two of them some time passes.
 const INTERPRETER: &str = "local replies, at = {}, 1 \
      for round = 1, #ARGV do \
        if at > #ARGV then break end \
@@ -130,7 +132,8 @@ impl Script {
     }
 }
 
-/// The commands that the arguments of a request would have the interpreter carry out; nothing if it is not called.
+/// The commands that the arguments of a request would have the interpreter carry out; nothing if it
+/// is not called.
 pub fn interpreted(request: &[Vec<u8>]) -> Option<Vec<Vec<Vec<u8>>>> {
     let is_called = match request.first()?.as_slice() {
         b"EVAL" | b"EVAL_RO" => {

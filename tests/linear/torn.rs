@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A server that is wrong on purpose: a proxy in front of a right one that takes commands apart, as a server
-//! does that forgets its locks. INCR becomes a read and a write, MSET several writes, MGET several reads, and a script that
-//! carries out its arguments a command for each of them.
+//! A server that is wrong on purpose: a proxy in front of a right one that takes commands apart, as
+//! a server does that forgets its locks. INCR becomes a read and a write, MSET several writes, MGET
+//! several reads, and a script that carries out its arguments a command for each of them.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 

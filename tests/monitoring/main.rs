@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Monitoring as operators set it up: a real Prometheus that scrapes the server, the alert rules and the dashboard of `deploy/`,
-//! and redis_exporter. What is not installed is skipped, and named; with `CI` set that is a failure.
+//! Monitoring as operators set it up: a real Prometheus that scrapes the server, the alert rules
+//! and the dashboard of `deploy/`, and redis_exporter. What is not installed is skipped, and named;
+//! with `CI` set that is a failure.
 //!
 //!   cargo test -p braid-tests --test monitoring
 //!
@@ -79,7 +80,8 @@ fn query(port: u16, expression: &str) -> Vec<Value> {
     ask(port, &format!("/api/v1/query?query={encoded}"))["result"].as_array().expect("samples").clone()
 }
 
-/// A server with something to tell in every metric that the dashboard shows: a replica, refusals, errors, slow commands.
+/// A server with something to tell in every metric that the dashboard shows: a replica, refusals,
+/// errors, slow commands.
 struct Watched {
     server: TestServer,
     port: u16,

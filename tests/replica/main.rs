@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Stock servers as replicas of the server under test: full copies, the stream of changes, what is left when links break, and what clients see of it.
+//! Stock servers as replicas of the server under test: full copies, the stream of changes, what is
+//! left when links break, and what clients see of it.
 //!
 //!   cargo test -p braid-tests --test replica
 //!
-//! Run when stock servers are there: the `redis-server` on PATH and those of `BRAID_PEERS_DIR`. Whatever a test does, in the end the replica has the
-//! primary's dataset: both are asked for its digest.
+//! Run when stock servers are there: the `redis-server` on PATH and those of `BRAID_PEERS_DIR`.
+//! Whatever a test does, in the end the replica has the primary's dataset: both are asked for its
+//! digest.
 
 mod copies;
 mod ending;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Chromium without a window, steered over a pipe (the DevTools protocol: JSON messages that end in a NUL byte).
+//! Chromium without a window, steered over a pipe (the DevTools protocol: JSON messages that end in
+//! a NUL byte).
 //!
-//! A test opens an address and asks the page questions by JavaScript, as its reader could; whatever the page complains of is kept:
-//! exceptions, what it writes to the console as an error, and what the browser itself reports of it.
+//! A test opens an address and asks the page questions by JavaScript, as its reader could; whatever
+//! the page complains of is kept: exceptions, what it writes to the console as an error, and what
+//! the browser itself reports of it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -107,7 +109,8 @@ impl Browser {
         self.ask("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// Answers with name and password when a page asks for them, as its reader would; once a page: if it is asked again they were wrong.
+    /// Answers with name and password when a page asks for them, as its reader would; once a page:
+    /// if it is asked again they were wrong.
     pub fn know_password(&mut self, name: &str, password: &str) {
         self.password = Some((name.to_owned(), password.to_owned()));
         self.ask("Fetch.enable", json!({ "handleAuthRequests": true }));
@@ -142,7 +145,8 @@ impl Browser {
         reply["result"]["value"].clone()
     }
 
-    /// Waits until an expression is true in the page; panics with what the page shows when that does not come.
+    /// Waits until an expression is true in the page; panics with what the page shows when that
+    /// does not come.
     #[track_caller]
     pub fn wait_for(&mut self, expression: &str) {
         let came = wait_for_within(PATIENCE, || self.evaluate(expression) == true);

@@ -195,7 +195,8 @@ fn start(server: &TestServer, arguments: &str) -> Child {
 
 #[test]
 fn an_open_loop_charges_a_stall_to_all_who_waited() {
-    // The generator itself may be held up on a busy machine, and asks for less then, or later; never for more.
+    // The generator itself may be held up on a busy machine, and asks for less then, or later;
+    // never for more.
     let mut seen = Vec::new();
     let is_charged = (0..5).any(|_| {
         let server = TestServer::start(&[]);
@@ -213,8 +214,8 @@ fn an_open_loop_charges_a_stall_to_all_who_waited() {
         let (p95, max) = (number(&rows[0], "p95_latency_ms"), number(&rows[0], "max_latency_ms"));
         let calls = calls(&server, "get") as f64;
         seen.push((p95, max, calls));
-        // 400 of 1500 requests were due in the stall; the median of those waited 200 ms. A closed loop of 10 connections
-        // would have counted 10 slow requests.
+        // 400 of 1500 requests were due in the stall; the median of those waited 200 ms. A closed
+        // loop of 10 connections would have counted 10 slow requests.
         assert!(p95 > 150.0 && calls < 1520.0, "{rows:?}, {calls} calls");
         max >= 399.0 && calls > 1480.0
     });

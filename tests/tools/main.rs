@@ -31,7 +31,8 @@ fn program(name: &str) -> PathBuf {
     path
 }
 
-/// CVE-2018-12326: a name of a host that is longer than any buffer. CVE-2021-32762: a reply that announces more than there can be.
+/// CVE-2018-12326: a name of a host that is longer than any buffer. CVE-2021-32762: a reply that
+/// announces more than there can be.
 #[test]
 fn what_is_too_long_ends_with_a_message() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

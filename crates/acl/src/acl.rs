@@ -120,7 +120,8 @@ impl Acl {
 }
 
 impl Acl {
-    /// Creates a user or changes one; all rules or, after an error, none. The error is the line to reply with.
+    /// Creates a user or changes one; all rules or, after an error, none. The error is the line to
+    /// reply with.
     pub fn set_user(
         &self,
         server: Server<'_>,
@@ -176,8 +177,9 @@ impl Acl {
         self.put_user(server, user);
     }
 
-    /// Deletes users and closes the connections that have logged in as them; returns how many there were. The connection that asks is
-    /// left for the caller to close: its next command finds it without a user.
+    /// Deletes users and closes the connections that have logged in as them; returns how many there
+    /// were. The connection that asks is left for the caller to close: its next command finds it
+    /// without a user.
     pub fn delete_users(&self, server: Server<'_>, names: &[&[u8]], asking: u64) -> usize {
         let _changing = self.changing.lock();
         let deleted: Vec<Arc<User>> = {
@@ -189,8 +191,8 @@ impl Acl {
         deleted.len()
     }
 
-    /// Replaces all users by others, of whom the default user keeps its identity. Connections of all others are closed, but for the one
-    /// that asks. The caller holds `changing`.
+    /// Replaces all users by others, of whom the default user keeps its identity. Connections of
+    /// all others are closed, but for the one that asks. The caller holds `changing`.
     pub(crate) fn replace_users(
         &self,
         server: Server<'_>,

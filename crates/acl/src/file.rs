@@ -13,8 +13,8 @@ use crate::rules::{LineFault, RuleError, has_spaces, merge_selectors};
 use crate::user::User;
 
 impl Acl {
-    /// Defines the users of a configuration's `user` lines: their names and rules. The error is the number of the line and what is wrong
-    /// with it.
+    /// Defines the users of a configuration's `user` lines: their names and rules. The error is the
+    /// number of the line and what is wrong with it.
     pub fn define_users(&self, server: Server<'_>, lines: &[&[String]]) -> Result<(), (usize, String)> {
         let _changing = self.changing.lock();
         for (number, line) in lines.iter().enumerate() {
@@ -66,7 +66,8 @@ impl Acl {
         Ok(user)
     }
 
-    /// Replaces all users by those of the file, or after any fault none. The error is the text that users of Redis know, without a code.
+    /// Replaces all users by those of the file, or after any fault none. The error is the text that
+    /// users of Redis know, without a code.
     pub fn load_file(&self, server: Server<'_>, asking: u64) -> Result<(), String> {
         let name = server.config.aclfile();
         let path = file_of(server.config).unwrap_or_default();

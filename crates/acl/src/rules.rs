@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Rules as ACL SETUSER takes them, applied one at a time to a user or a selector.
 //!
-//! Nothing here is in force: rules are applied to a copy, which [`Acl`](crate::Acl) puts in place when all of them were right.
+//! Nothing here is in force: rules are applied to a copy, which [`Acl`](crate::Acl) puts in place
+//! when all of them were right.
 
 use braid_resp::inline::split_words;
 use braid_spec::{Category, Command, CommandTable};
@@ -47,7 +48,8 @@ pub fn has_spaces(text: &[u8]) -> bool {
     text.iter().any(|&byte| byte == 0 || byte.is_ascii_whitespace() || byte == 0x0b)
 }
 
-/// Puts selectors together that are spread over several arguments. The error is the argument that opens one which nothing closes.
+/// Puts selectors together that are spread over several arguments. The error is the argument that
+/// opens one which nothing closes.
 pub fn merge_selectors(rules: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>, Vec<u8>> {
     let mut merged = Vec::with_capacity(rules.len());
     let mut open: Option<(&[u8], Vec<u8>)> = None;
@@ -244,7 +246,8 @@ impl Selector {
     }
 }
 
-/// `R~`, `W~`, `RW~` in front of a pattern, in any case. As in stock servers, an empty pattern may stand without the `~`.
+/// `R~`, `W~`, `RW~` in front of a pattern, in any case. As in stock servers, an empty pattern may
+/// stand without the `~`.
 fn parse_access(text: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     let mut access = Access::NONE;
     for (at, byte) in text.iter().enumerate() {
@@ -262,7 +265,8 @@ fn parse_access(text: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     if access == Access::NONE { Err(RuleError::Syntax) } else { Ok((access, b"")) }
 }
 
-/// A command or subcommand by its own name, whatever it may have been renamed to: rights do not change by that.
+/// A command or subcommand by its own name, whatever it may have been renamed to: rights do not
+/// change by that.
 fn find<'c>(commands: &'c CommandTable, name: &[u8]) -> Option<&'c Command> {
     commands.all().iter().find(|command| command.full_name.as_bytes().eq_ignore_ascii_case(name))
 }

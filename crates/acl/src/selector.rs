@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A selector: what commands may be run, on which keys, with which channels. A user has one of its own and perhaps more; a command
-//! has to be allowed by one of them alone.
+//! A selector: what commands may be run, on which keys, with which channels. A user has one of its
+//! own and perhaps more; a command has to be allowed by one of them alone.
 
 use braid_base::glob::{literal_prefix, matches};
 use braid_spec::keys::{self, KeyList};
@@ -56,7 +56,8 @@ enum Rest {
     Pattern,
 }
 
-/// Keys, and what may be done with them. Most patterns are names with a star behind them, which need no matching.
+/// Keys, and what may be done with them. Most patterns are names with a star behind them, which
+/// need no matching.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyPattern {
     pub access: Access,

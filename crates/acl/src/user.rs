@@ -91,7 +91,8 @@ impl User {
         }
     }
 
-    /// Whether one can log in with a password. Takes the same time whichever of the user's passwords it is, if any.
+    /// Whether one can log in with a password. Takes the same time whichever of the user's
+    /// passwords it is, if any.
     pub(crate) fn accepts(&self, password: &[u8]) -> bool {
         let digest = sha256_hex(password);
         let mut known = false;
@@ -128,8 +129,8 @@ impl User {
         all.into_iter().filter(|(is, _)| *is).map(|(_, word)| word)
     }
 
-    /// Whether a request with the right number of arguments is allowed. Of several selectors' reasons that it is not, the one counts
-    /// that comes last on the way of a check.
+    /// Whether a request with the right number of arguments is allowed. Of several selectors'
+    /// reasons that it is not, the one counts that comes last on the way of a check.
     pub fn check(&self, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
         if self.unrestricted {
             return Ok(());
@@ -156,7 +157,8 @@ impl User {
         self.selectors.iter().any(|selector| selector.allows_key(command, key, needed))
     }
 
-    /// Whether a request is allowed by a selector that lets all keys be read: its keys cannot all be told beforehand.
+    /// Whether a request is allowed by a selector that lets all keys be read: its keys cannot all
+    /// be told beforehand.
     pub fn check_reading_all(&self, command: &Command, args: &[&[u8]]) -> bool {
         let mut found = FoundKeys::default();
         self.unrestricted

@@ -39,7 +39,8 @@ pub struct Gate {
     opened: Condvar,
     /// How long whoever has closed the gate will keep it closed, as a [`Wait`].
     wait: AtomicU8,
-    /// The slot of the executing thread that has closed the gate, plus 1; 0 = there is none. For those who watch.
+    /// The slot of the executing thread that has closed the gate, plus 1; 0 = there is none. For
+    /// those who watch.
     holder: AtomicUsize,
 }
 
@@ -76,8 +77,9 @@ impl Gate {
         Gate::with_room(slots, slots, 0)
     }
 
-    /// A gate for threads that use slots `0..threads`, of which there may be `most` one day ([`Gate::set_threads`]). Behind those come
-    /// `extra` slots for others, who are no executing threads.
+    /// A gate for threads that use slots `0..threads`, of which there may be `most` one day
+    /// ([`Gate::set_threads`]). Behind those come `extra` slots for others, who are no executing
+    /// threads.
     pub fn with_room(threads: usize, most: usize, extra: usize) -> Gate {
         assert!(threads <= most, "{threads} of {most} threads");
         Gate {
@@ -94,8 +96,9 @@ impl Gate {
         }
     }
 
-    /// Says how many threads there are from now on. Stops the world for that, so whoever is inside has seen it; a thread may use a new slot
-    /// once this has returned, and must be gone for good before its slot is taken away. Never to be called by a thread that is inside.
+    /// Says how many threads there are from now on. Stops the world for that, so whoever is inside
+    /// has seen it; a thread may use a new slot once this has returned, and must be gone for good
+    /// before its slot is taken away. Never to be called by a thread that is inside.
     pub fn set_threads(&self, threads: usize) {
         assert!(threads <= self.extra, "{threads} of {} threads", self.extra);
         let _world = self.close(None);
@@ -108,7 +111,8 @@ impl Gate {
         self.threads.load(Ordering::Relaxed) == 1
     }
 
-    /// The slots that somebody may use. To be looked at behind a fence: who enters by a new one comes after the count of it.
+    /// The slots that somebody may use. To be looked at behind a fence: who enters by a new one
+    /// comes after the count of it.
     fn in_use(&self) -> impl Iterator<Item = &CachePadded<AtomicU64>> {
         let threads = self.threads.load(Ordering::Relaxed);
         self.slots[..threads].iter().chain(&self.slots[self.extra..])
@@ -162,7 +166,8 @@ impl Gate {
         at_least.is_some_and(|wait| self.wait.load(Ordering::Relaxed) >= wait as u8)
     }
 
-    /// Waits until the gate is open, or until it is known to stay closed `unless` so long. True if it is open.
+    /// Waits until the gate is open, or until it is known to stay closed `unless` so long. True if
+    /// it is open.
     #[cold]
     fn wait_until_open(&self, unless: Option<Wait>) -> bool {
         let mut guard = lock(&self.waiting);
@@ -189,8 +194,8 @@ impl Gate {
         self.hold(slot)
     }
 
-    /// As [`Gate::close`], but does not wait for whoever has said that nobody is to wait. Nothing then; the thread is outside
-    /// afterwards, and has to enter again.
+    /// As [`Gate::close`], but does not wait for whoever has said that nobody is to wait. Nothing
+    /// then; the thread is outside afterwards, and has to enter again.
     pub fn close_unless_busy(&self, slot: usize) -> Option<World<'_>> {
         let slot = self.step_outside(Some(slot));
         self.take(Some(Wait::Endless)).then(|| self.hold(slot))
@@ -216,7 +221,8 @@ impl Gate {
         slot
     }
 
-    /// Waits until nobody else has closed the gate, and closes it. False if that is not done because it would take long.
+    /// Waits until nobody else has closed the gate, and closes it. False if that is not done
+    /// because it would take long.
     fn take(&self, unless: Option<Wait>) -> bool {
         let mut taken = lock(&self.waiting);
         while *taken {
@@ -250,7 +256,8 @@ impl Gate {
         self.closings.store(self.closings.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// How often the gate was closed: while this stays the same, nobody has had the world to himself. To be asked inside.
+    /// How often the gate was closed: while this stays the same, nobody has had the world to
+    /// himself. To be asked inside.
     #[inline]
     pub fn closings(&self) -> u64 {
         self.closings.load(Ordering::Relaxed)
@@ -328,7 +335,8 @@ mod tests {
                             let world = gate.close(Some(slot));
                             assert_eq!(inside.load(Ordering::SeqCst), 0);
                             assert!(gate.is_at_work(slot) && !gate.is_inside(slot));
-                            // Others may look as if they were inside, for as long as they find out that they are not.
+                            // Others may look as if they were inside, for as long as they find out
+                            // that they are not.
                             assert_eq!(gate.holder.load(Ordering::Relaxed), slot + 1);
                             drop(world);
                             assert!(gate.is_inside(slot));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The 80-bit extended floats of x86, in software: INCRBYFLOAT and HINCRBYFLOAT are defined by them.
 //!
-//! Redis reads both numbers as C `long double`, adds them and prints `%.17Lf` without trailing zeros: 0.1 and
-//! 0.2 give `0.3` and not `0.30000000000000004`. A client may compare these texts, and replicas and stock
-//! servers must agree, so the same bits are computed here on every machine: a 64-bit mantissa, exponents down
-//! to -16382 and up to 16383, denormals, rounding to nearest with ties to even, in reading, adding and printing.
+//! Redis reads both numbers as C `long double`, adds them and prints `%.17Lf` without trailing
+//! zeros: 0.1 and 0.2 give `0.3` and not `0.30000000000000004`. A client may compare these texts,
+//! and replicas and stock servers must agree, so the same bits are computed here on every machine:
+//! a 64-bit mantissa, exponents down to -16382 and up to 16383, denormals, rounding to nearest with
+//! ties to even, in reading, adding and printing.
 //!
 //! Everyday numbers take a path of 128-bit integers; long or extreme ones go through a small exact
 //! big-number.
@@ -162,7 +163,8 @@ impl LongDouble {
         }
     }
 
-    /// The least integer that is not below the value; `i64::MIN` for what is below all, nothing for what is above all, or NaN.
+    /// The least integer that is not below the value; `i64::MIN` for what is below all, nothing for
+    /// what is above all, or NaN.
     pub fn ceil_i64(self) -> Option<i64> {
         let (mantissa, exponent) = match self.kind {
             Kind::Finite { mantissa, exponent } => (mantissa, exponent),

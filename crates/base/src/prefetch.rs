@@ -17,7 +17,8 @@ pub fn prefetch<T>(address: *const T) {
     let _ = address;
 }
 
-/// Starts fetching the cache line at an address, which may be any, so that it can be written to: other cores lose it.
+/// Starts fetching the cache line at an address, which may be any, so that it can be written to:
+/// other cores lose it.
 #[inline]
 pub fn prefetch_to_write<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

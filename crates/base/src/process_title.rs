@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The title of the process: what `ps` and `/proc/PID/cmdline` show, on Linux; elsewhere nothing is shown.
 //!
-//! Linux shows there what stands in the memory in which it handed the arguments over and, if no NUL ends them, goes on into the environment
-//! behind them. So the title is written over both, once the environment has been copied to another place. The names of threads, which are
-//! what `top -H` shows, have nothing to do with it.
+//! Linux shows there what stands in the memory in which it handed the arguments over and, if no NUL
+//! ends them, goes on into the environment behind them. So the title is written over both, once the
+//! environment has been copied to another place. The names of threads, which are what `top -H`
+//! shows, have nothing to do with it.
 //!
-//! Where that memory is, the kernel says itself (`/proc/self/stat`, proc(5)). If it does not, there is no [`TitleArea`].
+//! Where that memory is, the kernel says itself (`/proc/self/stat`, proc(5)). If it does not, there
+//! is no [`TitleArea`].
 
 use std::ffi::{CStr, c_char};
 
@@ -21,11 +23,13 @@ pub struct TitleArea {
 unsafe impl Send for TitleArea {}
 
 impl TitleArea {
-    /// Moves the environment away and takes the memory of the arguments and the environment. Nothing if it is not known where that is.
+    /// Moves the environment away and takes the memory of the arguments and the environment.
+    /// Nothing if it is not known where that is.
     ///
     /// # Safety
-    /// To be called once, while the process has one thread. After the first [`TitleArea::set`] nobody may look at
-    /// the process's arguments any more (`std::env::args`): they would find pieces of the title.
+    /// To be called once, while the process has one thread. After the first [`TitleArea::set`]
+    /// nobody may look at the process's arguments any more (`std::env::args`): they would find
+    /// pieces of the title.
     pub unsafe fn claim() -> Option<TitleArea> {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
         let [args_start, args_end, environment_start, environment_end] = addresses(&stat)?;
@@ -42,8 +46,9 @@ impl TitleArea {
     /// Shows a title, or as much of it as there is room for.
     pub fn set(&mut self, title: &[u8]) {
         let shown = &title[..title.len().min(self.len - 1)];
-        // SAFETY: the kernel's own memory for arguments: mapped and writable for the whole life of the process, `len` bytes of it, and read
-        // by nobody in the process (`claim`). The last byte stays NUL, so strings that begin within end within.
+        // SAFETY: the kernel's own memory for arguments: mapped and writable for the whole life of
+        // the process, `len` bytes of it, and read by nobody in the process (`claim`). The last
+        // byte stays NUL, so strings that begin within end within.
         unsafe {
             std::ptr::copy_nonoverlapping(shown.as_ptr(), self.start, shown.len());
             self.start.add(shown.len()).write_bytes(0, self.len - shown.len());
@@ -51,7 +56,8 @@ impl TitleArea {
     }
 }
 
-/// Where the arguments begin and end, and where the environment does: fields 48 to 51 of `/proc/PID/stat`. They are 0 for who may not know.
+/// Where the arguments begin and end, and where the environment does: fields 48 to 51 of
+/// `/proc/PID/stat`. They are 0 for who may not know.
 fn addresses(stat: &str) -> Option<[usize; 4]> {
     // The name in parentheses, field 2, may hold blanks.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(48 - 3);
@@ -59,7 +65,8 @@ fn addresses(stat: &str) -> Option<[usize; 4]> {
     Some([next()?, next()?, next()?, next()?])
 }
 
-/// Lets the environment's entries that lie within these addresses point to copies, which are never given back.
+/// Lets the environment's entries that lie within these addresses point to copies, which are never
+/// given back.
 ///
 /// # Safety
 /// No other thread may exist: any could be reading the environment.
@@ -68,8 +75,8 @@ unsafe fn move_environment(start: usize, end: usize) {
         /// The C library's list of entries; ends with a null pointer (environ(7)).
         static mut environ: *mut *mut c_char;
     }
-    // SAFETY: nobody else reads or changes the list meanwhile; entries are strings that end with NUL, as is everything that the standard
-    // library and the C library put there.
+    // SAFETY: nobody else reads or changes the list meanwhile; entries are strings that end with
+    // NUL, as is everything that the standard library and the C library put there.
     unsafe {
         let mut at = environ;
         while !at.is_null() && !(*at).is_null() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The primitives that the lock, the gate and the journal are made of: the standard library's, or the model checker's.
+//! The primitives that the lock, the gate and the journal are made of: the standard library's, or
+//! the model checker's.
 //!
 //! With the feature `model` the same protocol code runs under `shuttle`, which explores interleavings.
 
@@ -19,8 +20,9 @@ pub use shuttle::{
     thread::yield_now,
 };
 
-/// Parking under the model checker. Its own wakes threads for no reason, which hides who is not woken; and time does not pass, so that
-/// whoever is not woken sleeps forever and the checker tells.
+/// Parking under the model checker. Its own wakes threads for no reason, which hides who is not
+/// woken; and time does not pass, so that whoever is not woken sleeps forever and the checker
+/// tells.
 #[cfg(feature = "model")]
 mod parking {
     use std::sync::Arc;
@@ -86,8 +88,9 @@ thread_local! {
     static PLANTED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
 }
 
-/// Runs a model under the checker as the code is, where every schedule explored must pass and finish, and with a fault planted in that code,
-/// where some schedule must fail: a model that passes with its fault proves nothing.
+/// Runs a model under the checker as the code is, where every schedule explored must pass and
+/// finish, and with a fault planted in that code, where some schedule must fail: a model that
+/// passes with its fault proves nothing.
 #[cfg(feature = "model")]
 #[track_caller]
 pub fn holds_unless(fault: Fault, schedules: usize, model: fn()) {
@@ -99,8 +102,9 @@ pub fn holds_unless(fault: Fault, schedules: usize, model: fn()) {
     assert!(outcome.is_err(), "the model does not notice {fault:?}");
 }
 
-/// Runs a model under the checker; panics where a schedule fails. Two kinds of exploration: at random, and by priorities that change in few
-/// places, which finds what needs one thread to stand still for long.
+/// Runs a model under the checker; panics where a schedule fails. Two kinds of exploration: at
+/// random, and by priorities that change in few places, which finds what needs one thread to stand
+/// still for long.
 #[cfg(feature = "model")]
 #[track_caller]
 pub fn explore(schedules: usize, model: fn()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Several servers, or several settings of one, measured in turn: round after round, so that a drift of the machine's
-//! speed hits all alike, and ratios are of runs of the same round.
+//! Several servers, or several settings of one, measured in turn: round after round, so that a
+//! drift of the machine's speed hits all alike, and ratios are of runs of the same round.
 //!
 //! Only one server runs at a time, from a fresh start each round: memory, caches and processors are its own.
 

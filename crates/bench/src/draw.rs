@@ -15,16 +15,16 @@ pub enum Pattern {
     Sequential,
     /// Key number k is drawn in proportion to 1 / (k + 1)^exponent: the first keys are the hottest.
     Zipf { exponent: f64 },
-    /// Normally distributed; what falls outside of the range is drawn again. None stands for the middle of the range,
-    /// and a sixth of it.
+    /// Normally distributed; what falls outside of the range is drawn again. None stands for the
+    /// middle of the range, and a sixth of it.
     Gaussian { mean: Option<f64>, deviation: Option<f64> },
 }
 
 impl FromStr for Pattern {
     type Err = String;
 
-    /// `uniform`, `sequential`, `zipf[:EXPONENT]`, `gaussian[:MEAN:DEVIATION]`, or their first letters (memtier's P is
-    /// sequential too).
+    /// `uniform`, `sequential`, `zipf[:EXPONENT]`, `gaussian[:MEAN:DEVIATION]`, or their first
+    /// letters (memtier's P is sequential too).
     fn from_str(text: &str) -> Result<Pattern, String> {
         let wrong = || {
             format!("'{text}' is no key pattern: uniform, sequential, zipf[:S], gaussian[:MEAN:DEVIATION]")
@@ -115,11 +115,12 @@ fn normal(rng: &mut Rng) -> f64 {
     }
 }
 
-/// Zipf's distribution by rejection-inversion (W. Hoermann and G. Derflinger, 1996): no tables, constant time for any
-/// number of keys and any exponent above 0.
+/// Zipf's distribution by rejection-inversion (W. Hoermann and G. Derflinger, 1996): no tables,
+/// constant time for any number of keys and any exponent above 0.
 ///
-/// The histogram of weights x^-s is covered by the hat h(x) = x^-s shifted by one half; a point under the hat is drawn by
-/// inverting the hat's integral and accepted if it lies under the histogram, which at least three of four do.
+/// The histogram of weights x^-s is covered by the hat h(x) = x^-s shifted by one half; a point
+/// under the hat is drawn by inverting the hat's integral and accepted if it lies under the
+/// histogram, which at least three of four do.
 #[derive(Debug)]
 pub struct Zipf {
     keys: f64,
@@ -156,8 +157,8 @@ impl Zipf {
     }
 }
 
-/// The integral of x^-s from 1: (x^(1-s) - 1) / (1 - s), and ln x for s = 1, which the form with exp_m1 approaches
-/// smoothly.
+/// The integral of x^-s from 1: (x^(1-s) - 1) / (1 - s), and ln x for s = 1, which the form with
+/// exp_m1 approaches smoothly.
 fn integral(x: f64, exponent: f64) -> f64 {
     let log = x.ln();
     let power = (1.0 - exponent) * log;
@@ -277,7 +278,8 @@ mod tests {
         counts
     }
 
-    /// The chi-square statistic's distance from its mean, in its standard deviations: |z| > 5 never happens by chance.
+    /// The chi-square statistic's distance from its mean, in its standard deviations: |z| > 5 never
+    /// happens by chance.
     fn misfit(counts: &[f64], expected: impl Fn(usize) -> f64) -> f64 {
         let chi: f64 = counts
             .iter()

@@ -48,8 +48,8 @@ const ON_REQUEST: [&str; 1] = ["mget"];
 /// Keys of one MSET or MGET.
 const MANY: usize = 10;
 
-/// The tests that a list of names stands for; all usual ones without a list. `ping` stands for both, `lrange` and each
-/// `lrange_N` bring what fills their list. Names nobody knows are an error.
+/// The tests that a list of names stands for; all usual ones without a list. `ping` stands for
+/// both, `lrange` and each `lrange_N` bring what fills their list. Names nobody knows are an error.
 pub fn select(list: Option<&str>) -> Result<Vec<&'static Named>, String> {
     let Some(list) = list else {
         return Ok(ALL.iter().filter(|test| !ON_REQUEST.contains(&test.name)).collect());

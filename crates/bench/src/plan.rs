@@ -213,7 +213,8 @@ impl<'a> Runner<'a> {
         &self.control.server
     }
 
-    /// All iterations of a case. What was measured before the user stopped is given; a failure is one if nothing was.
+    /// All iterations of a case. What was measured before the user stopped is given; a failure is
+    /// one if nothing was.
     pub fn outcome(
         &mut self,
         case: &Case,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Plots as inline SVG. Colours come from the page's style sheet (classes `c0` .. `c7`), so that one drawing serves
-//! light and dark; every mark has a tooltip with its figures.
+//! Plots as inline SVG. Colours come from the page's style sheet (classes `c0` .. `c7`), so that
+//! one drawing serves light and dark; every mark has a tooltip with its figures.
 
 use std::fmt::Write;
 
@@ -136,8 +136,8 @@ pub fn lines(title: &str, axis: &str, places: &[String], series: &[Series]) -> S
     out + "</svg>\n"
 }
 
-/// Curves of latency over the share of requests, both axes logarithmic: 90 % is as far from 99 % as that from 99.9 %.
-/// Each curve's points are (quantile, value).
+/// Curves of latency over the share of requests, both axes logarithmic: 90 % is as far from 99 % as
+/// that from 99.9 %. Each curve's points are (quantile, value).
 pub fn percentiles(title: &str, curves: &[(String, Vec<(f64, f64)>)]) -> String {
     let frame = &LINES;
     let values = || curves.iter().flat_map(|(_, points)| points.iter().map(|(_, value)| *value));
@@ -319,7 +319,8 @@ fn polyline(points: impl Iterator<Item = (f64, f64)>, colour: usize) -> String {
     format!("<polyline class=\"s{colour}\" points=\"{}\"/>\n", points.join(" "))
 }
 
-/// The end of an axis from zero, and its ticks by their part of the axis: at round numbers, four to ten of them.
+/// The end of an axis from zero, and its ticks by their part of the axis: at round numbers, four to
+/// ten of them.
 fn linear_ticks(most: f64) -> (f64, Vec<(f64, String)>) {
     if most <= 0.0 || !most.is_finite() {
         return (1.0, vec![(0.0, "0".into()), (1.0, "1".into())]);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Requests: a command with placeholders becomes bytes once, and only digits and values are filled in while it runs.
+//! Requests: a command with placeholders becomes bytes once, and only digits and values are filled
+//! in while it runs.
 //!
 //! Placeholders within an argument:
 //! - `__key__`: the key prefix and a 12-digit number drawn by the key pattern
 //! - `__rand_int__`: such a number alone, drawn anew each time it stands in the command
-//! - `__rand_1st__`, `__rand_2nd__`, `__rand_3rd__`, `__rand_4th__` .. `__rand_9th__`: one number for all places of
-//!   the same name in one request
+//! - `__rand_1st__`, `__rand_2nd__`, `__rand_3rd__`, `__rand_4th__` .. `__rand_9th__`: one number
+//!   for all places of the same name in one request
 //! - `__data__`: a value of the drawn size
 //!
 //! Without a number of keys (`-r`), `__rand_int__` and its like stay as they are, as redis-benchmark has it.
@@ -262,8 +263,8 @@ impl Generator {
         generator
     }
 
-    /// The next `count` requests, at most the `batch_len` of the beginning. `kind` hears of each one's kind if there are
-    /// several.
+    /// The next `count` requests, at most the `batch_len` of the beginning. `kind` hears of each
+    /// one's kind if there are several.
     pub fn batch(&mut self, count: usize, mut kind: impl FnMut(u8)) -> &[u8] {
         if let (Some(len), [Made { draw, form: Form::Fixed { numbers, .. }, .. }]) =
             (self.prebuilt, self.kinds.as_slice())
@@ -402,8 +403,8 @@ fn decimal(number: u64) -> [u8; DIGITS] {
 
 /// Eight digits of a number below 10^8, by halving it three times in all places of one word at once.
 ///
-/// A place is divided by multiplying with a rounded-up reciprocal and shifting; the products fit their places: below
-/// 10,000 n * 10486 >> 20 is n / 100, below 100 n * 103 >> 10 is n / 10.
+/// A place is divided by multiplying with a rounded-up reciprocal and shifting; the products fit
+/// their places: below 10,000 n * 10486 >> 20 is n / 100, below 100 n * 103 >> 10 is n / 10.
 #[inline]
 fn eight_digits(number: u64) -> [u8; 8] {
     let fours = (number / 10_000) | (number % 10_000) << 32;

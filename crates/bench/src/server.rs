@@ -83,8 +83,8 @@ impl Server {
         Err(format!("the server is not ready after a minute ({reason}):\n{}", self.last_words()))
     }
 
-    /// The end of what the server has printed, or else of a log file in its folder: some print nothing once they
-    /// have one.
+    /// The end of what the server has printed, or else of a log file in its folder: some print
+    /// nothing once they have one.
     fn last_words(&self) -> String {
         let Some(folder) = &self.folder else { return String::new() };
         let printed = tail(&folder.join(PRINTED));

@@ -48,7 +48,8 @@ struct Thread {
 }
 
 impl Session {
-    /// Opens `connections` connections on `threads` threads. `stop` ends passes early. `processors` binds the threads.
+    /// Opens `connections` connections on `threads` threads. `stop` ends passes early. `processors`
+    /// binds the threads.
     pub fn open(
         target: &Target,
         threads: usize,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The reply skimmer: finds where replies end and what class each is of, without building values.
 //!
-//! HOT PATH: no allocation except for a line that arrives in pieces. Bytes may be cut anywhere. Works for RESP2 and
-//! RESP3: aggregates of any depth are counted down with one number, because only how many values are still missing
-//! matters, not where. Pushes are told apart from replies; attributes belong to the reply after them.
+//! HOT PATH: no allocation except for a line that arrives in pieces. Bytes may be cut anywhere.
+//! Works for RESP2 and RESP3: aggregates of any depth are counted down with one number, because
+//! only how many values are still missing matters, not where. Pushes are told apart from replies;
+//! attributes belong to the reply after them.
 
 /// What a reply is, as far as a load generator cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +58,8 @@ pub struct Skimmer {
     last: Likeness,
 }
 
-/// What replies like one that was seen begin with. Replies to one kind of request are mostly alike: their first line
-/// is (`$32`, `+OK`, `$-1`), and that says all that has to be known.
+/// What replies like one that was seen begin with. Replies to one kind of request are mostly alike:
+/// their first line is (`$32`, `+OK`, `$-1`), and that says all that has to be known.
 #[derive(Clone, Copy, Debug)]
 struct Likeness {
     /// The first line with its end, in the low bytes; at most eight.
@@ -199,7 +200,8 @@ impl Skimmer {
         }
         self.body -= step as u64;
         if self.body == 0 {
-            // The line end is checked where it arrived with the rest; cut apart, the next reply's first byte shows.
+            // The line end is checked where it arrived with the rest; cut apart, the next reply's
+            // first byte shows.
             if step >= 2 && &bytes[step - 2..step] != b"\r\n" {
                 return Err(Malformed);
             }

@@ -21,10 +21,11 @@ const STUDENT: [f64; 3] = [12.706, 4.303, 3.182];
 
 /// Estimates the mean: the studentised bootstrap ("bootstrap-t").
 ///
-/// Samples of the same number are drawn with replacement from the measurements. How far each one's mean is from the
-/// measured mean, in units of its own standard error, shows how far the measured mean may be from the true one. Against
-/// the simpler percentiles of the means, which cover 90 % where they promise 95 % with ten measurements, this keeps its
-/// promise. With fewer than five measurements it is Student's interval.
+/// Samples of the same number are drawn with replacement from the measurements. How far each one's
+/// mean is from the measured mean, in units of its own standard error, shows how far the measured
+/// mean may be from the true one. Against the simpler percentiles of the means, which cover 90 %
+/// where they promise 95 % with ten measurements, this keeps its promise. With fewer than five
+/// measurements it is Student's interval.
 pub fn estimate(values: &[f64]) -> Estimate {
     let (mean, error) = mean_and_error(values);
     if values.len() < 2 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What was counted in a pass: latencies, replies, errors, bytes, processor time; of a thread, or of all together.
+//! What was counted in a pass: latencies, replies, errors, bytes, processor time; of a thread, or
+//! of all together.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

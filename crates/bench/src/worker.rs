@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A thread of the load generator: its connections, one poller, and the loop that keeps them busy.
 //!
-//! HOT PATH: one receive and one send per connection and batch, no allocation, no lock; one clock reading for each.
+//! HOT PATH: one receive and one send per connection and batch, no allocation, no lock; one clock
+//! reading for each.
 //!
-//! Closed loop (no rate given): a connection sends a batch of `pipeline` requests, waits for all replies, sends the
-//! next, as redis-benchmark does. Open loop: requests are due at times fixed in advance, connection after connection; a
-//! connection sends what is due unless `pipeline` requests are under way on it, and latency counts from when a request
-//! was due, not from when it could be sent: a server that stalls is charged with all who had to wait (no coordinated
-//! omission).
+//! Closed loop (no rate given): a connection sends a batch of `pipeline` requests, waits for all
+//! replies, sends the next, as redis-benchmark does. Open loop: requests are due at times fixed in
+//! advance, connection after connection; a connection sends what is due unless `pipeline` requests
+//! are under way on it, and latency counts from when a request was due, not from when it could be
+//! sent: a server that stalls is charged with all who had to wait (no coordinated omission).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -106,7 +107,8 @@ struct Connection {
     kinds: VecDeque<u8>,
     /// When the present batch was begun (closed loop).
     begun: Ticks,
-    /// Open loop, in nanoseconds from the pass's beginning: when requests not sent yet, and those under way, were due.
+    /// Open loop, in nanoseconds from the pass's beginning: when requests not sent yet, and those
+    /// under way, were due.
     due: VecDeque<u64>,
     due_under_way: VecDeque<u64>,
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Checking an append-only file without a server: the manifest, the base and the increments, or an old single file.
+//! Checking an append-only file without a server: the manifest, the base and the increments, or an
+//! old single file.
 //!
-//! What is said, and the exit codes, follow redis-check-aof, since scripts look for its words. With [`Task::Fix`] or [`Task::TruncateTo`] the end
-//! of the last file that has any data is cut off, nothing else is ever changed.
+//! What is said, and the exit codes, follow redis-check-aof, since scripts look for its words. With
+//! [`Task::Fix`] or [`Task::TruncateTo`] the end of the last file that has any data is cut off,
+//! nothing else is ever changed.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -70,7 +72,8 @@ macro_rules! fail {
 }
 
 impl<'c> AofCheck<'c> {
-    /// A check that writes to `out` and, before it changes anything in [`Task::Fix`], reads an answer from `answers`.
+    /// A check that writes to `out` and, before it changes anything in [`Task::Fix`], reads an
+    /// answer from `answers`.
     pub fn new(
         task: Task,
         out: &'c mut dyn Write,
@@ -234,8 +237,8 @@ impl<'c> AofCheck<'c> {
         self.judge(&input, state, name, is_last)
     }
 
-    /// Reads commands and annotations until the end or the first error. Returns where to cut the file off, if that was asked for and there is
-    /// such a place.
+    /// Reads commands and annotations until the end or the first error. Returns where to cut the
+    /// file off, if that was asked for and there is such a place.
     fn walk(
         &mut self,
         input: &mut Input,
@@ -275,7 +278,8 @@ impl<'c> AofCheck<'c> {
         }
     }
 
-    /// Whether an annotation says that what follows was written after the time to which the file is to be cut off.
+    /// Whether an annotation says that what follows was written after the time to which the file is
+    /// to be cut off.
     fn is_too_late(&mut self, line: &[u8]) -> Result<bool, Failed> {
         let Task::TruncateTo(time) = self.task else { return Ok(false) };
         let Some(text) = line.strip_prefix(b"#TS:") else { return Ok(false) };
@@ -426,7 +430,8 @@ struct State {
     good_up_to: u64,
     /// Transactions that are open: 0 or 1 unless something is wrong.
     multi: i32,
-    /// What is wrong, and at which byte the thing begins that is. Nothing where the file ends within a command, at the end of a line.
+    /// What is wrong, and at which byte the thing begins that is. Nothing where the file ends
+    /// within a command, at the end of a line.
     error: String,
     error_at: u64,
     at_end: bool,
@@ -472,7 +477,8 @@ impl Input {
         Ok(line)
     }
 
-    /// Passes over bytes. Returns those of them that matter (a short name, and the last two), and how many there were.
+    /// Passes over bytes. Returns those of them that matter (a short name, and the last two), and
+    /// how many there were.
     fn skip(&mut self, len: u64) -> io::Result<(Vec<u8>, u64)> {
         const NAME_MAX: u64 = 16;
         let mut kept = Vec::new();
@@ -487,7 +493,8 @@ impl Input {
     }
 }
 
-/// Where the first checksum is, between two bytes of a file, that does not fit, and up to where all fit. Only commands and annotations are there.
+/// Where the first checksum is, between two bytes of a file, that does not fit, and up to where all
+/// fit. Only commands and annotations are there.
 fn wrong_checksum(path: &Path, from: u64, to: u64) -> io::Result<Option<(u64, u64)>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(from))?;

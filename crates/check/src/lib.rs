@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Checking a dump file without a server: every record is decoded as a load would do it, nothing is kept.
 //!
-//! What is said follows redis-check-rdb, since scripts look for its words: a line for each note and database with its offset, a verdict, and
-//! counts. It never changes the file.
+//! What is said follows redis-check-rdb, since scripts look for its words: a line for each note and
+//! database with its offset, a verdict, and counts. It never changes the file.
 #![forbid(unsafe_code)]
 
 pub mod aof;
@@ -42,8 +42,8 @@ struct Doing {
     kind: Option<Kind>,
 }
 
-/// Checks a dump file of `len` bytes, if that is known. `name` is what the file is called in the first line; keys are past their expiry as
-/// of `now_ms`, in ms since the Unix epoch.
+/// Checks a dump file of `len` bytes, if that is known. `name` is what the file is called in the
+/// first line; keys are past their expiry as of `now_ms`, in ms since the Unix epoch.
 pub fn check_rdb(name: &str, input: impl Read, len: Option<u64>, now_ms: i64) -> Findings {
     braid_types::register();
     let mut findings = Findings::default();

@@ -35,7 +35,8 @@ pub fn short(number: f64) -> String {
     }
 }
 
-/// Bytes in the unit that leaves one to three digits before the point: `812 B`, `1.5 KB`, `20 MB` (1 KB is 1024 B).
+/// Bytes in the unit that leaves one to three digits before the point: `812 B`, `1.5 KB`, `20 MB`
+/// (1 KB is 1024 B).
 pub fn bytes(number: f64) -> String {
     let mut rest = number;
     for unit in ["B", "KB", "MB", "GB"] {

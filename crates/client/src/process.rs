@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What `/proc` says of a process on this machine: processor time, whole and by thread. Linux only; elsewhere, and
-//! for processes that are gone, the answers are empty.
+//! What `/proc` says of a process on this machine: processor time, whole and by thread. Linux only;
+//! elsewhere, and for processes that are gone, the answers are empty.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,8 +36,9 @@ pub fn age(process_id: u32) -> Option<Duration> {
     Duration::try_from_secs_f64(age.max(0.0)).ok()
 }
 
-/// The process of this machine that says this of itself in INFO; none if that is another machine's, or another
-/// container's. The id alone would not do: it must also have run for as long as the server says.
+/// The process of this machine that says this of itself in INFO; none if that is another machine's,
+/// or another container's. The id alone would not do: it must also have run for as long as the
+/// server says.
 pub fn of_server(info: &Info) -> Option<u32> {
     let process_id = info.number("process_id")? as u32;
     let uptime = info.number("uptime_in_seconds")?;
@@ -65,7 +66,8 @@ fn exact(folder: &std::path::Path) -> Option<Duration> {
 /// From `stat`, in clock ticks of usually 10 ms.
 fn in_ticks(folder: &std::path::Path) -> Option<Duration> {
     let text = std::fs::read_to_string(folder.join("stat")).ok()?;
-    // The name in parentheses may hold blanks: fields are counted after it. utime and stime are fields 14 and 15.
+    // The name in parentheses may hold blanks: fields are counted after it. utime and stime are
+    // fields 14 and 15.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();
     let ticks = ticks()? + ticks()?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One connection's bytes, plain or through TLS, over TCP or a unix socket.
 //!
-//! Serves blocking and non-blocking sockets alike: on the latter both directions answer `WouldBlock`, and what TLS
-//! could not send yet is kept here until [`Stream::flush`].
+//! Serves blocking and non-blocking sockets alike: on the latter both directions answer
+//! `WouldBlock`, and what TLS could not send yet is kept here until [`Stream::flush`].
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,8 +21,8 @@ impl Stream {
         Stream { socket, tls }
     }
 
-    /// Receives into `buffer`. `Ok(0)` is the end of the connection. When less than the buffer's size came, nothing
-    /// is left in here: the socket's readiness tells when to call again.
+    /// Receives into `buffer`. `Ok(0)` is the end of the connection. When less than the buffer's
+    /// size came, nothing is left in here: the socket's readiness tells when to call again.
     #[inline]
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.tls {
@@ -56,8 +56,8 @@ impl Stream {
         }
     }
 
-    /// Sends from `bytes`; gives how many were taken. With TLS all are taken at once, but some may still have to be
-    /// sent: see [`Stream::wants_write`].
+    /// Sends from `bytes`; gives how many were taken. With TLS all are taken at once, but some may
+    /// still have to be sent: see [`Stream::wants_write`].
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.tls {

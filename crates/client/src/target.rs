@@ -96,8 +96,8 @@ impl Target {
         }
     }
 
-    /// Connects and waits until that is done; the first address that accepts is given as well. The greeting is not
-    /// sent yet.
+    /// Connects and waits until that is done; the first address that accepts is given as well. The
+    /// greeting is not sent yet.
     pub fn connect(&self) -> io::Result<(Stream, SockAddr)> {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in self.resolve()? {

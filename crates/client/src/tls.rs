@@ -36,7 +36,8 @@ const SYSTEM_BUNDLES: [&str; 4] = [
 ];
 
 impl TlsOptions {
-    /// The configuration for rustls. Errors are for the user: what could not be read, or does not fit together.
+    /// The configuration for rustls. Errors are for the user: what could not be read, or does not
+    /// fit together.
     pub fn client_config(&self) -> Result<Arc<ClientConfig>, String> {
         let provider = Arc::new(self.provider()?);
         let builder = ClientConfig::builder_with_provider(provider.clone())

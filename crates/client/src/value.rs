@@ -4,8 +4,8 @@
 //! For the control connection, where replies are few. Nothing here panics on what a server sends: nesting is
 //! bounded, and memory is taken only for bytes that arrived.
 
-/// One reply. Verbatim strings are [`Value::Bulk`] without their format, sets and pushes are [`Value::Array`],
-/// attributes are left out.
+/// One reply. Verbatim strings are [`Value::Bulk`] without their format, sets and pushes are
+/// [`Value::Array`], attributes are left out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Status(String),

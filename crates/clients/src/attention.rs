@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! States in which commands need more than the usual checks, as bits of one word that every thread reads once per command.
+//! States in which commands need more than the usual checks, as bits of one word that every thread
+//! reads once per command.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,8 +33,8 @@ pub const FEW_REPLICAS: u64 = 1 << 13;
 /// Clients are told of every command.
 pub const MONITORS: u64 = 1 << 10;
 
-/// The bits of states. Those above count the changes of users, so that one comparison tells a session that nothing is on and its user is
-/// as it was.
+/// The bits of states. Those above count the changes of users, so that one comparison tells a
+/// session that nothing is on and its user is as it was.
 const STATES: u64 = GENERATION - 1;
 /// One generation of users.
 const GENERATION: u64 = 1 << 16;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Scripts that take long: what they are, and ending them.
 //!
-//! A run is *visible* here after some milliseconds: SCRIPT KILL, FUNCTION KILL and FUNCTION STATS know it then, on every thread. One that
-//! runs alone, with the world stopped, keeps everybody else waiting: the other threads go on without entering the gate, and run the few
-//! commands that are allowed then. Other requests are held back until `busy-reply-threshold`, when the run is *busy* and they are answered
-//! with an error.
+//! A run is *visible* here after some milliseconds: SCRIPT KILL, FUNCTION KILL and FUNCTION STATS
+//! know it then, on every thread. One that runs alone, with the world stopped, keeps everybody else
+//! waiting: the other threads go on without entering the gate, and run the few commands that are
+//! allowed then. Other requests are held back until `busy-reply-threshold`, when the run is *busy*
+//! and they are answered with an error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -119,7 +120,8 @@ impl Busy {
         self.error_of(|running| running.alone.load(Relaxed))
     }
 
-    /// The error for commands that have to wait because of any busy script, also one that others can work beside.
+    /// The error for commands that have to wait because of any busy script, also one that others
+    /// can work beside.
     pub fn any_error(&self) -> Option<CommandError> {
         self.error_of(|_| true)
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A client as CLIENT LIST, CLIENT INFO and ACL LOG show it: one line of fields, in the order that tools know.
+//! A client as CLIENT LIST, CLIENT INFO and ACL LOG show it: one line of fields, in the order that
+//! tools know.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -50,8 +51,8 @@ pub fn idle_seconds(now_ms: i64, record: &ClientRecord) -> i64 {
     seconds_since(now_ms, record.last_active_ms.load(Relaxed))
 }
 
-/// Appends a client's line. `current`: the command that it has sent and that is executed now, if this is the calling client, of which
-/// more is known than its record says.
+/// Appends a client's line. `current`: the command that it has sent and that is executed now, if
+/// this is the calling client, of which more is known than its record says.
 pub fn describe(
     out: &mut Vec<u8>,
     commands: &CommandTable,
@@ -78,8 +79,8 @@ pub fn describe(
     let argument_bytes =
         if own { args.iter().map(|arg| arg.len()).sum() } else { bytes(&record.argument_bytes) };
     let pending = bytes(&record.reply_bytes);
-    // The first bytes are shown as `obl`, what exceeds them as `omem`: other servers keep the two apart, and tools look at `omem` to
-    // find clients that read too slowly.
+    // The first bytes are shown as `obl`, what exceeds them as `omem`: other servers keep the two
+    // apart, and tools look at `omem` to find clients that read too slowly.
     let overflow = counted_reply_bytes(pending);
     let _ = write!(
         out,

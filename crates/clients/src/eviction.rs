@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Client eviction: which clients are closed when all of them together hold more memory than `maxmemory-clients` allows.
+//! Client eviction: which clients are closed when all of them together hold more memory than
+//! `maxmemory-clients` allows.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,8 +24,8 @@ pub fn limit_bytes(config: &Config) -> Option<u64> {
 }
 
 impl Registry {
-    /// The clients to close so that the others hold at most `max` bytes, largest first. Clients protected by CLIENT NO-EVICT,
-    /// monitors and replicas neither count nor are closed.
+    /// The clients to close so that the others hold at most `max` bytes, largest first. Clients
+    /// protected by CLIENT NO-EVICT, monitors and replicas neither count nor are closed.
     pub fn beyond(&self, max: u64) -> Vec<Arc<ClientRecord>> {
         let exempt =
             client_flags::NO_EVICT | client_flags::MONITOR | client_flags::REPLICA | client_flags::CLOSE_NOW;

@@ -35,7 +35,8 @@ impl Reason {
 pub struct Identity {
     pub number: u64,
     pub name: Box<[u8]>,
-    /// Requests and logins that were refused, by [`Reason`]. They go with the user, so there are never more of them than users.
+    /// Requests and logins that were refused, by [`Reason`]. They go with the user, so there are
+    /// never more of them than users.
     denied: [AtomicU64; Reason::ALL.len()],
 }
 

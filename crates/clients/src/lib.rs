@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What all threads know of connected clients, and how they reach the loop that owns one.
 //!
-//! A client belongs to one event loop. Other threads see its [`record`](ClientRecord), leave messages in its owner's
-//! mailbox, end its wait, or close it. States that concern all clients (a pause, a script that runs for long, the
-//! attention word) stand here too. Nothing in this crate takes a shard lock or touches a socket.
+//! A client belongs to one event loop. Other threads see its [`record`](ClientRecord), leave
+//! messages in its owner's mailbox, end its wait, or close it. States that concern all clients (a
+//! pause, a script that runs for long, the attention word) stand here too. Nothing in this crate
+//! takes a shard lock or touches a socket.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Holding back commands, or only writes, until a time: CLIENT PAUSE, and the server's end while replicas catch up.
+//! Holding back commands, or only writes, until a time: CLIENT PAUSE, and the server's end while
+//! replicas catch up.
 
 use braid_base::clock::unix_ms;
 use parking_lot::Mutex;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A client's shared record: atomics that its owner keeps up cheaply, for all threads to read; and the messages that its
-//! owner can be sent.
+//! A client's shared record: atomics that its owner keeps up cheaply, for all threads to read; and
+//! the messages that its owner can be sent.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ pub enum Message {
     Kill(u64),
     /// A client's wait was ended by CLIENT UNBLOCK; answer it with an error or as if its time was over.
     Unblock { id: u64, error: bool },
-    /// A client that waited was served: its reply, and where what was changed for it ends in the journal (0: nothing was).
+    /// A client that waited was served: its reply, and where what was changed for it ends in the
+    /// journal (0: nothing was).
     Served { id: u64, reply: Vec<u8>, written_to: u64 },
     /// What a client's waiting command stores has been computed: the command is to be run again.
     RunAgain(u64),
@@ -83,7 +84,8 @@ impl std::fmt::Display for Address {
 
 /// Bytes of replies that do not count towards `client-output-buffer-limit`.
 pub const UNCOUNTED_REPLY: usize = 16 * 1024;
-/// What exceeds them counts in steps of this many bytes: so much memory Redis takes at a time, and limits are set by that.
+/// What exceeds them counts in steps of this many bytes: so much memory Redis takes at a time, and
+/// limits are set by that.
 const REPLY_STEP: usize = 20 * 1024;
 
 /// What waits to be sent to a client beyond the first bytes, as limits count it and CLIENT LIST shows it.
@@ -256,8 +258,8 @@ impl ClientRecord {
         self.protocol.load(Relaxed) != 3
     }
 
-    /// Says that another loop owns the client from now on: what is pushed to it goes there. Its mailbox is said by
-    /// [`ClientRecord::set_mailbox`] once the client has come there.
+    /// Says that another loop owns the client from now on: what is pushed to it goes there. Its
+    /// mailbox is said by [`ClientRecord::set_mailbox`] once the client has come there.
     pub fn set_owner(&self, slot: usize) {
         let _mailbox = self.mailbox.lock();
         self.io_thread.store(slot as u32, Relaxed);
@@ -317,7 +319,8 @@ impl ClientRecord {
         true
     }
 
-    /// Ends the client's wait, if it waits: nobody serves it after this. The caller has to tell the client's loop.
+    /// Ends the client's wait, if it waits: nobody serves it after this. The caller has to tell the
+    /// client's loop.
     pub fn end_wait(&self) -> bool {
         let waiting = self.waiting.lock().clone();
         waiting.is_some_and(|waiting| self.claim(&waiting.waiter))

@@ -62,8 +62,8 @@ impl Registry {
         all
     }
 
-    /// Closes a client's connection. Its owner does so in its own time; to all others the client is gone at once. False if it
-    /// was closed before.
+    /// Closes a client's connection. Its owner does so in its own time; to all others the client is
+    /// gone at once. False if it was closed before.
     pub fn disconnect(&self, record: &ClientRecord) -> bool {
         let was_told = record.set_flag(client_flags::CLOSE_NOW, true);
         self.remove(record.id);

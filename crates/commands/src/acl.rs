@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! ACL: users and what they may do.
 //!
-//! Rules, checks and the log are the engine's (its module `acl`); here are the commands that show and change them.
+//! Rules, checks and the log are the engine's (its module `acl`); here are the commands that show
+//! and change them.
 
 use braid_acl::file::file_of;
 use braid_acl::log::Entry;

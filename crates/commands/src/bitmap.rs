@@ -349,8 +349,8 @@ fn bitfield(call: &mut Call) -> CommandResult {
                     changes += 1;
                 }
             }
-            // Room was made even if every step has failed. Stock servers keep that to themselves, so their replicas and their
-            // append-only files do not know of it.
+            // Room was made even if every step has failed. Stock servers keep that to themselves,
+            // so their replicas and their append-only files do not know of it.
             ((), changes.max(u64::from(grown)))
         },
     )?;

@@ -2,8 +2,8 @@
 //! CLUSTER, READONLY, READWRITE and ASKING: known by name, and answered as every stock server answers them
 //! while its cluster mode is off.
 //!
-//! Configurations and users of stock servers name these commands (`+cluster|slots`, `rename-command CLUSTER ""`), so
-//! their rows must be here before a cluster is.
+//! Configurations and users of stock servers name these commands (`+cluster|slots`, `rename-command
+//! CLUSTER ""`), so their rows must be here before a cluster is.
 
 use braid_engine::{Call, Row};
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group};

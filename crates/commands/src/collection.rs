@@ -8,7 +8,8 @@ use braid_keyspace::object::{ExpiredMembers, Expiring};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::CommandError;
 
-/// So many members, taken together, are combined or copied in the background (`braid_engine::background`): it would take some milliseconds.
+/// So many members, taken together, are combined or copied in the background
+/// (`braid_engine::background`): it would take some milliseconds.
 pub const MANY_MEMBERS: usize = 10_000;
 
 /// Removes the members past their expiry; every body that writes to a collection begins with this.

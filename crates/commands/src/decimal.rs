@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Scores, weights, bounds and places as all servers read them: Valkey 9 refuses hexadecimal numbers that Redis takes, Redis 8 and Valkey 9
-//! blanks in front of the bounds of a range. Clients may send them, but files and replicas get decimal digits.
+//! Scores, weights, bounds and places as all servers read them: Valkey 9 refuses hexadecimal
+//! numbers that Redis takes, Redis 8 and Valkey 9 blanks in front of the bounds of a range. Clients
+//! may send them, but files and replicas get decimal digits.
 
 use braid_base::number;
 use braid_engine::Call;
 
-/// Has the journal repeat those of these arguments that are numbers, or the bounds of a range of scores, in decimal digits. To be called by
-/// commands that write, about nothing that may be a key or a member.
+/// Has the journal repeat those of these arguments that are numbers, or the bounds of a range of
+/// scores, in decimal digits. To be called by commands that write, about nothing that may be a key
+/// or a member.
 pub(crate) fn journal_in_decimal(call: &mut Call, numbers: impl IntoIterator<Item = usize>) {
     if !call.keyspace.journals() {
         return;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! DUMP and RESTORE: values as payloads that other servers read, too.
 //!
-//! Flow: DUMP writes the value in its present form (crate `rdb`); RESTORE checks all of a payload, makes the value in the form that
-//! the configured thresholds want, and only then touches the key. What a payload says is never believed, whatever
-//! `sanitize-dump-payload` says: checking is part of reading here.
+//! Flow: DUMP writes the value in its present form (crate `rdb`); RESTORE checks all of a payload,
+//! makes the value in the form that the configured thresholds want, and only then touches the key.
+//! What a payload says is never believed, whatever `sanitize-dump-payload` says: checking is part
+//! of reading here.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -185,7 +186,8 @@ fn restore(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Reads the whole value. Fields of hashes that expired meanwhile stay until somebody removes them, as in a live hash.
+/// Reads the whole value. Fields of hashes that expired meanwhile stay until somebody removes them,
+/// as in a live hash.
 fn read_value<'d>(
     call: &Call,
     decoder: &'d mut braid_rdb::Decoder<braid_rdb::Bytes<'_>>,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on keys of any type, and on whole databases.
 //!
-//! Flow: the dispatcher holds the locks of the named keys (FLUSHDB, FLUSHALL and SWAPDB: of everything; KEYS:
-//! all shards for reading). KEYS of a large database, and the freeing that FLUSHALL and FLUSHDB wait for, are left to
-//! threads in the background. DBSIZE and RANDOMKEY walk the shards themselves, one lock at a time.
+//! Flow: the dispatcher holds the locks of the named keys (FLUSHDB, FLUSHALL and SWAPDB: of
+//! everything; KEYS: all shards for reading). KEYS of a large database, and the freeing that
+//! FLUSHALL and FLUSHDB wait for, are left to threads in the background. DBSIZE and RANDOMKEY walk
+//! the shards themselves, one lock at a time.
 //!
 //! What is past its expiry is never seen here, whether or not somebody has removed it yet.
 
@@ -392,7 +393,8 @@ fn copy(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Whether a key's value is copied in the background. Members of a sorted set are copied one by one, other collections by the block.
+/// Whether a key's value is copied in the background. Members of a sorted set are copied one by
+/// one, other collections by the block.
 fn is_long_to_copy(call: &Call, key: &[u8]) -> bool {
     let set = call.keyspace.peek_as::<SortedSet>(key);
     matches!(set, Ok(Some(set)) if set.len() >= MANY_MEMBERS)
@@ -477,8 +479,9 @@ fn randomkey(call: &mut Call) -> CommandResult {
 /// With at least so many keys in the database, KEYS goes from shard to shard in the background.
 const MANY_KEYS: usize = 50_000;
 
-/// The keys of a small database, or within a transaction or script, are those of one moment. Of a large one each key that is there throughout is
-/// told once; keys that come or go meanwhile may be among them, or not.
+/// The keys of a small database, or within a transaction or script, are those of one moment. Of a
+/// large one each key that is there throughout is told once; keys that come or go meanwhile may be
+/// among them, or not.
 fn keys(call: &mut Call) -> CommandResult {
     let db = call.keyspace.db();
     if call.keyspace.keyspace().len(db).0 >= MANY_KEYS && call.may_leave(true) {
@@ -534,7 +537,8 @@ fn object_encoding(call: &mut Call) -> CommandResult {
 
 /// Values are never shared between keys, so each has the one reference of its key.
 fn object_refcount(call: &mut Call) -> CommandResult {
-    /// Clients know small integers as shared objects with this count. With an access clock per key stock servers do not share them.
+    /// Clients know small integers as shared objects with this count. With an access clock per key
+    /// stock servers do not share them.
     const SHARED: i64 = i32::MAX as i64;
     let config = &call.engine.config;
     let policy = call.keyspace.keyspace().settings.policy();

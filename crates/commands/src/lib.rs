@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The commands: one file a family, each row with its body and tests.
 //!
-//! A family exports `COMMANDS`, a list of [`Row`]s. Bodies run under the locks that their specs name; nothing here blocks, takes a
-//! shard lock for a key of its own, or performs I/O.
+//! A family exports `COMMANDS`, a list of [`Row`]s. Bodies run under the locks that their specs
+//! name; nothing here blocks, takes a shard lock for a key of its own, or performs I/O.
 
 use braid_engine::{Row, Rows};
 

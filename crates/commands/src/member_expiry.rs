@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The expiry of single hash fields, set members and sorted set members: HEXPIRE and its relatives, with the replies of Valkey 9,
-//! and the same for the other two types (SEXPIRE ..., ZEXPIRE ...), which say MEMBERS where hashes say FIELDS. KeyDB's names for
-//! setting them are here, too.
+//! The expiry of single hash fields, set members and sorted set members: HEXPIRE and its relatives,
+//! with the replies of Valkey 9, and the same for the other two types (SEXPIRE ..., ZEXPIRE ...),
+//! which say MEMBERS where hashes say FIELDS. KeyDB's names for setting them are here, too.
 //!
-//! Members past their expiry are hidden from reads, removed by whatever writes to the collection next, and removed in the
-//! background (`keyspace/expiry.rs`). HLEN and SCARD count them until then, as HLEN does in Redis and Valkey; ZCARD does not,
-//! since ranks have to agree with it.
+//! Members past their expiry are hidden from reads, removed by whatever writes to the collection
+//! next, and removed in the background (`keyspace/expiry.rs`). HLEN and SCARD count them until
+//! then, as HLEN does in Redis and Valkey; ZCARD does not, since ranks have to agree with it.
 //!
-//! Redis 8 knows the commands on hashes, too, and replies alike, but words its refusals differently and takes one condition only.
+//! Redis 8 knows the commands on hashes, too, and replies alike, but words its refusals differently
+//! and takes one condition only.
 
 use braid_base::number;
 use braid_engine::Handler;
@@ -150,8 +151,8 @@ impl Members for SortedSet {
     }
 }
 
-/// The rows of one type: prefix of the names, type, group, since, what the members and the collection are called, the arguments that name
-/// members, complexity.
+/// The rows of one type: prefix of the names, type, group, since, what the members and the
+/// collection are called, the arguments that name members, complexity.
 macro_rules! rows {
     ($type:tt) => {
         &[
@@ -247,7 +248,8 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Finds the word in front of the number of members, from argument `from` on. As the last argument it does not count.
+    /// Finds the word in front of the number of members, from argument `from` on. As the last
+    /// argument it does not count.
     pub fn parse<T: Members>(args: &'a [&'a [u8]], from: usize) -> Result<Arguments<'a>, CommandError> {
         let places = args.get(from..args.len() - 1).unwrap_or_default();
         let at = places.iter().position(|arg| arg.eq_ignore_ascii_case(T::WORD.as_bytes()));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Publish and subscribe: SUBSCRIBE and its kin, PUBLISH, SPUBLISH, PUBSUB.
 //!
-//! Who listens to what, and how messages travel, is the engine's `pubsub` module. A subscription is told of by a push of its own, one
-//! per channel, instead of a reply.
+//! Who listens to what, and how messages travel, is the engine's `pubsub` module. A subscription is
+//! told of by a push of its own, one per channel, instead of a reply.
 
 use braid_engine::{Call, Row};
 use braid_notify::Kind;
@@ -182,7 +182,8 @@ fn sunsubscribe(call: &mut Call) -> CommandResult {
 }
 
 fn listen(call: &mut Call, kind: Kind, event: &str) -> CommandResult {
-    // A script takes one reply from each command; so does a transaction, but there it was allowed from the beginning.
+    // A script takes one reply from each command; so does a transaction, but there it was allowed
+    // from the beginning.
     let in_transaction = call.session.deny_blocking && !call.session.in_script;
     if call.session.in_script || (in_transaction && kind == Kind::ShardChannel) {
         let name = event.to_ascii_uppercase();
@@ -216,7 +217,8 @@ fn stop_listening(call: &mut Call, kind: Kind, event: &str) -> CommandResult {
                 hub.skip(&mut call.session.listener);
             }
         } else if call.session.listener.subscriptions.is_none() && call.session.record.speaks_resp2() {
-            // Within a transaction's reply there is no place for it, and behind it it would be taken for a reply.
+            // Within a transaction's reply there is no place for it, and behind it it would be
+            // taken for a reply.
             hub.skip(&mut call.session.listener);
         }
         tell(call, event, Some(name), count);

@@ -2,7 +2,8 @@
 //! What replicas say to their primary (REPLCONF, PSYNC, SYNC), ROLE, and the commands that change roles
 //! (REPLICAOF, FAILOVER), of which only the forms that leave a primary as it is are supported.
 //!
-//! How replicas are fed is the engine's (`engine/replication`) and the loops' (`threading/replica_output.rs`).
+//! How replicas are fed is the engine's (`engine/replication`) and the loops'
+//! (`threading/replica_output.rs`).
 
 use braid_base::number;
 use braid_engine::replication::{Filter, Position, Stage, Wish};

@@ -283,8 +283,8 @@ fn check_length(call: &Call, bytes: u64, more: u64) -> CommandResult {
     memory_size(total.ok_or(CommandError::StringTooLong)?).map(drop)
 }
 
-/// The length of a string as a size in memory. Lengths of which the machine has no hope are refused: where `proto-max-bulk-len` was raised a
-/// single offset could otherwise end the server.
+/// The length of a string as a size in memory. Lengths of which the machine has no hope are
+/// refused: where `proto-max-bulk-len` was raised a single offset could otherwise end the server.
 pub(crate) fn memory_size(bytes: u64) -> Result<usize, CommandError> {
     const ALWAYS: u64 = 512 << 20;
     let is_possible = bytes <= ALWAYS || bytes <= crate::server::system::total_memory_bytes();

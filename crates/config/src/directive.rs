@@ -114,8 +114,8 @@ pub struct Directive {
     pub always_applied: bool,
     /// Whether Braid acts on it already; otherwise it is accepted and remembered.
     pub takes_effect: bool,
-    /// Why any value but the default is refused at start: a server that took it would not be what its operator
-    /// believes.
+    /// Why any value but the default is refused at start: a server that took it would not be what
+    /// its operator believes.
     pub refused: Option<&'static str>,
     /// Redis 7.2 has no such directive. Tools that write back all that they read know which of Redis's are
     /// immutable, but not these: giving one the value that it has is therefore no error.

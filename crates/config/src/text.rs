@@ -136,8 +136,8 @@ pub fn quote_if_needed(word: &str) -> String {
     if plain { word.to_owned() } else { quote(word.as_bytes()) }
 }
 
-/// Replaces names in braces by what `value` says about them, `{{` by a brace. Nothing if the text is no template, or if `value` does not
-/// know a name.
+/// Replaces names in braces by what `value` says about them, `{{` by a brace. Nothing if the text
+/// is no template, or if `value` does not know a name.
 pub fn fill_template<'v>(
     template: &str,
     value: impl Fn(&str) -> Option<std::borrow::Cow<'v, str>>,

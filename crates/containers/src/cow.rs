@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Collections lent to whoever writes a snapshot: what a large one had at one moment, without a copy of it.
 //!
-//! A large collection stands in many blocks of memory. To lend it is to make a second head for the same blocks; where blocks lead to others (nodes of
-//! a tree, chunks of a list of blocks) only the first ones are touched, which takes some nanoseconds, where copying or encoding all of it would take as
-//! much time as it has content. From then on such a block belongs to both: neither changes it. Whoever wants to change it copies that block first
-//! (and not what it leads to, which belongs to both from then on), and whoever is done with it lets go of it, so that it belongs to the other alone.
+//! A large collection stands in many blocks of memory. To lend it is to make a second head for the
+//! same blocks; where blocks lead to others (nodes of a tree, chunks of a list of blocks) only the
+//! first ones are touched, which takes some nanoseconds, where copying or encoding all of it would
+//! take as much time as it has content. From then on such a block belongs to both: neither changes
+//! it. Whoever wants to change it copies that block first (and not what it leads to, which belongs
+//! to both from then on), and whoever is done with it lets go of it, so that it belongs to the
+//! other alone.
 //!
-//! [`CowBox`] is such a block for any type: it counts its owners. Blocks of bytes ([`ThinBlock`](crate::thin_block::ThinBlock)) have a mark of one bit
-//! in their own header instead, and so two owners at most: one that has two is copied for a third.
+//! [`CowBox`] is such a block for any type: it counts its owners. Blocks of bytes
+//! ([`ThinBlock`](crate::thin_block::ThinBlock)) have a mark of one bit in their own header
+//! instead, and so two owners at most: one that has two is copied for a third.
 //!
-//! Invariants (kept here alone): the pointer came from a leaked box; the count is the number of pointers to the block; nobody writes while it is above
-//! one. Of two that give up at the same time the second one knows by the count that it is alone, and whoever sees that it is alone sees (acquire) that the
-//! others have done with the block (release).
+//! Invariants (kept here alone): the pointer came from a leaked box; the count is the number of
+//! pointers to the block; nobody writes while it is above one. Of two that give up at the same time
+//! the second one knows by the count that it is alone, and whoever sees that it is alone sees
+//! (acquire) that the others have done with the block (release).
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -39,7 +44,8 @@ struct Block<T> {
     value: T,
 }
 
-/// A box with one owner or, while it is lent, several: none of them changes it then. A clone is another owner; it copies nothing.
+/// A box with one owner or, while it is lent, several: none of them changes it then. A clone is
+/// another owner; it copies nothing.
 pub struct CowBox<T>(NonNull<Block<T>>, PhantomData<Block<T>>);
 
 // SAFETY: what is lent is read by several and written by none; a block that is not lent belongs to one.
@@ -64,7 +70,8 @@ impl<T> CowBox<T> {
         unsafe { self.0.as_ref() }
     }
 
-    /// True when nobody else has the block. Nobody can come to have it either while this owner is borrowed for itself alone.
+    /// True when nobody else has the block. Nobody can come to have it either while this owner is
+    /// borrowed for itself alone.
     #[inline]
     fn is_own(&self) -> bool {
         self.block().owners.load(Ordering::Acquire) == 1

@@ -30,8 +30,9 @@ pub struct Position {
     pub latitude: f64,
 }
 
-/// A score as an unsigned integer. Out of its range stock servers leave the conversion to the processor: negative numbers come out
-/// as their two's complement, what is too far below as the highest bit alone, and what is too large as 0.
+/// A score as an unsigned integer. Out of its range stock servers leave the conversion to the
+/// processor: negative numbers come out as their two's complement, what is too far below as the
+/// highest bit alone, and what is too large as 0.
 fn truncated(score: f64) -> u64 {
     const HALF: f64 = (1u64 << 63) as f64;
     if score >= 2.0 * HALF {
@@ -344,7 +345,8 @@ impl Search {
         self.centre
     }
 
-    /// True when `position` is inside the shape. The same answer as that of [`Search::distance_if_inside`], cheaper.
+    /// True when `position` is inside the shape. The same answer as that of
+    /// [`Search::distance_if_inside`], cheaper.
     #[inline]
     pub fn contains(&self, position: Position) -> bool {
         let screened = self.screen.and_then(|screen| screen.is_inside(position));

@@ -94,7 +94,8 @@ impl IntSet {
         Some(set)
     }
 
-    /// The same set for a second owner, who shares the block until one of the two changes (see [`cow`](crate::cow)).
+    /// The same set for a second owner, who shares the block until one of the two changes (see
+    /// [`cow`](crate::cow)).
     pub fn cow(&self) -> IntSet {
         IntSet { block: self.block.cow() }
     }

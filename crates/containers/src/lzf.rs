@@ -18,8 +18,8 @@ pub fn compress(input: &[u8], most: usize) -> Option<Vec<u8>> {
     compressor.compress(input, most).is_some().then_some(compressor.out)
 }
 
-/// After so many places in a row that begin no copy, places are left out, more and more of them: what does not repeat itself at first seldom does
-/// later.
+/// After so many places in a row that begin no copy, places are left out, more and more of them:
+/// what does not repeat itself at first seldom does later.
 const PATIENCE_BITS: u32 = 6;
 
 /// Compresses one input after the other, without making a new table for each.
@@ -143,7 +143,8 @@ pub fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
             if out.len() + count > length {
                 return None;
             }
-            // A copy may read what it writes: a run of repetitions, of which there is twice as much after each step.
+            // A copy may read what it writes: a run of repetitions, of which there is twice as much
+            // after each step.
             let end = out.len() + count;
             while out.len() < end {
                 let there = (out.len() - from).min(end - out.len());

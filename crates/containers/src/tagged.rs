@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A packed list or something larger behind one tagged pointer, for collections that are small mostly: an enum of the two takes two
-//! words, which is much beside a few short fields.
+//! A packed list or something larger behind one tagged pointer, for collections that are small
+//! mostly: an enum of the two takes two words, which is much beside a few short fields.
 //!
-//! Invariants (kept here alone): with the lowest bit clear the word is a [`Listpack`]; with it set, the rest is the pointer of a
-//! leaked `Box<T>`. Both pointers are aligned to at least 2 and never null.
+//! Invariants (kept here alone): with the lowest bit clear the word is a [`Listpack`]; with it set,
+//! the rest is the pointer of a leaked `Box<T>`. Both pointers are aligned to at least 2 and never
+//! null.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A heap block behind one thin pointer: capacity, one word for the owner, then bytes.
 //!
-//! Sets of integers and the segments of the member tables live in such blocks, because a pointer of 8 bytes in
-//! the owner and 8 bytes in the block cost less than a `Vec` in every small value. The block knows nothing of
-//! what is stored in it, and never hands out a byte that was not initialised.
+//! Sets of integers and the segments of the member tables live in such blocks, because a pointer of
+//! 8 bytes in the owner and 8 bytes in the block cost less than a `Vec` in every small value. The
+//! block knows nothing of what is stored in it, and never hands out a byte that was not
+//! initialised.
 //!
 //! Invariants (kept here alone): the pointer is valid for `HEADER + capacity` bytes, allocated with the
 //! layout of that size; the first word is the capacity; every byte behind the header is initialised at all
 //! times (new ones are zero), which is why the whole capacity can be lent out as a plain slice.
 //!
-//! A block can be lent (see [`cow`](crate::cow), whose rules hold here, too): its mark is the highest bit of the first word.
+//! A block can be lent (see [`cow`](crate::cow), whose rules hold here, too): its mark is the
+//! highest bit of the first word.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
@@ -36,7 +38,8 @@ pub const MAX_CAPACITY: usize = LENT as usize - 4096;
 #[repr(transparent)]
 pub struct ThinBlock(NonNull<Header>);
 
-// SAFETY: the block owns its bytes and is only changed through a unique reference; one that is lent is not changed.
+// SAFETY: the block owns its bytes and is only changed through a unique reference; one that is lent
+// is not changed.
 unsafe impl Send for ThinBlock {}
 // SAFETY: as above; shared access only reads.
 unsafe impl Sync for ThinBlock {}
@@ -96,7 +99,8 @@ impl ThinBlock {
         (self.header().capacity.load(Ordering::Relaxed) & !LENT) as usize
     }
 
-    /// A second owner of the same block: neither changes it from now on, but copies it first. A copy if it has two already.
+    /// A second owner of the same block: neither changes it from now on, but copies it first. A
+    /// copy if it has two already.
     pub fn cow(&self) -> ThinBlock {
         if self.header().capacity.fetch_or(LENT, Ordering::Relaxed) & LENT != 0 {
             return self.clone();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Loading an append-only file: its base, then its increments in order, command by command.
 //!
-//! The words in the log are those of Redis, since people and scripts look for them. A load that fails has said in the log why; what
-//! is there then is no dataset.
+//! The words in the log are those of Redis, since people and scripts look for them. A load that
+//! fails has said in the log why; what is there then is no dataset.
 //!
-//! A file that was being written when the power failed ends within a command. If nothing was written behind it, it is cut there, with
-//! `aof-load-truncated`; anything else that is wrong ends the load, and the files stay as they are.
+//! A file that was being written when the power failed ends within a command. If nothing was
+//! written behind it, it is cut there, with `aof-load-truncated`; anything else that is wrong ends
+//! the load, and the files stay as they are.
 
 pub mod outcome;
 
@@ -56,8 +57,8 @@ impl Engine {
         Folder::new(dir.join(&*self.config.appenddirname()), &*self.config.appendfilename())
     }
 
-    /// Loads the append-only file while the world is stopped. The transaction must be one to which nothing has expired
-    /// ([`NOTHING_EXPIRED`]). `at_start`: others are served in between.
+    /// Loads the append-only file while the world is stopped. The transaction must be one to which
+    /// nothing has expired ([`NOTHING_EXPIRED`]). `at_start`: others are served in between.
     pub fn load_append_only(
         &self,
         txn: &mut Txn<'_>,
@@ -89,8 +90,8 @@ impl Engine {
         Ok(loaded)
     }
 
-    /// Throws everything away and loads the append-only file again, while the world is stopped (DEBUG LOADAOF). If that fails the server ends, since
-    /// what is there then is no dataset.
+    /// Throws everything away and loads the append-only file again, while the world is stopped
+    /// (DEBUG LOADAOF). If that fails the server ends, since what is there then is no dataset.
     pub fn reload_append_only(&self, txn: &mut Txn<'_>, limits: Limits) -> Result<(), AofLoadError> {
         txn.journal_now();
         let (keyspace, appender) = (&self.keyspace, &self.append_only.appender);

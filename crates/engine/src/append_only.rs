@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The append-only file as the server has it: switched on and off, rewritten, in trouble; and what INFO tells of it.
+//! The append-only file as the server has it: switched on and off, rewritten, in trouble; and what
+//! INFO tells of it.
 //!
-//! While it is on, changes are journalled (`keyspace/journal.rs`) and a thread takes the journal to disk
-//! ([`braid_persistence::Appender`]). A rewrite writes a new base from a snapshot, as a dump file is saved in the background; at the
-//! snapshot's cut the thread goes on in a new increment, so that base and increment fit together exactly. The manifest names the new
-//! increment before the cut and the new base after it is on disk: whenever the server ends, what the manifest names is the dataset.
+//! While it is on, changes are journalled (`keyspace/journal.rs`) and a thread takes the journal to
+//! disk ([`braid_persistence::Appender`]). A rewrite writes a new base from a snapshot, as a dump
+//! file is saved in the background; at the snapshot's cut the thread goes on in a new increment, so
+//! that base and increment fit together exactly. The manifest names the new increment before the
+//! cut and the new base after it is on disk: whenever the server ends, what the manifest names is
+//! the dataset.
 
 pub mod state;
 
@@ -77,8 +80,9 @@ fn total_size(folder: &Folder, manifest: &Manifest) -> u64 {
 }
 
 impl Engine {
-    /// Begins to write changes to the append-only file, after what it has was loaded: the dataset is what the manifest names. With nothing there yet a
-    /// base of what the dataset is now is written first. The world is stopped.
+    /// Begins to write changes to the append-only file, after what it has was loaded: the dataset
+    /// is what the manifest names. With nothing there yet a base of what the dataset is now is
+    /// written first. The world is stopped.
     pub(crate) fn begin_append_only(&self, world: &World<'_>, loaded: &AofLoaded) -> Result<(), String> {
         let (folder, mut manifest) = (&loaded.folder, loaded.manifest.clone());
         let text = |error: &dyn std::error::Error| error.to_string();
@@ -209,8 +213,9 @@ impl Engine {
         "Unable to turn on AOF. Check server logs.".into()
     }
 
-    /// Writes the append-only file anew in the background. The outcome is in the log and in [`AppendOnly`]. `in_transaction`: not before it is over.
-    /// Nothing if a rewrite is under way that goes on.
+    /// Writes the append-only file anew in the background. The outcome is in the log and in
+    /// [`AppendOnly`]. `in_transaction`: not before it is over. Nothing if a rewrite is under way
+    /// that goes on.
     pub fn rewrite_append_only(&self, in_transaction: bool) -> Option<Rewriting> {
         let state = &self.append_only;
         {
@@ -368,8 +373,8 @@ impl Engine {
         Ok(size)
     }
 
-    /// Ends a rewrite without a result, and waits until it has ended; not for long, since it may wait for the caller itself. The caller must not have
-    /// closed the gate.
+    /// Ends a rewrite without a result, and waits until it has ended; not for long, since it may
+    /// wait for the caller itself. The caller must not have closed the gate.
     pub(crate) fn stop_rewrite(&self) {
         let state = &self.append_only;
         let mut rounds = 0;
@@ -380,7 +385,8 @@ impl Engine {
         }
     }
 
-    /// Removes what a rewrite has replaced, unless it is to be kept. Why that could not be done is in the log.
+    /// Removes what a rewrite has replaced, unless it is to be kept. Why that could not be done is
+    /// in the log.
     fn remove_history(&self, folder: &Folder, manifest: &mut Manifest) {
         if !self.config.aof_disable_auto_gc()
             && let Err(error) = folder.remove_history(manifest)
@@ -389,7 +395,8 @@ impl Engine {
         }
     }
 
-    /// Begins a rewrite that is due; has those who write wait if the disk is behind. Called by the first loop's cron, outside of the gate.
+    /// Begins a rewrite that is due; has those who write wait if the disk is behind. Called by the
+    /// first loop's cron, outside of the gate.
     pub fn append_only_cron(&self, now_ms: i64) {
         let state = &self.append_only;
         let is_on = state.on.load(Relaxed);
@@ -436,7 +443,8 @@ impl Engine {
         growth >= percentage
     }
 
-    /// Has those who write wait while the file is too far behind the journal, or too long not on disk; or no longer.
+    /// Has those who write wait while the file is too far behind the journal, or too long not on
+    /// disk; or no longer.
     fn watch_journal(&self, now_ms: i64) {
         let state = &self.append_only;
         let behind = self.keyspace.journal.end().saturating_sub(state.appender.written());
@@ -461,8 +469,9 @@ impl Engine {
         }
     }
 
-    /// Waits until there is room in the journal, for a tenth of a second at most. No lock may be held. The thread steps outside of the gate meanwhile,
-    /// and stays there if a script has stopped the world for long.
+    /// Waits until there is room in the journal, for a tenth of a second at most. No lock may be
+    /// held. The thread steps outside of the gate meanwhile, and stays there if a script has
+    /// stopped the world for long.
     pub(crate) fn wait_for_journal(&self, context: &mut Context) {
         self.keyspace.gate.leave(context.slot);
         context.outside = true;
@@ -476,8 +485,9 @@ impl Engine {
         self.keyspace.come_in(context);
     }
 
-    /// Waits until everything that has changed so far is on disk, if replies may not be sent before. False if it cannot be written: what the
-    /// clients that have changed anything would be told is not certain. No lock may be held, and the thread is outside of the gate.
+    /// Waits until everything that has changed so far is on disk, if replies may not be sent
+    /// before. False if it cannot be written: what the clients that have changed anything would be
+    /// told is not certain. No lock may be held, and the thread is outside of the gate.
     #[inline]
     pub fn settle_changes(&self) -> bool {
         if !self.append_only.waits.load(Relaxed) {
@@ -487,7 +497,8 @@ impl Engine {
         self.append_only.appender.wait_until_synced(end)
     }
 
-    /// Whether everything up to an offset of the journal is on disk, as [`Engine::settle_changes`] answers; nothing while it would wait.
+    /// Whether everything up to an offset of the journal is on disk, as [`Engine::settle_changes`]
+    /// answers; nothing while it would wait.
     pub fn progress_on_disk(&self, offset: u64) -> Option<bool> {
         if self.append_only.waits.load(Relaxed) {
             self.append_only.appender.progress(offset)
@@ -496,7 +507,8 @@ impl Engine {
         }
     }
 
-    /// Has a loop's bell rung, once, when there may be another answer to [`Engine::progress_on_disk`]. What has become of it before is not told.
+    /// Has a loop's bell rung, once, when there may be another answer to
+    /// [`Engine::progress_on_disk`]. What has become of it before is not told.
     pub fn ask_for_disk(&self, slot: usize, offset: u64) {
         let mut loops = self.append_only.loops.lock();
         if !loops.contains(&slot) {

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Long commands that threads in the background work for, while their clients wait and all others are served.
 //!
-//! A body that finds that it would take long calls [`Call::leave_to_background`] and hands the [`Answer`] over with the work: to
-//! [`Engine::in_background`], or to the lazy-free thread. The wait is one for no key (`blocking.rs`): what the client has sent behind the
-//! command stays in its buffer, and whoever closes the connection ends the wait. CLIENT UNBLOCK does not.
+//! A body that finds that it would take long calls [`Call::leave_to_background`] and hands the
+//! [`Answer`] over with the work: to [`Engine::in_background`], or to the lazy-free thread. The
+//! wait is one for no key (`blocking.rs`): what the client has sent behind the command stays in its
+//! buffer, and whoever closes the connection ends the wait. CLIENT UNBLOCK does not.
 //!
-//! What is computed of whole collections is computed of loans ([`Reader::lend`](braid_keyspace::reader::Reader::lend)): all keys are borrowed at one
-//! moment, and their locks are free again microseconds later. A command that only reads is done then: its reply is that of this moment
-//! ([`Call::answer_from_loans`]). One that stores its result ([`Call::precompute`]) is run again by its client's own thread, as if the client had sent it
-//! anew, with the result at hand ([`Precomputed`]): all checks, a pause, the journal, events and waiters are those of an ordinary command. The
-//! keys are watched meanwhile. If one has changed the result is void, and is computed again; after some tries the command does
-//! the work itself, under its locks.
+//! What is computed of whole collections is computed of loans
+//! ([`Reader::lend`](braid_keyspace::reader::Reader::lend)): all keys are borrowed at one moment,
+//! and their locks are free again microseconds later. A command that only reads is done then: its
+//! reply is that of this moment ([`Call::answer_from_loans`]). One that stores its result
+//! ([`Call::precompute`]) is run again by its client's own thread, as if the client had sent it
+//! anew, with the result at hand ([`Precomputed`]): all checks, a pause, the journal, events and
+//! waiters are those of an ordinary command. The keys are watched meanwhile. If one has changed the
+//! result is void, and is computed again; after some tries the command does the work itself, under
+//! its locks.
 //!
 //! In a transaction or a script everything happens at one moment: there, bodies do the work themselves.
 
@@ -82,8 +86,8 @@ impl Answer {
 const TRIES_MAX: u32 = 3;
 
 impl Engine {
-    /// What a [`Precomputed`] is dropped by: locks may be held, and a result may take long to free. If it cannot be sent the
-    /// server ends.
+    /// What a [`Precomputed`] is dropped by: locks may be held, and a result may take long to free.
+    /// If it cannot be sent the server ends.
     fn discard(&self) -> Discard {
         let engine = self.this.clone();
         Box::new(move |watch, result| {
@@ -98,7 +102,8 @@ impl Engine {
         })
     }
 
-    /// Has a thread in the background do `job`, begun after those that were given before. False if there is none.
+    /// Has a thread in the background do `job`, begun after those that were given before. False if
+    /// there is none.
     pub fn in_background(&self, job: impl FnOnce(&Engine) + Send + 'static) -> bool {
         let sender = self.background.sender.lock();
         let engine = self.this.clone();
@@ -135,8 +140,9 @@ impl Engine {
 }
 
 impl Call<'_, '_> {
-    /// Whether long work may be left to a thread in the background. `reads`: the reply tells of keys. A client that is told of changes to
-    /// what it reads (CLIENT TRACKING) must not be told before it has the reply.
+    /// Whether long work may be left to a thread in the background. `reads`: the reply tells of
+    /// keys. A client that is told of changes to what it reads (CLIENT TRACKING) must not be told
+    /// before it has the reply.
     pub fn may_leave(&self, reads: bool) -> bool {
         let session = &*self.session;
         let tracks = session.attention & session_attention::TRACKS != 0;
@@ -153,7 +159,8 @@ impl Call<'_, '_> {
         Ok(blocked.map(|blocked| Answer { waiter: Arc::clone(&blocked.waiter), limit, began }))
     }
 
-    /// Has the thread in the background do `work` and answer the client. To be called only where [`Call::may_leave`] says so.
+    /// Has the thread in the background do `work` and answer the client. To be called only where
+    /// [`Call::may_leave`] says so.
     pub fn work_in_background(
         &mut self,
         work: impl FnOnce(&Engine, Answer) + Send + 'static,
@@ -172,7 +179,8 @@ impl Call<'_, '_> {
         tries < TRIES_MAX && session.attention & must_stay == 0 && self.may_leave(true)
     }
 
-    /// What [`Call::precompute`] has had computed for this command, if the keys that it was computed of have not changed since.
+    /// What [`Call::precompute`] has had computed for this command, if the keys that it was
+    /// computed of have not changed since.
     pub fn take_precomputed<T: 'static>(&mut self) -> Option<Box<T>> {
         let now = self.now();
         let precomputed = self.session.precomputed.as_mut()?;
@@ -182,9 +190,11 @@ impl Call<'_, '_> {
         precomputed.result.take()?.downcast().ok()
     }
 
-    /// Has the thread in the background borrow `keys`, which are in the command's lock set, and compute what the command stores of them; then the command is run again. To be
-    /// called only where [`Call::may_precompute`] says so. `compute` gets a loan for each key, none of them [`Loan::Unlent`], and the time in
-    /// ms since the Unix epoch; nothing if these are not what the command is for.
+    /// Has the thread in the background borrow `keys`, which are in the command's lock set, and
+    /// compute what the command stores of them; then the command is run again. To be called only
+    /// where [`Call::may_precompute`] says so. `compute` gets a loan for each key, none of them
+    /// [`Loan::Unlent`], and the time in ms since the Unix epoch; nothing if these are not what the
+    /// command is for.
     pub fn precompute<T: Send + 'static>(
         &mut self,
         keys: &[&[u8]],
@@ -212,8 +222,10 @@ impl Call<'_, '_> {
         })
     }
 
-    /// Has the thread in the background borrow `keys`, which are in the command's lock set, and write the command's reply. To be called only where [`Call::may_precompute`] says
-    /// so. `work` gets a loan for each key, none of them [`Loan::Unlent`], and the time in ms since the Unix epoch.
+    /// Has the thread in the background borrow `keys`, which are in the command's lock set, and
+    /// write the command's reply. To be called only where [`Call::may_precompute`] says so. `work`
+    /// gets a loan for each key, none of them [`Loan::Unlent`], and the time in ms since the Unix
+    /// epoch.
     pub fn answer_from_loans(
         &mut self,
         keys: &[&[u8]],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! BGSAVE: the dump file is written by a thread of its own from a snapshot, while the server goes on; and what follows when
-//! that fails.
+//! BGSAVE: the dump file is written by a thread of its own from a snapshot, while the server goes
+//! on; and what follows when that fails.
 
 pub mod state;
 
@@ -18,7 +18,8 @@ use crate::saving::Settings;
 use braid_clients::attention::WRITES_REFUSED;
 pub use state::BackgroundSave;
 
-/// Old forms of entries may take this much memory, or [`FORMS_SHARE`] of all that is in use if that is more, before writers wait.
+/// Old forms of entries may take this much memory, or [`FORMS_SHARE`] of all that is in use if that
+/// is more, before writers wait.
 const FORMS_BYTES: usize = 64 << 20;
 const FORMS_SHARE: usize = 20;
 /// Seconds between two attempts by save points when the first one failed.
@@ -39,7 +40,8 @@ pub(crate) fn old_forms_limit() -> usize {
 }
 
 impl Engine {
-    /// Begins to save all databases as they are now to the dump file. The outcome is in the log and in [`BackgroundSave`].
+    /// Begins to save all databases as they are now to the dump file. The outcome is in the log and
+    /// in [`BackgroundSave`].
     pub fn save_in_background(&self, world: &World<'_>) -> Result<(), NotBegun> {
         let state = &self.background_save;
         if self.is_saving() || self.append_only.rewriting.load(Relaxed) {
@@ -106,7 +108,8 @@ impl Engine {
         state.active.store(false, Relaxed);
     }
 
-    /// Notes how a save ended: while saves fail nothing may be written, if `stop-writes-on-bgsave-error` says so.
+    /// Notes how a save ended: while saves fail nothing may be written, if
+    /// `stop-writes-on-bgsave-error` says so.
     pub(crate) fn note_save_outcome(&self, failed: bool) {
         self.background_save.last_failed.store(failed, Relaxed);
         self.apply_refusal();
@@ -121,15 +124,17 @@ impl Engine {
         self.attention.set(WRITES_REFUSED, refused);
     }
 
-    /// Ends a save in the background without a result: its file does not take the place of the old one any more. The thread may go on for a while.
+    /// Ends a save in the background without a result: its file does not take the place of the old
+    /// one any more. The thread may go on for a while.
     pub fn stop_background_save(&self) {
         if self.background_save.active.load(Relaxed) {
             self.background_save.progress.stop();
         }
     }
 
-    /// Everything has been removed: a file of what was there must not appear any more, and if there are save points the one that is there
-    /// makes way for an empty one, as users of FLUSHALL expect.
+    /// Everything has been removed: a file of what was there must not appear any more, and if there
+    /// are save points the one that is there makes way for an empty one, as users of FLUSHALL
+    /// expect.
     pub fn save_after_flush(&self, world: &World<'_>) {
         self.stop_background_save();
         // A FLUSHALL that is read from the append-only file is none of now.
@@ -149,7 +154,8 @@ impl Engine {
         }
     }
 
-    /// Begins a save that a save point asks for, or that is scheduled. Called by the first loop's cron, outside of the gate.
+    /// Begins a save that a save point asks for, or that is scheduled. Called by the first loop's
+    /// cron, outside of the gate.
     pub fn save_if_due(&self, now_ms: i64) {
         let state = &self.background_save;
         let is_busy = self.is_saving() || self.append_only.rewriting.load(Relaxed);
@@ -188,8 +194,9 @@ impl Engine {
         }
     }
 
-    /// Waits until a snapshot in progress has room for old forms again. No lock may be held. The thread steps outside of the gate meanwhile, and stays
-    /// there if a script has stopped the world for long.
+    /// Waits until a snapshot in progress has room for old forms again. No lock may be held. The
+    /// thread steps outside of the gate meanwhile, and stays there if a script has stopped the
+    /// world for long.
     pub(crate) fn wait_for_snapshot(&self, context: &mut Context) {
         self.keyspace.gate.leave(context.slot);
         context.outside = true;

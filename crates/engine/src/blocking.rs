@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands that wait: how a client begins to, how it is served, how its wait ends otherwise.
 //!
-//! A body that finds nothing calls [`Call::wait`]: under the locks that it holds the client is put into the queue of each of its
-//! keys (`keyspace/waiters.rs`). Every change of such a key is noted by the thread that makes it, and before that thread's
-//! next command it serves whoever waits, the longest waiting first: it runs the waiter's own command again, for the waiter,
-//! under the locks that it still holds ([`serve_held`]). So nobody comes between a push and the pop that it allows. Only a
-//! command that needs more keys than are held (BLMOVE's destination) is run afterwards under its own lock set
-//! ([`serve_later`]); bodies see to it that those who come later do not overtake it ([`Call::may_take`]).
+//! A body that finds nothing calls [`Call::wait`]: under the locks that it holds the client is put
+//! into the queue of each of its keys (`keyspace/waiters.rs`). Every change of such a key is noted
+//! by the thread that makes it, and before that thread's next command it serves whoever waits, the
+//! longest waiting first: it runs the waiter's own command again, for the waiter, under the locks
+//! that it still holds ([`serve_held`]). So nobody comes between a push and the pop that it allows.
+//! Only a command that needs more keys than are held (BLMOVE's destination) is run afterwards under
+//! its own lock set ([`serve_later`]); bodies see to it that those who come later do not overtake
+//! it ([`Call::may_take`]).
 //!
-//! While a command is served, keys outside of the lock set are left alone: were one of them filled, another thread has just
-//! filled it and is about to serve the client itself. Which of the two does is decided by [`Call::claim`], the one
-//! step that ends a wait, which a body takes when it has found what to answer and before it changes anything. Timeouts,
-//! CLIENT UNBLOCK and the end of a connection claim in the same way, so a client gets exactly one answer, and one that
-//! is gone takes nothing.
+//! While a command is served, keys outside of the lock set are left alone: were one of them filled,
+//! another thread has just filled it and is about to serve the client itself. Which of the two does
+//! is decided by [`Call::claim`], the one step that ends a wait, which a body takes when it has
+//! found what to answer and before it changes anything. Timeouts, CLIENT UNBLOCK and the end of a
+//! connection claim in the same way, so a client gets exactly one answer, and one that is gone
+//! takes nothing.
 //!
 //! The answer travels to the loop that owns the client as a message.
 
@@ -49,8 +52,9 @@ pub use state::{Blocked, Precomputed, Refusal, TimeoutReply, Wait};
 pub(crate) use state::{Later, Request, Serving, Unserved};
 
 impl Blocked {
-    /// Shows to all that the client waits, unless its wait has ended meanwhile. After those who monitor were told of the command: who sees that
-    /// somebody waits finds the command that does behind it.
+    /// Shows to all that the client waits, unless its wait has ended meanwhile. After those who
+    /// monitor were told of the command: who sees that somebody waits finds the command that does
+    /// behind it.
     pub(crate) fn show(&self) {
         let client = &Request::of(&self.waiter).client;
         let waiting = client.waiting.lock();
@@ -73,8 +77,9 @@ impl Call<'_, '_> {
         deadline(seconds.times(1000).ceil_i64(), self.clock_ms())
     }
 
-    /// Whether what is at a key may be taken by a command that could wait for it. Not if others wait for it already: then it is
-    /// about to be given to them. While a waiting client is served, only from keys under lock.
+    /// Whether what is at a key may be taken by a command that could wait for it. Not if others
+    /// wait for it already: then it is about to be given to them. While a waiting client is served,
+    /// only from keys under lock.
     pub fn may_take(&self, key: &[u8], kind: Type) -> bool {
         if self.session.serving.is_some() {
             return self.reaches(key);
@@ -87,8 +92,8 @@ impl Call<'_, '_> {
         self.session.serving.is_none() || self.keyspace.holds(key)
     }
 
-    /// To be called when a command that can wait is about to answer, before it changes anything. False if it serves a client whose
-    /// wait has ended meanwhile: then it must do nothing.
+    /// To be called when a command that can wait is about to answer, before it changes anything.
+    /// False if it serves a client whose wait has ended meanwhile: then it must do nothing.
     pub fn claim(&mut self) -> bool {
         match &mut self.session.serving {
             None => true,
@@ -99,7 +104,8 @@ impl Call<'_, '_> {
         }
     }
 
-    /// Waits. A client that waits already goes on waiting; one that may not wait (in a transaction) is answered now.
+    /// Waits. A client that waits already goes on waiting; one that may not wait (in a transaction)
+    /// is answered now.
     pub fn wait(&mut self, wait: Wait<'_>) -> CommandResult {
         if self.session.serving.is_some() {
             return Ok(());
@@ -132,7 +138,8 @@ impl Call<'_, '_> {
         let can_be_ended = wait.timeout != TimeoutReply::Never;
         *session.record.waiting.lock() =
             Some(Waiting { waiter: Arc::clone(&waiter), has_deadline, can_be_ended });
-        // From here on it may be claimed (by CLIENT UNBLOCK), and as soon as the locks are released it may be served.
+        // From here on it may be claimed (by CLIENT UNBLOCK), and as soon as the locks are released
+        // it may be served.
         self.keyspace.wait(&waiter);
         let silent = session.reply_mode != ReplyMode::On;
         session.blocked = Some(Box::new(Blocked { waiter, deadline_ms: wait.deadline_ms, silent }));
@@ -400,7 +407,8 @@ impl Blocked {
         !self.waiter.is_waiting()
     }
 
-    /// Adds the answer of whoever served the client to its replies, and counts a command that nobody else has counted.
+    /// Adds the answer of whoever served the client to its replies, and counts a command that
+    /// nobody else has counted.
     pub fn answer(
         &self,
         engine: &Engine,
@@ -443,8 +451,8 @@ impl Blocked {
         request
     }
 
-    /// Leaves the queues. Called by the thread that owns the client, inside the gate and without locks, when the wait was ended by
-    /// anybody but a server.
+    /// Leaves the queues. Called by the thread that owns the client, inside the gate and without
+    /// locks, when the wait was ended by anybody but a server.
     pub fn leave(&self, engine: &Engine, worker: &mut Worker) {
         leave_queues(engine, worker, &self.waiter);
     }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The dispatcher: from a request to its reply.
 //!
-//! HOT PATH: no allocation, no lock but the shards' own, no logging, no system call, for commands without special needs.
+//! HOT PATH: no allocation, no lock but the shards' own, no logging, no system call, for commands
+//! without special needs.
 //!
-//! [`prepare`] finds the command and hashes its first key, so that the loop can fetch what a whole batch will touch into the
-//! cache before the first body runs. [`execute`] checks, takes the locks, runs the body and counts.
+//! [`prepare`] finds the command and hashes its first key, so that the loop can fetch what a whole
+//! batch will touch into the cache before the first body runs. [`execute`] checks, takes the locks,
+//! runs the body and counts.
 
 mod checks;
 pub(crate) mod journal;
@@ -61,8 +63,8 @@ pub enum Outcome {
 
 /// What [`prepare`] found out about a request.
 ///
-/// Two words that are handed on in registers: with a field more they went through the memory, where the processor waits for
-/// small stores to arrive before it reads them together.
+/// Two words that are handed on in registers: with a field more they went through the memory, where
+/// the processor waits for small stores to arrive before it reads them together.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared {
     /// Command id, and in the highest bit whether it runs scripts; or [`Prepared::UNKNOWN`].
@@ -100,7 +102,8 @@ pub fn prepare(engine: &Engine, args: &[&[u8]]) -> Prepared {
     prepare_by(engine, |index| args.get(index).copied())
 }
 
-/// As [`prepare`], for a request whose arguments are not listed yet: `argument` gives one of them, if there is one.
+/// As [`prepare`], for a request whose arguments are not listed yet: `argument` gives one of them,
+/// if there is one.
 #[inline]
 pub fn prepare_by<'a>(engine: &Engine, argument: impl Fn(usize) -> Option<&'a [u8]>) -> Prepared {
     let Some(command) = argument(0).and_then(|name| engine.commands.find(name)) else {
@@ -140,7 +143,8 @@ pub fn execute(
     execute_checked(engine, worker, session, reply, prepared, args, blobs, attention)
 }
 
-/// Whether nothing is on, and a user who may not do everything may do this, as far as a look at one key tells.
+/// Whether nothing is on, and a user who may not do everything may do this, as far as a look at one
+/// key tells.
 #[inline(never)]
 fn is_quickly_allowed(session: &Session, command: &Command, args: &[&[u8]], attention: u64) -> bool {
     attention == session.generation && session.authenticated && session.user.allows_quickly(command, args)
@@ -220,8 +224,8 @@ fn is_exec(command: &Command) -> bool {
     command.behavior.has(Behavior::EXECUTES_QUEUE)
 }
 
-/// Before a command of a client that tracks, or of which others are told, is run: sees to it that [`finish_held`] follows. Returns
-/// where the command's own reply begins.
+/// Before a command of a client that tracks, or of which others are told, is run: sees to it that
+/// [`finish_held`] follows. Returns where the command's own reply begins.
 #[cold]
 #[expect(clippy::too_many_arguments, reason = "the parts are owned by different structures of the loop")]
 fn begin_watched(
@@ -314,8 +318,8 @@ fn named<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Option<&
     }
 }
 
-/// What a request may do while a script has stopped the world for long: nearly nothing, and nothing with keys. The thread is outside of the
-/// gate.
+/// What a request may do while a script has stopped the world for long: nearly nothing, and nothing
+/// with keys. The thread is outside of the gate.
 pub fn execute_outside(
     engine: &Engine,
     worker: &mut Worker,
@@ -533,8 +537,8 @@ fn finish_later(
     if blocked { Outcome::Blocked } else { Outcome::Done }
 }
 
-/// Removes keys that reads have found past their expiry, and serves the clients that wait for keys that were changed outside of commands
-/// (by expiry, by eviction). No lock may be held.
+/// Removes keys that reads have found past their expiry, and serves the clients that wait for keys
+/// that were changed outside of commands (by expiry, by eviction). No lock may be held.
 pub fn follow_up(engine: &Engine, worker: &mut Worker) {
     while worker.context.follow_up.replace(false) {
         if !worker.context.stale.get_mut().is_empty() {
@@ -628,7 +632,8 @@ fn body(
     false
 }
 
-/// The time by which keys have expired or not for a client's command. For the source of an import nothing has.
+/// The time by which keys have expired or not for a client's command. For the source of an import
+/// nothing has.
 #[inline]
 fn time_of(engine: &Engine, worker: &Worker, session: &Session) -> i64 {
     if session.attention & session_attention::IMPORTS != 0

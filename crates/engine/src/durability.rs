@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Clients that wait until what they have changed is on disk (WAITAOF), or has reached replicas (WAIT).
 //!
-//! What is waited for is the journal up to the end of the client's own last change. The append-only file's threads tell whenever more is on disk, and
-//! replicas when they have more; who waits for that is answered then. Timeouts end as those of all commands that wait (`blocking.rs`).
+//! What is waited for is the journal up to the end of the client's own last change. The append-only
+//! file's threads tell whenever more is on disk, and replicas when they have more; who waits for
+//! that is answered then. Timeouts end as those of all commands that wait (`blocking.rs`).
 
 pub mod state;
 
@@ -63,8 +64,8 @@ impl Durability {
 }
 
 impl Call<'_, '_> {
-    /// Answers with how many replicas, or files, have everything that the client has changed so far, once there are as many as wanted or the time is
-    /// over.
+    /// Answers with how many replicas, or files, have everything that the client has changed so
+    /// far, once there are as many as wanted or the time is over.
     pub fn wait_for_copies(&mut self, of: CopiesOf, deadline_ms: i64) -> CommandResult {
         let engine = self.engine;
         let copies = Copies { offset: self.session.written_to, of };

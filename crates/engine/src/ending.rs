@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The end of the server, as SHUTDOWN or a signal asks for it: replicas catch up, everything is saved, the loops stop.
+//! The end of the server, as SHUTDOWN or a signal asks for it: replicas catch up, everything is
+//! saved, the loops stop.
 //!
-//! Whoever has replicas waits for them first (`shutdown-timeout`), on a thread of its own: writes are held back meanwhile, everything else is
-//! served, and SHUTDOWN ABORT takes the end back. Then no command is executed any more, since what it changed would be lost.
+//! Whoever has replicas waits for them first (`shutdown-timeout`), on a thread of its own: writes
+//! are held back meanwhile, everything else is served, and SHUTDOWN ABORT takes the end back. Then
+//! no command is executed any more, since what it changed would be lost.
 
 pub mod state;
 
@@ -33,7 +35,8 @@ const LOOK: Duration = Duration::from_millis(10);
 pub struct CannotEnd;
 
 impl Engine {
-    /// Ends the server as a signal wants it; [`Ending::schedule`] has been called. Not if that has been taken back.
+    /// Ends the server as a signal wants it; [`Ending::schedule`] has been called. Not if that has
+    /// been taken back.
     pub fn end_by_signal(&self, manner: Manner) -> Result<(), CannotEnd> {
         let Some(request) = self.ending.wait(Stage::Scheduled) else { return Ok(()) };
         self.end_patiently(request, manner)
@@ -49,7 +52,8 @@ impl Engine {
         may
     }
 
-    /// Waits for replicas, if they are to be waited for, and ends the server. The thread is outside of the gate.
+    /// Waits for replicas, if they are to be waited for, and ends the server. The thread is outside
+    /// of the gate.
     fn end_patiently(&self, request: u64, manner: Manner) -> Result<(), CannotEnd> {
         log::warn!("User requested shutdown...");
         if !manner.now {
@@ -89,7 +93,8 @@ impl Engine {
                 std::thread::sleep(LOOK);
             }
         };
-        // Whoever executed something when writes were held back has it in the journal when the epoch has changed twice.
+        // Whoever executed something when writes were held back has it in the journal when the
+        // epoch has changed twice.
         let gate = &self.keyspace.gate;
         let begin = gate.epoch();
         wait_until(&|| gate.try_advance() >= begin + 2);
@@ -138,8 +143,9 @@ impl Engine {
         }
     }
 
-    /// Ends the process in the middle of a script that has written and does not end within `shutdown-timeout`: with the append-only file as
-    /// it was before the script, and without a dump file, since a part of what a script does must not be saved. Called on the script's
+    /// Ends the process in the middle of a script that has written and does not end within
+    /// `shutdown-timeout`: with the append-only file as it was before the script, and without a
+    /// dump file, since a part of what a script does must not be saved. Called on the script's
     /// thread.
     pub fn end_without_script(&self, name: &str) -> ! {
         log::error!(
@@ -153,9 +159,11 @@ impl Engine {
         std::process::exit(0);
     }
 
-    /// Ends the server: saves before, if `save` says so or, when it says nothing, if save points are configured. Afterwards no command is executed
-    /// any more, since what it changed would be lost. It does not end if it cannot save, or while its append-only file has no base yet, unless
-    /// `force` says so. `slot` is the calling thread's own, when it is an executing one. Replicas are not waited for.
+    /// Ends the server: saves before, if `save` says so or, when it says nothing, if save points
+    /// are configured. Afterwards no command is executed any more, since what it changed would be
+    /// lost. It does not end if it cannot save, or while its append-only file has no base yet,
+    /// unless `force` says so. `slot` is the calling thread's own, when it is an executing one.
+    /// Replicas are not waited for.
     pub fn end(&self, slot: Option<usize>, manner: Manner) -> Result<(), CannotEnd> {
         let ended = self.supervisor.patiently(|| None, || self.try_to_end(slot, manner));
         match ended {
@@ -191,7 +199,8 @@ impl Engine {
             log::warn!("There is a child rewriting the AOF. Killing it!");
         }
         self.stop_rewrite();
-        // Scripts that have not written end because of this, others have some time left; so the world can be stopped.
+        // Scripts that have not written end because of this, others have some time left; so the
+        // world can be stopped.
         self.shutdown.store(true, Relaxed);
         let world = self.keyspace.gate.close(slot);
         // What is not all loaded must not replace what it is loaded from.
@@ -217,8 +226,8 @@ impl Engine {
 }
 
 impl Call<'_, '_> {
-    /// Ends the server: the client sees its connection close. If replicas have to catch up first it waits for that; if it does not come to the end, it is
-    /// answered.
+    /// Ends the server: the client sees its connection close. If replicas have to catch up first it
+    /// waits for that; if it does not come to the end, it is answered.
     pub fn end_server(&mut self, manner: Manner) -> CommandResult {
         let engine = self.engine;
         let is_under_way = engine.ending.0.lock().stage >= Stage::Waits;

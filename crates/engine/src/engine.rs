@@ -138,7 +138,8 @@ pub struct DebugSettings {
     pub skip_checksums: AtomicBool,
     /// Reply buffers are not resized (DEBUG REPLYBUFFER RESIZING 0).
     pub reply_buffer_fixed: AtomicBool,
-    /// From how many bytes on a list's element has a node of its own; 0 = as usual (DEBUG QUICKLIST-PACKED-THRESHOLD).
+    /// From how many bytes on a list's element has a node of its own; 0 = as usual (DEBUG
+    /// QUICKLIST-PACKED-THRESHOLD).
     pub list_packed_threshold: AtomicUsize,
 }
 
@@ -241,8 +242,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Says how many threads there are: before the new ones start, and when the old ones have ended. There must be room for them. Not
-    /// to be called by one of them.
+    /// Says how many threads there are: before the new ones start, and when the old ones have
+    /// ended. There must be room for them. Not to be called by one of them.
     pub fn set_thread_count(&self, threads: usize) {
         self.keyspace.gate.set_threads(threads);
         self.mailboxes.set_thread_count(threads);

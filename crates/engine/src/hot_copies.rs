@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A thread's own copies of long values that it reads again and again.
 //!
-//! A short value is read without a lock and without a write to anything shared (`Optimistic`), so any number of threads read the same one as
-//! fast as different ones. A long one lies in memory of its own that a writer may free, so it is read under the shard's lock and handed out
-//! by reference count: four writes to lines that all its readers want. A thread that reads one often therefore keeps a copy, which is good as
-//! long as the state of the shard is the one that it was copied in: every change moves that on before it is answered.
+//! A short value is read without a lock and without a write to anything shared (`Optimistic`), so
+//! any number of threads read the same one as fast as different ones. A long one lies in memory of
+//! its own that a writer may free, so it is read under the shard's lock and handed out by reference
+//! count: four writes to lines that all its readers want. A thread that reads one often therefore
+//! keeps a copy, which is good as long as the state of the shard is the one that it was copied in:
+//! every change moves that on before it is answered.
 //!
-//! HOT PATH: [`HotCopies::find`] is part of each GET of a long value; it allocates nothing. Must never answer without a state that was read
-//! in the present command, nor keep more than [`BYTES_MAX`].
+//! HOT PATH: [`HotCopies::find`] is part of each GET of a long value; it allocates nothing. Must
+//! never answer without a state that was read in the present command, nor keep more than
+//! [`BYTES_MAX`].
 
 use braid_base::blob::Blob;
 use braid_keyspace::txn::{KeyRef, State};
 
 /// Values that are watched at a time. A power of two.
 const PLACES: usize = 64;
-/// Reads of a value, not interrupted by as many of others that share its place, before it is copied, and again after each change. So at most a
-/// sixteenth of the reads copies.
+/// Reads of a value, not interrupted by as many of others that share its place, before it is
+/// copied, and again after each change. So at most a sixteenth of the reads copies.
 const READS: u8 = 16;
 /// Longer ones cost far more to send than to share.
 const LONGEST: usize = 64 << 10;
@@ -86,7 +89,8 @@ impl HotCopies {
         }
     }
 
-    /// Keeps a copy of the value that a key has in this state. Nothing if it is too long, or there is no room.
+    /// Keeps a copy of the value that a key has in this state. Nothing if it is too long, or there
+    /// is no room.
     pub fn keep(&mut self, db: u32, key: &KeyRef<'_>, state: State, value: &Blob) -> Option<&Blob> {
         let place = self.places.get_mut(key.hash as usize % PLACES)?;
         clear(place, &mut self.bytes);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The engine: what all threads share, the dispatcher, and the services that need all parts.
 //!
-//! Flow: an event loop hands a request (arguments as slices) and its client's [`Session`] to [`dispatch`], which finds the
-//! command, checks rights and states, takes the locks that its specification names, runs its body on a [`Call`] and
-//! reports it. [`Engine`] is the composition root; specifications, clients, notifications, telemetry and users are crates
-//! below that receive their parts. Rows and bodies are in crates above.
+//! Flow: an event loop hands a request (arguments as slices) and its client's [`Session`] to
+//! [`dispatch`], which finds the command, checks rights and states, takes the locks that its
+//! specification names, runs its body on a [`Call`] and reports it. [`Engine`] is the composition
+//! root; specifications, clients, notifications, telemetry and users are crates below that receive
+//! their parts. Rows and bodies are in crates above.
 //!
 //! This crate never touches a socket, and files only through `braid-persistence`.
 #![forbid(unsafe_code)]

@@ -44,7 +44,8 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
         engine.over_limit.end(now_ms);
         return Room::Enough;
     }
-    // What the eviction itself causes to be said (invalidations, events) is not made room for: more would follow from that, until no key is left.
+    // What the eviction itself causes to be said (invalidations, events) is not made room for: more
+    // would follow from that, until no key is left.
     let (to_free, mut freed) = (counted - limit, 0);
     engine.over_limit.begin(now_ms);
     if is_telling(engine, now_ms) {

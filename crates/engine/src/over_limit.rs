@@ -15,7 +15,8 @@ pub struct OverLimit {
     pub(crate) told_ms: AtomicI64,
 }
 
-/// Time that is left to what clients are told of evicted keys to leave the server, before room is made for it as well.
+/// Time that is left to what clients are told of evicted keys to leave the server, before room is
+/// made for it as well.
 pub(crate) const TELLING_MS: i64 = 10;
 /// The same if loops have not come to it yet, as on a machine with too much to do.
 pub(crate) const TELLING_MAX_MS: i64 = 100;
@@ -40,7 +41,8 @@ impl OverLimit {
         }
     }
 
-    /// Whether memory is above its limit, or was so short a time ago that what clients are told of evicted keys may be on its way.
+    /// Whether memory is above its limit, or was so short a time ago that what clients are told of
+    /// evicted keys may be on its way.
     pub fn is_short(&self) -> bool {
         let told_ms = self.told_ms.load(Relaxed);
         self.since_ms.load(Relaxed) != 0

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replication, the primary's side: who is attached as a replica, who gets a full copy and when, how far everybody has got.
+//! Replication, the primary's side: who is attached as a replica, who gets a full copy and when,
+//! how far everybody has got.
 //!
-//! Flow: a replica says what it is (REPLCONF) and asks for the changes behind an offset (PSYNC). If the journal's backlog still has them, the
-//! replica is *online* at once. Otherwise it waits for a full copy: the first loop's cron begins one for all that wait ([`copies`]), whose
-//! cut has an offset in the journal; the stream of changes goes on from there. What is to be sent is told to the loop that owns the
-//! connection ([`Order`]); that loop sends the copy and then the journal's own bytes (`threading/replica_output.rs`). Offsets are the journal's, so
-//! replicas, WAIT and the append-only file all mean the same by them.
+//! Flow: a replica says what it is (REPLCONF) and asks for the changes behind an offset (PSYNC). If
+//! the journal's backlog still has them, the replica is *online* at once. Otherwise it waits for a
+//! full copy: the first loop's cron begins one for all that wait ([`copies`]), whose cut has an
+//! offset in the journal; the stream of changes goes on from there. What is to be sent is told to
+//! the loop that owns the connection ([`Order`]); that loop sends the copy and then the journal's
+//! own bytes (`threading/replica_output.rs`). Offsets are the journal's, so replicas, WAIT and the
+//! append-only file all mean the same by them.
 //!
-//! Locks: [`State`] is held for looks and changes of lists only. Whoever holds it neither enters nor closes the gate, nor waits for anything else
-//! but locks within which nothing more is taken (the journal's, a copy's, a mailbox's).
+//! Locks: [`State`] is held for looks and changes of lists only. Whoever holds it neither enters
+//! nor closes the gate, nor waits for anything else but locks within which nothing more is taken
+//! (the journal's, a copy's, a mailbox's).
 
 pub mod copies;
 pub mod copy;
@@ -34,7 +38,8 @@ pub use replica::{Order, Replica, Stage};
 pub use state::Replication;
 pub use wish::{Filter, Wish};
 
-/// Of [`braid_keyspace::keyspace::Settings::journals`]: changes are journalled for the append-only file, or for replicas.
+/// Of [`braid_keyspace::keyspace::Settings::journals`]: changes are journalled for the append-only
+/// file, or for replicas.
 pub const FOR_FILE: u8 = 1;
 pub const FOR_REPLICAS: u8 = 2;
 
@@ -46,8 +51,9 @@ pub struct Position<'a> {
 }
 
 impl Engine {
-    /// Attaches the client as a replica, which goes on from a position if that is possible, and gets a full copy otherwise. `position`: nothing for
-    /// SYNC, by which a replica does not say where it is, and does not hear either.
+    /// Attaches the client as a replica, which goes on from a position if that is possible, and
+    /// gets a full copy otherwise. `position`: nothing for SYNC, by which a replica does not say
+    /// where it is, and does not hear either.
     pub fn attach_replica(&self, session: &mut Session, position: Option<&Position<'_>>, now_ms: i64) {
         let wish = session.replica_wish.take().map(|wish| *wish).unwrap_or_default();
         let is_told = position.is_some();
@@ -109,7 +115,8 @@ impl Engine {
         Place::new(reader, Box::new(end))
     }
 
-    /// Tells whether a full copy must go on without waiting for replicas: old forms fill up, or it was stopped.
+    /// Tells whether a full copy must go on without waiting for replicas: old forms fill up, or it
+    /// was stopped.
     fn must_go_on(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
         let engine = self.this.clone();
         Box::new(move || {
@@ -196,7 +203,8 @@ impl Engine {
         self.attention.set(FEW_REPLICAS, wanted > 0 && max_lag > 0 && good < wanted as usize);
     }
 
-    /// Has the bell of a loop rung when something is journalled behind `seen`. True if that has happened already.
+    /// Has the bell of a loop rung when something is journalled behind `seen`. True if that has
+    /// happened already.
     pub fn wants_news(&self, slot: usize, seen: u64) -> bool {
         let mut loops = self.replication.loops.lock();
         if !loops.contains(&slot) {
@@ -213,8 +221,9 @@ impl Engine {
         }
     }
 
-    /// How far the journal may be sent to replicas: with `appendfsync always` only what the server itself cannot lose any more. The second: how far it goes
-    /// that has to wait for the disk, if there is anything.
+    /// How far the journal may be sent to replicas: with `appendfsync always` only what the server
+    /// itself cannot lose any more. The second: how far it goes that has to wait for the disk, if
+    /// there is anything.
     pub fn sendable(&self) -> (u64, Option<u64>) {
         let complete = self.keyspace.journal.complete();
         if !self.append_only.waits.load(Relaxed) {

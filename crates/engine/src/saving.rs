@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Saving and loading as the server does it: with the configured settings, words for the operator's log, and the numbers
-//! that INFO shows.
+//! Saving and loading as the server does it: with the configured settings, words for the operator's
+//! log, and the numbers that INFO shows.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -90,7 +90,8 @@ impl Settings {
         }
     }
 
-    /// For a new base of an append-only file, which `manifest` names from now on. Functions are those of the time of [`Settings::read_functions`].
+    /// For a new base of an append-only file, which `manifest` names from now on. Functions are
+    /// those of the time of [`Settings::read_functions`].
     pub(crate) fn for_base(engine: &Engine, folder: &Folder, manifest: &mut Manifest) -> Settings {
         let is_dump = engine.config.aof_use_rdb_preamble();
         let base = manifest.begin_base(folder.name(), is_dump);
@@ -107,8 +108,9 @@ impl Settings {
         }
     }
 
-    /// For a copy that replicas get: it is not forced to disk. Unless `rdb-target` says for whom, any version of Redis and Valkey from 7.0 on reads it, if
-    /// no members expire (`expiring`: there may be some).
+    /// For a copy that replicas get: it is not forced to disk. Unless `rdb-target` says for whom,
+    /// any version of Redis and Valkey from 7.0 on reads it, if no members expire (`expiring`:
+    /// there may be some).
     pub(crate) fn for_copy(engine: &Engine, expiring: bool) -> Settings {
         let mut format = engine.rdb_format();
         if format.target == Target::Own && !expiring {
@@ -182,8 +184,9 @@ fn functions(engine: &Engine) -> Vec<Vec<u8>> {
 }
 
 impl Engine {
-    /// Saves all databases to the dump file, while the world is stopped. The outcome is in the log, too. A save in the background is ended, since its
-    /// older file must not take the place of this one.
+    /// Saves all databases to the dump file, while the world is stopped. The outcome is in the log,
+    /// too. A save in the background is ended, since its older file must not take the place of this
+    /// one.
     pub fn save(&self, world: &World<'_>) -> Result<(), SaveError> {
         self.stop_background_save();
         let settings = Settings::of(self);
@@ -209,13 +212,14 @@ impl Engine {
         self.keyspace.dirty_baseline.store(self.keyspace.total(|counters| counters.dirty.get()), Relaxed);
     }
 
-    /// Loads the dump file at the start, before there is any data, while the loops already run: they serve what needs no data between
-    /// slices of the load. False when there is no dump file.
+    /// Loads the dump file at the start, before there is any data, while the loops already run:
+    /// they serve what needs no data between slices of the load. False when there is no dump file.
     pub fn load_at_start(&self, limits: Limits) -> Result<bool, LoadFailure> {
         self.at_start(unix_ms(), |txn| self.load(txn, limits, Manner::AtStart))
     }
 
-    /// As [`Engine::load_at_start`], but loads the append-only file, which changes are written to from then on.
+    /// As [`Engine::load_at_start`], but loads the append-only file, which changes are written to
+    /// from then on.
     pub fn load_append_only_at_start(&self, limits: Limits) -> Result<AofLoaded, AofLoadError> {
         self.at_start(NOTHING_EXPIRED, |txn| {
             let loaded = self.load_append_only(txn, limits, true)?;
@@ -244,7 +248,8 @@ impl Engine {
         loaded
     }
 
-    /// Has commands that need data refused from now on, until [`Engine::load_at_start`] is done. Call it before the loops start.
+    /// Has commands that need data refused from now on, until [`Engine::load_at_start`] is done.
+    /// Call it before the loops start.
     pub fn expect_load(&self) {
         self.set_loading(true);
     }
@@ -283,7 +288,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Loads a dump of at most `len` bytes (if that is known) from the begin of a file, behind which more may follow.
+    /// Loads a dump of at most `len` bytes (if that is known) from the begin of a file, behind
+    /// which more may follow.
     pub(crate) fn load_dump(
         &self,
         txn: &mut Txn<'_>,

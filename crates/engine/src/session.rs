@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A session: what a client's commands can see and change of the client itself. Owned by the thread that serves it.
+//! A session: what a client's commands can see and change of the client itself. Owned by the thread
+//! that serves it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -66,7 +67,8 @@ pub struct Session {
     /// Who it is, with the rights that it had in this generation of users (`attention.rs`).
     pub user: Arc<User>,
     pub(crate) generation: u64,
-    /// The attention word under which its commands need no particular checks; [`Session::NEVER`] if there is none.
+    /// The attention word under which its commands need no particular checks; [`Session::NEVER`] if
+    /// there is none.
     pub(crate) calm: u64,
     /// Bits of [`session_attention`], kept by [`Session::settle_attention`].
     pub attention: u16,
@@ -223,7 +225,8 @@ impl Session {
         }
     }
 
-    /// Lets the client see keys past their expiry while the server is in import mode, or not (CLIENT IMPORT-SOURCE).
+    /// Lets the client see keys past their expiry while the server is in import mode, or not
+    /// (CLIENT IMPORT-SOURCE).
     pub fn set_import_source(&mut self, on: bool) {
         self.import_source = on;
         self.record.set_flag(client_flags::IMPORT_SOURCE, on);

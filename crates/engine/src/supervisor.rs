@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The service manager that started the server (`supervised`): systemd is told what the server is doing, in the protocol of sd_notify(3);
-//! upstart sees the process stop itself when it is ready to be supervised.
+//! The service manager that started the server (`supervised`): systemd is told what the server is
+//! doing, in the protocol of sd_notify(3); upstart sees the process stop itself when it is ready to
+//! be supervised.
 //!
 //! Nothing here may fail the server: a message that cannot be sent is logged and forgotten.
 
@@ -22,7 +23,8 @@ const UPSTART_JOB: &str = "UPSTART_JOB";
 
 /// How often a long load or the final save reports.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
-/// What each report adds to systemd's time limits; far more than `REPORT_EVERY`, since a busy machine may keep the reporter waiting.
+/// What each report adds to systemd's time limits; far more than `REPORT_EVERY`, since a busy
+/// machine may keep the reporter waiting.
 const EXTENSION: Duration = Duration::from_secs(60);
 
 /// The service manager, if there is one.
@@ -35,7 +37,8 @@ pub enum Supervisor {
 }
 
 impl Supervisor {
-    /// The service manager that the directive and the environment name. An error says what the environment lacks.
+    /// The service manager that the directive and the environment name. An error says what the
+    /// environment lacks.
     pub fn detect(mode: Supervised) -> Result<Supervisor, String> {
         Supervisor::of(mode, env::var_os(NOTIFY_SOCKET).as_deref(), env::var_os(UPSTART_JOB).is_some())
     }
@@ -64,8 +67,8 @@ impl Supervisor {
         }
     }
 
-    /// Logs who supervises the server. Under upstart the process stops here until it is told to go on: that is upstart's sign of
-    /// readiness.
+    /// Logs who supervises the server. Under upstart the process stops here until it is told to go
+    /// on: that is upstart's sign of readiness.
     pub fn begin(&self) {
         match self {
             Supervisor::None => {}
@@ -101,8 +104,8 @@ impl Supervisor {
         self.tell("STOPPING=1");
     }
 
-    /// Runs something that may take longer than systemd's time limits, which are put off as long as it lasts. `status` gives the line for
-    /// `systemctl status`, if it changes meanwhile.
+    /// Runs something that may take longer than systemd's time limits, which are put off as long as
+    /// it lasts. `status` gives the line for `systemctl status`, if it changes meanwhile.
     pub fn patiently<T>(&self, status: impl Fn() -> Option<String> + Sync, work: impl FnOnce() -> T) -> T {
         let Supervisor::Systemd(_) = self else { return work() };
         let report = || {

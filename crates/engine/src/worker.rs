@@ -46,7 +46,8 @@ impl Worker {
         }
     }
 
-    /// Answers with this thread's copy of a long value, which is made if the value is read often. False, with nothing done, if there is none.
+    /// Answers with this thread's copy of a long value, which is made if the value is read often.
+    /// False, with nothing done, if there is none.
     #[inline(never)]
     pub(crate) fn read_copy(
         &mut self,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a change costs that is journalled: the time of one append, alone and while another thread appends as well (divan).
+//! What a change costs that is journalled: the time of one append, alone and while another thread
+//! appends as well (divan).
 //!
 //! `cargo bench -p braid-journal`. A thread reads behind, as the one does that writes the append-only file.
 

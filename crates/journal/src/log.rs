@@ -3,22 +3,25 @@
 //!
 //! HOT PATH ([`Journal::append`]): no lock, no allocation and no system call, except when a chunk is full.
 //!
-//! A thread takes a range of offsets with one atomic step on the log's end and copies its bytes there afterwards; others do so at the same time.
-//! What may be read is told by the threads themselves: before a thread takes a range it notes an offset that is not behind
-//! it, and it takes the note away when it has copied. Everything before the end and before all notes is complete.
+//! A thread takes a range of offsets with one atomic step on the log's end and copies its bytes
+//! there afterwards; others do so at the same time. What may be read is told by the threads
+//! themselves: before a thread takes a range it notes an offset that is not behind it, and it takes
+//! the note away when it has copied. Everything before the end and before all notes is complete.
 //!
-//! The word that has the end also has the database that the last request was for, so that whoever comes next knows whether its unit needs a
-//! SELECT before it.
+//! The word that has the end also has the database that the last request was for, so that whoever
+//! comes next knows whether its unit needs a SELECT before it.
 //!
-//! Who appends and who goes to sleep until something is appended must not miss each other: one moves the end on and then looks whether
-//! anybody sleeps, the other says that it sleeps and then looks at the end. All four steps are sequentially consistent, so at least one of them
-//! sees what the other did. `tests/model.rs` has the schedules of that explored.
+//! Who appends and who goes to sleep until something is appended must not miss each other: one
+//! moves the end on and then looks whether anybody sleeps, the other says that it sleeps and then
+//! looks at the end. All four steps are sequentially consistent, so at least one of them sees what
+//! the other did. `tests/model.rs` has the schedules of that explored.
 //!
-//! What follows the log by other means than a thread that sleeps in [`Reader::wait`] has a bell rung instead ([`Journal::wants_bell`]), under the
-//! same rule.
+//! What follows the log by other means than a thread that sleeps in [`Reader::wait`] has a bell
+//! rung instead ([`Journal::wants_bell`]), under the same rule.
 //!
-//! `unsafe`: a chunk's bytes are shared without a lock. A range of offsets belongs to the one thread that has taken it, until that thread has
-//! taken its note away; readers look only at complete ranges, which nobody writes any more.
+//! `unsafe`: a chunk's bytes are shared without a lock. A range of offsets belongs to the one
+//! thread that has taken it, until that thread has taken its note away; readers look only at
+//! complete ranges, which nobody writes any more.
 
 mod backlog;
 
@@ -87,7 +90,8 @@ impl Chunk {
     #[expect(clippy::mut_from_ref, reason = "as of a cell: the range is the caller's alone")]
     unsafe fn room(&self, at: usize, len: usize) -> &mut [u8] {
         let room = &self.0[at..at + len];
-        // SAFETY: in bounds (checked by the slice) and initialised; nobody else touches the range (the caller's).
+        // SAFETY: in bounds (checked by the slice) and initialised; nobody else touches the range
+        // (the caller's).
         unsafe { std::slice::from_raw_parts_mut(UnsafeCell::raw_get(room.as_ptr()), len) }
     }
 
@@ -123,7 +127,8 @@ struct Position {
 pub struct Journal {
     /// The end of what has been taken, and the database at the end.
     end: Padded<AtomicU64>,
-    /// For each thread an offset that is not behind the range that it writes now; `u64::MAX` while it writes none.
+    /// For each thread an offset that is not behind the range that it writes now; `u64::MAX` while
+    /// it writes none.
     notes: Slots<Padded<AtomicU64>>,
     chunks: Mutex<Chunks>,
     /// Who wants to be told when there is something to read: [`SLEEPER`], [`BELL`].
@@ -144,14 +149,16 @@ const BELL: u64 = 2;
 #[derive(Default)]
 pub struct Writer {
     pub unit: Unit,
-    /// Something was appended since this was last looked at: whoever reads the log is to be woken when the locks are released.
+    /// Something was appended since this was last looked at: whoever reads the log is to be woken
+    /// when the locks are released.
     pub news: bool,
     /// Where what was appended last ends.
     pub end: u64,
     chunk: Option<(u64, Arc<Chunk>)>,
 }
 
-/// A range of offsets that belongs to a thread: the request that chooses the database comes first if it has to.
+/// A range of offsets that belongs to a thread: the request that chooses the database comes first
+/// if it has to.
 struct Range {
     start: u64,
     end: u64,
@@ -190,15 +197,17 @@ impl Journal {
         unpack(self.end.load(Acquire)).0
     }
 
-    /// Everything before this offset is complete and may be read. It is the boundary of a unit. The answer may be less than an earlier one, when a
-    /// thread has just begun that saw an older end; what was complete stays complete.
+    /// Everything before this offset is complete and may be read. It is the boundary of a unit. The
+    /// answer may be less than an earlier one, when a thread has just begun that saw an older end;
+    /// what was complete stays complete.
     pub fn complete(&self) -> u64 {
         // Whoever has taken a range before this end has made its note before.
         let (end, _) = unpack(self.end.load(Acquire));
         self.notes.iter().map(|note| note.load(Acquire)).fold(end, u64::min)
     }
 
-    /// The next unit chooses its database anew: its reader begins there. Nobody may append meanwhile (the world is stopped).
+    /// The next unit chooses its database anew: its reader begins there. Nobody may append
+    /// meanwhile (the world is stopped).
     pub fn forget_database(&self) -> u64 {
         let (end, _) = unpack(self.end.load(Acquire));
         self.end.store(pack(end, NO_DATABASE), Release);
@@ -211,8 +220,8 @@ impl Journal {
         prefetch_to_write(&raw const *self.end);
     }
 
-    /// Gives what a thread has collected its place in the log and copies it there; the locks of all keys concerned are held. `slot` is the
-    /// thread's.
+    /// Gives what a thread has collected its place in the log and copies it there; the locks of all
+    /// keys concerned are held. `slot` is the thread's.
     #[inline]
     pub fn append(&self, slot: usize, writer: &mut Writer) {
         let Writer { unit, chunk, news, end: last } = writer;
@@ -273,8 +282,9 @@ impl Journal {
         self.copy(chunk, start, &bytes);
     }
 
-    /// Takes a range of `len` bytes, and of what chooses the first database if the log's last request is for another; what is for none leaves
-    /// the choice as it is. The thread's note says so until the caller, who has written it then, takes the note away.
+    /// Takes a range of `len` bytes, and of what chooses the first database if the log's last
+    /// request is for another; what is for none leaves the choice as it is. The thread's note says
+    /// so until the caller, who has written it then, takes the note away.
     #[inline]
     fn take(&self, slot: usize, databases: Option<(u32, u32)>, len: usize) -> Range {
         let mut select = Vec::new();
@@ -298,7 +308,8 @@ impl Journal {
             }
             let end = start + (select.len() + len) as u64;
             let next = pack(end, last_db);
-            // Releases the note to whoever sees the new end; comes before the look of `wake` for whoever does not.
+            // Releases the note to whoever sees the new end; comes before the look of `wake` for
+            // whoever does not.
             match self.end.compare_exchange_weak(word, next, SeqCst, Relaxed) {
                 Ok(_) => break (start, end),
                 Err(now) => word = now,
@@ -367,7 +378,8 @@ impl Journal {
         (chunks.list.len() + chunks.spare.len()) * CHUNK
     }
 
-    /// A reader of what is appended from now on, asides left out ([`Journal::append_aside`]). Nobody may append meanwhile (the world is stopped).
+    /// A reader of what is appended from now on, asides left out ([`Journal::append_aside`]).
+    /// Nobody may append meanwhile (the world is stopped).
     pub fn reader(&self) -> Reader {
         self.add_reader(&mut lock(&self.chunks), self.end(), true)
     }
@@ -378,11 +390,12 @@ impl Journal {
         Reader { position }
     }
 
-    /// Has the thread that sleeps in [`Reader::wait`] look again. Comes after what it is to see: an [`Journal::append`], or a change of what it asks
-    /// for before it sleeps.
+    /// Has the thread that sleeps in [`Reader::wait`] look again. Comes after what it is to see: an
+    /// [`Journal::append`], or a change of what it asks for before it sleeps.
     #[inline]
     pub fn wake(&self) {
-        // A plain load on processors that order stores as strictly as x86 does; the step on the end before it was the barrier.
+        // A plain load on processors that order stores as strictly as x86 does; the step on the end
+        // before it was the barrier.
         if self.wanted_by.load(SeqCst) != 0 {
             self.wake_now();
         }
@@ -409,8 +422,9 @@ impl Journal {
         let _ = self.bell.set(Box::new(bell));
     }
 
-    /// Has the bell rung, once, when something is appended behind `seen`, at the next [`Journal::wake`]. True if that has happened already: whoever
-    /// asks looks again instead of going to sleep.
+    /// Has the bell rung, once, when something is appended behind `seen`, at the next
+    /// [`Journal::wake`]. True if that has happened already: whoever asks looks again instead of
+    /// going to sleep.
     pub fn wants_bell(&self, seen: u64) -> bool {
         let looked_before = planted(Fault::SleeperLooksBefore).then(|| self.end());
         self.wanted_by.fetch_or(BELL, SeqCst);
@@ -457,8 +471,9 @@ impl Reader {
         self.position.offset.load(Relaxed)
     }
 
-    /// Shows `visit` the bytes from the reader's position up to `end`, in pieces, until it answers with how many bytes of a piece it has taken and these
-    /// are not all of them. The position moves by what was taken. `end` is at most [`Journal::complete`].
+    /// Shows `visit` the bytes from the reader's position up to `end`, in pieces, until it answers
+    /// with how many bytes of a piece it has taken and these are not all of them. The position
+    /// moves by what was taken. `end` is at most [`Journal::complete`].
     pub fn read(&mut self, journal: &Journal, end: u64, mut visit: impl FnMut(&[u8]) -> usize) {
         debug_assert!(end <= journal.end());
         let mut at = self.position();
@@ -487,8 +502,9 @@ impl Reader {
         journal.trim();
     }
 
-    /// Sleeps until [`Journal::wake`] is called after something was appended behind `seen`, or `is_called` became true; or until `most` is over. One
-    /// thread may. What `is_called` looks at is under a lock, which the waking thread has released before its call.
+    /// Sleeps until [`Journal::wake`] is called after something was appended behind `seen`, or
+    /// `is_called` became true; or until `most` is over. One thread may. What `is_called` looks at
+    /// is under a lock, which the waking thread has released before its call.
     pub fn wait(
         &mut self,
         journal: &Journal,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What one command, transaction or script has changed: the requests that repeat it.
 //!
-//! HOT PATH: no allocation once the buffer has grown to what a thread's commands need, no lock, no system call.
+//! HOT PATH: no allocation once the buffer has grown to what a thread's commands need, no lock, no
+//! system call.
 
 /// Bytes of buffer that a thread keeps between two units.
 const KEPT_BYTES: usize = 64 << 10;
@@ -42,14 +43,16 @@ impl Unit {
         push_request(&mut self.bytes, args);
     }
 
-    /// As [`Unit::push`], by a command that knows better than its arguments what is to be repeated: [`Unit::take_explicit`] tells.
+    /// As [`Unit::push`], by a command that knows better than its arguments what is to be repeated:
+    /// [`Unit::take_explicit`] tells.
     pub fn push_explicit(&mut self, db: u32, args: &[&[u8]]) {
         self.explicit = true;
         self.push(db, args);
     }
 
-    /// Adds a request that only replicas see ([`Journal::append_aside`](crate::Journal::append_aside)), when what was added has happened there. The
-    /// unit must not be empty.
+    /// Adds a request that only replicas see
+    /// ([`Journal::append_aside`](crate::Journal::append_aside)), when what was added has happened
+    /// there. The unit must not be empty.
     pub fn push_aside(&mut self, args: &[&[u8]]) {
         debug_assert!(self.requests > 0, "asides of nothing are appended at once");
         push_request(&mut self.asides, args);

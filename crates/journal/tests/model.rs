@@ -2,8 +2,9 @@
 //! The journal under the model checker, which explores interleavings of its real code:
 //! `cargo test -p braid-journal --features model --test model`.
 //!
-//! As with the models of `braid-base`, each runs as the code is and with a fault planted in it, with which some schedule must fail. The checker
-//! runs everything sequentially consistent: that the orderings which the code names suffice for that is argued in `src/log.rs`, and cannot be
+//! As with the models of `braid-base`, each runs as the code is and with a fault planted in it,
+//! with which some schedule must fail. The checker runs everything sequentially consistent: that
+//! the orderings which the code names suffice for that is argued in `src/log.rs`, and cannot be
 //! seen here.
 
 #![cfg(feature = "model")]
@@ -32,8 +33,8 @@ fn read(journal: &Journal, reader: &mut Reader, end: u64, log: &mut Vec<u8>) {
     });
 }
 
-/// Threads append; one reads and sleeps when there is nothing to be read. It gets every unit whole and each thread's in order, and is
-/// woken: that it comes to an end is part of the assertion.
+/// Threads append; one reads and sleeps when there is nothing to be read. It gets every unit whole
+/// and each thread's in order, and is woken: that it comes to an end is part of the assertion.
 fn appenders_and_a_reader() {
     let journal = Arc::new(Journal::new(APPENDERS));
     journal.make_room_for_threads(APPENDERS);
@@ -88,8 +89,9 @@ fn appenders_and_a_reader() {
     assert_eq!((left, next), ("", [UNITS; APPENDERS]));
 }
 
-/// Threads append; one follows them as loops follow the log for replicas: it has its bell rung, and waits for nothing else. In the middle of the
-/// backlog another reader begins, and sees what the first one saw from there on.
+/// Threads append; one follows them as loops follow the log for replicas: it has its bell rung, and
+/// waits for nothing else. In the middle of the backlog another reader begins, and sees what the
+/// first one saw from there on.
 fn appenders_and_a_bell() {
     let journal = Arc::new(Journal::new(APPENDERS));
     journal.make_room_for_threads(APPENDERS);

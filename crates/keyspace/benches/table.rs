@@ -2,9 +2,9 @@
 //! The table by itself: look-ups, insertions and removals at several sizes, its worst single insertion, and
 //! bytes per key.
 //!
-//! `cargo bench -p braid-keyspace --bench table`; with BRAID_BENCH_LARGE=1 also at 20 million keys (2 GiB). With
-//! _RJEM_MALLOC_CONF=dirty_decay_ms:-1 the allocator keeps what is freed, so that the second time the kernel has no page to give: what it
-//! takes for that is in the first time only.
+//! `cargo bench -p braid-keyspace --bench table`; with BRAID_BENCH_LARGE=1 also at 20 million keys
+//! (2 GiB). With _RJEM_MALLOC_CONF=dirty_decay_ms:-1 the allocator keeps what is freed, so that the
+//! second time the kernel has no page to give: what it takes for that is in the first time only.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -137,8 +137,8 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Prints what a key of 16 bytes with a value of 32 takes over its content, and the slowest insertion of all, by the
-/// clock and in processor time.
+/// Prints what a key of 16 bytes with a value of 32 takes over its content, and the slowest
+/// insertion of all, by the clock and in processor time.
 fn report(keys: u64) {
     let (used, resident) = (used_bytes(), resident_bytes());
     let mut tables = Tables::empty();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What an executing thread brings along: its gate slot, its limbo, its counters and its source of randomness.
+//! What an executing thread brings along: its gate slot, its limbo, its counters and its source of
+//! randomness.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -84,7 +85,8 @@ counters! {
     lazy_freed,
 }
 
-/// Something to be called while a command takes long. It belongs to whoever runs the command, further up the stack.
+/// Something to be called while a command takes long. It belongs to whoever runs the command,
+/// further up the stack.
 #[derive(Default)]
 pub struct Meanwhile(Option<std::ptr::NonNull<dyn FnMut()>>);
 
@@ -108,8 +110,8 @@ impl Meanwhile {
         }
         type Call<'c> = std::ptr::NonNull<dyn FnMut() + 'c>;
         let call: Call<'_> = std::ptr::NonNull::from(call);
-        // SAFETY: only the lifetime is longer than true; the pointer is gone before this function returns, and `call` is borrowed
-        // until then.
+        // SAFETY: only the lifetime is longer than true; the pointer is gone before this function
+        // returns, and `call` is borrowed until then.
         let call = unsafe { std::mem::transmute::<Call<'_>, Call<'static>>(call) };
         let restore = Restore(holder, context_of);
         context_of(restore.0).meanwhile.0 = Some(call);
@@ -119,8 +121,8 @@ impl Meanwhile {
     /// Calls it, if there is something to be called.
     pub fn call(&mut self) {
         if let Some(mut call) = self.0.take() {
-            // SAFETY: set by `with` for as long as it runs, from an exclusive reference that nobody else uses meanwhile; taken out here, it
-            // cannot be called from within itself.
+            // SAFETY: set by `with` for as long as it runs, from an exclusive reference that nobody
+            // else uses meanwhile; taken out here, it cannot be called from within itself.
             unsafe { call.as_mut()() };
             self.0 = Some(call);
         }
@@ -135,7 +137,8 @@ pub struct Context {
     pub limbo: Limbo,
     /// The thread's counters, shared with whoever sums them.
     pub counters: Arc<Padded<Counters>>,
-    /// There is something in `stale` or `ready`, or the command has begun to wait: one look after each body tells.
+    /// There is something in `stale` or `ready`, or the command has begun to wait: one look after
+    /// each body tells.
     pub follow_up: Cell<bool>,
     /// Keys that a read under a shared lock found past their expiry; removed when the lock is released.
     pub stale: RefCell<Vec<(u32, Box<[u8]>)>>,
@@ -149,9 +152,11 @@ pub struct Context {
     pub journal: Writer,
     /// Arguments of the present command, by their index, that the journal is to have in another spelling.
     pub respelled: Vec<(usize, Vec<u8>)>,
-    /// The thread had to step outside of the gate in the middle of a batch, and has not come in again: no key may be touched.
+    /// The thread had to step outside of the gate in the middle of a batch, and has not come in
+    /// again: no key may be touched.
     pub outside: bool,
-    /// To be called now and then by what takes long, so that the thread's other clients are answered meanwhile.
+    /// To be called now and then by what takes long, so that the thread's other clients are
+    /// answered meanwhile.
     pub meanwhile: Meanwhile,
     /// Keys sampled for eviction.
     pub eviction: Pool,

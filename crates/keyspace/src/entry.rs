@@ -13,12 +13,14 @@
 //!   behind   [u32 key length] key bytes
 //! ```
 //!
-//! Sizes, kind (but for the mark), lengths and the key never change while the entry lives; a change of those makes a new entry. The
-//! clock, the mark, the expiry and the payload do change in place. All of these are accessed atomically (relaxed), because an optimistic reader may look while a writer
-//! changes them; it finds out afterwards by the shard's version and drops what it read.
+//! Sizes, kind (but for the mark), lengths and the key never change while the entry lives; a change
+//! of those makes a new entry. The clock, the mark, the expiry and the payload do change in place.
+//! All of these are accessed atomically (relaxed), because an optimistic reader may look while a
+//! writer changes them; it finds out afterwards by the shard's version and drops what it read.
 //!
-//! Invariants behind the `unsafe` here: an [`Entry`] is only made from a pointer that [`Entry::allocate`] returned and
-//! that has not been released; `release` is called once, when nobody can reach the entry any more (see `limbo.rs`).
+//! Invariants behind the `unsafe` here: an [`Entry`] is only made from a pointer that
+//! [`Entry::allocate`] returned and that has not been released; `release` is called once, when
+//! nobody can reach the entry any more (see `limbo.rs`).
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
@@ -72,7 +74,8 @@ struct Header {
 
 /// A value on its way into an entry.
 pub enum Value<'a> {
-    /// A string kept as bytes; with `raw` it answers OBJECT ENCODING `raw` even when short (it was modified in place).
+    /// A string kept as bytes; with `raw` it answers OBJECT ENCODING `raw` even when short (it was
+    /// modified in place).
     Bytes { bytes: &'a [u8], raw: bool },
     /// A string that is a canonical 64-bit integer.
     Integer(i64),
@@ -83,7 +86,8 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// A string as SET stores it: as an integer if it is one in canonical form, embedded when short, as a blob when long.
+    /// A string as SET stores it: as an integer if it is one in canonical form, embedded when
+    /// short, as a blob when long.
     pub fn string(bytes: &'a [u8]) -> Value<'a> {
         if bytes.len() <= 20
             && let Some(number) = braid_base::number::parse_i64(bytes)
@@ -259,7 +263,8 @@ impl<'a> Entry<'a> {
         offsets(self.kind(), self.key().len(), usize::from(self.header().value_len)).2
     }
 
-    /// Bytes of the entry's own allocation (not of a blob or object it points to), before size-class rounding.
+    /// Bytes of the entry's own allocation (not of a blob or object it points to), before
+    /// size-class rounding.
     pub fn allocation_bytes(self) -> usize {
         self.layout().size()
     }
@@ -323,7 +328,8 @@ impl<'a> Entry<'a> {
         self.header().clock.load(Relaxed) & 0x00ff_ffff
     }
 
-    /// Sets the access clock; does not write when it is that already, so that readers of a hot key share its line.
+    /// Sets the access clock; does not write when it is that already, so that readers of a hot key
+    /// share its line.
     #[inline]
     pub fn set_clock(self, clock: u32) {
         if self.clock() != clock {
@@ -369,7 +375,8 @@ impl<'a> Entry<'a> {
     /// The caller holds the shard exclusively and makes no second reference to the same object.
     pub unsafe fn object_mut<T: ObjectType>(self) -> &'a mut T {
         debug_assert!(self.kind() & TYPE != 0);
-        // SAFETY: the payload is a word made of an object of the type that the entry names; exclusive by the caller.
+        // SAFETY: the payload is a word made of an object of the type that the entry names;
+        // exclusive by the caller.
         unsafe { &mut *in_word::<T>(self.payload()) }
     }
 
@@ -405,7 +412,8 @@ impl<'a> Entry<'a> {
         (kind & TYPE == 0 && kind & ENCODING <= EMBEDDED_RAW).then(|| usize::from(self.header().value_len))
     }
 
-    /// Copies an embedded string into `out` (exactly [`Entry::embedded_len`] bytes) while a writer may be changing it.
+    /// Copies an embedded string into `out` (exactly [`Entry::embedded_len`] bytes) while a writer
+    /// may be changing it.
     #[inline]
     pub fn copy_embedded_racy(self, out: &mut [u8]) {
         assert_eq!(Some(out.len()), self.embedded_len());
@@ -425,8 +433,9 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Overwrites an embedded string with another of the same length, or an integer with an integer. False if the shapes differ (nothing
-    /// is changed then). The encoding stays what it was, so a `raw` one only takes raw values.
+    /// Overwrites an embedded string with another of the same length, or an integer with an
+    /// integer. False if the shapes differ (nothing is changed then). The encoding stays what it
+    /// was, so a `raw` one only takes raw values.
     #[inline]
     pub fn overwrite(self, value: &Value<'_>) -> bool {
         let kind = self.kind();
@@ -492,12 +501,12 @@ impl<'a> Entry<'a> {
         self.kind() & TYPE == 0 && matches!(self.kind() & ENCODING, EMBEDDED_RAW | BLOB)
     }
 
-    /// Makes an entry with the same value under another key or expiry, moving a blob or object out of this one,
-    /// which must then be deallocated by [`Entry::release_shell`].
+    /// Makes an entry with the same value under another key or expiry, moving a blob or object out
+    /// of this one, which must then be deallocated by [`Entry::release_shell`].
     ///
     /// # Safety
-    /// The caller holds the shard exclusively; afterwards only `release_shell` may be called on `self` (lock-free readers may
-    /// still look at its key, expiry and embedded bytes).
+    /// The caller holds the shard exclusively; afterwards only `release_shell` may be called on
+    /// `self` (lock-free readers may still look at its key, expiry and embedded bytes).
     pub unsafe fn move_to(self, key: &[u8], expiry: Option<i64>) -> Entry<'a> {
         let value = if let Some(number) = self.integer() {
             Value::Integer(number)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Keyspace events: what happens to keys, told to whoever wants to know while the key's lock is still held, so that the events of a
-//! key come in the order of its changes.
+//! Keyspace events: what happens to keys, told to whoever wants to know while the key's lock is
+//! still held, so that the events of a key come in the order of its changes.
 //!
-//! The flags of the classes that are wanted stand beside the settings that every look-up reads; with none set an event costs one test.
+//! The flags of the classes that are wanted stand beside the settings that every look-up reads;
+//! with none set an event costs one test.
 
 /// Classes of events, with the bits that `notify-keyspace-events` has in stock servers.
 pub mod class {
@@ -67,6 +68,7 @@ pub const NEW: Event = Event { class: class::NEW, name: "new" };
 
 /// Whoever is told of events. Called under the key's lock: it must not take a shard's lock, nor wait.
 pub trait Observer: Send + Sync {
-    /// Something happened to a key. `slot` is the calling thread's; `old` is the value that is lost, if that is to be told.
+    /// Something happened to a key. `slot` is the calling thread's; `old` is the value that is
+    /// lost, if that is to be told.
     fn event(&self, slot: usize, db: u32, event: Event, key: &[u8], old: Option<&[u8]>);
 }

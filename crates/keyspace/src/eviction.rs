@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Eviction: access clocks (LRU and LFU), and choosing a key to give up when memory is short.
 //!
-//! Sampling as Redis documents it: a few keys from random places compete with the best of those sampled before (`pool.rs`), and the best of
-//! all goes. Each call evicts at most one key and takes one shard lock at a time, so the caller can do it in slices and never holds up
-//! others.
+//! Sampling as Redis documents it: a few keys from random places compete with the best of those
+//! sampled before (`pool.rs`), and the best of all goes. Each call evicts at most one key and takes
+//! one shard lock at a time, so the caller can do it in slices and never holds up others.
 
 mod pool;
 
@@ -148,8 +148,9 @@ pub struct Evicted {
     pub db: u32,
     /// Its name.
     pub key: Vec<u8>,
-    /// What it took, in bytes. They are given back when no lock-free reader can see them any more, which is after the present batch:
-    /// a caller that evicts until enough is free must count them itself or it evicts far too much.
+    /// What it took, in bytes. They are given back when no lock-free reader can see them any more,
+    /// which is after the present batch: a caller that evicts until enough is free must count them
+    /// itself or it evicts far too much.
     pub bytes: usize,
 }
 
@@ -195,7 +196,8 @@ fn evict(
     }
     let entry = txn.peek(&key)?;
     if stamp(policy, entry) != sampled || (policy.is_volatile() && !entry.has_expiry()) {
-        // Used or given another expiry since, or another key of this name. What it deserves now the next samples tell.
+        // Used or given another expiry since, or another key of this name. What it deserves now the
+        // next samples tell.
         return None;
     }
     let bytes = entry.memory_bytes();
@@ -214,8 +216,9 @@ const FILLING: u32 = 16;
 /// Places looked at before shards are searched one after the other.
 const PLACES: u32 = 64;
 
-/// Offers keys from random places to the pool: at least as many as `maxmemory-samples` tells, more while the pool is not full. If the
-/// keyspace is nearly empty, every shard in turn is searched so that the last key is found too.
+/// Offers keys from random places to the pool: at least as many as `maxmemory-samples` tells, more
+/// while the pool is not full. If the keyspace is nearly empty, every shard in turn is searched so
+/// that the last key is found too.
 fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) {
     let samples = keyspace.settings.eviction_samples.load(Relaxed).max(1) as usize;
     let Context { eviction: pool, random, .. } = context;

@@ -2,10 +2,10 @@
 //! Active expiry: removing keys, and members of collections, that are past their expiry though nobody asks
 //! for them.
 //!
-//! Each table knows a time before which none of its keys expires, and so does each segment; a pass only walks
-//! segments where something is due. Collections whose members expire are noted beside the table
-//! (`member_expiry_index.rs`), in order of time. Work is bounded by `budget` entries looked at per call, and each
-//! shard's lock is held for one shard's share of it only.
+//! Each table knows a time before which none of its keys expires, and so does each segment; a pass
+//! only walks segments where something is due. Collections whose members expire are noted beside
+//! the table (`member_expiry_index.rs`), in order of time. Work is bounded by `budget` entries
+//! looked at per call, and each shard's lock is held for one shard's share of it only.
 
 use std::sync::atomic::Ordering::Relaxed;
 

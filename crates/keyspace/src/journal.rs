@@ -3,9 +3,11 @@
 //!
 //! HOT PATH: nothing but a look at one flag while nobody wants a journal.
 //!
-//! The dispatcher adds a command's own arguments when its body has changed anything; a body whose arguments would not repeat what it did
-//! (they name a span of time, it chose at random, it took what was there) says so itself with [`Txn::journal_as`]. Keys and members that
-//! are lost by expiry and eviction are journalled here. All of it gets its place in the log before the locks are released.
+//! The dispatcher adds a command's own arguments when its body has changed anything; a body whose
+//! arguments would not repeat what it did (they name a span of time, it chose at random, it took
+//! what was there) says so itself with [`Txn::journal_as`]. Keys and members that are lost by
+//! expiry and eviction are journalled here. All of it gets its place in the log before the locks
+//! are released.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -66,8 +68,8 @@ impl Txn<'_> {
         self.keyspace().journal.prefetch();
     }
 
-    /// Has a request repeated for the present command instead of its own arguments; one of several, perhaps. To be called when what it repeats
-    /// has happened.
+    /// Has a request repeated for the present command instead of its own arguments; one of several,
+    /// perhaps. To be called when what it repeats has happened.
     #[inline]
     pub fn journal_as(&mut self, args: &[&[u8]]) {
         if self.journals() {
@@ -145,8 +147,9 @@ impl Txn<'_> {
         self.journal_too(&args.collect::<Vec<_>>());
     }
 
-    /// Has the members repeated as lost that are past their expiry, of collections that the present command has only read: they were as good
-    /// as absent for it. They are removed, and journalled once more, by whoever changes the collection.
+    /// Has the members repeated as lost that are past their expiry, of collections that the present
+    /// command has only read: they were as good as absent for it. They are removed, and journalled
+    /// once more, by whoever changes the collection.
     pub fn journal_hidden_members(&mut self) {
         for index in 0..self.keys().len() {
             let Some(key) = self.keys().get(index).filter(|key| !key.write) else { continue };
@@ -163,8 +166,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Has the present command's own arguments repeated. `is_alone`: it is all that happens under the locks, so that nothing else can
-    /// belong to its unit.
+    /// Has the present command's own arguments repeated. `is_alone`: it is all that happens under
+    /// the locks, so that nothing else can belong to its unit.
     #[inline]
     pub fn journal_itself(&mut self, db: u32, args: &[&[u8]], is_alone: bool) {
         let (slot, journal) = (self.context.slot, &mut self.context.journal);
@@ -175,7 +178,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Ends a unit: what was collected takes effect together, and what follows under the same locks is another unit.
+    /// Ends a unit: what was collected takes effect together, and what follows under the same locks
+    /// is another unit.
     #[inline]
     pub fn journal_now(&mut self) {
         let slot = self.context.slot;

@@ -30,8 +30,8 @@ pub struct Shard {
     /// Guards everything below.
     pub lock: ShardLock,
     first: Table,
-    /// A database other than the first has had a key here. Most servers use database 0 only: what walks all tables can then leave the
-    /// others alone.
+    /// A database other than the first has had a key here. Most servers use database 0 only: what
+    /// walks all tables can then leave the others alone.
     others_used: AtomicBool,
     others: Box<[Table]>,
     /// Watched keys.
@@ -234,7 +234,8 @@ impl Keyspace {
         keyspace
     }
 
-    /// Stops the world for a command. Nothing if somebody else has stopped it for long; the thread is outside of the gate then.
+    /// Stops the world for a command. Nothing if somebody else has stopped it for long; the thread
+    /// is outside of the gate then.
     pub fn stop_world(&self, context: &mut crate::Context) -> Option<World<'_>> {
         let world = self.gate.close_unless_busy(context.slot);
         context.outside = world.is_none();
@@ -306,7 +307,8 @@ impl Keyspace {
         self.clock.load(Relaxed) & 0x00ff_ffff
     }
 
-    /// The LFU clock: minutes, 16 bits. Made from all bits of the seconds, so that it does not jump when the LRU clock wraps.
+    /// The LFU clock: minutes, 16 bits. Made from all bits of the seconds, so that it does not jump
+    /// when the LRU clock wraps.
     #[inline]
     pub(crate) fn minutes(&self) -> u32 {
         (self.clock.load(Relaxed) / 60) & 0xffff
@@ -346,8 +348,8 @@ impl Keyspace {
         })
     }
 
-    /// Takes all keys of one database, or of all, out of the keyspace. What is removed is freed by the caller, who need not have the world
-    /// stopped for that.
+    /// Takes all keys of one database, or of all, out of the keyspace. What is removed is freed by
+    /// the caller, who need not have the world stopped for that.
     pub fn flush(&self, world: &World<'_>, db: Option<u32>) -> Flushed {
         let mut count = 0;
         let mut removed = Vec::new();
@@ -414,7 +416,8 @@ impl Keyspace {
             .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    /// Exchanges two databases (see [`Txn::swap_databases`](crate::Txn::swap_databases), which tidies up first).
+    /// Exchanges two databases (see [`Txn::swap_databases`](crate::Txn::swap_databases), which
+    /// tidies up first).
     pub(crate) fn swap_tables(&self, world: &World<'_>, one: u32, other: u32) {
         self.snapshots.exchange(world, one, other);
         for shard in &self.shards {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The keyspace: shards, tables, entries, lock sets, expiry and eviction.
 //!
-//! Flow: the dispatcher makes a [`Txn`] from the keys a command names; the transaction holds the locks of their shards and is
-//! the only way to reach a key. Everything a writer changes goes through its methods, where watchers, a snapshot in
-//! progress and the journal are told.
+//! Flow: the dispatcher makes a [`Txn`] from the keys a command names; the transaction holds the
+//! locks of their shards and is the only way to reach a key. Everything a writer changes goes
+//! through its methods, where watchers, a snapshot in progress and the journal are told.
 //!
 //! This crate knows nothing of clients, commands or files, no type but strings (others register
 //! themselves, see [`object`]), and never performs I/O.

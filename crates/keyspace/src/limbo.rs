@@ -2,8 +2,9 @@
 //! Limbo: memory that is unlinked but may still be seen by a lock-free reader, until the gate's epoch says
 //! that nobody can.
 //!
-//! One per executing thread. While there is a single executing thread nothing waits here. What is expensive to free (a
-//! big collection, a big blob) goes to the lazy-free thread instead of being freed on the request path.
+//! One per executing thread. While there is a single executing thread nothing waits here. What is
+//! expensive to free (a big collection, a big blob) goes to the lazy-free thread instead of being
+//! freed on the request path.
 
 use std::alloc::{Layout, dealloc};
 use std::collections::VecDeque;

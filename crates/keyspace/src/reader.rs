@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading by a thread in the background: shard after shard, or collections of some keys, so that a long command holds up nobody.
+//! Reading by a thread in the background: shard after shard, or collections of some keys, so that a
+//! long command holds up nobody.
 //!
-//! The thread has a gate slot of its own, which it enters for one shard at a time: whoever stops the world waits for one shard at most.
-//! What it sees of different shards is of different moments. It marks nothing as used, counts nothing, and removes nothing: what is past
-//! its expiry is passed over.
+//! The thread has a gate slot of its own, which it enters for one shard at a time: whoever stops
+//! the world waits for one shard at most. What it sees of different shards is of different moments.
+//! It marks nothing as used, counts nothing, and removes nothing: what is past its expiry is passed
+//! over.
 //!
-//! Collections of several keys are seen at one moment by [`Reader::lend`]: it holds all their shards while it borrows them, which takes
-//! microseconds at any size.
+//! Collections of several keys are seen at one moment by [`Reader::lend`]: it holds all their
+//! shards while it borrows them, which takes microseconds at any size.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -102,15 +104,16 @@ pub struct LoanWatch {
 }
 
 impl LoanWatch {
-    /// Whether none of the keys has changed or expired until `now`. Some lock of each key's shard must be held.
+    /// Whether none of the keys has changed or expired until `now`. Some lock of each key's shard
+    /// must be held.
     pub fn holds(&self, now: i64) -> bool {
         !txn::is_raised(&self.flag) && now <= self.expiry
     }
 }
 
 impl Keyspace {
-    /// The right to read outside of the executing threads; waits for whoever has it. No lock may be held, and the thread must not be
-    /// inside the gate.
+    /// The right to read outside of the executing threads; waits for whoever has it. No lock may be
+    /// held, and the thread must not be inside the gate.
     pub fn reader(&self) -> Reader<'_> {
         Reader { keyspace: self, _one: self.reader.lock() }
     }
@@ -133,7 +136,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Borrows what stands at some keys, all at one moment. With `watch` they are watched from that moment on.
+    /// Borrows what stands at some keys, all at one moment. With `watch` they are watched from that
+    /// moment on.
     pub fn lend(&self, db: u32, now: i64, keys: &[Box<[u8]>], watch: bool) -> (Vec<Loan>, Option<LoanWatch>) {
         let keyspace = self.keyspace;
         let hashes: Vec<u64> = keys.iter().map(|key| keyspace.hash(key)).collect();

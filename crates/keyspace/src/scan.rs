@@ -48,7 +48,8 @@ pub fn scan(
 /// At most so many keys that have expired are told of by [`random_key`].
 const EXPIRED_MOST: usize = 64;
 
-/// A random key of a database that is not expired; each about as likely as any other. Some of those met that are expired are added to `expired`.
+/// A random key of a database that is not expired; each about as likely as any other. Some of those
+/// met that are expired are added to `expired`.
 pub fn random_key(
     keyspace: &Keyspace,
     context: &mut Context,

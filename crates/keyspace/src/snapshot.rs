@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A snapshot in progress: the state of the keyspace at one moment, the cut, written out while it is changed.
 //!
-//! Every entry carries a mark of one bit. Outside of snapshots all entries have the same one. The cut, made with the world stopped, gives the
-//! keyspace the other mark: from now on entries with the old one belong to the snapshot and have not been written yet, new
-//! entries get the new one. A walker goes through all tables, shows whoever writes the snapshot the entries with the old
-//! mark, and marks them. A writer that comes first ([`Txn`](crate::Txn)'s one function for changes) has the entry's old form kept by the
-//! [`Keeper`] and marks it. When the walker is through, all entries have the same mark again.
+//! Every entry carries a mark of one bit. Outside of snapshots all entries have the same one. The
+//! cut, made with the world stopped, gives the keyspace the other mark: from now on entries with
+//! the old one belong to the snapshot and have not been written yet, new entries get the new one. A
+//! walker goes through all tables, shows whoever writes the snapshot the entries with the old mark,
+//! and marks them. A writer that comes first ([`Txn`](crate::Txn)'s one function for changes) has
+//! the entry's old form kept by the [`Keeper`] and marks it. When the walker is through, all
+//! entries have the same mark again.
 //!
-//! A large collection is lent to the keeper (`braid_containers::cow`), by whoever comes first, walker or writer: so nobody waits until all of it has been
-//! encoded, and who changes it meanwhile copies the few blocks of memory that it changes. So is a long string to whoever is about to change it.
+//! A large collection is lent to the keeper (`braid_containers::cow`), by whoever comes first,
+//! walker or writer: so nobody waits until all of it has been encoded, and who changes it meanwhile
+//! copies the few blocks of memory that it changes. So is a long string to whoever is about to
+//! change it.
 //!
-//! Tables that are emptied at once are handed to the keeper as they are; databases that are exchanged are told from
-//! each other by their number at the cut, the *origin*.
+//! Tables that are emptied at once are handed to the keeper as they are; databases that are
+//! exchanged are told from each other by their number at the cut, the *origin*.
 //!
 //! Without a snapshot all this costs a comparison per change.
 
@@ -31,10 +35,12 @@ pub trait Keeper: Send + Sync {
     /// Keeps the form that an entry of database `origin` has now. Called with its shard held, once per entry.
     fn keep(&self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>);
 
-    /// Keeps an entry of database `origin` with a large collection or string. Called with its shard held, once per entry.
+    /// Keeps an entry of database `origin` with a large collection or string. Called with its shard
+    /// held, once per entry.
     fn keep_lent(&self, origin: u32, entry: CowEntry);
 
-    /// Takes tables of database `origin` that nobody else can reach any more. What carries [`Walk::is_due`] in them belongs to the snapshot.
+    /// Takes tables of database `origin` that nobody else can reach any more. What carries
+    /// [`Walk::is_due`] in them belongs to the snapshot.
     fn take(&self, origin: u32, tables: Vec<Table>);
 }
 
@@ -72,7 +78,8 @@ impl Snapshots {
     pub(crate) fn keep(&self, keyspace: &Keyspace, db: u32, entry: Entry<'_>) {
         if let Some(current) = &*self.current.read() {
             let origin = current.origins[db as usize];
-            // SAFETY: the shard is held exclusively, and whoever changes the entry makes a reference to its collection later.
+            // SAFETY: the shard is held exclusively, and whoever changes the entry makes a
+            // reference to its collection later.
             let lent = if is_large(entry) { unsafe { CowEntry::of(entry) } } else { None };
             match lent {
                 Some(lent) => current.keeper.keep_lent(origin, lent),
@@ -82,7 +89,8 @@ impl Snapshots {
         entry.set_mark(self.mark.load(Relaxed));
     }
 
-    /// Hands over tables of a database that have been emptied at once; nothing comes back if the keeper has them.
+    /// Hands over tables of a database that have been emptied at once; nothing comes back if the
+    /// keeper has them.
     pub(crate) fn hand_over(&self, _world: &World<'_>, db: u32, tables: Vec<Table>) -> Vec<Table> {
         match &*self.current.read() {
             Some(current) => {
@@ -150,9 +158,12 @@ impl Walk<'_> {
         self.keyspace.snapshots.is_due(entry)
     }
 
-    /// Shows `visit` what is left to be written from `cursor` on, in a shard's table of database `origin`, until what it answers adds up to `most`; an
-    /// entry that has been written counts as 1. Large collections are not shown, but lent to the keeper. Where to go on;
-    /// nothing at the table's end. `lines`: how many cache lines an entry takes, about, all of which will be looked at. Enters the gate by the slot that is the walker's ([`Keyspace::walker_slot`]) and holds the shard meanwhile.
+    /// Shows `visit` what is left to be written from `cursor` on, in a shard's table of database
+    /// `origin`, until what it answers adds up to `most`; an entry that has been written counts
+    /// as one. Large collections are not shown, but lent to the keeper. Where to go on; nothing at
+    /// the table's end. `lines`: how many cache lines an entry takes, about, all of which will be
+    /// looked at. Enters the gate by the slot that is the walker's ([`Keyspace::walker_slot`]) and
+    /// holds the shard meanwhile.
     pub fn step(
         &mut self,
         origin: u32,

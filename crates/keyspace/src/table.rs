@@ -64,8 +64,8 @@ pub struct Table {
     next_expiry: AtomicI64,
     /// The first mention in `members`; 0 = there is none.
     pub(crate) next_member_expiry: AtomicI64,
-    /// Collections whose members expire (`member_expiry_index.rs`); null when there are none. Touched only by whoever
-    /// holds the shard.
+    /// Collections whose members expire (`member_expiry_index.rs`); null when there are none.
+    /// Touched only by whoever holds the shard.
     pub(crate) members: AtomicPtr<MemberExpiryIndex>,
 }
 

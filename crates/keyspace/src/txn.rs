@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A transaction: the locks of the shards in which a command's keys live, and the only way to reach those keys.
+//! A transaction: the locks of the shards in which a command's keys live, and the only way to reach
+//! those keys.
 //!
 //! HOT PATH: no allocation beyond the entry's own for up to 8 shards, no logging, no system call.
 //!
-//! The dispatcher makes one before a body runs and drops it afterwards; nothing else takes shard locks for commands. Locks are
-//! taken in ascending shard order, each exclusive if any key in it is to be written. A key outside the lock set is a
-//! bug in a command's key specification: debug builds assert it.
+//! The dispatcher makes one before a body runs and drops it afterwards; nothing else takes shard
+//! locks for commands. Locks are taken in ascending shard order, each exclusive if any key in it is
+//! to be written. A key outside the lock set is a bug in a command's key specification: debug
+//! builds assert it.
 //!
-//! Here are the locks and the look-up of hashes; what can be done with keys is below: `read.rs`, `set.rs` (strings), `keys.rs` (whatever
-//! the type), `change.rs` (what all changes have in common), `watching.rs`, and `../journal.rs`.
+//! Here are the locks and the look-up of hashes; what can be done with keys is below: `read.rs`,
+//! `set.rs` (strings), `keys.rs` (whatever the type), `change.rs` (what all changes have in
+//! common), `watching.rs`, and `../journal.rs`.
 //!
 //! Whatever changes goes through [`Txn::before_change`], where the old form of an entry is still there, and
 //! [`Txn::changed`], where watchers learn of it: the hooks for snapshots and the journal.
@@ -54,8 +57,9 @@ pub enum Expiry {
     At(i64),
 }
 
-/// A time before all expiries: to a transaction of this time nothing has expired. Changes that are read from an append-only file are made at it,
-/// since what they found living must be found living again.
+/// A time before all expiries: to a transaction of this time nothing has expired. Changes that are
+/// read from an append-only file are made at it, since what they found living must be found living
+/// again.
 pub const NOTHING_EXPIRED: i64 = 0;
 
 pub use braid_base::WrongType;
@@ -193,8 +197,8 @@ impl<'a> Txn<'a> {
         matches!(self.held, Held::Nothing | Held::World(_))
     }
 
-    /// Lets the world go on for a moment, between two pieces of work that needs it stopped. Only for a transaction made by [`Txn::world`] on
-    /// a thread that executes nothing else.
+    /// Lets the world go on for a moment, between two pieces of work that needs it stopped. Only
+    /// for a transaction made by [`Txn::world`] on a thread that executes nothing else.
     pub fn let_world_go_on(&mut self, pause: std::time::Duration) {
         if let Held::World(world) = std::mem::replace(&mut self.held, Held::Nothing) {
             drop(world);
@@ -215,7 +219,8 @@ impl<'a> Txn<'a> {
         self.db = db;
     }
 
-    /// Goes on at another time; the one before is returned. For what is loaded in the middle of a transaction that has the world stopped.
+    /// Goes on at another time; the one before is returned. For what is loaded in the middle of a
+    /// transaction that has the world stopped.
     pub fn set_now(&mut self, now: i64) -> i64 {
         debug_assert!(matches!(self.held, Held::World(_)));
         std::mem::replace(&mut self.now, now)
@@ -243,8 +248,8 @@ impl<'a> Txn<'a> {
                 self.0.hint.set(0);
             }
         }
-        // SAFETY: only the lifetime is longer than true, and the keys are gone before this function returns: `keys` is private, and
-        // nothing here hands out what it refers to.
+        // SAFETY: only the lifetime is longer than true, and the keys are gone before this function
+        // returns: `keys` is private, and nothing here hands out what it refers to.
         let lent = unsafe { std::mem::transmute::<&[KeyRef<'_>], &'a [KeyRef<'a>]>(keys) };
         let before = self.keys;
         let restore = Restore(self, before);
@@ -263,7 +268,8 @@ impl<'a> Txn<'a> {
         self.touches = touches;
     }
 
-    /// The time of this command, ms since the Unix epoch, by which keys and members have expired or not. The same throughout.
+    /// The time of this command, ms since the Unix epoch, by which keys and members have expired or
+    /// not. The same throughout.
     #[inline]
     pub fn now(&self) -> i64 {
         self.now

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Clients that wait for keys to be filled: who waits for which key, in the order in which they came.
 //!
-//! A shard's waiters live beside its tables and are touched only under its exclusive lock. A waiter stands in the queue of
-//! each of its keys, which may lie in several shards; whoever wants to end its wait, by an answer or otherwise, first has to
-//! [`Waiter::claim`] it, and exactly one succeeds. A claimed waiter may still be found in queues for a moment: it is passed over.
+//! A shard's waiters live beside its tables and are touched only under its exclusive lock. A waiter
+//! stands in the queue of each of its keys, which may lie in several shards; whoever wants to end
+//! its wait, by an answer or otherwise, first has to [`Waiter::claim`] it, and exactly one
+//! succeeds. A claimed waiter may still be found in queues for a moment: it is passed over.
 //! `tests/model.rs` has pushes, timeouts and CLIENT UNBLOCK race for it under a model checker.
 //!
-//! Changes of a key that somebody waits for are collected in the changing thread's context, and the dispatcher serves them.
+//! Changes of a key that somebody waits for are collected in the changing thread's context, and the
+//! dispatcher serves them.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -21,8 +23,8 @@ use hashbrown::{Equivalent, HashMap};
 
 use crate::value_type::Type;
 
-/// The next place in the queues: drawn under the locks of all of a waiter's keys, so that in each queue the order of tickets is
-/// the order of arrival.
+/// The next place in the queues: drawn under the locks of all of a waiter's keys, so that in each
+/// queue the order of tickets is the order of arrival.
 static NEXT_TICKET: AtomicU64 = AtomicU64::new(1);
 
 /// A client's wait for one of some keys.
@@ -41,8 +43,8 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// A waiter for the first of `keys` (of database `db`) that holds a `kind`. The locks of all keys must be held, so that it gets
-    /// its place behind those who wait already.
+    /// A waiter for the first of `keys` (of database `db`) that holds a `kind`. The locks of all
+    /// keys must be held, so that it gets its place behind those who wait already.
     pub fn new(
         db: u32,
         keys: &[&[u8]],
@@ -105,7 +107,8 @@ pub struct Waiters {
     keys_heeding_loss: AtomicUsize,
 }
 
-// SAFETY: `queues` is only touched by whoever holds the shard exclusively (the methods that do are unsafe and say so).
+// SAFETY: `queues` is only touched by whoever holds the shard exclusively (the methods that do are
+// unsafe and say so).
 unsafe impl Sync for Waiters {}
 
 impl Waiters {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! WATCH: which clients want to know that a key changed.
 //!
-//! A shard's watchers live beside its tables and are touched only under its exclusive lock. A watcher is a flag shared
-//! with the client; whoever changes the key raises it.
+//! A shard's watchers live beside its tables and are touched only under its exclusive lock. A
+//! watcher is a flag shared with the client; whoever changes the key raises it.
 //!
-//! The clients that wait for keys (`waiters.rs`) stand here too, so that a change of a key in which nobody takes an interest costs
-//! one look at one count.
+//! The clients that wait for keys (`waiters.rs`) stand here too, so that a change of a key in which
+//! nobody takes an interest costs one look at one count.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -25,15 +25,18 @@ type Names = HashMap<(u32, Box<[u8]>), Vec<Arc<AtomicBool>>, foldhash::fast::Ran
 /// Who takes an interest in keys of one shard.
 #[derive(Default)]
 pub struct Watchers {
-    /// Watches, places in queues of waiters, keys that clients have read; and one more while somebody wants to know of all changes.
+    /// Watches, places in queues of waiters, keys that clients have read; and one more while
+    /// somebody wants to know of all changes.
     count: AtomicUsize,
     names: UnsafeCell<Names>,
     waiters: Waiters,
-    /// Clients that have read keys and want to know when these change, by id. Changed by readers, too: it has a lock of its own.
+    /// Clients that have read keys and want to know when these change, by id. Changed by readers,
+    /// too: it has a lock of its own.
     tracked: Mutex<Tracked>,
 }
 
-// SAFETY: `names` is only touched by whoever holds the shard exclusively (the methods that do are unsafe and say so).
+// SAFETY: `names` is only touched by whoever holds the shard exclusively (the methods that do are
+// unsafe and say so).
 unsafe impl Sync for Watchers {}
 
 impl Watchers {
@@ -69,8 +72,8 @@ impl Watchers {
         }
     }
 
-    /// Notes that a client has read a key (of whatever database), by whose lock the caller holds its shard. Returns whether
-    /// the key, and whether the note, is new.
+    /// Notes that a client has read a key (of whatever database), by whose lock the caller holds
+    /// its shard. Returns whether the key, and whether the note, is new.
     pub(crate) fn track(&self, key: &[u8], client: u64) -> (bool, bool) {
         let mut tracked = self.tracked.lock();
         if let Some(readers) = tracked.get_mut(key) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How well eviction chooses: keys whose order is known, half of them evicted, and what is left compared with what should be.
+//! How well eviction chooses: keys whose order is known, half of them evicted, and what is left
+//! compared with what should be.
 
 use braid_base::alloc::CountingAllocator;
 use braid_base::hash::KeyHasher;
@@ -60,7 +61,8 @@ fn evict(keyspace: &Keyspace, context: &mut Context) -> u32 {
     String::from_utf8(evicted.key).expect("text").parse().expect("a number")
 }
 
-/// Of the half that should have gone how much stays (in percent), and how many of each tenth, from the newest on, are lost.
+/// Of the half that should have gone how much stays (in percent), and how many of each tenth, from
+/// the newest on, are lost.
 fn quality(policy: Policy, shards: usize, seed: u64) -> (f64, [u32; 5]) {
     let (keyspace, mut context) = ranked(policy, shards, seed);
     let mut lost = [0; 5];
@@ -92,7 +94,8 @@ fn candidates_that_were_used_or_removed_since_they_were_sampled_are_passed_over(
     let (keyspace, mut context) = ranked(Policy::AllKeysLru, 16, 5);
     // The pool has candidates now.
     let first = evict(&keyspace, &mut context);
-    // All that it may have are used again or gone: every second key is used, of the others the older half is removed.
+    // All that it may have are used again or gone: every second key is used, of the others the
+    // older half is removed.
     for n in 0..KEYS {
         let name = n.to_string();
         in_txn(&keyspace, &mut context, &name, |txn| match n {

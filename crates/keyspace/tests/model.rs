@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients that wait for keys under the model checker, which explores interleavings of the real locks, queues and claims:
-//! `cargo test -p braid-keyspace --features model --test model`.
+//! Clients that wait for keys under the model checker, which explores interleavings of the real
+//! locks, queues and claims: `cargo test -p braid-keyspace --features model --test model`.
 //!
-//! What a thread does is what the dispatcher does for BLPOP and RPUSH (`blocking.rs` of the engine): to wait under the locks of all keys, to
-//! serve under the locks that a push holds, to leave the queues of other keys afterwards, to end a wait by its claim. As with the models of
-//! `braid-base`, each runs as the code is and with a fault planted in it, with which some schedule must fail.
+//! What a thread does is what the dispatcher does for BLPOP and RPUSH (`blocking.rs` of the
+//! engine): to wait under the locks of all keys, to serve under the locks that a push holds, to
+//! leave the queues of other keys afterwards, to end a wait by its claim. As with the models of
+//! `braid-base`, each runs as the code is and with a fault planted in it, with which some schedule
+//! must fail.
 
 #![cfg(feature = "model")]
 
@@ -62,7 +64,8 @@ impl Store {
         self.told[client].lock().unwrap().push(told);
     }
 
-    /// Takes the first element at a key, if there is one and `may` agrees, which is asked before anything is changed.
+    /// Takes the first element at a key, if there is one and `may` agrees, which is asked before
+    /// anything is changed.
     fn take(&self, txn: &mut Txn<'_>, key: &[u8], may: impl FnOnce() -> bool) -> Option<Vec<u8>> {
         let list = txn.write_as::<List>(key).unwrap()?;
         if !may() {
@@ -134,7 +137,8 @@ impl Store {
         self.keyspace.gate.leave(slot);
     }
 
-    /// Serves those who wait for the keys that were changed; gives those who still stand in queues of other keys.
+    /// Serves those who wait for the keys that were changed; gives those who still stand in queues
+    /// of other keys.
     fn serve(&self, txn: &mut Txn<'_>) -> Vec<Arc<Waiter>> {
         let mut elsewhere = Vec::new();
         loop {
@@ -157,7 +161,8 @@ impl Store {
         }
     }
 
-    /// Whether somebody was told exactly one thing, or waits, and then for keys that have nothing; every element is somewhere, once.
+    /// Whether somebody was told exactly one thing, or waits, and then for keys that have nothing;
+    /// every element is somewhere, once.
     fn check(&self) {
         let mut elements: Vec<Vec<u8>> = Vec::new();
         let mut context = Context::new(&self.keyspace, 0);
@@ -202,7 +207,8 @@ fn run(store: &Arc<Store>, threads: Vec<fn(&Store, usize)>) {
     store.check();
 }
 
-/// One client waits for two keys until its time is over, another one for the second key until somebody ends that; meanwhile both keys are filled.
+/// One client waits for two keys until its time is over, another one for the second key until
+/// somebody ends that; meanwhile both keys are filled.
 fn pushes_race_with_ends() {
     let store = Arc::new(Store::new(4));
     run(
@@ -226,7 +232,8 @@ fn pushes_race_with_ends() {
     );
 }
 
-/// Two clients wait for the same two keys, which are filled at the same time: both get something, whoever serves them.
+/// Two clients wait for the same two keys, which are filled at the same time: both get something,
+/// whoever serves them.
 fn pushes_race_with_each_other() {
     let store = Arc::new(Store::new(2));
     for client in 0..CLIENTS {

@@ -7,7 +7,8 @@ use braid_base::blob::Blob;
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
-/// Messages of at least this many bytes are sent from where they are, if they came in an allocation of their own.
+/// Messages of at least this many bytes are sent from where they are, if they came in an allocation
+/// of their own.
 const SHARED_MIN: usize = 16 * 1024;
 
 /// Texts of so many bytes need no allocation of their own.
@@ -26,7 +27,8 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// A message of some strings, of which the last is the body; `blob` holds its bytes too if they have an allocation of their own.
+    /// A message of some strings, of which the last is the body; `blob` holds its bytes too if they
+    /// have an allocation of their own.
     pub fn new(head: &[&[u8]], body: &[u8], blob: Option<&Blob>) -> Frame {
         let big = blob.filter(|blob| blob.len() >= SHARED_MIN).cloned();
         let inline = big.is_none().then_some(body);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Publish and subscribe: who listens to what, and how messages reach them.
 //!
-//! One table for the whole process ([`Hub`]) tells for each channel and pattern which clients listen, by the event loop that owns
-//! them. PUBLISH looks its channel up, encodes the message once, and leaves one push per loop with listeners in that loop's queue
-//! (`queue.rs`); the loop writes it into its clients' replies. Nothing else is shared, and nobody waits for a slow client.
+//! One table for the whole process ([`Hub`]) tells for each channel and pattern which clients
+//! listen, by the event loop that owns them. PUBLISH looks its channel up, encodes the message
+//! once, and leaves one push per loop with listeners in that loop's queue (`queue.rs`); the loop
+//! writes it into its clients' replies. Nothing else is shared, and nobody waits for a slow client.
 //!
-//! Order: a channel's lock is held while a message is put into the queues, so all listeners of a channel see its messages in the same
-//! order, and those of one publisher in the order in which it published them. A SUBSCRIBE is in the table before it is answered, so
-//! it gets whatever is published afterwards.
+//! Order: a channel's lock is held while a message is put into the queues, so all listeners of a
+//! channel see its messages in the same order, and those of one publisher in the order in which it
+//! published them. A SUBSCRIBE is in the table before it is answered, so it gets whatever is
+//! published afterwards.
 //!
 //! What must never happen: a shard lock is taken, or a reply is written, while a lock of this module is held.
 
@@ -168,7 +170,8 @@ impl Hub {
         found
     }
 
-    /// Whether a client listens to a channel or a pattern (then with `true`) that is not `allowed`. Looks at all names: for rare occasions.
+    /// Whether a client listens to a channel or a pattern (then with `true`) that is not `allowed`.
+    /// Looks at all names: for rare occasions.
     pub fn listens_to_other(&self, client: u64, allowed: impl Fn(&[u8], bool) -> bool) -> bool {
         let other = |names: &Names<Audience>, is_pattern: bool| {
             names.iter().any(|(name, audience)| audience.contains(client) && !allowed(name, is_pattern))
@@ -234,9 +237,9 @@ impl Hub {
         self.skip(listener);
     }
 
-    /// Sends a message to all who listen to a channel. `from` is the slot of the calling thread; `blob` holds the message's bytes if
-    /// they came in an allocation of their own. Returns how many clients get it (one that listens by a pattern too counts twice, as it
-    /// gets it twice).
+    /// Sends a message to all who listen to a channel. `from` is the slot of the calling thread;
+    /// `blob` holds the message's bytes if they came in an allocation of their own. Returns how
+    /// many clients get it (one that listens by a pattern too counts twice, as it gets it twice).
     #[inline]
     pub fn publish(&self, from: usize, channel: &[u8], message: &[u8], blob: Option<&Blob>) -> usize {
         let nobody = self.channel_count.load(Ordering::Acquire) == 0
@@ -289,7 +292,8 @@ impl Hub {
         audience.len()
     }
 
-    /// Adds one who monitors. The attention word follows under the same lock, so that it never says less than there is.
+    /// Adds one who monitors. The attention word follows under the same lock, so that it never says
+    /// less than there is.
     pub fn add_monitor(&self, record: &ClientRecord, attention: &Attention) {
         let owner = record.io_thread.load(Ordering::Relaxed) as usize;
         let mut monitors = self.monitors.lock();
@@ -312,8 +316,9 @@ impl Hub {
         }
     }
 
-    /// Has everything that is sent to a client go to another loop from now on. What waits in the queue of its present one came before that, and is
-    /// to be handed out by that loop, before the client goes over.
+    /// Has everything that is sent to a client go to another loop from now on. What waits in the
+    /// queue of its present one came before that, and is to be handed out by that loop, before the
+    /// client goes over.
     pub fn relocate(&self, listener: &mut Listener, to: usize) {
         let Listener { record, subscriptions, .. } = listener;
         // First of all, so that what comes to the new loop early waits there.
@@ -322,8 +327,9 @@ impl Hub {
             self.monitors.lock().relocate(record.id, to);
         }
         let Some(subscriptions) = subscriptions else { return };
-        // All tables at once: otherwise of two messages, sent one after the other on two channels, the first could go to the new queue and the
-        // second one to the old. In the order in which publishers take them: channels, then patterns.
+        // All tables at once: otherwise of two messages, sent one after the other on two channels,
+        // the first could go to the new queue and the second one to the old. In the order in which
+        // publishers take them: channels, then patterns.
         let mut channels: Vec<_> = self.channels.iter().map(|part| part.lock()).collect();
         let mut shard_channels: Vec<_> = self.shard_channels.iter().map(|part| part.lock()).collect();
         let mut patterns = self.patterns.write();
@@ -342,8 +348,8 @@ impl Hub {
         }
     }
 
-    /// Leaves something for clients of a loop. A loop looks into its queue after what it has executed itself: only others have to be
-    /// woken.
+    /// Leaves something for clients of a loop. A loop looks into its queue after what it has
+    /// executed itself: only others have to be woken.
     pub fn push(&self, from: usize, owner: usize, to: Listeners, payload: Arc<Payload>) {
         self.queues[owner].push(to, payload);
         if owner != from {
@@ -372,7 +378,8 @@ impl Hub {
         self.queues[owner].put_back(pushes);
     }
 
-    /// Writes what waits for a client into its reply, before its loop gets to it: what follows there comes later.
+    /// Writes what waits for a client into its reply, before its loop gets to it: what follows
+    /// there comes later.
     pub fn claim(&self, listener: &mut Listener, reply: &mut ReplyBuffer) {
         let owner = listener.record.io_thread.load(Ordering::Relaxed) as usize;
         let queue = &self.queues[owner];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A client as a listener: what it subscribes to, how it tracks keys, and which pushes have reached it. A part of its session.
+//! A client as a listener: what it subscribes to, how it tracks keys, and which pushes have reached
+//! it. A part of its session.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,7 +36,8 @@ impl Subscriptions {
         }
     }
 
-    /// How many there are, as clients are told when one of a kind changes: patterns and channels count together.
+    /// How many there are, as clients are told when one of a kind changes: patterns and channels
+    /// count together.
     pub fn count(&self, kind: Kind) -> usize {
         match kind {
             Kind::Channel | Kind::Pattern => self.channels.len() + self.patterns.len(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What waits for the clients of one event loop: messages that answer no request.
 //!
-//! Every push has a number. A session remembers up to which number it has been served out of turn ([`Hub::claim`](crate::Hub::claim)),
-//! so that each push reaches it once.
+//! Every push has a number. A session remembers up to which number it has been served out of turn
+//! ([`Hub::claim`](crate::Hub::claim)), so that each push reaches it once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -101,8 +101,9 @@ impl Queue {
         }
     }
 
-    /// As [`Queue::take`], but what is for clients that `is_away` names stays: they are with another thread, which finds it here. To take it and
-    /// put it back would not do, since in between that thread would find what came later.
+    /// As [`Queue::take`], but what is for clients that `is_away` names stays: they are with
+    /// another thread, which finds it here. To take it and put it back would not do, since in
+    /// between that thread would find what came later.
     pub(crate) fn take_for_those_here(&self, out: &mut Vec<Push>, is_away: impl Fn(u64) -> bool) {
         let mut waiting = self.waiting.lock();
         for push in std::mem::take(&mut waiting.pushes) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Client-side caching: telling clients which of the keys that they have read are no longer as they were.
 //!
-//! A client that tracks is noted beside each key that it reads, in the key's shard, while the lock is held under which it read
-//! (`keyspace/watch.rs`). Whoever changes the key takes the note away, under the exclusive lock, and the dispatcher tells the client
-//! before that lock is released: so an invalidation cannot be missed, and it comes behind the reply that it makes stale. With
-//! BCAST a client is told of all keys that begin with its prefixes, whether it has read them or not.
+//! A client that tracks is noted beside each key that it reads, in the key's shard, while the lock
+//! is held under which it read (`keyspace/watch.rs`). Whoever changes the key takes the note away,
+//! under the exclusive lock, and the dispatcher tells the client before that lock is released: so
+//! an invalidation cannot be missed, and it comes behind the reply that it makes stale. With BCAST
+//! a client is told of all keys that begin with its prefixes, whether it has read them or not.
 //!
 //! Invalidations travel as pushes (`pubsub`).
 
@@ -129,8 +130,8 @@ impl Trackers {
         listener.record.redirect.store(-1, Relaxed);
     }
 
-    /// Notes that a client has read the keys that a command names, under the locks under which it did. At most `most_keys` keys
-    /// are noted at once.
+    /// Notes that a client has read the keys that a command names, under the locks under which it
+    /// did. At most `most_keys` keys are noted at once.
     #[cold]
     pub fn remember(
         &self,
@@ -156,8 +157,8 @@ impl Trackers {
         self.enforce_limit(txn.keyspace(), most_keys, txn.context.slot);
     }
 
-    /// Keeps the number of noted keys within `most` (`tracking-table-max-keys`; 0 = unlimited): the clients are told that keys
-    /// changed.
+    /// Keeps the number of noted keys within `most` (`tracking-table-max-keys`; 0 = unlimited): the
+    /// clients are told that keys changed.
     pub fn enforce_limit(&self, keyspace: &Keyspace, most: usize, slot: usize) {
         while most > 0 && self.keys() > most {
             let Some((key, clients)) = keyspace.take_tracked() else { return };
@@ -215,7 +216,8 @@ impl Trackers {
         self.items.fetch_sub(items, Relaxed);
     }
 
-    /// An invalidation could not be delivered, since the client that it was redirected to is gone: its owner has to know.
+    /// An invalidation could not be delivered, since the client that it was redirected to is gone:
+    /// its owner has to know.
     pub fn undeliverable(&self, invalidation: &Invalidation, slot: usize) {
         if invalidation.redirected
             && let Some(owner) = self.registry.get(invalidation.owner)

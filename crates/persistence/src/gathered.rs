@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Entries that have been taken out of a shard, to be written when it is free again.
 //!
-//! To write a value takes several times as long as to copy it, most of all when it is compressed, and a thread may lose its processor meanwhile. So
-//! what is done while the shard is held is copying: short strings and packed collections; large strings are shared. The rest (tables, trees,
-//! streams) has to be written at once.
+//! To write a value takes several times as long as to copy it, most of all when it is compressed,
+//! and a thread may lose its processor meanwhile. So what is done while the shard is held is
+//! copying: short strings and packed collections; large strings are shared. The rest (tables,
+//! trees, streams) has to be written at once.
 
 use std::io;
 
@@ -44,8 +45,9 @@ pub(crate) struct Gathered {
 const KEPT_BYTES: usize = 256 * 1024;
 
 impl Gathered {
-    /// Takes an entry, in a shard that is held; how many bytes were copied. Nothing if it has to be written at once. `packed`: packed collections
-    /// can be taken, too, as far as they are written so.
+    /// Takes an entry, in a shard that is held; how many bytes were copied. Nothing if it has to be
+    /// written at once. `packed`: packed collections can be taken, too, as far as they are written
+    /// so.
     pub fn take(&mut self, keyspace: &Keyspace, entry: Entry<'_>, packed: Option<Format>) -> Option<usize> {
         let begin = self.bytes.len();
         let name_end = begin + entry.key().len();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Reading a dump file into the keyspace.
 //!
-//! One thread reads the file and finds where its values end; with several threads others decode them and add the keys (`load/crew.rs`).
+//! One thread reads the file and finds where its values end; with several threads others decode
+//! them and add the keys (`load/crew.rs`).
 
 mod crew;
 mod times;
@@ -85,8 +86,8 @@ impl From<Stopped> for LoadError {
     }
 }
 
-/// Loads a dump file, while the world is stopped (as a whole, or in slices). Libraries of functions go to `function`. What is past its expiry
-/// by the transaction's time is left out.
+/// Loads a dump file, while the world is stopped (as a whole, or in slices). Libraries of functions
+/// go to `function`. What is past its expiry by the transaction's time is left out.
 pub fn load(
     txn: &mut Txn<'_>,
     input: impl Read,

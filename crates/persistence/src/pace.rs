@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How fast a snapshot is written: as fast as it goes while a processor is idle, in short slices with rests in between while
-//! none is.
+//! How fast a snapshot is written: as fast as it goes while a processor is idle, in short slices
+//! with rests in between while none is.
 //!
-//! Who writes a snapshot is never in a hurry, and those who wait for a reply are. Were it to work on without a break on a machine that has no processor to
-//! spare, the system would let it run for some milliseconds at a time, and whoever it displaced would have its clients wait for so long. So it
-//! looks every [`SLICE`] whether it had to wait for a processor itself: if so there are more threads than processors, and from then on
-//! it rests after each slice, at first for [`REST_MOST`] slices, then for less and less, until it works without a rest again or is shown once more that
-//! processors are scarce. How slowly it returns to full speed doubles whenever full speed has turned out to be too much.
+//! Who writes a snapshot is never in a hurry, and those who wait for a reply are. Were it to work
+//! on without a break on a machine that has no processor to spare, the system would let it run for
+//! some milliseconds at a time, and whoever it displaced would have its clients wait for so long.
+//! So it looks every [`SLICE`] whether it had to wait for a processor itself: if so there are more
+//! threads than processors, and from then on it rests after each slice, at first for [`REST_MOST`]
+//! slices, then for less and less, until it works without a rest again or is shown once more that
+//! processors are scarce. How slowly it returns to full speed doubles whenever full speed has
+//! turned out to be too much.
 //!
 //! It also asks for short turns (`scheduling.rs`), for the time until it knows.
 //!
-//! The rests make it take at most about [`REST_MOST`] + 1 times as long. There are none while old forms of entries use up their room: those who
-//! write would have to wait for it then.
+//! The rests make it take at most about [`REST_MOST`] + 1 times as long. There are none while old
+//! forms of entries use up their room: those who write would have to wait for it then.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -57,7 +60,8 @@ impl Policy {
         Policy { rest: REST_MOST, slices: RETURN_FIRST, unrested: 0.0 }
     }
 
-    /// How long to rest after a slice and the rest before it: together they had this share of processors. Nothing is known without.
+    /// How long to rest after a slice and the rest before it: together they had this share of
+    /// processors. Nothing is known without.
     fn rest_after(&mut self, share: Option<Share>) -> Duration {
         let Some(Share { ran, waited }) = share else { return SLICE };
         if waited.as_secs_f64() > SCARCE * ran.as_secs_f64() {

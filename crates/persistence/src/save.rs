@@ -27,7 +27,8 @@ pub struct SaveOptions<'a> {
     pub checksum: bool,
     /// Force the file to disk piece by piece (`rdb-save-incremental-fsync`).
     pub sync_pieces: bool,
-    /// Microseconds to wait after each key; negative: one microsecond after so many keys (`rdb-key-save-delay`).
+    /// Microseconds to wait after each key; negative: one microsecond after so many keys
+    /// (`rdb-key-save-delay`).
     pub key_delay: i64,
     /// Notes at the front of the file: names and texts.
     pub notes: &'a [(&'a str, String)],
@@ -106,7 +107,8 @@ impl Sink {
     }
 }
 
-/// A file that is forced to disk piece by piece, or only at its end; or something else that is written at the same pace.
+/// A file that is forced to disk piece by piece, or only at its end; or something else that is
+/// written at the same pace.
 pub(crate) struct SyncedFile {
     file: Sink,
     sync_pieces: bool,
@@ -134,7 +136,8 @@ impl Write for SyncedFile {
     }
 }
 
-/// What tells temporary files of different origin from each other: those of saves with the world stopped have nothing, as in Redis.
+/// What tells temporary files of different origin from each other: those of saves with the world
+/// stopped have nothing, as in Redis.
 const SAVE: &str = "";
 pub(crate) const SNAPSHOT: &str = "snapshot-";
 
@@ -167,8 +170,9 @@ pub(crate) struct Written {
 /// Has a file written and puts it in the place of the old one, holding what `may_replace`
 /// returns. `tag`: [`SAVE`] or [`SNAPSHOT`].
 ///
-/// The file is written under another name in the same folder, forced to disk, and only then renamed, and the folder is
-/// forced to disk, too: at any time, even when power fails, there is the old file or the new one.
+/// The file is written under another name in the same folder, forced to disk, and only then
+/// renamed, and the folder is forced to disk, too: at any time, even when power fails, there is the
+/// old file or the new one.
 pub(crate) fn replace<G>(
     options: &SaveOptions<'_>,
     tag: &str,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What the thread that writes a snapshot asks of the system's scheduler: short turns.
 //!
-//! Whoever waits for a processor that a thread without a break is working on waits until that one's turn is over, some milliseconds by default. A
-//! thread may ask for shorter turns; its share of the processors stays the same. Linux knows that since 6.12, and earlier versions pass over the wish.
+//! Whoever waits for a processor that a thread without a break is working on waits until that one's
+//! turn is over, some milliseconds by default. A thread may ask for shorter turns; its share of the
+//! processors stays the same. Linux knows that since 6.12, and earlier versions pass over the wish.
 //!
-//! Invariants behind the `unsafe` here: the structure is that of sched_setattr(2) in its first version, and its size is told.
+//! Invariants behind the `unsafe` here: the structure is that of sched_setattr(2) in its first
+//! version, and its size is told.
 
 /// `struct sched_attr` in its first version.
 #[repr(C)]
@@ -20,7 +22,8 @@ struct Attributes {
     period_ns: u64,
 }
 
-/// Asks for turns of so many nanoseconds for the calling thread. Whether that is heeded makes no difference to what it does.
+/// Asks for turns of so many nanoseconds for the calling thread. Whether that is heeded makes no
+/// difference to what it does.
 pub(crate) fn ask_for_turns_of(nanoseconds: u64) {
     #[cfg(target_os = "linux")]
     {

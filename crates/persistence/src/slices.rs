@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A load in slices: the world stands still for some milliseconds, then goes on for a moment, so that clients are told what is going on.
+//! A load in slices: the world stands still for some milliseconds, then goes on for a moment, so
+//! that clients are told what is going on.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -36,7 +37,8 @@ pub struct Slices<'p> {
 }
 
 impl<'p> Slices<'p> {
-    /// `key_delay` as `key-load-delay`: microseconds to wait after each record; negative: one microsecond after so many records.
+    /// `key_delay` as `key-load-delay`: microseconds to wait after each record; negative: one
+    /// microsecond after so many records.
     pub fn new(progress: &'p Progress, in_slices: bool, key_delay: i64) -> Slices<'p> {
         let now = Instant::now();
         Slices {
@@ -56,7 +58,8 @@ impl<'p> Slices<'p> {
         self.has_pause
     }
 
-    /// To be called before each record, `position` being where it begins in the present file. True if a turn is due: call [`Slices::turn`].
+    /// To be called before each record, `position` being where it begins in the present file. True
+    /// if a turn is due: call [`Slices::turn`].
     #[inline]
     pub fn is_due(&mut self) -> bool {
         if self.left > 0 && !self.has_pause {
@@ -67,8 +70,8 @@ impl<'p> Slices<'p> {
         true
     }
 
-    /// Shows others how far this is, at `position` of the present file, and lets the world go on if it is time, after `settle`. `what` says what
-    /// has been loaded.
+    /// Shows others how far this is, at `position` of the present file, and lets the world go on if
+    /// it is time, after `settle`. `what` says what has been loaded.
     pub fn turn<E: From<Stopped>>(
         &mut self,
         txn: &mut Txn<'_>,

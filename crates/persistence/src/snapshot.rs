@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writing a file of all keys while the dataset is in use: what the keyspace's snapshots (its `snapshot.rs`) show goes to the file.
+//! Writing a file of all keys while the dataset is in use: what the keyspace's snapshots (its
+//! `snapshot.rs`) show goes to the file.
 //!
-//! The thread that writes walks through the tables, a few entries at a time. Writers that come before it hand it old forms,
-//! encoded as they will stand in the file; their order there does not matter. It never waits for the disk while it holds a shard.
+//! The thread that writes walks through the tables, a few entries at a time. Writers that come
+//! before it hand it old forms, encoded as they will stand in the file; their order there does not
+//! matter. It never waits for the disk while it holds a shard.
 //!
-//! What writers have handed over and is not yet written is bounded: above the limit [`OldForms::is_full`] says so, and whoever is about to
-//! write waits in [`OldForms::wait_for_room`], outside of all locks.
+//! What writers have handed over and is not yet written is bounded: above the limit
+//! [`OldForms::is_full`] says so, and whoever is about to write waits in
+//! [`OldForms::wait_for_room`], outside of all locks.
 
 use std::io;
 use std::sync::Arc;
@@ -29,12 +32,13 @@ use crate::save::{
     Pause, SNAPSHOT, SaveError, SaveOptions, Saved, Sink, Written, begin, end, replace, version,
 };
 
-/// Entries looked at while a shard is held; one counts once more for each so many bytes that it has. So whoever waits for the shard waits a few
-/// microseconds, unless there is a huge value.
+/// Entries looked at while a shard is held; one counts once more for each so many bytes that it
+/// has. So whoever waits for the shard waits a few microseconds, unless there is a huge value.
 const STEP: usize = 32;
 const STEP_BYTES: usize = 256;
-/// Entries are fetched into the cache before a shard is held, so many lines of each at most; longer ones the processor fetches by itself when it
-/// has read so much. What stands in front of a name takes so many bytes, about.
+/// Entries are fetched into the cache before a shard is held, so many lines of each at most; longer
+/// ones the processor fetches by itself when it has read so much. What stands in front of a name
+/// takes so many bytes, about.
 const LINES_MAX: usize = 6;
 const ENTRY_HEAD: usize = 16;
 /// As long as nothing is written any more, since the snapshot has failed: more at once.
@@ -78,7 +82,8 @@ pub struct OldForms {
 }
 
 impl OldForms {
-    /// Room for old forms; `on_full` is told when it gets full and when it no longer is. It may be told twice.
+    /// Room for old forms; `on_full` is told when it gets full and when it no longer is. It may be
+    /// told twice.
     pub fn new(on_full: Box<dyn Fn(bool) + Send + Sync>) -> OldForms {
         OldForms {
             queue: Mutex::default(),
@@ -126,15 +131,16 @@ impl OldForms {
         self.bytes.load(Relaxed) + copied
     }
 
-    /// Has those who are about to write wait if copies of what is lent have used up the room: whoever makes those does not look.
+    /// Has those who are about to write wait if copies of what is lent have used up the room:
+    /// whoever makes those does not look.
     pub(crate) fn watch_copies(&self) {
         if self.lent.load(Relaxed) > 0 && self.is_full() {
             (self.on_full)(true);
         }
     }
 
-    /// Waits until there is room again, for a tenth of a second at most: a disk that hangs must not make the server hang. The
-    /// caller holds no lock and is outside of the gate.
+    /// Waits until there is room again, for a tenth of a second at most: a disk that hangs must not
+    /// make the server hang. The caller holds no lock and is outside of the gate.
     pub fn wait_for_room(&self) {
         let mut queue = self.queue.lock();
         if self.is_full() {
@@ -261,8 +267,8 @@ impl Cut {
     }
 }
 
-/// Makes a cut, to be written in a given form; nothing while another one is still being written. Old forms of entries may take `limit` bytes
-/// before writers are to be slowed.
+/// Makes a cut, to be written in a given form; nothing while another one is still being written.
+/// Old forms of entries may take `limit` bytes before writers are to be slowed.
 pub fn cut(
     keyspace: &Keyspace,
     world: &World<'_>,
@@ -297,7 +303,8 @@ pub struct SnapshotProgress {
 }
 
 impl SnapshotProgress {
-    /// Has the snapshot given up, if its file has not taken the place of the old one yet; afterwards it does not any more.
+    /// Has the snapshot given up, if its file has not taken the place of the old one yet;
+    /// afterwards it does not any more.
     pub fn stop(&self) {
         let _replacing = self.replacing.lock();
         self.stop.store(true, Relaxed);
@@ -362,8 +369,8 @@ impl Output<'_> {
         self.forms.give_up();
     }
 
-    /// Takes an entry, or writes it, into memory alone if a shard is `held`; [`Output::let_go`] writes it on. Until then all are of one database. What it
-    /// weighs ([`STEP`]).
+    /// Takes an entry, or writes it, into memory alone if a shard is `held`; [`Output::let_go`]
+    /// writes it on. Until then all are of one database. What it weighs ([`STEP`]).
     fn entry(&mut self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>, held: bool) -> usize {
         self.keys += 1;
         self.unpaused += 1;
@@ -388,7 +395,8 @@ impl Output<'_> {
         1 + bytes / STEP_BYTES
     }
 
-    /// Writes an entry with a large collection that nobody changes. No shard is held, so the file is written to meanwhile.
+    /// Writes an entry with a large collection that nobody changes. No shard is held, so the file
+    /// is written to meanwhile.
     fn lent(&mut self, keyspace: &Keyspace, origin: u32, entry: &CowEntry) {
         self.times_left_out += self.form.times_left_out(entry.entry());
         self.put(|writer| {
@@ -426,7 +434,8 @@ impl Output<'_> {
     }
 }
 
-/// Writes a snapshot to a file, in the form for which its cut was made. In any case the snapshot is over afterwards, and another one can be made.
+/// Writes a snapshot to a file, in the form for which its cut was made. In any case the snapshot is
+/// over afterwards, and another one can be made.
 pub fn write_snapshot(
     keyspace: &Keyspace,
     cut: Cut,

@@ -383,7 +383,8 @@ fn large_collections_that_are_changed_or_deleted_meanwhile_are_in_it_as_they_wer
 /// What has been copied of lent collections is counted for the whole process: tests that lend take turns.
 static LOANS: Mutex<()> = Mutex::new(());
 
-/// A long string, a sorted set of which every other member expires, and a stream of few entries with much that is pending.
+/// A long string, a sorted set of which every other member expires, and a stream of few entries
+/// with much that is pending.
 fn long_string_and_large_parts(txn: &mut Txn<'_>) {
     txn.set(b"string", Value::string(&vec![b's'; 300_000]), Expiry::At(NOW + 1000));
     let mut sorted = SortedSet::new();

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The end of a file in memory, on its way to the disk.
 //!
-//! Bytes are gathered first: a processor has much less to do for a few large writes, which the disk takes right out of that memory, than for many
-//! small ones through the kernel's page cache, which has to copy them and to write them back later. Files that are only appended to are written
-//! so: increments of the append-only file (`aof/increment.rs`) and whole dumps (`save.rs`). File systems that know no such writes get the usual ones.
+//! Bytes are gathered first: a processor has much less to do for a few large writes, which the disk
+//! takes right out of that memory, than for many small ones through the kernel's page cache, which
+//! has to copy them and to write them back later. Files that are only appended to are written so:
+//! increments of the append-only file (`aof/increment.rs`) and whole dumps (`save.rs`). File
+//! systems that know no such writes get the usual ones.
 
 use std::fs::File;
 use std::io;
@@ -18,7 +20,8 @@ pub(crate) const GATHERED_MAX: usize = 1 << 20;
 /// Fewer bytes go through the page cache: to write past it costs the same for few as for many.
 const DIRECT_LEAST: usize = 256 << 10;
 
-/// The end of a file in memory: what has not been written yet, and the begin of the block in which that begins.
+/// The end of a file in memory: what has not been written yet, and the begin of the block in which
+/// that begins.
 pub(crate) struct Tail {
     /// A block more than is used, so that what is used can begin at a multiple of [`BLOCK`].
     memory: Vec<u8>,
@@ -83,15 +86,16 @@ impl Tail {
         taken
     }
 
-    /// Writes everything, past the page cache if that is better. After an error what has not been written is still there. `zeros_end`: up to here
-    /// the file has zeros behind its data.
+    /// Writes everything, past the page cache if that is better. After an error what has not been
+    /// written is still there. `zeros_end`: up to here the file has zeros behind its data.
     pub(crate) fn flush(&mut self, file: &File, direct: bool, zeros_end: u64) -> io::Result<()> {
         let whole = self.len / BLOCK * BLOCK;
         let padded = self.len.next_multiple_of(BLOCK);
         if !direct || self.pending() == 0 {
             // Nothing to be had.
         } else if self.at + padded as u64 <= zeros_end {
-            // It is to be forced to disk at once, and the zeros that fill the last block are in the file already.
+            // It is to be forced to disk at once, and the zeros that fill the last block are in the
+            // file already.
             self.memory[self.start + self.len..self.start + padded].fill(0);
             self.write_directly(file, padded);
         } else if whole >= DIRECT_LEAST {
@@ -116,7 +120,8 @@ impl Tail {
         Ok(())
     }
 
-    /// Writes the first `len` bytes, if the file can be written so. What is wrong otherwise is seen when they are written again.
+    /// Writes the first `len` bytes, if the file can be written so. What is wrong otherwise is seen
+    /// when they are written again.
     fn write_directly(&mut self, file: &File, len: usize) {
         self.set_direct(file, true);
         if self.is_direct {
@@ -151,7 +156,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// Whatever is written in which way, before and after a restart, stands in the file one after the other.
+        /// Whatever is written in which way, before and after a restart, stands in the file one
+        /// after the other.
         #[test]
         fn everything_is_in_the_file_in_order(
             begin in 0..3 * BLOCK,

@@ -2,7 +2,8 @@
 //! Dump files: all databases with their keys.
 //!
 //! ```text
-//! file:    "REDIS" or "VALKEY", version in decimal digits (9 bytes in all), records, 255, CRC-64 of all before it (8 bytes; 0: not kept)
+//! file:    "REDIS" or "VALKEY", version in decimal digits (9 bytes in all), records, 255,
+//!          CRC-64 of all before it (8 bytes; 0: not kept)
 //! record:  250, name, text                 a note about the file (two strings)
 //!          245, text                       a library of functions
 //!          247, module's id, ...           what a module keeps beside the keys
@@ -13,8 +14,9 @@
 //! ```
 //! Versions before 5 end without a checksum.
 //!
-//! KeyDB writes notes about keys, too: one may stand between a key's expiry and its type (`mvcc-tstamp`, when it changed), and for each member that
-//! expires two follow its key (`keydb-subexpire-key`, the member, and `keydb-subexpire-when`, Unix time in ms).
+//! KeyDB writes notes about keys, too: one may stand between a key's expiry and its type
+//! (`mvcc-tstamp`, when it changed), and for each member that expires two follow its key
+//! (`keydb-subexpire-key`, the member, and `keydb-subexpire-when`, Unix time in ms).
 
 use std::io::{self, Read, Write};
 
@@ -119,8 +121,8 @@ pub struct FileWriter<W: Write> {
 }
 
 impl<W: Write> FileWriter<W> {
-    /// Begins a file of a version that knows all values to come ([`Format::version`]). `compress` as `rdbcompression`, `checksum` as
-    /// `rdbchecksum`.
+    /// Begins a file of a version that knows all values to come ([`Format::version`]). `compress`
+    /// as `rdbcompression`, `checksum` as `rdbchecksum`.
     pub fn new(out: W, version: u16, compress: bool, checksum: bool) -> io::Result<FileWriter<W>> {
         let buffer = Vec::with_capacity(BUFFER);
         let summed = Summed { out, buffer, crc: checksum.then_some(0), written: 0, held: false };
@@ -207,7 +209,8 @@ impl<W: Write> FileWriter<W> {
         self.encoder.bytes(records)
     }
 
-    /// Until [`FileWriter::let_go`] is called what is written is kept in memory, so that no call waits for the sink.
+    /// Until [`FileWriter::let_go`] is called what is written is kept in memory, so that no call
+    /// waits for the sink.
     pub fn hold(&mut self) {
         self.encoder.sink().held = true;
     }
@@ -318,7 +321,8 @@ pub enum Record {
     Function(Vec<u8>),
     /// What a module of this name keeps beside the keys; it was passed over.
     ModuleData(String),
-    /// A key: its name is [`FileReader::name`], its value must be read by [`FileReader::name_and_value`] next.
+    /// A key: its name is [`FileReader::name`], its value must be read by
+    /// [`FileReader::name_and_value`] next.
     Key { kind: Kind, expire_at: Option<i64>, access: Option<Access> },
     /// The end, where the checksum was right, or none was kept (`checked` is false then).
     End { checked: bool },
@@ -332,8 +336,9 @@ pub struct FileReader<R> {
 }
 
 impl<R: Read> FileReader<R> {
-    /// Reads the first line of a file of `len` bytes, if that is known. With `relaxed`, versions that are not known are tried (those between
-    /// Redis's and Valkey's and later ones). Without `checks` the checksum may be any.
+    /// Reads the first line of a file of `len` bytes, if that is known. With `relaxed`, versions
+    /// that are not known are tried (those between Redis's and Valkey's and later ones). Without
+    /// `checks` the checksum may be any.
     pub fn new(input: R, len: Option<u64>, relaxed: bool, checks: bool) -> Result<FileReader<R>, Error> {
         let mut decoder = Decoder::new(Stream::new(input, len, checks), 0);
         let magic: [u8; MAGIC_LEN] = {
@@ -445,8 +450,9 @@ impl<R: Read> FileReader<R> {
         (&self.name, &mut self.decoder)
     }
 
-    /// The name of the key that came last, and its value as it stands in the file, if that has up to `max` bytes and its end can be
-    /// found. If not, nothing has been read, and reading it tells what is wrong if anything is.
+    /// The name of the key that came last, and its value as it stands in the file, if that has up
+    /// to `max` bytes and its end can be found. If not, nothing has been read, and reading it tells
+    /// what is wrong if anything is.
     #[inline]
     pub fn raw_entry(&mut self, kind: Kind, max: usize) -> Option<(&[u8], &[u8])> {
         let end = self.decoder.position() + max as u64;

@@ -4,18 +4,23 @@
 //! ```text
 //! payload:  type, body, version of the format (2 bytes), CRC-64 of all before it (8 bytes)
 //! ```
-//! A value is written in the form that it has in memory, with the types of Redis 7.2 ([`VERSION`]), so that stock servers
-//! of that version and later read it; for others as they need it (`target.rs`). The one exception is a hash with fields that expire, which Redis 7.2 does not
-//! know: it is written as Valkey 9 does ([`VERSION_FIELD_EXPIRY`]). Sets and sorted sets with members that expire, which no
-//! other server has, are written under types of our own, which other servers refuse. What is read: every type of every version that Redis 7.2 reads, back to
-//! version 1, and those of Valkey 9 and Redis 8. Files of KeyDB are those of Redis 6 with notes of its own (`file.rs`).
+//! A value is written in the form that it has in memory, with the types of Redis 7.2 ([`VERSION`]),
+//! so that stock servers of that version and later read it; for others as they need it
+//! (`target.rs`). The one exception is a hash with fields that expire, which Redis 7.2 does not
+//! know: it is written as Valkey 9 does ([`VERSION_FIELD_EXPIRY`]). Sets and sorted sets with
+//! members that expire, which no other server has, are written under types of our own, which other
+//! servers refuse. What is read: every type of every version that Redis 7.2 reads, back to version
+//! 1, and those of Valkey 9 and Redis 8. Files of KeyDB are those of Redis 6 with notes of its own
+//! (`file.rs`).
 //!
-//! Bytes from outside are never believed: lengths are checked against what is left before anything is allocated, packed forms
-//! are checked entry by entry, members that come twice and collections without any are refused. (Stock servers can be told
-//! to leave such checks out, by `sanitize-dump-payload`; here that would save little, since loading looks at everything anyway.)
+//! Bytes from outside are never believed: lengths are checked against what is left before anything
+//! is allocated, packed forms are checked entry by entry, members that come twice and collections
+//! without any are refused. (Stock servers can be told to leave such checks out, by
+//! `sanitize-dump-payload`; here that would save little, since loading looks at everything anyway.)
 //!
-//! This crate knows strings and how the format is built; how other values are read and written, their types say (crate `types`,
-//! [`SavedObject`], [`ValueForm`]). It knows neither keys nor databases, and no clock.
+//! This crate knows strings and how the format is built; how other values are read and written,
+//! their types say (crate `types`, [`SavedObject`], [`ValueForm`]). It knows neither keys nor
+//! databases, and no clock.
 #![forbid(unsafe_code)]
 
 mod decode;
@@ -56,7 +61,8 @@ const VERSION_KEYDB: u16 = 9;
 /// The latest version of Redis that is read: that of Redis 8.
 pub const VERSION_REDIS_MAX: u16 = 12;
 
-/// True for the versions whose values are read. Those between Redis's and Valkey's belong to nobody that is known.
+/// True for the versions whose values are read. Those between Redis's and Valkey's belong to nobody
+/// that is known.
 pub const fn is_known_version(version: u16) -> bool {
     version <= VERSION_REDIS_MAX || version == VERSION_FIELD_EXPIRY
 }

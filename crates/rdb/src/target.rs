@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! For which servers values are written: in the newest version and with the newest types that such a server reads.
+//! For which servers values are written: in the newest version and with the newest types that such
+//! a server reads.
 //!
-//! Not every server has times at which members of collections expire. Where one has none they are left out: members that have expired by then are left out
-//! with them, and the others stay for good. Whoever writes tells the operator ([`Format::times_left_out`]).
+//! Not every server has times at which members of collections expire. Where one has none they are
+//! left out: members that have expired by then are left out with them, and the others stay for
+//! good. Whoever writes tells the operator ([`Format::times_left_out`]).
 
 use braid_containers::listpack::Element;
 
@@ -27,7 +29,8 @@ pub enum Target {
     KeyDb,
 }
 
-/// How values are written: for whom, and at which time (Unix time in ms), which says what has expired where the times themselves are left out.
+/// How values are written: for whom, and at which time (Unix time in ms), which says what has
+/// expired where the times themselves are left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Format {
     pub target: Target,
@@ -91,7 +94,8 @@ impl Format {
         self.target == Target::KeyDb && self.is_without_times(value)
     }
 
-    /// How many members of a value stay for good, since when they expire cannot be written. `in_file`: not in a value by itself.
+    /// How many members of a value stay for good, since when they expire cannot be written.
+    /// `in_file`: not in a value by itself.
     pub fn times_left_out(self, value: ValueRef<'_>, in_file: bool) -> u64 {
         let mut count = 0;
         if self.is_without_times(value) && !(in_file && self.has_notes(value)) {

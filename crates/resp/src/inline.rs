@@ -110,7 +110,8 @@ fn hex_digit(byte: u8) -> u8 {
     }
 }
 
-/// Writes a word in double quotes, with everything that is not printable ASCII escaped: [`split_words`] reads it back.
+/// Writes a word in double quotes, with everything that is not printable ASCII escaped:
+/// [`split_words`] reads it back.
 pub fn push_quoted(out: &mut Vec<u8>, word: &[u8]) {
     out.push(b'"');
     for &byte in word {

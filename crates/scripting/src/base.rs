@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Changes to Lua's own functions: `pcall`, `math.random`, errors with their place, globals that are not there.
+//! Changes to Lua's own functions: `pcall`, `math.random`, errors with their place, globals that
+//! are not there.
 
 use std::ffi::c_int;
 
@@ -8,8 +9,8 @@ use mlua_sys as sys;
 use crate::lua::{GLOBALS, Kind, Lua, Raise, function, lua_State};
 use crate::state::Shared;
 
-/// The generator behind `math.random`: 48 bits, a linear congruence, as `drand48` has it, so that a seed gives the sequence that scripts
-/// have always got.
+/// The generator behind `math.random`: 48 bits, a linear congruence, as `drand48` has it, so that a
+/// seed gives the sequence that scripts have always got.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -39,8 +40,8 @@ pub(crate) fn install(lua: Lua<'_>, shared: *mut Shared) {
     lua.raw_set_field(GLOBALS, "os");
 }
 
-/// As Lua's, but an error that is a table with a text in `err` is given back as that text: scripts from before errors were
-/// tables expect it.
+/// As Lua's, but an error that is a table with a text in `err` is given back as that text: scripts
+/// from before errors were tables expect it.
 unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     // SAFETY: called by Lua. No Rust value with a destructor is here, so whatever jumps may.
     unsafe {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Conversions between replies and Lua values, as Redis 7.2 defines them.
 //!
-//! A reply becomes a number, a string, a table; statuses and errors become tables with one field, `ok` or `err`; RESP3's types tables with a
-//! field that names them (`map`, `set`, `double`, `big_number`, `verbatim_string`). Nothing is `false` in RESP2 and `nil` in RESP3. The
-//! way back is the same, and numbers lose their fraction.
+//! A reply becomes a number, a string, a table; statuses and errors become tables with one field,
+//! `ok` or `err`; RESP3's types tables with a field that names them (`map`, `set`, `double`,
+//! `big_number`, `verbatim_string`). Nothing is `false` in RESP2 and `nil` in RESP3. The way back
+//! is the same, and numbers lose their fraction.
 
 use std::ffi::c_int;
 
@@ -45,7 +46,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Pushes the value of the reply that `buffer` holds. True if it is an error. What the run has no memory for is not pushed as a whole.
+/// Pushes the value of the reply that `buffer` holds. True if it is an error. What the run has no
+/// memory for is not pushed as a whole.
 pub(crate) fn push_reply(lua: Lua<'_>, buffer: &ReplyBuffer) -> Result<bool, Raise> {
     match buffer.as_contiguous() {
         Some(bytes) => push_bytes(lua, bytes),
@@ -72,7 +74,8 @@ pub(crate) fn no_memory() -> Raise {
 const SLOT: usize = 16;
 const NODE: usize = 40;
 
-/// Pushes exactly one value. What it takes is counted as it grows, so it is never much more than the run may have.
+/// Pushes exactly one value. What it takes is counted as it grows, so it is never much more than
+/// the run may have.
 fn push_value(lua: Lua<'_>, input: &mut Input<'_>) -> Result<(), Raise> {
     if !lua.has_room(6) {
         // Replies are never nested that deeply.
@@ -185,8 +188,8 @@ fn set_pair(lua: Lua<'_>) {
     }
 }
 
-/// Pushes the table for an error given as a line of the protocol, without its `-`: the code is its first word, `ERR` if there is
-/// only one word.
+/// Pushes the table for an error given as a line of the protocol, without its `-`: the code is its
+/// first word, `ERR` if there is only one word.
 pub(crate) fn push_error_line(lua: Lua<'_>, line: &[u8]) {
     // Where there is a NUL, C's strings end.
     let line = line.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -210,7 +213,8 @@ fn push_error_text(lua: Lua<'_>, code: &[u8], message: &[u8]) {
     push_field(lua, "err", |lua| lua.push_string(&text));
 }
 
-/// Writes the value on top of the stack as a reply and takes it off the stack. `script` is the protocol that the script has chosen.
+/// Writes the value on top of the stack as a reply and takes it off the stack. `script` is the
+/// protocol that the script has chosen.
 pub(crate) fn reply(lua: Lua<'_>, reply: &mut ReplyBuffer, script: Protocol) -> Returned {
     let mut writer = Writer { lua, reply, script, returned: Returned::default() };
     writer.value(true);
@@ -359,7 +363,8 @@ impl Writer<'_, '_> {
     }
 }
 
-/// A number without its fraction; what does not fit becomes the smallest integer, as C does on common machines.
+/// A number without its fraction; what does not fit becomes the smallest integer, as C does on
+/// common machines.
 fn integer(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }

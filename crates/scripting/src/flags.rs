@@ -47,8 +47,8 @@ impl ScriptFlags {
     }
 }
 
-/// The flags that a script's first line declares, and the length of that line, without its end. Without such a line
-/// [`ScriptFlags::UNDECLARED`] and 0. Fails with the text for the client.
+/// The flags that a script's first line declares, and the length of that line, without its end.
+/// Without such a line [`ScriptFlags::UNDECLARED`] and 0. Fails with the text for the client.
 pub fn parse_shebang(script: &[u8]) -> Result<(ScriptFlags, usize), Vec<u8>> {
     let Some((line, words)) = first_line(script).map_err(|()| b"Invalid script shebang".to_vec())? else {
         return Ok((ScriptFlags::UNDECLARED, 0));
@@ -107,8 +107,8 @@ pub fn parse_library(library: &[u8]) -> Result<Library<'_>, Vec<u8>> {
     Ok(Library { engine: engine[2..].to_vec(), name, code: &library[line..] })
 }
 
-/// The length of a first line that begins with `#!` and its words (nothing if its quotes are not balanced); nothing if there is no
-/// such line; an error if it does not end.
+/// The length of a first line that begins with `#!` and its words (nothing if its quotes are not
+/// balanced); nothing if there is no such line; an error if it does not end.
 #[expect(clippy::type_complexity, reason = "used here only")]
 fn first_line(script: &[u8]) -> Result<Option<(usize, Option<Vec<Vec<u8>>>)>, ()> {
     if !script.starts_with(b"#!") {

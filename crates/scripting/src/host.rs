@@ -47,7 +47,8 @@ pub trait Host {
     /// Whether the caller's user may run this command; nothing if there is no such command.
     fn may_call(&mut self, args: &[&[u8]]) -> Option<bool>;
 
-    /// Which copies of the data set the effects of the following commands go to: bit 0 the append-only file, bit 1 the replicas.
+    /// Which copies of the data set the effects of the following commands go to: bit 0 the
+    /// append-only file, bit 1 the replicas.
     fn set_replication(&mut self, targets: u8);
 
     /// Asked every 100,000 instructions, and every 20 ms once a run has lasted for that long.

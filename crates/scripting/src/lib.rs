@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Lua 5.1 in a sandbox, as Redis 7.2 gives it to scripts: states, the `redis` table, libraries, conversions.
 //!
-//! Flow: a thread that executes commands owns a [`Machine`] or two. A script is compiled by [`Machine::compile`] and run by
-//! [`Machine::run`]; the commands that it calls go to the [`Host`], their replies come back as Lua values, and what the script
-//! returns is written as a reply. Which commands there are, who may run them and under which locks is the host's business.
+//! Flow: a thread that executes commands owns a [`Machine`] or two. A script is compiled by
+//! [`Machine::compile`] and run by [`Machine::run`]; the commands that it calls go to the [`Host`],
+//! their replies come back as Lua values, and what the script returns is written as a reply. Which
+//! commands there are, who may run them and under which locks is the host's business.
 //!
-//! Lua's C interface is only touched in `lua.rs` and `state.rs` (and by `pcall` in `base.rs`); everything else is safe code.
+//! Lua's C interface is only touched in `lua.rs` and `state.rs` (and by `pcall` in `base.rs`);
+//! everything else is safe code.
 
 mod api;
 mod base;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The raw interface of Lua, wrapped thinly: the only place, with `state.rs`, that calls it.
 //!
-//! Lua reports errors by jumping out of the C function that it called, past everything above it on the stack. No Rust value with a
-//! destructor may be in between. This is how that is kept:
-//! - Bodies of functions for Lua ([`Body`]) are Rust functions that return a [`Raise`] instead of jumping. [`enter`] runs one, and
-//!   only when all of its values are gone does it jump, from a frame that has none.
-//! - What bodies call here does not jump: raw table access only (no metamethods), the stack's room is asked for and
-//!   checked, and memory cannot run out while a body runs, because [`enter`] lifts the limit (`memory.rs`).
+//! Lua reports errors by jumping out of the C function that it called, past everything above it on
+//! the stack. No Rust value with a destructor may be in between. This is how that is kept:
+//! - Bodies of functions for Lua ([`Body`]) are Rust functions that return a [`Raise`] instead of
+//!   jumping. [`enter`] runs one, and only when all of its values are gone does it jump, from a
+//!   frame that has none.
+//! - What bodies call here does not jump: raw table access only (no metamethods), the stack's room
+//!   is asked for and checked, and memory cannot run out while a body runs, because [`enter`] lifts
+//!   the limit (`memory.rs`).
 //!
-//! A string that is read from the stack is borrowed from Lua: it stays where it is as long as it is reachable (on the stack,
-//! that is); Lua does not move strings.
+//! A string that is read from the stack is borrowed from Lua: it stays where it is as long as it is
+//! reachable (on the stack, that is); Lua does not move strings.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
@@ -50,7 +52,8 @@ pub(crate) enum Kind {
 /// Calls one function of Lua that cannot jump in the circumstances that the head of this file describes.
 macro_rules! raw {
     ($call:expr) => {
-        // SAFETY: the state is alive while a `Lua` exists, and the call cannot jump; see the head of this file.
+        // SAFETY: the state is alive while a `Lua` exists, and the call cannot jump; see the head
+        // of this file.
         unsafe { $call }
     };
 }
@@ -82,13 +85,14 @@ impl<'l> Lua<'l> {
         self.set_top(-count - 1);
     }
 
-    /// An error if the run may not have so many bytes more. What a function has built outside of Lua is not counted by Lua, and what it gives
-    /// to Lua is counted, but not limited.
+    /// An error if the run may not have so many bytes more. What a function has built outside of
+    /// Lua is not counted by Lua, and what it gives to Lua is counted, but not limited.
     #[inline]
     pub(crate) fn check_memory(self, bytes: usize) -> Result<(), Raise> {
         let mut memory = std::ptr::null_mut();
         raw!(sys::lua_getallocf(self.0, &mut memory));
-        // SAFETY: the allocator's data is the machine's memory counter (`Machine::new`), which outlives the state.
+        // SAFETY: the allocator's data is the machine's memory counter (`Machine::new`), which
+        // outlives the state.
         let memory = unsafe { &*memory.cast::<Memory>() };
         if memory.has_room(bytes) { Ok(()) } else { Err(Raise::text("not enough memory")) }
     }
@@ -131,8 +135,8 @@ impl<'l> Lua<'l> {
         })
     }
 
-    /// The bytes of a string or number; a number on the stack becomes a string by that (so never use it on a key of a table that
-    /// is being walked).
+    /// The bytes of a string or number; a number on the stack becomes a string by that (so never
+    /// use it on a key of a table that is being walked).
     pub(crate) fn text(self, index: c_int) -> Option<&'l [u8]> {
         if self.kind(index) == Kind::Number {
             let mut len = 0;
@@ -208,8 +212,8 @@ impl<'l> Lua<'l> {
         self.raw_get(index);
     }
 
-    /// `table[key] = value` for the value on top and the key below it, which it takes. The table is not sealed, and the key is
-    /// neither nil nor NaN.
+    /// `table[key] = value` for the value on top and the key below it, which it takes. The table is
+    /// not sealed, and the key is neither nil nor NaN.
     pub(crate) fn raw_set(self, index: c_int) {
         raw!(sys::lua_rawset(self.0, index));
     }
@@ -218,14 +222,16 @@ impl<'l> Lua<'l> {
         raw!(sys::lua_rawseti_(self.0, index, n));
     }
 
-    /// `table[name] = value` for the value on top. `index` is absolute or a pseudo-index. The table is not sealed.
+    /// `table[name] = value` for the value on top. `index` is absolute or a pseudo-index. The table
+    /// is not sealed.
     pub(crate) fn raw_set_field(self, index: c_int, name: &str) {
         self.push_string(name.as_bytes());
         self.insert(-2);
         self.raw_set(index);
     }
 
-    /// The next pair of a table after the key on top, which it replaces. The key came from here, and no field was added since.
+    /// The next pair of a table after the key on top, which it replaces. The key came from here,
+    /// and no field was added since.
     pub(crate) fn next(self, index: c_int) -> bool {
         raw!(sys::lua_next(self.0, index)) != 0
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Memory of a Lua state: counted, and limited while a script runs.
 //!
-//! Lua jumps when it gets no memory, so the limit holds only while Lua itself runs: native functions and the host lift it. Those that could make
-//! much out of little ask whether there is room ([`Memory::has_room`]).
+//! Lua jumps when it gets no memory, so the limit holds only while Lua itself runs: native
+//! functions and the host lift it. Those that could make much out of little ask whether there is
+//! room ([`Memory::has_room`]).
 
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::cell::Cell;
@@ -12,7 +13,8 @@ use std::sync::atomic::AtomicU32;
 
 use crate::watch::Watch;
 
-/// Counter and limit, in bytes. It is what Lua hands to its allocator, and begins with what the patched Lua reads there.
+/// Counter and limit, in bytes. It is what Lua hands to its allocator, and begins with what the
+/// patched Lua reads there.
 #[repr(C)]
 pub(crate) struct Memory {
     /// The word that asks for an interruption; lives as long as the watch.
@@ -86,7 +88,8 @@ pub(crate) unsafe extern "C" fn allocate(
     if new > old && used > memory.limit.get() || new > isize::MAX as usize - ALIGN {
         return std::ptr::null_mut();
     }
-    // SAFETY: sizes are not zero where that matters, and layouts are those that the blocks were allocated with.
+    // SAFETY: sizes are not zero where that matters, and layouts are those that the blocks were
+    // allocated with.
     let block = unsafe {
         match (old, new) {
             (0, 0) => std::ptr::null_mut(),

@@ -87,7 +87,8 @@ fn named(lua: Lua<'_>) -> Result<Registered, &'static str> {
             release(function);
             return Err("named argument key given to redis.register_function is not a string");
         };
-        // Values are copied before they are read as text: a number would be changed in the table's walk otherwise.
+        // Values are copied before they are read as text: a number would be changed in the table's
+        // walk otherwise.
         let refused = match &key[..] {
             b"function_name" => match lua.text(3) {
                 Some(text) => {

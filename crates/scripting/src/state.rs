@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A machine: one Lua state in its sandbox, with what has been compiled for it.
 //!
-//! A thread has one for EVAL and one for functions, so that neither sees the other. The sandbox is what Redis 7.2 gives to scripts: globals
-//! and everything reachable from them are read-only, a global that is not there is an error, and there are no files, processes
-//! or modules. Beyond that there is no `newproxy`: values with finalizers would run code at any moment.
+//! A thread has one for EVAL and one for functions, so that neither sees the other. The sandbox is
+//! what Redis 7.2 gives to scripts: globals and everything reachable from them are read-only, a
+//! global that is not there is an error, and there are no files, processes or modules. Beyond that
+//! there is no `newproxy`: values with finalizers would run code at any moment.
 
 use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
@@ -21,7 +22,8 @@ use crate::lua::{GLOBALS, Kind, Lua, REGISTRY, Raise, braid_lua_unwind, function
 use crate::memory::{self, Memory};
 use crate::register::Registered;
 
-/// Instructions between two questions to the host; what takes long within one is interrupted by the watch (`watch.rs`).
+/// Instructions between two questions to the host; what takes long within one is interrupted by the
+/// watch (`watch.rs`).
 const INSTRUCTIONS: c_int = 100_000;
 /// Runs between two steps of the garbage collector that are taken whatever Lua's own pace is.
 const COLLECT_EVERY: u32 = 50;
@@ -48,7 +50,8 @@ pub(crate) struct Shared {
 impl Shared {
     /// The server. Only scripts that run can call what needs it.
     pub(crate) fn host(&mut self) -> Option<&mut dyn Host> {
-        // SAFETY: set by `Machine::run` for the time of the run, from a reference that is exclusive for that time.
+        // SAFETY: set by `Machine::run` for the time of the run, from a reference that is exclusive
+        // for that time.
         self.host.map(|mut host| unsafe { host.as_mut() })
     }
 }
@@ -98,8 +101,8 @@ pub struct Machine {
     memory_max: usize,
 }
 
-// SAFETY: all that a machine points to is its own and moves with it: the state, the shared part, the counter of their memory. Nothing of it
-// is bound to a thread.
+// SAFETY: all that a machine points to is its own and moves with it: the state, the shared part,
+// the counter of their memory. Nothing of it is bound to a thread.
 unsafe impl Send for Machine {}
 
 impl Drop for Machine {
@@ -114,7 +117,8 @@ impl Drop for Machine {
 }
 
 impl Machine {
-    /// A fresh machine. `memory_max` limits what a script may make it grow to, in bytes. `version` is what scripts are told.
+    /// A fresh machine. `memory_max` limits what a script may make it grow to, in bytes. `version`
+    /// is what scripts are told.
     pub fn new(purpose: Purpose, memory_max: usize, version: &str) -> Machine {
         let memory = Rc::new(Memory::new());
         let shared = Box::new(Shared {
@@ -242,7 +246,8 @@ impl Machine {
         unsafe { sys::lua_gc(self.state, sys::LUA_GCCOLLECT, 0) };
     }
 
-    /// Compiles code. `name` is how errors call it, in Lua's notation (`@user_script`). On failure Lua's message.
+    /// Compiles code. `name` is how errors call it, in Lua's notation (`@user_script`). On failure
+    /// Lua's message.
     pub fn compile(&mut self, name: &CStr, code: &[u8]) -> Result<Function, Vec<u8>> {
         let lua = self.lua();
         if self.memory_bytes() > self.memory_max / 2 {
@@ -318,7 +323,8 @@ impl Machine {
         memory.begin(self.memory_max.max(memory.used.get() + MEMORY_MIN));
         self.run += 1;
         memory.watch.begin(self.run);
-        // SAFETY: a protected call: whatever jumps ends here. The handler is below the function and its arguments.
+        // SAFETY: a protected call: whatever jumps ends here. The handler is below the function and
+        // its arguments.
         let status = unsafe { sys::lua_pcall(self.state, arguments, 1, -2 - arguments) };
         memory.watch.end();
         memory.lift();
@@ -341,7 +347,8 @@ impl Machine {
         ended
     }
 
-    /// Lua collects at its own pace when scripts allocate; this keeps scripts that allocate little at a time from piling up.
+    /// Lua collects at its own pace when scripts allocate; this keeps scripts that allocate little
+    /// at a time from piling up.
     fn collect(&mut self) {
         self.runs += 1;
         if self.runs >= COLLECT_EVERY {
@@ -475,8 +482,8 @@ unsafe extern "C-unwind" fn count_hook(state: *mut lua_State, _: *mut sys::lua_D
     };
     shared.memory.watch.take();
     if ends(state, shared) {
-        // SAFETY: nothing with a destructor is here; the error is on top. No handler runs: hooks are off while this one runs, so a
-        // handler that loops could never be ended.
+        // SAFETY: nothing with a destructor is here; the error is on top. No handler runs: hooks
+        // are off while this one runs, so a handler that loops could never be ended.
         unsafe { braid_lua_unwind(state) };
     }
 }

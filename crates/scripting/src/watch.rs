@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Interrupts runs that take long, at whatever they are.
 //!
-//! Lua's own hook counts instructions, and one instruction can take seconds: a pattern, a sort, a long concatenation. So one thread for
-//! the process looks at all machines 50 times a second and sets a word in those that are still in the same run; Lua and its libraries look
-//! at that word wherever something can take long (`build/patches.rs`), and call the hook. The thread sleeps while no script has run for a
-//! second.
+//! Lua's own hook counts instructions, and one instruction can take seconds: a pattern, a sort, a
+//! long concatenation. So one thread for the process looks at all machines 50 times a second and
+//! sets a word in those that are still in the same run; Lua and its libraries look at that word
+//! wherever something can take long (`build/patches.rs`), and call the hook. The thread sleeps
+//! while no script has run for a second.
 //!
 //! This module must never touch a Lua state: it is read by another thread than the one that runs it.
 

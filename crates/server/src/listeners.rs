@@ -48,8 +48,8 @@ pub fn open(config: &Config) -> Result<Arc<Listeners>, String> {
     Ok(listeners)
 }
 
-/// Closes TCP listeners that the configuration does not want any more and opens those that it wants. An error says
-/// whether it was TLS that could not be listened for, and why.
+/// Closes TCP listeners that the configuration does not want any more and opens those that it
+/// wants. An error says whether it was TLS that could not be listened for, and why.
 fn open_tcp(config: &Config, listeners: &Listeners) -> Result<(), (bool, std::io::Error)> {
     let bind = config.bind();
     let ports = [(config.port(), false), (config.tls_port(), true)];

@@ -26,8 +26,9 @@ use braid_threading::accept::Listeners;
 #[global_allocator]
 static ALLOCATOR: braid_base::alloc::CountingAllocator = braid_base::alloc::CountingAllocator;
 
-/// jemalloc's start-up options: give freed memory back to the system within a quarter of a second (tables that grow leave their old
-/// segments behind), on a thread of its own so that no command pays for it.
+/// jemalloc's start-up options: give freed memory back to the system within a quarter of a second
+/// (tables that grow leave their old segments behind), on a thread of its own so that no command
+/// pays for it.
 #[used]
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static MALLOC_CONF: &[u8; 59] = b"background_thread:true,dirty_decay_ms:250,muzzy_decay_ms:0\0";
@@ -69,8 +70,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says on the standard error output and in the log file why there is no server. In the background, and under a
-/// supervisor, the log may be all that its operator sees.
+/// Says on the standard error output and in the log file why there is no server. In the background,
+/// and under a supervisor, the log may be all that its operator sees.
 fn report_failure(config: &Arc<Config>, error: &str) {
     eprintln!("{error}");
     if !config.logfile().is_empty() {
@@ -182,8 +183,8 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     Ok(())
 }
 
-/// Keys take more memory than they should if jemalloc was configured by others (`JEMALLOC_SYS_WITH_LG_QUANTUM` in the
-/// environment of the build, or another jemalloc linked).
+/// Keys take more memory than they should if jemalloc was configured by others
+/// (`JEMALLOC_SYS_WITH_LG_QUANTUM` in the environment of the build, or another jemalloc linked).
 fn warn_of_coarse_size_classes() {
     use braid_commands::server::allocator::{SPACING, size_class_spacing};
     if let Some(bytes) = size_class_spacing().filter(|bytes| *bytes != SPACING) {
@@ -271,7 +272,8 @@ fn load_append_only(engine: &Engine) -> Result<(), String> {
     }
 }
 
-/// Has the loops told when somebody asks for the end. Nobody is let in any more: who sees a connection close finds no server there.
+/// Has the loops told when somebody asks for the end. Nobody is let in any more: who sees a
+/// connection close finds no server there.
 fn stop_loops_on_shutdown(engine: &Arc<Engine>, listeners: &Arc<Listeners>) {
     let weak = Arc::downgrade(engine);
     let listeners = Arc::clone(listeners);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `--check-system`: settings of the system that matter to the server, as they are, and what to do about them.
+//! `--check-system`: settings of the system that matter to the server, as they are, and what to do
+//! about them.
 //!
 //! Looks only; `deploy/install` is what changes anything. Files are read below a folder that tests choose.
 
@@ -31,8 +32,8 @@ impl Finding {
     }
 }
 
-/// Looks at the system whose root folder is `root`. `descriptors` is the limit of open files that the process can raise its own to,
-/// `processors` how many it may use.
+/// Looks at the system whose root folder is `root`. `descriptors` is the limit of open files that
+/// the process can raise its own to, `processors` how many it may use.
 pub fn check(root: &Path, descriptors: u64, processors: usize) -> Vec<Finding> {
     let number = |path: &str| read(root, path).and_then(|text| text.parse::<u64>().ok());
     let mut findings = Vec::new();

@@ -18,13 +18,14 @@ pub struct Title {
 }
 
 impl Title {
-    /// Gets ready to show the title, if the configuration wants one and the system lets it. The process's arguments must not be looked at
-    /// again, and there must be no other thread yet.
+    /// Gets ready to show the title, if the configuration wants one and the system lets it. The
+    /// process's arguments must not be looked at again, and there must be no other thread yet.
     pub fn claim(config: &Config, program: &str, config_file: Option<&Path>) -> Option<Title> {
         if !config.set_proc_title() {
             return None;
         }
-        // SAFETY: `serve` calls this once, on the first thread before there are others, and has read the arguments.
+        // SAFETY: `serve` calls this once, on the first thread before there are others, and has
+        // read the arguments.
         let area = unsafe { TitleArea::claim() }?;
         let config_file = config_file.map_or("-".into(), |file| file.display().to_string());
         Some(Title { area, program: program.to_owned(), config_file })

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The watchdog (`watchdog-period`): when a command takes longer than so many milliseconds, the log says in which functions its thread is.
+//! The watchdog (`watchdog-period`): when a command takes longer than so many milliseconds, the log
+//! says in which functions its thread is.
 //!
-//! A thread of its own looks at the executing threads a few times in that period. Who is inside of the gate, or has the world stopped, and has not got a
-//! command done since it was first seen so, is asked for its calls by a signal, as in a crash report. Those who work do not know of it and pay nothing.
+//! A thread of its own looks at the executing threads a few times in that period. Who is inside of
+//! the gate, or has the world stopped, and has not got a command done since it was first seen so,
+//! is asked for its calls by a signal, as in a crash report. Those who work do not know of it and
+//! pay nothing.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -25,7 +28,8 @@ struct State {
     runs: bool,
 }
 
-/// What is known of a thread: commands that it had done when it was first seen to be at work with no more, and since when.
+/// What is known of a thread: commands that it had done when it was first seen to be at work with
+/// no more, and since when.
 #[derive(Clone, Copy)]
 struct Seen {
     commands: u64,

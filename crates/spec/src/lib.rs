@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Command specifications: everything that is stated about a command, once.
 //!
-//! A row ([`Spec`]) names a command's arity, flags, keys and documentation. Key positions, lock sets, ACL categories,
-//! COMMAND's replies and the compatibility page are derived from rows. The type of a command's body is a parameter, so
-//! this crate knows neither the engine nor the keyspace.
+//! A row ([`Spec`]) names a command's arity, flags, keys and documentation. Key positions, lock
+//! sets, ACL categories, COMMAND's replies and the compatibility page are derived from rows. The
+//! type of a command's body is a parameter, so this crate knows neither the engine nor the
+//! keyspace.
 
 #![forbid(unsafe_code)]
 

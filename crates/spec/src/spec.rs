@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A command's specification: name, arity, flags, keys, scope and documentation.
 //!
-//! The dispatcher's lock sets and special cases, COMMAND and its subcommands, ACL categories and the compatibility page are
-//! derived from it. A command that needs to be treated differently gets a flag here ([`Behavior`]): no code recognizes a
-//! command by its name.
+//! The dispatcher's lock sets and special cases, COMMAND and its subcommands, ACL categories and
+//! the compatibility page are derived from it. A command that needs to be treated differently gets
+//! a flag here ([`Behavior`]): no code recognizes a command by its name.
 
 /// A property of a request, told from its arguments.
 pub type RequestTest = fn(&[&[u8]]) -> bool;
@@ -108,7 +108,8 @@ bit_set! {
         REPLAY_OPENS_TRANSACTION = 13, "";
         /// In an append-only file: drops the open transaction.
         REPLAY_DROPS_TRANSACTION = 14, "";
-        /// In an append-only file: run although it changes no key (servers before Redis 7 wrote scripts rather than their effects).
+        /// In an append-only file: run although it changes no key (servers before Redis 7 wrote
+        /// scripts rather than their effects).
         REPLAYED = 15, "";
     }
 }
@@ -163,7 +164,8 @@ bit_set! {
 pub enum Begin {
     /// At this argument (0 is the command's name).
     Index(i32),
-    /// Behind the first argument that equals the keyword, searched from `from` (negative: from the end, backwards).
+    /// Behind the first argument that equals the keyword, searched from `from` (negative: from the
+    /// end, backwards).
     Keyword { word: &'static str, from: i32 },
     /// Cannot be told.
     Unknown,
@@ -172,10 +174,11 @@ pub enum Begin {
 /// How a key specification goes on from the first key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Find {
-    /// Up to `last` (relative to the first key; negative: from the end of the arguments), every `step`; with a `limit` above 1 only the
-    /// first 1/limit of what remains.
+    /// Up to `last` (relative to the first key; negative: from the end of the arguments), every
+    /// `step`; with a `limit` above 1 only the first 1/limit of what remains.
     Range { last: i32, step: i32, limit: i32 },
-    /// As many as the argument `count_at` (relative to the beginning) says, from `first` on (likewise relative).
+    /// As many as the argument `count_at` (relative to the beginning) says, from `first` on
+    /// (likewise relative).
     KeyNum { count_at: i32, first: i32, step: i32 },
     /// Cannot be told.
     Unknown,
@@ -361,7 +364,8 @@ pub struct Spec {
     pub extra_categories: Category,
     pub keys: &'static [KeySpec],
     pub key_finder: Option<KeyFinder>,
-    /// What a request really does with its keys, where the specifications only state the most it may do (`VARIABLE_FLAGS`).
+    /// What a request really does with its keys, where the specifications only state the most it
+    /// may do (`VARIABLE_FLAGS`).
     pub exact_key_flags: Option<KeyFlagsFinder>,
     /// Which arguments are secrets, not to be shown in logs.
     pub secrets: Option<SecretFinder>,
@@ -382,8 +386,9 @@ pub struct Spec {
     pub tips: &'static [&'static str],
     /// Version since which it is deprecated, and what to use instead.
     pub deprecated: Option<(&'static str, &'static str)>,
-    /// Tells of a request whether its keys are locked exclusively though their flags are `RO`: stock servers mark what changes
-    /// only a stream's groups as reading, and a client that may have to wait stands in a queue beside the key.
+    /// Tells of a request whether its keys are locked exclusively though their flags are `RO`:
+    /// stock servers mark what changes only a stream's groups as reading, and a client that may
+    /// have to wait stands in a queue beside the key.
     pub locks_exclusively: Option<RequestTest>,
     /// May run without its lock first (only GET's body knows how).
     pub optimistic: bool,

@@ -30,7 +30,8 @@ impl Reach {
     }
 }
 
-/// A row of a family: a specification and its subcommands' rows. What else a row has (the body) is its own business.
+/// A row of a family: a specification and its subcommands' rows. What else a row has (the body) is
+/// its own business.
 pub trait Row: Sized + 'static {
     /// The row's specification.
     fn spec(&'static self) -> &'static Spec;
@@ -83,8 +84,9 @@ type Name = [u64; 3];
 
 /// The name in lower case as words, with zeros behind it, or nothing if it is too long.
 ///
-/// Its bytes are read as words in the first place: copied to a buffer and read from there they would have to go through
-/// the memory, since the processor cannot put a word together from several stores that are still on their way.
+/// Its bytes are read as words in the first place: copied to a buffer and read from there they
+/// would have to go through the memory, since the processor cannot put a word together from several
+/// stores that are still on their way.
 #[inline]
 fn fold(name: &[u8]) -> Option<Name> {
     let (words, rest) = name.as_chunks::<8>();

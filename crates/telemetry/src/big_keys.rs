@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Big keys: which keys take the most memory, found by walking the keyspace while somebody wants to know.
 //!
-//! Flow: a reader (the metrics page) calls [`BigKeys::report`], which keeps the walk going for some seconds more. The first
-//! loop's cron then walks on from where it was, [`STEP_NANOS`] each turn, in hash order, as SCAN does: what has been seen at
-//! any time is a uniform sample of all keys, and a complete pass has seen all of them. While nobody asks, a turn of the cron
-//! costs one load.
+//! Flow: a reader (the metrics page) calls [`BigKeys::report`], which keeps the walk going for some
+//! seconds more. The first loop's cron then walks on from where it was, [`STEP_NANOS`] each turn,
+//! in hash order, as SCAN does: what has been seen at any time is a uniform sample of all keys, and
+//! a complete pass has seen all of them. While nobody asks, a turn of the cron costs one load.
 //!
-//! It must never hold others up: it takes one shard's shared lock for a few keys at a time, and nobody waits for it.
+//! It must never hold others up: it takes one shard's shared lock for a few keys at a time, and
+//! nobody waits for it.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -177,7 +178,8 @@ impl Walk {
         true
     }
 
-    /// Whether this pass has been where a key of the last one was. If it is still there it was found again, or is too small.
+    /// Whether this pass has been where a key of the last one was. If it is still there it was
+    /// found again, or is too small.
     fn has_passed(&self, key: &BigKey) -> bool {
         (key.db, u64::from(key.shard)) < (self.db, self.cursor >> TableCursor::BITS)
     }

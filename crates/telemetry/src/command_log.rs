@@ -16,8 +16,9 @@ use crate::{Cost, without_secrets};
 
 /// Commands below this many nanoseconds are no concern of any log, unless a log takes everything.
 const NANOS_MIN: u64 = 1000;
-/// Below this many bytes, requests and replies are no concern of any log but one with a low threshold. What is larger is either copied,
-/// which takes longer than [`NANOS_MIN`], or handed over in allocations of its own.
+/// Below this many bytes, requests and replies are no concern of any log but one with a low
+/// threshold. What is larger is either copied, which takes longer than [`NANOS_MIN`], or handed
+/// over in allocations of its own.
 const BYTES_MIN: i64 = (NANOS_MIN as i64 + 24) << REPLY_SHIFT;
 /// So many bits of a reply's length weigh less than a nanosecond.
 const REPLY_SHIFT: u32 = 6;
@@ -131,8 +132,8 @@ impl CommandLogs {
         logs
     }
 
-    /// Whether a log may want to know of a command. `blobs`: how many arguments came in allocations of their own. HOT PATH: asked
-    /// after every command.
+    /// Whether a log may want to know of a command. `blobs`: how many arguments came in allocations
+    /// of their own. HOT PATH: asked after every command.
     #[inline]
     pub fn is_noteworthy(&self, cost: Cost, blobs: usize) -> bool {
         let weight = cost.nanos + (cost.reply_bytes as u64 >> REPLY_SHIFT) + blobs as u64 * NANOS_MIN;

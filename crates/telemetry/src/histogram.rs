@@ -49,7 +49,8 @@ impl Histogram {
         cell.store(cell.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Takes counts of a cell back, as far as nobody has set them to zero meanwhile. Only the owning thread may.
+    /// Takes counts of a cell back, as far as nobody has set them to zero meanwhile. Only the
+    /// owning thread may.
     pub fn take_back(&self, cell: usize, count: u64) {
         let cell = &self.cells[cell];
         cell.store(cell.load(Relaxed).saturating_sub(count), Relaxed);

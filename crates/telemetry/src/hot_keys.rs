@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Hot keys: which keys cost the most processor time, and which the most traffic (HOTKEYS, as Redis 8.6 documents it).
+//! Hot keys: which keys cost the most processor time, and which the most traffic (HOTKEYS, as Redis
+//! 8.6 documents it).
 //!
-//! While somebody wants to know, one command in so many is looked at, with a gap to the next one that is drawn anew each time, so that no rhythm of
-//! the requests is mistaken for a preference. Each thread keeps what it has seen in a sketch of its own ([`Sketch`]); whoever asks adds them up.
+//! While somebody wants to know, one command in so many is looked at, with a gap to the next one
+//! that is drawn anew each time, so that no rhythm of the requests is mistaken for a preference.
+//! Each thread keeps what it has seen in a sketch of its own ([`Sketch`]); whoever asks adds them
+//! up.
 //!
-//! HOT PATH: each command counts a number of its thread's down and compares it with zero ([`HotKeys::note`]), tracking or not.
+//! HOT PATH: each command counts a number of its thread's down and compares it with zero
+//! ([`HotKeys::note`]), tracking or not.
 
 mod sketch;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What is counted, timed, logged and sampled of commands.
 //!
-//! Each executing thread has counters of its own ([`stats`]), which a reader adds up. The dispatcher reports every command's
-//! [`Cost`]; logs, the latency monitor and the sample of hot keys take what they need of it. None of this may cost a
-//! command more than a few nanoseconds while nobody looks.
+//! Each executing thread has counters of its own ([`stats`]), which a reader adds up. The
+//! dispatcher reports every command's [`Cost`]; logs, the latency monitor and the sample of hot
+//! keys take what they need of it. None of this may cost a command more than a few nanoseconds
+//! while nobody looks.
 
 #![forbid(unsafe_code)]
 

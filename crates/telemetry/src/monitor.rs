@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! MONITOR: a line for each command that is executed, to every client that asked for them.
 //!
-//! Lines are made under the locks of the command, so those of commands that meet in a key come in the order of their effects. While nobody
-//! monitors the attention word says so, and nothing here runs.
+//! Lines are made under the locks of the command, so those of commands that meet in a key come in
+//! the order of their effects. While nobody monitors the attention word says so, and nothing here
+//! runs.
 
 use std::io::Write as _;
 use std::sync::Arc;

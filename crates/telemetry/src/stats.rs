@@ -92,7 +92,8 @@ thread_counters! {
     cycles,
     /// Nanoseconds in turns of the event loop, waiting excluded.
     cycle_nanos,
-    /// How often the thread had to wait for other threads in a turn (for the lock of `global-lock`, for the helpers of `fanout`).
+    /// How often the thread had to wait for other threads in a turn (for the lock of `global-lock`,
+    /// for the helpers of `fanout`).
     waits,
     /// Nanoseconds of such waiting.
     wait_nanos,

@@ -76,7 +76,8 @@ pub struct SlowEntry {
     pub client: String,
 }
 
-/// A hot key: the microseconds of processor time that it costs, or how often it was seen, in the server's own measure.
+/// A hot key: the microseconds of processor time that it costs, or how often it was seen, in the
+/// server's own measure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HotKey {
     pub key: String,
@@ -166,7 +167,8 @@ pub fn slow_log(reply: Value) -> Vec<SlowEntry> {
 }
 
 impl HotKeyWatch {
-    /// The server's own report if it has one; else, where it counts the use of keys, the most used of those seen so far.
+    /// The server's own report if it has one; else, where it counts the use of keys, the most used
+    /// of those seen so far.
     fn look(&mut self, connection: &mut Connection, counts: bool) -> std::io::Result<Option<Vec<HotKey>>> {
         if !self.no_report {
             let report = connection.command(&["HOTKEYS", "GET"])?;
@@ -195,7 +197,8 @@ impl HotKeyWatch {
     }
 }
 
-/// The hot keys of a reply to HOTKEYS GET, with microseconds, or bytes where only those were asked for. Nothing if the server has nothing to tell.
+/// The hot keys of a reply to HOTKEYS GET, with microseconds, or bytes where only those were asked
+/// for. Nothing if the server has nothing to tell.
 pub fn hot_key_report(reply: Value) -> Option<Vec<HotKey>> {
     if reply == Value::Null {
         return None;

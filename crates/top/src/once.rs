@@ -28,7 +28,8 @@ pub fn text(view: &View, look: &Look, address: &str, with_clients: bool) -> Stri
     out
 }
 
-/// As JSON. Rates are per second, shares parts of one core, sizes bytes; null is what the server does not tell.
+/// As JSON. Rates are per second, shares parts of one core, sizes bytes; null is what the server
+/// does not tell.
 pub fn json(view: &View, look: &Look, address: &str, with_clients: bool) -> Json {
     let totals = &view.totals;
     let memory = &view.memory;

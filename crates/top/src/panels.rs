@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The tables: what stands in each column, and how rows are ordered. The screen and `--once` print the same ones.
+//! The tables: what stands in each column, and how rows are ordered. The screen and `--once` print
+//! the same ones.
 
 use braid_client::figures::{bytes, short};
 
@@ -75,7 +76,8 @@ impl Sheet {
         });
     }
 
-    /// Each column's width: that of its widest text. Figures have room to grow without moving what is beside them.
+    /// Each column's width: that of its widest text. Figures have room to grow without moving what
+    /// is beside them.
     pub fn widths(&self) -> Vec<usize> {
         let width = |(place, column): (usize, &Column)| {
             let cells =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What real servers said, two seconds apart, under a load of SET, GET and HSET on 14 connections: the tests' servers.
+//! What real servers said, two seconds apart, under a load of SET, GET and HSET on 14 connections:
+//! the tests' servers.
 
 use braid_client::Info;
 

@@ -118,7 +118,8 @@ pub struct CommandRow {
     pub micros_per_call: f64,
     pub failed_rate: f64,
     pub rejected_rate: f64,
-    /// Percentiles in microseconds since the server's start or CONFIG RESETSTAT, by the names it gives (`p99`).
+    /// Percentiles in microseconds since the server's start or CONFIG RESETSTAT, by the names it
+    /// gives (`p99`).
     pub percentiles: Vec<(String, f64)>,
 }
 
@@ -172,7 +173,8 @@ impl View {
         } else {
             after.at - before.at
         };
-        // Rates of fields need them in both: a server's start had none, so the second look stands in with zeros.
+        // Rates of fields need them in both: a server's start had none, so the second look stands
+        // in with zeros.
         let pair =
             Pair { before: if since_start { &nothing } else { before }, after, seconds: seconds.max(1e-3) };
         let rate = |field: &str| {
@@ -289,7 +291,8 @@ fn commands(pair: &Pair<'_>) -> Vec<CommandRow> {
     rows
 }
 
-/// The threads that the server tells of, completed with what the system says; then the process's others that worked.
+/// The threads that the server tells of, completed with what the system says; then the process's
+/// others that worked.
 fn threads(pair: &Pair<'_>, since_start: bool) -> Vec<ThreadRow> {
     let mut rows: Vec<ThreadRow> = Vec::new();
     let info = &pair.after.info;

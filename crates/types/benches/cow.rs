@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How long it takes to lend a collection of a million members, and what the first changes after that cost: somebody waits for either, holding a key.
+//! How long it takes to lend a collection of a million members, and what the first changes after
+//! that cost: somebody waits for either, holding a key.
 //!
 //!     cargo bench -p braid-containers --bench lend
 //!
-//! The shortest and the middle of the rounds are printed, in microseconds: a busy machine lengthens the others.
+//! The shortest and the middle of the rounds are printed, in microseconds: a busy machine lengthens
+//! the others.
 
 use std::time::Instant;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A collection that was lent stays as it was, whatever becomes of the one that it was lent by, and nothing is lost or freed twice.
+//! A collection that was lent stays as it was, whatever becomes of the one that it was lent by, and
+//! nothing is lost or freed twice.
 
 use braid_types::hash::{Expiry, Hash, HashLimits};
 use braid_types::list::{End, List, ListLimits};
@@ -56,7 +57,8 @@ fn stream_content(stream: &Stream) -> StreamContent {
     (entries.collect(), pending, consumers)
 }
 
-/// Lends what `make` makes again and again; one thread changes it, or drops it, while another reads what was lent.
+/// Lends what `make` makes again and again; one thread changes it, or drops it, while another reads
+/// what was lent.
 fn check<T: Send, C: PartialEq + Send>(
     seed: u64,
     make: impl Fn() -> T,

@@ -120,7 +120,8 @@ fn what_is_lent_is_of_one_moment_and_watched_from_it() {
     }
 }
 
-/// One executing thread frees memory at once, and several tables split, shrink and are replaced while the reader walks.
+/// One executing thread frees memory at once, and several tables split, shrink and are replaced
+/// while the reader walks.
 #[test]
 fn keys_that_stay_are_met_once_while_threads_change_others() {
     for threads in [1, 2] {

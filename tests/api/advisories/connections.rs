@@ -48,8 +48,8 @@ fn protocol_errors_of_strangers_keep_nobody_out() {
     });
 }
 
-/// CVE-2023-45145: at no time may others connect to the unix socket who may not do so in the end. That nobody can connect before the
-/// permissions are set is tested where the socket is made.
+/// CVE-2023-45145: at no time may others connect to the unix socket who may not do so in the end.
+/// That nobody can connect before the permissions are set is tested where the socket is made.
 #[test]
 fn the_unix_socket_has_the_permissions_that_were_asked_for() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -61,7 +61,8 @@ fn the_unix_socket_has_the_permissions_that_were_asked_for() {
     assert_eq!(RawClient::unix(&path).expect("a connection").call("PING"), Value::Simple(b"PONG".to_vec()));
 }
 
-/// CVE-2026-27623, and others before: requests without a word, before anybody has logged in, in one piece and byte by byte.
+/// CVE-2026-27623, and others before: requests without a word, before anybody has logged in, in one
+/// piece and byte by byte.
 #[test]
 fn empty_requests_are_nothing() {
     let server = TestServer::start(&["--requirepass", "secret"]);
@@ -174,7 +175,8 @@ fn clients_that_are_served_and_shed_at_once() {
             assert!(admin.read().integer().is_some());
         }
         admin.ok("CONFIG SET maxmemory-clients 0");
-        // Each element is in one place: with a client, or in the list, or on its way to a client that was closed.
+        // Each element is in one place: with a client, or in the list, or on its way to a client
+        // that was closed.
         let mut served: Vec<String> = Vec::new();
         for client in &mut waiting {
             client.set_patience(Duration::from_millis(1)).expect("a socket");

@@ -3,8 +3,9 @@
 
 use braid_tests::{TestServer, Value};
 
-/// CVE-2026-63639: a stream's entry that is pending for two consumers, and others of such payloads (CVE-2026-25243): every byte of one
-/// changed. The checksum is left out of account, as whoever forges a payload computes it anew.
+/// CVE-2026-63639: a stream's entry that is pending for two consumers, and others of such payloads
+/// (CVE-2026-25243): every byte of one changed. The checksum is left out of account, as whoever
+/// forges a payload computes it anew.
 #[test]
 fn forged_streams_are_refused_or_harmless() {
     let server = TestServer::start(&["--enable-debug-command", "yes"]);
@@ -59,7 +60,8 @@ fn forged_streams_are_refused_or_harmless() {
     assert_eq!(client.call("XLEN stream"), Value::Integer(2));
 }
 
-/// Headers that announce more than there can be, once `proto-max-bulk-len` allows it: memory is taken as bytes come.
+/// Headers that announce more than there can be, once `proto-max-bulk-len` allows it: memory is
+/// taken as bytes come.
 #[test]
 fn what_is_only_announced_takes_no_memory() {
     let server = TestServer::start(&[]);

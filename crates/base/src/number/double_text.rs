@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Text of doubles as Redis 7.2 and later and Valkey write them.
 //!
-//! The digits (`grisu`) are with rare exceptions the fewest that read back as the same double. Where they go follows
-//! the rules of those servers, which differ from what number formatters usually do; with `n` digits and the last
-//! one worth `10^k`:
+//! The digits (`grisu`) are with rare exceptions the fewest that read back as the same double.
+//! Where they go follows the rules of those servers, which differ from what number formatters
+//! usually do; with `n` digits and the last one worth `10^k`:
 //! - `k >= 0` and at most 7 zeros to add: all digits, then the zeros (`71662779439830360000`);
 //! - `k < 0`, and either `k > -7` or the first digit is worth between `10^-3` and `10^3`: a decimal point
 //!   (`0.000001`, `3.3333333333333335`);
@@ -148,7 +148,8 @@ mod tests {
         check(5e-324, "5e-324");
     }
 
-    /// Texts that a perfect algorithm would not choose: as near as another one, or a digit too many. From the same servers.
+    /// Texts that a perfect algorithm would not choose: as near as another one, or a digit too
+    /// many. From the same servers.
     #[test]
     fn the_digits_are_those_of_the_stock_servers() {
         check(3618602805838.0 + 29.0 / 32.0, "3618602805838.9063");

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The digits of a double as Redis 7.2 and later and Valkey find them.
 //!
-//! They use Grisu2 (Florian Loitsch, Printing Floating-Point Numbers Quickly and Accurately with Integers, PLDI
-//! 2010): all texts between the halfway points to the neighbouring doubles read back as the same double, and of those
-//! it finds a short one. To get by with 64-bit integers it multiplies the double and both halfway points by a power of ten
-//! that is itself rounded to 64 bits, so that the products have between 32 and 60 bits behind the binary point, and
-//! narrows the interval by what that may have cost. In about one double of 700 it therefore misses the
-//! shortest text, and where two texts are equally near either may come out. Clients compare texts, so each step
-//! is theirs: a newer algorithm would be as fast, and right more often, but other.
+//! They use Grisu2 (Florian Loitsch, Printing Floating-Point Numbers Quickly and Accurately with
+//! Integers, PLDI 2010): all texts between the halfway points to the neighbouring doubles read back
+//! as the same double, and of those it finds a short one. To get by with 64-bit integers it
+//! multiplies the double and both halfway points by a power of ten that is itself rounded to 64
+//! bits, so that the products have between 32 and 60 bits behind the binary point, and narrows the
+//! interval by what that may have cost. In about one double of 700 it therefore misses the shortest
+//! text, and where two texts are equally near either may come out. Clients compare texts, so each
+//! step is theirs: a newer algorithm would be as fast, and right more often, but other.
 
 /// More than there are digits.
 const DIGITS_MAX: usize = 24;
@@ -59,9 +60,10 @@ impl Digits {
         }
     }
 
-    /// Makes the last digit smaller while that brings the text nearer to the double and stays within the interval. Distances are
-    /// below the upper end: `rest` that of the text, `middle` that of the double, `width` that of the lower end; `step`
-    /// is what one of the last digit is worth.
+    /// Makes the last digit smaller while that brings the text nearer to the double and stays
+    /// within the interval. Distances are below the upper end: `rest` that of the text, `middle`
+    /// that of the double, `width` that of the lower end; `step` is what one of the last digit is
+    /// worth.
     fn come_nearer(&mut self, mut rest: u64, middle: u64, width: u64, step: u64) {
         while rest < middle
             && width - rest >= step
@@ -83,8 +85,9 @@ fn parts(value: f64) -> (u64, i32) {
     }
 }
 
-/// The digits of `upper` up to where what is left out is no more than the interval is wide. The numbers have
-/// `fraction_bits` bits behind the binary point; the last digit of their whole part is worth 10 to `unit_power`.
+/// The digits of `upper` up to where what is left out is no more than the interval is wide. The
+/// numbers have `fraction_bits` bits behind the binary point; the last digit of their whole part is
+/// worth 10 to `unit_power`.
 fn generate(lower: u64, middle: u64, upper: u64, fraction_bits: u32, unit_power: i32) -> Digits {
     let mut digits = Digits { bytes: [0; DIGITS_MAX], len: 0, last_power: unit_power };
     let (mut middle, mut width) = (upper - middle, upper - lower);
@@ -212,7 +215,8 @@ mod tests {
             assert!(significand >> 63 == 1);
             let power = SMALLEST + index as i32 * STEP;
             let exponent = exponent_of_power(power);
-            // Half a unit below and above: between them lies the power. Both sides are multiplied until they are whole.
+            // Half a unit below and above: between them lies the power. Both sides are multiplied
+            // until they are whole.
             let half_units = |offset: i128| {
                 let doubled = (2 * i128::from(significand) + offset) as u128;
                 let limbs = (0..3).map(|limb| (doubled >> (32 * limb)) as u32);

@@ -299,7 +299,8 @@ fn damaged_files_beside_the_stock_program() {
     assert!(compared > 100, "{compared}");
 }
 
-/// Without the second byte of those that are no line end: behind the end of a file the stock program shows whatever was there.
+/// Without the second byte of those that are no line end: behind the end of a file the stock
+/// program shows whatever was there.
 fn masked(text: &str) -> String {
     let lines = text.lines().map(|line| match line.contains("Expected \\r\\n, got: ") {
         true => line.split_at(line.len() - 2).0,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ways around the rights to keys: a user who may run every command, but only on key `a`, tries to get at key `x` by every command that
-//! takes keys, by every place where it takes them, directly, in a transaction, in scripts and functions, in every database.
+//! Ways around the rights to keys: a user who may run every command, but only on key `a`, tries to
+//! get at key `x` by every command that takes keys, by every place where it takes them, directly,
+//! in a transaction, in scripts and functions, in every database.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,8 @@ use braid_spec::Command;
 
 use crate::testing::Tester;
 
-/// Requests that would read or change key `x`, of all commands whose only key is not simply their first argument.
+/// Requests that would read or change key `x`, of all commands whose only key is not simply their
+/// first argument.
 const REQUESTS: &[&str] = &[
     "BITOP AND x a a",
     "BITOP AND a x a",
@@ -238,8 +240,8 @@ fn no_way_leads_to_a_key_that_is_not_allowed() {
     }
 }
 
-/// So that the test above cannot forget anything: each command that takes keys is in it, and its requests are such as would be carried
-/// out for others.
+/// So that the test above cannot forget anything: each command that takes keys is in it, and its
+/// requests are such as would be carried out for others.
 #[test]
 fn every_command_that_takes_keys_is_tried() {
     let tester = tester();

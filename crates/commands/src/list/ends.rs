@@ -108,8 +108,8 @@ fn pop(call: &mut Call, end: End) -> CommandResult {
     Ok(())
 }
 
-/// Takes up to `count` elements from an end of the list at a key and replies with an array of them. How many there were; without a reply, if
-/// there is no list.
+/// Takes up to `count` elements from an end of the list at a key and replies with an array of them.
+/// How many there were; without a reply, if there is no list.
 pub fn take(
     keyspace: &mut Txn<'_>,
     reply: &mut ReplyBuffer,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on lists: the rows of all of them, and the bodies that only read.
 //!
-//! Flow: the dispatcher holds the locks of the keys that the rows name. What adds and takes at the ends is
-//! in `ends.rs`, what waits for elements in `blocking.rs`, what changes a list elsewhere in `edit.rs`. A list that becomes empty takes its key with
-//! it.
+//! Flow: the dispatcher holds the locks of the keys that the rows name. What adds and takes at the
+//! ends is in `ends.rs`, what waits for elements in `blocking.rs`, what changes a list elsewhere in
+//! `edit.rs`. A list that becomes empty takes its key with it.
 //!
 //! HOT PATH: pushing and popping one element allocates nothing but the list's own memory.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests of expiring members: the commands of sets and sorted sets, what other commands make of expired members, and their removal
-//! in the background. (Those of hashes are in `hash/tests.rs`.)
+//! Tests of expiring members: the commands of sets and sorted sets, what other commands make of
+//! expired members, and their removal in the background. (Those of hashes are in `hash/tests.rs`.)
 
 use std::time::Duration;
 
@@ -274,7 +274,8 @@ fn removal_is_bounded_and_goes_on() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Whatever is done to keys with expiring members: after a pass nothing expired is left, and nothing else is gone.
+    /// Whatever is done to keys with expiring members: after a pass nothing expired is left, and
+    /// nothing else is gone.
     #[test]
     fn passes_remove_what_is_due_and_nothing_else(
         steps in proptest::collection::vec((0u8..10, 0u8..3, 0u8..3, 0u8..8), 1..80)

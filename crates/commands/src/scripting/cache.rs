@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What all threads know of scripts: their text by their SHA-1.
 //!
-//! A thread compiles a script when it first runs it. SCRIPT FLUSH empties the cache and moves its generation on; a thread whose
-//! machine is of an older generation makes a new one before it runs anything.
+//! A thread compiles a script when it first runs it. SCRIPT FLUSH empties the cache and moves its
+//! generation on; a thread whose machine is of an older generation makes a new one before it runs
+//! anything.
 //!
-//! Of the scripts that only EVAL has brought, those run last are kept ([`EVAL_SCRIPTS_MAX`]): a client that puts values into its scripts' text must not
-//! fill the memory. Threads let go of evicted scripts when they next come across them, or when there have been some.
+//! Of the scripts that only EVAL has brought, those run last are kept ([`EVAL_SCRIPTS_MAX`]): a
+//! client that puts values into its scripts' text must not fill the memory. Threads let go of
+//! evicted scripts when they next come across them, or when there have been some.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -24,7 +26,8 @@ use super::run::Habits;
 /// A SHA-1.
 pub(super) type Sha = [u8; 20];
 
-/// So many scripts are kept that EVAL has brought and SCRIPT LOAD has not, as in Redis from 7.4 on and Valkey from 8.0 on.
+/// So many scripts are kept that EVAL has brought and SCRIPT LOAD has not, as in Redis from 7.4 on
+/// and Valkey from 8.0 on.
 const EVAL_SCRIPTS_MAX: usize = 500;
 
 /// A script that EVAL has run or SCRIPT LOAD has taken.
@@ -66,7 +69,8 @@ impl Script {
     /// Notes that it is run.
     #[inline]
     pub(super) fn note_use(&self, now_ms: i64) {
-        // Threads that run the same script need not take its cache line from each other more than once a millisecond.
+        // Threads that run the same script need not take its cache line from each other more than
+        // once a millisecond.
         if self.used_ms.load(Ordering::Relaxed) != now_ms {
             self.used_ms.store(now_ms, Ordering::Relaxed);
         }
@@ -195,8 +199,9 @@ impl Shared {
         self.evicted.load(Ordering::Acquire)
     }
 
-    /// Adds a script that is about to be run, or to be loaded (`loads`); the one that is there, if another thread was faster. If there are too many of
-    /// EVAL then, the one run longest ago is evicted.
+    /// Adds a script that is about to be run, or to be loaded (`loads`); the one that is there, if
+    /// another thread was faster. If there are too many of EVAL then, the one run longest ago is
+    /// evicted.
     pub(super) fn add(&self, script: Script, loads: bool, now_ms: i64) -> Arc<Script> {
         let mut scripts = self.scripts.write();
         if let Some(known) = scripts.by_sha.get(&script.sha) {

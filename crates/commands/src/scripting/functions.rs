@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! FUNCTION and FCALL: libraries of functions.
 //!
-//! What all threads know is a table of libraries that is replaced as a whole (`libraries.rs`). A thread runs a library's code in its own
-//! machine when it first calls one of its functions; so what a library keeps in local variables between calls is kept
-//! by each thread for itself.
+//! What all threads know is a table of libraries that is replaced as a whole (`libraries.rs`). A
+//! thread runs a library's code in its own machine when it first calls one of its functions; so
+//! what a library keeps in local variables between calls is kept by each thread for itself.
 
 use std::convert::Infallible;
 

@@ -111,7 +111,8 @@ impl Libraries {
         self.libraries.push(library);
     }
 
-    /// Reads a library that is to be added; with `replace` the one of its name is taken away. `read` runs its code.
+    /// Reads a library that is to be added; with `replace` the one of its name is taken away.
+    /// `read` runs its code.
     pub(super) fn prepare(
         &mut self,
         code: &[u8],

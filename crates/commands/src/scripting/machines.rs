@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What one thread has compiled: a machine for scripts and one for functions, and which of the server's scripts and libraries it knows.
+//! What one thread has compiled: a machine for scripts and one for functions, and which of the
+//! server's scripts and libraries it knows.
 //!
-//! Attached to the thread's context. While a script runs it is taken off, so that a script can never run within a script.
+//! Attached to the thread's context. While a script runs it is taken off, so that a script can
+//! never run within a script.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -32,8 +34,9 @@ pub(super) struct Machines {
     /// The scripts' machine, of this generation of the cache.
     scripts: Option<(u64, Machine)>,
     by_sha: HashMap<Sha, Compiled, foldhash::fast::RandomState>,
-    /// The same by their text, so that EVAL need not compute a SHA-1 each time. The hash cannot be guessed: a text is only taken for
-    /// another one after a comparison, but many of one hash would be slow.
+    /// The same by their text, so that EVAL need not compute a SHA-1 each time. The hash cannot be
+    /// guessed: a text is only taken for another one after a comparison, but many of one hash would
+    /// be slow.
     by_body: HashTable<Compiled>,
     /// Scripts that had been evicted when this thread last let go of such.
     evicted: u64,
@@ -41,7 +44,8 @@ pub(super) struct Machines {
     functions: Option<Machine>,
     /// The libraries as they were when this thread last looked, with their generation.
     libraries: (u64, Arc<Libraries>),
-    /// The functions of the libraries that this thread has run the code of, by the library's id, in the library's order.
+    /// The functions of the libraries that this thread has run the code of, by the library's id, in
+    /// the library's order.
     loaded: HashMap<u64, Vec<Function>, foldhash::fast::RandomState>,
 }
 
@@ -293,7 +297,8 @@ impl Machines {
         Ok(library)
     }
 
-    /// A function of a library, ready to be called. Nothing if the library's code does not register it in this thread.
+    /// A function of a library, ready to be called. Nothing if the library's code does not register
+    /// it in this thread.
     pub(super) fn function(&mut self, engine: &Engine, library: &Library, index: usize) -> Option<Function> {
         if let Some(functions) = self.loaded.get(&library.id) {
             return functions.get(index).copied();

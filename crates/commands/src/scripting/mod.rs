@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Scripts: EVAL and its kin, SCRIPT, and the functions of libraries.
 //!
-//! The language lives in the scripting crate. Here are the rows, what all threads know of scripts (`cache.rs`) and functions
-//! (`libraries.rs`), what each thread has compiled (`machines.rs`), and how a run gets its locks and its commands (`run.rs`).
+//! The language lives in the scripting crate. Here are the rows, what all threads know of scripts
+//! (`cache.rs`) and functions (`libraries.rs`), what each thread has compiled (`machines.rs`), and
+//! how a run gets its locks and its commands (`run.rs`).
 
 mod cache;
 mod eval;

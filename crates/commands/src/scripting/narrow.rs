@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Which scripts provably touch the keys that they declare and no others, by their text.
 //!
-//! The proof is simple and errs on the safe side. `redis` may only be used as `redis.call(...)`, `redis.pcall(...)` or for a few harmless
-//! functions. Each call names its command by a literal, the command finds its keys at fixed places, and at each of these places stands a
-//! *key expression*: `KEYS[...]`, or a local variable that is declared once, as `local name = KEYS[...]`, and never assigned.
-//! `KEYS` itself may only be indexed. Whatever could reach the same things by another way (`_G`, `getfenv`, `load` ...) makes a
-//! script unprovable, as does everything that is not understood here.
+//! The proof is simple and errs on the safe side. `redis` may only be used as `redis.call(...)`,
+//! `redis.pcall(...)` or for a few harmless functions. Each call names its command by a literal,
+//! the command finds its keys at fixed places, and at each of these places stands a *key
+//! expression*: `KEYS[...]`, or a local variable that is declared once, as `local name =
+//! KEYS[...]`, and never assigned. `KEYS` itself may only be indexed. Whatever could reach the same
+//! things by another way (`_G`, `getfenv`, `load` ...) makes a script unprovable, as does
+//! everything that is not understood here.
 //!
-//! `server` is another name of `redis`. A script in which neither occurs reaches nothing, whatever else it does.
+//! `server` is another name of `redis`. A script in which neither occurs reaches nothing, whatever
+//! else it does.
 //!
-//! The names of such variables may be used anywhere: where one is not in scope it is a global that does not exist, and so an error.
+//! The names of such variables may be used anywhere: where one is not in scope it is a global that
+//! does not exist, and so an error.
 
 use braid_engine::{Engine, dispatch};
 use braid_spec::{Begin, Find};
@@ -107,8 +111,8 @@ fn tokens(code: &[u8]) -> Option<Vec<Token<'_>>> {
     Some(tokens)
 }
 
-/// The content of a long bracket that `text` begins with, and what follows (nothing if it does not end); nothing if it does not begin
-/// with one.
+/// The content of a long bracket that `text` begins with, and what follows (nothing if it does not
+/// end); nothing if it does not begin with one.
 fn long_bracket(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let level = text.strip_prefix(b"[")?.iter().take_while(|&&byte| byte == b'=').count();
     if text.get(level + 1) != Some(&b'[') {
@@ -124,8 +128,9 @@ fn long_bracket(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
 
 /// Ways around everything that is checked here.
 const FORBIDDEN: &[&[u8]] = &[b"_G", b"getfenv", b"setfenv", b"load", b"loadstring"];
-/// Loops that may never end. A run under locks that takes long and has written can neither be given up nor let others know, so what
-/// could go on for ever runs alone: then it is everybody's business, and SCRIPT KILL and SHUTDOWN are heard.
+/// Loops that may never end. A run under locks that takes long and has written can neither be given
+/// up nor let others know, so what could go on for ever runs alone: then it is everybody's
+/// business, and SCRIPT KILL and SHUTDOWN are heard.
 const ENDLESS: &[&[u8]] = &[b"while", b"repeat"];
 /// What of `redis` is harmless.
 const HARMLESS: &[&[u8]] = &[
@@ -239,7 +244,8 @@ impl<'t> Proof<'_, 't> {
         None
     }
 
-    /// Finds `local a, b = KEYS[1], KEYS[2]`: all names with keys, and nothing else assigned or declared by these names.
+    /// Finds `local a, b = KEYS[1], KEYS[2]`: all names with keys, and nothing else assigned or
+    /// declared by these names.
     fn find_aliases(&mut self) -> Option<()> {
         let mut candidates: Vec<&[u8]> = Vec::new();
         for at in 0..self.tokens.len() {
@@ -283,7 +289,8 @@ impl<'t> Proof<'_, 't> {
         Some(())
     }
 
-    /// True if a name is bound once, and only there: no assignment, no parameter, no loop variable of that name.
+    /// True if a name is bound once, and only there: no assignment, no parameter, no loop variable
+    /// of that name.
     fn is_declared_once(&self, name: &[u8]) -> bool {
         let mut declarations = 0;
         for at in 0..self.tokens.len() {
@@ -301,8 +308,8 @@ impl<'t> Proof<'_, 't> {
         declarations == 1
     }
 
-    /// True if the name at `at` is declared or could be assigned: it stands behind `local`, `for` or `function`, among parameters, or in front
-    /// of an assignment's `=`.
+    /// True if the name at `at` is declared or could be assigned: it stands behind `local`, `for`
+    /// or `function`, among parameters, or in front of an assignment's `=`.
     fn in_name_list(&self, at: usize) -> bool {
         // Backwards: over names and commas, to a word that binds names.
         let mut back = at;
@@ -343,7 +350,8 @@ impl<'t> Proof<'_, 't> {
         (!self.is_assigned(behind)).then_some(())
     }
 
-    /// True if what ends before `at` could be the target of an assignment: indices, calls and further targets may follow, and then `=`.
+    /// True if what ends before `at` could be the target of an assignment: indices, calls and
+    /// further targets may follow, and then `=`.
     fn is_assigned(&self, at: usize) -> bool {
         let mut next = at;
         loop {
@@ -366,7 +374,8 @@ impl<'t> Proof<'_, 't> {
         }
     }
 
-    /// A declared key at `at`, as an argument of its own; where the next argument begins, or the closing bracket stands.
+    /// A declared key at `at`, as an argument of its own; where the next argument begins, or the
+    /// closing bracket stands.
     fn key_argument(&self, at: usize) -> Option<usize> {
         let behind = match self.token(at)? {
             token if token == KEYS && self.is(at + 1, b'[') => self.behind_brackets(at + 1)?,

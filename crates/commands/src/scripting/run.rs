@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A run: a script gets its locks, and its commands get to the dispatcher.
 //!
-//! A script may call commands on keys that it did not declare, so by default it runs with the world stopped. It runs under the locks of
-//! its declared keys, beside others, when
+//! A script may call commands on keys that it did not declare, so by default it runs with the world
+//! stopped. It runs under the locks of its declared keys, beside others, when
 //! - only those are allowed (`script-undeclared-keys no`), or
 //! - its text proves that it touches no others (`narrow.rs`), or
-//! - it only reads. Should such a run stray, it is given up where it stands, which nobody can notice, and begun again with the world
-//!   stopped. A script that has done so is not tried again for a while ([`Habits`]).
+//! - it only reads. Should such a run stray, it is given up where it stands, which nobody can
+//!   notice, and begun again with the world stopped. A script that has done so is not tried again
+//!   for a while ([`Habits`]).
 //!
 //! In the other threading models scripts run on one thread at a time, and always alone.
 //!
-//! A run that lasts is visible to SCRIPT KILL and its kin after [`VISIBLE_AFTER`] (`busy.rs`). After `busy-reply-threshold` a run under locks
-//! that has not written is given up and begun again alone, because those who wait for its locks could not be told that it is busy. One that
-//! has written goes on, but can no longer be ended.
+//! A run that lasts is visible to SCRIPT KILL and its kin after [`VISIBLE_AFTER`] (`busy.rs`).
+//! After `busy-reply-threshold` a run under locks that has not written is given up and begun again
+//! alone, because those who wait for its locks could not be told that it is busy. One that has
+//! written goes on, but can no longer be ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -228,8 +230,8 @@ impl Attempt<'_> {
         Ok(ended)
     }
 
-    /// Whether a script that only reads is worth a try under its keys' locks. Who wants to be told of keys that are not there is told at once, and
-    /// would be told twice.
+    /// Whether a script that only reads is worth a try under its keys' locks. Who wants to be told
+    /// of keys that are not there is told at once, and would be told twice.
     fn may_try_reading(&self, keyspace: &Keyspace) -> bool {
         self.program.habits.may_try() && !keyspace.wants(KEY_MISS.class)
     }
@@ -323,7 +325,8 @@ struct Hosted<'h, 't> {
     held_log: Vec<(Level, Box<[u8]>)>,
 }
 
-/// Lines that are held at most, and bytes of each: what logs more is not worth the memory, and may find some of them twice in the log.
+/// Lines that are held at most, and bytes of each: what logs more is not worth the memory, and may
+/// find some of them twice in the log.
 const HELD_LINES_MAX: usize = 1000;
 const HELD_LINE_BYTES_MAX: usize = 4096;
 
@@ -386,7 +389,8 @@ impl Host for Hosted<'_, '_> {
             ScriptCall::Refused => Called::Refused,
             ScriptCall::Strayed if !self.run.wrote => Called::Abandoned,
             ScriptCall::Strayed => {
-                // What could stray after a write does not run under locks; were it wrong about that, it must not go on as if nothing were.
+                // What could stray after a write does not run under locks; were it wrong about
+                // that, it must not go on as if nothing were.
                 log::error!("Script {} touched a key it had been found not to touch", self.program.name);
                 reply.error("ERR Script attempted to access a key that it did not declare");
                 Called::Refused

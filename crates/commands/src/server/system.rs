@@ -42,11 +42,13 @@ pub fn cpu_time(whose: Whose) -> CpuTime {
     CpuTime { system: duration(usage.ru_stime), user: duration(usage.ru_utime) }
 }
 
-/// Processor time of a thread of this process so far, by its id; none if there is no such thread or the system does not tell.
+/// Processor time of a thread of this process so far, by its id; none if there is no such thread or
+/// the system does not tell.
 pub fn thread_time(task: u32) -> Option<CpuTime> {
     let folder = format!("/proc/self/task/{task}");
     let stat = std::fs::read_to_string(format!("{folder}/stat")).ok()?;
-    // The name in parentheses may hold blanks: fields are counted after it. utime and stime are fields 14 and 15.
+    // The name in parentheses may hold blanks: fields are counted after it. utime and stime are
+    // fields 14 and 15.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();
     let (user, system) = (ticks()?, ticks()?);

@@ -2,11 +2,12 @@
 //! SORT and SORT_RO.
 //!
 //! Flow: the elements of a list, set or sorted set are copied out, given what they are sorted by
-//! (themselves, or the values of keys that a pattern makes of them), sorted, cut, and replied or stored as
-//! a list. A large collection that no pattern leads away from is sorted by a thread in the background, of what its key lends
-//! (`braid_engine::background`). Patterns reach keys that nobody can tell before the elements are read: with one, all keys are held
-//! for reading, and when the result is to be stored, too, the world is stopped. Without any (or only `#`, the
-//! element itself) the locks of the keys named are enough.
+//! (themselves, or the values of keys that a pattern makes of them), sorted, cut, and replied or
+//! stored as a list. A large collection that no pattern leads away from is sorted by a thread in
+//! the background, of what its key lends (`braid_engine::background`). Patterns reach keys that
+//! nobody can tell before the elements are read: with one, all keys are held for reading, and when
+//! the result is to be stored, too, the world is stopped. Without any (or only `#`, the element
+//! itself) the locks of the keys named are enough.
 
 mod options;
 #[cfg(test)]
@@ -326,8 +327,9 @@ fn store(call: &mut Call, destination: &[u8], list: List, options: &Options<'_>)
 /// Elements of a request that repeats what was stored.
 const JOURNALLED_AT_ONCE: usize = 256;
 
-/// What was stored is repeated as it is: patterns may lead to anything, and texts are in another order to a server of another language. Sorted by their own
-/// numbers, elements are in one order everywhere: then the command itself is repeated.
+/// What was stored is repeated as it is: patterns may lead to anything, and texts are in another
+/// order to a server of another language. Sorted by their own numbers, elements are in one order
+/// everywhere: then the command itself is repeated.
 fn journal_result(call: &mut Call, key: &[u8]) {
     if !call.keyspace.journals() {
         return;
@@ -343,8 +345,8 @@ fn journal_result(call: &mut Call, key: &[u8]) {
     }
 }
 
-/// The elements of a key, if it is there. Whether those of a list or sorted set that are not to be sorted come the other way round
-/// is noted in the options.
+/// The elements of a key, if it is there. Whether those of a list or sorted set that are not to be
+/// sorted come the other way round is noted in the options.
 fn load(
     entry: Option<Entry<'_>>,
     now: i64,
@@ -382,7 +384,8 @@ fn load_object(
         set.iter(now).for_each(|member| elements.push(member.text(&mut buffer)));
         options.reverses = false;
         if options.unsorted && (options.store.is_some() || in_script) {
-            // A set has no order that could be told again: what is stored, or goes on in a script, is sorted all the same.
+            // A set has no order that could be told again: what is stored, or goes on in a script,
+            // is sorted all the same.
             options.unsorted = false;
             options.alphabetical = true;
             options.by = None;
@@ -464,8 +467,8 @@ fn text_to_compare<'a>(text: &'a [u8], options: &Options<'_>) -> &'a [u8] {
     }
 }
 
-/// Passes the value that a pattern leads to for an element to `see`; nothing if there is none. The keyspace is needed only for patterns that lead to
-/// keys.
+/// Passes the value that a pattern leads to for an element to `see`; nothing if there is none. The
+/// keyspace is needed only for patterns that lead to keys.
 fn lookup<R>(
     keyspace: Option<&Txn<'_>>,
     pattern: &Pattern<'_>,

@@ -44,9 +44,9 @@ pub(crate) fn find<'s>(keyspace: &'s Txn<'_>, key: &[u8]) -> Result<Option<View<
     Ok(set.map(|set| set.view(keyspace.now())).filter(|view| !view.is_empty()))
 }
 
-/// Changes the sorted set at a key, if there is one. `work` is given it without expired members (perhaps
-/// empty) and says, beside its result, whether it changed anything, of which `event` tells. The key is deleted when no member is
-/// left.
+/// Changes the sorted set at a key, if there is one. `work` is given it without expired members
+/// (perhaps empty) and says, beside its result, whether it changed anything, of which `event`
+/// tells. The key is deleted when no member is left.
 fn change<R>(
     keyspace: &mut Txn<'_>,
     event: Event,

@@ -164,8 +164,8 @@ pub fn xadd(call: &mut Call) -> CommandResult {
     }
 }
 
-/// What was added with an ID of its own, and what was trimmed about so far, gets the same ID, and is trimmed to the same `len`, when it is
-/// repeated.
+/// What was added with an ID of its own, and what was trimmed about so far, gets the same ID, and
+/// is trimmed to the same `len`, when it is repeated.
 fn journal_add(call: &mut Call, id: StreamId, len: Option<u64>, fields: &[&[u8]]) {
     let (id, mut buffer) = (id.to_string(), itoa::Buffer::new());
     let mut args: Vec<&[u8]> = vec![b"XADD", call.args[1]];

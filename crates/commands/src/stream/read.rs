@@ -15,7 +15,8 @@ use smallvec::SmallVec;
 use super::pending::Given;
 use super::{no_group, reply_entry, reply_fields, reply_id, strict_id};
 
-/// The key positions of XREAD and XREADGROUP. Where STREAMS stands only the other options tell: a group may have that name.
+/// The key positions of XREAD and XREADGROUP. Where STREAMS stands only the other options tell: a
+/// group may have that name.
 pub fn find_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
     let first = find_streams(args, |_| ())? + 1;
     let given = args.len().checked_sub(first)?;
@@ -164,7 +165,8 @@ impl Served {
     }
 }
 
-/// The ID by which XREAD is asked for a stream's last entry alone; where there is none it waits for the next one.
+/// The ID by which XREAD is asked for a stream's last entry alone; where there is none it waits for
+/// the next one.
 const LAST_ENTRY: &[u8] = b"+";
 
 pub fn xread(call: &mut Call) -> CommandResult {
@@ -224,7 +226,8 @@ pub fn xread(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Nothing to answer with: waits if the client wants that. `behind`: the IDs that XREAD was given, `$` replaced.
+/// Nothing to answer with: waits if the client wants that. `behind`: the IDs that XREAD was given,
+/// `$` replaced.
 fn nothing(call: &mut Call, options: &Options<'_>, behind: &[StreamId]) -> CommandResult {
     let Some(deadline_ms) = options.deadline_ms else {
         call.reply.null_array();

@@ -110,12 +110,13 @@ super::directives! {
     /// Names of start-up warnings that do not stop the server.
     ignore_warnings: text => text("ignore-warnings", "").no_effect_yet();
 
-    /// Milliseconds after which the watchdog logs in which functions a command is that is not done yet; 0 switches it off.
+    /// Milliseconds after which the watchdog logs in which functions a command is that is not done
+    /// yet; 0 switches it off.
     watchdog_period_milliseconds: u32 =>
         integer("watchdog-period", || 0, 0, INT_MAX, Unit::Milliseconds).hidden();
 
-    /// Version of Redis that INFO, HELLO, LOLWUT and scripts report. Clients and applications decide by it which
-    /// commands and options to use; `braid_version` in INFO tells Braid's own.
+    /// Version of Redis that INFO, HELLO, LOLWUT and scripts report. Clients and applications
+    /// decide by it which commands and options to use; `braid_version` in INFO tells Braid's own.
     redis_version: text =>
         text("redis-version", "7.2.4").immutable().beyond_redis().text_check(checks::version);
 

@@ -15,8 +15,9 @@ super::directives! {
     client_output_buffer_limits: special =>
         special("client-output-buffer-limit", Special::ClientOutputBufferLimit);
 
-    /// Most unsent bytes of a client that runs MONITOR and does not read: beyond them it is closed. The normal class
-    /// of client-output-buffer-limit holds for it, too. 0 means no limit of its own.
+    /// Most unsent bytes of a client that runs MONITOR and does not read: beyond them it is closed.
+    /// The normal class of client-output-buffer-limit holds for it, too. 0 means no limit of its
+    /// own.
     monitor_output_bytes: u64 => integer("monitor-output-limit", || 32 << 20, 0, LONG_MAX, Unit::Bytes);
 
     /// Close a client whose unfinished request grows beyond this.
@@ -32,8 +33,8 @@ super::directives! {
         integer("busy-reply-threshold", || 5000, 0, LONG_MAX, Unit::Milliseconds)
             .aliases(&["lua-time-limit"]);
 
-    /// Most bytes of a thread's Lua state, and of the reply to a command that a script calls. A script that needs
-    /// more ends with an error. 0 means no limit.
+    /// Most bytes of a thread's Lua state, and of the reply to a command that a script calls. A
+    /// script that needs more ends with an error. 0 means no limit.
     lua_memory_bytes: u64 => integer("lua-memory", || 1 << 30, 0, LONG_MAX, Unit::Bytes);
 
     /// Keys that clients with tracking may have remembered in all; 0 means no limit.

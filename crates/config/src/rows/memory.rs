@@ -38,16 +38,17 @@ super::directives! {
     /// How hard the background looks for expired keys, from 1 to 10.
     active_expire_effort: u32 => integer("active-expire-effort", || 1, 1, 10, Unit::Plain);
 
-    /// Neither expire nor evict anything while data is being imported: what is past its expiry stays, seen only by
-    /// clients that have said CLIENT IMPORT-SOURCE ON.
+    /// Neither expire nor evict anything while data is being imported: what is past its expiry
+    /// stays, seen only by clients that have said CLIENT IMPORT-SOURCE ON.
     import_mode: bool => switch("import-mode", false);
 
     /// Let the background enlarge tables. Accepted for old files: tables here grow in small steps of their
     /// own.
     activerehashing: bool => switch("activerehashing", true).no_effect_yet();
 
-    /// Tell replicas and the append-only file of evicted keys by UNLINK instead of DEL. Here values that take long to free, more
-    /// than 64 allocations or 256 KiB, always go to the background, and others are freed at once.
+    /// Tell replicas and the append-only file of evicted keys by UNLINK instead of DEL. Here values
+    /// that take long to free, more than 64 allocations or 256 KiB, always go to the background,
+    /// and others are freed at once.
     lazyfree_lazy_eviction: bool => switch("lazyfree-lazy-eviction", false);
 
     /// The same for expired keys, see `lazyfree-lazy-eviction`.

@@ -36,7 +36,8 @@ super::directives! {
     latency_monitor_threshold_milliseconds: u64 =>
         integer("latency-monitor-threshold", || 0, 0, LONG_MAX, Unit::Milliseconds);
 
-    /// Port for HTTP: metrics for Prometheus at /metrics, health checks at /health and /ready, a page at /. 0 listens nowhere.
+    /// Port for HTTP: metrics for Prometheus at /metrics, health checks at /health and /ready, a
+    /// page at /. 0 listens nowhere.
     metrics_port: u16 => integer("metrics-port", || 0, 0, 65535, Unit::Plain).immutable().beyond_redis();
 
     /// Addresses that this port is listened to at, separated by blanks.
@@ -49,14 +50,14 @@ super::directives! {
     latency_tracking_info_percentiles: special =>
         special("latency-tracking-info-percentiles", Special::LatencyPercentiles);
 
-    /// Events that are published, by letters: K and E for the two kinds of channel, then classes: g generic,
-    /// $ strings, l lists, s sets, h hashes, z sorted sets, x expired, e evicted, t streams, d modules, m
-    /// missed keys, n new keys, o values that were overwritten, c keys whose type changed, A for all but m, n, o and c. Empty
-    /// publishes nothing.
+    /// Events that are published, by letters: K and E for the two kinds of channel, then classes: g
+    /// generic, $ strings, l lists, s sets, h hashes, z sorted sets, x expired, e evicted, t
+    /// streams, d modules, m missed keys, n new keys, o values that were overwritten, c keys whose
+    /// type changed, A for all but m, n, o and c. Empty publishes nothing.
     notify_keyspace_events: special => special("notify-keyspace-events", Special::NotifyKeyspaceEvents);
 
-    /// Publish the value of strings that expire or are evicted, too: on the channel __keyvalue@<db>__:<event>:<key>, where
-    /// the event itself is published.
+    /// Publish the value of strings that expire or are evicted, too: on the channel
+    /// __keyvalue@<db>__:<event>:<key>, where the event itself is published.
     notify_keyspace_values: bool => switch("notify-keyspace-values", false);
 }
 

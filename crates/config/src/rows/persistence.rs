@@ -9,8 +9,8 @@ use crate::rows::{INT_MAX, LONG_MAX};
 super::directives! {
     "Persistence", after memory;
 
-    /// When to write a snapshot: pairs of seconds and changes. An empty text switches it off. So far a snapshot is only
-    /// written when the server ends (and by SAVE).
+    /// When to write a snapshot: pairs of seconds and changes. An empty text switches it off. So
+    /// far a snapshot is only written when the server ends (and by SAVE).
     save_points: special => special("save", Special::Save);
 
     /// Name of the snapshot file, inside `dir`.
@@ -27,8 +27,9 @@ super::directives! {
     rdb_version_check: RdbVersionCheck =>
         choice("rdb-version-check", RdbVersionCheck::Strict.raw(), RdbVersionCheck::WORDS);
 
-    /// The servers that are to read what is written in the form of snapshots (dump files, bases of the append-only file, DUMP): they get
-    /// the newest form that they know. What they do not know is left out: times at which members of collections expire, for keydb functions.
+    /// The servers that are to read what is written in the form of snapshots (dump files, bases of
+    /// the append-only file, DUMP): they get the newest form that they know. What they do not know
+    /// is left out: times at which members of collections expire, for keydb functions.
     rdb_target: RdbTarget => choice("rdb-target", RdbTarget::Braid.raw(), RdbTarget::WORDS);
 
     /// Refuse writes after a snapshot failed, until one succeeds.

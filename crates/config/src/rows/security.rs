@@ -33,8 +33,8 @@ super::directives! {
     enable_module_command: ProtectedAction =>
         choice("enable-module-command", ProtectedAction::No.raw(), ProtectedAction::WORDS).immutable();
 
-    /// Whether dumped values are checked deeply before they are taken: no, yes, clients. They always are; this only says
-    /// whether INFO counts it.
+    /// Whether dumped values are checked deeply before they are taken: no, yes, clients. They
+    /// always are; this only says whether INFO counts it.
     sanitize_dump_payload: SanitizeDumpPayload =>
         choice("sanitize-dump-payload", SanitizeDumpPayload::No.raw(), SanitizeDumpPayload::WORDS);
 

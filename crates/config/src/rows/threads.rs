@@ -21,8 +21,8 @@ super::directives! {
     threading_model: ThreadingModel =>
         choice("threading-model", ThreadingModel::Parallel.raw(), ThreadingModel::WORDS).immutable().beyond_redis();
 
-    /// In the model `fanout`: receive and parse on the threads too, not only send. The other models do what they
-    /// do either way.
+    /// In the model `fanout`: receive and parse on the threads too, not only send. The other models
+    /// do what they do either way.
     io_threads_do_reads: bool => switch("io-threads-do-reads", false).immutable();
 
     /// Number of parts of the keyspace, each with a lock of its own; a power of two.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! An ordered map that is lent at its root: a clone shares everything and takes some nanoseconds at any size, and whoever changes one of the two
-//! copies the nodes on the way to what it changes, no others.
+//! An ordered map that is lent at its root: a clone shares everything and takes some nanoseconds at
+//! any size, and whoever changes one of the two copies the nodes on the way to what it changes, no
+//! others.
 //!
-//! A B+ tree whose nodes count their owners ([`cow`](crate::cow)). While there is one map only it costs what a tree costs anyway.
+//! A B+ tree whose nodes count their owners ([`cow`](crate::cow)). While there is one map only it
+//! costs what a tree costs anyway.
 //!
 //! ```text
 //! branch: | first key or less, for each child | children |
@@ -10,11 +12,14 @@
 //! ```
 //! A map of few entries is one plain allocation as large as they need, which a clone copies.
 //!
-//! Invariants ([`CowMap::check`] verifies them in tests): keys ascend; a branch's key is at most the first key of its child, and greater than the last one of the
-//! child before; no node but an only leaf is empty; all leaves are at the same depth. It must never look at a key's or a value's meaning.
+//! Invariants ([`CowMap::check`] verifies them in tests): keys ascend; a branch's key is at most
+//! the first key of its child, and greater than the last one of the child before; no node but an
+//! only leaf is empty; all leaves are at the same depth. It must never look at a key's or a value's
+//! meaning.
 //!
-//! Splits put nothing on one side when the new entry comes at an end: ascending insertions, which are the rule for ids, leave full leaves behind. After
-//! removals a small node joins a neighbour when both together leave a quarter free.
+//! Splits put nothing on one side when the new entry comes at an end: ascending insertions, which
+//! are the rule for ids, leave full leaves behind. After removals a small node joins a neighbour
+//! when both together leave a quarter free.
 
 mod range;
 

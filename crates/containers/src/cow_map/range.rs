@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Walking a map in either direction, between two bounds.
 //!
-//! A walk keeps the leaf that it is in at each end and looks the next one up from the root: nodes know nothing of their neighbours, since
-//! those may be shared with another map that has other neighbours for them.
+//! A walk keeps the leaf that it is in at each end and looks the next one up from the root: nodes
+//! know nothing of their neighbours, since those may be shared with another map that has other
+//! neighbours for them.
 
 use std::ops::Bound;
 

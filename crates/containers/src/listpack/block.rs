@@ -3,14 +3,18 @@
 //!
 //! HOT PATH: no allocation but where the block is made, grown or shrunk.
 //!
-//! Most packed lists are small, and the allocator's sizes lie far apart (96, 112, 128, 160): each byte in front of the list may cost the step to
-//! the next one. So the size of the allocation is always one of these, and seven bits of one byte tell which. The eighth tells
-//! that the list does not begin with the content. Where it begins is written into the room in front of it then, which is large enough for
-//! that: seven bits a byte, the low ones first, the eighth bit telling that another byte follows.
+//! Most packed lists are small, and the allocator's sizes lie far apart (96, 112, 128, 160): each
+//! byte in front of the list may cost the step to the next one. So the size of the allocation is
+//! always one of these, and seven bits of one byte tell which. The eighth tells that the list does
+//! not begin with the content. Where it begins is written into the room in front of it then, which
+//! is large enough for that: seven bits a byte, the low ones first, the eighth bit telling that
+//! another byte follows.
 //!
-//! Invariants (kept here alone): the pointer is valid for as many bytes as the class says, allocated with a layout of that size; all bytes are
-//! initialised at all times (new ones are zero), which is why the whole content can be lent out as a plain slice. The own byte is never lent
-//! out. Where the list begins can be overwritten by who has the content; then it is a wrong number, nothing worse.
+//! Invariants (kept here alone): the pointer is valid for as many bytes as the class says,
+//! allocated with a layout of that size; all bytes are initialised at all times (new ones are
+//! zero), which is why the whole content can be lent out as a plain slice. The own byte is never
+//! lent out. Where the list begins can be overwritten by who has the content; then it is a wrong
+//! number, nothing worse.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
@@ -167,7 +171,8 @@ impl Block {
         let Some(raw) = NonNull::new(raw) else { handle_alloc_error(new) };
         self.0 = raw;
         if new.size() > old.size() {
-            // SAFETY: valid for the new size, of which the part behind the old one is zeroed before anybody sees it.
+            // SAFETY: valid for the new size, of which the part behind the old one is zeroed before
+            // anybody sees it.
             unsafe { raw.as_ptr().add(old.size()).write_bytes(0, new.size() - old.size()) };
         }
         self.set_own(own & BEGINS_LATER | class);

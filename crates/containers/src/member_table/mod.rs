@@ -4,12 +4,13 @@
 //!
 //! HOT PATH: no allocation but for growth, no lock, no logging, no syscalls.
 //!
-//! Each of its variable-sized segments ([`segment`]) holds the members whose hashes lie in one interval
-//! ([`order`]). Whenever there are more than [`LOAD`] members a segment on average, one segment, the next in
-//! turn, is split in two; when far fewer, the last is merged back. So growth costs the same small amount every
-//! time (no pause at any size), and a segment is allocated as large as its content needs. Intervals differ in
-//! width such that there are segments of all sizes at any time: those that the allocator gets back from some
-//! go to others, and memory is full whatever the number of members.
+//! Each of its variable-sized segments ([`segment`]) holds the members whose hashes lie in one
+//! interval ([`order`]). Whenever there are more than [`LOAD`] members a segment on average, one
+//! segment, the next in turn, is split in two; when far fewer, the last is merged back. So growth
+//! costs the same small amount every time (no pause at any size), and a segment is allocated as
+//! large as its content needs. Intervals differ in width such that there are segments of all sizes
+//! at any time: those that the allocator gets back from some go to others, and memory is full
+//! whatever the number of members.
 //!
 //! Why not one allocation a member behind a table of pointers: a set member of 16 bytes costs 17 bytes and 3
 //! of index here (about 23 with everything), against 24 for its allocation and 10 to 12 for the pointer
@@ -46,7 +47,8 @@ const LOAD: usize = 32;
 /// Members a segment on average, below which one is merged away.
 const LOAD_LOW: usize = 12;
 
-/// From where on a table is large ([`Table::is_large`]): segments, of some 32 members each, or bytes of contents outside of them.
+/// From where on a table is large ([`Table::is_large`]): segments, of some 32 members each, or
+/// bytes of contents outside of them.
 const LARGE_SEGMENTS: usize = 64;
 const LARGE_BYTES: usize = 256 * 1024;
 
@@ -120,8 +122,9 @@ impl<const VALUES: bool> Table<VALUES> {
         Table { segments: Segments::one(), len: 0, seed, extra: None, count_bound: 0 }
     }
 
-    /// The table as it is now for a second owner, who shares what memory it can until either of them changes it (see
-    /// [`cow`](crate::cow)). It is for reading: of the members that expire, its index knows no more than whether there are any.
+    /// The table as it is now for a second owner, who shares what memory it can until either of
+    /// them changes it (see [`cow`](crate::cow)). It is for reading: of the members that expire,
+    /// its index knows no more than whether there are any.
     pub fn cow(&self) -> Table<VALUES> {
         let extra = self.extra.as_ref().map(|extra| {
             let expiring = extra.expiring.first().copied().into_iter().collect();

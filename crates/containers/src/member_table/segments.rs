@@ -3,8 +3,9 @@
 //!
 //! HOT PATH: no allocation but for growth, no lock, no logging, no syscalls.
 //!
-//! Chunks count their owners ([`cow`](crate::cow)), so to lend thousands of segments touches none of them. Whoever changes a segment of a chunk that is lent copies the
-//! chunk first, whose segments are then lent one by one, and the one that it changes.
+//! Chunks count their owners ([`cow`](crate::cow)), so to lend thousands of segments touches none
+//! of them. Whoever changes a segment of a chunk that is lent copies the chunk first, whose
+//! segments are then lent one by one, and the one that it changes.
 //!
 //! Invariant: all chunks but the last are full, and none is empty.
 

@@ -62,7 +62,8 @@ pub(super) struct State {
 }
 
 impl AppendOnly {
-    /// Switched off. `on_failure` is called when writing fails (true) or works again, `on_sync` when more is on disk.
+    /// Switched off. `on_failure` is called when writing fails (true) or works again, `on_sync`
+    /// when more is on disk.
     pub(crate) fn new(
         on_failure: Box<dyn Fn(bool) + Send + Sync>,
         on_sync: Box<dyn Fn() + Send + Sync>,
@@ -89,8 +90,9 @@ impl AppendOnly {
         }
     }
 
-    /// Whether a rewrite is under way, and whether one is scheduled, so that neither is missed when a scheduled one begins or one under way has to be
-    /// repeated: a rewrite begins before it is not scheduled any more, and is scheduled again before it ends.
+    /// Whether a rewrite is under way, and whether one is scheduled, so that neither is missed when
+    /// a scheduled one begins or one under way has to be repeated: a rewrite begins before it is
+    /// not scheduled any more, and is scheduled again before it ends.
     pub fn rewrite_status(&self) -> (bool, bool) {
         let was_scheduled = self.scheduled.load(SeqCst);
         let is_rewriting = self.rewriting.load(SeqCst);

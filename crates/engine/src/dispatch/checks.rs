@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whether a request may be executed, and whether now: rights, what a client that listens may say, memory and disk, pauses, loading.
+//! Whether a request may be executed, and whether now: rights, what a client that listens may say,
+//! memory and disk, pauses, loading.
 //!
 //! HOT PATH: commands without special needs do not get here ([`execute`](super::execute)).
 
@@ -157,7 +158,8 @@ pub(super) fn check_rights(
         .map_err(|denied| acl::refusal(denied, session.user.name(), command))
 }
 
-/// A client that listens and speaks RESP2 could not tell replies from messages: only few commands are left to it.
+/// A client that listens and speaks RESP2 could not tell replies from messages: only few commands
+/// are left to it.
 #[cold]
 fn check_listening(session: &Session, command: &Command) -> Result<(), CommandError> {
     let allowed = command.behavior.has(Behavior::ALLOWED_SUBSCRIBED) || command.spec.replies_with_pushes();
@@ -170,7 +172,8 @@ fn check_listening(session: &Session, command: &Command) -> Result<(), CommandEr
     )))
 }
 
-/// On the connection of a replica the stream of changes is all that is sent: a reply would be taken for a part of it.
+/// On the connection of a replica the stream of changes is all that is sent: a reply would be taken
+/// for a part of it.
 #[cold]
 fn check_fed(session: &mut Session, command: &Command) -> Result<(), CommandError> {
     if command.behavior.has(Behavior::ALLOWED_ON_REPLICA_LINK) {
@@ -215,7 +218,8 @@ fn check_protected(engine: &Engine, session: &Session, command: &Command) -> Res
     )))
 }
 
-/// While the dataset cannot be saved nothing is written; while a snapshot is behind, whoever writes waits for it.
+/// While the dataset cannot be saved nothing is written; while a snapshot is behind, whoever writes
+/// waits for it.
 #[cold]
 fn check_disk(
     engine: &Engine,
@@ -245,7 +249,8 @@ fn check_disk(
     Ok(())
 }
 
-/// Why nothing may be written at present, if the dataset cannot be saved or changes cannot be written to the append-only file.
+/// Why nothing may be written at present, if the dataset cannot be saved or changes cannot be
+/// written to the append-only file.
 #[inline]
 pub(super) fn disk_refusal(engine: &Engine) -> Option<CommandError> {
     let attention = engine.attention.get();

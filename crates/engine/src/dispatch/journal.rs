@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What becomes of a command in the journal: its own arguments, if it has changed anything and has not said better.
+//! What becomes of a command in the journal: its own arguments, if it has changed anything and has
+//! not said better.
 
 use std::ops::Range;
 
@@ -37,8 +38,9 @@ impl Before {
         })
     }
 
-    /// Adds what the body has done to the unit that the locks held make up. `is_alone`: they are held for this command only, so that the unit ends
-    /// with it. Otherwise who ends the unit calls [`note_unit`].
+    /// Adds what the body has done to the unit that the locks held make up. `is_alone`: they are
+    /// held for this command only, so that the unit ends with it. Otherwise who ends the unit calls
+    /// [`note_unit`].
     #[inline]
     pub(crate) fn journal(
         self,
@@ -90,8 +92,8 @@ impl Before {
     }
 }
 
-/// Ends the unit that several commands of a client make up, and notes where. `since`: where the thread's last one ended before (a script may have ended
-/// some in between).
+/// Ends the unit that several commands of a client make up, and notes where. `since`: where the
+/// thread's last one ended before (a script may have ended some in between).
 pub(crate) fn note_unit(keyspace: &mut Txn<'_>, session: &mut Session, since: u64) {
     keyspace.journal_now();
     let end = keyspace.context.journal.end;
@@ -100,8 +102,9 @@ pub(crate) fn note_unit(keyspace: &mut Txn<'_>, session: &mut Session, since: u6
     }
 }
 
-/// Keys that the command has only read, and that were as good as absent for it: whoever repeats it must not find them either. They are removed,
-/// and journalled once more, when the locks are released.
+/// Keys that the command has only read, and that were as good as absent for it: whoever repeats it
+/// must not find them either. They are removed, and journalled once more, when the locks are
+/// released.
 #[cold]
 fn journal_stale(keyspace: &mut Txn<'_>, found: Range<usize>) {
     let stale = keyspace.context.stale.take();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How far a request reaches: whether one lock at most is all that it needs. The threading model `hybrid` asks.
+//! How far a request reaches: whether one lock at most is all that it needs. The threading model
+//! `hybrid` asks.
 
 use super::Prepared;
 use crate::engine::Engine;
@@ -8,8 +9,8 @@ use braid_spec::Reach;
 use braid_spec::keys;
 use braid_spec::{Behavior, Scope};
 
-/// How far a client's request reaches, as far as that can be told without its arguments. What is queued for a transaction reaches
-/// nothing yet.
+/// How far a client's request reaches, as far as that can be told without its arguments. What is
+/// queued for a transaction reaches nothing yet.
 #[inline]
 pub fn reach(engine: &Engine, session: &Session, prepared: Prepared) -> Reach {
     let Some(id) = prepared.command() else { return Reach::OneKey };

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that are read from an append-only file: the bodies of clients' commands, without any of the checks, and without a reply.
+//! Commands that are read from an append-only file: the bodies of clients' commands, without any of
+//! the checks, and without a reply.
 //!
 //! HOT PATH: as `dispatch.rs`; how fast this is, is how long a restart takes.
 //!
-//! What stands in the file has been done once, and was allowed then. So nobody's rights are looked at, no memory limit, no pause. Only what
-//! changes data is run; anything else that may stand there is passed over. The commands between MULTI and EXEC are kept until EXEC has been seen,
-//! so that a transaction whose end is missing is not done by half. What cannot be run as it was is an error: going on would make another dataset.
+//! What stands in the file has been done once, and was allowed then. So nobody's rights are looked
+//! at, no memory limit, no pause. Only what changes data is run; anything else that may stand there
+//! is passed over. The commands between MULTI and EXEC are kept until EXEC has been seen, so that a
+//! transaction whose end is missing is not done by half. What cannot be run as it was is an error:
+//! going on would make another dataset.
 
 mod keydb;
 
@@ -92,8 +95,8 @@ impl Replay {
         }
     }
 
-    /// Runs a command, in a transaction that has the world stopped and to which nothing has expired. The database that it works in is
-    /// the replay's own.
+    /// Runs a command, in a transaction that has the world stopped and to which nothing has
+    /// expired. The database that it works in is the replay's own.
     #[inline]
     pub fn run(&mut self, engine: &Engine, txn: &mut Txn<'_>, args: &[&[u8]]) -> Result<(), ReplayError> {
         let command = match find(engine, args) {
@@ -130,7 +133,8 @@ impl Replay {
         }
     }
 
-    /// Forgets the transaction that has no end, if there is one. To be called behind the last command of a file.
+    /// Forgets the transaction that has no end, if there is one. To be called behind the last
+    /// command of a file.
     pub fn end_file(&mut self) {
         self.transaction = None;
     }
@@ -240,7 +244,8 @@ fn kind_of(command: &Command) -> Kind {
     if changes { Kind::Run } else { Kind::PassOver }
 }
 
-/// The command that arguments name, with the right number of them. A command that has been renamed is known by both names.
+/// The command that arguments name, with the right number of them. A command that has been renamed
+/// is known by both names.
 #[inline]
 fn find<'e>(engine: &'e Engine, args: &[&[u8]]) -> Result<&'e Command, ReplayError> {
     let shown = || String::from_utf8_lossy(args.first().copied().unwrap_or_default()).into_owned();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reports executed commands to telemetry: counters, the command logs, the latency monitor and clients in MONITOR.
+//! Reports executed commands to telemetry: counters, the command logs, the latency monitor and
+//! clients in MONITOR.
 
 use braid_spec::Command;
 use braid_telemetry::Cost;

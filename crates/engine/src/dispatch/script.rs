@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that scripts call: the same checks, bodies and counters as clients' commands, under the locks that the script's run holds.
+//! Commands that scripts call: the same checks, bodies and counters as clients' commands, under the
+//! locks that the script's run holds.
 //!
 //! HOT PATH: as `dispatch.rs`.
 //!
-//! A run holds the whole world, or the locks of the keys that the script declares. In the second case a command that needs anything else
-//! is not run: [`ScriptCall::Strayed`]. Whoever runs the script decides what becomes of it.
+//! A run holds the whole world, or the locks of the keys that the script declares. In the second
+//! case a command that needs anything else is not run: [`ScriptCall::Strayed`]. Whoever runs the
+//! script decides what becomes of it.
 
 use braid_base::clock::Ticks;
 use braid_keyspace::txn::{KeyRef, Txn};
@@ -92,8 +94,8 @@ pub enum ScriptCall {
 /// The error for keys that a script did not declare, where it has to.
 const UNDECLARED: &str = "ERR Script attempted to access a key that it did not declare";
 
-/// Serves the clients that wait for keys that a script has changed, before the locks of its run are released; what needs other locks is
-/// left for the end of the command that ran the script.
+/// Serves the clients that wait for keys that a script has changed, before the locks of its run are
+/// released; what needs other locks is left for the end of the command that ran the script.
 pub fn serve(engine: &Engine, session: &mut Session, keyspace: &mut Txn<'_>) {
     if keyspace.context.follow_up.get() {
         let mut later = session.later.take().unwrap_or_default();
@@ -126,7 +128,8 @@ pub fn call(
     }
     if let Err(denied) = engine.allows(session, command, args) {
         if run.tentative.is_some() && !run.strict {
-            // It is noted, for operators to read, when the script runs alone: behind it, it could still stray.
+            // It is noted, for operators to read, when the script runs alone: behind it, it could
+            // still stray.
             return ScriptCall::Strayed;
         }
         engine.note_denied(session, command, args, Origin::Script, run.current, denied);

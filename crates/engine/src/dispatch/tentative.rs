@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a script's run under locks has left in the statistics, as long as it may still be given up and begun again: it can be taken back, so
-//! that a command that two runs have called counts once.
+//! What a script's run under locks has left in the statistics, as long as it may still be given up
+//! and begun again: it can be taken back, so that a command that two runs have called counts once.
 //!
-//! Counters are counted as ever, and what was added is remembered. Lines for those who monitor and samples of hot keys cannot be taken back:
-//! they are held until the run is settled. While such a run goes on, its thread does nothing else, so whatever its counters of keys found have
-//! gained is the run's.
+//! Counters are counted as ever, and what was added is remembered. Lines for those who monitor and
+//! samples of hot keys cannot be taken back: they are held until the run is settled. While such a
+//! run goes on, its thread does nothing else, so whatever its counters of keys found have gained is
+//! the run's.
 
 use std::sync::Arc;
 

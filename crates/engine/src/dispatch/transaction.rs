@@ -23,8 +23,8 @@ use braid_spec::CommandError;
 use braid_spec::Scope;
 use braid_telemetry::Cost;
 
-/// Gives EXEC up because of a script that has stopped the world. The watches end with the next transaction or UNWATCH: to take them away
-/// needs keys.
+/// Gives EXEC up because of a script that has stopped the world. The watches end with the next
+/// transaction or UNWATCH: to take them away needs keys.
 pub(super) fn abort_exec(
     engine: &Engine,
     worker: &Worker,
@@ -65,7 +65,8 @@ pub(super) fn exec(
     let requests: Vec<(&Command, Vec<&[u8]>)> =
         queue.commands.iter().map(|queued| (engine.commands.get(queued.command), queued.args())).collect();
     let watched: Vec<Watched> = std::mem::take(&mut session.watched);
-    // SELECT within the transaction moves the commands after it; keys of all databases of one hash share a lock.
+    // SELECT within the transaction moves the commands after it; keys of all databases of one hash
+    // share a lock.
     let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
     let mut bounds = Vec::with_capacity(requests.len());
     for (command, args) in &requests {

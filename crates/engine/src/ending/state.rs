@@ -69,7 +69,8 @@ impl Ending {
         self.0.lock().stage == Stage::Scheduled
     }
 
-    /// Replicas catch up now, for the request whose number is returned; nothing if things are not at stage `from`.
+    /// Replicas catch up now, for the request whose number is returned; nothing if things are not
+    /// at stage `from`.
     pub(super) fn wait(&self, from: Stage) -> Option<u64> {
         let mut state = self.0.lock();
         if state.stage != from {

@@ -54,7 +54,8 @@ impl Engine {
         session.take_user(user, authenticated, generation);
     }
 
-    /// Looks a session's user up again if users have changed. One that has been deleted leaves a session that may do nothing.
+    /// Looks a session's user up again if users have changed. One that has been deleted leaves a
+    /// session that may do nothing.
     #[inline]
     pub(crate) fn refresh_user(&self, session: &mut Session) {
         if self.attention.generation() != session.generation {
@@ -81,8 +82,8 @@ impl Engine {
         !session.authenticated && !session.user.is_open()
     }
 
-    /// Checks a request of a session; what is refused is noted. `current` is the command that the client has sent: a script's, if the
-    /// request comes out of a script.
+    /// Checks a request of a session; what is refused is noted. `current` is the command that the
+    /// client has sent: a script's, if the request comes out of a script.
     #[inline]
     pub(crate) fn check_access(
         &self,

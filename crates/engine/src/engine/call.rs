@@ -33,8 +33,9 @@ impl<'a> Call<'a, '_> {
         self.keyspace.now()
     }
 
-    /// The time of this command, ms since the Unix epoch, for what is to be written down or reckoned from. The same as [`Call::now`], except
-    /// for a command that is read from an append-only file, to which nothing has expired.
+    /// The time of this command, ms since the Unix epoch, for what is to be written down or
+    /// reckoned from. The same as [`Call::now`], except for a command that is read from an
+    /// append-only file, to which nothing has expired.
     pub fn clock_ms(&self) -> i64 {
         match self.now() {
             NOTHING_EXPIRED => braid_base::clock::unix_ms(),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Rows of command families: a specification, the body that implements it, and the rows of its subcommands.
 //!
-//! A family file is a list of rows, built by chaining in a `const`. Everything but the body is in the [`Spec`].
+//! A family file is a list of rows, built by chaining in a `const`. Everything but the body is in
+//! the [`Spec`].
 
 use braid_keyspace::Context;
 use braid_spec::spec::{

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Full copies: when one is begun, for whom, and how it is made.
 //!
-//! A copy is a snapshot as that of a save in the background, and there is one snapshot at a time: whoever comes while there is one waits for its end.
-//! All replicas that wait for the same parts of the dataset share a copy, and whoever comes while it is being made takes part if the begin is
-//! still there. Unless `rdb-target` says for whom, it is made in the version of the format that Redis 7.0 knows, as a replica does not say which one it
-//! reads.
+//! A copy is a snapshot as that of a save in the background, and there is one snapshot at a time:
+//! whoever comes while there is one waits for its end. All replicas that wait for the same parts of
+//! the dataset share a copy, and whoever comes while it is being made takes part if the begin is
+//! still there. Unless `rdb-target` says for whom, it is made in the version of the format that
+//! Redis 7.0 knows, as a replica does not say which one it reads.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -34,8 +35,8 @@ struct Plan {
     wants_changes: bool,
 }
 
-/// What the wishes of those who wait come to: those of the first of them, and of all others with the same filter. Nothing while they are to wait
-/// for more to come.
+/// What the wishes of those who wait come to: those of the first of them, and of all others with
+/// the same filter. Nothing while they are to wait for more to come.
 fn plan(replicas: &[Arc<Replica>], now_ms: i64, streams: bool, delay_ms: i64, enough: usize) -> Option<Plan> {
     let waits = |replica: &&Arc<Replica>| replica.stage() == Stage::Waits;
     let filter = replicas.iter().find(waits)?.wish.filter;
@@ -141,8 +142,9 @@ impl Engine {
         }
     }
 
-    /// The offset from which replicas that get a copy of the dataset as it is now go on. The world is stopped. If nothing has been kept for replicas so
-    /// far a new history begins: what has changed meanwhile stands nowhere.
+    /// The offset from which replicas that get a copy of the dataset as it is now go on. The world
+    /// is stopped. If nothing has been kept for replicas so far a new history begins: what has
+    /// changed meanwhile stands nowhere.
     fn begin_stream(&self) -> u64 {
         let journal = &self.keyspace.journal;
         if journal.backlog().is_none() {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A full copy on its way: what the thread that makes it has written, and how far each replica has taken it.
 //!
-//! A copy is made in a file that has no name, or in memory, where only what some replica has not taken yet is kept. Then the thread waits for the
-//! slowest, but not while that would have those wait who change what is still to be copied: then the copy grows, and a replica that is too far behind
-//! is cut off by its limit (`client-output-buffer-limit`).
+//! A copy is made in a file that has no name, or in memory, where only what some replica has not
+//! taken yet is kept. Then the thread waits for the slowest, but not while that would have those
+//! wait who change what is still to be copied: then the copy grows, and a replica that is too far
+//! behind is cut off by its limit (`client-output-buffer-limit`).
 
 use std::collections::VecDeque;
 use std::fs::File;

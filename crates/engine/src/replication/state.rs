@@ -18,7 +18,8 @@ pub struct Replication {
     pub(crate) progress: SnapshotProgress,
     /// Replicas that keep up (`min-replicas-max-lag`).
     pub good: AtomicUsize,
-    /// Full copies and streams from the backlog that were begun, and requests for the latter that were refused.
+    /// Full copies and streams from the backlog that were begun, and requests for the latter that
+    /// were refused.
     pub full: AtomicU64,
     pub partial: AtomicU64,
     pub partial_refused: AtomicU64,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is done for replicas from time to time, by the first loop's cron; and what waits for them asks of them.
+//! What is done for replicas from time to time, by the first loop's cron; and what waits for them
+//! asks of them.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -82,7 +83,8 @@ impl Engine {
         log::info!("Replication backlog freed: there has been no replica for {} seconds", ttl_ms / 1000);
     }
 
-    /// What the journal has for those who are slow to take it is no reason to evict keys, or there would be more to journal.
+    /// What the journal has for those who are slow to take it is no reason to evict keys, or there
+    /// would be more to journal.
     pub fn note_uncounted_bytes(&self) {
         let uncounted = match self.keyspace.settings.journals.load(Relaxed) {
             0 => 0,
@@ -118,7 +120,8 @@ impl Engine {
         i64::from(self.config.repl_ping_replica_period_seconds()) * 1000
     }
 
-    /// Asks replicas how far they have got, unless they have been asked and nothing has come since. Inside of the gate.
+    /// Asks replicas how far they have got, unless they have been asked and nothing has come since.
+    /// Inside of the gate.
     pub(crate) fn ask_replicas(&self, context: &mut Context) {
         let journal = &self.keyspace.journal;
         if self.keyspace.settings.journals.load(Relaxed) & FOR_REPLICAS == 0
@@ -136,8 +139,9 @@ impl Engine {
         self.replication.asks_soon.store(true, Relaxed);
     }
 
-    /// Has replicas do what is no change of the dataset: publish a message, for those who listen there. What the present transaction or script has
-    /// changed before comes first: who hears of it must find it. Inside of the gate.
+    /// Has replicas do what is no change of the dataset: publish a message, for those who listen
+    /// there. What the present transaction or script has changed before comes first: who hears of
+    /// it must find it. Inside of the gate.
     #[inline]
     pub fn tell_replicas(&self, context: &mut Context, args: &[&[u8]]) {
         if self.keyspace.settings.journals.load(Relaxed) & FOR_REPLICAS != 0 {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the log keeps and has for replicas: the backlog, from which a replica that was away goes on where it stopped, and asides, which are for
-//! replicas alone.
+//! What the log keeps and has for replicas: the backlog, from which a replica that was away goes on
+//! where it stopped, and asides, which are for replicas alone.
 //!
-//! The backlog is no copy: it is the log's own chunks, kept until they are more than so many bytes behind the end. A reader may begin at any offset
-//! in it.
+//! The backlog is no copy: it is the log's own chunks, kept until they are more than so many bytes
+//! behind the end. A reader may begin at any offset in it.
 //!
-//! An aside is a request that belongs to nobody's changes (a PING that shows a replica that the link is alive, a question how far it has got). It
-//! counts in the offsets, so that all replicas agree on them, and readers that write files pass over it.
+//! An aside is a request that belongs to nobody's changes (a PING that shows a replica that the
+//! link is alive, a question how far it has got). It counts in the offsets, so that all replicas
+//! agree on them, and readers that write files pass over it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -66,7 +67,8 @@ pub struct Kept {
 }
 
 impl Journal {
-    /// Keeps up to `size` bytes behind the log's end from now on. Nobody may append meanwhile (the world is stopped).
+    /// Keeps up to `size` bytes behind the log's end from now on. Nobody may append meanwhile (the
+    /// world is stopped).
     pub fn begin_backlog(&self, size: u64) {
         lock(&self.chunks).backlog = Some(Backlog { start: self.end(), size });
     }
@@ -107,7 +109,8 @@ impl Journal {
         is_kept.then(|| self.add_reader(&mut chunks, offset, false))
     }
 
-    /// Appends a request that only readers from [`Journal::reader_from`] see. The thread is inside of the gate.
+    /// Appends a request that only readers from [`Journal::reader_from`] see. The thread is inside
+    /// of the gate.
     pub fn append_aside(&self, slot: usize, writer: &mut Writer, args: &[&[u8]]) {
         let mut bytes = Vec::new();
         push_request(&mut bytes, args);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The pool of candidates for eviction: the best of all keys that a thread has sampled, kept from one eviction to the next.
+//! The pool of candidates for eviction: the best of all keys that a thread has sampled, kept from
+//! one eviction to the next.
 //!
-//! Each thread has its own, so it costs no lock. What stands here is a memory of keys, not the keys: they may have been used, changed or
-//! removed since, by any thread. Before one goes it is looked up and compared with its [`Candidate::stamp`] under its lock.
+//! Each thread has its own, so it costs no lock. What stands here is a memory of keys, not the
+//! keys: they may have been used, changed or removed since, by any thread. Before one goes it is
+//! looked up and compared with its [`Candidate::stamp`] under its lock.
 
 use super::Policy;
 

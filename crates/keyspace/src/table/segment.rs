@@ -257,7 +257,8 @@ pub(super) fn entry_of<'a>(word: u64) -> Entry<'a> {
     unsafe { Entry::from_address(word & ADDRESS) }
 }
 
-/// Has the entries in a bucket, the first so many lines of each, fetched into the cache. How many entries there are.
+/// Has the entries in a bucket, the first so many lines of each, fetched into the cache. How many
+/// entries there are.
 #[inline]
 pub(super) fn prefetch_entries(segment: Segment, index: usize, lines: usize) -> usize {
     let mut entries = 0;
@@ -274,7 +275,8 @@ pub(super) fn prefetch_entries(segment: Segment, index: usize, lines: usize) -> 
     entries
 }
 
-/// Visits the entries whose home is bucket `home` and whose position is at least `from`. Returns the sum of what `visit` answers.
+/// Visits the entries whose home is bucket `home` and whose position is at least `from`. Returns
+/// the sum of what `visit` answers.
 pub(super) fn scan_home<'a>(
     segment: Segment,
     home: usize,

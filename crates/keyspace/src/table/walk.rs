@@ -65,7 +65,8 @@ impl Table {
         })
     }
 
-    /// The segment that serves a directory prefix, left-aligned in [`DEPTH_MAX`] bits, below a root that is none without keys.
+    /// The segment that serves a directory prefix, left-aligned in [`DEPTH_MAX`] bits, below a root
+    /// that is none without keys.
     #[inline]
     fn segment_at(root: u64, prefix: u64) -> Segment {
         if root & DIRECTORY == 0 {
@@ -170,8 +171,9 @@ impl Table {
         }
     }
 
-    /// Has the entries fetched into the cache that [`Table::scan`] would visit, about `count` of them, so many lines of each: then whoever holds the
-    /// shard need not wait for memory. A hint: nothing is read but the table's own words.
+    /// Has the entries fetched into the cache that [`Table::scan`] would visit, about `count` of
+    /// them, so many lines of each: then whoever holds the shard need not wait for memory. A hint:
+    /// nothing is read but the table's own words.
     ///
     /// # Safety
     /// The caller is inside the gate or holds the shard.

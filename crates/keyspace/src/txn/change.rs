@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What every change of a key goes through: [`Txn::before_change`], where the old form of an entry is still in place, and
-//! [`Txn::changed`], where those who take an interest learn of it. Also the collections' common ends: they are made when first written,
-//! they go when empty, and their members expire.
+//! What every change of a key goes through: [`Txn::before_change`], where the old form of an entry
+//! is still in place, and [`Txn::changed`], where those who take an interest learn of it. Also the
+//! collections' common ends: they are made when first written, they go when empty, and their
+//! members expire.
 //!
 //! HOT PATH: no allocation beyond the entry's own, no logging, no system call.
 
@@ -18,7 +19,8 @@ use crate::object::{Collection, ExpiredMembers, Object, ObjectType};
 const EXPIRED: Event = Event { class: class::EXPIRED, name: "expired" };
 
 impl<'a> Txn<'a> {
-    /// The entry of a key that is about to be written: an expired one is removed first. Marks the key as used.
+    /// The entry of a key that is about to be written: an expired one is removed first. Marks the
+    /// key as used.
     #[inline]
     pub fn write(&mut self, key: &[u8]) -> Option<Entry<'_>> {
         let hash = self.hash(key);
@@ -35,14 +37,16 @@ impl<'a> Txn<'a> {
         if entry.value_type() != T::TYPE {
             return Err(WrongType);
         }
-        // SAFETY: `write` asserts the exclusive lock; the result borrows the transaction, so it is the only reference.
+        // SAFETY: `write` asserts the exclusive lock; the result borrows the transaction, so it is
+        // the only reference.
         Ok(Some(unsafe { entry.object_mut::<T>() }))
     }
 
     /// The collection at a key, for writing, whatever its type; nothing for a string. As for
     /// [`Txn::write_as`] otherwise.
     pub fn write_any(&mut self, key: &[u8]) -> Option<&mut dyn Collection> {
-        // SAFETY: `write` asserts the exclusive lock; the result borrows the transaction, so it is the only reference.
+        // SAFETY: `write` asserts the exclusive lock; the result borrows the transaction, so it is
+        // the only reference.
         unsafe { self.write(key)?.collection_mut() }
     }
 
@@ -70,7 +74,8 @@ impl<'a> Txn<'a> {
         if entry.value_type() != T::TYPE {
             return Err(WrongType);
         }
-        // SAFETY: the shard is held exclusively; the result borrows the transaction, so it is the only reference.
+        // SAFETY: the shard is held exclusively; the result borrows the transaction, so it is the
+        // only reference.
         Ok(unsafe { entry.object_mut::<T>() })
     }
 
@@ -121,8 +126,8 @@ impl<'a> Txn<'a> {
         self.keyspace.tell_event(self.context.slot, self.db, event, entry.key(), value);
     }
 
-    /// Every change of an entry comes through here while its old form is still in place. What wants to keep old forms (a
-    /// snapshot in progress) hooks in here and nowhere else.
+    /// Every change of an entry comes through here while its old form is still in place. What wants
+    /// to keep old forms (a snapshot in progress) hooks in here and nowhere else.
     #[inline]
     pub(super) fn before_change(&self, entry: Entry<'_>) {
         debug_assert!(self.covers(self.keyspace.shard_of(self.keyspace.hash(entry.key())), true));
@@ -131,8 +136,9 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Tells watchers that a key changed and what happened to it, and counts the change. Setting, deleting, renaming and expiring do
-    /// this themselves; call it after changing a collection in place.
+    /// Tells watchers that a key changed and what happened to it, and counts the change. Setting,
+    /// deleting, renaming and expiring do this themselves; call it after changing a collection in
+    /// place.
     #[inline]
     pub fn changed(&mut self, event: Event, key: &[u8]) {
         let hash = self.hash(key);
@@ -141,12 +147,14 @@ impl<'a> Txn<'a> {
         self.context.counters.dirty.add(1);
     }
 
-    /// Counts changes that watchers are not told of, as stock servers do not: of what belongs to a stream's consumer groups.
+    /// Counts changes that watchers are not told of, as stock servers do not: of what belongs to a
+    /// stream's consumer groups.
     pub fn count_changes(&mut self, changes: u64) {
         self.context.counters.dirty.add(changes);
     }
 
-    /// As [`Txn::count_changes`] for one change of a key, where those who wait for the key have to look again.
+    /// As [`Txn::count_changes`] for one change of a key, where those who wait for the key have to
+    /// look again.
     pub fn changed_for_waiters(&mut self, event: Event, key: &[u8]) {
         self.notify(event, key);
         let watchers = &self.shard(self.hash(key), true).watchers;
@@ -157,8 +165,8 @@ impl<'a> Txn<'a> {
         self.count_changes(1);
     }
 
-    /// As [`Txn::changed`], after a change in place that counts as `changes`; with `empty` the collection has nothing left
-    /// and its key goes.
+    /// As [`Txn::changed`], after a change in place that counts as `changes`; with `empty` the
+    /// collection has nothing left and its key goes.
     #[inline]
     pub fn settle(&mut self, event: Event, key: &[u8], changes: u64, empty: bool) {
         let hash = self.hash(key);
@@ -173,8 +181,8 @@ impl<'a> Txn<'a> {
         self.context.counters.dirty.add(changes);
     }
 
-    /// As [`Txn::settle`] for a collection of which `expired` members past their expiry were removed, too. Without a change
-    /// of either kind nobody is told anything.
+    /// As [`Txn::settle`] for a collection of which `expired` members past their expiry were
+    /// removed, too. Without a change of either kind nobody is told anything.
     #[inline]
     pub fn settle_expiring(
         &mut self,
@@ -197,8 +205,8 @@ impl<'a> Txn<'a> {
         self.settle(event, key, changes, empty);
     }
 
-    /// Notes when the members of the collection at a key begin to expire; call it after giving one an expiry, so that it
-    /// is removed though nobody asks for it.
+    /// Notes when the members of the collection at a key begin to expire; call it after giving one
+    /// an expiry, so that it is removed though nobody asks for it.
     pub fn note_member_expiry(&mut self, key: &[u8]) {
         let hash = self.hash(key);
         let Some(entry) = self.find_live(hash, key) else { return };
@@ -214,8 +222,9 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Removes up to `most` members past their expiry from a collection of the held shard where some are due, and the key
-    /// with the last of them. How many there were; nothing when no collection has any.
+    /// Removes up to `most` members past their expiry from a collection of the held shard where
+    /// some are due, and the key with the last of them. How many there were; nothing when no
+    /// collection has any.
     pub(crate) fn expire_members(&mut self, shard: u32, most: usize) -> Option<usize> {
         let keyspace = self.keyspace;
         let table = keyspace.shard(shard).table(self.db);
@@ -292,7 +301,8 @@ impl<'a> Txn<'a> {
 
     pub(super) fn note_ready(&self, db: u32, key: &[u8]) {
         let mut ready = self.context.ready.borrow_mut();
-        // A command that changes a key many times does so in a row, mostly; to look at a key twice does no harm.
+        // A command that changes a key many times does so in a row, mostly; to look at a key twice
+        // does no harm.
         if ready.last().is_none_or(|(last_db, last)| *last_db != db || **last != *key) {
             ready.push((db, key.into()));
         }

@@ -38,7 +38,8 @@ impl<'a> Txn<'a> {
         true
     }
 
-    /// Sets or clears a key's expiry. False if the key is not there. Clearing what is not set changes nothing.
+    /// Sets or clears a key's expiry. False if the key is not there. Clearing what is not set
+    /// changes nothing.
     pub fn set_expiry(&mut self, key: &[u8], at: Option<i64>) -> bool {
         let hash = self.hash(key);
         let Some(entry) = self.find_live(hash, key) else { return false };
@@ -70,8 +71,8 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Moves the value (with its expiry) from a key of this database to a key of database `to_db`, where it replaces what was there.
-    /// The source must exist.
+    /// Moves the value (with its expiry) from a key of this database to a key of database `to_db`,
+    /// where it replaces what was there. The source must exist.
     pub fn rename(&mut self, from: &[u8], to_db: u32, to: &[u8]) -> bool {
         let (from_db, from_hash) = (self.db, self.hash(from));
         let Some(entry) = self.find_live(from_hash, from) else { return false };
@@ -138,8 +139,9 @@ impl<'a> Txn<'a> {
 
     /// Exchanges two databases, the world being stopped.
     ///
-    /// A watched key that is past its expiry is removed first: brought in, it is as good as absent, and its removal later on must not
-    /// count as a change of what was absent before. (To those who watched it while it lived its expiry is a change.)
+    /// A watched key that is past its expiry is removed first: brought in, it is as good as absent,
+    /// and its removal later on must not count as a change of what was absent before. (To those who
+    /// watched it while it lived its expiry is a change.)
     pub fn swap_databases(&mut self, one: u32, other: u32) {
         let keyspace = self.keyspace;
         let db = self.db;

@@ -24,7 +24,8 @@ pub enum Optimistic {
     Integer(i64),
     /// The string's bytes were copied.
     Copied,
-    /// The string is too long to be copied here; whoever has kept it in this state of its shard may go on with that.
+    /// The string is too long to be copied here; whoever has kept it in this state of its shard may
+    /// go on with that.
     Large(State),
     /// A writer was there, or the value is of another kind: take the lock. What was copied is void.
     Failed,
@@ -129,8 +130,8 @@ impl<'a> Txn<'a> {
         as_string(entry).map(Some)
     }
 
-    /// The string at a key that is about to be changed: as [`Txn::string`], but neither counted nor marked as used (the change
-    /// does that).
+    /// The string at a key that is about to be changed: as [`Txn::string`], but neither counted nor
+    /// marked as used (the change does that).
     #[inline]
     pub fn string_for_change(&self, key: &[u8]) -> Result<Option<StringRef<'_>>, WrongType> {
         self.peek(key).map(as_string).transpose()
@@ -160,7 +161,8 @@ impl<'a> Txn<'a> {
         Some(State { version, closings: self.keyspace.gate.closings() })
     }
 
-    /// Calls `visit` with every entry of the current database that is not expired, shard by shard. All shards must be held.
+    /// Calls `visit` with every entry of the current database that is not expired, shard by shard.
+    /// All shards must be held.
     pub fn for_each(&self, mut visit: impl FnMut(Entry<'_>)) {
         debug_assert!(matches!(self.held, Held::AllShared | Held::World(_)));
         for shard in self.keyspace.shards() {
@@ -196,8 +198,8 @@ pub(super) fn as_string(entry: Entry<'_>) -> Result<StringRef<'_>, WrongType> {
 }
 
 impl Keyspace {
-    /// Reads a short string without taking any lock. `reserve` is asked for room of the string's length at most once; its content only
-    /// counts when the outcome is [`Optimistic::Copied`].
+    /// Reads a short string without taking any lock. `reserve` is asked for room of the string's
+    /// length at most once; its content only counts when the outcome is [`Optimistic::Copied`].
     #[inline]
     pub fn read_optimistic<'r>(
         &self,
@@ -209,7 +211,8 @@ impl Keyspace {
     ) -> Optimistic {
         let shard = self.shard(self.shard_of(key.hash));
         let Some(version) = shard.lock.begin() else { return Optimistic::Failed };
-        // SAFETY: executing threads are inside the gate, so what is found is not freed; the version is checked below.
+        // SAFETY: executing threads are inside the gate, so what is found is not freed; the version
+        // is checked below.
         let found = unsafe { shard.table(db).find(key.hash, self.shard_bits(), key.key) };
         let outcome = match found {
             None => Optimistic::Missing,
@@ -248,14 +251,14 @@ impl Keyspace {
 }
 
 impl Keyspace {
-    /// As a look-up under the lock does: counts a hit and marks the key as used, if it is there. For whoever has answered from a copy. The
-    /// caller is inside the gate.
+    /// As a look-up under the lock does: counts a hit and marks the key as used, if it is there.
+    /// For whoever has answered from a copy. The caller is inside the gate.
     pub fn count_read(&self, context: &Context, db: u32, key: &KeyRef<'_>) {
         context.counters.hits.add(1);
         context.counters.from_copies.add(1);
         let table = self.shard(self.shard_of(key.hash)).table(db);
-        // SAFETY: executing threads are inside the gate, so what is found is not freed; a mark on an entry that has just been replaced does
-        // no harm.
+        // SAFETY: executing threads are inside the gate, so what is found is not freed; a mark on
+        // an entry that has just been replaced does no harm.
         if let Some(entry) = unsafe { table.find(key.hash, self.shard_bits(), key.key) } {
             eviction::mark_used(self, entry);
         }

@@ -65,8 +65,8 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Adds a key that must not be there (loading), with the access clock of a new key unless one is given. False, and nothing is changed,
-    /// when it is there. Tells nobody.
+    /// Adds a key that must not be there (loading), with the access clock of a new key unless one
+    /// is given. False, and nothing is changed, when it is there. Tells nobody.
     pub fn add(&mut self, key: &[u8], value: Value<'_>, expiry: Option<i64>, clock: Option<u32>) -> bool {
         let hash = self.hash(key);
         if self.find(key).is_some() {
@@ -132,8 +132,8 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Adds to the integer at a key (a missing key counts as 0) and returns the sum. An integer-encoded one changes in place;
-    /// keeps the expiry.
+    /// Adds to the integer at a key (a missing key counts as 0) and returns the sum. An
+    /// integer-encoded one changes in place; keeps the expiry.
     #[inline]
     pub fn increment(&mut self, key: &[u8], by: i64) -> Result<i64, IncrementError> {
         let hash = self.hash(key);
@@ -172,9 +172,10 @@ impl<'a> Txn<'a> {
         self.set_as(event, key, Value::Object(object), expiry);
     }
 
-    /// Edits a string in place: grows it with zero bytes to at least `len` (a missing key counts as empty), passes all of it
-    /// and its length before to `edit`, and stores it as `raw`. `edit` returns, beside its result, how many changes it made;
-    /// with 0 nobody is told of a change. Keeps the expiry.
+    /// Edits a string in place: grows it with zero bytes to at least `len` (a missing key counts as
+    /// empty), passes all of it and its length before to `edit`, and stores it as `raw`. `edit`
+    /// returns, beside its result, how many changes it made; with 0 nobody is told of a change.
+    /// Keeps the expiry.
     pub fn edit_string<R>(
         &mut self,
         event: Event,
@@ -224,7 +225,8 @@ impl<'a> Txn<'a> {
     }
 }
 
-/// Room for a string that was grown to `len` bytes: as much again, but at most 1 MiB more, so that repeated appends stay cheap.
+/// Room for a string that was grown to `len` bytes: as much again, but at most 1 MiB more, so that
+/// repeated appends stay cheap.
 fn grown_capacity(len: usize) -> usize {
     len.saturating_add(len.min(1 << 20))
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Who takes an interest in keys: WATCH, client-side caching, and clients that wait for collections to be filled (`waiters.rs`).
+//! Who takes an interest in keys: WATCH, client-side caching, and clients that wait for collections
+//! to be filled (`waiters.rs`).
 //!
 //! All of it lives under the shard's lock, so that no change can pass between looking and beginning to watch.
 
@@ -10,8 +11,8 @@ use super::{Held, Txn};
 use crate::waiters::Waiter;
 
 impl<'a> Txn<'a> {
-    /// Watches a key for the client that owns `flag`. A key that is past its expiry is removed first: its removal later on
-    /// must not count as a change.
+    /// Watches a key for the client that owns `flag`. A key that is past its expiry is removed
+    /// first: its removal later on must not count as a change.
     pub fn watch(&mut self, key: &[u8], flag: &Arc<AtomicBool>) {
         let hash = self.hash(key);
         self.find_live(hash, key);
@@ -27,8 +28,8 @@ impl<'a> Txn<'a> {
         unsafe { self.shard(hash, true).watchers.remove(self.db, key, flag) };
     }
 
-    /// Notes that a client has read a key of the lock set: it is to be told when the key changes. Returns whether the key, and
-    /// whether the note, is new.
+    /// Notes that a client has read a key of the lock set: it is to be told when the key changes.
+    /// Returns whether the key, and whether the note, is new.
     pub fn track(&self, key: &[u8], client: u64) -> (bool, bool) {
         self.shard(self.hash(key), false).watchers.track(key, client)
     }
@@ -61,7 +62,8 @@ impl<'a> Txn<'a> {
         complete
     }
 
-    /// The first client that still waits for a key of the current database behind ticket `behind` (0: the first of all).
+    /// The first client that still waits for a key of the current database behind ticket `behind`
+    /// (0: the first of all).
     pub fn next_waiter(&self, key: &[u8], behind: u64) -> Option<Arc<Waiter>> {
         let shard = self.shard(self.hash(key), true);
         if shard.watchers.is_empty() {
@@ -77,7 +79,8 @@ impl<'a> Txn<'a> {
         unsafe { self.shard(self.hash(key), true).watchers.waiters().heeds_loss(self.db, key) }
     }
 
-    /// Has those looked at who wait for keys of some databases, after all keys of these changed at once. The world must be stopped.
+    /// Has those looked at who wait for keys of some databases, after all keys of these changed at
+    /// once. The world must be stopped.
     pub fn databases_changed(&mut self, changed: impl Fn(u32) -> bool) {
         debug_assert!(matches!(self.held, Held::World(_)));
         for shard in self.keyspace.shards().iter().filter(|shard| !shard.watchers.is_empty()) {

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The write side of the append-only file: a thread that takes the journal's units to disk.
 //!
-//! The thread writes what is complete in the journal to the present increment. When that is forced to disk is the [`Policy`]'s: under
-//! `always` whoever has changed something waits for it ([`Appender::wait_until_synced`]), and everything that is there by then goes to
-//! disk at once, for all threads (group commit); under `everysec` a second thread does it, so that a slow disk does not keep the first one
-//! from writing.
+//! The thread writes what is complete in the journal to the present increment. When that is forced
+//! to disk is the [`Policy`]'s: under `always` whoever has changed something waits for it
+//! ([`Appender::wait_until_synced`]), and everything that is there by then goes to disk at once,
+//! for all threads (group commit); under `everysec` a second thread does it, so that a slow disk
+//! does not keep the first one from writing.
 //!
-//! A write that fails is repeated until it succeeds: nothing is lost meanwhile, as the journal keeps what has not been written. Whoever
-//! could add to it is refused by then ([`Appender::failure`]). Where replies do not wait for the disk, space is reserved ahead of the file
-//! ([`Increment::reserve`]): once that fails writes are refused, and what was acknowledged until then is written to the space left. After the kernel could not force to disk what it had taken, nobody knows what the file
-//! has: then only a new base mends it ([`Failure::needs_rewrite`]).
+//! A write that fails is repeated until it succeeds: nothing is lost meanwhile, as the journal
+//! keeps what has not been written. Whoever could add to it is refused by then
+//! ([`Appender::failure`]). Where replies do not wait for the disk, space is reserved ahead of the
+//! file ([`Increment::reserve`]): once that fails writes are refused, and what was acknowledged
+//! until then is written to the space left. After the kernel could not force to disk what it had
+//! taken, nobody knows what the file has: then only a new base mends it
+//! ([`Failure::needs_rewrite`]).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -49,17 +53,19 @@ pub struct Failure {
 const LINGER: Duration = Duration::from_millis(5);
 /// Between two attempts to write after one has failed.
 const RETRY: Duration = Duration::from_millis(200);
-/// When so much was there after [`LINGER`], more is gathered, for at most [`GATHER`], so that it can be written in pieces large enough to go past the
-/// kernel's page cache.
+/// When so much was there after [`LINGER`], more is gathered, for at most [`GATHER`], so that it
+/// can be written in pieces large enough to go past the kernel's page cache.
 const PLENTY: u64 = 64 << 10;
 const GATHER: Duration = Duration::from_millis(20);
 /// Space is reserved on disk for so many times as much as has come in one turn of late, within these bounds.
 const RESERVED_TURNS: u64 = 4;
 const RESERVED_MIN: u64 = 1 << 20;
 const RESERVED_MAX: u64 = 64 << 20;
-/// How much of the most that has come in a turn is forgotten with every turn: within seconds, one part in so many.
+/// How much of the most that has come in a turn is forgotten with every turn: within seconds, one
+/// part in so many.
 const PEAK_DECAY: u64 = 1024;
-/// When the file is so far behind the journal the disk does not keep up: the kernel's page cache takes it then.
+/// When the file is so far behind the journal the disk does not keep up: the kernel's page cache
+/// takes it then.
 const BEHIND: u64 = 8 << 20;
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// With nothing to do the thread looks at the journal so often; it is woken when there is anything.
@@ -69,7 +75,8 @@ const IDLE: Duration = Duration::from_secs(3600);
 struct State {
     /// Somebody waits until the journal is on disk up to this offset.
     wanted: u64,
-    /// The files to go on with, each from an offset on, in order. There are several if the disk is slower than the rewrites.
+    /// The files to go on with, each from an offset on, in order. There are several if the disk is
+    /// slower than the rewrites.
     next: VecDeque<(u64, File)>,
     failure: Option<Failure>,
     /// Up to this offset what was written may not be on disk, whatever is forced there later.
@@ -275,8 +282,8 @@ impl Appender {
         self.state.lock().failure.clone()
     }
 
-    /// The file has been written anew from what there was at this offset of the journal: whatever could not be written, or forced to disk, before
-    /// it does not matter any more.
+    /// The file has been written anew from what there was at this offset of the journal: whatever
+    /// could not be written, or forced to disk, before it does not matter any more.
     pub fn forgive(&self, offset: u64) {
         let mut state = self.state.lock();
         state.covered = state.covered.max(offset);
@@ -287,7 +294,8 @@ impl Appender {
         }
     }
 
-    /// Waits until the journal is on disk up to `offset`. False if that fails. The caller holds no lock and is outside of the gate.
+    /// Waits until the journal is on disk up to `offset`. False if that fails. The caller holds no
+    /// lock and is outside of the gate.
     pub fn wait_until_synced(&self, offset: u64) -> bool {
         if self.synced() >= offset {
             return true;
@@ -322,17 +330,20 @@ impl Appender {
         (is_settled || state.failure.is_some() || state.ended).then_some(is_settled)
     }
 
-    /// Goes on with another file from this offset of the journal on, at which a unit begins. Nothing may have been appended behind it yet (the
-    /// world is stopped). Everything before it is forced to disk first.
+    /// Goes on with another file from this offset of the journal on, at which a unit begins.
+    /// Nothing may have been appended behind it yet (the world is stopped). Everything before it is
+    /// forced to disk first.
     ///
-    /// A rewrite may end, and remove the file before, while that is still being written: its base has all that belongs there.
+    /// A rewrite may end, and remove the file before, while that is still being written: its base
+    /// has all that belongs there.
     pub fn switch(&self, journal: &Journal, offset: u64, file: File) {
         self.state.lock().next.push_back((offset, file));
         self.changed.notify_all();
         journal.wake();
     }
 
-    /// Has the thread write everything that is in the journal now, force it to disk, and end. The world is stopped, or it need not be exact.
+    /// Has the thread write everything that is in the journal now, force it to disk, and end. The
+    /// world is stopped, or it need not be exact.
     pub fn end(&self, journal: &Journal) {
         self.state.lock().ends = Some(journal.end());
         self.changed.notify_all();
@@ -349,7 +360,8 @@ impl Appender {
         self.unsynced_since.store(0, Relaxed);
     }
 
-    /// Writes the journal from `reader`'s position on to `file`, until told to end. The work of a thread of its own, after [`Appender::begin`].
+    /// Writes the journal from `reader`'s position on to `file`, until told to end. The work of a
+    /// thread of its own, after [`Appender::begin`].
     pub fn run(self: &Arc<Self>, journal: &Journal, mut reader: Reader, file: File) {
         let appender = Arc::clone(self);
         let syncer =
@@ -489,8 +501,8 @@ impl Appender {
         false
     }
 
-    /// Has room on disk for what may come until the next turn, when `found` bytes have come in this one. If there is none whoever wants to write is
-    /// refused from now on.
+    /// Has room on disk for what may come until the next turn, when `found` bytes have come in this
+    /// one. If there is none whoever wants to write is refused from now on.
     fn reserve(&self, writing: &mut Writing, found: u64) -> Room {
         writing.peak = found.max(writing.peak - writing.peak / PEAK_DECAY);
         if self.policy() == Policy::Always {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The folder of an append-only file: its manifest on disk, the names in it, and the move of an old file into it.
+//! The folder of an append-only file: its manifest on disk, the names in it, and the move of an old
+//! file into it.
 //!
-//! A manifest takes effect at once and as a whole: it is written under another name, forced to disk, and renamed, and the folder is
-//! forced to disk behind it. A file must be on disk before a manifest that names it.
+//! A manifest takes effect at once and as a whole: it is written under another name, forced to
+//! disk, and renamed, and the folder is forced to disk behind it. A file must be on disk before a
+//! manifest that names it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -104,8 +106,9 @@ impl Folder {
         Ok(Manifest::default())
     }
 
-    /// Puts a manifest into effect: when this returns without an error it will be read after a loss of power, too. After an
-    /// error the one before is in effect, or (if forcing the folder to disk failed) one of the two.
+    /// Puts a manifest into effect: when this returns without an error it will be read after a loss
+    /// of power, too. After an error the one before is in effect, or (if forcing the folder to disk
+    /// failed) one of the two.
     pub fn persist(&self, manifest: &Manifest) -> Result<(), FolderError> {
         let path = self.manifest_path();
         let temporary_name = format!("temp-{}.manifest", self.name);
@@ -133,8 +136,8 @@ impl Folder {
         sync().map_err(failed(format!("Fail to fsync AOF directory {}", self.dir.display())))
     }
 
-    /// Removes the files of the history and takes them out of the manifest. A file that cannot be removed stays, without a name in
-    /// the manifest.
+    /// Removes the files of the history and takes them out of the manifest. A file that cannot be
+    /// removed stays, without a name in the manifest.
     pub fn remove_history(&self, manifest: &mut Manifest) -> Result<(), FolderError> {
         if manifest.history.is_empty() {
             return Ok(());
@@ -152,8 +155,9 @@ impl Folder {
         self.persist(manifest)
     }
 
-    /// Moves an append-only file of before Redis 7 (one file, called `appendfilename`, beside the folder) into the folder, as its base.
-    /// Returns whether there was one to move. If this fails or is interrupted, the next start does it again.
+    /// Moves an append-only file of before Redis 7 (one file, called `appendfilename`, beside the
+    /// folder) into the folder, as its base. Returns whether there was one to move. If this fails
+    /// or is interrupted, the next start does it again.
     pub fn adopt_old_file(&self, manifest: &mut Manifest) -> Result<bool, FolderError> {
         let parent = self.dir.parent().unwrap_or(Path::new(""));
         let old = parent.join(&self.name);

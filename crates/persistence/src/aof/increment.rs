@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The file that the append-only file's writer appends to.
 //!
-//! Bytes are gathered in memory first ([`Tail`]): a processor has much less to do for a few large writes, which the disk takes right out of that
-//! memory, than for many small ones through the kernel's page cache. How long they are gathered is the caller's choice; nothing counts as written
-//! before [`Increment::flush`] has succeeded.
+//! Bytes are gathered in memory first ([`Tail`]): a processor has much less to do for a few large
+//! writes, which the disk takes right out of that memory, than for many small ones through the
+//! kernel's page cache. How long they are gathered is the caller's choice; nothing counts as
+//! written before [`Increment::flush`] has succeeded.
 //!
-//! Under `always` zeros are written some way ahead: to force to disk what overwrites them takes a fraction of the time that it takes when the file grows.
-//! They are cut off when the file is closed; what a crash leaves of them a load passes over ([`super::data_len`]).
+//! Under `always` zeros are written some way ahead: to force to disk what overwrites them takes a
+//! fraction of the time that it takes when the file grows. They are cut off when the file is
+//! closed; what a crash leaves of them a load passes over ([`super::data_len`]).
 //!
-//! Otherwise disk space is reserved ahead ([`Increment::reserve`]), so that a full disk is noticed while what is acknowledged meanwhile still
-//! has a place. The file's length does not change by it; a crash leaves the blocks to the next process that appends.
+//! Otherwise disk space is reserved ahead ([`Increment::reserve`]), so that a full disk is noticed
+//! while what is acknowledged meanwhile still has a place. The file's length does not change by it;
+//! a crash leaves the blocks to the next process that appends.
 
 use std::fs::File;
 use std::io;
@@ -122,8 +125,8 @@ impl Increment {
         taken
     }
 
-    /// Reserves disk space for `least` bytes behind everything gathered so far, and for some more. True if it is there; false if that is not
-    /// known, because the file system reserves none.
+    /// Reserves disk space for `least` bytes behind everything gathered so far, and for some more.
+    /// True if it is there; false if that is not known, because the file system reserves none.
     ///
     /// # Errors
     /// The disk, a quota or a limit on the size of files leaves no room for `least` bytes.
@@ -184,7 +187,8 @@ impl Increment {
         self.ahead = len;
     }
 
-    /// Writes zeros ahead, if more than what is there is needed for the next `len` bytes. If that fails it does not matter.
+    /// Writes zeros ahead, if more than what is there is needed for the next `len` bytes. If that
+    /// fails it does not matter.
     fn write_ahead(&mut self, len: u64) {
         let needed = (self.len() + len + LINE_MAX).next_multiple_of(BLOCK as u64);
         if needed > self.ahead {

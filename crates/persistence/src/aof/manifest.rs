@@ -6,12 +6,14 @@
 //! file appendonly.aof.1.incr.aof seq 1 type h
 //! file appendonly.aof.2.incr.aof seq 2 type i
 //! ```
-//! A line for each file: pairs of a key and its value, of which those that are not known are passed over. The base comes first, then the
-//! history (files that a rewrite has replaced and that are about to be removed), then the increments. Names are quoted as words of
-//! the configuration are if they need it. Lines that begin with `#` are comments.
+//! A line for each file: pairs of a key and its value, of which those that are not known are passed
+//! over. The base comes first, then the history (files that a rewrite has replaced and that are
+//! about to be removed), then the increments. Names are quoted as words of the configuration are if
+//! they need it. Lines that begin with `#` are comments.
 //!
-//! This is the manifest alone, as a value; files are touched by [`super::Folder`]. A manifest that is read is never believed: whatever is
-//! wrong with it is an error, since to leave out a file that belongs to the data would be to lose them.
+//! This is the manifest alone, as a value; files are touched by [`super::Folder`]. A manifest that
+//! is read is never believed: whatever is wrong with it is an error, since to leave out a file that
+//! belongs to the data would be to lose them.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -204,8 +206,9 @@ impl Manifest {
         base.chain(self.incrs.iter().map(|info| (FileKind::Incr, info)))
     }
 
-    /// Has a new base, which a rewrite has made or is about to make (`appendfilename` in front of its name; `rdb` for a dump file, else
-    /// commands); the one before goes to the history. Returns the new one.
+    /// Has a new base, which a rewrite has made or is about to make (`appendfilename` in front of
+    /// its name; `rdb` for a dump file, else commands); the one before goes to the history. Returns
+    /// the new one.
     pub fn begin_base(&mut self, appendfilename: &str, rdb: bool) -> FileInfo {
         let seq = self.base.as_ref().map_or(0, |base| base.seq);
         let format = if rdb { "rdb" } else { "aof" };
@@ -229,7 +232,8 @@ impl Manifest {
         self.history.splice(0..0, self.incrs.drain(..retired).rev().collect::<Vec<_>>());
     }
 
-    /// The greatest number of an increment of the history. Where all increments have been retired, numbers go on behind it.
+    /// The greatest number of an increment of the history. Where all increments have been retired,
+    /// numbers go on behind it.
     fn incr_seq_of_history(&self, appendfilename: &str) -> i64 {
         let is_incr = |info: &&FileInfo| {
             info.name.as_bytes() == format!("{appendfilename}.{}.incr.aof", info.seq).as_bytes()
@@ -237,7 +241,8 @@ impl Manifest {
         self.history.iter().filter(is_incr).map(|info| info.seq).max().unwrap_or(0)
     }
 
-    /// The file after number `seq`. Names that the manifest has are passed over: a file of the history will be removed.
+    /// The file after number `seq`. Names that the manifest has are passed over: a file of the
+    /// history will be removed.
     fn next(&self, seq: i64, name: impl Fn(i64) -> String) -> FileInfo {
         let files = || self.base.iter().chain(&self.history).chain(&self.incrs);
         let mut seq = seq.max(0);
@@ -267,7 +272,8 @@ fn trim(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// The number at the begin of `text`, as C's `atoll` has it: 0 if there is none, the nearest if it is too large.
+/// The number at the begin of `text`, as C's `atoll` has it: 0 if there is none, the nearest if it
+/// is too large.
 fn leading_number(text: &[u8]) -> i64 {
     let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
     let text = &text[blanks..];
@@ -283,7 +289,8 @@ fn leading_number(text: &[u8]) -> i64 {
     if negative { -magnitude } else { magnitude }
 }
 
-/// Writes a word, in quotes if it needs them. (Stock servers leave out the quotes of a word with a single one in it, and cannot read it.)
+/// Writes a word, in quotes if it needs them. (Stock servers leave out the quotes of a word with a
+/// single one in it, and cannot read it.)
 fn push_word(out: &mut Vec<u8>, word: &[u8]) {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
     if !word.is_empty() && word.iter().all(is_plain) {

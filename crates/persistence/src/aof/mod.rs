@@ -7,7 +7,8 @@
 //! appenddirname/
 //!     appendfilename.manifest         which files there are, in which order ([`Manifest`])
 //!     appendfilename.N.base.rdb       all keys at the last rewrite (or .base.aof, as commands)
-//!     appendfilename.N.incr.aof       the changes since; several of them during a rewrite, and after one that failed
+//!     appendfilename.N.incr.aof       the changes since; several during a rewrite, and
+//!                                   after one that failed
 //! ```
 //! A load takes the base and then the increments in their order.
 

@@ -3,15 +3,19 @@
 //!
 //! ```text
 //! file:        [dump] records
-//! record:      "*" number of arguments CR LF, and for each argument: "$" length CR LF, its bytes, CR LF
-//! annotation:  "#" text CR LF      between records; "#TS:" and seconds since the Unix epoch are the time of what follows
+//! record:      "*" number of arguments CR LF, for each argument "$" length CR LF, its bytes, CR LF
+//! annotation:  "#" text CR LF      between records; "#TS:" and seconds since the Unix epoch: the
+//!                                  time of what follows
 //! ```
-//! Braid's own annotations (`check.rs`) have checksums of what stands before them; other servers pass over them.
-//! A file that was being written when the power failed ends within a record: [`ReadError::Truncated`]. Whatever is before can be used,
-//! and [`CommandReader::usable`] says how much that is, not counting a transaction that has no end. Bytes that are no record
-//! anywhere else mean that the file was damaged: [`ReadError::Format`]. Every proper beginning of a good file is truncated or good, never damaged.
+//! Braid's own annotations (`check.rs`) have checksums of what stands before them; other servers
+//! pass over them. A file that was being written when the power failed ends within a record:
+//! [`ReadError::Truncated`]. Whatever is before can be used, and [`CommandReader::usable`] says how
+//! much that is, not counting a transaction that has no end. Bytes that are no record anywhere else
+//! mean that the file was damaged: [`ReadError::Format`]. Every proper beginning of a good file is
+//! truncated or good, never damaged.
 //!
-//! Nothing that the file says is believed: the buffer grows with what really comes, to twice the size of the largest record at most.
+//! Nothing that the file says is believed: the buffer grows with what really comes, to twice the
+//! size of the largest record at most.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -62,8 +66,8 @@ const NUMBER_LINE_MAX: usize = 32;
 /// Most arguments of a command.
 const ARGUMENTS_MAX: u64 = i32::MAX as u64;
 
-/// Where a file's data end: `appendfsync always` leaves zeros behind them when the process is killed, and no record ends with a zero.
-/// Leaves the file at its begin.
+/// Where a file's data end: `appendfsync always` leaves zeros behind them when the process is
+/// killed, and no record ends with a zero. Leaves the file at its begin.
 pub fn data_len(file: &mut File) -> io::Result<u64> {
     let mut end = file.metadata()?.len();
     let mut block = vec![0; 64 * 1024];
@@ -82,9 +86,11 @@ pub fn data_len(file: &mut File) -> io::Result<u64> {
     Ok(end)
 }
 
-/// Whether nothing was appended behind the file at this place of [`Manifest::data`]: there is none, or those behind it, whose paths `path` tells, are
-/// empty. A manifest names the next increment before the present one is complete on disk; until it is, nothing is written to the next one.
-/// So a server that is killed then leaves a file that ends within a command although it is not the last one.
+/// Whether nothing was appended behind the file at this place of [`Manifest::data`]: there is none,
+/// or those behind it, whose paths `path` tells, are empty. A manifest names the next increment
+/// before the present one is complete on disk; until it is, nothing is written to the next one. So
+/// a server that is killed then leaves a file that ends within a command although it is not the
+/// last one.
 pub fn ends_data(manifest: &Manifest, at: usize, path: impl Fn(&FileInfo) -> PathBuf) -> bool {
     let mut behind = manifest.data().skip(at + 1);
     behind.all(|(_, info)| {
@@ -145,7 +151,8 @@ impl<R: Read> CommandReader<R> {
         CommandReader::resume(input, len, 0, Vec::new())
     }
 
-    /// A reader that goes on at byte `position` of the file; `read` is what has been read of it from there on.
+    /// A reader that goes on at byte `position` of the file; `read` is what has been read of it
+    /// from there on.
     pub fn resume(input: R, len: Option<u64>, position: u64, read: Vec<u8>) -> CommandReader<R> {
         CommandReader {
             input,
@@ -248,8 +255,8 @@ impl<R: Read> CommandReader<R> {
         self.args[args].iter().map(|range| &self.buffer[range.clone()])
     }
 
-    /// The arguments of the commands that will be read next, if they have just been found: of the last one, and of some behind it. Nothing where
-    /// this has been told already.
+    /// The arguments of the commands that will be read next, if they have just been found: of the
+    /// last one, and of some behind it. Nothing where this has been told already.
     #[inline]
     pub fn just_found(&self) -> impl Iterator<Item = impl Iterator<Item = &[u8]>> {
         let found = if self.taken == 1 { &self.ahead[..] } else { &[] };
@@ -340,7 +347,8 @@ impl<R: Read> CommandReader<R> {
         Look::Whole(AofRecord::Command, at)
     }
 
-    /// Reads until there are `needed` bytes, or a full buffer of them. False if the file ends with what was there.
+    /// Reads until there are `needed` bytes, or a full buffer of them. False if the file ends with
+    /// what was there.
     #[cold]
     fn fill(&mut self, needed: u64) -> Result<bool, ReadError> {
         self.buffer.copy_within(self.start..self.end, 0);
@@ -382,7 +390,8 @@ fn look_at_annotation(text: &[u8], start: usize) -> Look {
     Look::Whole(time.map_or(AofRecord::Annotation, AofRecord::Timestamp), start + end + 1)
 }
 
-/// A line with a number that begins at `at`: the number, and where what follows begins. Nothing if the line has no end yet.
+/// A line with a number that begins at `at`: the number, and where what follows begins. Nothing if
+/// the line has no end yet.
 #[inline]
 fn number_line(buffer: &[u8], at: usize) -> Result<Option<(u64, usize)>, ()> {
     let line = &buffer[at..buffer.len().min(at + NUMBER_LINE_MAX)];

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Keys as the requests that make them: the base of an append-only file with `aof-use-rdb-preamble no`, and what its old forms are kept in.
+//! Keys as the requests that make them: the base of an append-only file with `aof-use-rdb-preamble
+//! no`, and what its old forms are kept in.
 //!
 //! ```text
-//! [#TS:seconds] functions (FUNCTION LOAD code), and for each key, behind a SELECT where the database changes:
-//! SET | RPUSH | SADD | ZADD | HMSET | XADD ... XSETID XGROUP XCLAIM, [HPEXPIREAT | SPEXPIREAT | ZPEXPIREAT per member], [PEXPIREAT]
+//! [#TS:seconds] functions (FUNCTION LOAD code), and for each key, behind a SELECT where the
+//! database changes:
+//!     SET | RPUSH | SADD | ZADD | HMSET | XADD ... XSETID XGROUP XCLAIM,
+//!     [HPEXPIREAT | SPEXPIREAT | ZPEXPIREAT per member], [PEXPIREAT]
 //! ```
-//! Elements come in requests of at most 64, as stock servers write them, and go to the file before the next ones are looked at, so that a huge
-//! collection takes no more memory than a small one. What streams lose in this form they lose there, too: pending
-//! entries that were deleted, and when a consumer was last seen. Checksums stand between requests (`check.rs`).
+//! Elements come in requests of at most 64, as stock servers write them, and go to the file before
+//! the next ones are looked at, so that a huge collection takes no more memory than a small one.
+//! What streams lose in this form they lose there, too: pending entries that were deleted, and when
+//! a consumer was last seen. Checksums stand between requests (`check.rs`).
 
 use std::io::{self, Write};
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Threads that decode values and add keys, while another one reads the file and cuts it into pieces.
 //!
-//! Each thread has shards of its own: a piece goes to the one whose shard its key is in. So the order of pieces of a key is that of the file,
-//! nobody waits for a lock, and what a thread fetches into its cache is changed by nobody else. All of it happens with the world stopped: before it
+//! Each thread has shards of its own: a piece goes to the one whose shard its key is in. So the
+//! order of pieces of a key is that of the file, nobody waits for a lock, and what a thread fetches
+//! into its cache is changed by nobody else. All of it happens with the world stopped: before it
 //! goes on for a moment, [`Crew::settle`] waits until all that was sent has been worked off.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -122,7 +123,8 @@ impl Crew {
         batch.bytes.extend_from_slice(key.name);
         let middle = batch.bytes.len();
         batch.bytes.extend_from_slice(value);
-        // A batch is sent long before it comes near 4 GiB, and values are bounded; names that are not are loaded otherwise.
+        // A batch is sent long before it comes near 4 GiB, and values are bounded; names that are
+        // not are loaded otherwise.
         let ends = [begin, middle, batch.bytes.len()].map(|end| end as u32);
         let &Key { db, kind, expire_at, access, position, .. } = key;
         batch.pieces.push(Piece { hash, position, expire_at, access, db, ends, kind });

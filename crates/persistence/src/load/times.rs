@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Times of members that stand beside their collection: KeyDB writes them as notes behind the key.
 //!
-//! They are set when there are many, or at the end of the file: before that everybody who adds keys must have done so.
+//! They are set when there are many, or at the end of the file: before that everybody who adds keys
+//! must have done so.
 
 use braid_keyspace::Txn;
 

@@ -302,8 +302,8 @@ fn unpack_limit(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
     unpack_some(lua, shared, limit, offset)
 }
 
-/// Unpacks up to `limit` values from `offset` on, or all if both are 0. With a limit or an offset the first result says where to go
-/// on, -1 at the end.
+/// Unpacks up to `limit` values from `offset` on, or all if both are 0. With a limit or an offset
+/// the first result says where to go on, -1 at the end.
 fn unpack_some(lua: Lua<'_>, shared: &mut Shared, limit: i64, offset: i64) -> Result<c_int, Raise> {
     let data = lua.check_text(1)?;
     lua.set_top(1);

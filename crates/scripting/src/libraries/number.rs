@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Text of numbers as C's `%.14g` has it.
 
-/// Appends a finite or infinite number with `precision` significant digits (1 to 17), as `%.{precision}g` does.
+/// Appends a finite or infinite number with `precision` significant digits (1 to 17), as
+/// `%.{precision}g` does.
 pub(super) fn push_general(out: &mut Vec<u8>, number: f64, precision: usize) {
     const WHOLE_MAX: f64 = 1e14;
     if number.trunc() == number && number.abs() < WHOLE_MAX && (precision >= 14 || number.abs() < 10.0) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ways out of the sandbox that have been published for Redis or Lua 5.1, tried here: each must end as an error or harmlessly.
+//! Ways out of the sandbox that have been published for Redis or Lua 5.1, tried here: each must end
+//! as an error or harmlessly.
 
 use super::{Tester, check};
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The report that the log gets when the server crashes: by a signal, or by a panic, which ends in one.
 //!
-//! What can be written while everything may be broken is in `signals.rs`. The rest needs memory, files and the server's figures, and is written by
-//! a thread that waits for nothing else: names of the functions, the other threads and what they are doing, INFO. If it cannot, because what it
+//! What can be written while everything may be broken is in `signals.rs`. The rest needs memory,
+//! files and the server's figures, and is written by a thread that waits for nothing else: names of
+//! the functions, the other threads and what they are doing, INFO. If it cannot, because what it
 //! needs is held by the thread that crashed, the report ends without.
 //!
 //! Keys, values and clients do not show up.
@@ -136,7 +137,8 @@ pub fn log_line(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(log, "{text}");
 }
 
-/// Writes in which functions another thread is. False if it does not answer, or if the server is crashing, which is told by others.
+/// Writes in which functions another thread is. False if it does not answer, or if the server is
+/// crashing, which is told by others.
 pub fn log_calls(task: i32) -> bool {
     let answers = signals::crashed_thread() == 0 && signals::sample(task);
     if answers {

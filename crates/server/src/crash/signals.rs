@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The part of a crash report that is written inside of a signal's handler, where hardly anything may be done: no lock, no allocation, nothing of
-//! the process's state but what is prepared here.
+//! The part of a crash report that is written inside of a signal's handler, where hardly anything
+//! may be done: no lock, no allocation, nothing of the process's state but what is prepared here.
 //!
-//! The thread that crashes writes what happened and the addresses of its calls to the log's descriptor, wakes the thread that knows more
-//! (the module above), gives it some seconds, and then dies of the signal as it would have done anyway.
+//! The thread that crashes writes what happened and the addresses of its calls to the log's
+//! descriptor, wakes the thread that knows more (the module above), gives it some seconds, and then
+//! dies of the signal as it would have done anyway.
 //!
-//! Memory faults come in two steps, because the spare stack that a thread has for them is too small for more than a look: is it the thread's own
-//! stack that has run out? If not, the second handler is put in place, and the instruction that failed fails once more, on the thread's stack this time.
+//! Memory faults come in two steps, because the spare stack that a thread has for them is too small
+//! for more than a look: is it the thread's own stack that has run out? If not, the second handler
+//! is put in place, and the instruction that failed fails once more, on the thread's stack this
+//! time.
 //!
-//! Invariants behind the `unsafe` here: handlers touch atomics, the descriptor and their own stack alone; what they call is allowed in handlers
-//! (signal-safety(7)), or, as the walk over the stack, does no more than read memory once it has been used before.
+//! Invariants behind the `unsafe` here: handlers touch atomics, the descriptor and their own stack
+//! alone; what they call is allowed in handlers (signal-safety(7)), or, as the walk over the stack,
+//! does no more than read memory once it has been used before.
 
 use std::ffi::c_int;
 use std::fmt::Write;
@@ -144,7 +148,8 @@ pub fn complete() {
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void);
 
 fn handle(signal: c_int, handler: Option<Handler>, flags: c_int) {
-    // SAFETY: a zeroed action is a valid one, the pointers are those of a local variable, and handlers keep to this module's rules.
+    // SAFETY: a zeroed action is a valid one, the pointers are those of a local variable, and
+    // handlers keep to this module's rules.
     unsafe {
         let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
         match handler {
@@ -186,7 +191,8 @@ fn sleep(duration: Duration) {
     unsafe { libc::nanosleep(&raw const time, null_mut()) };
 }
 
-/// What the system does without handlers. The signal is held while its handler runs, so it strikes when that returns.
+/// What the system does without handlers. The signal is held while its handler runs, so it strikes
+/// when that returns.
 fn die(signal: c_int) {
     handle(signal, None, 0);
     // SAFETY: no pointers.
@@ -211,7 +217,8 @@ enum Cause {
 
 impl Facts {
     fn of(signal: c_int, info: *const libc::siginfo_t) -> Facts {
-        // SAFETY: the system gives a handler of this kind a valid pointer, and the field that the code says is there.
+        // SAFETY: the system gives a handler of this kind a valid pointer, and the field that the
+        // code says is there.
         unsafe {
             let code = info.as_ref().map_or(0, |info| info.si_code);
             let cause = match info.as_ref() {
@@ -339,7 +346,8 @@ extern "C" fn sampled(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     }
 }
 
-/// Asks another thread of this process for its calls, which then stand in [`SAMPLED`]. False if it does not answer.
+/// Asks another thread of this process for its calls, which then stand in [`SAMPLED`]. False if it
+/// does not answer.
 pub fn sample(other: c_int) -> bool {
     SAMPLED_THREAD.store(-other, SeqCst);
     // SAFETY: no pointers.

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The heaviest of very many keys, in little room.
 //!
-//! A table of at most `2 * size` keys with weights. When it is full, the lighter half goes: `cut` rises to the weight that separates the halves, and a
-//! key that comes from now on may have had up to `cut` before, which is put to its account ([`Held::before`]) when the next half goes. With total weight W
-//! no key that weighs more than W / size is ever missing, and what is told of a key that is there is never more than its weight and at
-//! most W / size less. (This is the frequent-items summary of Misra and Gries, with many counters lowered at once, so that an addition
-//! costs a look-up only.)
+//! A table of at most `2 * size` keys with weights. When it is full, the lighter half goes: `cut`
+//! rises to the weight that separates the halves, and a key that comes from now on may have had up
+//! to `cut` before, which is put to its account ([`Held::before`]) when the next half goes. With
+//! total weight W no key that weighs more than W / size is ever missing, and what is told of a key
+//! that is there is never more than its weight and at most W / size less. (This is the
+//! frequent-items summary of Misra and Gries, with many counters lowered at once, so that an
+//! addition costs a look-up only.)
 //!
-//! With size 2: a:9 b:1 c:1 d:2 are four keys, the table is full. e:1 comes: the second weight from above, 2, is the cut; d, b and c go, a stays
-//! with 9, and e begins with 1 and an account of 2: it is a candidate as good as d was.
+//! With size 2: a:9 b:1 c:1 d:2 are four keys, the table is full. e:1 comes: the second weight from
+//! above, 2, is the cut; d, b and c go, a stays with 9, and e begins with 1 and an account of 2: it
+//! is a candidate as good as d was.
 
 use hashbrown::HashMap;
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Requests that only KeyDB writes to an append-only file, as requests that are known here.
 //!
-//! An active replica of KeyDB writes what came from other servers as it came: `RREPLAY` holds a stream of requests, `KEYDB.MVCCRESTORE` a value with the time
-//! of its last change. By those times KeyDB decides between changes that were made at once; in the file only those stand that were made, so here the last one
-//! holds. But the same stream may stand there twice: it is known by the server that it comes from and by its time, which grows.
+//! An active replica of KeyDB writes what came from other servers as it came: `RREPLAY` holds a
+//! stream of requests, `KEYDB.MVCCRESTORE` a value with the time of its last change. By those times
+//! KeyDB decides between changes that were made at once; in the file only those stand that were
+//! made, so here the last one holds. But the same stream may stand there twice: it is known by the
+//! server that it comes from and by its time, which grows.
 
 use braid_keyspace::Txn;
 use braid_keyspace::txn::KeyRef;
@@ -16,7 +18,8 @@ use crate::engine::Engine;
 const DEPTH_MAX: usize = 8;
 
 impl Replay {
-    /// Runs a request that is not known under its name, or not with so many arguments; `error` if KeyDB has none such either.
+    /// Runs a request that is not known under its name, or not with so many arguments; `error` if
+    /// KeyDB has none such either.
     #[cold]
     pub(super) fn run_of_keydb(
         &mut self,

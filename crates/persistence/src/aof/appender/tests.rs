@@ -165,8 +165,8 @@ fn another_file_from_an_offset_on() {
     }
 }
 
-/// The thread has not come to the first cut when another one is made: what lies between the two is in the file of the first one, which the next
-/// base does not replace before it is complete.
+/// The thread has not come to the first cut when another one is made: what lies between the two is
+/// in the file of the first one, which the next base does not replace before it is complete.
 #[test]
 fn several_files_before_the_first_is_begun() {
     for policy in [Policy::Always, Policy::EverySecond, Policy::Never] {
@@ -341,7 +341,8 @@ fn a_base_does_not_mend_what_comes_behind_it() {
     assert!(rig.appender.failure().is_none());
 }
 
-/// Much at a time and little at a time: everything is written in order, and soon, although more may be gathered for a moment.
+/// Much at a time and little at a time: everything is written in order, and soon, although more may
+/// be gathered for a moment.
 #[test]
 fn bursts_and_drops() {
     let mut rig = Rig::new(Policy::EverySecond);

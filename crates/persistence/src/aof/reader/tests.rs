@@ -221,7 +221,8 @@ proptest! {
                     Ok(()) => "good".to_owned(),
                     Err(error) => error.to_string(),
                 };
-                // How much is there decides what is seen first, a wrong byte or the end, when a file is cut and damaged.
+                // How much is there decides what is seen first, a wrong byte or the end, when a
+                // file is cut and damaged.
                 if !matches!(outcome, Err(ReadError::Truncated)) && !matches!(again.1, Err(ReadError::Truncated)) {
                     prop_assert_eq!(words(&again.1), words(&outcome));
                 }

@@ -128,7 +128,8 @@ impl Hash {
         }
     }
 
-    /// The hash as it is now, for reading, sharing what memory it can (see [`cow`](braid_containers::cow)); a packed list is copied.
+    /// The hash as it is now, for reading, sharing what memory it can (see
+    /// [`cow`](braid_containers::cow)); a packed list is copied.
     pub fn cow(&self) -> Hash {
         match self.0.get() {
             Form::Packed(_) => self.clone(),

@@ -144,7 +144,8 @@ impl List {
         }
     }
 
-    /// The list as it is now, for reading, sharing what memory it can (see [`cow`](braid_containers::cow)); a packed list is copied.
+    /// The list as it is now, for reading, sharing what memory it can (see
+    /// [`cow`](braid_containers::cow)); a packed list is copied.
     pub fn cow(&mut self) -> List {
         let Form::Nodes(all) = &mut self.0 else { return self.clone() };
         let nodes = all.nodes.iter_mut().map(Node::cow).collect();

@@ -102,7 +102,8 @@ impl Set {
         }
     }
 
-    /// The set as it is now, for reading, sharing what memory it can (see [`cow`](braid_containers::cow)); a packed list is copied.
+    /// The set as it is now, for reading, sharing what memory it can (see
+    /// [`cow`](braid_containers::cow)); a packed list is copied.
     pub fn cow(&self) -> Set {
         match &self.0 {
             Form::Table(table) => Set(Form::Table(Box::new(table.cow()))),

@@ -12,10 +12,13 @@
 //! after tree and table have forgotten it; together with exclusive access to the whole set (`&mut self`) that
 //! is what `member.rs` asks for.
 //!
-//! A set can be lent (see [`cow`](braid_containers::cow)): the tree is shared then, and scores are read from it; blocks are not freed by the owner but buried with those
-//! to whom it was lent, the last of whom frees them at the end. The table is not lent: who has a set on loan looks for nothing by name.
+//! A set can be lent (see [`cow`](braid_containers::cow)): the tree is shared then, and scores are
+//! read from it; blocks are not freed by the owner but buried with those to whom it was lent, the
+//! last of whom frees them at the end. The table is not lent: who has a set on loan looks for
+//! nothing by name.
 //!
-//! Expiry times live apart, in two maps that are lent, too, so that members without one pay nothing for those with one.
+//! Expiry times live apart, in two maps that are lent, too, so that members without one pay nothing
+//! for those with one.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,7 +53,8 @@ struct Buried(Mutex<Option<Graves>>);
 
 struct Graves {
     handles: Vec<Handle>,
-    /// To how many the set is lent. One that borrowed later may keep a block longer than it needs, never shorter.
+    /// To how many the set is lent. One that borrowed later may keep a block longer than it needs,
+    /// never shorter.
     borrowers: usize,
 }
 
@@ -122,7 +126,8 @@ impl BigSet {
         self.len() > LARGE || self.block_bytes > LARGE_BYTES
     }
 
-    /// The same members in their order for another owner, for walking alone: it finds none by name. Nothing when this is itself on loan.
+    /// The same members in their order for another owner, for walking alone: it finds none by name.
+    /// Nothing when this is itself on loan.
     pub fn cow(&mut self) -> Option<BigSet> {
         let buried = match &self.loan {
             Loan::Had(_) => return None,
@@ -153,7 +158,8 @@ impl BigSet {
             }
             self.loan = Loan::None;
         }
-        // SAFETY: expiry maps, tree and table have forgotten it, `&mut self` rules out borrows from it, and nobody has the set on loan.
+        // SAFETY: expiry maps, tree and table have forgotten it, `&mut self` rules out borrows from
+        // it, and nobody has the set on loan.
         unsafe { handle.free() };
     }
 
@@ -350,13 +356,15 @@ impl Drop for BigSet {
             Loan::Given(buried) if buried.take(&mut self.table.iter().copied()) => {}
             Loan::None | Loan::Given(_) => {
                 for handle in self.table.iter() {
-                    // SAFETY: the set goes away with tree and table, each handle is in the table once, and nobody has it on loan.
+                    // SAFETY: the set goes away with tree and table, each handle is in the table
+                    // once, and nobody has it on loan.
                     unsafe { handle.free() };
                 }
             }
             Loan::Had(buried) => {
                 for handle in buried.leave() {
-                    // SAFETY: its owner has forgotten it, each is buried once, and this tree goes away, the last one on loan.
+                    // SAFETY: its owner has forgotten it, each is buried once, and this tree goes
+                    // away, the last one on loan.
                     unsafe { handle.free() };
                 }
             }

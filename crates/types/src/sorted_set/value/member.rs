@@ -80,8 +80,8 @@ impl Handle {
     /// # Safety
     /// No other thread reads the score during the call.
     pub unsafe fn set_score(self, score: f64) {
-        // SAFETY: a live handle's block begins with its score; no other thread looks at that, and nobody borrows the
-        // score.
+        // SAFETY: a live handle's block begins with its score; no other thread looks at that, and
+        // nobody borrows the score.
         unsafe { self.block().cast::<f64>().write(score) }
     }
 

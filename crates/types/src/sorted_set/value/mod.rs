@@ -170,7 +170,8 @@ impl SortedSet {
         }
     }
 
-    /// All members, expired ones included, from the greatest to the smallest, each with its score and when it expires: what is saved.
+    /// All members, expired ones included, from the greatest to the smallest, each with its score
+    /// and when it expires: what is saved.
     pub fn iter_back_with_expiry(&self) -> impl Iterator<Item = (Element<'_>, f64, Option<i64>)> {
         let (packed, big) = match &self.form {
             Form::Packed(packed) => (Some(packed), None),
@@ -184,7 +185,8 @@ impl SortedSet {
         packed.map(|(member, score)| (member, score, None)).chain(big)
     }
 
-    /// The set as it is now, for walking in order, sharing what memory it can (see [`cow`](braid_containers::cow)); a copy where that cannot be.
+    /// The set as it is now, for walking in order, sharing what memory it can (see
+    /// [`cow`](braid_containers::cow)); a copy where that cannot be.
     pub fn cow(&mut self) -> SortedSet {
         if let Form::Big(big) = &mut self.form
             && let Some(lent) = big.cow()

@@ -504,7 +504,8 @@ fn sets_combine_as_in_redis() {
     assert_eq!([0, 1, 2, 5].map(|limit| intersection_count(&inputs, limit)), [2, 1, 2, 2]);
     let zero = [Input { source: &one, weight: 0.0 }];
     assert!(union(&zero, Aggregate::Sum).iter().all(|(_, score)| *score == 0.0));
-    // 0 times infinity: in the smallest input 0; in others it is passed over by MIN and MAX, and makes a sum 0.
+    // 0 times infinity: in the smallest input 0; in others it is passed over by MIN and MAX, and
+    // makes a sum 0.
     let no_number = [Input { source: &one, weight: 1.0 }, Input { source: &two, weight: 0.0 }];
     let infinite_in = |inputs: &[Input<'_>], aggregate| {
         let score = |combined: Vec<(Box<[u8]>, f64)>| combined.iter().find(|(m, _)| &**m == b"3").unwrap().1;

@@ -12,7 +12,8 @@
 //! - no child is empty, and all leaves are at the same depth;
 //! - entries ascend by score, then by member bytes; `-0` and `+0` are the same score.
 //!
-//! Nodes count their owners ([`cow`](braid_containers::cow)): to lend a tree is to share its root, and whoever changes an entry copies the nodes on the way to it.
+//! Nodes count their owners ([`cow`](braid_containers::cow)): to lend a tree is to share its root,
+//! and whoever changes an entry copies the nodes on the way to it.
 //!
 //! Splits put nothing on one side when the new entry comes at an end of its leaf: ascending and descending
 //! insertions leave full leaves behind. After removals a small node joins a neighbour when both together
@@ -26,7 +27,8 @@ use super::tree_iter::{Backward, Forward};
 use braid_base::prefetch::prefetch;
 use braid_containers::cow::CowBox;
 
-/// Entries of a leaf: two arrays of 62, their lengths and the mark of being lent fit 1024 bytes, an allocator's class.
+/// Entries of a leaf: two arrays of 62, their lengths and the mark of being lent fit 1024 bytes, an
+/// allocator's class.
 pub(super) const LEAF_MAX: usize = 62;
 /// Children of a branch.
 pub(super) const BRANCH_MAX: usize = 64;
@@ -184,7 +186,8 @@ impl Tree {
 impl Clone for Branch {
     fn clone(&self) -> Branch {
         let Branch { scores, members, counts, children } = self;
-        // The children lie all over the memory, and each one's count goes up: they are fetched together, not one after the other.
+        // The children lie all over the memory, and each one's count goes up: they are fetched
+        // together, not one after the other.
         children.iter().for_each(|child| match child {
             Node::Leaf(leaf) => prefetch(leaf.count_address()),
             Node::Branch(branch) => prefetch(branch.count_address()),

@@ -5,7 +5,8 @@
 //! consumer keeps the ids of its own. Invariant: an id is in the set of exactly the consumer that its pending
 //! entry names, if it names one (while a group is loaded, entries come before consumers).
 //!
-//! A clone shares all that is pending until one of the two changes it ([`CowMap`]): so to lend a group takes as long as it has consumers.
+//! A clone shares all that is pending until one of the two changes it ([`CowMap`]): so to lend a
+//! group takes as long as it has consumers.
 //!
 //! The rules by which groups count what they have read, and how far behind they are, are those of Redis 7.2,
 //! with one correction that Redis 8 and Valkey 9 have made ([`Group::advance`]).
@@ -326,8 +327,9 @@ impl Group {
         true
     }
 
-    /// How many entries the group has yet to be given, as Redis from 8.0 on tells it: a group that was given none of those that are left
-    /// lags behind by all of them, whatever `entries_read` was set to. `None` when that cannot be known.
+    /// How many entries the group has yet to be given, as Redis from 8.0 on tells it: a group that
+    /// was given none of those that are left lags behind by all of them, whatever `entries_read`
+    /// was set to. `None` when that cannot be known.
     pub fn lag_by_entries(&self, log: &Log) -> Option<i64> {
         let Some(first) = log.range(StreamId::MIN, StreamId::MAX).next() else { return Some(0) };
         if self.last_id < first.id && !log.has_tombstones(first.id, StreamId::MAX) {
@@ -336,7 +338,8 @@ impl Group {
         self.lag(log)
     }
 
-    /// How many entries the group has yet to be given, as Redis 7 and Valkey tell it; `None` when that cannot be known.
+    /// How many entries the group has yet to be given, as Redis 7 and Valkey tell it; `None` when
+    /// that cannot be known.
     pub fn lag(&self, log: &Log) -> Option<i64> {
         if log.entries_added() == 0 {
             return Some(0);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The entries of a stream: blocks in the order of their ids, and the numbers that Redis keeps about them.
 //!
-//! The last block is at hand, the others are in a map by their first id; so appending touches one block only,
-//! and the map once in about a hundred entries. Blocks that are not the last have no spare memory. A clone shares them until one of the two
-//! changes them.
+//! The last block is at hand, the others are in a map by their first id; so appending touches one
+//! block only, and the map once in about a hundred entries. Blocks that are not the last have no
+//! spare memory. A clone shares them until one of the two changes them.
 //!
 //! Invariants: ids ascend through all blocks; there is a last block unless there is none at all; `len` is the
 //! sum of the blocks' live entries; every block is one that `block::validate` accepts.

@@ -25,7 +25,8 @@ pub use log::{AppendError, BlockLimits, Blocks, InvalidBlock, Log, LogEntry, Log
 
 use braid_containers::listpack::LARGE_PACKED;
 
-/// From so many blocks on a stream is large ([`Stream::is_large`]), or from so many consumers and pending entries together.
+/// From so many blocks on a stream is large ([`Stream::is_large`]), or from so many consumers and
+/// pending entries together.
 const LARGE_BLOCKS: usize = 32;
 const LARGE_GROUPS: usize = 2048;
 
@@ -55,7 +56,8 @@ impl Stream {
             || bytes() > LARGE_PACKED
     }
 
-    /// The stream as it is now, for reading, sharing what stays as it is (see [`cow`](braid_containers::cow)): entries, and what groups have pending.
+    /// The stream as it is now, for reading, sharing what stays as it is (see
+    /// [`cow`](braid_containers::cow)): entries, and what groups have pending.
     pub fn cow(&self) -> Stream {
         self.clone()
     }

@@ -396,7 +396,8 @@ fn lag_follows_the_rules_of_redis() {
     assert_eq!(Group::default().lag(&Log::default()), Some(0));
 }
 
-/// A count of entries read that was set ahead of the stream does not matter before the first entry is given out. The figures are those of Redis 8.0.
+/// A count of entries read that was set ahead of the stream does not matter before the first entry
+/// is given out. The figures are those of Redis 8.0.
 #[test]
 fn lag_by_the_rules_of_redis_8() {
     let mut stream = Stream::default();
