@@ -29,6 +29,7 @@ use braid_base::long_double::LongDouble;
 use braid_keyspace::waiters::Waiter;
 use braid_keyspace::{KeyRef, Txn, Type};
 use braid_resp::reply::{Protocol, ReplyBuffer};
+use braid_resp::request;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
@@ -441,14 +442,9 @@ impl Blocked {
 
     /// The request of the command that waits, as the client could have sent it.
     pub fn request(&self) -> Vec<u8> {
-        let args = &Request::of(&self.waiter).args;
-        let mut request = format!("*{}\r\n", args.len()).into_bytes();
-        for arg in args {
-            request.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-            request.extend_from_slice(arg);
-            request.extend_from_slice(b"\r\n");
-        }
-        request
+        let mut encoded = Vec::new();
+        request::push(&mut encoded, &Request::of(&self.waiter).args());
+        encoded
     }
 
     /// Leaves the queues. Called by the thread that owns the client, inside the gate and without

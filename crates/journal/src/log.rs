@@ -34,11 +34,12 @@ use braid_base::prefetch::prefetch_to_write;
 use braid_base::slots::Slots;
 use braid_base::sync::atomic::{AtomicU64, Ordering::*};
 use braid_base::sync::{Fault, Mutex, Thread, current, lock, park_timeout, planted};
+use braid_resp::request;
 
 pub use backlog::Kept;
 use backlog::{Asides, Backlog};
 
-use crate::unit::{EXEC, MULTI, Unit, push_request, push_select, request_len, write_request};
+use crate::unit::{EXEC, MULTI, Unit, push_select};
 
 /// Bytes of a chunk. Few under the model checker, so that units lie across several, and under Miri,
 /// which is slow.
@@ -252,7 +253,7 @@ impl Journal {
     /// As [`Journal::append`] with a unit of one request, which need not be collected first.
     #[inline]
     pub fn append_request(&self, slot: usize, writer: &mut Writer, db: u32, args: &[&[u8]]) {
-        let len = request_len(args);
+        let len = request::encoded_len(args);
         let Range { start, end, select } = self.take(slot, Some((db, db)), len);
         writer.end = end;
         let place = (start % CHUNK as u64) as usize;
@@ -261,7 +262,7 @@ impl Journal {
                 if *number == start / CHUNK as u64 && place + len <= CHUNK && select.is_empty() =>
             {
                 // SAFETY: the range has been taken by this thread.
-                write_request(unsafe { chunk.room(place, len) }, args);
+                request::write(unsafe { chunk.room(place, len) }, args);
                 chunk.prefetch(place + len);
             }
             _ => self.append_parts(&mut writer.chunk, start, select, args),
@@ -278,7 +279,7 @@ impl Journal {
         mut bytes: Vec<u8>,
         args: &[&[u8]],
     ) {
-        push_request(&mut bytes, args);
+        request::push(&mut bytes, args);
         self.copy(chunk, start, &bytes);
     }
 

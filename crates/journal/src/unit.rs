@@ -4,6 +4,8 @@
 //! HOT PATH: no allocation once the buffer has grown to what a thread's commands need, no lock, no
 //! system call.
 
+use braid_resp::request;
+
 /// Bytes of buffer that a thread keeps between two units.
 const KEPT_BYTES: usize = 64 << 10;
 
@@ -40,7 +42,7 @@ impl Unit {
     #[inline]
     pub fn push(&mut self, db: u32, args: &[&[u8]]) {
         self.begin_request(db);
-        push_request(&mut self.bytes, args);
+        request::push(&mut self.bytes, args);
     }
 
     /// As [`Unit::push`], by a command that knows better than its arguments what is to be repeated:
@@ -55,7 +57,7 @@ impl Unit {
     /// there. The unit must not be empty.
     pub fn push_aside(&mut self, args: &[&[u8]]) {
         debug_assert!(self.requests > 0, "asides of nothing are appended at once");
-        push_request(&mut self.asides, args);
+        request::push(&mut self.asides, args);
     }
 
     /// The present command leaves nothing to be repeated, or has said what.
@@ -101,81 +103,14 @@ impl Unit {
     }
 }
 
-/// Adds a request in the protocol's encoding.
-pub fn push_request(out: &mut Vec<u8>, args: &[&[u8]]) {
-    let before = out.len();
-    out.resize(before + request_len(args), 0);
-    write_request(&mut out[before..], args);
-}
-
-/// Bytes that a request takes in the protocol's encoding.
-#[inline]
-pub(crate) fn request_len(args: &[&[u8]]) -> usize {
-    head_len(args.len()) + args.iter().map(|arg| head_len(arg.len()) + arg.len() + 2).sum::<usize>()
-}
-
-/// Writes a request to `to`, which is exactly of its length.
-#[inline]
-pub(crate) fn write_request(mut to: &mut [u8], args: &[&[u8]]) {
-    write_head(&mut to, b'*', args.len());
-    for arg in args {
-        write_head(&mut to, b'$', arg.len());
-        write_bytes(&mut to, arg);
-        write_bytes(&mut to, b"\r\n");
-    }
-}
-
-/// Bytes of a line that has a kind and a number.
-#[inline(always)]
-fn head_len(number: usize) -> usize {
-    match number {
-        0..10 => 4,
-        10..100 => 5,
-        _ => 4 + number.ilog10() as usize,
-    }
-}
-
-#[inline(always)]
-fn write_head(to: &mut &mut [u8], kind: u8, number: usize) {
-    match number {
-        0..10 => write_bytes(to, &[kind, b'0' + number as u8, b'\r', b'\n']),
-        10..100 => {
-            write_bytes(to, &[kind, b'0' + (number / 10) as u8, b'0' + (number % 10) as u8, b'\r', b'\n']);
-        }
-        _ => {
-            write_bytes(to, &[kind]);
-            write_bytes(to, itoa::Buffer::new().format(number).as_bytes());
-            write_bytes(to, b"\r\n");
-        }
-    }
-}
-
-#[inline(always)]
-fn write_bytes(to: &mut &mut [u8], bytes: &[u8]) {
-    let (now, later) = std::mem::take(to).split_at_mut(bytes.len());
-    now.copy_from_slice(bytes);
-    *to = later;
-}
-
 /// Adds the request that chooses a database.
 pub(crate) fn push_select(out: &mut Vec<u8>, db: u32) {
-    push_request(out, &[b"SELECT", itoa::Buffer::new().format(db).as_bytes()]);
+    request::push(out, &[b"SELECT", itoa::Buffer::new().format(db).as_bytes()]);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn requests_are_encoded_as_clients_send_them() {
-        let mut out = Vec::new();
-        push_request(&mut out, &[b"SET", b"key:12345678", &[b'x'; 100]]);
-        let expected = [b"*3\r\n$3\r\nSET\r\n$12\r\nkey:12345678\r\n$100\r\n", &[b'x'; 100][..], b"\r\n"];
-        assert_eq!(out, expected.concat());
-        out.clear();
-        push_request(&mut out, &[b"", &[0; 12345]]);
-        assert!(out.starts_with(b"*2\r\n$0\r\n\r\n$12345\r\n\0") && out.len() == 8 + 2 + 8 + 12345 + 2);
-    }
 
     #[test]
     fn a_request_for_another_database_chooses_it() {

@@ -5,6 +5,7 @@
 
 use braid_base::blob::Blob;
 use braid_resp::reply::ReplyBuffer;
+use braid_resp::request;
 use smallvec::SmallVec;
 
 /// Messages of at least this many bytes are sent from where they are, if they came in an allocation
@@ -32,7 +33,7 @@ impl Frame {
     pub fn new(head: &[&[u8]], body: &[u8], blob: Option<&Blob>) -> Frame {
         let big = blob.filter(|blob| blob.len() >= SHARED_MIN).cloned();
         let inline = big.is_none().then_some(body);
-        let room: usize = head.iter().chain(&inline).map(|part| encoded_len(part.len())).sum();
+        let room: usize = head.iter().chain(&inline).map(|part| request::bulk_len(part.len())).sum();
         let mut text = if room <= INLINE {
             Text::from_buf_and_len([0; INLINE], room)
         } else {
@@ -40,10 +41,7 @@ impl Frame {
         };
         let mut rest = &mut text[..];
         for part in head.iter().copied().chain(inline) {
-            let mut header = [0; HEADER];
-            rest = put(rest, write_header(&mut header, part.len()));
-            rest = put(rest, part);
-            rest = put(rest, b"\r\n");
+            request::write_bulk(&mut rest, part);
         }
         Frame { elements: head.len() + 1, text, big }
     }
@@ -63,59 +61,9 @@ impl Frame {
     }
 }
 
-/// Bytes that a string of so many takes when it is encoded.
-fn encoded_len(len: usize) -> usize {
-    let digits = len.checked_ilog10().map_or(1, |log| log as usize + 1);
-    1 + digits + 2 + len + 2
-}
-
-/// Writes bytes to the front of what is to be written; what is left of that.
-#[inline]
-fn put<'a>(rest: &'a mut [u8], bytes: &[u8]) -> &'a mut [u8] {
-    let (front, rest) = rest.split_at_mut(bytes.len());
-    front.copy_from_slice(bytes);
-    rest
-}
-
-/// Bytes of the longest header.
-const HEADER: usize = 24;
-
-/// What stands in front of a string of so many bytes.
-#[inline]
-fn write_header(header: &mut [u8; HEADER], len: usize) -> &[u8] {
-    let (mut rest, mut at) = (len, HEADER - 2);
-    header[at..].copy_from_slice(b"\r\n");
-    loop {
-        at -= 1;
-        header[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    at -= 1;
-    header[at] = b'$';
-    &header[at..]
-}
-
-/// Encodes a string.
-pub fn put_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
-    let mut header = [0; HEADER];
-    out.extend_from_slice(write_header(&mut header, bytes.len()));
-    out.extend_from_slice(bytes);
-    out.extend_from_slice(b"\r\n");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn headers() {
-        for len in [0, 7, 10, 4_321, usize::MAX] {
-            assert_eq!(write_header(&mut [0; HEADER], len), format!("${len}\r\n").as_bytes());
-        }
-    }
 
     #[test]
     fn the_room_is_just_what_is_written() {
@@ -124,7 +72,7 @@ mod tests {
             let frame = Frame::new(&[b"message", b"c"], &body, None);
             let mut expected = Vec::new();
             for part in [&b"message"[..], b"c", &body] {
-                put_bulk(&mut expected, part);
+                request::push_bulk(&mut expected, part);
             }
             assert_eq!(&frame.text[..], expected, "{len}");
         }

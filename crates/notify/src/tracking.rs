@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use braid_keyspace::{Context, Keyspace, Txn};
+use braid_resp::request;
 use parking_lot::RwLock;
 
 use braid_clients::{ClientRecord, Registry, client_flags};
 use braid_spec::{Command, Flags, keys};
 
-use crate::frame::put_bulk;
 use crate::hub::Hub;
 use crate::listener::{Listener, Tracking};
 use crate::payload::{Invalidation, Payload};
@@ -260,7 +260,8 @@ impl Trackers {
 }
 
 fn encode<'k>(keys: impl ExactSizeIterator<Item = &'k [u8]>) -> Arc<[u8]> {
-    let mut text = format!("*{}\r\n", keys.len()).into_bytes();
-    keys.for_each(|key| put_bulk(&mut text, key));
+    let mut text = Vec::new();
+    request::push_count(&mut text, keys.len());
+    keys.for_each(|key| request::push_bulk(&mut text, key));
     text.into()
 }

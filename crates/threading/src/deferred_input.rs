@@ -2,6 +2,8 @@
 //! Deferred input: requests that are not executed where they were read. They stay with the client
 //! as bytes until it resumes, or are packed as parsed requests for another thread.
 
+use braid_resp::request;
+
 use crate::batch::{Batch, Request, Source, Turn, arguments};
 use crate::client::Client;
 
@@ -24,12 +26,7 @@ pub fn defer_from(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn
             let mut bytes = Vec::new();
             if let Some(request) = request {
                 let args = arguments(batch, request, shared, &client.query, &client.blobs);
-                bytes.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
-                for arg in args {
-                    bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-                    bytes.extend_from_slice(arg);
-                    bytes.extend_from_slice(b"\r\n");
-                }
+                request::push(&mut bytes, &args);
             }
             bytes.extend_from_slice(&client.query[turn.rest_start..turn.received_end]);
             bytes

@@ -4,8 +4,8 @@
 use std::io;
 
 use braid_containers::listpack::Element;
-use braid_journal::push_request;
 use braid_keyspace::object::RequestSink;
+use braid_resp::request;
 
 /// Elements of a request, as stock servers write them.
 const BATCH: usize = 64;
@@ -54,30 +54,16 @@ impl<'o> Batches<'o> {
         if self.now == 0 {
             self.now = self.left.min(self.batch);
             self.left -= self.now;
-            push_count(buffer, 2 + self.now);
-            push_bulk(buffer, self.command);
-            push_bulk(buffer, self.name);
+            request::push_count(buffer, 2 + self.now);
+            request::push_bulk(buffer, self.command);
+            request::push_bulk(buffer, self.name);
         }
         self.now -= 1;
-        push_bulk(buffer, text);
+        request::push_bulk(buffer, text);
         if self.now == 0 {
             self.outcome = self.out.complete();
         }
     }
-}
-
-pub(crate) fn push_count(out: &mut Vec<u8>, arguments: usize) {
-    out.push(b'*');
-    out.extend_from_slice(itoa::Buffer::new().format(arguments).as_bytes());
-    out.extend_from_slice(b"\r\n");
-}
-
-pub(crate) fn push_bulk(out: &mut Vec<u8>, text: &[u8]) {
-    out.push(b'$');
-    out.extend_from_slice(itoa::Buffer::new().format(text.len()).as_bytes());
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(text);
-    out.extend_from_slice(b"\r\n");
 }
 
 /// When a member expires, if it does.
@@ -91,6 +77,6 @@ pub(crate) fn push_expiry(
     let Some(time) = expire_at else { return Ok(()) };
     let (mut time_digits, mut digits) = (itoa::Buffer::new(), itoa::Buffer::new());
     let time = time_digits.format(time).as_bytes();
-    push_request(out.buffer(), &[command, name, time, word, b"1", member.text(&mut digits)]);
+    request::push(out.buffer(), &[command, name, time, word, b"1", member.text(&mut digits)]);
     out.complete()
 }

@@ -6,7 +6,7 @@
 /// left.
 pub const FLOORS: [&[&str]; 9] = [
     &["base"],
-    &["resp", "containers", "net", "journal", "client"],
+    &["resp", "containers", "net", "client", "journal"],
     &["config", "rdb", "keyspace", "scripting"],
     &["persistence", "spec"],
     &["clients", "notify", "telemetry", "acl", "replication"],

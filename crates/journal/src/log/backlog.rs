@@ -14,9 +14,9 @@ use std::ops::Range;
 
 use braid_base::sync::atomic::Ordering::*;
 use braid_base::sync::lock;
+use braid_resp::request;
 
 use super::{Journal, Reader, Writer};
-use crate::unit::push_request;
 
 /// What is kept behind the end.
 pub(super) struct Backlog {
@@ -113,7 +113,7 @@ impl Journal {
     /// of the gate.
     pub fn append_aside(&self, slot: usize, writer: &mut Writer, args: &[&[u8]]) {
         let mut bytes = Vec::new();
-        push_request(&mut bytes, args);
+        request::push(&mut bytes, args);
         self.append_asides(slot, writer, &bytes);
     }
 

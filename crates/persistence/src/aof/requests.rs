@@ -16,9 +16,9 @@
 use std::io::{self, Write};
 
 use braid_base::crc::crc64;
-use braid_journal::push_request;
 use braid_keyspace::ValueRef;
 use braid_keyspace::object::RequestSink;
+use braid_resp::request;
 
 use super::check::Check;
 
@@ -55,7 +55,7 @@ impl<W: Write> RequestWriter<W> {
 
     /// A library of functions: its code.
     pub(crate) fn function(&mut self, code: &[u8]) -> io::Result<()> {
-        push_request(&mut self.buffer, &[b"FUNCTION", b"LOAD", code]);
+        request::push(&mut self.buffer, &[b"FUNCTION", b"LOAD", code]);
         self.complete()
     }
 
@@ -63,7 +63,7 @@ impl<W: Write> RequestWriter<W> {
     pub(crate) fn select(&mut self, db: u32) {
         if self.selected != Some(db) {
             self.selected = Some(db);
-            push_request(&mut self.buffer, &[b"SELECT", itoa::Buffer::new().format(db).as_bytes()]);
+            request::push(&mut self.buffer, &[b"SELECT", itoa::Buffer::new().format(db).as_bytes()]);
         }
     }
 
@@ -128,15 +128,15 @@ pub(crate) fn push_key(
     expire_at: Option<i64>,
 ) -> io::Result<()> {
     match value {
-        ValueRef::Bytes(text) => push_request(out.buffer(), &[b"SET", name, text]),
-        ValueRef::Blob(text) => push_request(out.buffer(), &[b"SET", name, text]),
+        ValueRef::Bytes(text) => request::push(out.buffer(), &[b"SET", name, text]),
+        ValueRef::Blob(text) => request::push(out.buffer(), &[b"SET", name, text]),
         ValueRef::Integer(number) => {
-            push_request(out.buffer(), &[b"SET", name, itoa::Buffer::new().format(number).as_bytes()]);
+            request::push(out.buffer(), &[b"SET", name, itoa::Buffer::new().format(number).as_bytes()]);
         }
         ValueRef::Object(object) => object.collection().rewrite(name, out)?,
     }
     if let Some(time) = expire_at {
-        push_request(out.buffer(), &[b"PEXPIREAT", name, itoa::Buffer::new().format(time).as_bytes()]);
+        request::push(out.buffer(), &[b"PEXPIREAT", name, itoa::Buffer::new().format(time).as_bytes()]);
     }
     out.complete()
 }

@@ -3,19 +3,19 @@
 
 use std::io;
 
-use braid_journal::push_request;
 use braid_keyspace::object::RequestSink;
+use braid_resp::request;
 
 use super::chunks::{HEADER, header, piece_after};
 use super::value::{Bloom, SEGMENT};
 
 pub(super) fn rewrite(bloom: &Bloom, name: &[u8], out: &mut dyn RequestSink) -> io::Result<()> {
-    push_request(out.buffer(), &[b"BF.LOADCHUNK", name, b"1", &header(bloom)]);
+    request::push(out.buffer(), &[b"BF.LOADCHUNK", name, b"1", &header(bloom)]);
     out.complete()?;
     let mut iterator = HEADER;
     while let Some((next, piece)) = piece_after(bloom, iterator, SEGMENT) {
         iterator = next;
-        push_request(
+        request::push(
             out.buffer(),
             &[b"BF.LOADCHUNK", name, itoa::Buffer::new().format(iterator).as_bytes(), &piece],
         );

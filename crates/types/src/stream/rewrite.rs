@@ -3,30 +3,29 @@
 
 use std::io;
 
-use braid_journal::push_request;
 use braid_keyspace::object::RequestSink;
+use braid_resp::request;
 
 use super::{Group, Stream, StreamId};
-use crate::requests::{push_bulk, push_count};
 
 pub(super) fn rewrite(stream: &Stream, name: &[u8], out: &mut dyn RequestSink) -> io::Result<()> {
     let log = stream.log();
     let id_text = |id: StreamId| id.to_string();
     for entry in log.range(StreamId::MIN, StreamId::MAX) {
         let (fields, buffer) = (entry.fields.clone(), out.buffer());
-        push_count(buffer, 3 + 2 * fields.count());
-        push_bulk(buffer, b"XADD");
-        push_bulk(buffer, name);
-        push_bulk(buffer, id_text(entry.id).as_bytes());
+        request::push_count(buffer, 3 + 2 * fields.count());
+        request::push_bulk(buffer, b"XADD");
+        request::push_bulk(buffer, name);
+        request::push_bulk(buffer, id_text(entry.id).as_bytes());
         for (field, value) in entry.fields {
-            push_bulk(buffer, field.text(&mut itoa::Buffer::new()));
-            push_bulk(buffer, value.text(&mut itoa::Buffer::new()));
+            request::push_bulk(buffer, field.text(&mut itoa::Buffer::new()));
+            request::push_bulk(buffer, value.text(&mut itoa::Buffer::new()));
         }
         out.complete()?;
     }
     if log.is_empty() {
         // A stream without entries: one is added and trimmed away by the same request.
-        push_request(out.buffer(), &[b"XADD", name, b"MAXLEN", b"0", b"0-1", b"x", b"y"]);
+        request::push(out.buffer(), &[b"XADD", name, b"MAXLEN", b"0", b"0-1", b"x", b"y"]);
     }
     let (last, deleted) = (id_text(log.last_id()), id_text(log.max_deleted_id()));
     let added = log.entries_added().to_string();
@@ -39,7 +38,7 @@ pub(super) fn rewrite(stream: &Stream, name: &[u8], out: &mut dyn RequestSink) -
         b"MAXDELETEDID",
         deleted.as_bytes(),
     ];
-    push_request(out.buffer(), &words);
+    request::push(out.buffer(), &words);
     for (group_name, group) in stream.groups().iter() {
         push_group(out, name, group_name, group)?;
     }
@@ -51,10 +50,10 @@ fn push_group(out: &mut dyn RequestSink, name: &[u8], group_name: &[u8], group: 
     let read = group.entries_read.map_or_else(|| "-1".to_owned(), |read| read.to_string());
     let words: [&[u8]; 7] =
         [b"XGROUP", b"CREATE", name, group_name, last.as_bytes(), b"ENTRIESREAD", read.as_bytes()];
-    push_request(out.buffer(), &words);
+    request::push(out.buffer(), &words);
     for (_, consumer) in group.consumers() {
         if consumer.pending_len() == 0 {
-            push_request(out.buffer(), &[b"XGROUP", b"CREATECONSUMER", name, group_name, consumer.name()]);
+            request::push(out.buffer(), &[b"XGROUP", b"CREATECONSUMER", name, group_name, consumer.name()]);
         }
         for id in consumer.pending_from(StreamId::MIN) {
             let Some(pending) = group.pending(id) else { continue };
@@ -74,7 +73,7 @@ fn push_group(out: &mut dyn RequestSink, name: &[u8], group_name: &[u8], group: 
                 b"JUSTID",
                 b"FORCE",
             ];
-            push_request(out.buffer(), &words);
+            request::push(out.buffer(), &words);
             out.complete()?;
         }
     }

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Requests and strings encoded: arrays of bulk strings, as clients send them and as the
+//! append-only file and replicas have them.
+//!
+//! HOT PATH ([`write`]): no allocation, no system call. The caller knows the length beforehand.
+//! <https://redis.io/docs/latest/develop/reference/protocol-spec/#sending-commands-to-a-redis-server>
+
+use crate::decimal::{DECIMAL_LEN_MAX, write_unsigned};
+
+/// Adds a request.
+pub fn push(out: &mut Vec<u8>, args: &[&[u8]]) {
+    push_count(out, args.len());
+    for arg in args {
+        push_bulk(out, arg);
+    }
+}
+
+/// Adds what begins a request of so many arguments.
+pub fn push_count(out: &mut Vec<u8>, arguments: usize) {
+    push_head(out, b'*', arguments);
+}
+
+/// Adds an argument, or any bulk string.
+pub fn push_bulk(out: &mut Vec<u8>, text: &[u8]) {
+    push_head(out, b'$', text.len());
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn push_head(out: &mut Vec<u8>, kind: u8, number: usize) {
+    let (digits, len) = decimal(number);
+    out.push(kind);
+    out.extend_from_slice(&digits[..len]);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Bytes that [`write`] fills.
+#[inline]
+pub fn encoded_len(args: &[&[u8]]) -> usize {
+    head_len(args.len()) + args.iter().map(|arg| bulk_len(arg.len())).sum::<usize>()
+}
+
+/// Bytes that [`write_bulk`] takes for a string of `len` bytes.
+#[inline(always)]
+pub fn bulk_len(len: usize) -> usize {
+    head_len(len) + len + 2
+}
+
+/// Writes a request to `to`, which is exactly [`encoded_len`] long.
+#[inline]
+pub fn write(mut to: &mut [u8], args: &[&[u8]]) {
+    write_head(&mut to, b'*', args.len());
+    for arg in args {
+        write_bulk(&mut to, arg);
+    }
+}
+
+/// Writes a bulk string to the front of `to`, which is what is left of it afterwards.
+#[inline(always)]
+pub fn write_bulk(to: &mut &mut [u8], text: &[u8]) {
+    write_head(to, b'$', text.len());
+    write_bytes(to, text);
+    write_bytes(to, b"\r\n");
+}
+
+/// Bytes of a line that has a kind and a number.
+#[inline(always)]
+fn head_len(number: usize) -> usize {
+    match number {
+        0..10 => 4,
+        10..100 => 5,
+        _ => 4 + number.ilog10() as usize,
+    }
+}
+
+#[inline(always)]
+fn write_head(to: &mut &mut [u8], kind: u8, number: usize) {
+    match number {
+        0..10 => write_bytes(to, &[kind, b'0' + number as u8, b'\r', b'\n']),
+        10..100 => {
+            write_bytes(to, &[kind, b'0' + (number / 10) as u8, b'0' + (number % 10) as u8, b'\r', b'\n']);
+        }
+        _ => {
+            let (digits, len) = decimal(number);
+            write_bytes(to, &[kind]);
+            write_bytes(to, &digits[..len]);
+            write_bytes(to, b"\r\n");
+        }
+    }
+}
+
+#[inline(always)]
+fn write_bytes(to: &mut &mut [u8], bytes: &[u8]) {
+    let (now, later) = std::mem::take(to).split_at_mut(bytes.len());
+    now.copy_from_slice(bytes);
+    *to = later;
+}
+
+#[inline]
+fn decimal(number: usize) -> ([u8; DECIMAL_LEN_MAX], usize) {
+    let mut digits = [0; DECIMAL_LEN_MAX];
+    let len = write_unsigned(number as u64, &mut digits);
+    (digits, len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_encoded_as_clients_send_them() {
+        let args: [&[u8]; 3] = [b"SET", b"key:12345678", &[b'x'; 100]];
+        let expected = [b"*3\r\n$3\r\nSET\r\n$12\r\nkey:12345678\r\n$100\r\n", &[b'x'; 100][..], b"\r\n"];
+        let mut out = Vec::new();
+        push(&mut out, &args);
+        assert_eq!(out, expected.concat());
+    }
+
+    #[test]
+    fn both_ways_of_writing_write_the_same() {
+        for len in [0, 1, 9, 10, 99, 100, 101, 999, 12_345] {
+            let text = vec![b'x'; len];
+            for args in [vec![&text[..]], vec![&b""[..]; len], vec![&b"GET"[..], &text]] {
+                let mut pushed = Vec::new();
+                push(&mut pushed, &args);
+                let mut written = vec![0; encoded_len(&args)];
+                write(&mut written, &args);
+                assert_eq!(pushed, written);
+                assert!(written.starts_with(format!("*{}\r\n", args.len()).as_bytes()));
+            }
+        }
+        let mut head = Vec::new();
+        push_count(&mut head, usize::MAX);
+        assert_eq!(head, format!("*{}\r\n", usize::MAX).as_bytes());
+    }
+}
