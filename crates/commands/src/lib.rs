@@ -80,7 +80,7 @@ pub const FAMILIES: &[&[Row]] = &[
 ];
 
 /// All commands under their own names, with their bodies.
-pub fn table() -> Rows {
+pub fn rows() -> Rows {
     braid_types::register();
     let families: Vec<&[Row]> = FAMILIES.iter().copied().chain(braid_types::families()).collect();
     Rows::new(&families, Some(scripting::FUNCTION_FILES))

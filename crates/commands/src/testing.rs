@@ -44,7 +44,7 @@ impl Tester {
     pub fn with(settings: &str) -> Tester {
         let config = Config::new();
         config.load_text(&format!("io-threads 2\nshards 16\n{settings}\n")).expect("settings are valid");
-        let engine = Engine::new(Arc::new(config), crate::table(), Start::default()).expect("an engine");
+        let engine = Engine::new(Arc::new(config), crate::rows(), Start::default()).expect("an engine");
         let worker = engine.worker(0);
         let mut tester = Tester { engine, worker, clients: Vec::new() };
         tester.client();

@@ -14,7 +14,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::OnceLock;
 
 use braid_containers::listpack::Listpack;
 use braid_rdb::{Kind, Limits, SavedObject, ValueDecoder, ValueForm};
@@ -215,8 +215,10 @@ fn head_bytes<T: ObjectType>() -> usize {
     if T::INLINE { 0 } else { braid_base::alloc::size_class(size_of::<T>()) }
 }
 
-static TYPES: [AtomicPtr<Descriptor>; Type::NUMBERS] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; Type::NUMBERS];
+static TYPES: [OnceLock<&'static Descriptor>; Type::NUMBERS] = [const { OnceLock::new() }; Type::NUMBERS];
+
+/// The type that has a form, by the form's number.
+static FORMS: [OnceLock<&'static Descriptor>; 256] = [const { OnceLock::new() }; 256];
 
 /// Makes a type known, with the forms of its values; the same type may be registered any number of
 /// times.
@@ -224,28 +226,25 @@ static TYPES: [AtomicPtr<Descriptor>; Type::NUMBERS] =
 /// # Panics
 /// If another type has its number or one of its forms.
 pub fn register(descriptor: &'static Descriptor) {
-    let slot = &TYPES[descriptor.number.index()];
-    let own = std::ptr::from_ref(descriptor).cast_mut();
-    if slot.load(Ordering::Acquire) == own {
-        return;
-    }
     braid_rdb::register(descriptor.forms);
-    let before = slot.swap(own, Ordering::AcqRel);
-    assert!(before.is_null() || before == own, "two types have number {:?}", descriptor.number);
+    for form in descriptor.forms {
+        let owner = FORMS[usize::from(form.number)].get_or_init(|| descriptor);
+        assert!(std::ptr::eq(*owner, descriptor), "two types have form {}", form.number);
+    }
+    let known = TYPES[descriptor.number.index()].get_or_init(|| descriptor);
+    assert!(std::ptr::eq(*known, descriptor), "two types have number {:?}", descriptor.number);
 }
 
 /// All types that are registered, by number.
 pub fn types() -> impl Iterator<Item = &'static Descriptor> {
-    // SAFETY: null, or a descriptor that lives as long as the process.
-    TYPES.iter().filter_map(|slot| unsafe { slot.load(Ordering::Acquire).as_ref() })
+    TYPES.iter().filter_map(|slot| slot.get().copied())
 }
 
 impl Type {
     /// What is known of the type; nothing for strings.
     #[inline]
     pub fn descriptor(self) -> Option<&'static Descriptor> {
-        // SAFETY: null, or a descriptor that lives as long as the process.
-        unsafe { TYPES[self.index()].load(Ordering::Acquire).as_ref() }
+        TYPES[self.index()].get().copied()
     }
 
     /// The type of a name as TYPE answers it, in any case.
@@ -267,7 +266,7 @@ pub fn decode(
     limits: &Limits,
     now_ms: i64,
 ) -> Result<Object, braid_rdb::Error> {
-    match types().find(|known| known.forms.iter().any(|form| form.number == kind.number())) {
+    match FORMS[usize::from(kind.number())].get() {
         Some(known) => (known.decode)(decoder, kind, limits, now_ms),
         None => Err(decoder.foreign_value(kind)),
     }

@@ -144,7 +144,7 @@ impl Runner {
 fn filled(threads: usize) -> Arc<Engine> {
     let config = Config::new();
     config.assign("io-threads", &[&threads.to_string()]).expect("a number of threads");
-    let engine = Engine::new(Arc::new(config), braid_commands::table(), Start::default()).expect("an engine");
+    let engine = Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
     let mut filler = Runner::new(&engine, 0);
     let numbers: Vec<u64> = (0..KEYS).collect();
     for chunk in numbers.chunks(BATCH) {

@@ -207,7 +207,7 @@ mod tests {
         let config = Config::new();
         config.load_text(&format!("io-threads 2\nshards 16\n{settings}\n")).expect("valid settings");
         let engine =
-            Engine::new(Arc::new(config), braid_commands::table(), Start::default()).expect("an engine");
+            Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
         let loads = LoopLoads::new(2, |threads| 0..threads);
         let listeners = Listeners::default();
         listeners.add(listener);

@@ -283,7 +283,7 @@ mod tests {
             is_short: false,
         };
         let engine =
-            Engine::new(Arc::new(config), braid_commands::table(), Start::default()).expect("an engine");
+            Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
         let worker = engine.worker(0);
         let mut rig = Rig {
             worker,

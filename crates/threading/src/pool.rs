@@ -190,7 +190,7 @@ mod tests {
     fn a_change_that_is_asked_for_while_the_first_thread_starts_is_made() {
         let config = Arc::new(Config::new());
         config.load_text("io-threads 1\nshards 16\n").expect("valid settings");
-        let engine = Engine::new(Arc::clone(&config), braid_commands::table(), Start::default());
+        let engine = Engine::new(Arc::clone(&config), braid_commands::rows(), Start::default());
         let engine = engine.expect("an engine");
         let loads = Arc::new(LoopLoads::new(1, |threads| 0..threads));
         let starter = Box::new(move |slot| {

@@ -15,7 +15,7 @@ use braid_spec::syntax;
 use braid_spec::{Begin, Find, KeySpec};
 
 use super::describe::{Positions, command_flags};
-use crate::table;
+use crate::rows;
 
 const STOCK: &str = include_str!("../../testdata/redis-7.2-commands.tsv");
 
@@ -114,7 +114,7 @@ fn compare(command: &Command, stock: &Stock<'_>, faults: &mut String) {
 /// One list of everything that is wrong, so that one run is enough.
 #[test]
 fn every_row_says_what_stock_servers_say() {
-    let (stock, table) = (stock(), table().table);
+    let (stock, table) = (stock(), rows().table);
     let mut faults = String::new();
     for command in table.all() {
         if let Some(stock) = stock.get(&*command.full_name) {
@@ -127,7 +127,7 @@ fn every_row_says_what_stock_servers_say() {
 /// Configurations that stock servers accept may name any of them, in ACL rules and in `rename-command`.
 #[test]
 fn every_stock_command_is_known() {
-    let table = table().table;
+    let table = rows().table;
     let stock = stock();
     let unknown: Vec<&str> =
         stock.keys().copied().filter(|name| table.find_full(name.as_bytes()).is_none()).collect();
@@ -136,7 +136,7 @@ fn every_stock_command_is_known() {
 
 #[test]
 fn every_row_is_documented_in_its_own_words() {
-    for command in table().table.all() {
+    for command in rows().table.all() {
         let spec = command.spec;
         let name = &command.full_name;
         assert!(spec.summary.ends_with('.') && spec.summary.is_ascii(), "{name}: '{}'", spec.summary);
@@ -159,7 +159,7 @@ fn the_notation_holds_every_stock_command() {
 
 /// The page: what of Redis 7.2 there is, by group.
 fn page() -> String {
-    let (stock, table) = (stock(), table().table);
+    let (stock, table) = (stock(), rows().table);
     let known = |name: &str| table.all().iter().find(|command| command.full_name == name);
     let mut text = String::from(
         "# Compatibility\n\n\

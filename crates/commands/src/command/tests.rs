@@ -108,7 +108,7 @@ fn positions_as_numbers() {
 
 #[test]
 fn renamed_commands_answer_to_their_new_names_only() {
-    let mut table = crate::table().table;
+    let mut table = crate::rows().table;
     let count = table.top_level().len();
     let long = "b840fc02d524045429941cc15f59e41cb7be6c52";
     for (name, new_name) in

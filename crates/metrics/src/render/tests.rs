@@ -76,7 +76,7 @@ fn parse(text: &str) -> (BTreeMap<String, String>, Vec<Sample>) {
 fn engine() -> Arc<Engine> {
     let config = Config::new();
     config.load_text("io-threads 2\nshards 16\n").unwrap();
-    Engine::new(Arc::new(config), braid_commands::table(), Start::default()).unwrap()
+    Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).unwrap()
 }
 
 fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {

@@ -219,7 +219,7 @@ mod tests {
         let config = Config::new();
         config.load_text("io-threads 2\nshards 16\n").expect("valid settings");
         let engine =
-            Engine::new(Arc::new(config), braid_commands::table(), Start::default()).expect("an engine");
+            Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
         let loads = Arc::new(LoopLoads::new(2, |threads| 0..threads));
         let event_loop = |slot| {
             let (epoll, listeners) = (Poller::open().expect("a poller"), Arc::<Listeners>::default());

@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_is_executed_in_place_needs_one_key_at_most() {
-        let engine = Engine::new(Arc::new(Config::new()), braid_commands::table(), Start::default());
+        let engine = Engine::new(Arc::new(Config::new()), braid_commands::rows(), Start::default());
         let engine = engine.expect("an engine");
         let record = ClientRecord::new(1, 0, Address::Unknown, Address::Unknown, 0);
         let mut session = Session::new(Arc::new(record), &engine.attention, &engine.acl);

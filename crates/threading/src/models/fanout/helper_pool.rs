@@ -280,7 +280,7 @@ mod tests {
         let config = Config::new();
         config.load_text("io-threads 3\nshards 16\n").expect("valid settings");
         let engine =
-            Engine::new(Arc::new(config), braid_commands::table(), Start::default()).expect("an engine");
+            Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
         let mut clients = ClientSet::new(Settings::of(&engine), Arc::clone(&engine.client_bytes));
         let mut peers: Vec<UnixStream> = (0..CLIENTS)
             .map(|id| {

@@ -17,7 +17,7 @@ use crate::client_set::{ClientSet, Settings};
 fn engine(threads: usize) -> Arc<Engine> {
     let config = Config::new();
     config.load_text(&format!("io-threads {threads}\nshards 16\n")).expect("valid settings");
-    Engine::new(Arc::new(config), braid_commands::table(), Start::default()).expect("an engine")
+    Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine")
 }
 
 /// A client, and the other end of its connection.
