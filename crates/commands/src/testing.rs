@@ -12,6 +12,8 @@ use braid_clients::{Address, ClientRecord, Message};
 use braid_config::Config;
 use braid_engine::blocking::Ending;
 use braid_engine::engine::Start;
+use braid_engine::engine::call::Others;
+use braid_engine::locks::{LockSet, lock};
 use braid_engine::{Engine, Outcome, Session, Worker, dispatch};
 use braid_keyspace::object::Object;
 use braid_keyspace::{Event, Expiry, KeyRef, Txn};
@@ -103,7 +105,10 @@ impl Tester {
         engine.keyspace.gate.enter(slot);
         worker.begin_batch();
         let prepared = dispatch::prepare(engine, &args);
-        let outcome = dispatch::execute(engine, worker, session, reply, prepared, &args, &given);
+        let others = Others::default();
+        let (args, blobs) = (&args[..], &given[..]);
+        let mut request = dispatch::Request { engine, worker, session, reply, args, blobs, others };
+        let outcome = dispatch::execute(&mut request, prepared);
         engine.keyspace.gate.leave(slot);
         worker.context.limbo.reclaim();
         if outcome == Outcome::Postponed {
@@ -186,7 +191,7 @@ impl Tester {
         let slot = self.worker.context.slot;
         keyspace.gate.enter(slot);
         let now = braid_base::clock::unix_ms();
-        let result = work(&mut Txn::lock(keyspace, &mut self.worker.context, 0, now, &refs));
+        let result = work(&mut lock(keyspace, &mut self.worker.context, LockSet::Keys(&refs), 0, now));
         keyspace.gate.leave(slot);
         result
     }

@@ -10,10 +10,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_clients::attention::LOADING;
 use braid_clients::client_flags;
+use braid_engine::locks::{LockSet, lock};
 use braid_engine::session::Watched;
 use braid_engine::{Call, Row, dispatch};
 use braid_keyspace::txn::NOTHING_EXPIRED;
-use braid_keyspace::{KeyRef, Txn, txn};
+use braid_keyspace::{KeyRef, txn};
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope};
 use smallvec::SmallVec;
 
@@ -113,7 +114,7 @@ fn add_watches(call: &mut Call) {
     let keys: SmallVec<[KeyRef<'_>; 8]> =
         call.args[1..].iter().map(|key| KeyRef { key, hash: keyspace.hash(key), write: true }).collect();
     let session = &mut *call.session;
-    let mut locked = Txn::lock(keyspace, call.keyspace.context, db, now, &keys);
+    let mut locked = lock(keyspace, call.keyspace.context, LockSet::Keys(&keys), db, now);
     for key in &keys {
         let known = session.watched.iter().any(|watched| watched.db == db && *watched.key == *key.key);
         if !known {

@@ -33,11 +33,13 @@ use braid_resp::request;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::dispatch::journal::{Before, note_unit};
+use crate::dispatch::body::run_journalled;
+use crate::dispatch::journal::note_unit;
 use crate::dispatch::report;
 use crate::ending::state::CANNOT_END;
 use crate::engine::Engine;
-use crate::engine::call::Call;
+use crate::engine::call::{Call, Others};
+use crate::locks::{LockSet, lock};
 use crate::session::{ReplyMode, Session};
 use crate::worker::Worker;
 use braid_acl as acl;
@@ -264,7 +266,6 @@ fn keys_of<'r>(engine: &Engine, request: &'r Request) -> SmallVec<[KeyRef<'r>; 8
 fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     let request = Request::of(waiter);
     let command = engine.commands.get(request.command);
-    let handler = engine.body_of(command);
     let args = request.args();
     let serving = Serving { waiter: Arc::clone(waiter), claimed: false };
     let mut session = Session::serving(&request.client, &request.user, waiter.db, request.no_touch, serving);
@@ -278,7 +279,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     }
     let start = Ticks::now();
     txn.set_touches(!request.no_touch);
-    let (before, since) = (Before::of(txn, command), txn.context.journal.end);
+    let since = txn.context.journal.end;
     let mut call = Call {
         engine,
         command,
@@ -287,12 +288,10 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
         blobs: &[],
         keyspace: txn,
         reply: &mut reply,
+        others: Others::default(),
     };
-    let result = handler(&mut call);
-    if let Some(before) = before {
-        before.journal(call.keyspace, call.session, &args, false);
-        note_unit(call.keyspace, call.session, since);
-    }
+    let result = run_journalled(&mut call, false);
+    note_unit(call.keyspace, call.session, since);
     let written_to = call.session.written_to;
     let slot = call.keyspace.context.slot;
     let failed = result.is_err();
@@ -374,7 +373,7 @@ pub(crate) fn serve_later(engine: &Engine, worker: &mut Worker, mut later: Later
                 waiter.as_ref().map_or_else(SmallVec::new, |waiter| keys_of(engine, Request::of(waiter)));
             keys.push(KeyRef { key: &key, hash: engine.keyspace.hash(&key), write: true });
             let now = worker.now_ms();
-            let mut txn = Txn::lock(&engine.keyspace, &mut worker.context, db, now, &keys);
+            let mut txn = lock(&engine.keyspace, &mut worker.context, LockSet::Keys(&keys), db, now);
             txn.context.ready.get_mut().push((db, key.clone()));
             serve_held(engine, &mut txn, &mut later);
         }
@@ -385,7 +384,7 @@ pub(crate) fn serve_later(engine: &Engine, worker: &mut Worker, mut later: Later
 fn leave_queues(engine: &Engine, worker: &mut Worker, waiter: &Waiter) {
     let keys: SmallVec<[KeyRef<'_>; 8]> =
         waiter.keys.iter().map(|key| KeyRef { key, hash: engine.keyspace.hash(key), write: true }).collect();
-    Txn::lock(&engine.keyspace, &mut worker.context, waiter.db, 0, &keys).stop_waiting(waiter);
+    lock(&engine.keyspace, &mut worker.context, LockSet::Keys(&keys), waiter.db, 0).stop_waiting(waiter);
 }
 
 /// How a wait ends without having been served.

@@ -8,37 +8,41 @@
 //! batch will touch into the cache before the first body runs. [`execute`] checks, takes the locks,
 //! runs the body and counts.
 
+pub(crate) mod body;
 mod checks;
 pub(crate) mod journal;
 mod reach;
 pub(crate) mod replay;
 pub(crate) mod report;
+mod request;
 pub mod script;
 pub mod tentative;
 mod transaction;
 
 pub use braid_spec::Reach;
-pub(crate) use journal::{Before, note_unit};
+pub(crate) use journal::note_unit;
 pub use reach::{reach, reach_of};
 use report::count;
+pub use request::Request;
 pub use transaction::{discard, unwatch_all};
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_base::blob::Blob;
 use braid_base::clock::Ticks;
 use braid_keyspace::events::KEY_MISS;
-use braid_keyspace::txn::{KeyRef, NOTHING_EXPIRED, Optimistic, Txn};
+use braid_keyspace::txn::{KeyRef, Optimistic, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use smallvec::SmallVec;
 
 use crate::blocking;
 use crate::blocking::state::Later;
 use crate::engine::Engine;
-use crate::engine::call::Call;
+use crate::engine::call::{Call, Others};
+use crate::locks::{LockSet, lock};
 use crate::session::{ReplyMode, Session, session_attention};
 use crate::transaction::Queued;
 pub use crate::worker::Worker;
+use body::run_body;
 use braid_clients::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED};
 use braid_spec::Command;
 use braid_spec::CommandError;
@@ -119,28 +123,23 @@ pub fn prepare_by<'a>(engine: &Engine, argument: impl Fn(usize) -> Option<&'a [u
 
 /// Runs one request for a client and writes its reply.
 #[inline]
-pub fn execute(
-    engine: &Engine,
-    worker: &mut Worker,
-    session: &mut Session,
-    reply: &mut ReplyBuffer,
-    prepared: Prepared,
-    args: &[&[u8]],
-    blobs: &[Blob],
-) -> Outcome {
+pub fn execute(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
+    let (engine, session) = (request.engine, &*request.session);
     let attention = engine.attention.word();
     if let Some(id) = prepared.command() {
         let command = engine.commands.get(id);
         let ordinary = command.plain
             && session.queue.is_none()
             && session.attention == 0
-            && command.spec.arity.allows(args.len());
-        if ordinary && (attention == session.calm || is_quickly_allowed(session, command, args, attention)) {
-            return run(engine, worker, session, reply, command, prepared.hash, args, blobs);
+            && command.spec.arity.allows(request.args.len());
+        if ordinary
+            && (attention == session.calm || is_quickly_allowed(session, command, request.args, attention))
+        {
+            return run(request, command, prepared.hash);
         }
     }
     let attention = engine.attention.get();
-    execute_checked(engine, worker, session, reply, prepared, args, blobs, attention)
+    execute_checked(request, prepared, attention)
 }
 
 /// Whether nothing is on, and a user who may not do everything may do this, as far as a look at one
@@ -151,58 +150,51 @@ fn is_quickly_allowed(session: &Session, command: &Command, args: &[&[u8]], atte
 }
 
 /// The way of a request that needs more than the ordinary checks.
-#[expect(clippy::too_many_arguments, reason = "the parts are owned by different structures of the loop")]
-fn execute_checked(
-    engine: &Engine,
-    worker: &mut Worker,
-    session: &mut Session,
-    reply: &mut ReplyBuffer,
-    prepared: Prepared,
-    args: &[&[u8]],
-    blobs: &[Blob],
-    attention: u64,
-) -> Outcome {
-    let mut mark = reply.mark();
+fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64) -> Outcome {
+    let (engine, args) = (request.engine, request.args);
+    let mut mark = request.reply.mark();
     let command = match resolve(engine, prepared, args) {
         Ok(command) => command,
         Err(error) => {
-            refuse(engine, worker, session, reply, named(engine, prepared, args), &error);
-            finish_reply(session, reply, mark);
-            session.forget_precomputed();
+            refuse(request, named(engine, prepared, args), &error);
+            finish_reply(request.session, request.reply, mark);
+            request.session.forget_precomputed();
             return Outcome::Done;
         }
     };
-    if is_held_back(engine, worker, session, command, args, attention) {
+    if is_held_back(request, command, attention) {
         return Outcome::Postponed;
     }
     let mut outcome = Outcome::Done;
-    match check(engine, worker, session, command, args, attention) {
-        Err(error) => refuse(engine, worker, session, reply, Some(command), &error),
-        Ok(()) if queues(session, command) => {
-            let queued = Queued::new(command.id, args);
+    match check(request, command, attention) {
+        Err(error) => refuse(request, Some(command), &error),
+        Ok(()) if queues(request.session, command) => {
+            let session = &mut *request.session;
             if let Some(queue) = &mut session.queue {
-                queue.push(queued);
+                queue.push(Queued::new(command.id, args));
                 session.record.last_command.store(command.id + 1, Relaxed);
                 session.record.multi_count.store(queue.commands.len() as i64, Relaxed);
                 session.record.multi_bytes.store(queue.memory_bytes, Relaxed);
             }
-            reply.simple("QUEUED");
+            request.reply.simple("QUEUED");
         }
         Ok(()) => {
-            if attention & MONITORS != 0 || session.attention & session_attention::TRACKS != 0 {
-                mark = begin_watched(engine, worker, session, reply, command, args, attention, mark);
+            let tracks = request.session.attention & session_attention::TRACKS != 0;
+            if attention & MONITORS != 0 || tracks {
+                mark = begin_watched(request, command, attention, mark);
             }
-            if let Some(precomputed) = &session.precomputed {
+            if let Some(precomputed) = &request.session.precomputed {
                 // The work done in the background counts as the command's.
-                worker.boundary = precomputed.began;
+                request.worker.boundary = precomputed.began;
             }
-            outcome = run(engine, worker, session, reply, command, prepared.hash, args, blobs);
-            session.attention &= !session_attention::LOCKS;
+            outcome = run(request, command, prepared.hash);
+            request.session.attention &= !session_attention::LOCKS;
             if attention & MONITORS != 0 && is_exec(command) {
-                report::monitor(engine, worker.context.slot, session, command, args);
+                report::monitor(engine, request.slot(), request.session, command, args);
             }
         }
     }
+    let Request { session, reply, .. } = request;
     if let Some(tracking) = &mut session.listener.tracking
         && tracking.caching
         && session.queue.is_none()
@@ -227,17 +219,8 @@ fn is_exec(command: &Command) -> bool {
 /// Before a command of a client that tracks, or of which others are told, is run: sees to it that
 /// [`finish_held`] follows. Returns where the command's own reply begins.
 #[cold]
-#[expect(clippy::too_many_arguments, reason = "the parts are owned by different structures of the loop")]
-fn begin_watched(
-    engine: &Engine,
-    worker: &mut Worker,
-    session: &mut Session,
-    reply: &mut ReplyBuffer,
-    command: &Command,
-    args: &[&[u8]],
-    attention: u64,
-    mark: Mark,
-) -> Mark {
+fn begin_watched(request: &mut Request<'_>, command: &Command, attention: u64, mark: Mark) -> Mark {
+    let Request { engine, worker, session, reply, args, .. } = request;
     worker.context.follow_up.set(true);
     session.attention |= session_attention::LOCKS;
     if attention & MONITORS != 0 && command.runs_scripts && !is_exec(command) {
@@ -320,18 +303,11 @@ fn named<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Option<&
 
 /// What a request may do while a script has stopped the world for long: nearly nothing, and nothing
 /// with keys. The thread is outside of the gate.
-pub fn execute_outside(
-    engine: &Engine,
-    worker: &mut Worker,
-    session: &mut Session,
-    reply: &mut ReplyBuffer,
-    prepared: Prepared,
-    args: &[&[u8]],
-) -> Outcome {
-    let mark = reply.mark();
-    let resolved = resolve(engine, prepared, args);
-    match resolved {
-        Err(error) => refuse(engine, worker, session, reply, named(engine, prepared, args), &error),
+pub fn execute_outside(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
+    let (engine, args) = (request.engine, request.args);
+    let mark = request.reply.mark();
+    match resolve(engine, prepared, args) {
+        Err(error) => refuse(request, named(engine, prepared, args), &error),
         Ok(command) => {
             let flags = command.spec.flags;
             // Before the script is busy nobody is to end the server because of it.
@@ -339,59 +315,68 @@ pub fn execute_outside(
             let allowed = flags.has(Flags::ALLOW_BUSY) && !(is_early && flags.has(Flags::ADMIN));
             let behavior = command.behavior;
             let watches = behavior.has(Behavior::CHANGES_WATCHES)
-                || (behavior.has(Behavior::DROPS_WATCHES) && !session.watched.is_empty());
-            engine.refresh_user(session);
-            if let Err(error) = check_rights(engine, session, command, args) {
-                refuse(engine, worker, session, reply, Some(command), &error);
+                || (behavior.has(Behavior::DROPS_WATCHES) && !request.session.watched.is_empty());
+            engine.refresh_user(request.session);
+            if let Err(error) = check_rights(engine, request.session, command, args) {
+                refuse(request, Some(command), &error);
             } else if engine.attention.get() & LOADING != 0 && !flags.has(Flags::LOADING) {
                 // The script is one of the append-only file.
-                let error = CommandError::text(LOADING_REFUSAL);
-                refuse(engine, worker, session, reply, Some(command), &error);
+                refuse(request, Some(command), &CommandError::text(LOADING_REFUSAL));
             } else if allowed && watches {
                 // What is watched stands with the keys: the script has them.
                 return Outcome::Postponed;
             } else if allowed {
-                let now = time_of(engine, worker, session);
-                let mut txn = Txn::lock(&engine.keyspace, &mut worker.context, session.db, now, &[]);
-                let failed = body(engine, session, reply, command, args, &[], &mut txn, true);
-                drop(txn);
-                count(engine, worker.context.slot, command, 0, failed);
-                if engine.attention.get() & MONITORS != 0 {
-                    report::monitor(engine, worker.context.slot, session, command, args);
-                }
-                session.record.last_command.store(command.id + 1, Relaxed);
+                run_without_keys(request, command);
             } else if let Some(error) = engine.busy.any_error() {
-                if is_exec(command) && session.queue.is_some() {
-                    abort_exec(engine, worker, session, reply, &error);
+                if is_exec(command) && request.session.queue.is_some() {
+                    abort_exec(request, &error);
                 } else {
-                    refuse(engine, worker, session, reply, Some(command), &error);
+                    refuse(request, Some(command), &error);
                 }
             } else {
                 // It is not busy yet, and says when it is, or it has just ended.
                 if !engine.busy.is_any() {
-                    session.record.send(braid_clients::Message::Resume);
+                    request.session.record.send(braid_clients::Message::Resume);
                 }
                 return Outcome::Postponed;
             }
         }
     }
-    session.forget_precomputed();
-    finish_reply(session, reply, mark);
+    request.session.forget_precomputed();
+    finish_reply(request.session, request.reply, mark);
     Outcome::Done
+}
+
+/// Runs a command that needs no key while the thread is outside of the gate.
+fn run_without_keys(request: &mut Request<'_>, command: &Command) {
+    let (now, slot) = (request.now(), request.slot());
+    let Request { engine, worker, session, reply, args, .. } = request;
+    let db = session.db;
+    let mut txn = lock(&engine.keyspace, &mut worker.context, LockSet::Keys(&[]), db, now);
+    let mut call = Call {
+        engine,
+        command,
+        session,
+        args,
+        blobs: &[],
+        keyspace: &mut txn,
+        reply,
+        others: Others::default(),
+    };
+    let failed = run_body(&mut call, true);
+    drop(txn);
+    count(engine, slot, command, 0, failed);
+    if engine.attention.get() & MONITORS != 0 {
+        report::monitor(engine, slot, session, command, args);
+    }
+    session.record.last_command.store(command.id + 1, Relaxed);
 }
 
 /// Replies with an error before execution.
 #[cold]
-fn refuse(
-    engine: &Engine,
-    worker: &mut Worker,
-    session: &mut Session,
-    reply: &mut ReplyBuffer,
-    command: Option<&Command>,
-    error: &CommandError,
-) {
-    let line = error.line();
-    let slot = worker.context.slot;
+fn refuse(request: &mut Request<'_>, command: Option<&Command>, error: &CommandError) {
+    let (line, slot) = (error.line(), request.slot());
+    let Request { engine, worker, session, reply, .. } = request;
     if let Some(command) = command {
         engine.command_stats(slot, command.id).rejected.add(1);
     }
@@ -410,48 +395,27 @@ fn refuse(
 }
 
 /// Runs a command that has passed all checks.
-#[expect(clippy::too_many_arguments, reason = "the parts are owned by different structures of the loop")]
 #[inline]
-fn run(
-    engine: &Engine,
-    worker: &mut Worker,
-    session: &mut Session,
-    reply: &mut ReplyBuffer,
-    command: &Command,
-    hash: u64,
-    args: &[&[u8]],
-    blobs: &[Blob],
-) -> Outcome {
-    let slot = worker.context.slot;
-    let spec = command.spec;
-    let reply_start = reply.len();
-    let failed = if command.simple_keys.is_single() && spec.scope == Scope::Keys {
-        let keys = [KeyRef { key: args[1], hash, write: command.simple_keys.writes }];
-        if spec.optimistic && read_optimistic(engine, worker, session, reply, &keys[0]) {
-            false
+fn run(request: &mut Request<'_>, command: &Command, hash: u64) -> Outcome {
+    let reply_start = request.reply.len();
+    let (failed, held) = if command.simple_keys.is_single() && command.spec.scope == Scope::Keys {
+        let keys = [KeyRef { key: request.args[1], hash, write: command.simple_keys.writes }];
+        if command.spec.optimistic && read_optimistic(request, &keys[0]) {
+            (false, None)
         } else {
-            let now = time_of(engine, worker, session);
-            let mut txn = Txn::lock(&engine.keyspace, &mut worker.context, session.db, now, &keys);
-            let failed = body(engine, session, reply, command, args, blobs, &mut txn, true);
-            if txn.context.follow_up.get() {
-                let held = finish_held(engine, session, command, args, worker.boundary, &mut txn);
-                drop(txn);
-                return finish_later(engine, worker, session, command, args, failed, held);
-            }
-            failed
+            run_under(request, command, LockSet::Keys(&keys))
         }
     } else {
-        match run_wide(engine, worker, session, reply, command, args, blobs) {
-            (failed, None) => failed,
-            (failed, Some(held)) => {
-                return finish_later(engine, worker, session, command, args, failed, held);
-            }
-        }
+        run_wide(request, command)
     };
+    if let Some(held) = held {
+        return finish_later(request, command, failed, held);
+    }
+    let Request { engine, worker, session, reply, args, blobs, .. } = request;
     let end = Ticks::now();
     let nanos = end.nanos_since(worker.boundary);
     worker.boundary = end;
-    count(engine, slot, command, nanos, failed);
+    count(engine, worker.context.slot, command, nanos, failed);
     session.record.last_command.store(command.id + 1, Relaxed);
     let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
     engine.hot_keys.note(&mut worker.context, command, args, cost);
@@ -459,6 +423,20 @@ fn run(
         report::log(engine, session, command, args, cost);
     }
     Outcome::Done
+}
+
+/// Runs a command under its locks: whether it ended with an error, and what is left to do for it.
+#[inline]
+fn run_under(request: &mut Request<'_>, command: &Command, locks: LockSet<'_>) -> (bool, Option<Held>) {
+    let now = request.now();
+    let Request { engine, worker, session, reply, args, blobs, others } = request;
+    let start = worker.boundary;
+    let mut txn = lock(&engine.keyspace, &mut worker.context, locks, session.db, now);
+    let keyspace = &mut txn;
+    let mut call = Call { engine, command, session, args, blobs, keyspace, reply, others: others.reborrow() };
+    let failed = run_body(&mut call, true);
+    let held = call.keyspace.context.follow_up.get().then(|| finish_held(&mut call, start));
+    (failed, held)
 }
 
 /// What is left to do for a command when its locks are released.
@@ -470,14 +448,8 @@ struct Held {
 
 /// What a command has caused beyond its own work, as far as it is done under the command's locks.
 #[cold]
-fn finish_held(
-    engine: &Engine,
-    session: &mut Session,
-    command: &Command,
-    args: &[&[u8]],
-    start: Ticks,
-    txn: &mut Txn<'_>,
-) -> Held {
+fn finish_held(call: &mut Call<'_, '_>, start: Ticks) -> Held {
+    let Call { engine, command, session, args, keyspace: txn, .. } = call;
     txn.context.follow_up.set(false);
     // Those who are served come after it.
     txn.journal_now();
@@ -487,15 +459,7 @@ fn finish_held(
     if engine.attention.get() & MONITORS != 0 && is_told {
         report::monitor(engine, txn.context.slot, session, command, args);
     }
-    if session.attention & session_attention::TRACKS != 0 {
-        engine.trackers.remember(
-            &session.listener,
-            txn,
-            command,
-            args,
-            engine.config.tracking_table_max_keys(),
-        );
-    }
+    note_reads(engine, session, txn, command, args);
     engine.trackers.settle(txn.context, Some(session.id()));
     if let Some(blocked) = &session.blocked {
         // Once the locks are released its waiter may be served, and this is counted.
@@ -508,17 +472,18 @@ fn finish_held(
     Held { end, later }
 }
 
+/// Notes which keys a client that tracks has read.
+fn note_reads(engine: &Engine, session: &Session, txn: &mut Txn<'_>, command: &Command, args: &[&[u8]]) {
+    if session.attention & session_attention::TRACKS != 0 {
+        let keys_max = engine.config.tracking_table_max_keys();
+        engine.trackers.remember(&session.listener, txn, command, args, keys_max);
+    }
+}
+
 /// Counts a command that has caused something beyond its own work, and does what needs other locks.
 #[cold]
-fn finish_later(
-    engine: &Engine,
-    worker: &mut Worker,
-    session: &Session,
-    command: &Command,
-    args: &[&[u8]],
-    failed: bool,
-    held: Held,
-) -> Outcome {
+fn finish_later(request: &mut Request<'_>, command: &Command, failed: bool, held: Held) -> Outcome {
+    let Request { engine, worker, session, args, .. } = request;
     let blocked = session.blocked.is_some();
     // A command that waits is counted when it is answered.
     if !blocked {
@@ -563,13 +528,8 @@ fn remove_stale(engine: &Engine, worker: &mut Worker) {
 
 /// GET without a lock. False if it has to be done under the lock.
 #[inline]
-fn read_optimistic(
-    engine: &Engine,
-    worker: &mut Worker,
-    session: &Session,
-    reply: &mut ReplyBuffer,
-    key: &KeyRef<'_>,
-) -> bool {
+fn read_optimistic(request: &mut Request<'_>, key: &KeyRef<'_>) -> bool {
+    let Request { engine, worker, session, reply, .. } = request;
     if session.attention != 0 {
         return false;
     }
@@ -594,98 +554,34 @@ fn read_optimistic(
     true
 }
 
-/// Runs the body; true if it ended with an error. `is_alone`: the locks are held for this command only.
-#[expect(clippy::too_many_arguments, reason = "the parts are owned by different structures of the loop")]
-#[inline]
-fn body(
-    engine: &Engine,
-    session: &mut Session,
-    reply: &mut ReplyBuffer,
-    command: &Command,
-    args: &[&[u8]],
-    blobs: &[Blob],
-    keyspace: &mut Txn<'_>,
-    is_alone: bool,
-) -> bool {
-    let slot = keyspace.context.slot;
-    if session.no_touch {
-        keyspace.set_touches(command.behavior.has(Behavior::TOUCHES_ALWAYS));
-    }
-    let mark = reply.mark();
-    let handler = engine.body_of(command);
-    let before = Before::of(keyspace, command);
-    let mut call = Call { engine, command, session, args, blobs, keyspace, reply };
-    let result = handler(&mut call);
-    if let Some(before) = before {
-        before.journal(call.keyspace, call.session, args, is_alone);
-    }
-    if let Err(error) = result {
-        // Whatever a body had written before it found the error is void.
-        call.reply.truncate(mark);
-        let line = error.line();
-        call.reply.error_bytes(&line);
-        if !matches!(error, CommandError::Counted(_)) {
-            engine.threads[slot].count_error(&line);
-        }
-        return true;
-    }
-    false
-}
-
-/// The time by which keys have expired or not for a client's command. For the source of an import
-/// nothing has.
-#[inline]
-fn time_of(engine: &Engine, worker: &Worker, session: &Session) -> i64 {
-    if session.attention & session_attention::IMPORTS != 0
-        && engine.keyspace.settings.keeps_expired.load(Relaxed)
-    {
-        return NOTHING_EXPIRED;
-    }
-    worker.now_ms
-}
-
 /// Commands with several keys, with none, or with a wider scope.
-fn run_wide(
-    engine: &Engine,
-    worker: &mut Worker,
-    session: &mut Session,
-    reply: &mut ReplyBuffer,
-    command: &Command,
-    args: &[&[u8]],
-    blobs: &[Blob],
-) -> (bool, Option<Held>) {
-    let spec = command.spec;
+fn run_wide(request: &mut Request<'_>, command: &Command) -> (bool, Option<Held>) {
     if is_exec(command) {
-        return exec(engine, worker, session, reply, (command, args));
+        return exec(request, command);
     }
-    let (db, now) = (session.db, time_of(engine, worker, session));
+    let (engine, args, db) = (request.engine, request.args, request.session.db);
     let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
-    let keyspace = &engine.keyspace;
-    let mut txn = match spec.scope_of(args) {
+    let locks = match command.spec.scope_of(args) {
         Scope::Keys => {
-            collect_keys(engine, spec, args, &mut keys);
+            collect_keys(engine, command.spec, args, &mut keys);
             if keys.len() > 1 {
-                Txn::prefetch(keyspace, db, &keys);
+                Txn::prefetch(&engine.keyspace, db, &keys);
             }
-            Txn::lock(keyspace, &mut worker.context, db, now, &keys)
+            LockSet::Keys(&keys)
         }
-        Scope::Walk => Txn::lock(keyspace, &mut worker.context, db, now, &[]),
-        Scope::AllKeys => Txn::lock_all_shared(keyspace, &mut worker.context, db, now),
-        Scope::World => {
-            let Some(world) = keyspace.stop_world(&mut worker.context) else {
+        Scope::Walk => LockSet::Keys(&[]),
+        Scope::AllKeys => LockSet::AllShared,
+        Scope::World => match LockSet::world(&engine.keyspace, &mut request.worker.context) {
+            Some(world) => world,
+            None => {
                 let line = busy(engine).line().into_owned();
-                engine.threads[worker.context.slot].count_error(&line);
-                reply.error_bytes(&line);
+                engine.threads[request.slot()].count_error(&line);
+                request.reply.error_bytes(&line);
                 return (true, None);
-            };
-            Txn::world(keyspace, &mut worker.context, world, db, now)
-        }
+            }
+        },
     };
-    let start = worker.boundary;
-    let failed = body(engine, session, reply, command, args, blobs, &mut txn, true);
-    let held =
-        txn.context.follow_up.get().then(|| finish_held(engine, session, command, args, start, &mut txn));
-    (failed, held)
+    run_under(request, command, locks)
 }
 
 /// The lock set of a request.

@@ -24,6 +24,7 @@ pub mod durability;
 pub mod ending;
 pub mod engine;
 pub mod hot_copies;
+pub mod locks;
 pub mod memory;
 pub mod over_limit;
 pub mod replication;

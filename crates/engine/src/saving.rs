@@ -19,6 +19,7 @@ use braid_rdb::{Format, Limits, Target};
 
 use crate::aof_load::outcome::{AofLoadError, AofLoaded};
 use crate::engine::Engine;
+use crate::locks::{LockSet, lock};
 use braid_clients::attention::LOADING;
 
 /// Dump files of less than so many bytes are loaded by one thread.
@@ -237,7 +238,7 @@ impl Engine {
         // This thread lends itself the first loop's context: it is used with the world stopped only.
         let mut worker = self.worker(0);
         let world = self.keyspace.gate.close(None);
-        let mut txn = Txn::world(&self.keyspace, &mut worker.context, world, 0, now);
+        let mut txn = lock(&self.keyspace, &mut worker.context, LockSet::World(world), 0, now);
         let loaded = load(&mut txn);
         if loaded.is_ok() {
             self.set_loading(false);

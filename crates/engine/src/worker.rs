@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use braid_base::clock::Ticks;
 use braid_keyspace::entry::{Entry, ValueRef};
-use braid_keyspace::txn::{KeyRef, State, Txn};
+use braid_keyspace::txn::{KeyRef, State};
 use braid_keyspace::{Context, Keyspace};
 use braid_resp::reply::ReplyBuffer;
 use braid_telemetry::HotKeys;
 
 use crate::hot_copies::{Found, HotCopies};
+use crate::locks::{LockSet, lock};
 
 /// An executing thread's own state.
 pub struct Worker {
@@ -62,7 +63,7 @@ impl Worker {
             Found::Nothing => return false,
             Found::Wanted => {
                 let keys = [*key];
-                let txn = Txn::lock(keyspace, &mut self.context, db, self.now_ms, &keys);
+                let txn = lock(keyspace, &mut self.context, LockSet::Keys(&keys), db, self.now_ms);
                 let Some(ValueRef::Blob(value)) = txn.peek(key.key).map(Entry::value) else { return false };
                 let Some(state) = txn.state(key.key) else { return false };
                 match self.copies.keep(db, key, state, value) {

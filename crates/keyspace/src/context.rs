@@ -85,50 +85,6 @@ counters! {
     lazy_freed,
 }
 
-/// Something to be called while a command takes long. It belongs to whoever runs the command,
-/// further up the stack.
-#[derive(Default)]
-pub struct Meanwhile(Option<std::ptr::NonNull<dyn FnMut()>>);
-
-// SAFETY: there is something in it only while `with` runs, which borrows the context that it is in.
-unsafe impl Send for Meanwhile {}
-
-impl Meanwhile {
-    /// Lets `work` run with `call` at hand, on what holds a context.
-    pub fn with<T, R>(
-        holder: &mut T,
-        context_of: fn(&mut T) -> &mut Context,
-        call: &mut dyn FnMut(),
-        work: impl FnOnce(&mut T) -> R,
-    ) -> R {
-        /// Takes it away again, however `work` ends.
-        struct Restore<'h, T>(&'h mut T, fn(&mut T) -> &mut Context);
-        impl<T> Drop for Restore<'_, T> {
-            fn drop(&mut self) {
-                (self.1)(self.0).meanwhile.0 = None;
-            }
-        }
-        type Call<'c> = std::ptr::NonNull<dyn FnMut() + 'c>;
-        let call: Call<'_> = std::ptr::NonNull::from(call);
-        // SAFETY: only the lifetime is longer than true; the pointer is gone before this function
-        // returns, and `call` is borrowed until then.
-        let call = unsafe { std::mem::transmute::<Call<'_>, Call<'static>>(call) };
-        let restore = Restore(holder, context_of);
-        context_of(restore.0).meanwhile.0 = Some(call);
-        work(restore.0)
-    }
-
-    /// Calls it, if there is something to be called.
-    pub fn call(&mut self) {
-        if let Some(mut call) = self.0.take() {
-            // SAFETY: set by `with` for as long as it runs, from an exclusive reference that nobody
-            // else uses meanwhile; taken out here, it cannot be called from within itself.
-            unsafe { call.as_mut()() };
-            self.0 = Some(call);
-        }
-    }
-}
-
 /// One executing thread's access to a keyspace.
 pub struct Context {
     /// The thread's slot in the gate.
@@ -155,9 +111,6 @@ pub struct Context {
     /// The thread had to step outside of the gate in the middle of a batch, and has not come in
     /// again: no key may be touched.
     pub outside: bool,
-    /// To be called now and then by what takes long, so that the thread's other clients are
-    /// answered meanwhile.
-    pub meanwhile: Meanwhile,
     /// Keys sampled for eviction.
     pub eviction: Pool,
     /// Commands up to the next one that is looked at closer, that included; 0 while none is.
@@ -183,7 +136,6 @@ impl Context {
             journal: Writer::default(),
             respelled: Vec::new(),
             outside: false,
-            meanwhile: Meanwhile::default(),
             eviction: Pool::default(),
             until_sample: 0,
             attached: None,

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use braid_clients::{Address, ClientRecord};
 use braid_config::Config;
 use braid_engine::engine::Start;
+use braid_engine::engine::call::Others;
 use braid_engine::{Engine, Prepared, Session, Worker, dispatch};
 use braid_resp::parse::{Limits, RequestParser, Span, Step};
 use braid_resp::reply::ReplyBuffer;
@@ -122,15 +123,10 @@ impl Runner {
             group.iter().for_each(|(_, prepared)| engine.keyspace.prefetch_bucket(0, prepared.hash));
             group.iter().for_each(|(_, prepared)| engine.keyspace.prefetch_entry(0, prepared.hash));
             for (args, prepared) in group {
-                dispatch::execute(
-                    engine,
-                    &mut self.worker,
-                    &mut self.session,
-                    &mut self.reply,
-                    *prepared,
-                    args,
-                    &[],
-                );
+                let (worker, session, reply) = (&mut self.worker, &mut self.session, &mut self.reply);
+                let (args, blobs, others) = (&args[..], &[][..], Others::default());
+                let mut request = dispatch::Request { engine, worker, session, reply, args, blobs, others };
+                dispatch::execute(&mut request, *prepared);
             }
         }
         engine.keyspace.gate.leave(self.worker.context.slot);

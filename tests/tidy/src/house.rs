@@ -36,12 +36,12 @@ pub const FILE_ACCESS: [&str; 11] = [
 ];
 
 /// Files and folders that may take shard locks, or stop the world.
-pub const LOCK_TAKERS: [&str; 5] = [
+pub const LOCK_TAKERS: [&str; 4] = [
     "crates/base/src/lock.rs",
     // Transactions, walks, expiry and eviction are the keyspace's own.
     "crates/keyspace/src/",
-    "crates/engine/src/dispatch.rs",
-    "crates/engine/src/dispatch/",
+    // For everything above it.
+    "crates/engine/src/locks.rs",
     // Threads of a load have shards of their own.
     "crates/persistence/src/load/",
 ];

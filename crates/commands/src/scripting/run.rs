@@ -27,12 +27,13 @@ use braid_clients::attention::MEMORY_LIMIT;
 use braid_clients::busy::{Kind, Running};
 use braid_engine::dispatch::script::{self, ScriptCall, ScriptRun};
 use braid_engine::dispatch::tentative::Tentative;
+use braid_engine::engine::call::Others;
+use braid_engine::locks::{LockSet, lock};
 use braid_engine::{Call, Engine, Session};
 use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::{KeyRef, Keyspace, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use braid_scripting::{Called, Ended, Function, Host, Level, Machine, ScriptFlags, Verdict};
-use braid_spec::Command;
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
@@ -185,16 +186,11 @@ impl Attempt<'_> {
     fn run(&mut self, call: &mut Call) -> Result<Ended, CommandError> {
         let (engine, db, now) = (call.engine, call.keyspace.db(), call.now());
         let keyspace = &engine.keyspace;
+        let stats = &engine.threads[call.keyspace.context.slot];
         if call.keyspace.stopped_world().is_some() {
             // Part of a transaction.
-            engine.threads[call.keyspace.context.slot].scripts_alone.add(1);
-            return Ok(self.under(
-                call.keyspace,
-                engine,
-                call.session,
-                (call.command, call.args),
-                call.reply,
-            ));
+            stats.scripts_alone.add(1);
+            return Ok(self.under(call));
         }
         let strict = !engine.config.script_undeclared_keys();
         let program = self.program;
@@ -206,11 +202,7 @@ impl Attempt<'_> {
         if may_try {
             // Who calls no command needs nobody's keys, whatever it declares.
             let locked = if program.reach == Reach::Nothing { &[] } else { self.declared };
-            let mut txn = Txn::lock(keyspace, call.keyspace.context, db, now, locked);
-            let ended = self.under(&mut txn, engine, call.session, (call.command, call.args), call.reply);
-            script::serve(engine, call.session, &mut txn);
-            drop(txn);
-            let stats = &engine.threads[call.keyspace.context.slot];
+            let ended = self.under_locks(call, LockSet::Keys(locked), db, now);
             if ended != Ended::Abandoned {
                 stats.scripts_beside.add(1);
                 return Ok(ended);
@@ -219,15 +211,23 @@ impl Attempt<'_> {
             program.habits.note_stray();
             call.session.db = db;
         }
-        let Some(world) = keyspace.stop_world(call.keyspace.context) else {
+        let Some(world) = LockSet::world(keyspace, call.keyspace.context) else {
             let text = Kind::Script.busy_error();
             return Err(engine.busy.error().unwrap_or(CommandError::text(text)));
         };
-        engine.threads[call.keyspace.context.slot].scripts_alone.add(1);
-        let mut txn = Txn::world(keyspace, call.keyspace.context, world, db, now);
-        let ended = self.under(&mut txn, engine, call.session, (call.command, call.args), call.reply);
-        script::serve(engine, call.session, &mut txn);
-        Ok(ended)
+        stats.scripts_alone.add(1);
+        Ok(self.under_locks(call, world, db, now))
+    }
+
+    /// Runs under locks of its own, and serves those who wait for what it has changed.
+    fn under_locks(&mut self, call: &mut Call, locks: LockSet<'_>, db: u32, now: i64) -> Ended {
+        let Call { engine, command, session, args, blobs, keyspace: unlocked, reply, others } = call;
+        let mut txn = lock(&engine.keyspace, unlocked.context, locks, db, now);
+        let (keyspace, others) = (&mut txn, others.reborrow());
+        let mut locked = Call { engine, command, session, args, blobs, keyspace, reply, others };
+        let ended = self.under(&mut locked);
+        script::serve(locked.engine, locked.session, locked.keyspace);
+        ended
     }
 
     /// Whether a script that only reads is worth a try under its keys' locks. Who wants to be told
@@ -236,15 +236,9 @@ impl Attempt<'_> {
         self.program.habits.may_try() && !keyspace.wants(KEY_MISS.class)
     }
 
-    /// Runs under the locks that a transaction holds.
-    fn under(
-        &mut self,
-        keyspace: &mut Txn<'_>,
-        engine: &Engine,
-        session: &mut Session,
-        (command, request): (&Command, &[&[u8]]),
-        reply: &mut ReplyBuffer,
-    ) -> Ended {
+    /// Runs under the locks that the call's transaction holds.
+    fn under(&mut self, call: &mut Call) -> Ended {
+        let Call { engine, command, session, args: request, keyspace, reply, others, .. } = call;
         let program = self.program;
         let run = ScriptRun {
             declared: self.declared,
@@ -272,6 +266,7 @@ impl Attempt<'_> {
             running,
             ends_since: None,
             held_log: Vec::new(),
+            others: others.reborrow(),
         };
         let ended =
             self.machine.run(program.function, program.name, self.keys, self.args, &mut hosted, reply);
@@ -323,6 +318,7 @@ struct Hosted<'h, 't> {
     ends_since: Option<Instant>,
     /// Lines for the log of a run that may still be given up.
     held_log: Vec<(Level, Box<[u8]>)>,
+    others: Others<'h>,
 }
 
 /// Lines that are held at most, and bytes of each: what logs more is not worth the memory, and may
@@ -425,7 +421,7 @@ impl Host for Hosted<'_, '_> {
             return Verdict::Continue;
         }
         let running = self.visible(elapsed);
-        self.keyspace.context.meanwhile.call();
+        self.others.serve();
         if self.engine.shutdown.load(Relaxed) {
             if !self.run.wrote {
                 return Verdict::Kill;

@@ -6,7 +6,7 @@
 
 use braid_config::ProtectedAction;
 
-use super::{Worker, follow_up, is_exec};
+use super::{Request, Worker, follow_up, is_exec};
 use crate::engine::Engine;
 use crate::memory::{Room, make_room};
 use crate::session::{Session, session_attention};
@@ -23,14 +23,8 @@ use braid_spec::CommandError;
 use braid_spec::{Behavior, Flags};
 
 /// True if the command has to wait because clients are paused.
-pub(super) fn is_held_back(
-    engine: &Engine,
-    worker: &Worker,
-    session: &Session,
-    command: &Command,
-    args: &[&[u8]],
-    attention: u64,
-) -> bool {
+pub(super) fn is_held_back(request: &Request<'_>, command: &Command, attention: u64) -> bool {
+    let Request { engine, worker, session, args, .. } = request;
     if attention & (PAUSED | STOPPING) == 0 {
         return false;
     }
@@ -85,13 +79,11 @@ pub(super) const LOADING_REFUSAL: &str = "LOADING Redis is loading the dataset i
 
 /// Everything that may keep a command from being executed, and what has to be done before it is.
 pub(super) fn check(
-    engine: &Engine,
-    worker: &mut Worker,
-    session: &mut Session,
+    request: &mut Request<'_>,
     command: &Command,
-    args: &[&[u8]],
     attention: u64,
 ) -> Result<(), CommandError> {
+    let Request { engine, worker, session, args, .. } = request;
     let flags = command.spec.flags;
     engine.refresh_user(session);
     if flags.has(Flags::PROTECTED) {

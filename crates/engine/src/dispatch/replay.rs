@@ -21,8 +21,10 @@ use braid_keyspace::txn::KeyRef;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use smallvec::SmallVec;
 
-use super::{body, collect_keys};
+use super::body::run_body;
+use super::collect_keys;
 use crate::engine::Engine;
+use crate::engine::call::{Call, Others};
 use crate::session::Session;
 use crate::transaction::Queued;
 use braid_clients::{Address, ClientRecord};
@@ -201,7 +203,10 @@ impl Replay {
             collect_keys(engine, command.spec, args, &mut keys);
         }
         let (session, reply) = (&mut self.session, &mut self.reply);
-        let failed = txn.with_keys(&keys, |txn| body(engine, session, reply, command, args, &[], txn, false));
+        let failed = txn.with_keys(&keys, |keyspace| {
+            let (blobs, others) = (&[][..], Others::default());
+            run_body(&mut Call { engine, command, session, args, blobs, keyspace, reply, others }, false)
+        });
         if failed {
             self.note_refusal(command);
         }

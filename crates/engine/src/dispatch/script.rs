@@ -13,13 +13,15 @@ use braid_keyspace::txn::{KeyRef, Txn};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
+use super::body::run_body;
 pub use super::checks::write_refusal;
 use super::report;
 use super::tentative::Tentative;
-use super::{body, collect_keys, count};
+use super::{collect_keys, count, note_reads};
 use crate::blocking;
 use crate::engine::Engine;
-use crate::session::{Session, session_attention};
+use crate::engine::call::{Call, Others};
+use crate::session::Session;
 use braid_acl::log::Origin;
 use braid_clients::attention::MONITORS;
 use braid_spec::Command;
@@ -114,39 +116,42 @@ pub fn call(
     args: &[&[u8]],
 ) -> ScriptCall {
     let Some(command) = find(engine, args) else {
-        return refuse(engine, keyspace, run, reply, None, b"ERR Unknown Redis command called from script");
+        let line = b"ERR Unknown Redis command called from script";
+        return refuse(engine, keyspace, run, reply, None, line);
     };
+    keyspace.set_db(session.db);
+    let (blobs, others) = (&[][..], Others::default());
+    let mut call = Call { engine, command, session, args, blobs, keyspace, reply, others };
     if let Err(text) = check(run, command, args) {
-        return refuse(engine, keyspace, run, reply, Some(command), text.as_bytes());
+        return refuse_call(&mut call, run, text.as_bytes());
     }
     // A script that has written is not stopped in the middle.
     if !run.wrote
         && command.spec.flags.has(Flags::WRITE)
         && let Some(error) = write_refusal(engine)
     {
-        return refuse(engine, keyspace, run, reply, Some(command), &error.line());
+        return refuse_call(&mut call, run, &error.line());
     }
-    if let Err(denied) = engine.allows(session, command, args) {
+    if let Err(denied) = engine.allows(call.session, command, args) {
         if run.tentative.is_some() && !run.strict {
             // It is noted, for operators to read, when the script runs alone: behind it, it could
             // still stray.
             return ScriptCall::Strayed;
         }
-        engine.note_denied(session, command, args, Origin::Script, run.current, denied);
-        let text = denied.text(session.user.name(), command);
+        engine.note_denied(call.session, command, args, Origin::Script, run.current, denied);
+        let text = denied.text(call.session.user.name(), command);
         let line = [b"ERR ACL failure in script: ", &text[..]].concat();
-        return refuse(engine, keyspace, run, reply, Some(command), &line);
+        return refuse_call(&mut call, run, &line);
     }
-    keyspace.set_db(session.db);
     let spec = command.spec;
-    let is_world = keyspace.stopped_world().is_some();
+    let is_world = call.keyspace.stopped_world().is_some();
     if command.simple_keys.is_single() && spec.scope == Scope::Keys {
         let key = args[1];
         let keys = [KeyRef { key, hash: engine.keyspace.hash(key), write: command.simple_keys.writes }];
-        if !may_reach(keyspace, run, &keys, is_world) {
-            return stray(engine, keyspace, run, reply, command);
+        if !may_reach(call.keyspace, run, &keys, is_world) {
+            return stray(&mut call, run);
         }
-        return execute(engine, session, keyspace, run, reply, command, args, &keys);
+        return execute(&mut call, run, &keys);
     }
     let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
     let is_narrow = spec.scope_of(args) == Scope::Keys;
@@ -160,16 +165,16 @@ pub fn call(
                 return ScriptCall::Strayed;
             }
         }
-        if !may_reach(keyspace, run, &keys, is_world) {
-            return stray(engine, keyspace, run, reply, command);
+        if !may_reach(call.keyspace, run, &keys, is_world) {
+            return stray(&mut call, run);
         }
     } else {
         run.strayed = true;
         if !is_world || run.strict {
-            return stray(engine, keyspace, run, reply, command);
+            return stray(&mut call, run);
         }
     }
-    execute(engine, session, keyspace, run, reply, command, args, &keys)
+    execute(&mut call, run, &keys)
 }
 
 /// The command or subcommand that arguments name.
@@ -218,19 +223,14 @@ fn may_reach(keyspace: &Txn<'_>, run: &mut ScriptRun<'_>, keys: &[KeyRef<'_>], i
 }
 
 #[cold]
-fn stray(
-    engine: &Engine,
-    keyspace: &mut Txn<'_>,
-    run: &mut ScriptRun<'_>,
-    reply: &mut ReplyBuffer,
-    command: &Command,
-) -> ScriptCall {
+fn stray(call: &mut Call<'_, '_>, run: &mut ScriptRun<'_>) -> ScriptCall {
     run.strayed = true;
-    if run.strict {
-        refuse(engine, keyspace, run, reply, Some(command), UNDECLARED.as_bytes())
-    } else {
-        ScriptCall::Strayed
-    }
+    if run.strict { refuse_call(call, run, UNDECLARED.as_bytes()) } else { ScriptCall::Strayed }
+}
+
+#[cold]
+fn refuse_call(call: &mut Call<'_, '_>, run: &mut ScriptRun<'_>, line: &[u8]) -> ScriptCall {
+    refuse(call.engine, call.keyspace, run, call.reply, Some(call.command), line)
 }
 
 #[cold]
@@ -257,18 +257,9 @@ fn refuse(
     ScriptCall::Refused
 }
 
-#[expect(clippy::too_many_arguments, reason = "the parts are owned by different structures of the run")]
 #[inline]
-fn execute(
-    engine: &Engine,
-    session: &mut Session,
-    keyspace: &mut Txn<'_>,
-    run: &mut ScriptRun<'_>,
-    reply: &mut ReplyBuffer,
-    command: &Command,
-    args: &[&[u8]],
-    keys: &[KeyRef<'_>],
-) -> ScriptCall {
+fn execute(call: &mut Call<'_, '_>, run: &mut ScriptRun<'_>, keys: &[KeyRef<'_>]) -> ScriptCall {
+    let Call { engine, command, session, args, blobs, keyspace, reply, .. } = call;
     let slot = keyspace.context.slot;
     if command.spec.flags.has(Flags::WRITE) {
         run.wrote = true;
@@ -276,8 +267,10 @@ fn execute(
     }
     let reply_start = reply.len();
     let errors = engine.threads[slot].error_replies.get();
-    let failed = keyspace
-        .with_keys(keys, |keyspace| body(engine, session, reply, command, args, &[], keyspace, false));
+    let failed = keyspace.with_keys(keys, |keyspace| {
+        let others = Others::default();
+        run_body(&mut Call { engine, command, session, args, blobs, keyspace, reply, others }, false)
+    });
     let end = Ticks::now();
     let nanos = end.nanos_since(run.boundary);
     run.boundary = end;
@@ -299,14 +292,6 @@ fn execute(
     if engine.attention.get() & MONITORS != 0 {
         run.tell_monitors(engine, slot, session, command, args);
     }
-    if session.attention & session_attention::TRACKS != 0 {
-        engine.trackers.remember(
-            &session.listener,
-            keyspace,
-            command,
-            args,
-            engine.config.tracking_table_max_keys(),
-        );
-    }
+    note_reads(engine, session, keyspace, command, args);
     ScriptCall::Replied
 }

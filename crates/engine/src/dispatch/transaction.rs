@@ -6,14 +6,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::Ticks;
 use braid_keyspace::txn::{KeyRef, Txn};
 use braid_keyspace::{Context, txn};
-use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
+use super::body::run_body;
 use super::checks::busy;
 use super::report;
-use super::{Held, Worker, body, collect_keys, count, finish_held, note_unit};
+use super::{Held, Request, collect_keys, count, finish_held, note_reads, note_unit};
 use crate::engine::Engine;
-use crate::session::{Session, Watched, session_attention};
+use crate::engine::call::{Call, Others};
+use crate::locks::{LockSet, lock};
+use crate::session::{Session, Watched};
 use braid_acl as acl;
 use braid_acl::log::Origin;
 use braid_clients::attention::MONITORS;
@@ -25,51 +27,39 @@ use braid_telemetry::Cost;
 
 /// Gives EXEC up because of a script that has stopped the world. The watches end with the next
 /// transaction or UNWATCH: to take them away needs keys.
-pub(super) fn abort_exec(
-    engine: &Engine,
-    worker: &Worker,
-    session: &mut Session,
-    reply: &mut ReplyBuffer,
-    error: &CommandError,
-) {
+pub(super) fn abort_exec(request: &mut Request<'_>, error: &CommandError) {
     let line = error.line();
-    reply.error_bytes(&[b"EXECABORT Transaction discarded because of: ", &line[..]].concat());
-    engine.threads[worker.context.slot].count_error(b"EXECABORT");
-    session.queue = None;
-    leave_multi(session);
+    request.reply.error_bytes(&[b"EXECABORT Transaction discarded because of: ", &line[..]].concat());
+    request.engine.threads[request.slot()].count_error(b"EXECABORT");
+    request.session.queue = None;
+    leave_multi(request.session);
 }
 
 /// EXEC: all queued commands under the union of their lock sets.
-pub(super) fn exec(
-    engine: &Engine,
-    worker: &mut Worker,
-    session: &mut Session,
-    reply: &mut ReplyBuffer,
-    current: (&Command, &[&[u8]]),
-) -> (bool, Option<Held>) {
-    let slot = worker.context.slot;
-    let Some(queue) = session.queue.take() else {
-        reply.error("ERR EXEC without MULTI");
+pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Option<Held>) {
+    let (engine, slot, now) = (request.engine, request.slot(), request.now());
+    let start = request.worker.boundary;
+    let Some(queue) = request.session.queue.take() else {
+        request.reply.error("ERR EXEC without MULTI");
         engine.threads[slot].count_error(b"ERR");
         return (true, None);
     };
     if queue.broken {
-        leave_multi(session);
-        unwatch_all(engine, &mut worker.context, session);
+        leave_multi(request.session);
+        unwatch_all(engine, &mut request.worker.context, request.session);
         let text = "EXECABORT Transaction discarded because of previous errors.";
-        reply.error(text);
+        request.reply.error(text);
         engine.threads[slot].count_error(text.as_bytes());
         return (true, None);
     }
-    let (now, start) = (super::time_of(engine, worker, session), worker.boundary);
-    let requests: Vec<(&Command, Vec<&[u8]>)> =
+    let queued: Vec<(&Command, Vec<&[u8]>)> =
         queue.commands.iter().map(|queued| (engine.commands.get(queued.command), queued.args())).collect();
-    let watched: Vec<Watched> = std::mem::take(&mut session.watched);
+    let watched: Vec<Watched> = std::mem::take(&mut request.session.watched);
     // SELECT within the transaction moves the commands after it; keys of all databases of one hash
     // share a lock.
     let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
-    let mut bounds = Vec::with_capacity(requests.len());
-    for (command, args) in &requests {
+    let mut bounds = Vec::with_capacity(queued.len());
+    for (command, args) in &queued {
         let start = keys.len();
         if command.spec.scope_of(args) == Scope::Keys {
             collect_keys(engine, command.spec, args, &mut keys);
@@ -79,37 +69,50 @@ pub(super) fn exec(
     for watched in &watched {
         keys.push(KeyRef { key: &watched.key, hash: engine.keyspace.hash(&watched.key), write: true });
     }
-    let wide = requests.iter().any(|(command, args)| command.spec.scope_of(args) != Scope::Keys);
-    let mut txn = if wide {
-        let Some(world) = engine.keyspace.stop_world(&mut worker.context) else {
+    let wide = queued.iter().any(|(command, args)| command.spec.scope_of(args) != Scope::Keys);
+    let locks = if wide {
+        let Some(world) = LockSet::world(&engine.keyspace, &mut request.worker.context) else {
             drop(keys);
-            session.watched = watched;
-            let error = busy(engine);
-            abort_exec(engine, worker, session, reply, &error);
+            request.session.watched = watched;
+            abort_exec(request, &busy(engine));
             return (true, None);
         };
-        Txn::world(&engine.keyspace, &mut worker.context, world, session.db, now)
+        world
     } else {
-        Txn::lock(&engine.keyspace, &mut worker.context, session.db, now, &keys)
+        LockSet::Keys(&keys)
     };
+    let Request { worker, session, reply, args: exec_args, others, .. } = request;
+    let mut txn = lock(&engine.keyspace, &mut worker.context, locks, session.db, now);
     if release_watches(&mut txn, session, &watched) {
         drop(txn);
         leave_multi(session);
         reply.null_array();
         return (false, None);
     }
-    reply.array(requests.len());
+    reply.array(queued.len());
     let since = txn.context.journal.end;
     session.deny_blocking = true;
-    for ((command, args), bounds) in requests.iter().zip(bounds) {
+    for ((queued, args), bounds) in queued.iter().zip(bounds) {
         txn.set_db(session.db);
         txn.set_keys(&keys[bounds]);
-        run_queued(engine, session, reply, command, args, &mut txn, current);
+        let mut call = Call {
+            engine,
+            command: queued,
+            session,
+            args,
+            blobs: &[],
+            keyspace: &mut txn,
+            reply,
+            others: others.reborrow(),
+        };
+        run_queued(&mut call, (command, exec_args));
     }
     session.deny_blocking = false;
     note_unit(&mut txn, session, since);
-    let held =
-        txn.context.follow_up.get().then(|| finish_held(engine, session, current.0, &[], start, &mut txn));
+    let held = txn.context.follow_up.get().then(|| {
+        let (args, blobs, keyspace, others) = (&[][..], &[][..], &mut txn, Others::default());
+        finish_held(&mut Call { engine, command, session, args, blobs, keyspace, reply, others }, start)
+    });
     drop(txn);
     leave_multi(session);
     worker.boundary = Ticks::now();
@@ -124,47 +127,32 @@ fn leave_multi(session: &Session) {
 }
 
 /// Runs one command of a transaction. `current`: EXEC.
-fn run_queued(
-    engine: &Engine,
-    session: &mut Session,
-    reply: &mut ReplyBuffer,
-    command: &Command,
-    args: &[&[u8]],
-    keyspace: &mut Txn<'_>,
-    current: (&Command, &[&[u8]]),
-) {
-    let slot = keyspace.context.slot;
+fn run_queued(call: &mut Call<'_, '_>, current: (&Command, &[&[u8]])) {
+    let (engine, command, args) = (call.engine, call.command, call.args);
+    let slot = call.keyspace.context.slot;
     // Rights may have changed since the command was queued, and even since EXEC was checked.
-    engine.refresh_user(session);
-    if let Err(denied) = engine.check_access(session, command, args, Origin::Transaction, current) {
+    engine.refresh_user(call.session);
+    if let Err(denied) = engine.check_access(call.session, command, args, Origin::Transaction, current) {
         let line = acl::refusal_in_transaction(denied).line().into_owned();
         engine.threads[slot].count_error(&line);
-        reply.error_bytes(&line);
+        call.reply.error_bytes(&line);
         return;
     }
     if engine.attention.get() & MONITORS != 0 && command.runs_scripts {
-        report::monitor_always(engine, slot, session, command, args);
+        report::monitor_always(engine, slot, call.session, command, args);
     }
-    let (start, reply_start) = (Ticks::now(), reply.len());
-    let failed = body(engine, session, reply, command, args, &[], keyspace, false);
+    let (start, reply_start) = (Ticks::now(), call.reply.len());
+    let failed = run_body(call, false);
     let nanos = Ticks::now().nanos_since(start);
     count(engine, slot, command, nanos, failed);
     if engine.attention.get() & MONITORS != 0 {
-        report::monitor(engine, slot, session, command, args);
+        report::monitor(engine, slot, call.session, command, args);
     }
-    if session.attention & session_attention::TRACKS != 0 {
-        engine.trackers.remember(
-            &session.listener,
-            keyspace,
-            command,
-            args,
-            engine.config.tracking_table_max_keys(),
-        );
-    }
-    let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
-    engine.hot_keys.note(keyspace.context, command, args, cost);
+    note_reads(engine, call.session, call.keyspace, command, args);
+    let cost = Cost { nanos, reply_bytes: call.reply.len().saturating_sub(reply_start) };
+    engine.hot_keys.note(call.keyspace.context, command, args, cost);
     if engine.logs.is_noteworthy(cost, 0) {
-        report::log(engine, session, command, args, cost);
+        report::log(engine, call.session, command, args, cost);
     }
 }
 
@@ -197,7 +185,7 @@ pub fn unwatch_all(engine: &Engine, context: &mut Context, session: &mut Session
         .iter()
         .map(|watched| KeyRef { key: &watched.key, hash: engine.keyspace.hash(&watched.key), write: true })
         .collect();
-    let mut txn = Txn::lock(&engine.keyspace, context, session.db, 0, &keys);
+    let mut txn = lock(&engine.keyspace, context, LockSet::Keys(&keys), session.db, 0);
     release_watches(&mut txn, session, &watched);
 }
 

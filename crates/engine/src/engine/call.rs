@@ -25,6 +25,36 @@ pub struct Call<'a, 't> {
     /// The keys, under their locks.
     pub keyspace: &'a mut Txn<'t>,
     pub reply: &'a mut ReplyBuffer,
+    /// The thread's other clients, for a body that takes long.
+    pub others: Others<'a>,
+}
+
+/// Serves the other clients of an executing thread while one of them keeps it for long. Nothing
+/// where nobody would be served: in a transaction, in a script, while a file is loaded.
+#[derive(Default)]
+pub struct Others<'a>(Option<&'a mut (dyn FnMut() + 'a)>);
+
+impl<'a> Others<'a> {
+    /// Those that `serve` serves: a turn of the loop in which no key is touched.
+    pub fn new(serve: &'a mut (dyn FnMut() + 'a)) -> Others<'a> {
+        Others(Some(serve))
+    }
+
+    /// Serves them now.
+    pub fn serve(&mut self) {
+        if let Some(serve) = &mut self.0 {
+            serve();
+        }
+    }
+
+    /// The same, for what is called with them.
+    #[inline]
+    pub fn reborrow(&mut self) -> Others<'_> {
+        match &mut self.0 {
+            Some(serve) => Others(Some(&mut **serve)),
+            None => Others(None),
+        }
+    }
 }
 
 impl<'a> Call<'a, '_> {

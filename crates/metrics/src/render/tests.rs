@@ -8,7 +8,8 @@ use braid_clients::attention::APPEND_ONLY_FAILED;
 use braid_clients::{Address, ClientRecord};
 use braid_config::Config;
 use braid_engine::engine::Start;
-use braid_engine::{Engine, Session, dispatch};
+use braid_engine::engine::call::Others;
+use braid_engine::{Engine, Session, Worker, dispatch};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_telemetry::hot_keys::{Totals, Wish};
 
@@ -79,6 +80,14 @@ fn engine() -> Arc<Engine> {
     Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).unwrap()
 }
 
+fn execute(engine: &Engine, worker: &mut Worker, session: &mut Session, args: &[&[u8]]) {
+    let (mut reply, others) = (ReplyBuffer::new(Protocol::Resp2), Others::default());
+    let prepared = dispatch::prepare(engine, args);
+    let (reply, blobs) = (&mut reply, &[][..]);
+    let mut request = dispatch::Request { engine, worker, session, reply, args, blobs, others };
+    dispatch::execute(&mut request, prepared);
+}
+
 fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
     let fits = |sample: &&Sample| {
         sample.0 == name
@@ -97,15 +106,13 @@ fn metrics_are_what_has_happened() {
     let record = Arc::new(ClientRecord::new(1, -1, Address::Unknown, Address::Unknown, now));
     engine.clients.add(Arc::clone(&record));
     let mut session = Session::new(record, &engine.attention, &engine.acl);
-    let mut reply = ReplyBuffer::new(Protocol::Resp2);
     let mut worker = engine.worker(1);
     let requests: [&[&[u8]]; 5] =
         [&[b"SET", b"k", b"v"], &[b"GET", b"k"], &[b"GET", b"none"], &[b"INCR", b"k"], &[b"GET"]];
     engine.keyspace.gate.enter(1);
     worker.begin_batch();
     for args in requests {
-        let prepared = dispatch::prepare(&engine, args);
-        dispatch::execute(&engine, &mut worker, &mut session, &mut reply, prepared, args, &[]);
+        execute(&engine, &mut worker, &mut session, args);
     }
     engine.keyspace.gate.leave(1);
     let (kinds, samples) = parse(&render(&engine));
@@ -144,13 +151,12 @@ fn hot_keys_are_shown_while_somebody_wants_to_know() {
     engine.hot_keys.start(&engine.threads, wish, |threads| Totals::of(threads, Default::default()));
     let record = Arc::new(ClientRecord::new(1, -1, Address::Unknown, Address::Unknown, 0));
     let mut session = Session::new(record, &engine.attention, &engine.acl);
-    let (mut reply, mut worker) = (ReplyBuffer::new(Protocol::Resp2), engine.worker(1));
+    let mut worker = engine.worker(1);
     engine.keyspace.gate.enter(1);
     worker.begin_batch();
     for key in [b"a".as_slice(), b"b\"\n", b"b\"\n"] {
         let args = [b"GET".as_slice(), key];
-        let prepared = dispatch::prepare(&engine, &args);
-        dispatch::execute(&engine, &mut worker, &mut session, &mut reply, prepared, &args, &[]);
+        execute(&engine, &mut worker, &mut session, &args);
     }
     engine.keyspace.gate.leave(1);
     let (_, samples) = parse(&render(&engine));

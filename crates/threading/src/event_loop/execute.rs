@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use braid_base::gate::Entered;
 use braid_engine::dispatch;
-use braid_keyspace::context::Meanwhile;
+use braid_engine::engine::call::Others;
 
 use super::{EventLoop, Model};
 
@@ -112,13 +112,17 @@ impl<M: Model> EventLoop<M> {
         client.reply.set_limit(self.clients.settings.reply_max());
         let Client { session, reply, query, blobs, .. } = &mut *client;
         let args = run.arguments(request, query, blobs);
-        let mut call = || self.serve_during_script(run, place);
-        let outcome = Meanwhile::with(
-            &mut worker,
-            |worker| &mut worker.context,
-            &mut call,
-            |worker| dispatch::execute(&engine, worker, session, reply, request.prepared, &args, blobs),
-        );
+        let mut serve_others = || self.serve_during_script(run, place);
+        let mut given = dispatch::Request {
+            engine: &engine,
+            worker: &mut worker,
+            session,
+            reply,
+            args: &args,
+            blobs,
+            others: Others::new(&mut serve_others),
+        };
+        let outcome = dispatch::execute(&mut given, request.prepared);
         drop(args);
         if run.is_finished() {
             // The client was taken out when replies were sent during the script.

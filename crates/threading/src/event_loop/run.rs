@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use arrayvec::ArrayVec;
 use braid_base::blob::Blob;
 use braid_clients::client_flags;
+use braid_engine::engine::call::Others;
 use braid_engine::{Engine, Outcome, Worker, dispatch};
 use smallvec::SmallVec;
 
@@ -154,10 +155,13 @@ impl ClientSet {
         }
         self.pool.equip(reply);
         reply.set_limit(self.settings.reply_max());
-        let outcome = if worker.context.outside {
-            dispatch::execute_outside(engine, worker, session, reply, request.prepared, args)
+        let is_outside = worker.context.outside;
+        let others = Others::default();
+        let mut given = dispatch::Request { engine, worker, session, reply, args, blobs, others };
+        let outcome = if is_outside {
+            dispatch::execute_outside(&mut given, request.prepared)
         } else {
-            dispatch::execute(engine, worker, session, reply, request.prepared, args, blobs)
+            dispatch::execute(&mut given, request.prepared)
         };
         drop((few, many));
         self.executed(engine, worker, request, outcome);
