@@ -55,17 +55,31 @@ fn count(delta: isize) {
     }
 }
 
-/// Above this jemalloc 5.3.1 rounds up to whole pages, with pages of 4 KiB.
+/// Above this jemalloc's classes depend on the size of pages that it was built for: from eight pages on
+/// (32 KiB with pages of 4 KiB) it rounds up to whole pages.
 const CLASSES_END: usize = 32 * 1024;
-const PAGE: usize = 4096;
+
+/// What jemalloc sets aside for more than [`CLASSES_END`] bytes.
+#[cfg(not(any(miri, braid_sanitize)))]
+fn large_class(size: usize) -> usize {
+    // SAFETY: it only computes, and any size but 0 may be asked for.
+    let class = unsafe { tikv_jemalloc_sys::nallocx(size, 0) };
+    // 0 at the end of the address space: such a size fails to be allocated anyway.
+    class.max(size)
+}
+
+/// As above, where jemalloc cannot be called or is not what is used.
+#[cfg(any(miri, braid_sanitize))]
+fn large_class(size: usize) -> usize {
+    size.checked_next_multiple_of(4096).unwrap_or(size)
+}
 
 /// The size that jemalloc sets aside for `size` bytes: four classes per doubling, at least 8 bytes apart,
 /// then pages.
 #[inline]
 pub fn size_class(size: usize) -> usize {
     if size > CLASSES_END {
-        // A size at the end of the address space fails to be allocated anyway.
-        return size.checked_next_multiple_of(PAGE).unwrap_or(size);
+        return large_class(size);
     }
     if size <= 8 {
         return 8;
@@ -145,8 +159,9 @@ mod tests {
 
     #[test]
     fn size_classes_are_the_allocators() {
-        let large = [10_000, 32_768, 32_769, 36_864, 36_865, 65_537, 1 << 20, (1 << 20) + 1, 123_456_789];
-        for size in (1..5000).chain(large) {
+        let steps = (5000..2 << 20).step_by(1021);
+        let large = [32_768, 32_769, 36_864, 36_865, 65_537, 1 << 20, (1 << 20) + 1, 123_456_789];
+        for size in (1..5000).chain(steps).chain(large) {
             // SAFETY: allocated and released with the same size; nallocx has no precondition on a non-zero
             // size.
             let real = unsafe { tikv_jemalloc_sys::nallocx(size, 0) };

@@ -209,7 +209,8 @@ fn crate_without_unsafe_that_does_not_forbid_it() {
 
 #[test]
 fn command_recognised_by_its_name() {
-    for file in ["crates/engine/src/dispatch.rs", "crates/threading/src/write.rs", "crates/scripting/src/api.rs"]
+    for file in
+        ["crates/engine/src/dispatch.rs", "crates/threading/src/write.rs", "crates/scripting/src/api.rs"]
     {
         for test in [
             "x == \"get\"",
