@@ -83,5 +83,5 @@ pub const FAMILIES: &[&[Row]] = &[
 pub fn rows() -> Rows {
     braid_types::register();
     let families: Vec<&[Row]> = FAMILIES.iter().copied().chain(braid_types::families()).collect();
-    Rows::new(&families, Some(scripting::FUNCTION_FILES))
+    Rows::new(&families)
 }

@@ -109,9 +109,7 @@ impl Engine {
             drop(keyspace.flush(world, None));
         }
         let now = txn.set_now(NOTHING_EXPIRED);
-        if let Some(files) = self.functions {
-            (files.clear)(self);
-        }
+        self.scripts.clear_libraries();
         let loaded = {
             // A rewrite that ends meanwhile would replace what is being read.
             let _files = self.append_only.hold_files();

@@ -28,12 +28,14 @@ use braid_clients::Registry;
 use braid_clients::attention::{APPEND_ONLY_FAILED, Attention, LOADING, MEMORY_LIMIT, SNAPSHOT_FULL};
 use braid_clients::pause::Pause;
 use braid_notify::Hub;
+use braid_scripting::Scripts;
+use braid_scripting::machines::Environment;
 use braid_telemetry::big_keys::BigKeys;
 use braid_telemetry::command_log::CommandLogs;
 use braid_telemetry::hot_keys::HotKeys;
 use braid_telemetry::latency::LatencyMonitor;
 use braid_telemetry::{Rates, Threads};
-use row::{Body, FunctionFiles, Handler, Rows};
+use row::{Body, Handler, Rows};
 
 use braid_clients::Mailboxes;
 use braid_notify::tracking::Trackers;
@@ -49,8 +51,6 @@ pub struct Engine {
     pub commands: CommandTable,
     /// By command id.
     pub(crate) bodies: Box<[Option<Body>]>,
-    /// How function libraries reach dump files.
-    pub functions: Option<FunctionFiles>,
     pub clients: Arc<Registry>,
     /// One per executing thread. What was counted by those that have ended stays.
     pub threads: Threads,
@@ -121,8 +121,7 @@ pub struct Engine {
     pub scripts_run_beside: AtomicBool,
     /// DEBUG settings.
     pub debug: DebugSettings,
-    /// What a higher layer keeps per server (scripts and functions).
-    pub attached: std::sync::OnceLock<Box<dyn std::any::Any + Send + Sync>>,
+    pub scripts: Scripts,
 }
 
 /// What DEBUG switches.
@@ -154,7 +153,7 @@ pub struct Start {
 impl Engine {
     /// An engine with the given commands, as configured.
     pub fn new(config: Arc<Config>, commands: Rows, start: Start) -> std::io::Result<Arc<Engine>> {
-        let Rows { table: commands, bodies, functions } = commands;
+        let Rows { table: commands, bodies } = commands;
         let threads = config.io_threads();
         let (shards, databases, threads_max) = (config.shards(), config.databases(), THREADS_MAX);
         let shape = Shape { shards, databases, threads, threads_max };
@@ -174,7 +173,6 @@ impl Engine {
             mailboxes,
             commands,
             bodies,
-            functions,
             clients,
             latency: LatencyMonitor::default(),
             hot_keys: Arc::default(),
@@ -211,7 +209,7 @@ impl Engine {
             io_threads_active: AtomicBool::new(true),
             scripts_run_beside: AtomicBool::new(true),
             debug: DebugSettings::default(),
-            attached: std::sync::OnceLock::new(),
+            scripts: Scripts::new(THREADS_MAX),
             config,
         });
         engine.make_room_for_threads(threads)?;
@@ -221,6 +219,11 @@ impl Engine {
         let _ = engine.keyspace.observer.set(Arc::clone(&engine.hub) as Arc<dyn Observer>);
         follow_settings(&engine);
         Ok(engine)
+    }
+
+    /// What scripts are read and compiled with.
+    pub fn script_environment(&self) -> Environment<'_> {
+        Environment { config: &self.config, commands: &self.commands, cache: &self.scripts.cache }
     }
 
     /// Whether clients are told of Redis 8 or later, some of whose replies differ from those of 7.2.

@@ -37,6 +37,6 @@ pub mod worker;
 pub use dispatch::{Outcome, Prepared};
 pub use engine::Engine;
 pub use engine::call::Call;
-pub use engine::row::{FunctionFiles, Handler, Row, Rows};
+pub use engine::row::{Handler, Row, Rows};
 pub use session::Session;
 pub use worker::Worker;

@@ -181,7 +181,7 @@ impl Engine {
 }
 
 fn functions(engine: &Engine) -> Vec<Vec<u8>> {
-    engine.functions.map(|files| (files.save)(engine)).unwrap_or_default()
+    engine.scripts.library_codes()
 }
 
 impl Engine {
@@ -315,10 +315,8 @@ impl Engine {
             functions.push(code.to_vec());
             Ok(())
         })?;
-        if let Some(files) = self.functions {
-            let merges = manner == Manner::Merge;
-            (files.load)(self, txn.context, &functions, merges).map_err(LoadError::Function)?;
-        }
+        let (slot, replace) = (txn.context.slot, manner == Manner::Merge);
+        self.scripts.load_libraries(slot, config, &functions, replace).map_err(LoadError::Function)?;
         state.keys_loaded.store(loaded.keys, Relaxed);
         state.keys_expired.store(loaded.expired, Relaxed);
         let skipped = match loaded.empty {

@@ -115,8 +115,6 @@ pub struct Context {
     pub eviction: Pool,
     /// Commands up to the next one that is looked at closer, that included; 0 while none is.
     pub until_sample: u32,
-    /// What higher layers keep for this thread (its Lua states).
-    pub attached: Option<Box<dyn std::any::Any + Send>>,
     /// Randomness for sampling; never for anything that must not be guessed.
     pub random: fastrand::Rng,
 }
@@ -138,7 +136,6 @@ impl Context {
             outside: false,
             eviction: Pool::default(),
             until_sample: 0,
-            attached: None,
             random: fastrand::Rng::new(),
         }
     }

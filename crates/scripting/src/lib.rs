@@ -6,19 +6,29 @@
 //! their replies come back as Lua values, and what the script returns is written as a reply. Which
 //! commands there are, who may run them and under which locks is the host's business.
 //!
+//! [`Scripts`] has what all threads know: the text of scripts (`cache.rs`), libraries of functions
+//! (`function_libraries.rs`), what a script's text proves of its keys (`key_analysis.rs`), and each
+//! thread's machines (`machines.rs`).
+//!
 //! Lua's C interface is only touched in `lua.rs` and `state.rs` (and by `pcall` in `base.rs`);
 //! everything else is safe code.
 
 mod api;
 mod base;
+pub mod cache;
 mod convert;
 mod flags;
+pub mod function_libraries;
 mod hash;
 mod host;
+pub mod key_analysis;
 mod libraries;
 mod lua;
+pub mod machines;
 mod memory;
 mod register;
+pub mod scripts;
+pub mod speculation;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -28,4 +38,5 @@ pub use convert::Returned;
 pub use flags::{Library, ScriptFlags, parse_library, parse_shebang};
 pub use host::{Called, Host, Level, Verdict};
 pub use register::{INVALID_NAME, Registered, is_valid_name};
+pub use scripts::Scripts;
 pub use state::{Ended, Function, Machine, Purpose};

@@ -7,8 +7,8 @@
 pub const FLOORS: [&[&str]; 9] = [
     &["base"],
     &["resp", "containers", "net", "client", "journal"],
-    &["config", "rdb", "keyspace", "scripting"],
-    &["persistence", "spec"],
+    &["config", "rdb", "keyspace"],
+    &["persistence", "spec", "scripting"],
     &["clients", "notify", "telemetry", "acl", "replication"],
     &["engine"],
     &["types"],

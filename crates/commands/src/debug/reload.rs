@@ -27,7 +27,7 @@ pub fn reload(call: &mut Call) -> CommandResult {
     }
     if flushes {
         drop(keyspace.flush(world, None));
-        (crate::scripting::FUNCTION_FILES.clear)(call.engine);
+        call.engine.scripts.clear_libraries();
     }
     let failed = |reason: String| {
         log::warn!("DEBUG RELOAD failed: {reason}");

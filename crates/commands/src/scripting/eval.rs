@@ -3,11 +3,11 @@
 
 use braid_clients::busy::Kind;
 use braid_engine::{Call, Engine, Row};
+use braid_scripting::cache::parse_sha;
+use braid_scripting::machines::Machines;
 use braid_scripting::{ScriptFlags, parse_shebang};
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group, Scope};
 
-use super::cache::{parse_sha, shared};
-use super::machines::Machines;
 use super::run::{self, Program};
 
 const fn subcommand(name: &'static str, handler: braid_engine::Handler) -> Row {
@@ -72,7 +72,8 @@ pub(super) fn may_write(_: &Engine, args: &[&[u8]]) -> bool {
 
 /// The same of a script that the server knows.
 pub(super) fn sha_may_write(engine: &Engine, args: &[&[u8]]) -> bool {
-    let script = args.get(1).and_then(|text| parse_sha(text)).and_then(|sha| shared(engine).script(&sha));
+    let script =
+        args.get(1).and_then(|text| parse_sha(text)).and_then(|sha| engine.scripts.cache.script(&sha));
     script.is_none_or(|script| declares_writes(script.flags))
 }
 
@@ -99,12 +100,10 @@ pub(super) fn eval_sha_read_only(call: &mut Call) -> CommandResult {
 
 fn evaluate(call: &mut Call, by: By, read_only: bool) -> CommandResult {
     let (keys, args) = run::split_arguments(call, "ERR value is not an integer or out of range")?;
-    let mut machines = Machines::take(call.keyspace.context)?;
-    Machines::mark_running(call.keyspace.context);
+    let (scripts, slot) = (&call.engine.scripts, call.keyspace.context.slot);
+    let mut machines = scripts.take_machines(slot)?;
     let result = evaluate_on(call, &mut machines, by, read_only, keys, args);
-    let bytes = machines.scripts().memory_bytes();
-    shared(call.engine).note_machines(call.keyspace.context.slot, Some(bytes), None);
-    machines.put_back(call.keyspace.context);
+    scripts.put_back(slot, machines);
     result
 }
 
@@ -116,10 +115,10 @@ fn evaluate_on(
     keys: &[&[u8]],
     args: &[&[u8]],
 ) -> CommandResult {
-    let shared = shared(call.engine);
+    let environment = call.engine.script_environment();
     let compiled = match by {
-        By::Body => machines.by_body(call.engine, shared, call.args[1], false, call.clock_ms())?,
-        By::Sha => machines.by_sha(call.engine, shared, call.args[1], call.clock_ms())?,
+        By::Body => machines.by_body(&environment, call.args[1], false, call.clock_ms())?,
+        By::Sha => machines.by_sha(&environment, call.args[1], call.clock_ms())?,
     };
     let script = &compiled.script;
     let program = Program {
@@ -128,26 +127,28 @@ fn evaluate_on(
         flags: script.flags,
         read_only,
         kind: Kind::Script,
-        habits: &script.habits,
+        history: &script.history,
         reach: script.reach,
     };
     run::check(call, &program)?;
-    run::run(call, machines.scripts(), &program, keys, args)
+    run::run(call, machines.scripts(&call.engine.config), &program, keys, args)
 }
 
 fn load(call: &mut Call) -> CommandResult {
-    let mut machines = Machines::take(call.keyspace.context)?;
-    let compiled = machines.by_body(call.engine, shared(call.engine), call.args[2], true, call.clock_ms());
-    machines.put_back(call.keyspace.context);
+    let (scripts, slot) = (&call.engine.scripts, call.keyspace.context.slot);
+    let mut machines = scripts.take_machines(slot)?;
+    let environment = call.engine.script_environment();
+    let compiled = machines.by_body(&environment, call.args[2], true, call.clock_ms());
+    scripts.put_back(slot, machines);
     call.reply.bulk(compiled?.script.name.as_bytes());
     Ok(())
 }
 
 fn exists(call: &mut Call) -> CommandResult {
-    let shared = shared(call.engine);
+    let cache = &call.engine.scripts.cache;
     call.reply.array(call.args.len() - 2);
     for text in &call.args[2..] {
-        let known = parse_sha(text).is_some_and(|sha| shared.script(&sha).is_some());
+        let known = parse_sha(text).is_some_and(|sha| cache.script(&sha).is_some());
         call.reply.integer(i64::from(known));
     }
     Ok(())
@@ -155,7 +156,7 @@ fn exists(call: &mut Call) -> CommandResult {
 
 /// As Valkey 8 has it.
 fn show(call: &mut Call) -> CommandResult {
-    let script = parse_sha(call.args[2]).and_then(|sha| shared(call.engine).script(&sha));
+    let script = parse_sha(call.args[2]).and_then(|sha| call.engine.scripts.cache.script(&sha));
     let script = script.ok_or(CommandError::text("NOSCRIPT No matching script."))?;
     call.reply.bulk(&script.body);
     Ok(())
@@ -167,7 +168,7 @@ fn flush(call: &mut Call) -> CommandResult {
     if !known {
         return Err(CommandError::text("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
     }
-    shared(call.engine).flush();
+    call.engine.scripts.cache.flush();
     call.reply.ok();
     Ok(())
 }

@@ -5,18 +5,14 @@
 //! thread runs a library's code in its own machine when it first calls one of its functions; so
 //! what a library keeps in local variables between calls is kept by each thread for itself.
 
-use std::convert::Infallible;
-
 use braid_clients::busy::Kind;
-use braid_engine::{Call, Engine, FunctionFiles, Row};
-use braid_keyspace::Context;
+use braid_engine::{Call, Engine, Row};
 use braid_scripting::ScriptFlags;
+use braid_scripting::function_libraries::{Libraries, Library, Policy};
+use braid_scripting::key_analysis::Reach;
+use braid_scripting::machines::Machines;
 use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 
-use super::cache::shared;
-use super::libraries::{Libraries, Library, Policy};
-use super::machines::Machines;
-use super::narrow::Reach;
 use super::run::{self, Program};
 
 const fn subcommand(name: &'static str, handler: braid_engine::Handler, flags: Flags) -> Row {
@@ -80,7 +76,7 @@ const LOAD_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Whether a function may write, by its flags.
 pub(super) fn may_write(engine: &Engine, args: &[&[u8]]) -> bool {
-    let found = args.get(1).and_then(|name| shared(engine).libraries().function(name));
+    let found = args.get(1).and_then(|name| engine.scripts.cache.libraries().function(name));
     found.is_none_or(|(library, index)| !library.functions[index].flags.has(ScriptFlags::NO_WRITES))
 }
 
@@ -93,33 +89,31 @@ pub(super) fn fcall_read_only(call: &mut Call) -> CommandResult {
 }
 
 fn call_function(call: &mut Call, read_only: bool) -> CommandResult {
-    let mut machines = Machines::take(call.keyspace.context)?;
-    Machines::mark_running(call.keyspace.context);
+    let (scripts, slot) = (&call.engine.scripts, call.keyspace.context.slot);
+    let mut machines = scripts.take_machines(slot)?;
     let result = call_on(call, &mut machines, read_only);
-    let bytes = machines.function_bytes();
-    shared(call.engine).note_machines(call.keyspace.context.slot, None, Some(bytes));
-    machines.put_back(call.keyspace.context);
+    scripts.put_back(slot, machines);
     result
 }
 
 fn call_on(call: &mut Call, machines: &mut Machines, read_only: bool) -> CommandResult {
     let unknown = || CommandError::text("ERR Function not found");
-    let libraries = machines.libraries(shared(call.engine));
+    let libraries = machines.libraries(&call.engine.scripts.cache);
     let (library, index) = libraries.function(call.args[1]).ok_or_else(unknown)?;
     let info = &library.functions[index];
     let (keys, args) = run::split_arguments(call, "ERR Bad number of keys provided")?;
-    let function = machines.function(call.engine, &library, index).ok_or_else(unknown)?;
+    let function = machines.function(&call.engine.config, &library, index).ok_or_else(unknown)?;
     let program = Program {
         function,
         name: &info.name,
         flags: info.flags,
         read_only,
         kind: Kind::Function,
-        habits: &info.habits,
+        history: &info.history,
         reach: Reach::Anything,
     };
     run::check(call, &program)?;
-    run::run(call, machines.for_functions(call.engine), &program, keys, args)
+    run::run(call, machines.for_functions(&call.engine.config), &program, keys, args)
 }
 
 fn error(text: impl Into<Vec<u8>>) -> CommandError {
@@ -139,50 +133,17 @@ fn change<R>(
         &mut dyn FnMut(&[u8], bool) -> Result<Library, Vec<u8>>,
     ) -> Result<R, Vec<u8>>,
 ) -> Result<R, CommandError> {
-    let mut machines = Machines::take(call.keyspace.context)?;
-    let engine = call.engine;
-    let result = shared(engine).change_libraries(|libraries| {
+    let (scripts, config, slot) = (&call.engine.scripts, &call.engine.config, call.keyspace.context.slot);
+    let mut machines = scripts.take_machines(slot)?;
+    let result = scripts.cache.change_libraries(|libraries| {
         let mut read =
-            |code: &[u8], hurry: bool| machines.read_library(engine, code, hurry.then_some(LOAD_TIMEOUT));
+            |code: &[u8], hurry: bool| machines.read_library(config, code, hurry.then_some(LOAD_TIMEOUT));
         edit(libraries, &mut read)
     });
-    let bytes = machines.function_bytes();
-    shared(engine).note_machines(call.keyspace.context.slot, None, Some(bytes));
-    machines.put_back(call.keyspace.context);
+    scripts.put_back(slot, machines);
     let result = result.map_err(error)?;
     changed(call);
     Ok(result)
-}
-
-/// Libraries in dump files.
-pub const FILES: FunctionFiles = FunctionFiles { save: codes, load: load_codes, clear };
-
-fn codes(engine: &Engine) -> Vec<Vec<u8>> {
-    shared(engine).libraries().all().map(|library| library.code.to_vec()).collect()
-}
-
-fn load_codes(engine: &Engine, context: &mut Context, codes: &[Vec<u8>], merge: bool) -> Result<(), String> {
-    let mut machines = Machines::take(context).map_err(|error| text_of(&error.line()))?;
-    let result = shared(engine).change_libraries(|libraries| {
-        for code in codes {
-            let library = libraries.prepare(code, merge, |code| machines.read_library(engine, code, None))?;
-            libraries.add(library);
-        }
-        Ok(())
-    });
-    machines.put_back(context);
-    result.map_err(|error: Vec<u8>| text_of(&error))
-}
-
-fn clear(engine: &Engine) {
-    let _: Result<(), Infallible> = shared(engine).change_libraries(|libraries| {
-        *libraries = Libraries::default();
-        Ok(())
-    });
-}
-
-fn text_of(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn load(call: &mut Call) -> CommandResult {
@@ -245,7 +206,7 @@ fn list(call: &mut Call) -> CommandResult {
             return Err(CommandError::quoting("ERR Unknown argument ", option, ""));
         }
     }
-    let libraries = shared(call.engine).libraries();
+    let libraries = call.engine.scripts.cache.libraries();
     let shown: Vec<_> = libraries
         .all()
         .filter(|library| {
@@ -289,7 +250,7 @@ fn stats(call: &mut Call) -> CommandResult {
     if running.is_none() && call.engine.busy.current_of(Kind::Script).is_some() {
         return Err(CommandError::text(Kind::Script.busy_error()));
     }
-    let figures = shared(call.engine).figures(call.engine.thread_count());
+    let figures = call.engine.scripts.cache.figures(call.engine.thread_count());
     let reply = &mut *call.reply;
     reply.map(2);
     reply.bulk(b"running_script");
@@ -324,7 +285,7 @@ fn kill(call: &mut Call) -> CommandResult {
 }
 
 fn dump(call: &mut Call) -> CommandResult {
-    let payload = shared(call.engine).libraries().dump();
+    let payload = call.engine.scripts.cache.libraries().dump();
     call.reply.bulk(&payload);
     Ok(())
 }

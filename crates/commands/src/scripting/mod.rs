@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Scripts: EVAL and its kin, SCRIPT, and the functions of libraries.
 //!
-//! The language lives in the scripting crate. Here are the rows, what all threads know of scripts
-//! (`cache.rs`) and functions (`libraries.rs`), what each thread has compiled (`machines.rs`), and
-//! how a run gets its locks and its commands (`run.rs`).
+//! The language lives in the crate `scripting`, with what threads know of scripts and functions. Here
+//! are the rows and bodies, and how a run gets its locks and its commands (`run.rs`).
 
-mod cache;
 mod eval;
 mod functions;
-mod libraries;
-mod machines;
-mod narrow;
+#[cfg(test)]
+mod key_analysis_tests;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -18,8 +15,7 @@ mod tests;
 use braid_engine::{Engine, Row};
 use braid_spec::{Behavior, Flags, Group, KeyFlags, KeySpec, Scope};
 
-pub use cache::Figures;
-pub use functions::FILES as FUNCTION_FILES;
+use braid_scripting::cache::Figures;
 
 const RUN: Flags = Flags::NOSCRIPT.and(Flags::SKIP_MONITOR).and(Flags::NO_MANDATORY_KEYS).and(Flags::STALE);
 const CHANGE: Flags = RUN.and(Flags::MAY_REPLICATE);
@@ -85,10 +81,10 @@ pub const COMMANDS: &[Row] = &[
 
 /// What INFO tells of scripts.
 pub fn figures(engine: &Engine) -> Figures {
-    cache::shared(engine).figures(engine.thread_count())
+    engine.scripts.cache.figures(engine.thread_count())
 }
 
 /// Has the counters among them begin anew (CONFIG RESETSTAT).
 pub fn reset_figures(engine: &Engine) {
-    cache::shared(engine).reset_figures();
+    engine.scripts.cache.reset_figures();
 }

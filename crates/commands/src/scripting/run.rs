@@ -4,10 +4,10 @@
 //! A script may call commands on keys that it did not declare, so by default it runs with the world
 //! stopped. It runs under the locks of its declared keys, beside others, when
 //! - only those are allowed (`script-undeclared-keys no`), or
-//! - its text proves that it touches no others (`narrow.rs`), or
+//! - its text proves that it touches no others (`key_analysis.rs`), or
 //! - it only reads. Should such a run stray, it is given up where it stands, which nobody can
 //!   notice, and begun again with the world stopped. A script that has done so is not tried again
-//!   for a while ([`Habits`]).
+//!   for a while ([`SpeculationHistory`]).
 //!
 //! In the other threading models scripts run on one thread at a time, and always alone.
 //!
@@ -17,7 +17,7 @@
 //! written goes on, but can no longer be ended.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use braid_base::clock::Ticks;
@@ -33,41 +33,14 @@ use braid_engine::{Call, Engine, Session};
 use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::{KeyRef, Keyspace, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
+use braid_scripting::key_analysis::Reach;
+use braid_scripting::speculation::SpeculationHistory;
 use braid_scripting::{Called, Ended, Function, Host, Level, Machine, ScriptFlags, Verdict};
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
-use super::narrow::Reach;
-
 /// Time after which a run can be seen and ended.
 const VISIBLE_AFTER: Duration = Duration::from_millis(20);
-
-/// What a script has been seen to do. Shared by all threads; to miss an update does no harm.
-#[derive(Default)]
-pub(super) struct Habits {
-    /// Runs that needed more than the declared keys.
-    strays: AtomicU32,
-    /// Runs that are still to be made with the world stopped.
-    wary: AtomicU32,
-}
-
-impl Habits {
-    /// Whether a run under the locks of the declared keys is worth trying.
-    fn may_try(&self) -> bool {
-        let wary = self.wary.load(Relaxed);
-        if wary > 0 {
-            self.wary.store(wary - 1, Relaxed);
-        }
-        wary == 0
-    }
-
-    /// A run has strayed: the next ones are made alone, more of them each time.
-    fn note_stray(&self) {
-        let strays = self.strays.load(Relaxed).saturating_add(1);
-        self.strays.store(strays, Relaxed);
-        self.wary.store(64 << strays.min(10), Relaxed);
-    }
-}
 
 /// What is to be run.
 pub(super) struct Program<'a> {
@@ -78,7 +51,7 @@ pub(super) struct Program<'a> {
     /// Called by a command that only reads.
     pub read_only: bool,
     pub kind: Kind,
-    pub habits: &'a Habits,
+    pub history: &'a SpeculationHistory,
     /// What its text proves of the keys that it touches.
     pub reach: Reach,
 }
@@ -208,7 +181,7 @@ impl Attempt<'_> {
                 return Ok(ended);
             }
             stats.scripts_again.add(1);
-            program.habits.note_stray();
+            program.history.note_stray();
             call.session.db = db;
         }
         let Some(world) = LockSet::world(keyspace, call.keyspace.context) else {
@@ -233,7 +206,7 @@ impl Attempt<'_> {
     /// Whether a script that only reads is worth a try under its keys' locks. Who wants to be told
     /// of keys that are not there is told at once, and would be told twice.
     fn may_try_reading(&self, keyspace: &Keyspace) -> bool {
-        self.program.habits.may_try() && !keyspace.wants(KEY_MISS.class)
+        self.program.history.may_try() && !keyspace.wants(KEY_MISS.class)
     }
 
     /// Runs under the locks that the call's transaction holds.

@@ -485,7 +485,9 @@ fn scripts_of_eval_make_way_for_others() {
     };
     let loaded = tester.run("SCRIPT LOAD \"return 'loaded'\"");
     let loaded = loaded.lines().nth(1).expect("a hash").to_owned();
-    let sha = |text: &str| super::cache::sha_of(text.as_bytes()).map(|byte| format!("{byte:02x}")).concat();
+    let sha = |text: &str| {
+        braid_scripting::cache::sha_of(text.as_bytes()).map(|byte| format!("{byte:02x}")).concat()
+    };
     for number in 0..500 {
         assert_eq!(tester.run(&format!("EVAL \"return {number}\" 0")), format!(":{number}\r\n"));
     }

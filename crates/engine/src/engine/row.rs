@@ -4,7 +4,6 @@
 //! A family file is a list of rows, built by chaining in a `const`. Everything but the body is in
 //! the [`Spec`].
 
-use braid_keyspace::Context;
 use braid_spec::spec::{
     Behavior, Category, ChannelSpec, Flags, Group, KeyFinder, KeyFlagsFinder, KeySpec, RequestTest, Scope,
     ScopeFinder, SecretFinder, Spec,
@@ -109,31 +108,17 @@ impl Row {
     }
 }
 
-/// All commands: the table, the bodies by command id, and how function libraries reach dump files.
+/// All commands: the table, and the bodies by command id.
 pub struct Rows {
     pub table: CommandTable,
     /// By command id.
     pub(crate) bodies: Box<[Option<Body>]>,
-    pub(crate) functions: Option<FunctionFiles>,
 }
 
 impl Rows {
     /// The commands of some families.
-    pub fn new(families: &[&'static [Row]], functions: Option<FunctionFiles>) -> Rows {
+    pub fn new(families: &[&'static [Row]]) -> Rows {
         let (table, rows) = CommandTable::new(families);
-        Rows { table, bodies: rows.into_iter().map(|row| row.body).collect(), functions }
+        Rows { table, bodies: rows.into_iter().map(|row| row.body).collect() }
     }
 }
-
-/// How function libraries get into dump files and out of them.
-#[derive(Clone, Copy)]
-pub struct FunctionFiles {
-    /// Returns the code of each library.
-    pub save: fn(&Engine) -> Vec<Vec<u8>>,
-    pub load: LoadFunctions,
-    /// Removes all libraries.
-    pub clear: fn(&Engine),
-}
-
-/// Adds libraries, or returns why it cannot. With `merge` a library replaces the one of its name.
-pub type LoadFunctions = fn(&Engine, &mut Context, codes: &[Vec<u8>], merge: bool) -> Result<(), String>;

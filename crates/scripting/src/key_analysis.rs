@@ -15,9 +15,7 @@
 //! The names of such variables may be used anywhere: where one is not in scope it is a global that
 //! does not exist, and so an error.
 
-use braid_engine::{Engine, dispatch};
-use braid_spec::{Begin, Find};
-use braid_spec::{Flags, KeyFlags, Scope};
+use braid_spec::{Begin, CommandTable, Find, Flags, KeyFlags, Scope};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Token<'a> {
@@ -126,6 +124,8 @@ fn long_bracket(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     }
 }
 
+/// Lua's word, not the command.
+const FUNCTION: &[u8] = b"function";
 /// Ways around everything that is checked here.
 const FORBIDDEN: &[&[u8]] = &[b"_G", b"getfenv", b"setfenv", b"load", b"loadstring"];
 /// Loops that may never end. A run under locks that takes long and has written can neither be given
@@ -164,7 +164,7 @@ const KEYS: Token<'_> = Token::Name(b"KEYS");
 
 /// What a script touches, as far as its text proves it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reach {
+pub enum Reach {
     /// No keys: it calls no command.
     Nothing,
     /// Declared keys only.
@@ -174,10 +174,10 @@ pub(super) enum Reach {
 }
 
 /// What a script can reach.
-pub(super) fn reach(engine: &Engine, code: &[u8]) -> Reach {
+pub fn reach(commands: &CommandTable, code: &[u8]) -> Reach {
     match tokens(code) {
         Some(tokens) if calls_nothing(&tokens) => Reach::Nothing,
-        Some(tokens) if prove(engine, &tokens).is_some() => Reach::DeclaredKeys,
+        Some(tokens) if prove(commands, &tokens).is_some() => Reach::DeclaredKeys,
         _ => Reach::Anything,
     }
 }
@@ -196,14 +196,14 @@ fn calls_nothing(tokens: &[Token<'_>]) -> bool {
 }
 
 struct Proof<'a, 't> {
-    engine: &'a Engine,
+    commands: &'a CommandTable,
     tokens: &'t [Token<'t>],
     /// Local variables that hold a declared key.
     aliases: Vec<&'t [u8]>,
 }
 
-fn prove(engine: &Engine, tokens: &[Token<'_>]) -> Option<()> {
-    let mut proof = Proof { engine, tokens, aliases: Vec::new() };
+fn prove(commands: &CommandTable, tokens: &[Token<'_>]) -> Option<()> {
+    let mut proof = Proof { commands, tokens, aliases: Vec::new() };
     proof.find_aliases()?;
     for at in 0..tokens.len() {
         match tokens[at] {
@@ -318,13 +318,13 @@ impl<'t> Proof<'_, 't> {
                 Token::Symbol(b',') if back > 1 && matches!(self.tokens[back - 2], Token::Name(_)) => {
                     back -= 2
                 }
-                Token::Name(b"local" | b"for" | b"function") => return true,
+                Token::Name(b"local" | b"for" | FUNCTION) => return true,
                 Token::Symbol(b'(') => {
                     // `function(a, b)`, `function name(a, b)`, `function a.b:c(a, b)`
                     let mut word = back - 1;
                     while word > 0 {
                         match self.tokens[word - 1] {
-                            Token::Name(b"function") => return true,
+                            Token::Name(FUNCTION) => return true,
                             Token::Name(_) | Token::Symbol(b'.' | b':') => word -= 1,
                             _ => break,
                         }
@@ -408,7 +408,7 @@ impl<'t> Proof<'_, 't> {
     fn command(&self, at: usize) -> Option<()> {
         let Token::Text(name) = self.token(at)? else { return None };
         let mut next = self.ends_argument(at + 1)?;
-        let command = dispatch::script::find(self.engine, &[name])?;
+        let command = self.commands.find(name).filter(|command| !command.spec.is_container)?;
         let spec = command.spec;
         if spec.scope != Scope::Keys || spec.key_finder.is_some() {
             return None;
@@ -440,114 +440,5 @@ impl<'t> Proof<'_, 't> {
             index += 1;
         }
         Some(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::Tester;
-
-    #[test]
-    fn what_can_be_proved() {
-        let tester = Tester::new();
-        for script in [
-            "return 1",
-            "return redis.call('get', KEYS[1])",
-            "return redis.call(\"SET\", KEYS[1], ARGV[1], 'PX', ARGV[2])",
-            "local key = KEYS[1]; redis.call('incr', key) return redis.call('get', key)",
-            "local a, b = KEYS[1], KEYS[2]\nredis.call('rename', a, b)",
-            "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
-            "for i = 1, #KEYS do redis.call('del', KEYS[i]) end",
-            "redis.call('del', KEYS[1], KEYS[2]) return redis.call('mget', KEYS[2])",
-            "redis.call('rpush', KEYS[1], unpack(ARGV))",
-            "-- KEYS _G load\n--[[ redis ]] return redis.call('ping', [==[ redis.call ]==])",
-            "local function f(x) return redis.pcall('hincrby', KEYS[1], x, 1) end return f('a')",
-            "local t = redis.call('time') redis.log(redis.LOG_NOTICE, t[1]) return redis.sha1hex(t[1])",
-            "return redis.error_reply('x')",
-            "local n = tonumber(redis.call('zcard', KEYS[1])) redis.call('zadd', KEYS[1], n, cjson.encode({KEYS[1]}))",
-            "local x = 1 x = x + 1 redis.call('set', KEYS[1], x)",
-            "return server.call('get', KEYS[1])",
-        ] {
-            assert_ne!(reach(&tester.engine, script.as_bytes()), Reach::Anything, "{script}");
-        }
-    }
-
-    #[test]
-    fn what_calls_nothing() {
-        let tester = Tester::new();
-        for script in [
-            "return 1",
-            "while true do end",
-            "KEYS[1] = 'x' return KEYS",
-            "local t = {redis = 1} return t.server",
-        ] {
-            let expected = if script.contains("{redis") { Reach::Anything } else { Reach::Nothing };
-            assert_eq!(reach(&tester.engine, script.as_bytes()), expected, "{script}");
-        }
-        for script in ["return redis.sha1hex('x')", "return server.call('get', KEYS[1])"] {
-            assert_eq!(reach(&tester.engine, script.as_bytes()), Reach::DeclaredKeys, "{script}");
-        }
-    }
-
-    #[test]
-    fn what_cannot() {
-        let tester = Tester::new();
-        for script in [
-            "return redis.call('get', 'x')",
-            "return redis.call('get', KEYS[1] .. 'x')",
-            "return redis.call('get', (KEYS[1]))",
-            "return redis.call('get', ARGV[1])",
-            "return redis.call('mset', KEYS[1], 1)",
-            "return redis.call('del', KEYS[1], 'x')",
-            "return redis.call('del', KEYS[1], unpack(KEYS))",
-            "return redis.call(ARGV[1], KEYS[1])",
-            "return redis.call('get' .. '', KEYS[1])",
-            "return redis.call('keys', '*')",
-            "return redis.call('dbsize')",
-            "return redis.call('flushall')",
-            "return redis.call('publish', KEYS[1], 1)",
-            "return redis.call('config', 'get', 'x')",
-            "return redis.call('sort', KEYS[1], 'by', 'w_*')",
-            "return redis.call('nosuch', KEYS[1])",
-            "return redis.call 'ping'",
-            "local call = redis.call return call('get', 'x')",
-            "return redis['call']('get', 'x')",
-            "local r = redis return r.call('get', 'x')",
-            "KEYS[1] = 'x' return redis.call('get', KEYS[1])",
-            "KEYS[1], x = 'x', redis.call('get', KEYS[1])",
-            "local t = {} KEYS[1], t.x = 'x', 1 redis.call('get', KEYS[1])",
-            "local function f() return {} end KEYS[1], f().x = 'x', 1 redis.call('get', KEYS[1])",
-            "local t = {} t.x, KEYS[1] = 1, 'x' redis.call('get', KEYS[1])",
-            "table.insert(KEYS, 1, 'x') return redis.call('get', KEYS[1])",
-            "for _, key in ipairs(KEYS) do redis.call('get', key) end",
-            "local key = KEYS[1] key = 'x' return redis.call('get', key)",
-            "local key = KEYS[1] local function f() return {} end key, f().x = 'y', 1 return redis.call('get', key)",
-            "local key = KEYS[1] .. 'x' return redis.call('get', key)",
-            "local key = KEYS[1] or 'x' return redis.call('get', key)",
-            "local key = 'x' return redis.call('get', key)",
-            "local key = KEYS[1] local key = 'x' return redis.call('get', key)",
-            "local key = KEYS[1] local function f(key) return redis.call('get', key) end return f('x')",
-            "local key = KEYS[1] for key = 1, 2 do redis.call('get', key) end",
-            "local key = KEYS[1] for i, key in pairs({'x'}) do redis.call('get', key) end",
-            "local a, b = KEYS[1] return redis.call('get', b)",
-            "local key = KEYS[1]\n.x return redis.call('get', key)",
-            "local key = KEYS[1]\n('x') return redis.call('get', key)",
-            "_G.redis.call('get', 'x')",
-            "getfenv(1)['re' .. 'dis'].call('get', 'x')",
-            "setfenv(1, {})",
-            "loadstring('redis.call(1)')()",
-            "redis.call('get', KEYS[1]",
-            "return 'unfinished",
-            "--[[ unfinished",
-            "return server.call('get', 'x')",
-            "local s = server return s.call('get', 'x')",
-            "redis.call('get', KEYS[1]) server.call('get', 'x')",
-            "redis.call('set', KEYS[1], 1) while true do end",
-            "repeat redis.call('incr', KEYS[1]) until false",
-            "\0",
-        ] {
-            assert_eq!(reach(&tester.engine, script.as_bytes()), Reach::Anything, "{script}");
-        }
     }
 }

@@ -12,26 +12,25 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
-use braid_engine::Engine;
-use braid_engine::engine::THREADS_MAX;
-use braid_scripting::{ScriptFlags, parse_shebang};
+use braid_spec::CommandTable;
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 use sha1::{Digest, Sha1};
 
-use super::libraries::Libraries;
-use super::narrow::{self, Reach};
-use super::run::Habits;
+use crate::flags::{ScriptFlags, parse_shebang};
+use crate::function_libraries::Libraries;
+use crate::key_analysis::{self, Reach};
+use crate::speculation::SpeculationHistory;
 
 /// A SHA-1.
-pub(super) type Sha = [u8; 20];
+pub type Sha = [u8; 20];
 
 /// So many scripts are kept that EVAL has brought and SCRIPT LOAD has not, as in Redis from 7.4 on
 /// and Valkey from 8.0 on.
 const EVAL_SCRIPTS_MAX: usize = 500;
 
 /// A script that EVAL has run or SCRIPT LOAD has taken.
-pub(super) struct Script {
+pub struct Script {
     pub sha: Sha,
     /// In hexadecimal.
     pub name: String,
@@ -41,7 +40,7 @@ pub(super) struct Script {
     pub code_at: usize,
     /// What its text proves of the keys that it touches.
     pub reach: Reach,
-    pub habits: Habits,
+    pub history: SpeculationHistory,
     is_evicted: AtomicBool,
     /// Unix time in ms at which it was last run.
     used_ms: AtomicI64,
@@ -49,10 +48,10 @@ pub(super) struct Script {
 
 impl Script {
     /// Reads a script. Fails with the text for the client if its first line makes no sense.
-    pub(super) fn read(engine: &Engine, body: &[u8], sha: Sha) -> Result<Script, Vec<u8>> {
+    pub(crate) fn read(commands: &CommandTable, body: &[u8], sha: Sha) -> Result<Script, Vec<u8>> {
         let (flags, code_at) = parse_shebang(body)?;
         let name = sha.iter().map(|byte| format!("{byte:02x}")).collect();
-        let reach = narrow::reach(engine, &body[code_at..]);
+        let reach = key_analysis::reach(commands, &body[code_at..]);
         Ok(Script {
             sha,
             name,
@@ -60,7 +59,7 @@ impl Script {
             flags,
             code_at,
             reach,
-            habits: Habits::default(),
+            history: SpeculationHistory::default(),
             is_evicted: AtomicBool::new(false),
             used_ms: AtomicI64::new(0),
         })
@@ -68,7 +67,7 @@ impl Script {
 
     /// Notes that it is run.
     #[inline]
-    pub(super) fn note_use(&self, now_ms: i64) {
+    pub fn note_use(&self, now_ms: i64) {
         // Threads that run the same script need not take its cache line from each other more than
         // once a millisecond.
         if self.used_ms.load(Ordering::Relaxed) != now_ms {
@@ -78,11 +77,11 @@ impl Script {
 
     /// True if the cache has it no longer.
     #[inline]
-    pub(super) fn is_evicted(&self) -> bool {
+    pub fn is_evicted(&self) -> bool {
         self.is_evicted.load(Ordering::Relaxed)
     }
 
-    pub(super) fn code(&self) -> &[u8] {
+    pub fn code(&self) -> &[u8] {
         &self.body[self.code_at..]
     }
 
@@ -92,12 +91,12 @@ impl Script {
 }
 
 /// The SHA-1 of a script.
-pub(super) fn sha_of(body: &[u8]) -> Sha {
+pub fn sha_of(body: &[u8]) -> Sha {
     Sha1::digest(body).into()
 }
 
 /// A SHA-1 in hexadecimal, in any case.
-pub(super) fn parse_sha(text: &[u8]) -> Option<Sha> {
+pub fn parse_sha(text: &[u8]) -> Option<Sha> {
     if text.len() != 40 {
         return None;
     }
@@ -110,13 +109,13 @@ pub(super) fn parse_sha(text: &[u8]) -> Option<Sha> {
 }
 
 #[derive(Default)]
-struct Scripts {
+struct Known {
     by_sha: HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>,
     /// Those of them that only EVAL has brought.
     evaluated: HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>,
 }
 
-impl Scripts {
+impl Known {
     /// Takes out the script of EVAL that was run longest ago.
     fn take_oldest(&mut self) -> Option<Arc<Script>> {
         let oldest = self.evaluated.values().min_by_key(|script| script.used_ms.load(Ordering::Relaxed))?.sha;
@@ -125,9 +124,9 @@ impl Scripts {
     }
 }
 
-/// What is one per server.
-pub(super) struct Shared {
-    scripts: RwLock<Scripts>,
+/// The server's scripts and functions.
+pub struct Cache {
+    scripts: RwLock<Known>,
     /// Scripts evicted, and how many of them the statistics do not tell of any more.
     evicted: AtomicU64,
     evicted_before: AtomicU64,
@@ -159,18 +158,10 @@ pub struct Figures {
     pub function_bytes: usize,
 }
 
-/// The server's scripts.
-pub(super) fn shared(engine: &Engine) -> &Shared {
-    engine
-        .attached
-        .get_or_init(|| Box::new(Shared::new(THREADS_MAX)))
-        .downcast_ref()
-        .expect("nothing else is attached to an engine")
-}
-
-impl Shared {
-    fn new(threads: usize) -> Shared {
-        Shared {
+impl Cache {
+    /// No scripts, for up to so many threads.
+    pub fn new(threads: usize) -> Cache {
+        Cache {
             scripts: RwLock::default(),
             evicted: AtomicU64::new(0),
             evicted_before: AtomicU64::new(0),
@@ -185,24 +176,24 @@ impl Shared {
 
     /// Moves on whenever the cache is emptied.
     #[inline]
-    pub(super) fn generation(&self) -> u64 {
+    pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    pub(super) fn script(&self, sha: &Sha) -> Option<Arc<Script>> {
+    pub fn script(&self, sha: &Sha) -> Option<Arc<Script>> {
         self.scripts.read().by_sha.get(sha).cloned()
     }
 
     /// Scripts evicted since the start.
     #[inline]
-    pub(super) fn evicted(&self) -> u64 {
+    pub fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Acquire)
     }
 
     /// Adds a script that is about to be run, or to be loaded (`loads`); the one that is there, if
     /// another thread was faster. If there are too many of EVAL then, the one run longest ago is
     /// evicted.
-    pub(super) fn add(&self, script: Script, loads: bool, now_ms: i64) -> Arc<Script> {
+    pub fn add(&self, script: Script, loads: bool, now_ms: i64) -> Arc<Script> {
         let mut scripts = self.scripts.write();
         if let Some(known) = scripts.by_sha.get(&script.sha) {
             return Arc::clone(known);
@@ -227,7 +218,7 @@ impl Shared {
     }
 
     /// Has a script stay that SCRIPT LOAD has been given. False if it has been evicted meanwhile.
-    pub(super) fn keep(&self, script: &Script) -> bool {
+    pub fn keep(&self, script: &Script) -> bool {
         let mut scripts = self.scripts.write();
         if script.is_evicted() {
             return false;
@@ -237,12 +228,12 @@ impl Shared {
     }
 
     /// Has [`Figures::evicted`] begin anew.
-    pub(super) fn reset_figures(&self) {
+    pub fn reset_figures(&self) {
         self.evicted_before.store(self.evicted(), Ordering::Relaxed);
     }
 
     /// Forgets all scripts.
-    pub(super) fn flush(&self) {
+    pub fn flush(&self) {
         let mut scripts = self.scripts.write();
         let old = std::mem::take(&mut *scripts);
         self.bytes.store(0, Ordering::Relaxed);
@@ -257,20 +248,17 @@ impl Shared {
     }
 
     /// All libraries.
-    pub(super) fn libraries(&self) -> Arc<Libraries> {
+    pub fn libraries(&self) -> Arc<Libraries> {
         Arc::clone(&self.libraries.read())
     }
 
     #[inline]
-    pub(super) fn libraries_generation(&self) -> u64 {
+    pub fn libraries_generation(&self) -> u64 {
         self.libraries_generation.load(Ordering::Acquire)
     }
 
     /// Changes the libraries: `edit` gets a copy, which takes their place if it succeeds. One at a time.
-    pub(super) fn change_libraries<R, E>(
-        &self,
-        edit: impl FnOnce(&mut Libraries) -> Result<R, E>,
-    ) -> Result<R, E> {
+    pub fn change_libraries<R, E>(&self, edit: impl FnOnce(&mut Libraries) -> Result<R, E>) -> Result<R, E> {
         let _changing = self.changing.lock();
         let mut libraries = (*self.libraries()).clone();
         let result = edit(&mut libraries)?;
@@ -281,18 +269,14 @@ impl Shared {
 
     /// Notes what a thread's machines take.
     #[inline]
-    pub(super) fn note_machines(&self, slot: usize, scripts: Option<usize>, functions: Option<usize>) {
+    pub(crate) fn note_machines(&self, slot: usize, scripts: usize, functions: usize) {
         let (for_scripts, for_functions) = &self.machine_bytes[slot];
-        if let Some(bytes) = scripts {
-            for_scripts.store(bytes, Ordering::Relaxed);
-        }
-        if let Some(bytes) = functions {
-            for_functions.store(bytes, Ordering::Relaxed);
-        }
+        for_scripts.store(scripts, Ordering::Relaxed);
+        for_functions.store(functions, Ordering::Relaxed);
     }
 
     /// With the machines of the first so many threads: those that there are.
-    pub(super) fn figures(&self, threads: usize) -> Figures {
+    pub fn figures(&self, threads: usize) -> Figures {
         let sum = |of: fn(&(AtomicUsize, AtomicUsize)) -> &AtomicUsize| {
             self.machine_bytes.iter().take(threads).map(|bytes| of(bytes).load(Ordering::Relaxed)).sum()
         };

@@ -2,35 +2,43 @@
 //! What one thread has compiled: a machine for scripts and one for functions, and which of the
 //! server's scripts and libraries it knows.
 //!
-//! Attached to the thread's context. While a script runs it is taken off, so that a script can
-//! never run within a script.
+//! The thread takes them out of [`crate::Scripts`] while a script runs, so that a script can never
+//! run within a script.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use braid_engine::{COMPATIBLE_VERSION, Engine};
-use braid_keyspace::Context;
-use braid_scripting::{Function, Machine, Purpose, parse_library};
-use braid_spec::CommandError;
+use braid_config::Config;
+use braid_spec::{CommandError, CommandTable};
 use hashbrown::{HashMap, HashTable};
 
-use super::cache::{Script, Sha, Shared, parse_sha, sha_of};
-use super::libraries::{FunctionInfo, Libraries, Library};
-use super::run::Habits;
+use crate::cache::{Cache, Script, Sha, parse_sha, sha_of};
+use crate::flags::parse_library;
+use crate::function_libraries::{FunctionInfo, Libraries, Library};
+use crate::speculation::SpeculationHistory;
+use crate::state::{Function, Machine, Purpose};
 
 /// A thread lets go of what it has compiled of evicted scripts after so many evictions.
 const EVICTED_MAX: u64 = 100;
 
+/// What scripts are read and compiled with.
+#[derive(Clone, Copy)]
+pub struct Environment<'s> {
+    pub config: &'s Config,
+    pub commands: &'s CommandTable,
+    pub cache: &'s Cache,
+}
+
 /// A script that is compiled in this thread's machine.
 #[derive(Clone)]
-pub(super) struct Compiled {
+pub struct Compiled {
     pub function: Function,
     pub script: Arc<Script>,
 }
 
 /// One thread's machines.
-pub(super) struct Machines {
+pub struct Machines {
     /// The scripts' machine, of this generation of the cache.
     scripts: Option<(u64, Machine)>,
     by_sha: HashMap<Sha, Compiled, foldhash::fast::RandomState>,
@@ -50,7 +58,7 @@ pub(super) struct Machines {
 }
 
 impl Machines {
-    fn new() -> Machines {
+    pub(crate) fn new() -> Machines {
         Machines {
             scripts: None,
             by_sha: HashMap::default(),
@@ -63,44 +71,24 @@ impl Machines {
         }
     }
 
-    /// Takes the thread's machines off its context. Nothing while a script runs on this thread.
-    pub(super) fn take(context: &mut Context) -> Result<Box<Machines>, CommandError> {
-        match context.attached.take() {
-            None => Ok(Box::new(Machines::new())),
-            Some(attached) => match attached.downcast::<Machines>() {
-                Ok(machines) => Ok(machines),
-                Err(running) => {
-                    context.attached = Some(running);
-                    Err(CommandError::text("ERR A script cannot run another script"))
-                }
-            },
-        }
+    /// The machine for scripts.
+    pub fn scripts(&mut self, config: &Config) -> &mut Machine {
+        let new = || (0, Machine::new(Purpose::Scripts, memory_max(config), &config.redis_version()));
+        &mut self.scripts.get_or_insert_with(new).1
     }
 
-    /// Marks that a script runs.
-    pub(super) fn mark_running(context: &mut Context) {
-        context.attached = Some(Box::new(Running));
-    }
-
-    /// Puts the machines back.
-    pub(super) fn put_back(self: Box<Machines>, context: &mut Context) {
-        context.attached = Some(self);
-    }
-
-    /// The machine for scripts; only after a script was found.
-    pub(super) fn scripts(&mut self) -> &mut Machine {
-        &mut self
-            .scripts
-            .get_or_insert_with(|| (0, Machine::new(Purpose::Scripts, usize::MAX, COMPATIBLE_VERSION)))
-            .1
+    /// Bytes of the machine for scripts.
+    pub fn script_bytes(&self) -> usize {
+        self.scripts.as_ref().map_or(0, |(_, machine)| machine.memory_bytes())
     }
 
     /// Makes a new machine when the cache has been emptied since the last one was made.
-    fn renew(&mut self, engine: &Engine, shared: &Shared, generation: u64) {
-        let evicted = shared.evicted();
+    fn renew(&mut self, environment: &Environment<'_>, generation: u64) {
+        let Environment { config, cache, .. } = *environment;
+        let evicted = cache.evicted();
         if let Some((_, machine)) = self.scripts.as_mut().filter(|(made, _)| *made == generation) {
             // It may have been changed.
-            machine.set_memory_max(memory_max(engine));
+            machine.set_memory_max(memory_max(config));
             if evicted - self.evicted >= EVICTED_MAX {
                 self.evicted = evicted;
                 self.forget_evicted();
@@ -110,7 +98,7 @@ impl Machines {
         self.evicted = evicted;
         self.by_sha.clear();
         self.by_body.clear();
-        let machine = Machine::new(Purpose::Scripts, memory_max(engine), &engine.config.redis_version());
+        let machine = Machine::new(Purpose::Scripts, memory_max(config), &config.redis_version());
         self.scripts = Some((generation, machine));
     }
 
@@ -130,34 +118,32 @@ impl Machines {
     }
 
     /// The script of this text, compiled. `loads`: it is to stay.
-    pub(super) fn by_body(
+    pub fn by_body(
         &mut self,
-        engine: &Engine,
-        shared: &Shared,
+        environment: &Environment<'_>,
         body: &[u8],
         loads: bool,
         now_ms: i64,
     ) -> Result<Compiled, CommandError> {
-        let compiled = self.find_by_body(engine, shared, body, loads, now_ms)?;
+        let compiled = self.find_by_body(environment, body, loads, now_ms)?;
         if !loads {
             compiled.script.note_use(now_ms);
-        } else if !shared.keep(&compiled.script) {
+        } else if !environment.cache.keep(&compiled.script) {
             // Another thread was faster to evict it.
-            return self.by_body(engine, shared, body, loads, now_ms);
+            return self.by_body(environment, body, loads, now_ms);
         }
         Ok(compiled)
     }
 
     fn find_by_body(
         &mut self,
-        engine: &Engine,
-        shared: &Shared,
+        environment: &Environment<'_>,
         body: &[u8],
         loads: bool,
         now_ms: i64,
     ) -> Result<Compiled, CommandError> {
-        let generation = shared.generation();
-        self.renew(engine, shared, generation);
+        let generation = environment.cache.generation();
+        self.renew(environment, generation);
         let hash = self.hasher.hash_one(body);
         if let Some(found) = self.by_body.find(hash, |compiled| *compiled.script.body == *body) {
             if !found.script.is_evicted() {
@@ -173,14 +159,14 @@ impl Machines {
         let compiled = match known {
             Some(compiled) => compiled,
             None => {
-                let script = match shared.script(&sha) {
+                let script = match environment.cache.script(&sha) {
                     Some(script) => script,
                     None => Arc::new(
-                        Script::read(engine, body, sha)
+                        Script::read(environment.commands, body, sha)
                             .map_err(|text| CommandError::Bytes([b"ERR ", &text[..]].concat()))?,
                     ),
                 };
-                self.compile(shared, script, loads, now_ms)?
+                self.compile(environment, script, loads, now_ms)?
             }
         };
         let hasher = &self.hasher;
@@ -190,17 +176,16 @@ impl Machines {
     }
 
     /// The script of this SHA-1, compiled.
-    pub(super) fn by_sha(
+    pub fn by_sha(
         &mut self,
-        engine: &Engine,
-        shared: &Shared,
+        environment: &Environment<'_>,
         sha: &[u8],
         now_ms: i64,
     ) -> Result<Compiled, CommandError> {
         let unknown = || CommandError::text("NOSCRIPT No matching script. Please use EVAL.");
         let sha = parse_sha(sha).ok_or_else(unknown)?;
-        let generation = shared.generation();
-        self.renew(engine, shared, generation);
+        let generation = environment.cache.generation();
+        self.renew(environment, generation);
         if let Some(compiled) = self.by_sha.get(&sha) {
             if !compiled.script.is_evicted() {
                 compiled.script.note_use(now_ms);
@@ -208,24 +193,25 @@ impl Machines {
             }
             self.forget_evicted();
         }
-        let script = shared.script(&sha).ok_or_else(unknown)?;
+        let script = environment.cache.script(&sha).ok_or_else(unknown)?;
         script.note_use(now_ms);
-        self.compile(shared, script, false, now_ms)
+        self.compile(environment, script, false, now_ms)
     }
 
     /// Compiles a script, and makes it known to all if it is not yet.
     fn compile(
         &mut self,
-        shared: &Shared,
+        environment: &Environment<'_>,
         script: Arc<Script>,
         loads: bool,
         now_ms: i64,
     ) -> Result<Compiled, CommandError> {
-        let function = self.scripts().compile(c"@user_script", script.code()).map_err(|message| {
-            CommandError::Bytes([b"ERR Error compiling script (new function): ", &message[..]].concat())
-        })?;
+        let function =
+            self.scripts(environment.config).compile(c"@user_script", script.code()).map_err(|message| {
+                CommandError::Bytes([b"ERR Error compiling script (new function): ", &message[..]].concat())
+            })?;
         let script = match Arc::try_unwrap(script) {
-            Ok(new) => shared.add(new, loads, now_ms),
+            Ok(new) => environment.cache.add(new, loads, now_ms),
             Err(known) => known,
         };
         let compiled = Compiled { function, script };
@@ -234,10 +220,10 @@ impl Machines {
     }
 
     /// The libraries as they are now. What this thread has loaded of others is forgotten.
-    pub(super) fn libraries(&mut self, shared: &Shared) -> Arc<Libraries> {
-        let generation = shared.libraries_generation();
+    pub fn libraries(&mut self, cache: &Cache) -> Arc<Libraries> {
+        let generation = cache.libraries_generation();
         if self.libraries.0 != generation {
-            let libraries = shared.libraries();
+            let libraries = cache.libraries();
             if libraries.counts().0 == 0 {
                 self.functions = None;
                 self.loaded.clear();
@@ -256,29 +242,29 @@ impl Machines {
     }
 
     /// The machine for functions.
-    pub(super) fn for_functions(&mut self, engine: &Engine) -> &mut Machine {
-        let memory_max = memory_max(engine);
-        let machine = self.functions.get_or_insert_with(|| {
-            Machine::new(Purpose::Functions, memory_max, &engine.config.redis_version())
-        });
+    pub fn for_functions(&mut self, config: &Config) -> &mut Machine {
+        let memory_max = memory_max(config);
+        let machine = self
+            .functions
+            .get_or_insert_with(|| Machine::new(Purpose::Functions, memory_max, &config.redis_version()));
         machine.set_memory_max(memory_max);
         machine
     }
 
     /// Bytes of the machine for functions.
-    pub(super) fn function_bytes(&self) -> usize {
+    pub fn function_bytes(&self) -> usize {
         self.functions.as_ref().map_or(0, Machine::memory_bytes)
     }
 
     /// Runs the code of a new library. The functions that it registers are ready in this thread then.
-    pub(super) fn read_library(
+    pub fn read_library(
         &mut self,
-        engine: &Engine,
+        config: &Config,
         code: &[u8],
         timeout: Option<Duration>,
     ) -> Result<Library, Vec<u8>> {
         let head = parse_library(code)?;
-        let registered = self.for_functions(engine).load_library(head.code, timeout)?;
+        let registered = self.for_functions(config).load_library(head.code, timeout)?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let (mut functions, mut infos) = (Vec::new(), Vec::new());
         for function in registered {
@@ -287,7 +273,7 @@ impl Machines {
                 name: text(function.name),
                 description: function.description,
                 flags: function.flags,
-                habits: Habits::default(),
+                history: SpeculationHistory::default(),
             });
         }
         let library = Library::new(text(head.name), code, infos);
@@ -299,19 +285,19 @@ impl Machines {
 
     /// A function of a library, ready to be called. Nothing if the library's code does not register
     /// it in this thread.
-    pub(super) fn function(&mut self, engine: &Engine, library: &Library, index: usize) -> Option<Function> {
+    pub fn function(&mut self, config: &Config, library: &Library, index: usize) -> Option<Function> {
         if let Some(functions) = self.loaded.get(&library.id) {
             return functions.get(index).copied();
         }
         let head = parse_library(&library.code).ok()?;
-        let registered = self.for_functions(engine).load_library(head.code, None).ok()?;
+        let registered = self.for_functions(config).load_library(head.code, None).ok()?;
         let same = registered.len() == library.functions.len()
             && registered
                 .iter()
                 .zip(&library.functions)
                 .all(|(found, known)| found.name == known.name.as_bytes());
         if !same {
-            registered.iter().for_each(|found| self.for_functions(engine).release(found.function));
+            registered.iter().for_each(|found| self.for_functions(config).release(found.function));
             return None;
         }
         let functions: Vec<Function> = registered.iter().map(|found| found.function).collect();
@@ -321,12 +307,9 @@ impl Machines {
     }
 }
 
-/// Stands for the machines while a script runs.
-struct Running;
-
 /// What a script may make a machine grow to.
-fn memory_max(engine: &Engine) -> usize {
-    match engine.config.lua_memory_bytes() {
+fn memory_max(config: &Config) -> usize {
+    match config.lua_memory_bytes() {
         0 => usize::MAX,
         bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
     }

@@ -7,21 +7,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use braid_rdb::{Bytes, Decoder, Encoder};
-use braid_scripting::{INVALID_NAME, ScriptFlags, is_valid_name, parse_library};
 use hashbrown::HashMap;
 
-use super::run::Habits;
+use crate::flags::{ScriptFlags, parse_library};
+use crate::register::{INVALID_NAME, is_valid_name};
+use crate::speculation::SpeculationHistory;
 
 /// A function, as FUNCTION LIST tells of it.
-pub(super) struct FunctionInfo {
+pub struct FunctionInfo {
     pub name: String,
     pub description: Option<Vec<u8>>,
     pub flags: ScriptFlags,
-    pub habits: Habits,
+    pub history: SpeculationHistory,
 }
 
 /// A library.
-pub(super) struct Library {
+pub struct Library {
     /// Never used twice.
     pub id: u64,
     pub name: String,
@@ -32,7 +33,7 @@ pub(super) struct Library {
 
 impl Library {
     /// A library with an id of its own.
-    pub(super) fn new(name: String, code: &[u8], functions: Vec<FunctionInfo>) -> Library {
+    pub fn new(name: String, code: &[u8], functions: Vec<FunctionInfo>) -> Library {
         static IDS: AtomicU64 = AtomicU64::new(0);
         Library { id: IDS.fetch_add(1, Ordering::Relaxed), name, code: code.into(), functions }
     }
@@ -52,7 +53,7 @@ impl Library {
 
 /// What becomes of the libraries that are there when others are restored.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Policy {
+pub enum Policy {
     Flush,
     Append,
     Replace,
@@ -60,7 +61,7 @@ pub(super) enum Policy {
 
 /// All libraries. Functions are found by their name in any case.
 #[derive(Clone, Default)]
-pub(super) struct Libraries {
+pub struct Libraries {
     libraries: Vec<Arc<Library>>,
     functions: HashMap<Box<[u8]>, (Arc<Library>, usize), foldhash::fast::RandomState>,
 }
@@ -70,19 +71,19 @@ const FUNCTION: u8 = 245;
 const FUNCTION_BEFORE_RELEASE: u8 = 246;
 
 impl Libraries {
-    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Library>> {
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Library>> {
         self.libraries.iter()
     }
 
-    pub(super) fn function(&self, name: &[u8]) -> Option<(Arc<Library>, usize)> {
+    pub fn function(&self, name: &[u8]) -> Option<(Arc<Library>, usize)> {
         self.functions.get(&name.to_ascii_lowercase()[..]).cloned()
     }
 
-    pub(super) fn counts(&self) -> (usize, usize) {
+    pub fn counts(&self) -> (usize, usize) {
         (self.libraries.len(), self.functions.len())
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         self.libraries.iter().map(|library| library.memory_bytes()).sum()
     }
 
@@ -91,7 +92,7 @@ impl Libraries {
     }
 
     /// Takes a library away. False if there is none of this name.
-    pub(super) fn remove(&mut self, name: &[u8]) -> bool {
+    pub fn remove(&mut self, name: &[u8]) -> bool {
         let before = self.libraries.len();
         self.libraries.retain(|library| library.name.as_bytes() != name);
         self.functions.retain(|_, (library, _)| library.name.as_bytes() != name);
@@ -99,7 +100,7 @@ impl Libraries {
     }
 
     /// Adds a library that [`Libraries::prepare`] found to fit.
-    pub(super) fn add(&mut self, library: Library) {
+    pub fn add(&mut self, library: Library) {
         self.add_shared(Arc::new(library));
     }
 
@@ -113,7 +114,7 @@ impl Libraries {
 
     /// Reads a library that is to be added; with `replace` the one of its name is taken away.
     /// `read` runs its code.
-    pub(super) fn prepare(
+    pub fn prepare(
         &mut self,
         code: &[u8],
         replace: bool,
@@ -146,7 +147,7 @@ impl Libraries {
     }
 
     /// All libraries as a payload: what a snapshot has of them, with a version and a checksum.
-    pub(super) fn dump(&self) -> Vec<u8> {
+    pub fn dump(&self) -> Vec<u8> {
         let mut encoder = Encoder::new(Vec::new(), true);
         for library in &self.libraries {
             let written = encoder.byte(FUNCTION).and_then(|()| encoder.string(&library.code));
@@ -158,7 +159,7 @@ impl Libraries {
     }
 
     /// Adds the libraries of a payload.
-    pub(super) fn restore(
+    pub fn restore(
         &mut self,
         payload: &[u8],
         check: bool,
