@@ -10,8 +10,7 @@
 
 pub mod outcome;
 
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Seek, SeekFrom};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -19,6 +18,7 @@ use braid_base::clock::unix_ms;
 use braid_base::plural::plural;
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
+use braid_persistence::files::{self, File};
 use braid_persistence::{
     AofRecord, CommandReader, FileInfo, FileKind, Folder, LoadError, Manifest, ReadError, Slices, data_len,
     ends_data,
@@ -177,7 +177,7 @@ impl Engine {
         present: &Present<'_>,
     ) -> Result<End, AofLoadError> {
         let name = &present.name;
-        let mut file = File::open(&present.path).map_err(|error| match error.kind() {
+        let mut file = files::open(&present.path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => fail(format!("The append log file {name} doesn't exist: {error}")),
             _ => fail(format!("Fatal error: can't open the append log file {name} for reading: {error}")),
         })?;
@@ -186,11 +186,11 @@ impl Engine {
         };
         let size = file.metadata().map_err(unreadable)?.len();
         // A dump may end with zeros: its checksum.
-        let has_dump = begins_with_dump(&mut file).map_err(unreadable)?;
+        let has_dump = files::begins_with_dump(&mut file).map_err(unreadable)?;
         let len = if has_dump { size } else { data_len(&mut file).map_err(unreadable)? };
         if size > len {
             log::info!("Cutting off the zeros that were written ahead at the end of the AOF file {name}");
-            set_len(&present.path, len).map_err(unreadable)?;
+            files::cut_off(&present.path, len).map_err(unreadable)?;
         }
         if len == 0 {
             return Ok(End::Empty);
@@ -315,18 +315,11 @@ impl Engine {
             return Err(fail("Fatal error: the truncated file is not the last file".to_owned()));
         }
         log::warn!("!!! Truncating the AOF {name} at offset {usable} !!!");
-        set_len(&present.path, usable)
+        files::cut_off(&present.path, usable)
             .map_err(|error| fail(format!("Error truncating the AOF file {name}: {error}")))?;
         log::warn!("AOF {name} loaded anyway because aof-load-truncated is enabled");
         Ok(())
     }
-}
-
-/// Cuts a file off, for good.
-fn set_len(path: &std::path::Path, len: u64) -> std::io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
-    file.set_len(len)?;
-    file.sync_all()
 }
 
 /// Says in the log what the error says.
@@ -338,18 +331,9 @@ fn fail(text: String) -> AofLoadError {
 /// The sizes of the files with data. One that is missing is an error: without it the rest is not the dataset.
 fn sizes(folder: &Folder, manifest: &Manifest) -> Result<Vec<u64>, AofLoadError> {
     let size = |info: &FileInfo| {
-        let data = std::fs::metadata(folder.path(&info.name));
-        data.map(|data| data.len()).map_err(|error| {
+        files::len(&folder.path(&info.name)).map_err(|error| {
             fail(format!("Unable to obtain the AOF file {} length. stat: {error}", info.name.display()))
         })
     };
     manifest.data().map(|(_, info)| size(info)).collect()
-}
-
-/// Whether a file begins with a dump; leaves it at its begin.
-fn begins_with_dump(file: &mut File) -> std::io::Result<bool> {
-    let mut magic = Vec::new();
-    file.by_ref().take(6).read_to_end(&mut magic)?;
-    file.seek(SeekFrom::Start(0))?;
-    Ok(magic.starts_with(b"REDIS") || magic == b"VALKEY")
 }

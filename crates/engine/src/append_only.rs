@@ -11,7 +11,6 @@
 
 pub mod state;
 
-use std::fs::{File, OpenOptions};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -23,6 +22,7 @@ use braid_journal::Reader;
 use braid_keyspace::Context;
 use braid_persistence::SaveError;
 use braid_persistence::aof::{Folder, FolderError, Manifest, Policy};
+use braid_persistence::files::File;
 
 use crate::aof_load::AofLoaded;
 use crate::background_save::old_forms_limit;
@@ -66,19 +66,6 @@ enum RewriteError {
     Stopped,
 }
 
-fn open(folder: &Folder, name: &std::ffi::OsStr) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(folder.path(name))
-}
-
-/// Bytes of the files with data.
-fn total_size(folder: &Folder, manifest: &Manifest) -> u64 {
-    manifest
-        .data()
-        .filter_map(|(_, info)| std::fs::metadata(folder.path(&info.name)).ok())
-        .map(|file| file.len())
-        .sum()
-}
-
 impl Engine {
     /// Begins to write changes to the append-only file, after what it has was loaded: the dataset
     /// is what the manifest names. With nothing there yet a base of what the dataset is now is
@@ -103,12 +90,12 @@ impl Engine {
             log::info!("Creating AOF incr file {} on server start", info.name.display());
             info
         });
-        let file = open(folder, &info.name).map_err(|error| text(&error))?;
+        let file = folder.open_incr(&info.name).map_err(|error| text(&error))?;
         if changed {
             folder.persist(&manifest).map_err(|error| text(&error))?;
         }
         self.remove_history(folder, &mut manifest);
-        let size = total_size(folder, &manifest);
+        let size = folder.data_bytes(&manifest);
         let state = &self.append_only;
         state.appender.set_size(size);
         state.base_size.store(size, Relaxed);
@@ -311,10 +298,10 @@ impl Engine {
             self.configure_append_only();
             self.end_writer();
             self.wait_for_end_of_writer();
-            increment = Some(File::create(folder.temporary_incr_path())?);
+            increment = Some(folder.create_temporary_incr()?);
         } else if on {
             let info = manifest.begin_incr(folder.name());
-            increment = Some(open(&folder, &info.name)?);
+            increment = Some(folder.open_incr(&info.name)?);
             folder.persist(&manifest)?;
             log::info!("Creating AOF incr file {} on background rewrite", info.name.display());
             state.state.lock().manifest = manifest.clone();
@@ -352,7 +339,7 @@ impl Engine {
             }
             if on && awaits_base {
                 let info = manifest.begin_incr(folder.name());
-                std::fs::rename(folder.temporary_incr_path(), folder.path(&info.name))?;
+                folder.name_temporary_incr(&info.name)?;
             }
             manifest.retire_incrs(usize::from(on));
             folder.persist(&manifest)?;
@@ -367,7 +354,7 @@ impl Engine {
                 files.manifest = manifest.clone();
             }
         }
-        let size = total_size(&folder, &manifest);
+        let size = folder.data_bytes(&manifest);
         state.appender.set_size(size);
         state.base_size.store(size, Relaxed);
         Ok(size)

@@ -2,7 +2,6 @@
 //! Saving and loading as the server does it: with the configured settings, words for the operator's
 //! log, and the numbers that INFO shows.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,6 +11,7 @@ use braid_base::plural::plural;
 use braid_config::{RdbTarget, RdbVersionCheck};
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
+use braid_persistence::files::{self, File};
 use braid_persistence::{
     Folder, Form, LoadError, LoadOptions, Loaded, Manifest, SaveError, SaveOptions, Slices,
 };
@@ -272,7 +272,7 @@ impl Engine {
     pub fn load(&self, txn: &mut Txn<'_>, limits: Limits, manner: Manner) -> Result<bool, LoadFailure> {
         let config = &self.config;
         let name = config.dbfilename().to_string();
-        let file = match File::open(&name) {
+        let file = match files::open(Path::new(&name)) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(LoadFailure::Open(name, error)),

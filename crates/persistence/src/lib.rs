@@ -10,6 +10,7 @@
 //! This crate knows neither clients nor commands nor the configuration: settings come as plain structs.
 
 pub mod aof;
+pub mod files;
 mod gathered;
 mod load;
 mod output;

@@ -7,12 +7,13 @@
 //! still there. Unless `rdb-target` says for whom, it is made in the version of the format that
 //! Redis 7.0 knows, as a replica does not say which one it reads.
 
-use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::unix_ms;
 use braid_persistence::Cut;
+use braid_persistence::files::{self, File};
 
 use super::copy::random_id;
 use super::copy::{Copy, CopyWriter};
@@ -188,9 +189,7 @@ impl Engine {
 /// A file that goes with its last user, in the working folder.
 fn nameless_file() -> std::io::Result<File> {
     let name = format!("temp-copy-{}.rdb", std::process::id());
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(&name)?;
-    std::fs::remove_file(&name)?;
-    Ok(file)
+    files::nameless(Path::new(&name))
 }
 
 #[cfg(test)]

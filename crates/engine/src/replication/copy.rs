@@ -7,12 +7,12 @@
 //! behind is cut off by its limit (`client-output-buffer-limit`).
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use braid_base::clock::unix_ms;
+use braid_persistence::files::File;
 use parking_lot::{Condvar, Mutex};
 
 use braid_clients::Mailboxes;

@@ -78,6 +78,27 @@ impl Folder {
         self.dir.join(format!("temp-{}.incr", self.name))
     }
 
+    /// Opens an increment to go on with, or makes it.
+    pub fn open_incr(&self, name: &OsStr) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(self.path(name))
+    }
+
+    /// Makes the file at [`Folder::temporary_incr_path`] anew.
+    pub fn create_temporary_incr(&self) -> io::Result<File> {
+        File::create(self.temporary_incr_path())
+    }
+
+    /// Gives that file the name of an increment.
+    pub fn name_temporary_incr(&self, name: &OsStr) -> io::Result<()> {
+        fs::rename(self.temporary_incr_path(), self.path(name))
+    }
+
+    /// Bytes of the files with data, as far as they are there.
+    pub fn data_bytes(&self, manifest: &Manifest) -> u64 {
+        let files = manifest.data().filter_map(|(_, info)| fs::metadata(self.path(&info.name)).ok());
+        files.map(|file| file.len()).sum()
+    }
+
     /// Makes the folder, if it is not there.
     pub fn create(&self) -> Result<(), FolderError> {
         match fs::create_dir(&self.dir) {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Opens, measures and cuts off the files that the server loads and writes. What is in them, and
+//! which of them there are, is known elsewhere (`load.rs`, `aof/`).
+
+use std::fs::OpenOptions;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+pub use std::fs::File;
+
+/// Opens a file to be read.
+pub fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// Bytes of a file.
+pub fn len(path: &Path) -> io::Result<u64> {
+    Ok(path.metadata()?.len())
+}
+
+/// Cuts a file off behind `len` bytes, for good: it is on disk when this returns.
+pub fn cut_off(path: &Path, len: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(len)?;
+    file.sync_all()
+}
+
+/// A new file without a name, which goes with its last user. It has `path` for a moment.
+pub fn nameless(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
+    std::fs::remove_file(path)?;
+    Ok(file)
+}
+
+/// Whether a file begins with a dump; leaves it at its begin.
+pub fn begins_with_dump(file: &mut File) -> io::Result<bool> {
+    let mut magic = Vec::new();
+    file.by_ref().take(6).read_to_end(&mut magic)?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(magic.starts_with(b"REDIS") || magic == b"VALKEY")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn cut_off_and_measured() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        std::fs::write(&path, b"REDIS0012rest").expect("written");
+        cut_off(&path, 9).expect("cut");
+        assert_eq!(
+            (len(&path).expect("there"), std::fs::read(&path).expect("read")),
+            (9, b"REDIS0012".to_vec())
+        );
+        let mut file = open(&path).expect("there");
+        assert!(begins_with_dump(&mut file).expect("read"));
+        assert!(!begins_with_dump(&mut open(Path::new("/dev/null")).expect("there")).expect("read"));
+    }
+
+    #[test]
+    fn nameless_files_leave_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut file = nameless(&folder.path().join("file")).expect("made");
+        file.write_all(b"x").expect("written");
+        assert_eq!(folder.path().read_dir().expect("there").count(), 0);
+    }
+}
