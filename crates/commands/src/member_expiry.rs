@@ -20,9 +20,8 @@ use braid_types::hash::Hash;
 use braid_types::set::Set;
 use braid_types::sorted_set::SortedSet;
 
-use crate::collection::purge;
-use crate::expire::Condition;
-use crate::lifetime::{Unit, to_seconds};
+use braid_types::collection::purge;
+use braid_types::lifetime::{Condition, Unit, to_seconds};
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
 const UPDATE_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))];

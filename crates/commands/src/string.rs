@@ -287,7 +287,7 @@ fn check_length(call: &Call, bytes: u64, more: u64) -> CommandResult {
 /// refused: where `proto-max-bulk-len` was raised a single offset could otherwise end the server.
 pub(crate) fn memory_size(bytes: u64) -> Result<usize, CommandError> {
     const ALWAYS: u64 = 512 << 20;
-    let is_possible = bytes <= ALWAYS || bytes <= crate::server::system::total_memory_bytes();
+    let is_possible = bytes <= ALWAYS || bytes <= braid_engine::memory::total_memory_bytes();
     usize::try_from(bytes).ok().filter(|_| is_possible).ok_or(CommandError::StringTooLong)
 }
 

@@ -19,10 +19,14 @@
 //! `tests/`.
 
 pub mod bloom;
+pub mod collection;
+pub mod decimal;
 pub mod hash;
+pub mod lifetime;
 pub mod list;
 mod requests;
 mod saved;
+pub mod scan_options;
 pub mod set;
 pub mod sorted_set;
 pub mod stream;

@@ -7,8 +7,8 @@ use braid_spec::{CommandError, CommandResult};
 use braid_types::sorted_set::AddRule;
 
 use super::{position, reply_distance, reply_position, unit};
-use crate::decimal::journal_in_decimal;
 use crate::sorted_set::{self, Pairs};
+use braid_types::decimal::journal_in_decimal;
 
 pub fn geoadd(call: &mut Call) -> CommandResult {
     let args = call.args;

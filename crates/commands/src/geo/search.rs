@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 
 use super::found::{Wishes, answer};
 use super::{position, radius_and_unit, unit};
-use crate::decimal::journal_in_decimal;
 use crate::sorted_set;
+use braid_types::decimal::journal_in_decimal;
 
 pub fn geosearch(call: &mut Call) -> CommandResult {
     let args = call.args;

@@ -8,8 +8,8 @@ use braid_spec::{CommandError, CommandResult};
 use braid_types::hash::{Expiry, Hash};
 
 use super::limits;
-use crate::collection::purge;
 use braid_keyspace::Event;
+use braid_types::collection::purge;
 
 pub(super) fn hset(call: &mut Call) -> CommandResult {
     let created = set_pairs(call)?;

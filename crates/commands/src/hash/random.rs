@@ -7,7 +7,7 @@ use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult};
 use braid_types::hash::Hash;
 
-use crate::collection::{has_expired, reply_element, symmetric_arg};
+use braid_types::collection::{has_expired, reply_element, symmetric_arg};
 
 pub(super) fn hrandfield(call: &mut Call) -> CommandResult {
     let now = call.now();

@@ -14,7 +14,7 @@ use braid_types::list::{End, List, ListLimits};
 
 use super::ends::{MultiplePop, end_arg, journal_take, move_element, pop_name, popped, take};
 use super::{GROWS, MOVE, TAKE, limits};
-use crate::collection::reply_element;
+use braid_types::collection::reply_element;
 
 const SECONDS: &[(&str, &str)] = &[("6.0.0", "`timeout` may have a fraction.")];
 

@@ -8,7 +8,7 @@ use braid_types::list::List;
 use braid_keyspace::Event;
 
 use super::limits;
-use crate::collection::{index_range, symmetric_arg};
+use braid_types::collection::{index_range, symmetric_arg};
 
 pub(super) fn lset(call: &mut Call) -> CommandResult {
     let (key, limits) = (call.args[1], limits(call.engine));

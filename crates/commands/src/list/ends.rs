@@ -13,7 +13,7 @@ use braid_types::list::{End, List, ListLimits};
 use smallvec::SmallVec;
 
 use super::limits;
-use crate::collection::{least_arg, pop_count_arg, reply_element};
+use braid_types::collection::{least_arg, pop_count_arg, reply_element};
 
 /// An element on its way from one list to another.
 pub type Text = SmallVec<[u8; 64]>;

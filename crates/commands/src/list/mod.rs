@@ -19,7 +19,7 @@ use braid_engine::{Call, Engine, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 use braid_types::list::{List, ListLimits};
 
-use crate::collection::{index_range, least_arg, reply_element, symmetric_arg};
+use braid_types::collection::{index_range, least_arg, reply_element, symmetric_arg};
 
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const INSERT: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);

@@ -8,7 +8,7 @@ use braid_spec::{CommandError, CommandResult};
 use braid_types::set::Set;
 
 use super::limits;
-use crate::collection::purge;
+use braid_types::collection::purge;
 
 pub(super) fn sadd(call: &mut Call) -> CommandResult {
     let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));

@@ -18,7 +18,7 @@ use braid_types::set::{self, Set, SetLimits};
 use smallvec::SmallVec;
 
 use super::limits;
-use crate::collection::{MANY_MEMBERS, least_arg, reply_element};
+use braid_types::collection::{MANY_MEMBERS, least_arg, reply_element};
 
 type Sets<'a> = SmallVec<[Option<&'a Set>; 8]>;
 

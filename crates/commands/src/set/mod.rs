@@ -17,8 +17,8 @@ use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
 use braid_types::set::{Set, SetLimits};
 
-use crate::collection::reply_element;
-use crate::scan::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
+use braid_types::collection::reply_element;
+use braid_types::scan_options::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
 
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const INSERT: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);

@@ -10,7 +10,7 @@ use braid_spec::{CommandError, CommandResult};
 use braid_types::set::{Set, SetLimits};
 
 use super::{limits, reply_members};
-use crate::collection::{has_expired, pop_count_arg, purge, reply_element, symmetric_arg};
+use braid_types::collection::{has_expired, pop_count_arg, purge, reply_element, symmetric_arg};
 
 pub(super) fn spop(call: &mut Call) -> CommandResult {
     let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));

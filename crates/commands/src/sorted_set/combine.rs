@@ -23,8 +23,8 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::{Layout, limits, store};
-use crate::collection::MANY_MEMBERS;
-use crate::decimal::journal_in_decimal;
+use braid_types::collection::MANY_MEMBERS;
+use braid_types::decimal::journal_in_decimal;
 
 /// What is done with the inputs.
 #[derive(Clone, Copy, PartialEq)]

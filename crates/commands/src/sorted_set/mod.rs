@@ -25,7 +25,7 @@ use braid_keyspace::{Event, Expiry, Txn};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_types::sorted_set::{PackedLimits, SortedSet, View};
 
-use crate::collection::purge;
+use braid_types::collection::purge;
 
 pub(crate) use add::{Pairs, put};
 pub use rows::COMMANDS;

@@ -16,8 +16,8 @@ use braid_types::sorted_set::{
 use smallvec::SmallVec;
 
 use super::{Layout, find, limits, store};
-use crate::collection::MANY_MEMBERS;
-use crate::decimal::journal_in_decimal;
+use braid_types::collection::MANY_MEMBERS;
+use braid_types::decimal::journal_in_decimal;
 
 /// What a range goes by.
 #[derive(Clone, Copy, PartialEq)]

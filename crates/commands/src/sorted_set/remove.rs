@@ -9,8 +9,8 @@ use braid_types::sorted_set::SortedSet;
 
 use super::range::Selector;
 use super::{Layout, change};
-use crate::decimal::journal_in_decimal;
 use braid_keyspace::{Event, Txn, journal_as};
+use braid_types::decimal::journal_in_decimal;
 
 pub fn zrem(call: &mut Call) -> CommandResult {
     let args = call.args;

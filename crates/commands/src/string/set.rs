@@ -7,8 +7,7 @@ use braid_keyspace::{Event, Expiry, journal_as};
 use braid_spec::{CommandError, CommandResult, KeyFlags};
 
 use super::{CHANGE, OVERWRITE, equals, reply_value};
-use crate::expire::expire_at;
-use crate::lifetime::{Lifetime, Unit};
+use braid_types::lifetime::{Lifetime, Unit, expire_at};
 
 /// SET reads what was there only if it is asked to return it.
 pub(super) fn key_flags(args: &[&[u8]]) -> KeyFlags {

@@ -9,7 +9,7 @@ use braid_engine::Call;
 /// Has the journal repeat those of these arguments that are numbers, or the bounds of a range of
 /// scores, in decimal digits. To be called by commands that write, about nothing that may be a key
 /// or a member.
-pub(crate) fn journal_in_decimal(call: &mut Call, numbers: impl IntoIterator<Item = usize>) {
+pub fn journal_in_decimal(call: &mut Call, numbers: impl IntoIterator<Item = usize>) {
     if !call.keyspace.journals() {
         return;
     }
