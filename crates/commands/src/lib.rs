@@ -20,7 +20,6 @@ pub mod hash;
 pub mod hyperloglog;
 pub mod keys;
 pub mod list;
-pub mod member_expiry;
 pub mod migrate;
 #[cfg(test)]
 mod models;
@@ -57,10 +56,6 @@ pub const FAMILIES: &[&[Row]] = &[
     hyperloglog::COMMANDS,
     keys::COMMANDS,
     list::COMMANDS,
-    member_expiry::OF_ANY,
-    member_expiry::OF_HASHES,
-    member_expiry::OF_SETS,
-    member_expiry::OF_SORTED_SETS,
     migrate::COMMANDS,
     module::COMMANDS,
     pubsub::COMMANDS,

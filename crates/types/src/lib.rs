@@ -24,6 +24,7 @@ pub mod decimal;
 pub mod hash;
 pub mod lifetime;
 pub mod list;
+pub mod member_expiry;
 mod requests;
 mod saved;
 pub mod scan_options;
@@ -34,16 +35,19 @@ pub mod stream;
 use braid_engine::Row;
 use braid_keyspace::object::Descriptor;
 
-/// All types, with those of their commands that stand in their folders.
+/// All types, each with the families of its commands.
 #[rustfmt::skip]
-static TYPES: &[(&Descriptor, &[Row])] = &[
+static TYPES: &[(&Descriptor, &[&[Row]])] = &[
     (&list::DESCRIPTOR, &[]),
-    (&set::DESCRIPTOR, &[]),
-    (&sorted_set::DESCRIPTOR, &[]),
-    (&hash::DESCRIPTOR, &[]),
+    (&set::DESCRIPTOR, &[member_expiry::OF_SETS]),
+    (&sorted_set::DESCRIPTOR, &[member_expiry::OF_SORTED_SETS]),
+    (&hash::DESCRIPTOR, &[member_expiry::OF_HASHES]),
     (&stream::DESCRIPTOR, &[]),
-    (&bloom::DESCRIPTOR, bloom::COMMANDS),
+    (&bloom::DESCRIPTOR, &[bloom::COMMANDS]),
 ];
+
+/// Families of commands whose values have no descriptor here.
+static WITHOUT_DESCRIPTOR: &[&[Row]] = &[member_expiry::OF_ANY];
 
 /// Makes all types known to the keyspace and to the readers of dump files. To be called once at the
 /// start; any further call does nothing.
@@ -53,5 +57,5 @@ pub fn register() {
 
 /// The families of commands in the types' folders.
 pub fn families() -> impl Iterator<Item = &'static [Row]> {
-    TYPES.iter().map(|(_, commands)| *commands)
+    TYPES.iter().flat_map(|(_, families)| *families).chain(WITHOUT_DESCRIPTOR).copied()
 }

@@ -6,10 +6,10 @@ use braid_spec::{CommandError, CommandResult};
 use braid_types::hash::{Expiry, Hash};
 
 use super::{limits, reply_field};
-use crate::member_expiry::{Arguments, Members, fixed_members, journal_members};
 use braid_keyspace::Event;
 use braid_types::collection::purge;
 use braid_types::lifetime::Lifetime;
+use braid_types::member_expiry::{Arguments, Members, fixed_members, journal_members};
 
 /// Whether something has to be there or not.
 #[derive(Clone, Copy, Default, PartialEq)]

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Tests of expiring members: the commands of sets and sorted sets, what other commands make of
-//! expired members, and their removal in the background. (Those of hashes are in `hash/tests.rs`.)
+//! expired members, and their removal in the background. (Those of hashes are in `hash/commands/tests.rs`.)
 
 use std::time::Duration;
 
 use braid_keyspace::expiry::{Pass, expire_due};
 use proptest::prelude::*;
 
-use crate::testing::{Tester, check};
+use braid_commands::testing::{Tester, check};
 
 const REFUSED: &str = "-ERR nummembers should be greater than 0 and match the provided number of members\r\n";
 const NOT_AN_INTEGER: &str = "-ERR value is not an integer or out of range\r\n";
