@@ -66,7 +66,7 @@ const fn restore_spec(name: &'static str, group: Group, flags: Flags) -> Row {
 pub fn limits(engine: &Engine) -> Limits {
     Limits {
         hash: crate::hash::limits(engine),
-        list: crate::list::limits(engine),
+        list: braid_types::list::limits(engine),
         set: crate::set::limits(engine),
         sorted_set: crate::sorted_set::limits(engine),
     }

@@ -19,7 +19,6 @@ pub mod geo;
 pub mod hash;
 pub mod hyperloglog;
 pub mod keys;
-pub mod list;
 pub mod migrate;
 #[cfg(test)]
 mod models;
@@ -55,7 +54,6 @@ pub const FAMILIES: &[&[Row]] = &[
     geo::COMMANDS,
     hyperloglog::COMMANDS,
     keys::COMMANDS,
-    list::COMMANDS,
     migrate::COMMANDS,
     module::COMMANDS,
     pubsub::COMMANDS,

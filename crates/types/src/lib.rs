@@ -38,7 +38,7 @@ use braid_keyspace::object::Descriptor;
 /// All types, each with the families of its commands.
 #[rustfmt::skip]
 static TYPES: &[(&Descriptor, &[&[Row]])] = &[
-    (&list::DESCRIPTOR, &[]),
+    (&list::DESCRIPTOR, &[list::COMMANDS]),
     (&set::DESCRIPTOR, &[member_expiry::OF_SETS]),
     (&sorted_set::DESCRIPTOR, &[member_expiry::OF_SORTED_SETS]),
     (&hash::DESCRIPTOR, &[member_expiry::OF_HASHES]),

@@ -4,17 +4,17 @@
 //! Each body serves twice: for the client that calls it, and, when one of its keys was filled, for the
 //! client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
 
+use crate::list::{End, List, ListLimits};
 use braid_engine::blocking::{Refusal, Wait};
 use braid_engine::{Call, Row};
 use braid_keyspace::Type;
 use braid_keyspace::object::ObjectType;
 use braid_keyspace::txn::WrongType;
 use braid_spec::{CommandResult, Flags, Group, KeySpec};
-use braid_types::list::{End, List, ListLimits};
 
 use super::ends::{MultiplePop, end_arg, journal_take, move_element, pop_name, popped, take};
 use super::{GROWS, MOVE, TAKE, limits};
-use braid_types::collection::reply_element;
+use crate::collection::reply_element;
 
 const SECONDS: &[(&str, &str)] = &[("6.0.0", "`timeout` may have a fraction.")];
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Tests of the list commands.
 
-use crate::testing::{Tester, check, check_resp3};
+use braid_commands::testing::{Tester, check, check_resp3};
 
 const NOT_AN_INTEGER: &str = "-ERR value is not an integer or out of range\r\n";
 const NOT_POSITIVE: &str = "-ERR value is out of range, must be positive\r\n";

@@ -3,17 +3,17 @@
 //!
 //! [`take`] and [`move_element`] are what a client that waits for elements needs as well (`blocking.rs`).
 
+use crate::list::{End, List, ListLimits};
 use braid_engine::Call;
 use braid_keyspace::object::ObjectType;
 use braid_keyspace::txn::WrongType;
 use braid_keyspace::{Event, Txn, journal_as};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
-use braid_types::list::{End, List, ListLimits};
 use smallvec::SmallVec;
 
 use super::limits;
-use braid_types::collection::{least_arg, pop_count_arg, reply_element};
+use crate::collection::{least_arg, pop_count_arg, reply_element};
 
 /// An element on its way from one list to another.
 pub type Text = SmallVec<[u8; 64]>;

@@ -15,11 +15,11 @@ mod tests;
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::list::{List, ListLimits};
 use braid_engine::{Call, Engine, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
-use braid_types::list::{List, ListLimits};
 
-use braid_types::collection::{index_range, least_arg, reply_element, symmetric_arg};
+use crate::collection::{index_range, least_arg, reply_element, symmetric_arg};
 
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const INSERT: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);
