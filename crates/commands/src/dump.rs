@@ -67,7 +67,7 @@ pub fn limits(engine: &Engine) -> Limits {
     Limits {
         hash: crate::hash::limits(engine),
         list: braid_types::list::limits(engine),
-        set: crate::set::limits(engine),
+        set: braid_types::set::limits(engine),
         sorted_set: crate::sorted_set::limits(engine),
     }
 }

@@ -28,7 +28,6 @@ pub mod replication;
 pub mod scan;
 pub mod scripting;
 pub mod server;
-pub mod set;
 pub mod sort;
 pub mod sorted_set;
 pub mod stream;
@@ -61,7 +60,6 @@ pub const FAMILIES: &[&[Row]] = &[
     scan::COMMANDS,
     scripting::COMMANDS,
     server::COMMANDS,
-    set::COMMANDS,
     sort::COMMANDS,
     sorted_set::COMMANDS,
     stream::COMMANDS,

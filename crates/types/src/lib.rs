@@ -39,7 +39,7 @@ use braid_keyspace::object::Descriptor;
 #[rustfmt::skip]
 static TYPES: &[(&Descriptor, &[&[Row]])] = &[
     (&list::DESCRIPTOR, &[list::COMMANDS]),
-    (&set::DESCRIPTOR, &[member_expiry::OF_SETS]),
+    (&set::DESCRIPTOR, &[set::COMMANDS, member_expiry::OF_SETS]),
     (&sorted_set::DESCRIPTOR, &[member_expiry::OF_SORTED_SETS]),
     (&hash::DESCRIPTOR, &[member_expiry::OF_HASHES]),
     (&stream::DESCRIPTOR, &[]),

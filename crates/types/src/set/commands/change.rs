@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Adding, removing and moving members.
 
+use crate::set::Set;
 use braid_engine::Call;
 use braid_keyspace::object::ObjectType;
 use braid_keyspace::{Event, Type};
 use braid_spec::{CommandError, CommandResult};
-use braid_types::set::Set;
 
 use super::limits;
-use braid_types::collection::purge;
+use crate::collection::purge;
 
 pub(super) fn sadd(call: &mut Call) -> CommandResult {
     let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! SPOP and SRANDMEMBER.
 
+use crate::set::{Set, SetLimits};
 use braid_containers::listpack::{Element, Listpack};
 use braid_engine::Call;
 use braid_keyspace::Event;
 use braid_keyspace::keyspace::Removal;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
-use braid_types::set::{Set, SetLimits};
 
 use super::{limits, reply_members};
-use braid_types::collection::{has_expired, pop_count_arg, purge, reply_element, symmetric_arg};
+use crate::collection::{has_expired, pop_count_arg, purge, reply_element, symmetric_arg};
 
 pub(super) fn spop(call: &mut Call) -> CommandResult {
     let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));

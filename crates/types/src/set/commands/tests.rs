@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::testing::{Tester, check, check_resp3};
+use braid_commands::testing::{Tester, check, check_resp3};
 
 const SYNTAX: &str = "-ERR syntax error\r\n";
 const NOT_AN_INTEGER: &str = "-ERR value is not an integer or out of range\r\n";

@@ -6,6 +6,7 @@
 //! A stored result takes the form it takes in Redis, which follows from the order in which members come
 //! together.
 
+use crate::set::{self, Set, SetLimits};
 use braid_containers::listpack::{Element, Listpack};
 use braid_engine::Call;
 use braid_keyspace::object::{Object, ObjectRef};
@@ -14,11 +15,10 @@ use braid_keyspace::txn::WrongType;
 use braid_keyspace::{Event, Expiry, Txn};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
-use braid_types::set::{self, Set, SetLimits};
 use smallvec::SmallVec;
 
 use super::limits;
-use braid_types::collection::{MANY_MEMBERS, least_arg, reply_element};
+use crate::collection::{MANY_MEMBERS, least_arg, reply_element};
 
 type Sets<'a> = SmallVec<[Option<&'a Set>; 8]>;
 
