@@ -65,7 +65,7 @@ const fn restore_spec(name: &'static str, group: Group, flags: Flags) -> Row {
 /// The thresholds between the forms of all types, as configured now.
 pub fn limits(engine: &Engine) -> Limits {
     Limits {
-        hash: crate::hash::limits(engine),
+        hash: braid_types::hash::limits(engine),
         list: braid_types::list::limits(engine),
         set: braid_types::set::limits(engine),
         sorted_set: crate::sorted_set::limits(engine),

@@ -16,7 +16,6 @@ pub mod debug;
 pub mod dump;
 pub mod expire;
 pub mod geo;
-pub mod hash;
 pub mod hyperloglog;
 pub mod keys;
 pub mod migrate;
@@ -49,7 +48,6 @@ pub const FAMILIES: &[&[Row]] = &[
     debug::COMMANDS,
     dump::COMMANDS,
     expire::COMMANDS,
-    hash::COMMANDS,
     geo::COMMANDS,
     hyperloglog::COMMANDS,
     keys::COMMANDS,

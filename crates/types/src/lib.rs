@@ -41,7 +41,7 @@ static TYPES: &[(&Descriptor, &[&[Row]])] = &[
     (&list::DESCRIPTOR, &[list::COMMANDS]),
     (&set::DESCRIPTOR, &[set::COMMANDS, member_expiry::OF_SETS]),
     (&sorted_set::DESCRIPTOR, &[member_expiry::OF_SORTED_SETS]),
-    (&hash::DESCRIPTOR, &[member_expiry::OF_HASHES]),
+    (&hash::DESCRIPTOR, &[hash::COMMANDS, member_expiry::OF_HASHES]),
     (&stream::DESCRIPTOR, &[]),
     (&bloom::DESCRIPTOR, &[bloom::COMMANDS]),
 ];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Hashes: fields and values, of which fields may expire.
 
+mod commands;
 mod rdb;
 mod rewrite;
 mod value;
@@ -15,6 +16,7 @@ use braid_keyspace::object::{
     RequestSink,
 };
 
+pub use commands::{COMMANDS, limits};
 pub use value::*;
 
 /// The type.

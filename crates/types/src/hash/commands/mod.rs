@@ -14,14 +14,14 @@ mod random;
 #[cfg(test)]
 mod tests;
 
+use crate::hash::{Hash, HashLimits};
 use braid_engine::Handler;
 use braid_engine::{Call, Engine, Row};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
-use braid_types::hash::{Hash, HashLimits};
 
-use braid_types::collection::reply_element;
-use braid_types::scan_options::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
+use crate::collection::reply_element;
+use crate::scan_options::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
 const LOOK_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO)];

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::testing::{Tester, check, check_resp3};
+use braid_commands::testing::{Tester, check, check_resp3};
 
 const NOT_AN_INTEGER: &str = "-ERR value is not an integer or out of range\r\n";
 const SYNTAX: &str = "-ERR syntax error\r\n";
