@@ -29,7 +29,6 @@ pub mod scripting;
 pub mod server;
 pub mod sort;
 pub mod sorted_set;
-pub mod stream;
 pub mod string;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -60,7 +59,6 @@ pub const FAMILIES: &[&[Row]] = &[
     server::COMMANDS,
     sort::COMMANDS,
     sorted_set::COMMANDS,
-    stream::COMMANDS,
     string::COMMANDS,
     transaction::COMMANDS,
 ];

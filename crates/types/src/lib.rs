@@ -42,7 +42,7 @@ static TYPES: &[(&Descriptor, &[&[Row]])] = &[
     (&set::DESCRIPTOR, &[set::COMMANDS, member_expiry::OF_SETS]),
     (&sorted_set::DESCRIPTOR, &[member_expiry::OF_SORTED_SETS]),
     (&hash::DESCRIPTOR, &[hash::COMMANDS, member_expiry::OF_HASHES]),
-    (&stream::DESCRIPTOR, &[]),
+    (&stream::DESCRIPTOR, &[stream::COMMANDS]),
     (&bloom::DESCRIPTOR, &[bloom::COMMANDS]),
 ];
 

@@ -3,13 +3,13 @@
 //!
 //! Both first look at all streams, so that a refusal changes nothing, and then serve one after the other.
 
+use crate::stream::{Group, Log, Stream, StreamId};
 use braid_base::number;
 use braid_engine::Call;
 use braid_engine::blocking::{self, Wait};
 use braid_keyspace::object::ObjectType;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult, KeyFlags};
-use braid_types::stream::{Group, Log, Stream, StreamId};
 use smallvec::SmallVec;
 
 use super::pending::Given;
@@ -355,7 +355,7 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
 }
 
 struct Delivery {
-    consumer: braid_types::stream::ConsumerId,
+    consumer: crate::stream::ConsumerId,
     now: i64,
     no_ack: bool,
 }
@@ -398,7 +398,7 @@ fn redeliver(
     reply: &mut ReplyBuffer,
     log: &Log,
     group: &mut Group,
-    consumer: braid_types::stream::ConsumerId,
+    consumer: crate::stream::ConsumerId,
     behind: StreamId,
     most: usize,
     now: i64,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! XGROUP and XACK.
 
+use crate::stream::{Group, Stream, StreamId};
 use braid_base::number;
 use braid_engine::Call;
 use braid_keyspace::Event;
 use braid_spec::{CommandError, CommandResult};
-use braid_types::stream::{Group, Stream, StreamId};
 use smallvec::SmallVec;
 
 use super::{any_id, no_group_in, strict_id};

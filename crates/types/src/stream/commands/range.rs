@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! XLEN, XRANGE, XREVRANGE.
 
+use crate::stream::Stream;
 use braid_base::number;
 use braid_engine::Call;
 use braid_spec::{CommandError, CommandResult};
-use braid_types::stream::Stream;
 
 use super::{range_end, range_start, reply_entry};
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! XPENDING, XCLAIM, XAUTOCLAIM: what was delivered and not acknowledged.
 
+use crate::stream::{AutoClaimed, Claim, Claimed, Consumer, ConsumerId, Group, Log, Stream, StreamId};
 use braid_base::number;
 use braid_engine::Call;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
-use braid_types::stream::{AutoClaimed, Claim, Claimed, Consumer, ConsumerId, Group, Log, Stream, StreamId};
 use smallvec::SmallVec;
 
 use super::{no_group, quoted, range_end, range_start, reply_entry, reply_id, strict_id};
