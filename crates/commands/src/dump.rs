@@ -68,7 +68,7 @@ pub fn limits(engine: &Engine) -> Limits {
         hash: braid_types::hash::limits(engine),
         list: braid_types::list::limits(engine),
         set: braid_types::set::limits(engine),
-        sorted_set: crate::sorted_set::limits(engine),
+        sorted_set: braid_types::sorted_set::limits(engine),
     }
 }
 

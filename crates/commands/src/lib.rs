@@ -15,7 +15,6 @@ pub mod connection;
 pub mod debug;
 pub mod dump;
 pub mod expire;
-pub mod geo;
 pub mod hyperloglog;
 pub mod keys;
 pub mod migrate;
@@ -28,7 +27,6 @@ pub mod scan;
 pub mod scripting;
 pub mod server;
 pub mod sort;
-pub mod sorted_set;
 pub mod string;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -47,7 +45,6 @@ pub const FAMILIES: &[&[Row]] = &[
     debug::COMMANDS,
     dump::COMMANDS,
     expire::COMMANDS,
-    geo::COMMANDS,
     hyperloglog::COMMANDS,
     keys::COMMANDS,
     migrate::COMMANDS,
@@ -58,7 +55,6 @@ pub const FAMILIES: &[&[Row]] = &[
     scripting::COMMANDS,
     server::COMMANDS,
     sort::COMMANDS,
-    sorted_set::COMMANDS,
     string::COMMANDS,
     transaction::COMMANDS,
 ];

@@ -21,6 +21,7 @@
 pub mod bloom;
 pub mod collection;
 pub mod decimal;
+pub mod geo;
 pub mod hash;
 pub mod lifetime;
 pub mod list;
@@ -40,14 +41,18 @@ use braid_keyspace::object::Descriptor;
 static TYPES: &[(&Descriptor, &[&[Row]])] = &[
     (&list::DESCRIPTOR, &[list::COMMANDS]),
     (&set::DESCRIPTOR, &[set::COMMANDS, member_expiry::OF_SETS]),
-    (&sorted_set::DESCRIPTOR, &[member_expiry::OF_SORTED_SETS]),
+    (&sorted_set::DESCRIPTOR, &[sorted_set::COMMANDS, member_expiry::OF_SORTED_SETS]),
     (&hash::DESCRIPTOR, &[hash::COMMANDS, member_expiry::OF_HASHES]),
     (&stream::DESCRIPTOR, &[stream::COMMANDS]),
     (&bloom::DESCRIPTOR, &[bloom::COMMANDS]),
 ];
 
 /// Families of commands whose values have no descriptor here.
-static WITHOUT_DESCRIPTOR: &[&[Row]] = &[member_expiry::OF_ANY];
+#[rustfmt::skip]
+static WITHOUT_DESCRIPTOR: &[&[Row]] = &[
+    geo::COMMANDS,
+    member_expiry::OF_ANY,
+];
 
 /// Makes all types known to the keyspace and to the readers of dump files. To be called once at the
 /// start; any further call does nothing.

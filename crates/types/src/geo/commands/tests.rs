@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Tests of the GEO commands. What stands here was answered by stock servers of 7.0 (polygons: Valkey 9.1).
 
-use crate::testing::{Tester, check, check_resp3};
+use braid_commands::testing::{Tester, check, check_resp3};
 
 const SICILY: &str = "GEOADD s 13.361389 38.115556 Palermo 15.087269 37.502669 Catania";
 

@@ -17,21 +17,21 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
+use crate::sorted_set::{PackedLimits, SortedSet, View};
 use braid_containers::listpack::Element;
 use braid_engine::Engine;
 use braid_keyspace::object::Object;
 use braid_keyspace::txn::WrongType;
 use braid_keyspace::{Event, Expiry, Txn};
 use braid_resp::reply::{Protocol, ReplyBuffer};
-use braid_types::sorted_set::{PackedLimits, SortedSet, View};
 
-use braid_types::collection::purge;
+use crate::collection::purge;
 
 pub(crate) use add::{Pairs, put};
 pub use rows::COMMANDS;
 
 /// Up to where sorted sets stay packed, as configured.
-pub(crate) fn limits(engine: &Engine) -> PackedLimits {
+pub fn limits(engine: &Engine) -> PackedLimits {
     PackedLimits {
         entries_max: engine.config.zset_max_listpack_entries(),
         value_bytes_max: engine.config.zset_max_listpack_value(),

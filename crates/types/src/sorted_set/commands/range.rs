@@ -5,19 +5,17 @@
 
 use std::ops::Range;
 
+use crate::sorted_set::{AddRule, LexBound, LexRange, PackedLimits, ScoreBound, ScoreRange, SortedSet, View};
 use braid_base::number;
 use braid_engine::Call;
 use braid_keyspace::Event;
 use braid_keyspace::reader::Loan;
 use braid_spec::{CommandError, CommandResult};
-use braid_types::sorted_set::{
-    AddRule, LexBound, LexRange, PackedLimits, ScoreBound, ScoreRange, SortedSet, View,
-};
 use smallvec::SmallVec;
 
 use super::{Layout, find, limits, store};
-use braid_types::collection::MANY_MEMBERS;
-use braid_types::decimal::journal_in_decimal;
+use crate::collection::MANY_MEMBERS;
+use crate::decimal::journal_in_decimal;
 
 /// What a range goes by.
 #[derive(Clone, Copy, PartialEq)]

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! GEOADD, GEOPOS, GEODIST, GEOHASH.
 
+use crate::sorted_set::AddRule;
 use braid_containers::geohash::Position;
 use braid_engine::Call;
 use braid_spec::{CommandError, CommandResult};
-use braid_types::sorted_set::AddRule;
 
 use super::{position, reply_distance, reply_position, unit};
+use crate::decimal::journal_in_decimal;
 use crate::sorted_set::{self, Pairs};
-use braid_types::decimal::journal_in_decimal;
 
 pub fn geoadd(call: &mut Call) -> CommandResult {
     let args = call.args;

@@ -6,6 +6,11 @@
 use std::cell::OnceCell;
 use std::cmp::Ordering::Equal;
 
+use crate::set::Set;
+use crate::sorted_set::{
+    AddRule, Aggregate, Input, MemberSource, PackedLimits, SortedSet, View, difference, intersection,
+    intersection_count, union,
+};
 use braid_base::number;
 use braid_containers::listpack::Element;
 use braid_engine::Call;
@@ -14,17 +19,12 @@ use braid_keyspace::reader::Loan;
 use braid_keyspace::{Event, Txn};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
-use braid_types::set::Set;
-use braid_types::sorted_set::{
-    AddRule, Aggregate, Input, MemberSource, PackedLimits, SortedSet, View, difference, intersection,
-    intersection_count, union,
-};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::{Layout, limits, store};
-use braid_types::collection::MANY_MEMBERS;
-use braid_types::decimal::journal_in_decimal;
+use crate::collection::MANY_MEMBERS;
+use crate::decimal::journal_in_decimal;
 
 /// What is done with the inputs.
 #[derive(Clone, Copy, PartialEq)]

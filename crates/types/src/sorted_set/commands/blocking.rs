@@ -4,12 +4,12 @@
 //! Each body serves twice: for the client that calls it, and, when one of its keys was filled, for the
 //! client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
 
+use crate::sorted_set::SortedSet;
 use braid_engine::Call;
 use braid_engine::blocking::Wait;
 use braid_keyspace::object::ObjectType;
 use braid_keyspace::txn::WrongType;
 use braid_spec::CommandResult;
-use braid_types::sorted_set::SortedSet;
 
 use super::remove::{End, MultiplePop, journal_take, pop, pop_name, popped};
 use super::{Layout, change};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a search found: gathering, sorting, replying, storing.
 
+use crate::sorted_set::{AddRule, ScoreBound, ScoreRange, SortedSet, View};
 use braid_containers::geohash::{Position, Search};
 use braid_containers::listpack::Element;
 use braid_engine::Call;
 use braid_keyspace::Event;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
-use braid_types::sorted_set::{AddRule, ScoreBound, ScoreRange, SortedSet, View};
 
 use super::{reply_distance, reply_position};
 use crate::sorted_set::{self, limits, reply_member};

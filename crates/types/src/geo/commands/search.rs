@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! GEOSEARCH and GEOSEARCHSTORE.
 
+use crate::sorted_set::View;
 use braid_base::number;
 use braid_containers::geohash::{Position, Search, Shape};
 use braid_engine::Call;
 use braid_spec::{CommandError, CommandResult};
-use braid_types::sorted_set::View;
 use smallvec::SmallVec;
 
 use super::found::{Wishes, answer};
 use super::{position, radius_and_unit, unit};
+use crate::decimal::journal_in_decimal;
 use crate::sorted_set;
-use braid_types::decimal::journal_in_decimal;
 
 pub fn geosearch(call: &mut Call) -> CommandResult {
     let args = call.args;

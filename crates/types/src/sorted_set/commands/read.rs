@@ -8,7 +8,7 @@ use braid_spec::{CommandError, CommandResult};
 
 use super::range::Selector;
 use super::{Layout, find, reply_member};
-use braid_types::scan_options::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
+use crate::scan_options::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
 
 pub fn zcard(call: &mut Call) -> CommandResult {
     let len = find(call.keyspace, call.args[1])?.map_or(0, |view| view.len());

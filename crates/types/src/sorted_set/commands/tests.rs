@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Tests of the sorted set commands.
 
-use crate::testing::{Tester, check, check_resp3};
+use braid_commands::testing::{Tester, check, check_resp3};
 
 const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 
