@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The commands: one file a family, each row with its body and tests.
+//! The commands that belong to no type of value: one file a family, each row with its body and
+//! tests. Those of the types are in their folders (crate `types`).
 //!
 //! A family exports `COMMANDS`, a list of [`Row`]s. Bodies run under the locks that their specs
 //! name; nothing here blocks, takes a shard lock for a key of its own, or performs I/O.
@@ -7,7 +8,6 @@
 use braid_engine::{Row, Rows};
 
 pub mod acl;
-pub mod bitmap;
 pub mod client;
 pub mod cluster;
 pub mod command;
@@ -27,17 +27,15 @@ pub mod scan;
 pub mod scripting;
 pub mod server;
 pub mod sort;
-pub mod string;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod transaction;
 #[cfg(test)]
 mod waiting_tests;
 
-/// All families but those that stand in their types' folders (crate `types`).
+/// The families of this crate.
 pub const FAMILIES: &[&[Row]] = &[
     acl::COMMANDS,
-    bitmap::COMMANDS,
     client::COMMANDS,
     cluster::COMMANDS,
     command::COMMANDS,
@@ -55,7 +53,6 @@ pub const FAMILIES: &[&[Row]] = &[
     scripting::COMMANDS,
     server::COMMANDS,
     sort::COMMANDS,
-    string::COMMANDS,
     transaction::COMMANDS,
 ];
 

@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The types of values other than strings: a folder each.
+//! The types of values: a folder each.
 //!
 //! ```text
-//! <type>/mod.rs      the descriptor: what the keyspace, files and generic commands know of the type
-//! <type>/value/      the structure and its encodings
-//! <type>/rdb.rs      its forms in dump files
-//! <type>/rewrite.rs  its values as requests
-//! <type>/commands.rs its commands (those of the oldest types are in crate `commands` still)
+//! <type>/mod.rs       the descriptor: what the keyspace, files and generic commands know of the type
+//! <type>/value/       the structure and its encodings
+//! <type>/rdb.rs       its forms in dump files
+//! <type>/rewrite.rs   its values as requests
+//! <type>/commands/    its commands: rows, bodies, tests
 //! ```
 //! A new type is one folder, its `mod` line and its line in [`TYPES`] (and one for an ACL category of
-//! its own). Nothing below this crate knows any type: they
-//! see `braid_keyspace::object::Descriptor` and `Collection`, which the folders implement, and find
-//! them in the table that [`register`] fills at the start. This crate stands above `engine`, because
+//! its own). Nothing below this crate knows any type but strings: they see
+//! `braid_keyspace::object::Descriptor` and `Collection`, which the folders implement, and find them
+//! in the table that [`register`] fills at the start. This crate stands above `engine`, because
 //! bodies of commands take its `Call`.
+//!
+//! `string`, `bitmap`, `hyperloglog` and `geo` have commands only: see the heads of their `mod.rs`.
+//! What commands of several types share is beside the folders: `collection` (counts, ranges,
+//! elements), `scan_options`, `lifetime` (EX, PX ...), `member_expiry`, `decimal`.
 //!
 //! Unit tests here look at structures only, or go through `braid_commands::testing`: they must not
 //! make an `Object`, which would register this crate's types a second time. Tests that do are in
 //! `tests/`.
 
+pub mod bitmap;
 pub mod bloom;
 pub mod collection;
 pub mod decimal;
@@ -32,6 +37,7 @@ pub mod scan_options;
 pub mod set;
 pub mod sorted_set;
 pub mod stream;
+pub mod string;
 
 use braid_engine::Row;
 use braid_keyspace::object::Descriptor;
@@ -47,9 +53,11 @@ static TYPES: &[(&Descriptor, &[&[Row]])] = &[
     (&bloom::DESCRIPTOR, &[bloom::COMMANDS]),
 ];
 
-/// Families of commands whose values have no descriptor here.
+/// Commands on strings, on strings and sorted sets seen as something else, and on several types.
 #[rustfmt::skip]
 static WITHOUT_DESCRIPTOR: &[&[Row]] = &[
+    string::COMMANDS,
+    bitmap::COMMANDS,
     geo::COMMANDS,
     member_expiry::OF_ANY,
 ];

@@ -2,8 +2,8 @@
 //! Commands on string values: the rows of all of them, and the bodies that read.
 //!
 //! Flow: the dispatcher has checked arity and memory and holds the locks of the shards that `.keys(..)`
-//! names. Bodies read or change values and write the reply. What sets whole values is in `string/set.rs`,
-//! what changes them in place in `string/edit.rs`, LCS in `string/lcs.rs`.
+//! names. Bodies read or change values and write the reply. What sets whole values is in `set.rs`, what
+//! changes them in place in `edit.rs`, LCS in `lcs.rs`.
 //!
 //! HOT PATH: GET, SET, INCR, MGET and MSET allocate nothing but the entry that they store.
 
@@ -348,7 +348,7 @@ fn getrange(call: &mut Call) -> CommandResult {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Tester, check, check_resp3};
+    use braid_commands::testing::{Tester, check, check_resp3};
 
     const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 

@@ -7,7 +7,7 @@ use braid_keyspace::{Event, Expiry, journal_as};
 use braid_spec::{CommandError, CommandResult, KeyFlags};
 
 use super::{CHANGE, OVERWRITE, equals, reply_value};
-use braid_types::lifetime::{Lifetime, Unit, expire_at};
+use crate::lifetime::{Lifetime, Unit, expire_at};
 
 /// SET reads what was there only if it is asked to return it.
 pub(super) fn key_flags(args: &[&[u8]]) -> KeyFlags {
@@ -274,7 +274,7 @@ fn set_pairs(call: &mut Call, from: usize, end: usize, expiry: Expiry) {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Tester, check};
+    use braid_commands::testing::{Tester, check};
 
     const SYNTAX: &str = "-ERR syntax error\r\n";
 

@@ -85,7 +85,7 @@ fn reply_ranges(reply: &mut ReplyBuffer, matches: &[Match], total: usize, with_l
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Tester, check};
+    use braid_commands::testing::{Tester, check};
     use braid_resp::reply::Protocol;
 
     #[test]

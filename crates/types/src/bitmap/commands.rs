@@ -378,7 +378,7 @@ fn read_fields(call: &mut Call, steps: &[Step]) -> CommandResult {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Tester, check, check_resp3};
+    use braid_commands::testing::{Tester, check, check_resp3};
 
     const SYNTAX: &str = "-ERR syntax error\r\n";
     const BAD_OFFSET: &str = "-ERR bit offset is not an integer or out of range\r\n";

@@ -106,7 +106,7 @@ pub(super) fn incrbyfloat(call: &mut Call) -> CommandResult {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Tester, check};
+    use braid_commands::testing::{Tester, check};
 
     const NOT_AN_INTEGER: &str = "-ERR value is not an integer or out of range\r\n";
     const NOT_A_FLOAT: &str = "-ERR value is not a valid float\r\n";

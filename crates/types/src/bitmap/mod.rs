@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Bitmaps: commands that see a string (`string`) as a row of bits.
+
+mod commands;
+
+pub use commands::COMMANDS;
