@@ -15,7 +15,6 @@ pub mod connection;
 pub mod debug;
 pub mod dump;
 pub mod expire;
-pub mod hyperloglog;
 pub mod keys;
 pub mod migrate;
 #[cfg(test)]
@@ -43,7 +42,6 @@ pub const FAMILIES: &[&[Row]] = &[
     debug::COMMANDS,
     dump::COMMANDS,
     expire::COMMANDS,
-    hyperloglog::COMMANDS,
     keys::COMMANDS,
     migrate::COMMANDS,
     module::COMMANDS,

@@ -28,6 +28,7 @@ pub mod collection;
 pub mod decimal;
 pub mod geo;
 pub mod hash;
+pub mod hyperloglog;
 pub mod lifetime;
 pub mod list;
 pub mod member_expiry;
@@ -58,6 +59,7 @@ static TYPES: &[(&Descriptor, &[&[Row]])] = &[
 static WITHOUT_DESCRIPTOR: &[&[Row]] = &[
     string::COMMANDS,
     bitmap::COMMANDS,
+    hyperloglog::COMMANDS,
     geo::COMMANDS,
     member_expiry::OF_ANY,
 ];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Tests of the HyperLogLog commands.
 
-use crate::testing::{Tester, check};
+use braid_commands::testing::{Tester, check};
 
 #[test]
 fn adding_and_counting() {
