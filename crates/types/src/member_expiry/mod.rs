@@ -10,9 +10,6 @@
 //! Redis 8 knows the commands on hashes, too, and replies alike, but words its refusals differently
 //! and takes one condition only.
 
-use crate::hash::Hash;
-use crate::set::Set;
-use crate::sorted_set::SortedSet;
 use braid_base::number;
 use braid_engine::Handler;
 use braid_engine::{Call, Row};
@@ -21,7 +18,10 @@ use braid_keyspace::{Event, Txn, Type};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 use crate::collection::purge;
+use crate::hash::Hash;
 use crate::lifetime::{Condition, Unit, to_seconds};
+use crate::set::Set;
+use crate::sorted_set::SortedSet;
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
 const UPDATE_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))];

@@ -4,10 +4,9 @@
 
 use std::time::Duration;
 
+use braid_commands::testing::{Tester, check};
 use braid_keyspace::expiry::{Pass, expire_due};
 use proptest::prelude::*;
-
-use braid_commands::testing::{Tester, check};
 
 const REFUSED: &str = "-ERR nummembers should be greater than 0 and match the provided number of members\r\n";
 const NOT_AN_INTEGER: &str = "-ERR value is not an integer or out of range\r\n";

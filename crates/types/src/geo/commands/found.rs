@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a search found: gathering, sorting, replying, storing.
 
-use crate::sorted_set::{AddRule, ScoreBound, ScoreRange, SortedSet, View};
 use braid_containers::geohash::{Position, Search};
 use braid_containers::listpack::Element;
 use braid_engine::Call;
@@ -10,7 +9,7 @@ use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
 use super::{reply_distance, reply_position};
-use crate::sorted_set::{self, limits, reply_member};
+use crate::sorted_set::{self, AddRule, ScoreBound, ScoreRange, SortedSet, View, limits, reply_member};
 
 /// The options that all searches share.
 #[derive(Default)]

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! GEOADD, GEOPOS, GEODIST, GEOHASH.
 
-use crate::sorted_set::AddRule;
 use braid_containers::geohash::Position;
 use braid_engine::Call;
 use braid_spec::{CommandError, CommandResult};
 
 use super::{position, reply_distance, reply_position, unit};
 use crate::decimal::journal_in_decimal;
-use crate::sorted_set::{self, Pairs};
+use crate::sorted_set::{self, AddRule, Pairs};
 
 pub fn geoadd(call: &mut Call) -> CommandResult {
     let args = call.args;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! GEOSEARCH and GEOSEARCHSTORE.
 
-use crate::sorted_set::View;
 use braid_base::number;
 use braid_containers::geohash::{Position, Search, Shape};
 use braid_engine::Call;
@@ -11,7 +10,7 @@ use smallvec::SmallVec;
 use super::found::{Wishes, answer};
 use super::{position, radius_and_unit, unit};
 use crate::decimal::journal_in_decimal;
-use crate::sorted_set;
+use crate::sorted_set::{self, View};
 
 pub fn geosearch(call: &mut Call) -> CommandResult {
     let args = call.args;

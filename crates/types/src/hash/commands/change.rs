@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Setting and removing fields of hashes.
 
-use crate::hash::{Expiry, Hash};
 use braid_base::long_double::LongDouble;
 use braid_base::number;
 use braid_engine::Call;
+use braid_keyspace::Event;
 use braid_spec::{CommandError, CommandResult};
 
 use super::limits;
 use crate::collection::purge;
-use braid_keyspace::Event;
+use crate::hash::{Expiry, Hash};
 
 pub(super) fn hset(call: &mut Call) -> CommandResult {
     let created = set_pairs(call)?;

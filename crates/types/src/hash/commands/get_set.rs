@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Reading and setting fields together with their expiry: HGETEX, HSETEX, HGETDEL, as Valkey 9 has them.
 
-use crate::hash::{Expiry, Hash};
 use braid_engine::Call;
+use braid_keyspace::Event;
 use braid_spec::{CommandError, CommandResult};
 
 use super::{limits, reply_field};
 use crate::collection::purge;
+use crate::hash::{Expiry, Hash};
 use crate::lifetime::Lifetime;
 use crate::member_expiry::{Arguments, Members, fixed_members, journal_members};
-use braid_keyspace::Event;
 
 /// Whether something has to be there or not.
 #[derive(Clone, Copy, Default, PartialEq)]

@@ -14,13 +14,13 @@ mod random;
 #[cfg(test)]
 mod tests;
 
-use crate::hash::{Hash, HashLimits};
 use braid_engine::Handler;
 use braid_engine::{Call, Engine, Row};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 use crate::collection::reply_element;
+use crate::hash::{Hash, HashLimits};
 use crate::scan_options::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];

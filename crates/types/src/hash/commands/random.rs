@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! HRANDFIELD.
 
-use crate::hash::Hash;
 use braid_containers::listpack::Element;
 use braid_engine::Call;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult};
 
 use crate::collection::{has_expired, reply_element, symmetric_arg};
+use crate::hash::Hash;
 
 pub(super) fn hrandfield(call: &mut Call) -> CommandResult {
     let now = call.now();

@@ -4,7 +4,6 @@
 //! Each body serves twice: for the client that calls it, and, when one of its keys was filled, for the
 //! client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
 
-use crate::list::{End, List, ListLimits};
 use braid_engine::blocking::{Refusal, Wait};
 use braid_engine::{Call, Row};
 use braid_keyspace::Type;
@@ -15,6 +14,7 @@ use braid_spec::{CommandResult, Flags, Group, KeySpec};
 use super::ends::{MultiplePop, end_arg, journal_take, move_element, pop_name, popped, take};
 use super::{GROWS, MOVE, TAKE, limits};
 use crate::collection::reply_element;
+use crate::list::{End, List, ListLimits};
 
 const SECONDS: &[(&str, &str)] = &[("6.0.0", "`timeout` may have a fraction.")];
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Changing lists elsewhere than at their ends.
 
-use crate::list::List;
 use braid_engine::Call;
-use braid_spec::{CommandError, CommandResult};
-
 use braid_keyspace::Event;
+use braid_spec::{CommandError, CommandResult};
 
 use super::limits;
 use crate::collection::{index_range, symmetric_arg};
+use crate::list::List;
 
 pub(super) fn lset(call: &mut Call) -> CommandResult {
     let (key, limits) = (call.args[1], limits(call.engine));

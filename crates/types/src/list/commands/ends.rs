@@ -3,7 +3,6 @@
 //!
 //! [`take`] and [`move_element`] are what a client that waits for elements needs as well (`blocking.rs`).
 
-use crate::list::{End, List, ListLimits};
 use braid_engine::Call;
 use braid_keyspace::object::ObjectType;
 use braid_keyspace::txn::WrongType;
@@ -14,6 +13,7 @@ use smallvec::SmallVec;
 
 use super::limits;
 use crate::collection::{least_arg, pop_count_arg, reply_element};
+use crate::list::{End, List, ListLimits};
 
 /// An element on its way from one list to another.
 pub type Text = SmallVec<[u8; 64]>;

@@ -15,11 +15,11 @@ mod tests;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::list::{List, ListLimits};
 use braid_engine::{Call, Engine, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 use crate::collection::{index_range, least_arg, reply_element, symmetric_arg};
+use crate::list::{List, ListLimits};
 
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const INSERT: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);

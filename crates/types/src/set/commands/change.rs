@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Adding, removing and moving members.
 
-use crate::set::Set;
 use braid_engine::Call;
 use braid_keyspace::object::ObjectType;
 use braid_keyspace::{Event, Type};
@@ -9,6 +8,7 @@ use braid_spec::{CommandError, CommandResult};
 
 use super::limits;
 use crate::collection::purge;
+use crate::set::Set;
 
 pub(super) fn sadd(call: &mut Call) -> CommandResult {
     let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));

@@ -6,7 +6,6 @@
 //! A stored result takes the form it takes in Redis, which follows from the order in which members come
 //! together.
 
-use crate::set::{self, Set, SetLimits};
 use braid_containers::listpack::{Element, Listpack};
 use braid_engine::Call;
 use braid_keyspace::object::{Object, ObjectRef};
@@ -19,6 +18,7 @@ use smallvec::SmallVec;
 
 use super::limits;
 use crate::collection::{MANY_MEMBERS, least_arg, reply_element};
+use crate::set::{self, Set, SetLimits};
 
 type Sets<'a> = SmallVec<[Option<&'a Set>; 8]>;
 

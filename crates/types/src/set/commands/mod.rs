@@ -11,7 +11,6 @@ mod random;
 #[cfg(test)]
 mod tests;
 
-use crate::set::{Set, SetLimits};
 use braid_engine::Handler;
 use braid_engine::{Call, Engine, Row};
 use braid_resp::reply::ReplyBuffer;
@@ -19,6 +18,7 @@ use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 use crate::collection::reply_element;
 use crate::scan_options::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
+use crate::set::{Set, SetLimits};
 
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const INSERT: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);

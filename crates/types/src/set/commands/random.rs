@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! SPOP and SRANDMEMBER.
 
-use crate::set::{Set, SetLimits};
 use braid_containers::listpack::{Element, Listpack};
 use braid_engine::Call;
 use braid_keyspace::Event;
@@ -11,6 +10,7 @@ use braid_spec::{CommandError, CommandResult};
 
 use super::{limits, reply_members};
 use crate::collection::{has_expired, pop_count_arg, purge, reply_element, symmetric_arg};
+use crate::set::{Set, SetLimits};
 
 pub(super) fn spop(call: &mut Call) -> CommandResult {
     let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! ZADD and ZINCRBY, and the storing of members that GEOADD shares.
 
-use crate::sorted_set::{AddRule, Added, SortedSet};
 use braid_engine::Call;
+use braid_keyspace::Event;
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
 use super::limits;
 use crate::collection::purge;
 use crate::decimal::journal_in_decimal;
-use braid_keyspace::Event;
+use crate::sorted_set::{AddRule, Added, SortedSet};
 
 /// Scores and members to be stored.
 pub(crate) type Pairs<'a> = SmallVec<[(f64, &'a [u8]); 8]>;

@@ -4,7 +4,6 @@
 //! Each body serves twice: for the client that calls it, and, when one of its keys was filled, for the
 //! client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
 
-use crate::sorted_set::SortedSet;
 use braid_engine::Call;
 use braid_engine::blocking::Wait;
 use braid_keyspace::object::ObjectType;
@@ -13,6 +12,7 @@ use braid_spec::CommandResult;
 
 use super::remove::{End, MultiplePop, journal_take, pop, pop_name, popped};
 use super::{Layout, change};
+use crate::sorted_set::SortedSet;
 
 pub fn bzpopmin(call: &mut Call) -> CommandResult {
     pop_one(call, End::Lowest)

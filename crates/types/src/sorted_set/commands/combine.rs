@@ -6,11 +6,6 @@
 use std::cell::OnceCell;
 use std::cmp::Ordering::Equal;
 
-use crate::set::Set;
-use crate::sorted_set::{
-    AddRule, Aggregate, Input, MemberSource, PackedLimits, SortedSet, View, difference, intersection,
-    intersection_count, union,
-};
 use braid_base::number;
 use braid_containers::listpack::Element;
 use braid_engine::Call;
@@ -25,6 +20,11 @@ use smallvec::SmallVec;
 use super::{Layout, limits, store};
 use crate::collection::MANY_MEMBERS;
 use crate::decimal::journal_in_decimal;
+use crate::set::Set;
+use crate::sorted_set::{
+    AddRule, Aggregate, Input, MemberSource, PackedLimits, SortedSet, View, difference, intersection,
+    intersection_count, union,
+};
 
 /// What is done with the inputs.
 #[derive(Clone, Copy, PartialEq)]

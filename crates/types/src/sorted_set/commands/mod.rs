@@ -17,7 +17,6 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use crate::sorted_set::{PackedLimits, SortedSet, View};
 use braid_containers::listpack::Element;
 use braid_engine::Engine;
 use braid_keyspace::object::Object;
@@ -26,6 +25,7 @@ use braid_keyspace::{Event, Expiry, Txn};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 
 use crate::collection::purge;
+use crate::sorted_set::{PackedLimits, SortedSet, View};
 
 pub(crate) use add::{Pairs, put};
 pub use rows::COMMANDS;

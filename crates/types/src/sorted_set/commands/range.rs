@@ -5,7 +5,6 @@
 
 use std::ops::Range;
 
-use crate::sorted_set::{AddRule, LexBound, LexRange, PackedLimits, ScoreBound, ScoreRange, SortedSet, View};
 use braid_base::number;
 use braid_engine::Call;
 use braid_keyspace::Event;
@@ -16,6 +15,7 @@ use smallvec::SmallVec;
 use super::{Layout, find, limits, store};
 use crate::collection::MANY_MEMBERS;
 use crate::decimal::journal_in_decimal;
+use crate::sorted_set::{AddRule, LexBound, LexRange, PackedLimits, ScoreBound, ScoreRange, SortedSet, View};
 
 /// What a range goes by.
 #[derive(Clone, Copy, PartialEq)]

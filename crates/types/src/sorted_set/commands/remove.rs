@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands that remove members: ZREM, ZREMRANGEBY..., ZPOPMIN, ZPOPMAX, ZMPOP.
 
-use crate::sorted_set::SortedSet;
 use braid_base::number;
 use braid_engine::Call;
+use braid_keyspace::{Event, Txn, journal_as};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult};
 
 use super::range::Selector;
 use super::{Layout, change};
 use crate::decimal::journal_in_decimal;
-use braid_keyspace::{Event, Txn, journal_as};
+use crate::sorted_set::SortedSet;
 
 pub fn zrem(call: &mut Call) -> CommandResult {
     let args = call.args;

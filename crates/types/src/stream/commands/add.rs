@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands that change the entries of a stream: XADD, XTRIM, XDEL, XSETID.
 
-use crate::stream::{AppendError, BlockLimits, IdError, IdRequest, Stream, StreamId, Trim};
 use braid_base::number;
 use braid_engine::{Call, Engine};
 use braid_keyspace::{Event, journal_as};
@@ -9,6 +8,7 @@ use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
 use super::{ID_LEN_MAX, invalid_id, reply_id, strict_id};
+use crate::stream::{AppendError, BlockLimits, IdError, IdRequest, Stream, StreamId, Trim};
 
 /// The options that XADD and XTRIM share.
 #[derive(Default)]

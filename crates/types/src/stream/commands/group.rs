@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! XGROUP and XACK.
 
-use crate::stream::{Group, Stream, StreamId};
 use braid_base::number;
 use braid_engine::Call;
 use braid_keyspace::Event;
@@ -9,6 +8,7 @@ use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
 use super::{any_id, no_group_in, strict_id};
+use crate::stream::{Group, Stream, StreamId};
 
 /// The refusal of subcommands for a key that is not there.
 const NO_KEY: &str = "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may \

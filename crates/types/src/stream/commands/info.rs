@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! XINFO.
 
-use crate::stream::{Consumer, Group, Log, Stream, StreamId};
 use braid_base::number;
 use braid_engine::Call;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
 use super::{no_group_in, reply_entry, reply_id};
+use crate::stream::{Consumer, Group, Log, Stream, StreamId};
 
 pub fn help(call: &mut Call) -> CommandResult {
     call.help(&[

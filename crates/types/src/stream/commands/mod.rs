@@ -17,12 +17,13 @@ mod tests;
 
 use std::borrow::Cow;
 
-use crate::stream::{Fields, LogEntry, StreamId};
 use braid_base::number::{INTEGER_LEN_MAX, write_u64};
 use braid_containers::listpack::Element;
 use braid_keyspace::Event;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::CommandError;
+
+use crate::stream::{Fields, LogEntry, StreamId};
 
 pub use rows::COMMANDS;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! XPENDING, XCLAIM, XAUTOCLAIM: what was delivered and not acknowledged.
 
-use crate::stream::{AutoClaimed, Claim, Claimed, Consumer, ConsumerId, Group, Log, Stream, StreamId};
 use braid_base::number;
 use braid_engine::Call;
 use braid_resp::reply::ReplyBuffer;
@@ -9,6 +8,7 @@ use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
 use super::{no_group, quoted, range_end, range_start, reply_entry, reply_id, strict_id};
+use crate::stream::{AutoClaimed, Claim, Claimed, Consumer, ConsumerId, Group, Log, Stream, StreamId};
 
 /// What XPENDING's longer form asks for.
 struct Filter<'a> {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! XLEN, XRANGE, XREVRANGE.
 
-use crate::stream::Stream;
 use braid_base::number;
 use braid_engine::Call;
 use braid_spec::{CommandError, CommandResult};
 
 use super::{range_end, range_start, reply_entry};
+use crate::stream::Stream;
 
 pub fn xlen(call: &mut Call) -> CommandResult {
     let len = call.keyspace.read_as::<Stream>(call.args[1])?.map_or(0, |stream| stream.log().len());

@@ -3,7 +3,6 @@
 //!
 //! Both first look at all streams, so that a refusal changes nothing, and then serve one after the other.
 
-use crate::stream::{Group, Log, Stream, StreamId};
 use braid_base::number;
 use braid_engine::Call;
 use braid_engine::blocking::{self, Wait};
@@ -14,6 +13,7 @@ use smallvec::SmallVec;
 
 use super::pending::Given;
 use super::{no_group, reply_entry, reply_fields, reply_id, strict_id};
+use crate::stream::{Group, Log, Stream, StreamId};
 
 /// The key positions of XREAD and XREADGROUP. Where STREAMS stands only the other options tell: a
 /// group may have that name.
