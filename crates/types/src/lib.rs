@@ -47,9 +47,9 @@ use braid_keyspace::object::Descriptor;
 #[rustfmt::skip]
 static TYPES: &[(&Descriptor, &[&[Row]])] = &[
     (&list::DESCRIPTOR, &[list::COMMANDS]),
-    (&set::DESCRIPTOR, &[set::COMMANDS, member_expiry::OF_SETS]),
-    (&sorted_set::DESCRIPTOR, &[sorted_set::COMMANDS, member_expiry::OF_SORTED_SETS]),
-    (&hash::DESCRIPTOR, &[hash::COMMANDS, member_expiry::OF_HASHES]),
+    (&set::DESCRIPTOR, &[set::COMMANDS, set::MEMBER_EXPIRY]),
+    (&sorted_set::DESCRIPTOR, &[sorted_set::COMMANDS, sorted_set::MEMBER_EXPIRY]),
+    (&hash::DESCRIPTOR, &[hash::COMMANDS, hash::MEMBER_EXPIRY]),
     (&stream::DESCRIPTOR, &[stream::COMMANDS]),
     (&bloom::DESCRIPTOR, &[bloom::COMMANDS]),
 ];
@@ -61,7 +61,7 @@ static WITHOUT_DESCRIPTOR: &[&[Row]] = &[
     bitmap::COMMANDS,
     hyperloglog::COMMANDS,
     geo::COMMANDS,
-    member_expiry::OF_ANY,
+    member_expiry::COMMANDS,
 ];
 
 /// Makes all types known to the keyspace and to the readers of dump files. To be called once at the

@@ -16,7 +16,7 @@ use braid_keyspace::object::{
     RequestSink,
 };
 
-pub use commands::{COMMANDS, limits};
+pub use commands::{COMMANDS, MEMBER_EXPIRY, limits};
 pub use value::*;
 
 /// The type.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The expiry of single hash fields, set members and sorted set members: HEXPIRE and its relatives,
 //! with the replies of Valkey 9, and the same for the other two types (SEXPIRE ..., ZEXPIRE ...),
-//! which say MEMBERS where hashes say FIELDS. KeyDB's names for setting them are here, too.
+//! which say MEMBERS where hashes say FIELDS. Here are the bodies, for any type that implements
+//! [`Members`]; rows and implementation are in the type's folder (`commands/member_expiry.rs`).
+//! KeyDB's names for setting them are here, too.
 //!
 //! Members past their expiry are hidden from reads, removed by whatever writes to the collection
 //! next, and removed in the background (`keyspace/expiry.rs`). HLEN and SCARD count them until
@@ -24,8 +26,8 @@ use crate::set::Set;
 use crate::sorted_set::SortedSet;
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
-const UPDATE_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))];
-const WRITES_FAST: Flags = Flags::WRITE.and(Flags::FAST);
+pub(crate) const UPDATE_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))];
+pub(crate) const WRITES_FAST: Flags = Flags::WRITE.and(Flags::FAST);
 
 /// What a member's reply says.
 const NO_MEMBER: i64 = -2;
@@ -63,97 +65,20 @@ pub trait Members: Expiring {
 /// The commands that repeat a change of members' expiry.
 #[derive(Clone, Copy)]
 pub struct Journalled {
-    expire: &'static [u8],
-    persist: &'static [u8],
-    remove: &'static [u8],
+    pub expire: &'static [u8],
+    pub persist: &'static [u8],
+    pub remove: &'static [u8],
 }
 
-impl Members for Hash {
-    const WORD: &'static str = "FIELDS";
-    const COUNT_REFUSED: &'static str =
-        "ERR numfields should be greater than 0 and match the provided number of fields";
-
-    const JOURNALLED: Journalled =
-        Journalled { expire: b"HPEXPIREAT", persist: b"HPERSIST", remove: b"HDEL" };
-
-    const PERSISTED: Event = Event::hash("hpersist");
-
-    fn expire_event(past: bool) -> Event {
-        Event::hash(if past { "hdel" } else { "hexpire" })
-    }
-
-    fn expiry_of(&self, field: &[u8], now: i64) -> Option<Option<i64>> {
-        self.expiry(field, now)
-    }
-
-    fn set_expiry_of(&mut self, field: &[u8], at: Option<i64>, now: i64) {
-        self.set_expiry(field, at, now);
-    }
-
-    fn remove_member(&mut self, field: &[u8], now: i64) {
-        self.remove(field, now);
-    }
-}
-
-const MEMBERS_REFUSED: &str =
+/// [`Members::COUNT_REFUSED`] of types that say MEMBERS.
+pub(crate) const MEMBERS_REFUSED: &str =
     "ERR nummembers should be greater than 0 and match the provided number of members";
-
-impl Members for Set {
-    const WORD: &'static str = "MEMBERS";
-    const COUNT_REFUSED: &'static str = MEMBERS_REFUSED;
-
-    const JOURNALLED: Journalled =
-        Journalled { expire: b"SPEXPIREAT", persist: b"SPERSIST", remove: b"SREM" };
-
-    const PERSISTED: Event = Event::set("spersist");
-
-    fn expire_event(past: bool) -> Event {
-        Event::set(if past { "srem" } else { "sexpire" })
-    }
-
-    fn expiry_of(&self, member: &[u8], now: i64) -> Option<Option<i64>> {
-        self.expiry(member, now)
-    }
-
-    fn set_expiry_of(&mut self, member: &[u8], at: Option<i64>, now: i64) {
-        self.set_expiry(member, at, now);
-    }
-
-    fn remove_member(&mut self, member: &[u8], now: i64) {
-        self.remove(member, now);
-    }
-}
-
-impl Members for SortedSet {
-    const WORD: &'static str = "MEMBERS";
-    const COUNT_REFUSED: &'static str = MEMBERS_REFUSED;
-
-    const JOURNALLED: Journalled =
-        Journalled { expire: b"ZPEXPIREAT", persist: b"ZPERSIST", remove: b"ZREM" };
-
-    const PERSISTED: Event = Event::zset("zpersist");
-
-    fn expire_event(past: bool) -> Event {
-        Event::zset(if past { "zrem" } else { "zexpire" })
-    }
-
-    fn expiry_of(&self, member: &[u8], now: i64) -> Option<Option<i64>> {
-        self.view(now).expiry(member)
-    }
-
-    fn set_expiry_of(&mut self, member: &[u8], at: Option<i64>, _now: i64) {
-        self.set_expiry(member, at);
-    }
-
-    fn remove_member(&mut self, member: &[u8], _now: i64) {
-        self.remove(member);
-    }
-}
 
 /// The rows of one type: prefix of the names, type, group, since, what the members and the
 /// collection are called, the arguments that name members, complexity.
 macro_rules! rows {
-    ($type:tt) => {
+    ($type:tt) => {{
+        use $crate::member_expiry::*;
         &[
             rows!($type expirer "expire" expire "Lets " " expire after some seconds." "seconds:integer"),
             rows!($type expirer "expireat" expireat "Lets " " expire at a Unix time in seconds."
@@ -167,37 +92,20 @@ macro_rules! rows {
             rows!($type reader "pttl" pttl "Returns the milliseconds until " " expire."),
             rows!($type reader "ttl" ttl "Returns the seconds until " " expire."),
         ]
-    };
+    }};
     (
         ($prefix:literal $kind:ident $group:ident $since:literal $members:literal $collection:literal $block:literal $cost:literal)
         $row:ident $name:literal $body:ident $before:literal $after:literal $($time:literal)?
     ) => {
-        $row(concat!($prefix, $name), Group::$group, $body::<$kind>)
+        $row(concat!($prefix, $name), braid_spec::Group::$group, $body::<$kind>)
             .docs($since, concat!($before, $members, " of a ", $collection, $after), $cost)
             .syntax(concat!("key:key#0 ", $($time, " [condition:(NX|XX|GT|LT)] ",)? $block))
     };
 }
-
-/// Those of hashes.
-pub const OF_HASHES: &[Row] = rows!((
-    "h" Hash Hash "9.0.0" "fields" "hash" "FIELDS fields:{numfields:integer field:string...}"
-    "O(N) where N is the number of specified fields."
-));
-
-/// Those of sets.
-pub const OF_SETS: &[Row] = rows!((
-    "s" Set Set "0.1.0" "members" "set" "MEMBERS members:{nummembers:integer member:string...}"
-    "O(N) where N is the number of specified members."
-));
-
-/// Those of sorted sets.
-pub const OF_SORTED_SETS: &[Row] = rows!((
-    "z" SortedSet SortedSet "0.1.0" "members" "sorted set" "MEMBERS members:{nummembers:integer member:string...}"
-    "O(N*log(M)) where N is the number of specified members and M that of all."
-));
+pub(crate) use rows;
 
 /// KeyDB's names, for all three types.
-pub const OF_ANY: &[Row] = &[
+pub const COMMANDS: &[Row] = &[
     any_expirer(
         "expiremember",
         expiremember,
@@ -221,11 +129,11 @@ pub const OF_ANY: &[Row] = &[
     .syntax("key:key#0 member:string unix-time-milliseconds:unix-time"),
 ];
 
-const fn expirer(name: &'static str, group: Group, handler: Handler) -> Row {
+pub(crate) const fn expirer(name: &'static str, group: Group, handler: Handler) -> Row {
     Row::new(name, group, handler).at_least(6).flags(WRITES_FAST).keys(UPDATE_ONE)
 }
 
-const fn reader(name: &'static str, group: Group, handler: Handler) -> Row {
+pub(crate) const fn reader(name: &'static str, group: Group, handler: Handler) -> Row {
     Row::new(name, group, handler).at_least(5).flags(Flags::READONLY.and(Flags::FAST)).keys(READ_ONE)
 }
 
@@ -355,23 +263,23 @@ pub fn journal_members<T: Members>(keyspace: &mut Txn<'_>, key: &[u8], at: Optio
     keyspace.journal_as(&args);
 }
 
-fn expire<T: Members>(call: &mut Call) -> CommandResult {
+pub(crate) fn expire<T: Members>(call: &mut Call) -> CommandResult {
     set_expiry::<T>(call, Unit::Seconds)
 }
 
-fn pexpire<T: Members>(call: &mut Call) -> CommandResult {
+pub(crate) fn pexpire<T: Members>(call: &mut Call) -> CommandResult {
     set_expiry::<T>(call, Unit::Milliseconds)
 }
 
-fn expireat<T: Members>(call: &mut Call) -> CommandResult {
+pub(crate) fn expireat<T: Members>(call: &mut Call) -> CommandResult {
     set_expiry::<T>(call, Unit::UnixSeconds)
 }
 
-fn pexpireat<T: Members>(call: &mut Call) -> CommandResult {
+pub(crate) fn pexpireat<T: Members>(call: &mut Call) -> CommandResult {
     set_expiry::<T>(call, Unit::UnixMilliseconds)
 }
 
-fn persist<T: Members>(call: &mut Call) -> CommandResult {
+pub(crate) fn persist<T: Members>(call: &mut Call) -> CommandResult {
     let (key, now) = (call.args[1], call.now());
     let members = fixed_members::<T>(call, CommandError::text(T::COUNT_REFUSED))?;
     call.reply.array(members.len());
@@ -398,21 +306,21 @@ fn persist<T: Members>(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-fn ttl<T: Members>(call: &mut Call) -> CommandResult {
+pub(crate) fn ttl<T: Members>(call: &mut Call) -> CommandResult {
     let now = call.clock_ms();
     reply_expiry::<T>(call, |at| to_seconds(at.saturating_sub(now).max(0)))
 }
 
-fn pttl<T: Members>(call: &mut Call) -> CommandResult {
+pub(crate) fn pttl<T: Members>(call: &mut Call) -> CommandResult {
     let now = call.clock_ms();
     reply_expiry::<T>(call, |at| at.saturating_sub(now).max(0))
 }
 
-fn expiretime<T: Members>(call: &mut Call) -> CommandResult {
+pub(crate) fn expiretime<T: Members>(call: &mut Call) -> CommandResult {
     reply_expiry::<T>(call, to_seconds)
 }
 
-fn pexpiretime<T: Members>(call: &mut Call) -> CommandResult {
+pub(crate) fn pexpiretime<T: Members>(call: &mut Call) -> CommandResult {
     reply_expiry::<T>(call, |at| at)
 }
 

@@ -18,7 +18,7 @@ use braid_keyspace::object::{
     RequestSink,
 };
 
-pub use commands::{COMMANDS, limits};
+pub use commands::{COMMANDS, MEMBER_EXPIRY, limits};
 pub(crate) use commands::{Pairs, find, put, reply_member, store};
 pub use value::*;
 

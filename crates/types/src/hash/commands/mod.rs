@@ -10,6 +10,7 @@
 
 mod change;
 mod get_set;
+mod member_expiry;
 mod random;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,8 @@ use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
 use crate::collection::reply_element;
 use crate::hash::{Hash, HashLimits};
 use crate::scan_options::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
+
+pub use member_expiry::MEMBER_EXPIRY;
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
 const LOOK_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO)];

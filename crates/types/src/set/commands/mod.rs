@@ -7,6 +7,7 @@
 
 mod change;
 mod combine;
+mod member_expiry;
 mod random;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,8 @@ use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
 use crate::collection::reply_element;
 use crate::scan_options::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
 use crate::set::{Set, SetLimits};
+
+pub use member_expiry::MEMBER_EXPIRY;
 
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const INSERT: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);

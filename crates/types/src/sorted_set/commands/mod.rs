@@ -10,6 +10,7 @@
 mod add;
 mod blocking;
 mod combine;
+mod member_expiry;
 mod range;
 mod read;
 mod remove;
@@ -28,6 +29,7 @@ use crate::collection::purge;
 use crate::sorted_set::{PackedLimits, SortedSet, View};
 
 pub(crate) use add::{Pairs, put};
+pub use member_expiry::MEMBER_EXPIRY;
 pub use rows::COMMANDS;
 
 /// Up to where sorted sets stay packed, as configured.
