@@ -46,21 +46,21 @@ use braid_keyspace::object::Descriptor;
 /// All types, each with the families of its commands.
 #[rustfmt::skip]
 static TYPES: &[(&Descriptor, &[&[Row]])] = &[
-    (&list::DESCRIPTOR, &[list::COMMANDS]),
-    (&set::DESCRIPTOR, &[set::COMMANDS, set::MEMBER_EXPIRY]),
-    (&sorted_set::DESCRIPTOR, &[sorted_set::COMMANDS, sorted_set::MEMBER_EXPIRY]),
-    (&hash::DESCRIPTOR, &[hash::COMMANDS, hash::MEMBER_EXPIRY]),
-    (&stream::DESCRIPTOR, &[stream::COMMANDS]),
-    (&bloom::DESCRIPTOR, &[bloom::COMMANDS]),
+    (&list::DESCRIPTOR, &[list::commands::COMMANDS]),
+    (&set::DESCRIPTOR, &[set::commands::COMMANDS, set::commands::MEMBER_EXPIRY]),
+    (&sorted_set::DESCRIPTOR, &[sorted_set::commands::COMMANDS, sorted_set::commands::MEMBER_EXPIRY]),
+    (&hash::DESCRIPTOR, &[hash::commands::COMMANDS, hash::commands::MEMBER_EXPIRY]),
+    (&stream::DESCRIPTOR, &[stream::commands::COMMANDS]),
+    (&bloom::DESCRIPTOR, &[bloom::commands::COMMANDS]),
 ];
 
 /// Commands on strings, on strings and sorted sets seen as something else, and on several types.
 #[rustfmt::skip]
 static WITHOUT_DESCRIPTOR: &[&[Row]] = &[
-    string::COMMANDS,
-    bitmap::COMMANDS,
-    hyperloglog::COMMANDS,
-    geo::COMMANDS,
+    string::commands::COMMANDS,
+    bitmap::commands::COMMANDS,
+    hyperloglog::commands::COMMANDS,
+    geo::commands::COMMANDS,
     member_expiry::COMMANDS,
 ];
 

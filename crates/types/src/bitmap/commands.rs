@@ -12,7 +12,7 @@ use braid_keyspace::{Event, Expiry, Value};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 use smallvec::SmallVec;
 
-use crate::string::memory_size;
+use crate::string::commands::memory_size;
 
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const CHANGE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE);

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Bitmaps: commands that see a string (`string`) as a row of bits.
 
-mod commands;
-
-pub use commands::COMMANDS;
+pub mod commands;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Lists: LPUSH and its relatives (`commands`).
 
-mod commands;
+pub mod commands;
 mod rdb;
 mod rewrite;
 mod value;
@@ -14,7 +14,6 @@ use braid_keyspace::object::{
     AccessFns, Collection, Descriptor, DigestSink, Object, ObjectType, RequestSink,
 };
 
-pub use commands::{COMMANDS, limits};
 pub use value::*;
 
 /// The type.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sets of byte strings, of which members may expire.
 
-mod commands;
+pub mod commands;
 mod rdb;
 mod rewrite;
 mod value;
@@ -16,7 +16,6 @@ use braid_keyspace::object::{
     RequestSink,
 };
 
-pub use commands::{COMMANDS, MEMBER_EXPIRY, limits};
 pub use value::*;
 
 /// The type.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sorted sets: members with scores, of which members may expire.
 
-mod commands;
+pub mod commands;
 mod rdb;
 mod rewrite;
 mod value;
@@ -18,8 +18,6 @@ use braid_keyspace::object::{
     RequestSink,
 };
 
-pub use commands::{COMMANDS, MEMBER_EXPIRY, limits};
-pub(crate) use commands::{Pairs, find, put, reply_member, store};
 pub use value::*;
 
 /// The type.

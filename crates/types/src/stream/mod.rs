@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Streams: a log of entries, and groups of consumers.
 
-mod commands;
+pub mod commands;
 mod rdb;
 mod rewrite;
 mod value;
@@ -13,7 +13,6 @@ use braid_keyspace::object::{
     AccessFns, Collection, Descriptor, DigestSink, Object, ObjectType, RequestSink,
 };
 
-pub use commands::COMMANDS;
 pub use value::*;
 
 /// The type.

@@ -10,7 +10,4 @@
 //! commands/debug/digest.rs         its part of DEBUG DIGEST
 //! ```
 
-mod commands;
-
-pub use commands::COMMANDS;
-pub(crate) use commands::memory_size;
+pub mod commands;

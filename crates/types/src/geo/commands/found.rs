@@ -9,7 +9,8 @@ use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
 use super::{reply_distance, reply_position};
-use crate::sorted_set::{self, AddRule, ScoreBound, ScoreRange, SortedSet, View, limits, reply_member};
+use crate::sorted_set::commands::{self as sorted_set, limits, reply_member};
+use crate::sorted_set::{AddRule, ScoreBound, ScoreRange, SortedSet, View};
 
 /// The options that all searches share.
 #[derive(Default)]

@@ -7,7 +7,8 @@ use braid_spec::{CommandError, CommandResult};
 
 use super::{position, reply_distance, reply_position, unit};
 use crate::decimal::journal_in_decimal;
-use crate::sorted_set::{self, AddRule, Pairs};
+use crate::sorted_set::AddRule;
+use crate::sorted_set::commands::{self as sorted_set, Pairs};
 
 pub fn geoadd(call: &mut Call) -> CommandResult {
     let args = call.args;

@@ -8,7 +8,7 @@ use braid_spec::{CommandError, CommandResult, KeyFlags};
 use super::found::{Wishes, answer};
 use super::{position, radius_and_unit};
 use crate::decimal::journal_in_decimal;
-use crate::sorted_set;
+use crate::sorted_set::commands as sorted_set;
 
 /// The key positions: the source, and what the last STORE or STOREDIST names.
 pub fn keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {

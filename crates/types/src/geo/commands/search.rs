@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 use super::found::{Wishes, answer};
 use super::{position, radius_and_unit, unit};
 use crate::decimal::journal_in_decimal;
-use crate::sorted_set::{self, View};
+use crate::sorted_set::View;
+use crate::sorted_set::commands as sorted_set;
 
 pub fn geosearch(call: &mut Call) -> CommandResult {
     let args = call.args;
