@@ -65,10 +65,10 @@ const fn restore_spec(name: &'static str, group: Group, flags: Flags) -> Row {
 /// The thresholds between the forms of all types, as configured now.
 pub fn limits(engine: &Engine) -> Limits {
     Limits {
-        hash: crate::hash::limits(engine),
-        list: crate::list::limits(engine),
-        set: crate::set::limits(engine),
-        sorted_set: crate::sorted_set::limits(engine),
+        hash: braid_types::hash::commands::limits(engine),
+        list: braid_types::list::commands::limits(engine),
+        set: braid_types::set::commands::limits(engine),
+        sorted_set: braid_types::sorted_set::commands::limits(engine),
     }
 }
 

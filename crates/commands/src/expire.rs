@@ -6,12 +6,10 @@
 //! the future is deleted at once.
 
 use braid_engine::{Call, Row};
-use braid_keyspace::journal_as;
-use braid_keyspace::keyspace::Removal;
-use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
+use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
+use braid_types::lifetime::{Condition, Unit, expire_at, to_seconds};
 
 use crate::keys::look;
-use crate::lifetime::{Unit, to_seconds};
 
 const CHANGE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))];
 const READ: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
@@ -72,56 +70,6 @@ const fn getter(name: &'static str, handler: braid_engine::Handler) -> Row {
         .syntax("key:key#0")
 }
 
-/// When a new expiry takes effect, by what the present one is.
-#[derive(Default)]
-pub(crate) struct Condition {
-    none_yet: bool,
-    some_yet: bool,
-    later: bool,
-    earlier: bool,
-}
-
-impl Condition {
-    /// Reads the options; whether they go together is another question.
-    pub(crate) fn parse(options: &[&[u8]]) -> Result<Condition, CommandError> {
-        let mut condition = Condition::default();
-        for option in options {
-            let flag = match option.to_ascii_lowercase().as_slice() {
-                b"nx" => &mut condition.none_yet,
-                b"xx" => &mut condition.some_yet,
-                b"gt" => &mut condition.later,
-                b"lt" => &mut condition.earlier,
-                _ => return Err(CommandError::quoting("ERR Unsupported option ", option, "")),
-            };
-            *flag = true;
-        }
-        Ok(condition)
-    }
-
-    /// Refuses options that exclude each other.
-    pub(crate) fn check(&self) -> CommandResult {
-        if self.none_yet && (self.some_yet || self.later || self.earlier) {
-            return Err(CommandError::text(
-                "ERR NX and XX, GT or LT options at the same time are not compatible",
-            ));
-        }
-        if self.later && self.earlier {
-            return Err(CommandError::text("ERR GT and LT options at the same time are not compatible"));
-        }
-        Ok(())
-    }
-
-    /// No expiry counts as one in the infinite future.
-    pub(crate) fn allows(&self, present: Option<i64>, new: i64) -> bool {
-        match present {
-            None => !self.some_yet && !self.later,
-            Some(present) => {
-                !self.none_yet && (!self.later || new > present) && (!self.earlier || new < present)
-            }
-        }
-    }
-}
-
 fn expire(call: &mut Call) -> CommandResult {
     set_expiry(call, Unit::Seconds)
 }
@@ -153,17 +101,6 @@ fn set_expiry(call: &mut Call, unit: Unit) -> CommandResult {
     }
     call.reply.integer(i64::from(allowed));
     Ok(())
-}
-
-/// Gives a key that is there an expiry, or deletes it if that is past.
-pub(crate) fn expire_at(call: &mut Call, key: &[u8], at: i64) {
-    if at <= call.now() {
-        call.keyspace.delete(key);
-        call.keyspace.journal_removal(key, Removal::Expired);
-    } else {
-        call.keyspace.set_expiry(key, Some(at));
-        journal_as!(call.keyspace, b"PEXPIREAT", key, at);
-    }
 }
 
 fn persist(call: &mut Call) -> CommandResult {
@@ -207,9 +144,7 @@ fn pexpiretime(call: &mut Call) -> CommandResult {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::{Tester, check};
-    use proptest::prelude::*;
 
     #[test]
     fn setting_and_asking() {
@@ -299,23 +234,5 @@ mod tests {
         tester.check(&[("SET k v", "+OK\r\n"), ("WATCH k", "+OK\r\n")]);
         assert_eq!(tester.run_as(other, "EXPIRE k 100"), ":1\r\n");
         tester.check(&[("MULTI", "+OK\r\n"), ("PING", "+QUEUED\r\n"), ("EXEC", "*-1\r\n")]);
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(256))]
-        /// The options are those of the documentation, taken literally.
-        #[test]
-        fn conditions_mean_what_they_say(
-            present in proptest::option::of(-3i64..3), new in -3i64..3,
-            xx: bool, gt: bool, lt: bool, nx: bool,
-        ) {
-            let condition = Condition { none_yet: nx, some_yet: xx, later: gt, earlier: lt };
-            let infinite = present.unwrap_or(i64::MAX);
-            let expected = (!nx || present.is_none())
-                && (!xx || present.is_some())
-                && (!gt || new > infinite)
-                && (!lt || new < infinite);
-            prop_assert_eq!(condition.allows(present, new), expected);
-        }
     }
 }

@@ -17,7 +17,7 @@ use braid_keyspace::{Entry, Txn, eviction, scan};
 use braid_spec::{Behavior, Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope};
 use braid_types::sorted_set::SortedSet;
 
-use crate::collection::MANY_MEMBERS;
+use braid_types::collection::MANY_MEMBERS;
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO)];
 const READ_SECOND: &[KeySpec] = &[KeySpec::at(2, KeyFlags::RO)];

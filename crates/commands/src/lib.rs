@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The commands: one file a family, each row with its body and tests.
+//! The commands that belong to no type of value: one file a family, each row with its body and
+//! tests. Those of the types are in their folders (crate `types`).
 //!
 //! A family exports `COMMANDS`, a list of [`Row`]s. Bodies run under the locks that their specs
 //! name; nothing here blocks, takes a shard lock for a key of its own, or performs I/O.
@@ -7,23 +8,14 @@
 use braid_engine::{Row, Rows};
 
 pub mod acl;
-pub mod bitmap;
 pub mod client;
 pub mod cluster;
-mod collection;
 pub mod command;
 pub mod connection;
 pub mod debug;
-mod decimal;
 pub mod dump;
 pub mod expire;
-pub mod geo;
-pub mod hash;
-pub mod hyperloglog;
 pub mod keys;
-mod lifetime;
-pub mod list;
-pub mod member_expiry;
 pub mod migrate;
 #[cfg(test)]
 mod models;
@@ -33,21 +25,16 @@ pub mod replication;
 pub mod scan;
 pub mod scripting;
 pub mod server;
-pub mod set;
 pub mod sort;
-pub mod sorted_set;
-pub mod stream;
-pub mod string;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod transaction;
 #[cfg(test)]
 mod waiting_tests;
 
-/// All families but those that stand in their types' folders (crate `types`).
+/// The families of this crate.
 pub const FAMILIES: &[&[Row]] = &[
     acl::COMMANDS,
-    bitmap::COMMANDS,
     client::COMMANDS,
     cluster::COMMANDS,
     command::COMMANDS,
@@ -55,15 +42,7 @@ pub const FAMILIES: &[&[Row]] = &[
     debug::COMMANDS,
     dump::COMMANDS,
     expire::COMMANDS,
-    hash::COMMANDS,
-    geo::COMMANDS,
-    hyperloglog::COMMANDS,
     keys::COMMANDS,
-    list::COMMANDS,
-    member_expiry::OF_ANY,
-    member_expiry::OF_HASHES,
-    member_expiry::OF_SETS,
-    member_expiry::OF_SORTED_SETS,
     migrate::COMMANDS,
     module::COMMANDS,
     pubsub::COMMANDS,
@@ -71,11 +50,7 @@ pub const FAMILIES: &[&[Row]] = &[
     scan::COMMANDS,
     scripting::COMMANDS,
     server::COMMANDS,
-    set::COMMANDS,
     sort::COMMANDS,
-    sorted_set::COMMANDS,
-    stream::COMMANDS,
-    string::COMMANDS,
     transaction::COMMANDS,
 ];
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SCAN, and what its relatives for collections (HSCAN, SSCAN, ZSCAN) have in common with it.
+//! SCAN. What HSCAN, SSCAN and ZSCAN have in common with it is in `braid_types::scan_options`.
 //!
 //! Flow: nothing is locked when the body starts; it walks from the cursor on, one shard at a time, and
 //! gathers the keys in a buffer of its own, because the next cursor is replied before them. Keys past their
 //! expiry that it comes across are removed afterwards, outside of the walk.
 
-use braid_base::{glob, number};
 use braid_engine::{Call, Row};
-use braid_keyspace::{Type, scan as walk};
+use braid_keyspace::scan as walk;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
+use braid_types::scan_options::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
 
 /// The family.
 pub const COMMANDS: &[Row] = &[Row::new("scan", Group::Generic, scan)
@@ -25,97 +25,6 @@ pub const COMMANDS: &[Row] = &[Row::new("scan", Group::Generic, scan)
     .syntax("cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type:string@6.0.0]")
     .history(&[("6.0.0", "New option `TYPE`.")])
     .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"])];
-
-/// Which types SCAN returns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TypeFilter {
-    Any,
-    Only(Type),
-    /// A type that no key has: nothing is returned.
-    Unknown,
-}
-
-impl TypeFilter {
-    fn parse(name: &[u8]) -> TypeFilter {
-        Type::named(name).map_or(TypeFilter::Unknown, TypeFilter::Only)
-    }
-
-    fn allows(self, kind: Type) -> bool {
-        match self {
-            TypeFilter::Any => true,
-            TypeFilter::Only(only) => only == kind,
-            TypeFilter::Unknown => false,
-        }
-    }
-}
-
-/// The options of a SCAN command.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ScanOptions<'a> {
-    /// What names have to match; nothing if all do.
-    pub pattern: Option<&'a [u8]>,
-    /// About how many elements to visit, at least 1.
-    pub count: usize,
-    pub kind: TypeFilter,
-    /// The command's own word (HSCAN's NOVALUES) was given.
-    pub bare: bool,
-}
-
-/// Which options a SCAN command has beyond MATCH and COUNT.
-#[derive(Clone, Copy, Default)]
-pub struct ScanExtras {
-    /// TYPE.
-    pub kind: bool,
-    /// A word that stands alone, as HSCAN's NOVALUES.
-    pub bare: Option<&'static str>,
-}
-
-impl<'a> ScanOptions<'a> {
-    /// Reads the options, which begin behind the cursor.
-    pub fn parse(options: &[&'a [u8]], extras: ScanExtras) -> Result<ScanOptions<'a>, CommandError> {
-        let mut parsed = ScanOptions { pattern: None, count: 10, kind: TypeFilter::Any, bare: false };
-        let mut rest = options;
-        while let [name, after @ ..] = rest {
-            let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
-            if extras.bare.is_some_and(is) {
-                parsed.bare = true;
-                rest = after;
-                continue;
-            }
-            let [value, after @ ..] = after else { return Err(CommandError::Syntax) };
-            if is("match") {
-                parsed.pattern = (*value != b"*").then_some(*value);
-            } else if is("count") {
-                let count = number::parse_i64(value).ok_or(CommandError::NotAnInteger)?;
-                parsed.count =
-                    usize::try_from(count).ok().filter(|&count| count > 0).ok_or(CommandError::Syntax)?;
-            } else if extras.kind && is("type") {
-                parsed.kind = TypeFilter::parse(value);
-            } else {
-                return Err(CommandError::Syntax);
-            }
-            rest = after;
-        }
-        Ok(parsed)
-    }
-
-    /// True if a name is among those asked for.
-    pub fn matches(&self, name: &[u8]) -> bool {
-        self.pattern.is_none_or(|pattern| glob::matches(pattern, name, false))
-    }
-}
-
-/// Reads a cursor.
-pub fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
-    number::parse_cursor(text).ok_or(CommandError::text("ERR invalid cursor"))
-}
-
-/// Begins a SCAN command's reply: the next cursor, and the header of `count` elements that are to follow.
-pub fn reply_cursor(reply: &mut ReplyBuffer, cursor: u64, count: usize) {
-    reply.array(2);
-    reply.bulk(number::write_u64(&mut [0; number::INTEGER_LEN_MAX], cursor));
-    reply.array(count);
-}
 
 /// Walks lock shard after shard: not while the caller holds some of them already.
 pub(crate) fn check_may_walk(call: &Call) -> Result<(), CommandError> {
@@ -166,7 +75,6 @@ pub(crate) fn expire_found(call: &mut Call, expired: &[Vec<u8>]) {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::*;
     use crate::testing::{Tester, check};
     use proptest::prelude::*;
 
@@ -256,15 +164,6 @@ mod tests {
             ("SCAN -1", "*2\r\n$1\r\n0\r\n*0\r\n"),
             ("SCAN 0", "*2\r\n$1\r\n0\r\n*0\r\n"),
         ]);
-    }
-
-    #[test]
-    fn options_of_collections() {
-        let extras = ScanExtras { kind: false, bare: Some("NOVALUES") };
-        let parsed = ScanOptions::parse(&[b"novalues", b"COUNT", b"3"], extras);
-        let expected = ScanOptions { pattern: None, count: 3, kind: TypeFilter::Any, bare: true };
-        assert_eq!(parsed, Ok(expected));
-        assert_eq!(ScanOptions::parse(&[b"TYPE", b"hash"], extras), Err(CommandError::Syntax));
     }
 
     proptest! {

@@ -21,6 +21,12 @@ pub enum Room {
     None,
 }
 
+/// Bytes of physical memory of the machine.
+pub fn total_memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit).max(1))
+}
+
 /// Bytes in use that count towards `maxmemory`.
 pub fn counted_bytes(engine: &Engine) -> usize {
     braid_base::alloc::used_bytes().saturating_sub(engine.uncounted_bytes.load(Relaxed))

@@ -372,7 +372,7 @@ pub const METRICS: &[Metric] = &[
     gauge("braid_memory_resident_bytes", "Physical memory of the process.", |s| s.resident as f64),
     gauge("braid_memory_max_bytes", "Memory limit (maxmemory); 0 without one.", |s| s.engine.config.maxmemory() as f64),
     gauge("braid_memory_not_counted_bytes", "Memory that does not count towards maxmemory: buffers of replicas and of the append-only file.", |s| s.engine.uncounted_bytes.load(Relaxed) as f64),
-    gauge("braid_memory_system_bytes", "Physical memory of the machine.", |_| system::total_memory_bytes() as f64),
+    gauge("braid_memory_system_bytes", "Physical memory of the machine.", |_| braid_engine::memory::total_memory_bytes() as f64),
     gauge("braid_memory_fragmentation_ratio", "Physical memory of the process divided by memory allocated.", |s| share(s.resident as u64, s.used as u64)),
     gauge("braid_memory_allocator_active_bytes", "Memory in pages of the allocator that are in use.", |s| s.allocator.active as f64),
     gauge("braid_memory_allocator_resident_bytes", "Physical memory held by the allocator.", |s| s.allocator.resident as f64),

@@ -1,44 +1,67 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The types of values other than strings: a folder each.
+//! The types of values: a folder each.
 //!
 //! ```text
-//! <type>/mod.rs      the descriptor: what the keyspace, files and generic commands know of the type
-//! <type>/value/      the structure and its encodings
-//! <type>/rdb.rs      its forms in dump files
-//! <type>/rewrite.rs  its values as requests
-//! <type>/commands.rs its commands (those of the oldest types are in crate `commands` still)
+//! <type>/mod.rs       the descriptor: what the keyspace, files and generic commands know of the type
+//! <type>/value/       the structure and its encodings
+//! <type>/rdb.rs       its forms in dump files
+//! <type>/rewrite.rs   its values as requests
+//! <type>/commands/    its commands: rows, bodies, tests
 //! ```
 //! A new type is one folder, its `mod` line and its line in [`TYPES`] (and one for an ACL category of
-//! its own). Nothing below this crate knows any type: they
-//! see `braid_keyspace::object::Descriptor` and `Collection`, which the folders implement, and find
-//! them in the table that [`register`] fills at the start. This crate stands above `engine`, because
+//! its own). Nothing below this crate knows any type but strings: they see
+//! `braid_keyspace::object::Descriptor` and `Collection`, which the folders implement, and find them
+//! in the table that [`register`] fills at the start. This crate stands above `engine`, because
 //! bodies of commands take its `Call`.
+//!
+//! `string`, `bitmap`, `hyperloglog` and `geo` have commands only: see the heads of their `mod.rs`.
+//! What commands of several types share is beside the folders: `collection` (counts, ranges,
+//! elements), `scan_options`, `lifetime` (EX, PX ...), `member_expiry`, `decimal`.
 //!
 //! Unit tests here look at structures only, or go through `braid_commands::testing`: they must not
 //! make an `Object`, which would register this crate's types a second time. Tests that do are in
 //! `tests/`.
 
+pub mod bitmap;
 pub mod bloom;
+pub mod collection;
+pub mod decimal;
+pub mod geo;
 pub mod hash;
+pub mod hyperloglog;
+pub mod lifetime;
 pub mod list;
+pub mod member_expiry;
 mod requests;
 mod saved;
+pub mod scan_options;
 pub mod set;
 pub mod sorted_set;
 pub mod stream;
+pub mod string;
 
 use braid_engine::Row;
 use braid_keyspace::object::Descriptor;
 
-/// All types, with those of their commands that stand in their folders.
+/// All types, each with the families of its commands.
 #[rustfmt::skip]
-static TYPES: &[(&Descriptor, &[Row])] = &[
-    (&list::DESCRIPTOR, &[]),
-    (&set::DESCRIPTOR, &[]),
-    (&sorted_set::DESCRIPTOR, &[]),
-    (&hash::DESCRIPTOR, &[]),
-    (&stream::DESCRIPTOR, &[]),
-    (&bloom::DESCRIPTOR, bloom::COMMANDS),
+static TYPES: &[(&Descriptor, &[&[Row]])] = &[
+    (&list::DESCRIPTOR, &[list::commands::COMMANDS]),
+    (&set::DESCRIPTOR, &[set::commands::COMMANDS, set::commands::MEMBER_EXPIRY]),
+    (&sorted_set::DESCRIPTOR, &[sorted_set::commands::COMMANDS, sorted_set::commands::MEMBER_EXPIRY]),
+    (&hash::DESCRIPTOR, &[hash::commands::COMMANDS, hash::commands::MEMBER_EXPIRY]),
+    (&stream::DESCRIPTOR, &[stream::commands::COMMANDS]),
+    (&bloom::DESCRIPTOR, &[bloom::commands::COMMANDS]),
+];
+
+/// Commands on strings, on strings and sorted sets seen as something else, and on several types.
+#[rustfmt::skip]
+static WITHOUT_DESCRIPTOR: &[&[Row]] = &[
+    string::commands::COMMANDS,
+    bitmap::commands::COMMANDS,
+    hyperloglog::commands::COMMANDS,
+    geo::commands::COMMANDS,
+    member_expiry::COMMANDS,
 ];
 
 /// Makes all types known to the keyspace and to the readers of dump files. To be called once at the
@@ -49,5 +72,5 @@ pub fn register() {
 
 /// The families of commands in the types' folders.
 pub fn families() -> impl Iterator<Item = &'static [Row]> {
-    TYPES.iter().map(|(_, commands)| *commands)
+    TYPES.iter().flat_map(|(_, families)| *families).chain(WITHOUT_DESCRIPTOR).copied()
 }

@@ -9,8 +9,7 @@ use braid_engine::blocking;
 use braid_engine::durability::CopiesOf;
 use braid_engine::{Call, Row};
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group, Scope};
-
-use crate::collection::least_arg;
+use braid_types::collection::least_arg;
 
 pub const SAVE: Row = Row::new("save", Group::Server, save)
     .exactly(1)

@@ -231,7 +231,7 @@ fn memory(fields: &mut Fields<'_>) {
     fields.field("allocator_active", report.allocator.active);
     fields.field("allocator_resident", report.allocator.resident);
     fields.field("allocator_muzzy", report.allocator.muzzy);
-    fields.bytes("total_system_memory", system::total_memory_bytes());
+    fields.bytes("total_system_memory", braid_engine::memory::total_memory_bytes());
     let scripts = crate::scripting::figures(engine);
     fields.field("used_memory_lua", scripts.script_machines);
     fields.field("used_memory_vm_eval", scripts.script_machines);

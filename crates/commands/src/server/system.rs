@@ -82,12 +82,6 @@ pub fn descriptors_max() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Bytes of physical memory of the machine.
-pub fn total_memory_bytes() -> u64 {
-    let info = rustix::system::sysinfo();
-    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit).max(1))
-}
-
 /// Kernel name, release and machine.
 pub fn kernel() -> String {
     let uname = rustix::system::uname();
@@ -114,7 +108,7 @@ mod tests {
         assert!(own.user + own.system > Duration::from_millis(5));
         assert!(thread_time(u32::MAX).is_none());
         assert!(resident_bytes() > 1 << 16);
-        assert!(total_memory_bytes() > resident_bytes() as u64);
+        assert!(braid_engine::memory::total_memory_bytes() > resident_bytes() as u64);
         assert!(kernel().starts_with("Linux "));
         assert!(open_descriptors() >= 3 && open_descriptors() as u64 <= descriptors_max());
     }

@@ -25,11 +25,11 @@ use braid_spec::{
     Begin, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec, Scope,
 };
 use braid_types::hash::Hash;
+use braid_types::list::commands::limits;
 use braid_types::list::{End, List, ListLimits};
 use braid_types::set::Set;
 use braid_types::sorted_set::SortedSet;
 
-use crate::list::limits;
 use options::{Options, Pattern};
 
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);

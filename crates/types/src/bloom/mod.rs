@@ -2,7 +2,7 @@
 //! Bloom filters: BF.ADD and its relatives, as Redis 8 has them.
 
 mod chunks;
-mod commands;
+pub mod commands;
 mod hash;
 mod rdb;
 mod rewrite;
@@ -18,7 +18,6 @@ use braid_keyspace::object::{
     AccessFns, Collection, Descriptor, DigestSink, Object, ObjectType, RequestSink,
 };
 
-pub use commands::COMMANDS;
 pub use value::Bloom;
 
 /// The type, under the name that Redis's module gives it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Hashes: fields and values, of which fields may expire.
 
+pub mod commands;
 mod rdb;
 mod rewrite;
 mod value;

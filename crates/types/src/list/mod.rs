@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Lists: LPUSH and its relatives (`commands`).
 
+pub mod commands;
 mod rdb;
 mod rewrite;
 mod value;

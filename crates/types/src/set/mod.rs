@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sets of byte strings, of which members may expire.
 
+pub mod commands;
 mod rdb;
 mod rewrite;
 mod value;

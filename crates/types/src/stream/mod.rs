@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Streams: a log of entries, and groups of consumers.
 
+pub mod commands;
 mod rdb;
 mod rewrite;
 mod value;

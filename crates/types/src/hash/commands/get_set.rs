@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Reading and setting fields together with their expiry: HGETEX, HSETEX, HGETDEL, as Valkey 9 has them.
+
+use braid_engine::Call;
+use braid_keyspace::Event;
+use braid_spec::{CommandError, CommandResult};
+
+use super::{limits, reply_field};
+use crate::collection::purge;
+use crate::hash::{Expiry, Hash};
+use crate::lifetime::Lifetime;
+use crate::member_expiry::{Arguments, Members, fixed_members, journal_members};
+
+/// Whether something has to be there or not.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Presence {
+    #[default]
+    Any,
+    Absent,
+    Present,
+}
+
+impl Presence {
+    fn allows(self, there: bool) -> bool {
+        match self {
+            Presence::Any => true,
+            Presence::Absent => !there,
+            Presence::Present => there,
+        }
+    }
+
+    /// Takes an option; false if it contradicts one before it.
+    fn set(&mut self, wanted: Presence) -> bool {
+        let agrees = *self == Presence::Any || *self == wanted;
+        *self = wanted;
+        agrees
+    }
+}
+
+/// Options; they may be repeated, but not go with one that contradicts them.
+#[derive(Default)]
+struct Options<'a> {
+    lifetime: Lifetime<'a>,
+    key: Presence,
+    fields: Presence,
+}
+
+impl<'a> Options<'a> {
+    /// Reads the options of HSETEX (`sets`) or HGETEX.
+    fn parse(options: &[&'a [u8]], sets: bool) -> Result<Options<'a>, CommandError> {
+        let mut parsed = Options::default();
+        let mut rest = options;
+        while let [word, after @ ..] = rest {
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            rest = after;
+            let agrees = if sets && is("nx") {
+                parsed.key.set(Presence::Absent)
+            } else if sets && is("xx") {
+                parsed.key.set(Presence::Present)
+            } else if sets && is("fnx") {
+                parsed.fields.set(Presence::Absent)
+            } else if sets && is("fxx") {
+                parsed.fields.set(Presence::Present)
+            } else if sets && is("keepttl") {
+                parsed.lifetime.say(Lifetime::Keep)
+            } else if !sets && is("persist") {
+                parsed.lifetime.say(Lifetime::Persist)
+            } else {
+                rest = after.get(1..).unwrap_or_default();
+                parsed.lifetime.say_time(word, after.first().copied())
+            };
+            if !agrees {
+                return Err(CommandError::Syntax);
+            }
+        }
+        Ok(parsed)
+    }
+
+    /// The time given, if one is, in ms since the Unix epoch.
+    fn deadline(&self, call: &Call) -> Result<Option<i64>, CommandError> {
+        let Lifetime::Until(unit, text) = self.lifetime else { return Ok(None) };
+        unit.deadline(call, text, 0).map(Some)
+    }
+}
+
+pub(super) fn hgetex(call: &mut Call) -> CommandResult {
+    let (key, now) = (call.args[1], call.now());
+    let arguments = Arguments::parse::<Hash>(call.args, 2)?;
+    let options = Options::parse(arguments.options, false)?;
+    arguments.check_count::<Hash>(1)?;
+    call.keyspace.write_as::<Hash>(key)?;
+    let at = options.deadline(call)?;
+    call.reply.array(arguments.members.len());
+    let Some(hash) = call.keyspace.write_as::<Hash>(key)? else {
+        arguments.members.iter().for_each(|_| call.reply.null());
+        return Ok(());
+    };
+    let expired = purge(hash, now);
+    let mut changes = 0;
+    for field in arguments.members {
+        reply_field(call.reply, Some(hash), field, now);
+        let Some(present) = hash.expiry(field, now) else { continue };
+        match at {
+            Some(at) if at <= now => {
+                hash.remove(field, now);
+                changes += 1;
+            }
+            Some(at) => {
+                hash.set_expiry(field, Some(at), now);
+                changes += 1;
+            }
+            None if options.lifetime == Lifetime::Persist && present.is_some() => {
+                hash.set_expiry(field, None, now);
+                changes += 1;
+            }
+            None => {}
+        }
+    }
+    let empty = hash.is_empty();
+    let event = Event::hash(match at {
+        Some(at) if at <= now => "hdel",
+        Some(_) => "hexpire",
+        None => "hpersist",
+    });
+    call.keyspace.settle_expiring(event, key, changes, expired, empty);
+    if changes > 0 {
+        journal_members::<Hash>(call.keyspace, key, at, arguments.members);
+    }
+    if at.is_some() {
+        call.keyspace.note_member_expiry(key);
+    }
+    Ok(())
+}
+
+pub(super) fn hsetex(call: &mut Call) -> CommandResult {
+    let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));
+    let arguments = Arguments::parse::<Hash>(call.args, 2)?;
+    let options = Options::parse(arguments.options, true)?;
+    arguments.check_count::<Hash>(2)?;
+    let there = call.keyspace.write_as::<Hash>(key)?.is_some();
+    // As in Valkey: the time is looked at after the condition on the key, and before those on fields.
+    if !options.key.allows(there) {
+        call.reply.integer(0);
+        return Ok(());
+    }
+    let at = options.deadline(call)?;
+    let pairs = || arguments.members.chunks_exact(2);
+    let allowed = {
+        let hash = call.keyspace.write_as::<Hash>(key)?;
+        let has = |field: &[u8]| hash.as_ref().is_some_and(|hash| hash.contains(field, now));
+        pairs().all(|pair| options.fields.allows(has(pair[0])))
+    };
+    call.reply.integer(i64::from(allowed));
+    if !allowed {
+        return Ok(());
+    }
+    if at.is_some_and(|at| at <= now) {
+        // Set and expired at once: what remains is the removal of what was there.
+        if let Some(hash) = call.keyspace.write_as::<Hash>(key)? {
+            let expired = purge(hash, now);
+            let removed = pairs().filter(|pair| hash.remove(pair[0], now)).count();
+            let empty = hash.is_empty();
+            call.keyspace.settle_expiring(Event::hash("hdel"), key, removed as u64, expired, empty);
+            if removed > 0 {
+                let fields = pairs().map(|pair| pair[0]);
+                call.keyspace.journal_as(&[b"HDEL", key].into_iter().chain(fields).collect::<Vec<_>>());
+            }
+        }
+        return Ok(());
+    }
+    let expiry = match (options.lifetime, at) {
+        (_, Some(at)) => Expiry::At(at),
+        (Lifetime::Keep, None) => Expiry::Keep,
+        _ => Expiry::Clear,
+    };
+    let hash = call.keyspace.write_or_create(key, Hash::new)?;
+    let expired = purge(hash, now);
+    hash.expect(arguments.members.iter().copied(), &limits);
+    for pair in pairs() {
+        hash.set(pair[0], pair[1], expiry, now, &limits);
+    }
+    let count = arguments.members.len() as u64 / 2;
+    call.keyspace.settle_expiring(Event::hash("hset"), key, count, expired, false);
+    journal_set(call, key, expiry, arguments.members);
+    if at.is_some() {
+        call.keyspace.notify(Event::hash("hexpire"), key);
+        call.keyspace.note_member_expiry(key);
+    }
+    Ok(())
+}
+
+/// What was set under a condition, or for a span of time, is set without and until then when it is repeated.
+fn journal_set(call: &mut Call, key: &[u8], expiry: Expiry, pairs: &[&[u8]]) {
+    let mut args: Vec<&[u8]> = vec![b"HSETEX", key];
+    let mut buffer = itoa::Buffer::new();
+    match expiry {
+        Expiry::At(at) => args.extend([&b"PXAT"[..], buffer.format(at).as_bytes()]),
+        Expiry::Keep => args.push(b"KEEPTTL"),
+        Expiry::Clear => {}
+    }
+    let mut buffer = itoa::Buffer::new();
+    args.extend([&b"FIELDS"[..], buffer.format(pairs.len() / 2).as_bytes()]);
+    args.extend(pairs);
+    call.keyspace.journal_as(&args);
+}
+
+pub(super) fn hgetdel(call: &mut Call) -> CommandResult {
+    let (key, now) = (call.args[1], call.now());
+    let fields = fixed_members::<Hash>(call, CommandError::text(Hash::COUNT_REFUSED))?;
+    call.reply.array(fields.len());
+    let Some(hash) = call.keyspace.write_as::<Hash>(key)? else {
+        fields.iter().for_each(|_| call.reply.null());
+        return Ok(());
+    };
+    let expired = purge(hash, now);
+    let mut removed = 0;
+    for field in fields {
+        reply_field(call.reply, Some(hash), field, now);
+        removed += u64::from(hash.remove(field, now));
+    }
+    let empty = hash.is_empty();
+    call.keyspace.settle_expiring(Event::hash("hdel"), key, removed, expired, empty);
+    Ok(())
+}

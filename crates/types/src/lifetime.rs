@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Expiry as commands state it, of keys and of members of collections: EX, PX, EXAT, PXAT, PERSIST,
+//! KEEPTTL, and the conditions NX, XX, GT and LT.
+
+use braid_base::number;
+use braid_engine::Call;
+use braid_keyspace::journal_as;
+use braid_keyspace::keyspace::Removal;
+use braid_spec::{CommandError, CommandResult};
+
+/// How a time is given.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unit {
+    Seconds,
+    Milliseconds,
+    UnixSeconds,
+    UnixMilliseconds,
+}
+
+impl Unit {
+    /// The unit that an option's word names.
+    fn named(word: &[u8]) -> Option<Unit> {
+        let units = [
+            ("EX", Unit::Seconds),
+            ("PX", Unit::Milliseconds),
+            ("EXAT", Unit::UnixSeconds),
+            ("PXAT", Unit::UnixMilliseconds),
+        ];
+        units.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())).map(|(_, unit)| *unit)
+    }
+
+    /// A time from an argument, in ms since the Unix epoch. What is less than `least`, and what does not fit,
+    /// is refused.
+    pub fn deadline(self, call: &Call, text: &[u8], least: i64) -> Result<i64, CommandError> {
+        let given = number::parse_i64(text).ok_or(CommandError::NotAnInteger)?;
+        let scale = if matches!(self, Unit::Seconds | Unit::UnixSeconds) { 1000 } else { 1 };
+        let origin = if matches!(self, Unit::Seconds | Unit::Milliseconds) { call.clock_ms() } else { 0 };
+        given
+            .checked_mul(scale)
+            .and_then(|time| time.checked_add(origin))
+            .filter(|_| given >= least)
+            .ok_or_else(|| call.invalid_expire())
+    }
+}
+
+/// What is to become of an expiry.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Lifetime<'a> {
+    #[default]
+    Unsaid,
+    Keep,
+    Persist,
+    Until(Unit, &'a [u8]),
+}
+
+impl<'a> Lifetime<'a> {
+    /// Takes an option; false if it contradicts one before it. The same may be said twice; of two times in
+    /// one unit the last counts.
+    pub fn say(&mut self, wanted: Lifetime<'a>) -> bool {
+        let agrees = match (*self, wanted) {
+            (Lifetime::Unsaid, _) => true,
+            (Lifetime::Until(before, _), Lifetime::Until(unit, _)) => before == unit,
+            (before, wanted) => before == wanted,
+        };
+        *self = wanted;
+        agrees
+    }
+
+    /// Takes an option that names a time, with the argument behind it; false if it is none, or contradicts
+    /// one before it.
+    pub fn say_time(&mut self, word: &[u8], text: Option<&'a [u8]>) -> bool {
+        match (Unit::named(word), text) {
+            (Some(unit), Some(text)) => self.say(Lifetime::Until(unit, text)),
+            _ => false,
+        }
+    }
+}
+
+/// When a new expiry takes effect, by what the present one is.
+#[derive(Default)]
+pub struct Condition {
+    none_yet: bool,
+    some_yet: bool,
+    later: bool,
+    earlier: bool,
+}
+
+impl Condition {
+    /// Reads the options; whether they go together is another question.
+    pub fn parse(options: &[&[u8]]) -> Result<Condition, CommandError> {
+        let mut condition = Condition::default();
+        for option in options {
+            let flag = match option.to_ascii_lowercase().as_slice() {
+                b"nx" => &mut condition.none_yet,
+                b"xx" => &mut condition.some_yet,
+                b"gt" => &mut condition.later,
+                b"lt" => &mut condition.earlier,
+                _ => return Err(CommandError::quoting("ERR Unsupported option ", option, "")),
+            };
+            *flag = true;
+        }
+        Ok(condition)
+    }
+
+    /// Refuses options that exclude each other.
+    pub fn check(&self) -> CommandResult {
+        if self.none_yet && (self.some_yet || self.later || self.earlier) {
+            return Err(CommandError::text(
+                "ERR NX and XX, GT or LT options at the same time are not compatible",
+            ));
+        }
+        if self.later && self.earlier {
+            return Err(CommandError::text("ERR GT and LT options at the same time are not compatible"));
+        }
+        Ok(())
+    }
+
+    /// No expiry counts as one in the infinite future.
+    pub fn allows(&self, present: Option<i64>, new: i64) -> bool {
+        match present {
+            None => !self.some_yet && !self.later,
+            Some(present) => {
+                !self.none_yet && (!self.later || new > present) && (!self.earlier || new < present)
+            }
+        }
+    }
+}
+
+/// Gives a key that is there an expiry, or deletes it if that is past.
+pub fn expire_at(call: &mut Call, key: &[u8], at: i64) {
+    if at <= call.now() {
+        call.keyspace.delete(key);
+        call.keyspace.journal_removal(key, Removal::Expired);
+    } else {
+        call.keyspace.set_expiry(key, Some(at));
+        journal_as!(call.keyspace, b"PEXPIREAT", key, at);
+    }
+}
+
+/// The nearest number of seconds.
+pub fn to_seconds(ms: i64) -> i64 {
+    ms.saturating_add(500) / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        /// The options are those of the documentation, taken literally.
+        #[test]
+        fn conditions_mean_what_they_say(
+            present in proptest::option::of(-3i64..3), new in -3i64..3,
+            xx: bool, gt: bool, lt: bool, nx: bool,
+        ) {
+            let condition = Condition { none_yet: nx, some_yet: xx, later: gt, earlier: lt };
+            let infinite = present.unwrap_or(i64::MAX);
+            let expected = (!nx || present.is_none())
+                && (!xx || present.is_some())
+                && (!gt || new > infinite)
+                && (!lt || new < infinite);
+            prop_assert_eq!(condition.allows(present, new), expected);
+        }
+    }
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The expiry of single hash fields, set members and sorted set members: HEXPIRE and its relatives,
+//! with the replies of Valkey 9, and the same for the other two types (SEXPIRE ..., ZEXPIRE ...),
+//! which say MEMBERS where hashes say FIELDS. Here are the bodies, for any type that implements
+//! [`Members`]; rows and implementation are in the type's folder (`commands/member_expiry.rs`).
+//! KeyDB's names for setting them are here, too.
+//!
+//! Members past their expiry are hidden from reads, removed by whatever writes to the collection
+//! next, and removed in the background (`keyspace/expiry.rs`). HLEN and SCARD count them until
+//! then, as HLEN does in Redis and Valkey; ZCARD does not, since ranks have to agree with it.
+//!
+//! Redis 8 knows the commands on hashes, too, and replies alike, but words its refusals differently
+//! and takes one condition only.
+
+use braid_base::number;
+use braid_engine::Handler;
+use braid_engine::{Call, Row};
+use braid_keyspace::object::{Expiring, ObjectType};
+use braid_keyspace::{Event, Txn, Type};
+use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
+
+use crate::collection::purge;
+use crate::hash::Hash;
+use crate::lifetime::{Condition, Unit, to_seconds};
+use crate::set::Set;
+use crate::sorted_set::SortedSet;
+
+const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
+pub(crate) const UPDATE_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))];
+pub(crate) const WRITES_FAST: Flags = Flags::WRITE.and(Flags::FAST);
+
+/// What a member's reply says.
+const NO_MEMBER: i64 = -2;
+const NO_EXPIRY: i64 = -1;
+const NOT_SET: i64 = 0;
+const SET: i64 = 1;
+const DELETED: i64 = 2;
+
+/// What the commands do with a collection.
+pub trait Members: Expiring {
+    /// The word in front of the members' number.
+    const WORD: &'static str;
+    /// The refusal of a number that is not that of the members.
+    const COUNT_REFUSED: &'static str;
+
+    /// What repeats a change of members' expiry.
+    const JOURNALLED: Journalled;
+
+    /// The event of members that have lost their expiry.
+    const PERSISTED: Event;
+
+    /// The event of members that were given an expiry, or removed since it is past.
+    fn expire_event(past: bool) -> Event;
+
+    /// A member's expiry, in ms since the Unix epoch; `None` when there is no such member.
+    fn expiry_of(&self, member: &[u8], now: i64) -> Option<Option<i64>>;
+
+    /// Sets or clears the expiry of a member that is there.
+    fn set_expiry_of(&mut self, member: &[u8], at: Option<i64>, now: i64);
+
+    /// Removes a member.
+    fn remove_member(&mut self, member: &[u8], now: i64);
+}
+
+/// The commands that repeat a change of members' expiry.
+#[derive(Clone, Copy)]
+pub struct Journalled {
+    pub expire: &'static [u8],
+    pub persist: &'static [u8],
+    pub remove: &'static [u8],
+}
+
+/// [`Members::COUNT_REFUSED`] of types that say MEMBERS.
+pub(crate) const MEMBERS_REFUSED: &str =
+    "ERR nummembers should be greater than 0 and match the provided number of members";
+
+/// The rows of one type: prefix of the names, type, group, since, what the members and the
+/// collection are called, the arguments that name members, complexity.
+macro_rules! rows {
+    ($type:tt) => {{
+        use $crate::member_expiry::*;
+        &[
+            rows!($type expirer "expire" expire "Lets " " expire after some seconds." "seconds:integer"),
+            rows!($type expirer "expireat" expireat "Lets " " expire at a Unix time in seconds."
+                "unix-time-seconds:unix-time"),
+            rows!($type reader "expiretime" expiretime "Returns the Unix times in seconds at which " " expire."),
+            rows!($type reader "persist" persist "Takes the expiry from " ".").flags(WRITES_FAST).keys(UPDATE_ONE),
+            rows!($type expirer "pexpire" pexpire "Lets " " expire after some milliseconds." "milliseconds:integer"),
+            rows!($type expirer "pexpireat" pexpireat "Lets " " expire at a Unix time in milliseconds."
+                "unix-time-milliseconds:unix-time"),
+            rows!($type reader "pexpiretime" pexpiretime "Returns the Unix times in milliseconds at which " " expire."),
+            rows!($type reader "pttl" pttl "Returns the milliseconds until " " expire."),
+            rows!($type reader "ttl" ttl "Returns the seconds until " " expire."),
+        ]
+    }};
+    (
+        ($prefix:literal $kind:ident $group:ident $since:literal $members:literal $collection:literal $block:literal $cost:literal)
+        $row:ident $name:literal $body:ident $before:literal $after:literal $($time:literal)?
+    ) => {
+        $row(concat!($prefix, $name), braid_spec::Group::$group, $body::<$kind>)
+            .docs($since, concat!($before, $members, " of a ", $collection, $after), $cost)
+            .syntax(concat!("key:key#0 ", $($time, " [condition:(NX|XX|GT|LT)] ",)? $block))
+    };
+}
+pub(crate) use rows;
+
+/// KeyDB's names, for all three types.
+pub const COMMANDS: &[Row] = &[
+    any_expirer(
+        "expiremember",
+        expiremember,
+        "Lets a field or member of a collection expire after some time.",
+    )
+    .at_least(4)
+    .syntax("key:key#0 member:string delay:integer [unit:(S|MS)]"),
+    any_expirer(
+        "expirememberat",
+        expirememberat,
+        "Lets a field or member of a collection expire at a Unix time in seconds.",
+    )
+    .exactly(4)
+    .syntax("key:key#0 member:string unix-time-seconds:unix-time"),
+    any_expirer(
+        "pexpirememberat",
+        pexpirememberat,
+        "Lets a field or member of a collection expire at a Unix time in milliseconds.",
+    )
+    .exactly(4)
+    .syntax("key:key#0 member:string unix-time-milliseconds:unix-time"),
+];
+
+pub(crate) const fn expirer(name: &'static str, group: Group, handler: Handler) -> Row {
+    Row::new(name, group, handler).at_least(6).flags(WRITES_FAST).keys(UPDATE_ONE)
+}
+
+pub(crate) const fn reader(name: &'static str, group: Group, handler: Handler) -> Row {
+    Row::new(name, group, handler).at_least(5).flags(Flags::READONLY.and(Flags::FAST)).keys(READ_ONE)
+}
+
+const fn any_expirer(name: &'static str, handler: Handler, summary: &'static str) -> Row {
+    Row::new(name, Group::Generic, handler).flags(WRITES_FAST).keys(UPDATE_ONE).docs(
+        "0.1.0",
+        summary,
+        "O(1) for hashes and sets, O(log(N)) for sorted sets.",
+    )
+}
+
+/// The arguments of a command with options in front of the members.
+pub struct Arguments<'a> {
+    pub options: &'a [&'a [u8]],
+    /// How many members there should be.
+    pub count: Option<&'a [u8]>,
+    /// What stands behind that number.
+    pub members: &'a [&'a [u8]],
+}
+
+impl<'a> Arguments<'a> {
+    /// Finds the word in front of the number of members, from argument `from` on. As the last
+    /// argument it does not count.
+    pub fn parse<T: Members>(args: &'a [&'a [u8]], from: usize) -> Result<Arguments<'a>, CommandError> {
+        let places = args.get(from..args.len() - 1).unwrap_or_default();
+        let at = places.iter().position(|arg| arg.eq_ignore_ascii_case(T::WORD.as_bytes()));
+        let at = from + at.ok_or(CommandError::text(T::COUNT_REFUSED))?;
+        let members = args.get(at + 2..).unwrap_or_default();
+        Ok(Arguments { options: &args[from..at], count: args.get(at + 1).copied(), members })
+    }
+
+    /// Checks that there are as many members, of `width` arguments each, as there should be.
+    pub fn check_count<T: Members>(&self, width: usize) -> CommandResult {
+        let refusal = CommandError::text(T::COUNT_REFUSED);
+        match self.count {
+            Some(count) => check_count(count, self.members.len(), width, refusal),
+            None => Err(refusal),
+        }
+    }
+}
+
+/// Checks a number of members against the arguments that hold them.
+fn check_count(count: &[u8], given: usize, width: usize, refusal: CommandError) -> CommandResult {
+    let count = number::parse_i64(count).ok_or(CommandError::NotAnInteger)?;
+    let matches = usize::try_from(count).ok().and_then(|count| count.checked_mul(width)) == Some(given);
+    if count > 0 && matches { Ok(()) } else { Err(refusal) }
+}
+
+/// The members of a command whose word in front of them has its place at argument 2.
+pub fn fixed_members<'a, T: Members>(
+    call: &Call<'a, '_>,
+    refusal: CommandError,
+) -> Result<&'a [&'a [u8]], CommandError> {
+    if !call.arg_is(2, T::WORD) {
+        return Err(CommandError::Syntax);
+    }
+    check_count(call.args[3], call.args.len() - 4, 1, refusal)?;
+    Ok(&call.args[4..])
+}
+
+/// Gives a member an expiry, or removes it when that is past; what the reply says of it.
+fn set_one<T: Members>(
+    collection: &mut T,
+    member: &[u8],
+    at: i64,
+    now: i64,
+    allows: impl FnOnce(Option<i64>) -> bool,
+) -> i64 {
+    match collection.expiry_of(member, now) {
+        None => NO_MEMBER,
+        Some(present) if !allows(present) => NOT_SET,
+        Some(_) if at <= now => {
+            collection.remove_member(member, now);
+            DELETED
+        }
+        Some(_) => {
+            collection.set_expiry_of(member, Some(at), now);
+            SET
+        }
+    }
+}
+
+fn set_expiry<T: Members>(call: &mut Call, unit: Unit) -> CommandResult {
+    let (key, now) = (call.args[1], call.now());
+    let arguments = Arguments::parse::<T>(call.args, 3)?;
+    let condition = Condition::parse(arguments.options)?;
+    arguments.check_count::<T>(1)?;
+    condition.check()?;
+    let at = unit.deadline(call, call.args[2], 0)?;
+    call.reply.array(arguments.members.len());
+    let Some(collection) = call.keyspace.write_as::<T>(key)? else {
+        arguments.members.iter().for_each(|_| call.reply.integer(NO_MEMBER));
+        return Ok(());
+    };
+    let expired = purge(collection, now);
+    let mut changed = Vec::with_capacity(arguments.members.len());
+    for member in arguments.members {
+        let outcome = set_one(collection, member, at, now, |present| condition.allows(present, at));
+        if outcome == SET || outcome == DELETED {
+            changed.push(*member);
+        }
+        call.reply.integer(outcome);
+    }
+    let (empty, changes) = (collection.is_empty(), changed.len() as u64);
+    call.keyspace.settle_expiring(T::expire_event(at <= now), key, changes, expired, empty);
+    if changes > 0 {
+        journal_members::<T>(call.keyspace, key, Some(at), &changed);
+    }
+    call.keyspace.note_member_expiry(key);
+    Ok(())
+}
+
+/// Has the expiry of members repeated: a time, or none. Those that this has removed at once are removed.
+pub fn journal_members<T: Members>(keyspace: &mut Txn<'_>, key: &[u8], at: Option<i64>, members: &[&[u8]]) {
+    let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let names = T::JOURNALLED;
+    let mut args: Vec<&[u8]> = Vec::with_capacity(members.len() + 5);
+    match at {
+        Some(at) if at <= keyspace.now() => args.extend([names.remove, key]),
+        Some(at) => args.extend([names.expire, key, time.format(at).as_bytes()]),
+        None => args.extend([names.persist, key]),
+    }
+    if args[0] != names.remove {
+        args.extend([T::WORD.as_bytes(), count.format(members.len()).as_bytes()]);
+    }
+    args.extend(members);
+    keyspace.journal_as(&args);
+}
+
+pub(crate) fn expire<T: Members>(call: &mut Call) -> CommandResult {
+    set_expiry::<T>(call, Unit::Seconds)
+}
+
+pub(crate) fn pexpire<T: Members>(call: &mut Call) -> CommandResult {
+    set_expiry::<T>(call, Unit::Milliseconds)
+}
+
+pub(crate) fn expireat<T: Members>(call: &mut Call) -> CommandResult {
+    set_expiry::<T>(call, Unit::UnixSeconds)
+}
+
+pub(crate) fn pexpireat<T: Members>(call: &mut Call) -> CommandResult {
+    set_expiry::<T>(call, Unit::UnixMilliseconds)
+}
+
+pub(crate) fn persist<T: Members>(call: &mut Call) -> CommandResult {
+    let (key, now) = (call.args[1], call.now());
+    let members = fixed_members::<T>(call, CommandError::text(T::COUNT_REFUSED))?;
+    call.reply.array(members.len());
+    let Some(collection) = call.keyspace.write_as::<T>(key)? else {
+        members.iter().for_each(|_| call.reply.integer(NO_MEMBER));
+        return Ok(());
+    };
+    let expired = purge(collection, now);
+    let mut changes = 0;
+    for member in members {
+        let outcome = match collection.expiry_of(member, now) {
+            None => NO_MEMBER,
+            Some(None) => NO_EXPIRY,
+            Some(Some(_)) => {
+                collection.set_expiry_of(member, None, now);
+                changes += 1;
+                SET
+            }
+        };
+        call.reply.integer(outcome);
+    }
+    let empty = collection.is_empty();
+    call.keyspace.settle_expiring(T::PERSISTED, key, changes, expired, empty);
+    Ok(())
+}
+
+pub(crate) fn ttl<T: Members>(call: &mut Call) -> CommandResult {
+    let now = call.clock_ms();
+    reply_expiry::<T>(call, |at| to_seconds(at.saturating_sub(now).max(0)))
+}
+
+pub(crate) fn pttl<T: Members>(call: &mut Call) -> CommandResult {
+    let now = call.clock_ms();
+    reply_expiry::<T>(call, |at| at.saturating_sub(now).max(0))
+}
+
+pub(crate) fn expiretime<T: Members>(call: &mut Call) -> CommandResult {
+    reply_expiry::<T>(call, to_seconds)
+}
+
+pub(crate) fn pexpiretime<T: Members>(call: &mut Call) -> CommandResult {
+    reply_expiry::<T>(call, |at| at)
+}
+
+/// Replies with what `express` makes of each member's expiry.
+fn reply_expiry<T: Members>(call: &mut Call, express: impl Fn(i64) -> i64) -> CommandResult {
+    let now = call.now();
+    let members = fixed_members::<T>(call, CommandError::Syntax)?;
+    let collection = call.keyspace.read_as::<T>(call.args[1])?;
+    call.reply.array(members.len());
+    for member in members {
+        let number = match collection.and_then(|collection| collection.expiry_of(member, now)) {
+            None => NO_MEMBER,
+            Some(None) => NO_EXPIRY,
+            Some(Some(at)) => express(at),
+        };
+        call.reply.integer(number);
+    }
+    Ok(())
+}
+
+fn expiremember(call: &mut Call) -> CommandResult {
+    let unit = match &call.args[4..] {
+        [] => Unit::Seconds,
+        [unit] if unit.eq_ignore_ascii_case(b"s") => Unit::Seconds,
+        [unit] if unit.eq_ignore_ascii_case(b"ms") => Unit::Milliseconds,
+        _ => return Err(CommandError::Syntax),
+    };
+    expire_one_of_any(call, unit)
+}
+
+fn expirememberat(call: &mut Call) -> CommandResult {
+    expire_one_of_any(call, Unit::UnixSeconds)
+}
+
+fn pexpirememberat(call: &mut Call) -> CommandResult {
+    expire_one_of_any(call, Unit::UnixMilliseconds)
+}
+
+/// Replies 1 if there is such a member, whose time is set now, else 0.
+fn expire_one_of_any(call: &mut Call, unit: Unit) -> CommandResult {
+    let (key, member) = (call.args[1], call.args[2]);
+    let at = unit.deadline(call, call.args[3], i64::MIN)?;
+    let found = match Type::of(call.keyspace, key) {
+        None => false,
+        Some(Hash::TYPE) => expire_one::<Hash>(call.keyspace, key, member, at)?,
+        Some(Set::TYPE) => expire_one::<Set>(call.keyspace, key, member, at)?,
+        Some(SortedSet::TYPE) => expire_one::<SortedSet>(call.keyspace, key, member, at)?,
+        Some(_) => return Err(CommandError::WrongType),
+    };
+    call.reply.integer(i64::from(found));
+    Ok(())
+}
+
+fn expire_one<T: Members>(
+    keyspace: &mut Txn<'_>,
+    key: &[u8],
+    member: &[u8],
+    at: i64,
+) -> Result<bool, CommandError> {
+    let now = keyspace.now();
+    let Some(collection) = keyspace.write_as::<T>(key)? else { return Ok(false) };
+    let expired = purge(collection, now);
+    let found = set_one(collection, member, at, now, |_| true) != NO_MEMBER;
+    let empty = collection.is_empty();
+    keyspace.settle_expiring(T::expire_event(at <= now), key, u64::from(found), expired, empty);
+    if found {
+        journal_members::<T>(keyspace, key, Some(at), &[member]);
+    }
+    keyspace.note_member_expiry(key);
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

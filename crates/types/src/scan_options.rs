@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Cursors and options of SCAN, HSCAN, SSCAN and ZSCAN.
+
+use braid_base::{glob, number};
+use braid_keyspace::Type;
+use braid_resp::reply::ReplyBuffer;
+use braid_spec::CommandError;
+
+/// Which types SCAN returns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TypeFilter {
+    Any,
+    Only(Type),
+    /// A type that no key has: nothing is returned.
+    Unknown,
+}
+
+impl TypeFilter {
+    fn parse(name: &[u8]) -> TypeFilter {
+        Type::named(name).map_or(TypeFilter::Unknown, TypeFilter::Only)
+    }
+
+    /// Whether SCAN returns keys of a type.
+    pub fn allows(self, kind: Type) -> bool {
+        match self {
+            TypeFilter::Any => true,
+            TypeFilter::Only(only) => only == kind,
+            TypeFilter::Unknown => false,
+        }
+    }
+}
+
+/// The options of a SCAN command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScanOptions<'a> {
+    /// What names have to match; nothing if all do.
+    pub pattern: Option<&'a [u8]>,
+    /// About how many elements to visit, at least 1.
+    pub count: usize,
+    pub kind: TypeFilter,
+    /// The command's own word (HSCAN's NOVALUES) was given.
+    pub bare: bool,
+}
+
+/// Which options a SCAN command has beyond MATCH and COUNT.
+#[derive(Clone, Copy, Default)]
+pub struct ScanExtras {
+    /// TYPE.
+    pub kind: bool,
+    /// A word that stands alone, as HSCAN's NOVALUES.
+    pub bare: Option<&'static str>,
+}
+
+impl<'a> ScanOptions<'a> {
+    /// Reads the options, which begin behind the cursor.
+    pub fn parse(options: &[&'a [u8]], extras: ScanExtras) -> Result<ScanOptions<'a>, CommandError> {
+        let mut parsed = ScanOptions { pattern: None, count: 10, kind: TypeFilter::Any, bare: false };
+        let mut rest = options;
+        while let [name, after @ ..] = rest {
+            let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+            if extras.bare.is_some_and(is) {
+                parsed.bare = true;
+                rest = after;
+                continue;
+            }
+            let [value, after @ ..] = after else { return Err(CommandError::Syntax) };
+            if is("match") {
+                parsed.pattern = (*value != b"*").then_some(*value);
+            } else if is("count") {
+                let count = number::parse_i64(value).ok_or(CommandError::NotAnInteger)?;
+                parsed.count =
+                    usize::try_from(count).ok().filter(|&count| count > 0).ok_or(CommandError::Syntax)?;
+            } else if extras.kind && is("type") {
+                parsed.kind = TypeFilter::parse(value);
+            } else {
+                return Err(CommandError::Syntax);
+            }
+            rest = after;
+        }
+        Ok(parsed)
+    }
+
+    /// True if a name is among those asked for.
+    pub fn matches(&self, name: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, name, false))
+    }
+}
+
+/// Reads a cursor.
+pub fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
+    number::parse_cursor(text).ok_or(CommandError::text("ERR invalid cursor"))
+}
+
+/// Begins a SCAN command's reply: the next cursor, and the header of `count` elements that are to follow.
+pub fn reply_cursor(reply: &mut ReplyBuffer, cursor: u64, count: usize) {
+    reply.array(2);
+    reply.bulk(number::write_u64(&mut [0; number::INTEGER_LEN_MAX], cursor));
+    reply.array(count);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_collections() {
+        let extras = ScanExtras { kind: false, bare: Some("NOVALUES") };
+        let parsed = ScanOptions::parse(&[b"novalues", b"COUNT", b"3"], extras);
+        let expected = ScanOptions { pattern: None, count: 3, kind: TypeFilter::Any, bare: true };
+        assert_eq!(parsed, Ok(expected));
+        assert_eq!(ScanOptions::parse(&[b"TYPE", b"hash"], extras), Err(CommandError::Syntax));
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! ZADD and ZINCRBY, and the storing of members that GEOADD shares.
+
+use braid_engine::Call;
+use braid_keyspace::Event;
+use braid_spec::{CommandError, CommandResult};
+use smallvec::SmallVec;
+
+use super::limits;
+use crate::collection::purge;
+use crate::decimal::journal_in_decimal;
+use crate::sorted_set::{AddRule, Added, SortedSet};
+
+/// Scores and members to be stored.
+pub(crate) type Pairs<'a> = SmallVec<[(f64, &'a [u8]); 8]>;
+
+/// What [`put`] did.
+#[derive(Default)]
+pub(crate) struct Put {
+    pub added: usize,
+    pub updated: usize,
+    /// The score of the last member, unless the rule forbade the change.
+    pub score: Option<f64>,
+}
+
+const NOT_A_NUMBER: &str = "ERR resulting score is not a number (NaN)";
+
+/// Stores members in the sorted set at a key, which is created unless the rule is to change existing members
+/// only.
+pub(crate) fn put(
+    call: &mut Call,
+    key: &[u8],
+    rule: AddRule,
+    pairs: &[(f64, &[u8])],
+) -> Result<Put, CommandError> {
+    let (limits, now) = (limits(call.engine), call.now());
+    let mut done = Put::default();
+    let set = if rule.only_existing {
+        match call.keyspace.write_as::<SortedSet>(key)? {
+            Some(set) => set,
+            None => return Ok(done),
+        }
+    } else {
+        let first_len = pairs.first().map_or(0, |(_, member)| member.len());
+        call.keyspace.write_or_create(key, || SortedSet::with_hints(pairs.len(), first_len, &limits))?
+    };
+    let expired = purge(set, now);
+    set.expect(pairs.len(), &limits);
+    let mut result = Ok(());
+    for (score, member) in pairs {
+        done.score = match set.add(member, *score, rule, &limits) {
+            Added::Added(score) => {
+                done.added += 1;
+                Some(score)
+            }
+            Added::Updated(score) => {
+                done.updated += 1;
+                Some(score)
+            }
+            Added::Same(score) => Some(score),
+            Added::Refused => None,
+            Added::NotANumber => {
+                result = Err(CommandError::text(NOT_A_NUMBER));
+                break;
+            }
+        };
+    }
+    if set.is_empty() {
+        call.keyspace.remove(key);
+    } else {
+        let event = Event::zset(if rule.increment { "zincr" } else { "zadd" });
+        call.keyspace.settle_expiring(event, key, (done.added + done.updated) as u64, expired, false);
+    }
+    result.map(|()| done)
+}
+
+pub fn zadd(call: &mut Call) -> CommandResult {
+    let args = call.args;
+    let mut rule = AddRule::default();
+    let mut counts_changes = false;
+    let mut first = 2;
+    while let Some(option) = args.get(first) {
+        let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
+        if is("NX") {
+            rule.only_new = true;
+        } else if is("XX") {
+            rule.only_existing = true;
+        } else if is("CH") {
+            counts_changes = true;
+        } else if is("INCR") {
+            rule.increment = true;
+        } else if is("GT") {
+            rule.only_greater = true;
+        } else if is("LT") {
+            rule.only_less = true;
+        } else {
+            break;
+        }
+        first += 1;
+    }
+    let given = args.get(first..).unwrap_or_default();
+    if given.is_empty() || !given.len().is_multiple_of(2) {
+        return Err(CommandError::Syntax);
+    }
+    if rule.only_new && rule.only_existing {
+        return Err(CommandError::text("ERR XX and NX options at the same time are not compatible"));
+    }
+    if [rule.only_new, rule.only_greater, rule.only_less].into_iter().filter(|given| *given).count() > 1 {
+        return Err(CommandError::text("ERR GT, LT, and/or NX options at the same time are not compatible"));
+    }
+    if rule.increment && given.len() > 2 {
+        return Err(CommandError::text("ERR INCR option supports a single increment-element pair"));
+    }
+    let mut pairs = Pairs::new();
+    for (at, pair) in given.chunks_exact(2).enumerate() {
+        pairs.push((call.float_arg(first + at * 2)?, pair[1]));
+    }
+    journal_in_decimal(call, (first..args.len()).step_by(2));
+    let done = put(call, args[1], rule, &pairs)?;
+    if rule.increment {
+        reply_score(call, done.score);
+    } else {
+        let count = done.added + if counts_changes { done.updated } else { 0 };
+        call.reply.integer(count as i64);
+    }
+    Ok(())
+}
+
+pub fn zincrby(call: &mut Call) -> CommandResult {
+    let args = call.args;
+    // Stock servers read it as they read ZADD: an option leaves too few arguments behind it.
+    if ["NX", "XX", "CH", "INCR", "GT", "LT"].iter().any(|word| call.arg_is(2, word)) {
+        return Err(CommandError::Syntax);
+    }
+    let by = call.float_arg(2)?;
+    let rule = AddRule { increment: true, ..AddRule::default() };
+    journal_in_decimal(call, [2]);
+    let done = put(call, args[1], rule, &[(by, args[3])])?;
+    reply_score(call, done.score);
+    Ok(())
+}
+
+fn reply_score(call: &mut Call, score: Option<f64>) {
+    match score {
+        Some(score) => call.reply.double(score),
+        None => call.reply.null(),
+    }
+}

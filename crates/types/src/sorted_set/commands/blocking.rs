@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Commands that wait for a member: BZPOPMIN, BZPOPMAX, BZMPOP.
+//!
+//! Each body serves twice: for the client that calls it, and, when one of its keys was filled, for the
+//! client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
+
+use braid_engine::Call;
+use braid_engine::blocking::Wait;
+use braid_keyspace::object::ObjectType;
+use braid_keyspace::txn::WrongType;
+use braid_spec::CommandResult;
+
+use super::remove::{End, MultiplePop, journal_take, pop, pop_name, popped};
+use super::{Layout, change};
+use crate::sorted_set::SortedSet;
+
+pub fn bzpopmin(call: &mut Call) -> CommandResult {
+    pop_one(call, End::Lowest)
+}
+
+pub fn bzpopmax(call: &mut Call) -> CommandResult {
+    pop_one(call, End::Highest)
+}
+
+/// The first of some keys that holds a sorted set from which this client may take; an error if one before
+/// it holds something else.
+fn first_filled<'k>(call: &Call, keys: &[&'k [u8]]) -> Result<Option<&'k [u8]>, WrongType> {
+    for &key in keys.iter().filter(|key| call.may_take(key, SortedSet::TYPE)) {
+        let set = call.keyspace.peek_as::<SortedSet>(key)?;
+        if set.is_some_and(|set| !set.view(call.now()).is_empty()) {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
+}
+
+fn pop_one(call: &mut Call, end: End) -> CommandResult {
+    let args = call.args;
+    let (keys, last) = (&args[1..args.len() - 1], args.len() - 1);
+    let deadline = call.deadline_arg(last)?;
+    let Some(key) = first_filled(call, keys)? else {
+        return call.wait(Wait::new(SortedSet::TYPE, keys, deadline));
+    };
+    if call.claim() {
+        let reply = &mut *call.reply;
+        reply.array(3);
+        reply.bulk(key);
+        change(call.keyspace, popped(end), key, |set| {
+            let mut entry = |member: braid_containers::listpack::Element<'_>, score| {
+                Layout::Flat.entry(reply, member, score);
+            };
+            match end {
+                End::Lowest => set.pop_min(1, &mut entry),
+                End::Highest => set.pop_max(1, &mut entry),
+            };
+            ((), true)
+        })?;
+        call.keyspace.journal_as(&[pop_name(end), key]);
+    }
+    Ok(())
+}
+
+pub fn bzmpop(call: &mut Call) -> CommandResult {
+    let MultiplePop { keys, end, count } = MultiplePop::parse(call.args, 2)?;
+    let deadline = call.deadline_arg(1)?;
+    let Some(key) = first_filled(call, keys)? else {
+        return call.wait(Wait::new(SortedSet::TYPE, keys, deadline));
+    };
+    if call.claim() {
+        let reply = &mut *call.reply;
+        reply.array(2);
+        reply.bulk(key);
+        let removed = change(call.keyspace, popped(end), key, |set| {
+            (pop(reply, set, end, count, Layout::Pairs), true)
+        })?;
+        journal_take(call.keyspace, key, end, removed.unwrap_or(count));
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Commands on sorted sets.
+//!
+//! Flow: the dispatcher holds the locks of the keys. Reads go through [`find`], whose view hides members that
+//! have expired; changes go through [`change`] (or `add.rs`), which removes those first, deletes the key when
+//! nothing is left and tells watchers. Ranges of any kind become ranges of ranks (`range.rs`).
+//!
+//! What must never happen: a key that holds an empty sorted set.
+
+mod add;
+mod blocking;
+mod combine;
+mod member_expiry;
+mod range;
+mod read;
+mod remove;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use braid_containers::listpack::Element;
+use braid_engine::Engine;
+use braid_keyspace::object::Object;
+use braid_keyspace::txn::WrongType;
+use braid_keyspace::{Event, Expiry, Txn};
+use braid_resp::reply::{Protocol, ReplyBuffer};
+
+use crate::collection::purge;
+use crate::sorted_set::{PackedLimits, SortedSet, View};
+
+pub(crate) use add::{Pairs, put};
+pub use member_expiry::MEMBER_EXPIRY;
+pub use rows::COMMANDS;
+
+/// Up to where sorted sets stay packed, as configured.
+pub fn limits(engine: &Engine) -> PackedLimits {
+    PackedLimits {
+        entries_max: engine.config.zset_max_listpack_entries(),
+        value_bytes_max: engine.config.zset_max_listpack_value(),
+    }
+}
+
+/// The sorted set at a key, for reading; a set all of whose members have expired is not there.
+pub(crate) fn find<'s>(keyspace: &'s Txn<'_>, key: &[u8]) -> Result<Option<View<'s>>, WrongType> {
+    let set = keyspace.read_as::<SortedSet>(key)?;
+    Ok(set.map(|set| set.view(keyspace.now())).filter(|view| !view.is_empty()))
+}
+
+/// Changes the sorted set at a key, if there is one. `work` is given it without expired members
+/// (perhaps empty) and says, beside its result, whether it changed anything, of which `event`
+/// tells. The key is deleted when no member is left.
+fn change<R>(
+    keyspace: &mut Txn<'_>,
+    event: Event,
+    key: &[u8],
+    work: impl FnOnce(&mut SortedSet) -> (R, bool),
+) -> Result<Option<R>, WrongType> {
+    let now = keyspace.now();
+    let Some(set) = keyspace.write_as::<SortedSet>(key)? else { return Ok(None) };
+    let expired = purge(set, now);
+    let (result, changed) = work(set);
+    let empty = set.is_empty();
+    keyspace.settle_expiring(event, key, u64::from(changed), expired, empty);
+    Ok(Some(result))
+}
+
+/// Puts a sorted set made by a command at a key, or deletes the key if the set is empty; the number of
+/// members.
+pub(crate) fn store(keyspace: &mut Txn<'_>, event: Event, key: &[u8], set: SortedSet) -> usize {
+    let len = set.len();
+    if len == 0 {
+        keyspace.delete(key);
+    } else {
+        keyspace.set_object(event, key, Object::new(set), Expiry::Clear);
+    }
+    len
+}
+
+/// A member as a string.
+#[inline]
+pub(crate) fn reply_member(reply: &mut ReplyBuffer, member: Element<'_>) {
+    match member {
+        Element::Bytes(bytes) => reply.bulk(bytes),
+        Element::Int(number) => reply.bulk_integer(number),
+    }
+}
+
+/// How members and their scores are laid out in a reply.
+#[derive(Clone, Copy, PartialEq)]
+enum Layout {
+    /// Members only.
+    Bare,
+    /// Member, score, member, score.
+    Flat,
+    /// Arrays of two.
+    Pairs,
+}
+
+impl Layout {
+    /// As replies WITHSCORES have it.
+    fn with_scores(wanted: bool, reply: &ReplyBuffer) -> Layout {
+        match (wanted, reply.protocol) {
+            (false, _) => Layout::Bare,
+            (true, Protocol::Resp2) => Layout::Flat,
+            (true, Protocol::Resp3) => Layout::Pairs,
+        }
+    }
+
+    /// The header of `count` members.
+    #[inline]
+    fn header(self, reply: &mut ReplyBuffer, count: usize) {
+        reply.array(if self == Layout::Flat { count * 2 } else { count });
+    }
+
+    /// One member.
+    #[inline]
+    fn entry(self, reply: &mut ReplyBuffer, member: Element<'_>, score: f64) {
+        if reply.is_full() {
+            return;
+        }
+        if self == Layout::Pairs {
+            reply.array(2);
+        }
+        reply_member(reply, member);
+        if self != Layout::Bare {
+            reply.double(score);
+        }
+    }
+}

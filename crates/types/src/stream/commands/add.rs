@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Commands that change the entries of a stream: XADD, XTRIM, XDEL, XSETID.
+
+use braid_base::number;
+use braid_engine::{Call, Engine};
+use braid_keyspace::{Event, journal_as};
+use braid_spec::{CommandError, CommandResult};
+use smallvec::SmallVec;
+
+use super::{ID_LEN_MAX, invalid_id, reply_id, strict_id};
+use crate::stream::{AppendError, BlockLimits, IdError, IdRequest, Stream, StreamId, Trim};
+
+/// The options that XADD and XTRIM share.
+#[derive(Default)]
+struct Options {
+    keep: Option<Trim>,
+    /// `~`: only as far as is cheap.
+    approximate: bool,
+    /// Most entries to remove; 0: no limit.
+    limit: u64,
+    no_stream: bool,
+    /// XADD's.
+    id: Option<IdRequest>,
+    /// The argument behind the options and the ID.
+    next: usize,
+}
+
+impl Options {
+    fn parse(engine: &Engine, args: &[&[u8]], adds: bool) -> Result<Options, CommandError> {
+        let mut options = Options::default();
+        let mut limit = None;
+        let mut at = 2;
+        while let Some(option) = args.get(at).copied() {
+            let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
+            let more = args.len() - 1 - at;
+            if adds && option == b"*" {
+                options.id = Some(IdRequest::Auto);
+                at += 1;
+                break;
+            } else if (is("MAXLEN") || is("MINID")) && more > 0 {
+                if options.keep.is_some() {
+                    return Err(CommandError::text(
+                        "ERR syntax error, MAXLEN and MINID options at the same time are not compatible",
+                    ));
+                }
+                options.approximate = more >= 2 && args[at + 1] == b"~";
+                at += if more >= 2 && matches!(args[at + 1], b"~" | b"=") { 2 } else { 1 };
+                options.keep = Some(if is("MAXLEN") {
+                    let len = number::parse_i64(args[at]).ok_or(CommandError::NotAnInteger)?;
+                    let len = u64::try_from(len);
+                    Trim::MaxLen(
+                        len.map_err(|_| CommandError::text("ERR The MAXLEN argument must be >= 0."))?,
+                    )
+                } else {
+                    Trim::MinId(strict_id(args[at], 0)?)
+                });
+            } else if is("LIMIT") && more > 0 {
+                at += 1;
+                let given = number::parse_i64(args[at]).ok_or(CommandError::NotAnInteger)?;
+                let given = u64::try_from(given);
+                limit = Some(given.map_err(|_| CommandError::text("ERR The LIMIT argument must be >= 0."))?);
+            } else if adds && is("NOMKSTREAM") {
+                options.no_stream = true;
+            } else if adds {
+                let id = Some(option).filter(|id| id.len() <= ID_LEN_MAX).and_then(IdRequest::parse);
+                options.id = Some(id.ok_or_else(invalid_id)?);
+                at += 1;
+                break;
+            } else {
+                return Err(CommandError::Syntax);
+            }
+            at += 1;
+        }
+        options.next = at;
+        if limit.is_some_and(|limit| limit > 0) && options.keep.is_none() {
+            return Err(CommandError::text(
+                "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
+            ));
+        }
+        if !adds && options.keep.is_none() {
+            return Err(CommandError::text(
+                "ERR syntax error, XTRIM must be called with a trimming strategy",
+            ));
+        }
+        options.limit = match (limit, options.approximate) {
+            (Some(limit), true) => limit,
+            (Some(_), false) => {
+                return Err(CommandError::text(
+                    "ERR syntax error, LIMIT cannot be used without the special ~ option",
+                ));
+            }
+            // A hundred blocks, so that trimming at one go does not take long.
+            (None, true) => match engine.config.stream_node_max_entries() as u64 {
+                0 => 10_000,
+                entries => entries.saturating_mul(100).min(1_000_000),
+            },
+            (None, false) => 0,
+        };
+        Ok(options)
+    }
+
+    /// Trims; how many entries were removed.
+    fn trim(&self, stream: &mut Stream) -> u64 {
+        self.keep.map_or(0, |keep| stream.log_mut().trim(keep, self.approximate, self.limit))
+    }
+}
+
+fn block_limits(engine: &Engine) -> BlockLimits {
+    BlockLimits {
+        bytes_max: engine.config.stream_node_max_bytes(),
+        entries_max: engine.config.stream_node_max_entries(),
+    }
+}
+
+pub fn xadd(call: &mut Call) -> CommandResult {
+    let args = call.args;
+    let options = Options::parse(call.engine, args, true)?;
+    let fields = args.get(options.next..).unwrap_or_default();
+    let Some(request) = options.id.filter(|_| fields.len() >= 2 && fields.len().is_multiple_of(2)) else {
+        return Err(call.wrong_arity());
+    };
+    if request == IdRequest::Explicit(StreamId::MIN) {
+        return Err(CommandError::text("ERR The ID specified in XADD must be greater than 0-0"));
+    }
+    let (limits, now) = (block_limits(call.engine), call.clock_ms().max(0) as u64);
+    let mut is_new = false;
+    let stream = if options.no_stream {
+        match call.keyspace.write_as::<Stream>(args[1])? {
+            Some(stream) => stream,
+            None => {
+                call.reply.null();
+                return Ok(());
+            }
+        }
+    } else {
+        call.keyspace.write_or_create(args[1], || {
+            is_new = true;
+            Stream::new()
+        })?
+    };
+    let pairs: SmallVec<[(&[u8], &[u8]); 8]> =
+        fields.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    match append(stream, request, now, &pairs, &limits) {
+        Ok(id) => {
+            let trimmed = options.trim(stream) > 0;
+            let len = stream.log().len();
+            call.keyspace.changed(Event::stream("xadd"), args[1]);
+            if call.keyspace.journals() {
+                journal_add(call, id, trimmed.then_some(len), fields);
+            }
+            if trimmed {
+                call.keyspace.notify(Event::stream("xtrim"), args[1]);
+            }
+            reply_id(call.reply, id);
+            Ok(())
+        }
+        Err(error) => {
+            // A stream that was made for nothing.
+            if is_new {
+                call.keyspace.remove(args[1]);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// What was added with an ID of its own, and what was trimmed about so far, gets the same ID, and
+/// is trimmed to the same `len`, when it is repeated.
+fn journal_add(call: &mut Call, id: StreamId, len: Option<u64>, fields: &[&[u8]]) {
+    let (id, mut buffer) = (id.to_string(), itoa::Buffer::new());
+    let mut args: Vec<&[u8]> = vec![b"XADD", call.args[1]];
+    if let Some(len) = len {
+        args.extend([&b"MAXLEN"[..], b"=", buffer.format(len).as_bytes()]);
+    }
+    args.push(id.as_bytes());
+    args.extend(fields);
+    call.keyspace.journal_as(&args);
+}
+
+fn append(
+    stream: &mut Stream,
+    request: IdRequest,
+    now: u64,
+    pairs: &[(&[u8], &[u8])],
+    limits: &BlockLimits,
+) -> Result<StreamId, CommandError> {
+    let exhausted = "ERR The stream has exhausted the last possible ID, unable to add more items";
+    let not_greater = "ERR The ID specified in XADD is equal or smaller than the target stream top item";
+    let last = stream.log().last_id();
+    if last == StreamId::MAX {
+        return Err(CommandError::text(exhausted));
+    }
+    let id = StreamId::for_entry(request, last, now).map_err(|error| {
+        CommandError::text(match error {
+            IdError::NotGreater => not_greater,
+            IdError::Exhausted => exhausted,
+        })
+    })?;
+    stream.log_mut().append(id, pairs, limits).map_err(|error| {
+        CommandError::text(match error {
+            AppendError::IdNotGreater => not_greater,
+            AppendError::TooLarge => "ERR Elements are too large to be stored",
+        })
+    })?;
+    Ok(id)
+}
+
+pub fn xtrim(call: &mut Call) -> CommandResult {
+    let args = call.args;
+    let options = Options::parse(call.engine, args, false)?;
+    let (removed, len) = match call.keyspace.write_as::<Stream>(args[1])? {
+        Some(stream) => (options.trim(stream), stream.log().len()),
+        None => (0, 0),
+    };
+    if removed > 0 {
+        call.keyspace.changed(Event::stream("xtrim"), args[1]);
+        journal_as!(call.keyspace, b"XTRIM", args[1], b"MAXLEN", b"=", len as i64);
+    }
+    call.reply.integer(removed as i64);
+    Ok(())
+}
+
+pub fn xdel(call: &mut Call) -> CommandResult {
+    let args = call.args;
+    let mut deleted = 0;
+    if let Some(stream) = call.keyspace.write_as::<Stream>(args[1])? {
+        // All of them are read before anything is deleted.
+        let ids: Result<SmallVec<[StreamId; 8]>, _> = args[2..].iter().map(|id| strict_id(id, 0)).collect();
+        deleted = ids?.into_iter().filter(|id| stream.log_mut().delete(*id)).count();
+    }
+    if deleted > 0 {
+        call.keyspace.changed(Event::stream("xdel"), args[1]);
+    }
+    call.reply.integer(deleted as i64);
+    Ok(())
+}
+
+pub fn xsetid(call: &mut Call) -> CommandResult {
+    let args = call.args;
+    let id = strict_id(args[2], 0)?;
+    let (mut entries_added, mut max_deleted) = (None, StreamId::MIN);
+    let mut rest = &args[3..];
+    while let [option, value, after @ ..] = rest {
+        if option.eq_ignore_ascii_case(b"ENTRIESADDED") {
+            let count = number::parse_i64(value).ok_or(CommandError::NotAnInteger)?;
+            let count = u64::try_from(count);
+            entries_added =
+                Some(count.map_err(|_| CommandError::text("ERR entries_added must be positive"))?);
+        } else if option.eq_ignore_ascii_case(b"MAXDELETEDID") {
+            max_deleted = strict_id(value, 0)?;
+            if id < max_deleted {
+                return Err(CommandError::text(
+                    "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id",
+                ));
+            }
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        rest = after;
+    }
+    if !rest.is_empty() {
+        return Err(CommandError::Syntax);
+    }
+    let Some(stream) = call.keyspace.write_as::<Stream>(args[1])? else {
+        return Err(CommandError::NoSuchKey);
+    };
+    let log = stream.log_mut();
+    if id < log.max_deleted_id() {
+        return Err(CommandError::text(
+            "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id",
+        ));
+    }
+    if let Some(last) = log.last_entry().map(|entry| entry.id) {
+        if id < last {
+            return Err(CommandError::text(
+                "ERR The ID specified in XSETID is smaller than the target stream top item",
+            ));
+        }
+        if entries_added.is_some_and(|count| count < log.len()) {
+            return Err(CommandError::text(
+                "ERR The entries_added specified in XSETID is smaller than the target stream length",
+            ));
+        }
+    }
+    log.set_last_id(id);
+    if let Some(count) = entries_added {
+        log.set_entries_added(count);
+    }
+    if max_deleted != StreamId::MIN {
+        log.set_max_deleted_id(max_deleted);
+    }
+    call.keyspace.changed(Event::stream("xsetid"), args[1]);
+    call.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Commands on streams and their consumer groups.
+//!
+//! Flow: the dispatcher holds the locks of the keys. A stream is its entries (the log) and its groups; what a
+//! body changes it changes in place and then tells watchers with `Txn::changed`. Unlike other collections an
+//! empty stream stays: its last ID and its groups matter.
+
+mod add;
+mod group;
+mod info;
+mod pending;
+mod range;
+mod read;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use braid_base::number::{INTEGER_LEN_MAX, write_u64};
+use braid_containers::listpack::Element;
+use braid_keyspace::Event;
+use braid_resp::reply::ReplyBuffer;
+use braid_spec::CommandError;
+
+use crate::stream::{Fields, LogEntry, StreamId};
+
+pub use rows::COMMANDS;
+
+/// The event of a consumer that was made, by asking for it or by reading as it.
+const CONSUMER_CREATED: Event = Event::stream("xgroup-createconsumer");
+
+/// Longer texts are not looked at.
+const ID_LEN_MAX: usize = 127;
+
+fn invalid_id() -> CommandError {
+    CommandError::text("ERR Invalid stream ID specified as stream command argument")
+}
+
+/// An ID as `ms-seq` or `ms`, with `missing_seq` in place of what is not there.
+fn strict_id(text: &[u8], missing_seq: u64) -> Result<StreamId, CommandError> {
+    if text.len() > ID_LEN_MAX {
+        return Err(invalid_id());
+    }
+    StreamId::parse(text, missing_seq).ok_or_else(invalid_id)
+}
+
+/// As [`strict_id`], and `-` and `+` for the least and the greatest.
+fn any_id(text: &[u8], missing_seq: u64) -> Result<StreamId, CommandError> {
+    match text {
+        b"-" => Ok(StreamId::MIN),
+        b"+" => Ok(StreamId::MAX),
+        _ => strict_id(text, missing_seq),
+    }
+}
+
+/// The first ID of a range: as [`any_id`], or behind one that is excluded with `(`.
+fn range_start(text: &[u8]) -> Result<StreamId, CommandError> {
+    match text {
+        [b'(', id @ ..] if !id.is_empty() => {
+            strict_id(id, 0)?.next().ok_or(CommandError::text("ERR invalid start ID for the interval"))
+        }
+        _ => any_id(text, 0),
+    }
+}
+
+/// The last ID of a range: as [`any_id`], or before one that is excluded with `(`.
+fn range_end(text: &[u8]) -> Result<StreamId, CommandError> {
+    match text {
+        [b'(', id @ ..] if !id.is_empty() => strict_id(id, u64::MAX)?
+            .previous()
+            .ok_or(CommandError::text("ERR invalid end ID for the interval")),
+        _ => any_id(text, u64::MAX),
+    }
+}
+
+/// Replies with an ID as a string.
+fn reply_id(reply: &mut ReplyBuffer, id: StreamId) {
+    let (mut ms, mut seq) = ([0; INTEGER_LEN_MAX], [0; INTEGER_LEN_MAX]);
+    let (ms, seq) = (write_u64(&mut ms, id.ms), write_u64(&mut seq, id.seq));
+    let room = reply.bulk_reserve(ms.len() + 1 + seq.len());
+    let (first, rest) = room.split_at_mut(ms.len());
+    first.copy_from_slice(ms);
+    rest[0] = b'-';
+    rest[1..].copy_from_slice(seq);
+}
+
+fn reply_element(reply: &mut ReplyBuffer, element: Element<'_>) {
+    match element {
+        Element::Bytes(bytes) => reply.bulk(bytes),
+        Element::Int(number) => reply.bulk_integer(number),
+    }
+}
+
+/// Replies with an entry: its ID, then its fields and values in one array.
+fn reply_entry(reply: &mut ReplyBuffer, entry: LogEntry<'_>) {
+    reply.array(2);
+    reply_id(reply, entry.id);
+    reply_fields(reply, entry.fields);
+}
+
+fn reply_fields(reply: &mut ReplyBuffer, fields: Fields<'_>) {
+    reply.array(fields.len() * 2);
+    for (field, value) in fields {
+        reply_element(reply, field);
+        reply_element(reply, value);
+    }
+}
+
+/// A client's bytes as errors quote them: up to the first NUL byte.
+fn quoted(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
+}
+
+/// The refusal of a command whose key or group is not there.
+fn no_group(key: &[u8], group: &[u8], end: &str) -> CommandError {
+    CommandError::text(format!(
+        "NOGROUP No such key '{}' or consumer group '{}'{end}",
+        quoted(key),
+        quoted(group)
+    ))
+}
+
+/// The refusal of a command whose key is there, but not the group.
+fn no_group_in(key: &[u8], group: &[u8]) -> CommandError {
+    CommandError::text(format!(
+        "NOGROUP No such consumer group '{}' for key name '{}'",
+        quoted(group),
+        quoted(key)
+    ))
+}

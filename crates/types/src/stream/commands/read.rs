@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! XREAD and XREADGROUP.
+//!
+//! Both first look at all streams, so that a refusal changes nothing, and then serve one after the other.
+
+use braid_base::number;
+use braid_engine::Call;
+use braid_engine::blocking::{self, Wait};
+use braid_keyspace::object::ObjectType;
+use braid_resp::reply::{Protocol, ReplyBuffer};
+use braid_spec::{CommandError, CommandResult, KeyFlags};
+use smallvec::SmallVec;
+
+use super::pending::Given;
+use super::{no_group, reply_entry, reply_fields, reply_id, strict_id};
+use crate::stream::{Group, Log, Stream, StreamId};
+
+/// The key positions of XREAD and XREADGROUP. Where STREAMS stands only the other options tell: a
+/// group may have that name.
+pub fn find_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
+    let first = find_streams(args, |_| ())? + 1;
+    let given = args.len().checked_sub(first)?;
+    if !given.is_multiple_of(2) {
+        return None;
+    }
+    let flags = KeyFlags::RO.and(KeyFlags::ACCESS);
+    Some((first..first + given / 2).map(|index| (index, flags)).collect())
+}
+
+/// Whether a request has the option BLOCK.
+pub fn may_wait(args: &[&[u8]]) -> bool {
+    let mut found = false;
+    find_streams(args, |option| found |= option == b"BLOCK").is_some() && found
+}
+
+/// The position of STREAMS; `visit` is told the options before it, in upper case.
+fn find_streams(args: &[&[u8]], mut visit: impl FnMut(&[u8])) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        let option = args.get(at)?.to_ascii_uppercase();
+        visit(&option);
+        at += match option.as_slice() {
+            b"BLOCK" | b"COUNT" => 2,
+            b"GROUP" => 3,
+            b"NOACK" => 1,
+            b"STREAMS" => return Some(at),
+            _ => return None,
+        };
+    }
+}
+
+/// The options before the streams.
+struct Options<'a> {
+    /// Most entries of each stream; `usize::MAX`: all.
+    most: usize,
+    group: Option<(&'a [u8], &'a [u8])>,
+    no_ack: bool,
+    /// When to give up waiting, if the command may wait (0: never).
+    deadline_ms: Option<i64>,
+    /// Keys, then as many IDs.
+    streams: &'a [&'a [u8]],
+}
+
+impl<'a> Options<'a> {
+    fn parse(call: &Call<'a, '_>, is_group: bool) -> Result<Options<'a>, CommandError> {
+        let args = call.args;
+        let mut options =
+            Options { most: usize::MAX, group: None, no_ack: false, deadline_ms: None, streams: &[] };
+        let mut found = false;
+        let mut rest = &args[1..];
+        while let [option, after @ ..] = rest {
+            let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
+            let group_only = |option: &str| {
+                CommandError::text(format!(
+                    "ERR The {option} option is only supported by XREADGROUP. You called XREAD instead."
+                ))
+            };
+            rest = match after {
+                [timeout, after @ ..] if is("BLOCK") => {
+                    if call.session.in_script {
+                        let name = &call.command.full_name;
+                        return Err(CommandError::text(format!(
+                            "ERR {name} command is not allowed with BLOCK option from scripts"
+                        )));
+                    }
+                    options.deadline_ms = Some(deadline_of(timeout, call.clock_ms())?);
+                    after
+                }
+                [count, after @ ..] if is("COUNT") => {
+                    let count = number::parse_i64(count).ok_or(CommandError::NotAnInteger)?;
+                    options.most = usize::try_from(count).ok().filter(|&most| most > 0).unwrap_or(usize::MAX);
+                    after
+                }
+                [_, ..] if is("STREAMS") => {
+                    if !after.len().is_multiple_of(2) {
+                        let symbol = if is_group { '>' } else { '$' };
+                        return Err(CommandError::text(format!(
+                            "ERR Unbalanced '{}' list of streams: for each stream key an ID or '{symbol}' \
+                             must be \
+                             specified.",
+                            call.command.full_name
+                        )));
+                    }
+                    options.streams = after;
+                    found = true;
+                    &[]
+                }
+                [group, consumer, after @ ..] if is("GROUP") => {
+                    if !is_group {
+                        return Err(group_only("GROUP"));
+                    }
+                    options.group = Some((group, consumer));
+                    after
+                }
+                _ if is("NOACK") => {
+                    if !is_group {
+                        return Err(group_only("NOACK"));
+                    }
+                    options.no_ack = true;
+                    after
+                }
+                _ => return Err(CommandError::Syntax),
+            };
+        }
+        if !found {
+            return Err(CommandError::Syntax);
+        }
+        if is_group && options.group.is_none() {
+            return Err(CommandError::text("ERR Missing GROUP option for XREADGROUP"));
+        }
+        Ok(options)
+    }
+}
+
+fn deadline_of(text: &[u8], now_ms: i64) -> Result<i64, CommandError> {
+    let timeout =
+        number::parse_i64(text).ok_or(CommandError::text("ERR timeout is not an integer or out of range"))?;
+    blocking::deadline(Some(timeout), now_ms)
+}
+
+/// The arrays of streams that served something; begun with the first of them.
+struct Served {
+    header: Option<braid_resp::reply::Deferred>,
+    count: usize,
+}
+
+impl Served {
+    fn begin_stream(&mut self, reply: &mut ReplyBuffer, key: &[u8]) {
+        if self.header.is_none() {
+            self.header = Some(reply.begin_map());
+        }
+        self.count += 1;
+        if reply.protocol == Protocol::Resp2 {
+            reply.array(2);
+        }
+        reply.bulk(key);
+    }
+
+    fn end(self, reply: &mut ReplyBuffer) {
+        match self.header {
+            None => {}
+            Some(header) if reply.protocol == Protocol::Resp2 => reply.end_array(header, self.count),
+            Some(header) => reply.end_map(header, self.count),
+        }
+    }
+}
+
+/// The ID by which XREAD is asked for a stream's last entry alone; where there is none it waits for
+/// the next one.
+const LAST_ENTRY: &[u8] = b"+";
+
+pub fn xread(call: &mut Call) -> CommandResult {
+    let options = Options::parse(call, false)?;
+    let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
+    let mut behind: SmallVec<[StreamId; 8]> = SmallVec::new();
+    for (key, id) in keys.iter().zip(ids) {
+        let stream = if call.reaches(key) { call.keyspace.read_as::<Stream>(key)? } else { None };
+        behind.push(match *id {
+            b"$" => stream.map_or(StreamId::MIN, |stream| stream.log().last_id()),
+            LAST_ENTRY => stream
+                .and_then(|stream| stream.log().last_entry())
+                .and_then(|last| last.id.previous())
+                .unwrap_or(StreamId::MIN),
+            b">" => {
+                return Err(CommandError::text(
+                    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> \
+                     <consumer> \
+                     option.",
+                ));
+            }
+            id => strict_id(id, 0)?,
+        });
+    }
+    let has_new = |call: &Call, key: &[u8], behind: StreamId| -> Result<bool, CommandError> {
+        let stream = if call.reaches(key) { call.keyspace.peek_as::<Stream>(key)? } else { None };
+        Ok(stream.and_then(|stream| stream.log().last_entry()).is_some_and(|last| last.id > behind))
+    };
+    let mut serving: SmallVec<[(&[u8], StreamId, usize); 8]> = SmallVec::new();
+    for ((&key, &id), &behind) in keys.iter().zip(ids).zip(&behind) {
+        if has_new(call, key, behind)? {
+            serving.push((key, behind, if id == LAST_ENTRY { 1 } else { options.most }));
+        }
+    }
+    if serving.is_empty() {
+        return nothing(call, &options, &behind);
+    }
+    if !call.claim() {
+        return Ok(());
+    }
+    let mut served = Served { header: None, count: 0 };
+    for (key, behind, most) in serving {
+        let Some(stream) = call.keyspace.peek_as::<Stream>(key)? else { continue };
+        let Some(start) = behind.next() else { continue };
+        served.begin_stream(call.reply, key);
+        let (header, mut count) = (call.reply.begin_array(), 0);
+        for entry in stream.log().range(start, StreamId::MAX).take(most) {
+            if call.reply.is_full() {
+                break;
+            }
+            reply_entry(call.reply, entry);
+            count += 1;
+        }
+        call.reply.end_array(header, count);
+    }
+    served.end(call.reply);
+    Ok(())
+}
+
+/// Nothing to answer with: waits if the client wants that. `behind`: the IDs that XREAD was given,
+/// `$` replaced.
+fn nothing(call: &mut Call, options: &Options<'_>, behind: &[StreamId]) -> CommandResult {
+    let Some(deadline_ms) = options.deadline_ms else {
+        call.reply.null_array();
+        return Ok(());
+    };
+    let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
+    // What `$` means is decided now: were it read again, nothing would ever be new.
+    let args = ids.contains(&&b"$"[..]).then(|| {
+        let given = call.args.len() - ids.len();
+        let fixed = call.args[given..].iter().zip(behind).map(|(id, behind)| match *id {
+            b"$" => behind.to_string().into_bytes().into(),
+            id => id.into(),
+        });
+        call.args[..given].iter().map(|&arg| arg.into()).chain(fixed).collect()
+    });
+    let heeds_loss = options.group.is_some();
+    call.wait(Wait { heeds_loss, args, ..Wait::new(Stream::TYPE, keys, deadline_ms) })
+}
+
+/// Which entries a consumer asks for.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// Those that its group has not been given.
+    New,
+    /// Those that it has pending, behind this one.
+    Pending(StreamId),
+}
+
+impl Wanted {
+    /// Whether there is an answer now; who asks for pending entries always gets one, if only an empty one.
+    fn is_there(self, log: &Log, group: &Group) -> bool {
+        match self {
+            Wanted::Pending(_) => true,
+            Wanted::New => log.last_entry().is_some_and(|entry| entry.id > group.last_id),
+        }
+    }
+}
+
+pub fn xreadgroup(call: &mut Call) -> CommandResult {
+    let options = Options::parse(call, true)?;
+    let Some((group_name, consumer_name)) = options.group else { return Err(CommandError::Syntax) };
+    let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
+    let mut wanted: SmallVec<[Wanted; 8]> = SmallVec::new();
+    for (key, id) in keys.iter().zip(ids) {
+        let reached = call.reaches(key);
+        let stream = if reached { call.keyspace.read_as::<Stream>(key)? } else { None };
+        if reached && stream.and_then(|stream| stream.groups().get(group_name)).is_none() {
+            return Err(no_group(key, group_name, " in XREADGROUP with GROUP option"));
+        }
+        wanted.push(match *id {
+            b"$" => {
+                return Err(CommandError::text(
+                    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the \
+                     history of this consumer by specifying a proper ID, or use the > ID to get new \
+                     messages. The $ ID would just return an empty result set.",
+                ));
+            }
+            LAST_ENTRY => {
+                return Err(CommandError::text(
+                    "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the \
+                     history of this consumer by specifying a proper ID, or use the > ID to get new \
+                     messages. The + ID would just return an empty result set.",
+                ));
+            }
+            b">" => Wanted::New,
+            id => match strict_id(id, 0)? {
+                // Behind the greatest ID: that is how stock servers write `>`.
+                StreamId::MAX => Wanted::New,
+                id => Wanted::Pending(id),
+            },
+        });
+    }
+    let now = call.clock_ms();
+    let mut serves = false;
+    for (key, wanted) in keys.iter().zip(&wanted) {
+        let stream = if call.reaches(key) { call.keyspace.peek_as::<Stream>(key)? } else { None };
+        let group = stream.and_then(|stream| stream.groups().get(group_name));
+        serves |= group.zip(stream).is_some_and(|(group, stream)| wanted.is_there(stream.log(), group));
+    }
+    if serves && !call.claim() {
+        return Ok(());
+    }
+    let mut served = Served { header: None, count: 0 };
+    for (key, wanted) in keys.iter().zip(wanted) {
+        if !call.reaches(key) {
+            continue;
+        }
+        let Some(stream) = call.keyspace.write_as::<Stream>(key)? else { continue };
+        let (log, groups) = stream.split_mut();
+        let Some(group) = groups.get_mut(group_name) else { continue };
+        let known = group.find_consumer(consumer_name);
+        let is_new = known.is_none();
+        let Some(consumer) = known.or_else(|| group.create_consumer(consumer_name, now)) else { continue };
+        if let Some(consumer) = group.consumer_mut(consumer) {
+            consumer.seen_time = now;
+        }
+        let serves = wanted.is_there(log, group);
+        let mut given = Given { is_new, ..Given::default() };
+        if serves {
+            served.begin_stream(call.reply, key);
+            match wanted {
+                Wanted::New => {
+                    let delivery = Delivery { consumer, now, no_ack: options.no_ack };
+                    given.claimed = deliver(call.reply, log, group, &delivery, options.most);
+                    given.advanced = true;
+                }
+                Wanted::Pending(behind) => {
+                    given.claimed = redeliver(call.reply, log, group, consumer, behind, options.most, now);
+                }
+            }
+        }
+        if is_new {
+            call.keyspace.notify(super::CONSUMER_CREATED, key);
+        }
+        if serves || is_new {
+            call.keyspace.count_changes(1);
+            given.journal(call, key, group_name, consumer_name);
+        }
+    }
+    if served.count == 0 {
+        return nothing(call, &options, &[]);
+    }
+    served.end(call.reply);
+    Ok(())
+}
+
+struct Delivery {
+    consumer: crate::stream::ConsumerId,
+    now: i64,
+    no_ack: bool,
+}
+
+/// Replies with entries that the group has not been given, and makes them pending.
+/// Returns those that are pending now.
+fn deliver(
+    reply: &mut ReplyBuffer,
+    log: &Log,
+    group: &mut Group,
+    delivery: &Delivery,
+    most: usize,
+) -> Vec<StreamId> {
+    let mut pending = Vec::new();
+    let (header, mut count) = (reply.begin_array(), 0);
+    if let Some(start) = group.last_id.next() {
+        for entry in log.range(start, StreamId::MAX).take(most) {
+            let id = entry.id;
+            group.advance(log, id);
+            reply_entry(reply, entry);
+            count += 1;
+            if !delivery.no_ack {
+                group.deliver(id, delivery.consumer, delivery.now);
+                pending.push(id);
+            }
+        }
+    }
+    if count > 0
+        && !delivery.no_ack
+        && let Some(consumer) = group.consumer_mut(delivery.consumer)
+    {
+        consumer.active_time = delivery.now;
+    }
+    reply.end_array(header, count);
+    pending
+}
+
+/// Replies with entries that a consumer has pending; those that no longer exist come without fields.
+fn redeliver(
+    reply: &mut ReplyBuffer,
+    log: &Log,
+    group: &mut Group,
+    consumer: crate::stream::ConsumerId,
+    behind: StreamId,
+    most: usize,
+    now: i64,
+) -> Vec<StreamId> {
+    let ids: Vec<StreamId> = match (behind.next(), group.consumer(consumer)) {
+        (Some(start), Some(consumer)) => consumer.pending_from(start).take(most).collect(),
+        _ => Vec::new(),
+    };
+    reply.array(ids.len());
+    for &id in &ids {
+        reply.array(2);
+        reply_id(reply, id);
+        match log.get(id) {
+            Some(entry) => {
+                reply_fields(reply, entry.fields);
+                group.redeliver(id, now);
+            }
+            None => reply.null_array(),
+        }
+    }
+    ids
+}

@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Commands on string values: the rows of all of them, and the bodies that read.
+//!
+//! Flow: the dispatcher has checked arity and memory and holds the locks of the shards that `.keys(..)`
+//! names. Bodies read or change values and write the reply. What sets whole values is in `set.rs`, what
+//! changes them in place in `edit.rs`, LCS in `lcs.rs`.
+//!
+//! HOT PATH: GET, SET, INCR, MGET and MSET allocate nothing but the entry that they store.
+
+mod edit;
+mod lcs;
+mod set;
+
+use braid_containers::bits;
+use braid_engine::{Call, Row};
+use braid_keyspace::txn::StringRef;
+use braid_resp::reply::ReplyBuffer;
+use braid_spec::{Begin, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec};
+
+const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
+const CHANGE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE);
+const OVERWRITE: KeyFlags = KeyFlags::OW.and(KeyFlags::UPDATE);
+
+const READ_ONE: &[KeySpec] = &[KeySpec::at(1, READ)];
+const CHANGE_ONE: &[KeySpec] = &[KeySpec::at(1, CHANGE)];
+const OVERWRITE_ONE: &[KeySpec] = &[KeySpec::at(1, OVERWRITE)];
+
+const GROWS: Flags = Flags::WRITE.and(Flags::DENYOOM);
+const GROWS_FAST: Flags = GROWS.and(Flags::FAST);
+const WRITES_FAST: Flags = Flags::WRITE.and(Flags::FAST);
+const READS_FAST: Flags = Flags::READONLY.and(Flags::FAST);
+
+const KEY: &str = "key:key#0";
+const KEY_VALUE: &str = "key:key#0 value:string";
+const KEY_VALUES: &str = "data:{key:key#0 value:string}...";
+
+const SUBSTRING_COST: &str =
+    "O(N) where N is the length of the returned string; as good as O(1) for short ones.";
+
+/// The family.
+pub const COMMANDS: &[Row] = &[
+    Row::new("append", Group::String, edit::append)
+        .exactly(3)
+        .flags(GROWS_FAST)
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::INSERT))])
+        .docs(
+            "2.0.0",
+            "Appends a string to the value of a key, which is created if there is none.",
+            "O(1). Amortized, for short appended strings: the room of a growing value is doubled.",
+        )
+        .syntax(KEY_VALUE),
+    Row::new("decr", Group::String, edit::decr)
+        .exactly(2)
+        .flags(GROWS_FAST)
+        .keys(CHANGE_ONE)
+        .docs("1.0.0", "Takes one from the integer at a key; a missing key counts as 0.", "O(1)")
+        .syntax(KEY),
+    Row::new("decrby", Group::String, edit::decrby)
+        .exactly(3)
+        .flags(GROWS_FAST)
+        .keys(CHANGE_ONE)
+        .docs("1.0.0", "Takes a number from the integer at a key; a missing key counts as 0.", "O(1)")
+        .syntax("key:key#0 decrement:integer"),
+    Row::new("delifeq", Group::String, set::delifeq)
+        .exactly(3)
+        .flags(WRITES_FAST)
+        .keys(&[KeySpec::at(1, KeyFlags::RM.and(KeyFlags::DELETE))])
+        .docs("9.0.0", "Deletes a key if its value equals the given string.", "O(1)")
+        .syntax(KEY_VALUE),
+    Row::new("get", Group::String, get)
+        .exactly(2)
+        .flags(READS_FAST)
+        .keys(READ_ONE)
+        .optimistic()
+        .docs("1.0.0", "Returns the string value of a key.", "O(1)")
+        .syntax(KEY),
+    Row::new("getdel", Group::String, getdel)
+        .exactly(2)
+        .flags(WRITES_FAST)
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
+        .docs("6.2.0", "Returns the string value of a key and deletes the key.", "O(1)")
+        .syntax(KEY),
+    Row::new("getex", Group::String, set::getex)
+        .at_least(2)
+        .flags(WRITES_FAST)
+        .keys(&[KeySpec::at(1, CHANGE).notes("RW and UPDATE because it changes the TTL")])
+        .docs("6.2.0", "Returns the string value of a key and changes when the key expires.", "O(1)")
+        .syntax(
+            "key:key#0 [expiration:(EX seconds:integer|PX milliseconds:integer|\
+             EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|PERSIST)]",
+        ),
+    Row::new("getrange", Group::String, getrange)
+        .exactly(4)
+        .flags(Flags::READONLY)
+        .keys(READ_ONE)
+        .docs("2.4.0", "Returns a part of the string at a key.", SUBSTRING_COST)
+        .syntax("key:key#0 start:integer end:integer"),
+    Row::new("getset", Group::String, set::getset)
+        .exactly(3)
+        .flags(GROWS_FAST)
+        .keys(CHANGE_ONE)
+        .docs("1.0.0", "Sets a key to a string and returns the string it held before.", "O(1)")
+        .syntax(KEY_VALUE)
+        .deprecated("6.2.0", "`SET` with the `!GET` argument"),
+    Row::new("incr", Group::String, edit::incr)
+        .exactly(2)
+        .flags(GROWS_FAST)
+        .keys(CHANGE_ONE)
+        .docs("1.0.0", "Adds one to the integer at a key; a missing key counts as 0.", "O(1)")
+        .syntax(KEY),
+    Row::new("incrby", Group::String, edit::incrby)
+        .exactly(3)
+        .flags(GROWS_FAST)
+        .keys(CHANGE_ONE)
+        .docs("1.0.0", "Adds a number to the integer at a key; a missing key counts as 0.", "O(1)")
+        .syntax("key:key#0 increment:integer"),
+    Row::new("incrbyfloat", Group::String, edit::incrbyfloat)
+        .exactly(3)
+        .flags(GROWS_FAST)
+        .keys(CHANGE_ONE)
+        .docs("2.6.0", "Adds to the floating point number at a key; a missing key counts as 0.", "O(1)")
+        .syntax("key:key#0 increment:double"),
+    Row::new("lcs", Group::String, lcs::lcs)
+        .at_least(3)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::range(1, 1, 1, READ)])
+        .docs(
+            "7.0.0",
+            "Finds the longest common subsequence of two strings.",
+            "O(N*M) where N and M are the lengths of s1 and s2, respectively",
+        )
+        .syntax("key1:key#0 key2:key#0 [LEN] [IDX] [MINMATCHLEN min-match-len:integer] [WITHMATCHLEN]"),
+    Row::new("mget", Group::String, mget)
+        .at_least(2)
+        .flags(READS_FAST)
+        .keys(&[KeySpec::range(1, -1, 1, READ)])
+        .docs(
+            "1.0.0",
+            "Returns the string values of several keys, all of the same moment.",
+            "O(N) where N is the number of keys to retrieve.",
+        )
+        .syntax("key:key#0...")
+        .tips(&["request_policy:multi_shard"]),
+    Row::new("mset", Group::String, set::mset)
+        .at_least(3)
+        .flags(GROWS)
+        .keys(&[KeySpec::range(1, -1, 2, OVERWRITE)])
+        .docs(
+            "1.0.1",
+            "Sets the string values of several keys at once.",
+            "O(N) where N is the number of keys to set.",
+        )
+        .syntax(KEY_VALUES)
+        .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
+    Row::new("msetex", Group::String, set::msetex)
+        .at_least(4)
+        .flags(GROWS.and(Flags::MOVABLE_KEYS))
+        .keys(&[KeySpec {
+            flags: OVERWRITE,
+            begin: Begin::Index(1),
+            find: Find::KeyNum { count_at: 0, first: 1, step: 2 },
+            notes: "",
+        }])
+        .docs(
+            "9.1.0",
+            "Sets the string values of several keys at once, on a condition and with an expiry if wanted.",
+            "O(N) where N is the number of keys to set.",
+        )
+        .syntax(
+            "numkeys:integer data:{key:key#0 value:string}... [condition:(NX|XX)] \
+             [expiration:(EX seconds:integer|PX milliseconds:integer|EXAT unix-time-seconds:unix-time|\
+             PXAT unix-time-milliseconds:unix-time|KEEPTTL)]",
+        )
+        .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
+    Row::new("msetnx", Group::String, set::msetnx)
+        .at_least(3)
+        .flags(GROWS)
+        .keys(&[KeySpec::range(1, -1, 2, KeyFlags::OW.and(KeyFlags::INSERT))])
+        .docs(
+            "1.0.1",
+            "Sets the string values of several keys at once, if none of them exists.",
+            "O(N) where N is the number of keys to set.",
+        )
+        .syntax(KEY_VALUES),
+    Row::new("psetex", Group::String, set::psetex)
+        .exactly(4)
+        .flags(GROWS)
+        .keys(OVERWRITE_ONE)
+        .docs("2.6.0", "Sets a key to a string that expires after some milliseconds.", "O(1)")
+        .syntax("key:key#0 milliseconds:integer value:string")
+        .deprecated("2.6.12", "`SET` with the `PX` argument"),
+    Row::new("set", Group::String, set::set)
+        .at_least(3)
+        .flags(GROWS)
+        .keys(&[KeySpec::at(1, CHANGE.and(KeyFlags::VARIABLE_FLAGS))
+            .notes("RW and ACCESS due to the optional `GET` argument")])
+        .exact_key_flags(set::key_flags)
+        .docs("1.0.0", "Sets a key, new or not, to a string, whatever it held before.", "O(1)")
+        .syntax(
+            "key:key#0 value:string [condition:(NX|XX|IFEQ comparison-value:string)] [GET] \
+             [expiration:(EX seconds:integer|PX milliseconds:integer|EXAT unix-time-seconds:unix-time|\
+             PXAT unix-time-milliseconds:unix-time|KEEPTTL)]",
+        )
+        .history(&[
+            ("2.6.12", "Options `EX`, `PX`, `NX` and `XX`."),
+            ("6.0.0", "Option `KEEPTTL`."),
+            ("6.2.0", "Options `GET`, `EXAT` and `PXAT`."),
+            ("7.0.0", "`NX` and `GET` may be given together."),
+            ("8.1.0", "Option `IFEQ`."),
+        ]),
+    Row::new("setex", Group::String, set::setex)
+        .exactly(4)
+        .flags(GROWS)
+        .keys(OVERWRITE_ONE)
+        .docs("2.0.0", "Sets a key to a string that expires after some seconds.", "O(1)")
+        .syntax("key:key#0 seconds:integer value:string")
+        .deprecated("2.6.12", "`SET` with the `EX` argument"),
+    Row::new("setnx", Group::String, set::setnx)
+        .exactly(3)
+        .flags(GROWS_FAST)
+        .keys(&[KeySpec::at(1, KeyFlags::OW.and(KeyFlags::INSERT))])
+        .docs("1.0.0", "Sets a key to a string if the key does not exist.", "O(1)")
+        .syntax(KEY_VALUE)
+        .deprecated("2.6.12", "`SET` with the `NX` argument"),
+    Row::new("setrange", Group::String, edit::setrange)
+        .exactly(4)
+        .flags(GROWS)
+        .keys(&[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))])
+        .docs(
+            "2.2.0",
+            "Overwrites a part of the string at a key; a gap before the offset is filled with zeros.",
+            "O(1) but for the copying, which is O(M) with M being the length of the value argument.",
+        )
+        .syntax("key:key#0 offset:integer value:string"),
+    Row::new("strlen", Group::String, strlen)
+        .exactly(2)
+        .flags(READS_FAST)
+        .keys(&[KeySpec::at(1, KeyFlags::RO)])
+        .docs("2.2.0", "Returns the length of the string at a key in bytes.", "O(1)")
+        .syntax(KEY),
+    Row::new("substr", Group::String, getrange)
+        .exactly(4)
+        .flags(Flags::READONLY)
+        .keys(READ_ONE)
+        .docs("1.0.0", "Returns a part of the string at a key.", SUBSTRING_COST)
+        .syntax("key:key#0 start:integer end:integer")
+        .deprecated("2.0.0", "`GETRANGE`"),
+];
+
+/// Writes a string value as a bulk reply.
+#[inline]
+fn reply_string(reply: &mut ReplyBuffer, value: StringRef<'_>) {
+    match value {
+        StringRef::Bytes(bytes) => reply.bulk(bytes),
+        StringRef::Integer(number) => reply.bulk_integer(number),
+        StringRef::Blob(blob) => reply.bulk_blob(blob),
+    }
+}
+
+/// Replies with the string at the call's key, or nil. Returns whether it is there.
+#[inline]
+fn reply_value(call: &mut Call) -> Result<bool, CommandError> {
+    match call.keyspace.string(call.args[1])? {
+        Some(value) => {
+            reply_string(call.reply, value);
+            Ok(true)
+        }
+        None => {
+            call.reply.null();
+            Ok(false)
+        }
+    }
+}
+
+/// True if a string value is this text.
+fn equals(value: StringRef<'_>, text: &[u8]) -> bool {
+    value.bytes(&mut [0; 20]) == text
+}
+
+/// The error when a string would become longer than `proto-max-bulk-len`, or than the machine could hold.
+fn check_length(call: &Call, bytes: u64, more: u64) -> CommandResult {
+    let total = bytes.checked_add(more).filter(|total| *total <= call.engine.config.proto_max_bulk_len());
+    memory_size(total.ok_or(CommandError::StringTooLong)?).map(drop)
+}
+
+/// The length of a string as a size in memory. Lengths of which the machine has no hope are
+/// refused: where `proto-max-bulk-len` was raised a single offset could otherwise end the server.
+pub(crate) fn memory_size(bytes: u64) -> Result<usize, CommandError> {
+    const ALWAYS: u64 = 512 << 20;
+    let is_possible = bytes <= ALWAYS || bytes <= braid_engine::memory::total_memory_bytes();
+    usize::try_from(bytes).ok().filter(|_| is_possible).ok_or(CommandError::StringTooLong)
+}
+
+fn get(call: &mut Call) -> CommandResult {
+    reply_value(call).map(drop)
+}
+
+fn getdel(call: &mut Call) -> CommandResult {
+    if reply_value(call)? {
+        call.keyspace.delete(call.args[1]);
+        call.keyspace.journal_as(&[b"DEL", call.args[1]]);
+    }
+    Ok(())
+}
+
+fn mget(call: &mut Call) -> CommandResult {
+    let keys = &call.args[1..];
+    call.reply.array(keys.len());
+    for key in keys {
+        match call.keyspace.string(key) {
+            Ok(Some(value)) => reply_string(call.reply, value),
+            // Other types read as if there was nothing.
+            Ok(None) | Err(_) => call.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+fn strlen(call: &mut Call) -> CommandResult {
+    let value = call.keyspace.string(call.args[1])?;
+    call.reply.integer(value.map_or(0, |value| value.len() as i64));
+    Ok(())
+}
+
+fn getrange(call: &mut Call) -> CommandResult {
+    let (start, end) = (call.integer_arg(2)?, call.integer_arg(3)?);
+    let Some(value) = call.keyspace.string(call.args[1])? else {
+        call.reply.bulk(b"");
+        return Ok(());
+    };
+    let mut scratch = [0; 20];
+    let bytes = value.bytes(&mut scratch);
+    let range = if bits::is_backward(start, end) {
+        None
+    } else {
+        bits::normalize_range(start, end, bytes.len() as u64)
+    };
+    match range {
+        None => call.reply.bulk(b""),
+        // The range lies within the string, so both fit.
+        Some(range) => match (value, &bytes[*range.start() as usize..=*range.end() as usize]) {
+            (StringRef::Blob(blob), part) if part.len() == blob.len() => call.reply.bulk_blob(blob),
+            (_, part) => call.reply.bulk(part),
+        },
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_commands::testing::{Tester, check, check_resp3};
+
+    const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+
+    #[test]
+    fn what_was_set_is_read_back() {
+        check(&[
+            ("GET k", "$-1\r\n"),
+            ("SET k hello", "+OK\r\n"),
+            ("GET k", "$5\r\nhello\r\n"),
+            ("STRLEN k", ":5\r\n"),
+            ("SET k 1234", "+OK\r\n"),
+            ("GET k", "$4\r\n1234\r\n"),
+            ("STRLEN k", ":4\r\n"),
+            ("STRLEN none", ":0\r\n"),
+            ("SET k \"\"", "+OK\r\n"),
+            ("GET k", "$0\r\n\r\n"),
+            ("GETDEL k", "$0\r\n\r\n"),
+            ("GETDEL k", "$-1\r\n"),
+            ("MGET a k b", "*3\r\n$-1\r\n$-1\r\n$-1\r\n"),
+            ("MSET a 1 b two", "+OK\r\n"),
+            ("MGET a k b", "*3\r\n$1\r\n1\r\n$-1\r\n$3\r\ntwo\r\n"),
+        ]);
+        check_resp3(&[("GET k", "_\r\n"), ("MGET a b", "*2\r\n_\r\n_\r\n")]);
+    }
+
+    #[test]
+    fn parts_of_strings() {
+        check(&[
+            ("GETRANGE k 0 -1", "$0\r\n\r\n"),
+            ("SET k \"This is a string\"", "+OK\r\n"),
+            ("GETRANGE k 0 3", "$4\r\nThis\r\n"),
+            ("SUBSTR k -3 -1", "$3\r\ning\r\n"),
+            ("GETRANGE k 0 -1", "$16\r\nThis is a string\r\n"),
+            ("GETRANGE k 10 100", "$6\r\nstring\r\n"),
+            ("GETRANGE k -100 3", "$4\r\nThis\r\n"),
+            ("GETRANGE k 5 4", "$0\r\n\r\n"),
+            ("GETRANGE k -1 -2", "$0\r\n\r\n"),
+            ("GETRANGE k 100 200", "$0\r\n\r\n"),
+            ("GETRANGE k 0 -9223372036854775808", "$1\r\nT\r\n"),
+            ("GETRANGE k x 1", "-ERR value is not an integer or out of range\r\n"),
+            ("SET k 12345", "+OK\r\n"),
+            ("GETRANGE k 1 2", "$2\r\n23\r\n"),
+        ]);
+    }
+
+    #[test]
+    fn long_values_travel_by_reference() {
+        let mut tester = Tester::new();
+        let value: Vec<u8> = (0..100_000u32).map(|index| (index % 251) as u8).collect();
+        assert_eq!(tester.run_args(0, &[b"SET", b"k", &value]), b"+OK\r\n");
+        let expected = [b"$100000\r\n", &value[..], b"\r\n"].concat();
+        assert_eq!(tester.run_args(0, &[b"GET", b"k"]), expected);
+        assert_eq!(tester.run_args(0, &[b"GETRANGE", b"k", b"0", b"-1"]), expected);
+        let expected = [b"$3\r\n", &value[5..8], b"\r\n"].concat();
+        assert_eq!(tester.run_args(0, &[b"GETRANGE", b"k", b"5", b"7"]), expected);
+        tester.check(&[
+            ("STRLEN k", ":100000\r\n"),
+            ("APPEND k x", ":100001\r\n"),
+            ("STRLEN k", ":100001\r\n"),
+        ]);
+        assert_eq!(tester.encoding("k"), "raw");
+    }
+
+    #[test]
+    fn other_types_are_refused() {
+        let mut tester = Tester::new();
+        tester.put_set("other");
+        for line in [
+            "GET other",
+            "GETDEL other",
+            "GETEX other EX 10",
+            "GETRANGE other 0 1",
+            "GETSET other v",
+            "STRLEN other",
+            "APPEND other x",
+            "SETRANGE other 0 x",
+            "SETRANGE other 0 \"\"",
+            "INCR other",
+            "INCRBYFLOAT other 1",
+            "SET other v GET",
+            "SET other v IFEQ v",
+            "DELIFEQ other v",
+            "SETBIT other 0 1",
+            "GETBIT other 0",
+            "BITCOUNT other",
+            "BITPOS other 1",
+            "BITOP NOT d other",
+            "BITFIELD other GET u8 0",
+            "BITFIELD other SET u8 0 1",
+        ] {
+            assert_eq!(tester.run(line), WRONG_TYPE, "{line}");
+        }
+        tester.check(&[
+            ("MGET other", "*1\r\n$-1\r\n"),
+            ("SETNX other v", ":0\r\n"),
+            ("LCS other k", "-ERR The specified keys must contain string values\r\n"),
+            ("BITOP NOT other k", ":0\r\n"),
+            ("GET other", "$-1\r\n"),
+        ]);
+        tester.put_set("other");
+        tester.check(&[("SET other v", "+OK\r\n"), ("GET other", "$1\r\nv\r\n")]);
+    }
+}
