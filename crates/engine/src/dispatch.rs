@@ -14,7 +14,6 @@ pub(crate) mod journal;
 mod reach;
 pub(crate) mod replay;
 pub(crate) mod report;
-mod request;
 pub mod script;
 pub mod tentative;
 mod transaction;
@@ -23,14 +22,12 @@ pub use braid_spec::Reach;
 pub(crate) use journal::note_unit;
 pub use reach::{reach, reach_of};
 use report::count;
-pub use request::Request;
 pub use transaction::{discard, unwatch_all};
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::Ticks;
-use braid_keyspace::events::KEY_MISS;
-use braid_keyspace::txn::{KeyRef, Optimistic, Txn};
+use braid_keyspace::txn::{KeyRef, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use smallvec::SmallVec;
 
@@ -38,6 +35,7 @@ use crate::blocking;
 use crate::blocking::state::Later;
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
+pub use crate::engine::request::Request;
 use crate::locks::{LockSet, lock};
 use crate::session::{ReplyMode, Session, session_attention};
 use crate::transaction::Queued;
@@ -400,7 +398,8 @@ fn run(request: &mut Request<'_>, command: &Command, hash: u64) -> Outcome {
     let reply_start = request.reply.len();
     let (failed, held) = if command.simple_keys.is_single() && command.spec.scope == Scope::Keys {
         let keys = [KeyRef { key: request.args[1], hash, write: command.simple_keys.writes }];
-        if command.spec.optimistic && read_optimistic(request, &keys[0]) {
+        let lock_free = request.engine.lock_free_of(command);
+        if lock_free.is_some_and(|read| read(request, &keys[0])) {
             (false, None)
         } else {
             run_under(request, command, LockSet::Keys(&keys))
@@ -524,34 +523,6 @@ fn remove_stale(engine: &Engine, worker: &mut Worker) {
     for (db, key) in stale {
         engine.keyspace.expire_key(&mut worker.context, db, worker.now_ms, &key);
     }
-}
-
-/// GET without a lock. False if it has to be done under the lock.
-#[inline]
-fn read_optimistic(request: &mut Request<'_>, key: &KeyRef<'_>) -> bool {
-    let Request { engine, worker, session, reply, .. } = request;
-    if session.attention != 0 {
-        return false;
-    }
-    let mark = reply.mark();
-    let (context, now) = (&worker.context, worker.now_ms);
-    match engine.keyspace.read_optimistic(context, session.db, now, key, |len| reply.bulk_reserve(len)) {
-        Optimistic::Copied => {}
-        Optimistic::Missing => {
-            reply.truncate(mark);
-            reply.null();
-            if engine.keyspace.wants(KEY_MISS.class) {
-                engine.keyspace.tell_event(context.slot, session.db, KEY_MISS, key.key, None);
-            }
-        }
-        Optimistic::Integer(number) => reply.bulk_integer(number),
-        Optimistic::Large(state) => return worker.read_copy(&engine.keyspace, session.db, reply, key, state),
-        Optimistic::Failed => {
-            reply.truncate(mark);
-            return false;
-        }
-    }
-    true
 }
 
 /// Commands with several keys, with none, or with a wider scope.

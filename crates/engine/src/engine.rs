@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod call;
+pub mod request;
 pub mod row;
 
 use std::sync::atomic::{
@@ -35,7 +36,7 @@ use braid_telemetry::command_log::CommandLogs;
 use braid_telemetry::hot_keys::HotKeys;
 use braid_telemetry::latency::LatencyMonitor;
 use braid_telemetry::{Rates, Threads};
-use row::{Body, Handler, Rows};
+use row::{Body, Handler, LockFree, Rows};
 
 use braid_clients::Mailboxes;
 use braid_notify::tracking::Trackers;
@@ -295,6 +296,12 @@ impl Engine {
     #[inline]
     pub(crate) fn body_of(&self, command: &Command) -> Handler {
         self.bodies[command.id as usize].expect("containers are resolved to their subcommands").run
+    }
+
+    /// How a command is executed without a lock, if it can be.
+    #[inline]
+    pub(crate) fn lock_free_of(&self, command: &Command) -> Option<LockFree> {
+        self.bodies[command.id as usize].and_then(|body| body.lock_free)
     }
 
     /// A command's counters on the thread that owns `slot`.

@@ -50,7 +50,7 @@ impl Worker {
     /// Answers with this thread's copy of a long value, which is made if the value is read often.
     /// False, with nothing done, if there is none.
     #[inline(never)]
-    pub(crate) fn read_copy(
+    pub fn read_copy(
         &mut self,
         keyspace: &Keyspace,
         db: u32,

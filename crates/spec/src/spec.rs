@@ -390,8 +390,6 @@ pub struct Spec {
     /// stock servers mark what changes only a stream's groups as reading, and a client that may
     /// have to wait stands in a queue beside the key.
     pub locks_exclusively: Option<RequestTest>,
-    /// May run without its lock first (only GET's body knows how).
-    pub optimistic: bool,
     /// Not in the ACL category of its group (SORT works on three types and is in the categories of those).
     pub ungrouped: bool,
     /// What of the command is not supported yet, for the compatibility page; empty if all of it works.
@@ -424,7 +422,6 @@ impl Spec {
             history: &[],
             tips: &[],
             deprecated: None,
-            optimistic: false,
             ungrouped: false,
             unsupported: "",
         }
@@ -559,12 +556,6 @@ impl Spec {
 
     pub const fn deprecated(mut self, since: &'static str, instead: &'static str) -> Spec {
         self.deprecated = Some((since, instead));
-        self
-    }
-
-    /// See [`Spec::optimistic`].
-    pub const fn optimistic(mut self) -> Spec {
-        self.optimistic = true;
         self
     }
 

@@ -4,6 +4,7 @@
 //! A family file is a list of rows, built by chaining in a `const`. Everything but the body is in
 //! the [`Spec`].
 
+use braid_keyspace::txn::KeyRef;
 use braid_spec::spec::{
     Behavior, Category, ChannelSpec, Flags, Group, KeyFinder, KeyFlagsFinder, KeySpec, RequestTest, Scope,
     ScopeFinder, SecretFinder, Spec,
@@ -12,6 +13,7 @@ use braid_spec::{CommandResult, CommandTable, table};
 
 use crate::engine::Engine;
 use crate::engine::call::Call;
+use crate::engine::request::Request;
 
 /// A command's body.
 pub type Handler = fn(&mut Call) -> CommandResult;
@@ -19,12 +21,18 @@ pub type Handler = fn(&mut Call) -> CommandResult;
 /// Tells whether a request may write.
 pub type WriteTest = fn(&Engine, &[&[u8]]) -> bool;
 
+/// Executes a request without a lock, and replies. False, with nothing done, if it has to be done
+/// under the lock.
+pub type LockFree = fn(&mut Request<'_>, &KeyRef<'_>) -> bool;
+
 /// What executes a command.
 #[derive(Clone, Copy)]
 pub struct Body {
     pub run: Handler,
     /// Tells whether a request may write, better than its flags. Asked while CLIENT PAUSE holds writes back.
     pub may_write: Option<WriteTest>,
+    /// Executes it without a lock, for a command with one key that it only reads. Asked first.
+    pub lock_free: Option<LockFree>,
 }
 
 /// A command: its specification and its body.
@@ -61,7 +69,11 @@ macro_rules! forward {
 impl Row {
     /// A command with a body.
     pub const fn new(name: &'static str, group: Group, run: Handler) -> Row {
-        Row { spec: Spec::new(name, group), body: Some(Body { run, may_write: None }), subcommands: &[] }
+        Row {
+            spec: Spec::new(name, group),
+            body: Some(Body { run, may_write: None, lock_free: None }),
+            subcommands: &[],
+        }
     }
 
     /// A command that only has subcommands.
@@ -79,6 +91,14 @@ impl Row {
     pub const fn may_write(mut self, test: WriteTest) -> Row {
         if let Some(body) = &mut self.body {
             body.may_write = Some(test);
+        }
+        self
+    }
+
+    /// See [`Body::lock_free`].
+    pub const fn lock_free(mut self, read: LockFree) -> Row {
+        if let Some(body) = &mut self.body {
+            body.lock_free = Some(read);
         }
         self
     }
@@ -102,7 +122,6 @@ impl Row {
         history(history: &'static [(&'static str, &'static str)]);
         tips(tips: &'static [&'static str]);
         deprecated(since: &'static str, instead: &'static str);
-        optimistic();
         ungrouped();
         unsupported(what: &'static str);
     }

@@ -12,8 +12,10 @@ mod lcs;
 mod set;
 
 use braid_containers::bits;
+use braid_engine::dispatch::Request;
 use braid_engine::{Call, Row};
-use braid_keyspace::txn::StringRef;
+use braid_keyspace::events::KEY_MISS;
+use braid_keyspace::txn::{KeyRef, Optimistic, StringRef};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{Begin, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec};
 
@@ -71,7 +73,7 @@ pub const COMMANDS: &[Row] = &[
         .exactly(2)
         .flags(READS_FAST)
         .keys(READ_ONE)
-        .optimistic()
+        .lock_free(get_lock_free)
         .docs("1.0.0", "Returns the string value of a key.", "O(1)")
         .syntax(KEY),
     Row::new("getdel", Group::String, getdel)
@@ -293,6 +295,33 @@ pub(crate) fn memory_size(bytes: u64) -> Result<usize, CommandError> {
 
 fn get(call: &mut Call) -> CommandResult {
     reply_value(call).map(drop)
+}
+
+/// GET as nearly all clients get it: the value is copied without a lock, and the copy is good if nobody
+/// has written to the shard meanwhile.
+fn get_lock_free(request: &mut Request<'_>, key: &KeyRef<'_>) -> bool {
+    let Request { engine, worker, session, reply, .. } = request;
+    if session.attention != 0 {
+        return false;
+    }
+    let (keyspace, mark, now) = (&engine.keyspace, reply.mark(), worker.now_ms());
+    match keyspace.read_optimistic(&worker.context, session.db, now, key, |len| reply.bulk_reserve(len)) {
+        Optimistic::Copied => {}
+        Optimistic::Missing => {
+            reply.truncate(mark);
+            reply.null();
+            if keyspace.wants(KEY_MISS.class) {
+                keyspace.tell_event(worker.context.slot, session.db, KEY_MISS, key.key, None);
+            }
+        }
+        Optimistic::Integer(number) => reply.bulk_integer(number),
+        Optimistic::Large(state) => return worker.read_copy(keyspace, session.db, reply, key, state),
+        Optimistic::Failed => {
+            reply.truncate(mark);
+            return false;
+        }
+    }
+    true
 }
 
 fn getdel(call: &mut Call) -> CommandResult {

@@ -31,14 +31,14 @@ pub struct Request<'r> {
 impl Request<'_> {
     /// The thread's slot.
     #[inline]
-    pub(super) fn slot(&self) -> usize {
+    pub fn slot(&self) -> usize {
         self.worker.context.slot
     }
 
     /// The time by which keys have expired or not for the client. For the source of an import
     /// nothing has.
     #[inline]
-    pub(super) fn now(&self) -> i64 {
+    pub fn now(&self) -> i64 {
         let imports = self.session.attention & session_attention::IMPORTS != 0;
         if imports && self.engine.keyspace.settings.keeps_expired.load(Relaxed) {
             return NOTHING_EXPIRED;
