@@ -5,12 +5,12 @@
 //! changed run. The first failure puts every old value back and runs again the hooks that had run. Error
 //! texts are those of stock servers, with the error code in front.
 
-use crate::config::{Config, REDACTED};
+use crate::config::{Config, Hook, REDACTED};
 use crate::directive::{Directive, Mutability};
 use crate::enums::ProtectedAction;
-use crate::reader::lacks_effect;
 use crate::rows::{index, table};
-use crate::value::{ParseContext, Value, format_value, parse};
+use crate::text::NOT_UTF8;
+use crate::value::{ParseContext, Value, format_value, lacks_effect, parse};
 use std::fmt;
 use std::sync::Arc;
 
@@ -49,15 +49,6 @@ impl fmt::Debug for Change {
     }
 }
 
-/// What a hook does.
-type Run = dyn Fn(&Config) -> Result<(), String> + Send + Sync;
-
-/// A function that runs when one of its directives changed.
-pub(crate) struct Hook {
-    rows: Vec<usize>,
-    run: Box<Run>,
-}
-
 /// A hook refused the new values.
 struct HookFailure {
     /// The directive to blame.
@@ -74,25 +65,6 @@ struct Undo {
 }
 
 impl Config {
-    /// Registers a hook for some directives. It runs once for each CONFIG SET that changes at least one of
-    /// them, after all new values are in place, on the thread that asks. Its error is the reason that the
-    /// client reads, and everything is put back. A hook must not set directives or rewrite the file itself:
-    /// it would wait for itself for ever.
-    ///
-    /// # Panics
-    /// If a name is no directive: that is a mistake in the server's wiring, not input.
-    pub fn on_change(
-        &self,
-        names: &[&str],
-        hook: impl Fn(&Config) -> Result<(), String> + Send + Sync + 'static,
-    ) {
-        let rows = names
-            .iter()
-            .map(|name| table().find(name).unwrap_or_else(|| panic!("no directive is called '{name}'")))
-            .collect();
-        self.hooks.lock().push(Arc::new(Hook { rows, run: Box::new(hook) }));
-    }
-
     /// CONFIG SET for a client on this machine. See [`Config::set_from`].
     pub fn set(&self, pairs: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> Result<Vec<Change>, String> {
         self.set_from(Origin::Local, pairs)
@@ -272,9 +244,6 @@ struct Request {
     name: &'static str,
     index: usize,
 }
-
-/// Values are texts here; stock servers take any bytes for passwords.
-pub(crate) const NOT_UTF8: &str = "argument must be valid UTF-8 text";
 
 fn failed(name: &str, reason: &str) -> String {
     if reason.is_empty() {

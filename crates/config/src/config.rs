@@ -6,26 +6,33 @@
 //! each value is right by itself, and `version` moves after all of them are in place. Writing goes through
 //! `change.rs`.
 
-use crate::change::Hook;
 use crate::directive::Directive;
 use crate::enums::ClientsMemoryLimit;
 use crate::rows::{TOTAL, index, table};
 use crate::special::{ClientClass, MasterAddress, NotifyFlags, OutputLimit, SavePoint};
 use crate::value::{Value, default_value, format_value};
-use arc_swap::ArcSwap;
+use crate::values::Values;
 use braid_base::glob::matches;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::fmt;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What a hook does.
+type Run = dyn Fn(&Config) -> Result<(), String> + Send + Sync;
+
+/// A function that runs when one of its directives changed.
+pub(crate) struct Hook {
+    pub(crate) rows: Vec<usize>,
+    pub(crate) run: Box<Run>,
+}
 
 /// All directives' values. Shared as `Arc<Config>`.
 pub struct Config {
-    scalars: [AtomicI64; TOTAL],
-    /// By row; scalars leave theirs unused.
-    others: Box<[ArcSwap<Value>]>,
+    values: Values<TOTAL>,
     version: AtomicU64,
     loading: AtomicBool,
     /// Held while values change, so that changes happen one after the other.
@@ -36,10 +43,8 @@ pub struct Config {
 impl Config {
     /// Every directive at its default.
     pub fn new() -> Config {
-        let unused = Arc::new(Value::Scalar(0));
         let config = Config {
-            scalars: [const { AtomicI64::new(0) }; TOTAL],
-            others: (0..TOTAL).map(|_| ArcSwap::new(unused.clone())).collect(),
+            values: Values::new(),
             version: AtomicU64::new(0),
             loading: AtomicBool::new(false),
             writing: Mutex::new(()),
@@ -71,16 +76,23 @@ impl Config {
         self.loading.load(Ordering::Relaxed)
     }
 
-    #[inline]
-    pub(crate) fn scalar_at(&self, index: usize) -> i64 {
-        self.scalars[index].load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn text_at(&self, index: usize) -> Arc<str> {
-        match &**self.others[index].load() {
-            Value::Text(text) => text.clone(),
-            _ => Arc::from(""),
-        }
+    /// Registers a hook for some directives. It runs once for each CONFIG SET that changes at least one of
+    /// them, after all new values are in place, on the thread that asks. Its error is the reason that the
+    /// client reads, and everything is put back. A hook must not set directives or rewrite the file itself:
+    /// it would wait for itself for ever.
+    ///
+    /// # Panics
+    /// If a name is no directive: that is a mistake in the server's wiring, not input.
+    pub fn on_change(
+        &self,
+        names: &[&str],
+        hook: impl Fn(&Config) -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        let rows = names
+            .iter()
+            .map(|name| table().find(name).unwrap_or_else(|| panic!("no directive is called '{name}'")))
+            .collect();
+        self.hooks.lock().push(Arc::new(Hook { rows, run: Box::new(hook) }));
     }
 
     /// The present value of a row.
@@ -88,15 +100,7 @@ impl Config {
         if table().directives[index].is_scalar() {
             Value::Scalar(self.scalar_at(index))
         } else {
-            (**self.others[index].load()).clone()
-        }
-    }
-
-    /// Puts a value in place. The caller holds `writing` or is the only owner.
-    pub(crate) fn store(&self, index: usize, value: Value) {
-        match value {
-            Value::Scalar(raw) => self.scalars[index].store(raw, Ordering::Relaxed),
-            other => self.others[index].store(Arc::new(other)),
+            (**self.other_at(index)).clone()
         }
     }
 
@@ -145,7 +149,7 @@ impl Config {
 
     /// Addresses to listen on; empty means none.
     pub fn bind(&self) -> Arc<[String]> {
-        match &**self.others[index::BIND].load() {
+        match &**self.other_at(index::BIND) {
             Value::Words(words) => words.clone(),
             _ => Arc::from([]),
         }
@@ -153,7 +157,7 @@ impl Config {
 
     /// Save points; empty means that snapshots are not made by themselves.
     pub fn save_points(&self) -> Arc<[SavePoint]> {
-        match &**self.others[index::SAVE].load() {
+        match &**self.other_at(index::SAVE) {
             Value::Save(points) => points.clone(),
             _ => Arc::from([]),
         }
@@ -161,7 +165,7 @@ impl Config {
 
     /// Limits of unsent replies of a class.
     pub fn client_output_buffer_limit(&self, class: ClientClass) -> OutputLimit {
-        match &**self.others[index::OUTPUT_LIMITS].load() {
+        match &**self.other_at(index::OUTPUT_LIMITS) {
             Value::OutputLimits(limits) => limits[class as usize],
             _ => OutputLimit { hard_bytes: 0, soft_bytes: 0, soft_seconds: 0 },
         }
@@ -169,7 +173,7 @@ impl Config {
 
     /// Kernel scores of master, replica and background child.
     pub fn oom_score_adj_values(&self) -> [i32; 3] {
-        match &**self.others[index::OOM_SCORES].load() {
+        match &**self.other_at(index::OOM_SCORES) {
             Value::OomScores(scores) => *scores,
             _ => crate::special::DEFAULT_OOM_SCORES,
         }
@@ -183,7 +187,7 @@ impl Config {
 
     /// The master, if this server is a replica.
     pub fn replicaof(&self) -> Option<Arc<MasterAddress>> {
-        match &**self.others[index::REPLICAOF].load() {
+        match &**self.other_at(index::REPLICAOF) {
             Value::Master(master) => master.clone(),
             _ => None,
         }
@@ -191,7 +195,7 @@ impl Config {
 
     /// Percentiles shown by INFO latencystats.
     pub fn latency_tracking_info_percentiles(&self) -> Arc<[f64]> {
-        match &**self.others[index::PERCENTILES].load() {
+        match &**self.other_at(index::PERCENTILES) {
             Value::Percentiles(percentiles) => percentiles.clone(),
             _ => Arc::from([]),
         }
@@ -206,6 +210,16 @@ impl Config {
             (Err(_), Ok(percent)) => ClientsMemoryLimit::PercentOfMaxmemory(percent),
             (Err(_), Err(_)) => ClientsMemoryLimit::Unlimited,
         }
+    }
+}
+
+impl Deref for Config {
+    type Target = Values<TOTAL>;
+
+    /// The values by row, with an accessor for each directive.
+    #[inline]
+    fn deref(&self) -> &Values<TOTAL> {
+        &self.values
     }
 }
 

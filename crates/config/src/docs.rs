@@ -5,8 +5,9 @@
 //! the files after a change of the table: `BLESS=1 cargo test -p braid-config docs`.
 
 use crate::directive::{Directive, Kind, Mutability, Section, Special, Unit};
+use crate::number::format_memory;
 use crate::rows::SECTIONS;
-use crate::value::{default_value, file_lines, format_memory, format_value};
+use crate::value::{default_value, file_lines, format_value};
 use std::fmt::Write;
 
 /// Width of the example configuration.

@@ -5,13 +5,11 @@
 //! commands) is collected with its place, so that those layers can complain about the line in the same words.
 
 use crate::arguments::Arguments;
-use crate::change::NOT_UTF8;
 use crate::config::{Config, REDACTED, is_secret};
-use crate::directive::{Directive, Kind};
 use crate::error::{ConfigError, Place, Source};
 use crate::rows::{index, table};
-use crate::text::split_arguments;
-use crate::value::{Value, default_value};
+use crate::text::{NOT_UTF8, split_arguments};
+use crate::value::{Value, default_value, lacks_effect};
 use braid_base::glob::matches;
 use braid_base::system_text::reason;
 use std::io::Read;
@@ -315,13 +313,6 @@ fn trim(line: &[u8]) -> &[u8] {
     let start = line.iter().position(|byte| !blank(byte)).unwrap_or(line.len());
     let end = line.iter().rposition(|byte| !blank(byte)).map_or(start, |last| last + 1);
     &line[start..end]
-}
-
-/// Whether a value that is given to a directive changes nothing. A feature that is absent is off, so saying
-/// that it is to be off, or that a number is to be what it is anyway, is no such case.
-pub(crate) fn lacks_effect(directive: &Directive, value: &Value) -> bool {
-    let is_on = matches!(directive.kind, Kind::Bool { .. }) && *value == Value::Scalar(1);
-    !directive.takes_effect && (is_on || *value != default_value(directive))
 }
 
 /// The text of a file, or of all files that match, in order, if the name has wildcards. No match is no error

@@ -4,7 +4,7 @@
 //! The reasons in the errors are what clients of stock servers see; `value.rs` calls this file, nothing else
 //! does.
 
-use crate::value::{c_integer, parse_memory};
+use crate::number::{c_integer, parse_memory};
 use std::path::{Path, PathBuf};
 
 /// One save point: save when `changes` keys changed within `seconds`.

@@ -159,6 +159,9 @@ pub fn fill_template<'v>(
     Some(filled)
 }
 
+/// Values are texts here; stock servers take any bytes for passwords.
+pub(crate) const NOT_UTF8: &str = "argument must be valid UTF-8 text";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@
 //! are the ones clients of stock servers see behind "CONFIG SET failed".
 
 use crate::directive::{Directive, Kind, Special, Unit};
+use crate::number::{format_memory, octal_integer, parse_memory, strict_integer};
 use crate::special::{self, MasterAddress, NotifyFlags, OutputLimit, SavePoint};
 use crate::text::{quote, quote_if_needed};
 use std::sync::Arc;
@@ -206,49 +207,11 @@ pub fn parse_version(text: &str) -> Option<[u8; 3]> {
     numbers.next().is_none().then_some(version)
 }
 
-/// A number of bytes with an optional unit. No digits at all count as 0, and a number too long for 64 bits as
-/// the largest one, as stock servers do; a product that overflows is refused (stock servers wrap around).
-pub fn parse_memory(word: &str) -> Option<u64> {
-    let digits = word.bytes().take_while(u8::is_ascii_digit).count();
-    let factor: u64 = match word[digits..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" => 1000,
-        "kb" => 1 << 10,
-        "m" => 1_000_000,
-        "mb" => 1 << 20,
-        "g" => 1_000_000_000,
-        "gb" => 1 << 30,
-        _ => return None,
-    };
-    if digits >= 128 {
-        return None;
-    }
-    let number = word[..digits]
-        .bytes()
-        .fold(0u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
-    number.checked_mul(factor)
-}
-
-/// An integer in exactly its canonical form: no plus sign, no leading zeros, no blanks.
-fn strict_integer(word: &str) -> Option<i64> {
-    word.parse().ok().filter(|number: &i64| number.to_string() == word)
-}
-
-/// An integer as C's `strtoll` reads a whole word: leading blanks, a sign, and nothing at all count too.
-pub(crate) fn c_integer(word: &str) -> Option<i64> {
-    c_integer_of_base(word, 10)
-}
-
-fn octal_integer(word: &str) -> Option<i64> {
-    c_integer_of_base(word, 8)
-}
-
-fn c_integer_of_base(word: &str, base: u32) -> Option<i64> {
-    if word.is_empty() {
-        return Some(0);
-    }
-    let trimmed = word.trim_start_matches([' ', '\t', '\n', '\r', '\u{b}', '\u{c}']);
-    i64::from_str_radix(trimmed, base).ok()
+/// Whether a value that is given to a directive changes nothing. A feature that is absent is off, so saying
+/// that it is to be off, or that a number is to be what it is anyway, is no such case.
+pub(crate) fn lacks_effect(directive: &Directive, value: &Value) -> bool {
+    let is_on = matches!(directive.kind, Kind::Bool { .. }) && *value == Value::Scalar(1);
+    !directive.takes_effect && (is_on || *value != default_value(directive))
 }
 
 /// The value as CONFIG GET answers it.
@@ -300,16 +263,6 @@ fn format_flags(words: &[(&'static str, i64)], raw: i64) -> String {
 
 fn yes_no(value: bool) -> &'static str {
     if value { "yes" } else { "no" }
-}
-
-/// A number of bytes in the largest unit that divides it.
-pub(crate) fn format_memory(bytes: u64) -> String {
-    for (factor, unit) in [(1u64 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb")] {
-        if bytes != 0 && bytes.is_multiple_of(factor) {
-            return format!("{}{unit}", bytes / factor);
-        }
-    }
-    bytes.to_string()
 }
 
 /// The lines that say this value in a file: usually one, several for lists, none if the value is "not set".
@@ -394,24 +347,6 @@ mod tests {
         for wrong in ["", "-", "-0", "01", "+1", " 1", "1 ", "1x", "9223372036854775808", "-01", "--1", "00"]
         {
             assert_eq!(strict_integer(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn c_integers_are_lenient() {
-        assert_eq!(c_integer(""), Some(0));
-        assert_eq!(c_integer(" +01"), Some(1));
-        assert_eq!(octal_integer("0770"), Some(0o770));
-        for wrong in ["x", "1x", " ", "1 ", "--1"] {
-            assert_eq!(c_integer(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn memory_is_written_in_the_largest_unit() {
-        let texts = [(0, "0"), (1, "1"), (1024, "1kb"), (1 << 20, "1mb"), (3 << 30, "3gb"), (1500, "1500")];
-        for (bytes, text) in texts {
-            assert_eq!(format_memory(bytes), text);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! sampled before (`pool.rs`), and the best of all goes. Each call evicts at most one key and takes
 //! one shard lock at a time, so the caller can do it in slices and never holds up others.
 
+mod policy;
 mod pool;
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,56 +15,11 @@ use crate::entry::Entry;
 use crate::events::{Event, class};
 use crate::keyspace::{Keyspace, Removal};
 use crate::txn::{KeyRef, Txn};
+pub use policy::Policy;
 use pool::Candidate;
 pub use pool::Pool;
 
 const EVICTED: Event = Event { class: class::EVICTED, name: "evicted" };
-
-/// What may be evicted, and in which order (`maxmemory-policy`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Policy {
-    NoEviction = 0,
-    AllKeysLru,
-    AllKeysLfu,
-    AllKeysRandom,
-    VolatileLru,
-    VolatileLfu,
-    VolatileRandom,
-    VolatileTtl,
-}
-
-impl Policy {
-    pub(crate) fn from_number(number: u8) -> Policy {
-        use Policy::*;
-        [
-            NoEviction,
-            AllKeysLru,
-            AllKeysLfu,
-            AllKeysRandom,
-            VolatileLru,
-            VolatileLfu,
-            VolatileRandom,
-            VolatileTtl,
-        ][usize::from(number)]
-    }
-
-    /// True if access clocks count frequency instead of recency.
-    #[inline]
-    pub fn is_lfu(self) -> bool {
-        matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
-    }
-
-    /// True if access clocks decide by recency.
-    pub fn is_lru(self) -> bool {
-        matches!(self, Policy::AllKeysLru | Policy::VolatileLru)
-    }
-
-    /// True if only keys with an expiry may go.
-    pub fn is_volatile(self) -> bool {
-        self as u8 >= Policy::VolatileLru as u8
-    }
-}
 
 /// New keys start with this LFU counter, so that they are not evicted before they had a chance.
 const LFU_START: u32 = 5;

@@ -16,7 +16,6 @@ use braid_base::number::{self, INTEGER_LEN_MAX};
 use braid_containers::lzf;
 
 use crate::error::{Error, Fault};
-use crate::object::ValueDecoder;
 use crate::source::Source;
 
 /// What a length field says.
@@ -50,6 +49,9 @@ pub struct Decoder<S> {
     /// Holds the string that was read last, if it is not in the source as it is.
     scratch: Vec<u8>,
 }
+
+/// Reads one value: what a type's own code gets.
+pub type ValueDecoder<'s> = Decoder<&'s mut dyn Source>;
 
 impl<S: Source> Decoder<S> {
     /// A decoder of a given version of the format.

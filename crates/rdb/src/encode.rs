@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use braid_base::number;
 use braid_containers::lzf::Compressor;
 
+use crate::staged::Staged;
 use crate::target::Format;
 
 /// Strings longer than this may be compressed, if that saves at least 4 bytes.
@@ -19,9 +20,12 @@ pub struct Encoder<W> {
     pub(crate) out: W,
     pub(crate) compressor: Option<Compressor>,
     pub(crate) format: Format,
-    /// Room for what a type writes (`object.rs`).
+    /// Room for what a type writes (`staged.rs`).
     pub(crate) stage: Vec<u8>,
 }
+
+/// Writes one value: what a type's own code gets.
+pub type ValueEncoder<'w> = Encoder<Staged<'w>>;
 
 impl<W: Write> Encoder<W> {
     /// An encoder that compresses strings or not (`rdbcompression`).

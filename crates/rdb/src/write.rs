@@ -3,9 +3,12 @@
 
 use std::io::{self, Write};
 
+use braid_containers::listpack::Element;
+
 use crate::encode::Encoder;
 use crate::kind::Kind;
-use crate::object::{SavedObject, Staged};
+use crate::object::SavedObject;
+use crate::staged::Staged;
 use crate::target::{Format, Target};
 
 /// A value to be written.
@@ -39,6 +42,77 @@ impl ValueRef<'_> {
         let ValueRef::Object(object) = self else { return None };
         let kind = self.kind();
         (format.kind(self) == kind && object.take_packed(out)).then_some(kind)
+    }
+}
+
+impl ValueRef<'_> {
+    /// True if some of its members expire.
+    pub(crate) fn has_times(self) -> bool {
+        matches!(self, ValueRef::Object(object) if object.has_times())
+    }
+
+    /// The members that expire, with their times.
+    pub(crate) fn for_each_time(self, mut see: impl FnMut(Element<'_>, i64)) {
+        if let ValueRef::Object(object) = self {
+            object.for_each_time(&mut see);
+        }
+    }
+
+    /// How many members a collection has that have not expired at this time.
+    pub(crate) fn members_at(self, now_ms: i64) -> usize {
+        if let ValueRef::Object(object) = self { object.members_at(now_ms) } else { 0 }
+    }
+}
+
+/// What becomes of a value in a format.
+impl Format {
+    /// The version of a value by itself.
+    pub(crate) fn version_of(self, value: ValueRef<'_>) -> u16 {
+        self.version(value.has_times())
+    }
+
+    /// The form under which a value is written.
+    pub fn kind(self, value: ValueRef<'_>) -> Kind {
+        value.kind_for(self.target)
+    }
+
+    /// True if a value has times for which its form has no room.
+    fn is_without_times(self, value: ValueRef<'_>) -> bool {
+        match value {
+            ValueRef::Object(object) => object.has_times() && !object.keeps_times(self.kind(value).0),
+            _ => false,
+        }
+    }
+
+    /// A time at which all members are written that are to be written: the present, or one before all others.
+    pub(crate) fn time_for(self, value: ValueRef<'_>) -> i64 {
+        if self.is_without_times(value) { self.now_ms } else { i64::MIN }
+    }
+
+    /// True if the target has no such type: the key is left out.
+    pub fn is_foreign(self, value: ValueRef<'_>) -> bool {
+        matches!(value, ValueRef::Object(object) if !object.is_known_to(self.target))
+    }
+
+    /// True if the key is left out, since no member is left to be written or the target has no such
+    /// type.
+    pub fn is_void(self, value: ValueRef<'_>) -> bool {
+        self.is_foreign(value) || (self.is_without_times(value) && value.members_at(self.now_ms) == 0)
+    }
+
+    /// True if times are written as notes behind the value, as KeyDB does.
+    pub(crate) fn has_notes(self, value: ValueRef<'_>) -> bool {
+        self.target == Target::KeyDb && self.is_without_times(value)
+    }
+
+    /// How many members of a value stay for good, since when they expire cannot be written.
+    /// `in_file`: not in a value by itself.
+    pub fn times_left_out(self, value: ValueRef<'_>, in_file: bool) -> u64 {
+        let mut count = 0;
+        if self.is_without_times(value) && !(in_file && self.has_notes(value)) {
+            value.for_each_time(|_, time| count += u64::from(time >= self.now_ms));
+        }
+        count
     }
 }
 

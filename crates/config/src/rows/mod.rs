@@ -103,7 +103,7 @@ macro_rules! directives {
         #[cfg(test)]
         pub(crate) const TYPES: &[(&str, &str)] = &[ $( (stringify!($name), stringify!($ty)) ),+ ];
 
-        impl $crate::Config {
+        impl $crate::values::Values<{ $crate::rows::TOTAL }> {
             $( $crate::rows::accessor!($(#[doc = $doc])+ $name $ty BASE + Row::$name as usize); )+
         }
     };

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Eviction policies (`maxmemory-policy`).
+
+/// What may be evicted, and in which order (`maxmemory-policy`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Policy {
+    NoEviction = 0,
+    AllKeysLru,
+    AllKeysLfu,
+    AllKeysRandom,
+    VolatileLru,
+    VolatileLfu,
+    VolatileRandom,
+    VolatileTtl,
+}
+
+impl Policy {
+    pub(crate) fn from_number(number: u8) -> Policy {
+        use Policy::*;
+        [
+            NoEviction,
+            AllKeysLru,
+            AllKeysLfu,
+            AllKeysRandom,
+            VolatileLru,
+            VolatileLfu,
+            VolatileRandom,
+            VolatileTtl,
+        ][usize::from(number)]
+    }
+
+    /// True if access clocks count frequency instead of recency.
+    #[inline]
+    pub fn is_lfu(self) -> bool {
+        matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
+    }
+
+    /// True if access clocks decide by recency.
+    pub fn is_lru(self) -> bool {
+        matches!(self, Policy::AllKeysLru | Policy::VolatileLru)
+    }
+
+    /// True if only keys with an expiry may go.
+    pub fn is_volatile(self) -> bool {
+        self as u8 >= Policy::VolatileLru as u8
+    }
+}
