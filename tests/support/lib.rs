@@ -9,8 +9,8 @@
 //! Variables that steer the tests:
 //! - `BRAID_TEST_SERVER`: the program under test. Default: `braid-server` of this workspace (see [`server`]).
 //! - `BRAID_TEST_ARGS`: arguments added to every start of it, for example `--threading-model handoff`.
-//! - `BRAID_PEERS_DIR`: folder with newer stock servers (`redis-server` 8.0, `valkey-server` 9) to compare
-//!   with.
+//! - `BRAID_PEERS_DIR`: folder with stock servers to compare with: `redis-server` 8, `valkey-server` 9,
+//!   `redis7-server`.
 //! - `BRAID_SEED`: seed of the random tests; without it a new one is drawn and printed.
 //! - the variables of one kind of test only are in the header of its `main.rs`.
 

@@ -279,10 +279,14 @@ pub struct Peer {
     pub version: String,
 }
 
-/// The stock `redis-server` of this machine, found on PATH.
+/// A stock Redis 7: the `redis-server` on PATH (Debian 12 has 7.0), or `redis7-server` of
+/// `BRAID_PEERS_DIR`. If there is neither, the `redis-server` on PATH whatever its version is.
 pub fn stock() -> Option<Peer> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).find_map(|folder| peer(&folder.join("redis-server")))
+    let found = std::env::split_paths(&path).find_map(|folder| peer(&folder.join("redis-server")));
+    let is_7 = |peer: &Peer| peer.version.starts_with("redis 7.");
+    let unpacked = || peer(&PathBuf::from(std::env::var_os("BRAID_PEERS_DIR")?).join("redis7-server"));
+    found.clone().filter(is_7).or_else(unpacked).or(found)
 }
 
 /// The newer stock servers of `BRAID_PEERS_DIR`.
