@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The append-only file switched on and off while clients write.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, Value, wait_for};

@@ -4,7 +4,8 @@
 //! stock server.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_tests::random::{number, seed};
 use braid_tests::server::{is_braid, newer_peers};

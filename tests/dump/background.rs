@@ -2,7 +2,8 @@
 //! BGSAVE: the file has the state of one moment, whatever is written meanwhile, and its failure is
 //! handled as users know.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, request, wait_for};

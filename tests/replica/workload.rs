@@ -2,7 +2,8 @@
 //! Clients that change a primary's dataset in all kinds of ways while something else happens to it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
 
 use braid_tests::{RawClient, TestServer, wait_for};

@@ -17,7 +17,8 @@ use braid_base::gate::{EPOCHS, Gate};
 use braid_base::lock::ShardLock;
 use braid_base::sync::{Fault, explore, holds_unless};
 use shuttle::sync::Arc;
-use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use shuttle::sync::atomic::Ordering::SeqCst;
+use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use shuttle::thread;
 
 const SCHEDULES: usize = 3_000;

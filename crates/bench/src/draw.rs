@@ -2,7 +2,8 @@
 //! Drawing keys and value sizes: the distributions of a load.
 
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use fastrand::Rng;
 

@@ -6,16 +6,15 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use braid_bench::compare;
 use braid_bench::options::{self, Form, Options, Request};
-use braid_bench::output;
 use braid_bench::plan::{Outcome, Runner};
 use braid_bench::progress::ProgressLine;
-use braid_bench::report;
 use braid_bench::session::Session;
+use braid_bench::{compare, output, report};
 use braid_client::{Arguments, Json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 

@@ -2,7 +2,8 @@
 //! Running a case: warm-up, iterations, and what the server spent on it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use braid_client::process::{self, Task as ThreadTime};

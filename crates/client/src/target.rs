@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Where a server is, and how a connection to it begins.
 
-use std::fmt;
-use std::io;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The identity of a user: what a client's record keeps of it, and what was refused to it.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The user of connections that have not logged in.
 pub const DEFAULT_USER: &[u8] = b"default";

@@ -2,7 +2,8 @@
 //! The registry of all connected clients, by id.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use hashbrown::HashMap;
 use parking_lot::RwLock;

@@ -9,10 +9,8 @@ use braid_acl::log::Entry;
 use braid_acl::selector::Selector;
 use braid_acl::user::User;
 use braid_base::number;
-use braid_engine::Handler;
-use braid_engine::{Call, Row};
-use braid_spec::Command;
-use braid_spec::{Category, CommandError, CommandResult, Flags, Group};
+use braid_engine::{Call, Handler, Row};
+use braid_spec::{Category, Command, CommandError, CommandResult, Flags, Group};
 
 const ANY_TIME: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE).and(Flags::SENTINEL);
 const EVERY_NODE: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];

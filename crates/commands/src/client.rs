@@ -11,12 +11,10 @@ mod tracking;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
-use braid_clients::pause;
 use braid_clients::pause::PauseMode;
-use braid_clients::{ClientRecord, Message, client_flags, describe};
-use braid_engine::Handler;
+use braid_clients::{ClientRecord, Message, client_flags, describe, pause};
 use braid_engine::session::ReplyMode;
-use braid_engine::{Call, Row};
+use braid_engine::{Call, Handler, Row};
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group};
 
 use crate::connection::{check_name, is_showable};

@@ -3,8 +3,7 @@
 //! supported yet.
 
 use braid_engine::{Call, Row};
-use braid_spec::{Begin, Find, KeyFlags, KeySpec};
-use braid_spec::{Category, CommandError, CommandResult, Flags, Group};
+use braid_spec::{Begin, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec};
 
 /// What happens to a key that is moved away.
 const MOVED: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);

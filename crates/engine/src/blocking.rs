@@ -22,7 +22,8 @@
 pub mod state;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::Ticks;
 use braid_base::long_double::LongDouble;
@@ -47,9 +48,7 @@ use braid_acl::Denied;
 use braid_acl::log::Origin;
 use braid_clients::record::Waiting;
 use braid_clients::{Message, client_flags};
-use braid_spec::Command;
-use braid_spec::keys;
-use braid_spec::{CommandError, CommandResult};
+use braid_spec::{Command, CommandError, CommandResult, keys};
 use braid_telemetry::Cost;
 pub use state::{Blocked, Precomputed, Refusal, TimeoutReply, Wait};
 pub(crate) use state::{Later, Request, Serving, Unserved};

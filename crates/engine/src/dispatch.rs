@@ -42,11 +42,8 @@ use crate::transaction::Queued;
 pub use crate::worker::Worker;
 use body::run_body;
 use braid_clients::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED};
-use braid_spec::Command;
-use braid_spec::CommandError;
-use braid_spec::keys;
 use braid_spec::spec::Spec;
-use braid_spec::{Behavior, Flags, Scope};
+use braid_spec::{Behavior, Command, CommandError, Flags, Scope, keys};
 use braid_telemetry::Cost;
 use checks::{LOADING_REFUSAL, busy, check, check_rights, is_held_back, queues};
 

@@ -6,10 +6,8 @@ pub mod call;
 pub mod request;
 pub mod row;
 
-use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicUsize,
-    Ordering::{Relaxed, SeqCst},
-};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
 use std::sync::{Arc, Weak};
 
 use braid_base::Padded;

@@ -3,7 +3,8 @@
 //! that serves it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::blocking::state::{Blocked, Later, Precomputed, Serving};
 use crate::replication::replica::Replica;

@@ -160,7 +160,8 @@ fn address(text: &OsStr) -> Result<SocketAddr, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::Relaxed;
     use std::time::Instant;
 
     use super::*;

@@ -4,7 +4,8 @@
 //!
 //! `cargo bench -p braid-journal`. A thread reads behind, as the one does that writes the append-only file.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_journal::{Journal, Reader, Writer};

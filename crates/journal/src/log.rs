@@ -32,7 +32,8 @@ use std::sync::{Arc, OnceLock};
 use braid_base::Padded;
 use braid_base::prefetch::prefetch_to_write;
 use braid_base::slots::Slots;
-use braid_base::sync::atomic::{AtomicU64, Ordering::*};
+use braid_base::sync::atomic::AtomicU64;
+use braid_base::sync::atomic::Ordering::*;
 use braid_base::sync::{Fault, Mutex, Thread, current, lock, park_timeout, planted};
 use braid_resp::request;
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The keyspace itself: shards with their locks and tables, and the operations that need all of them.
 
-use std::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64,
-    Ordering::{Relaxed, SeqCst},
-};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use braid_base::Padded;

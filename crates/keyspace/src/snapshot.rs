@@ -20,7 +20,8 @@
 //! Without a snapshot all this costs a comparison per change.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::gate::World;
 use parking_lot::RwLock;

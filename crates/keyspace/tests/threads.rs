@@ -3,17 +3,17 @@
 //!
 //! One test function: it counts the live bytes of the whole process.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use braid_base::alloc::{CountingAllocator, used_bytes};
 use braid_base::hash::KeyHasher;
-use braid_keyspace::Event;
 use braid_keyspace::context::Context;
 use braid_keyspace::entry::{Entry, Value, ValueRef};
 use braid_keyspace::keyspace::{Keyspace, Shape};
 use braid_keyspace::txn::{Expiry, KeyRef, Optimistic, Txn};
-use braid_keyspace::{expiry, scan};
+use braid_keyspace::{Event, expiry, scan};
 
 const EVENT: Event = Event::string("edited");
 

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use braid_base::hash::KeyHasher;
-use braid_keyspace::Event;
 use braid_keyspace::context::Context;
 use braid_keyspace::entry::{Entry, Value, ValueRef};
 use braid_keyspace::eviction::{self, Policy};
 use braid_keyspace::expiry::{self, Pass};
 use braid_keyspace::keyspace::{Keyspace, Shape};
-use braid_keyspace::scan;
 use braid_keyspace::txn::{self, Expiry, KeyRef, Optimistic, Txn, WrongType};
+use braid_keyspace::{Event, scan};
 
 const EVENT: Event = Event::string("edited");
 

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::hash::KeyHasher;
 use braid_keyspace::keyspace::Shape;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What is known about saving and loading, for INFO and LASTSAVE.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 
 /// Counters and times; anyone may read them.
 #[derive(Default)]

@@ -6,10 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::gate::World;
 use braid_base::hash::KeyHasher;
-use braid_keyspace::Event;
 use braid_keyspace::keyspace::Shape;
 use braid_keyspace::object::Object;
-use braid_keyspace::{Context, Expiry, Keyspace, Txn, Value};
+use braid_keyspace::{Context, Event, Expiry, Keyspace, Txn, Value};
 use braid_rdb::Limits;
 use braid_types::hash::{Expiry as FieldExpiry, Hash, HashLimits};
 use braid_types::list::{End, List, ListLimits};

@@ -4,7 +4,8 @@
 //! Run: `cargo bench -p braid-resp`. The figures that matter: GET and SET with 16-byte keys, 64 a pipeline.
 
 use braid_resp::{Limits, Protocol, ReplyBuffer, RequestParser, Span, Step};
-use divan::{Bencher, black_box, counter::ItemsCount};
+use divan::counter::ItemsCount;
+use divan::{Bencher, black_box};
 
 fn main() {
     divan::main();

@@ -8,12 +8,11 @@ use braid_resp::reply::Protocol;
 use sha1::{Digest, Sha1};
 use smallvec::SmallVec;
 
-use crate::base;
 use crate::convert::{self, push_error, push_error_line, push_field, push_reply};
 use crate::host::{Called, Level, Verdict};
 use crate::lua::{GLOBALS, Lua, Raise, function, lua_State};
-use crate::register;
 use crate::state::{self, Shared};
+use crate::{base, register};
 
 type Native = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Whether a script is worth a speculative run under the locks of its declared keys.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What a script has been seen to do. Shared by all threads; to miss an update does no harm.
 #[derive(Default)]

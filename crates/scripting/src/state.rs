@@ -13,14 +13,12 @@ use std::rc::Rc;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use mlua_sys as sys;
 
-use crate::api;
-use crate::base;
 use crate::convert::{self, Returned};
 use crate::host::{Host, Verdict};
-use crate::libraries;
 use crate::lua::{GLOBALS, Kind, Lua, REGISTRY, Raise, braid_lua_unwind, function, lua_State};
 use crate::memory::{self, Memory};
 use crate::register::Registered;
+use crate::{api, base, libraries};
 
 /// Instructions between two questions to the host; what takes long within one is interrupted by the
 /// watch (`watch.rs`).

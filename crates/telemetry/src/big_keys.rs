@@ -9,7 +9,8 @@
 //! It must never hold others up: it takes one shard's shared lock for a few keys at a time, and
 //! nobody waits for it.
 
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::Ticks;
 use braid_keyspace::Keyspace;

@@ -2,7 +2,8 @@
 //! The command logs: the latest commands that took long, or whose request or reply was large.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_clients::ClientRecord;
 use braid_clients::describe::request_bytes;

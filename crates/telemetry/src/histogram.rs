@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Latency histograms: log-linear cells that their owning thread counts up and anyone may read.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Cells per doubling; values are exact to 1/16.
 const SUB_BITS: u32 = 4;

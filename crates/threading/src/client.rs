@@ -2,7 +2,8 @@
 //! A connected client, as its owning thread holds it: socket, session, unexecuted input and unsent
 //! replies.
 
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::blob::Blob;
 use braid_clients::ClientRecord;

@@ -12,7 +12,8 @@ mod write;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 
 use braid_clients::attention::MEMORY_LIMIT;
 use braid_clients::record::UNCOUNTED_REPLY;

@@ -3,10 +3,8 @@
 //! which a loop hands a client over to another one.
 
 use std::ops::Range;
-use std::sync::atomic::{
-    AtomicU64, AtomicUsize,
-    Ordering::{Acquire, Relaxed, Release},
-};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use braid_base::slots::Slots;
 use braid_engine::engine::THREADS_MAX;

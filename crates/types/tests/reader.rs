@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The background reader: keys that it walks over, and collections that it borrows.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::hash::KeyHasher;
 use braid_keyspace::entry::Value;

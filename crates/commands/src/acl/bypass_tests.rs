@@ -5,8 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use braid_spec::Arity;
-use braid_spec::Command;
+use braid_spec::{Arity, Command};
 
 use crate::testing::Tester;
 

@@ -3,8 +3,7 @@
 
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::spec::Spec;
-use braid_spec::{Begin, Find, Flags, KeyFlags, KeySpec};
-use braid_spec::{Command, CommandTable};
+use braid_spec::{Begin, Command, CommandTable, Find, Flags, KeyFlags, KeySpec};
 
 /// Flags in the order in which they are listed, which is not that of their numbers; others are not listed.
 const LISTED: &[Flags] = &[

@@ -2,9 +2,8 @@
 //! The reply of COMMAND DOCS for one command.
 
 use braid_resp::reply::ReplyBuffer;
-use braid_spec::syntax;
 use braid_spec::syntax::{Argument, Kind};
-use braid_spec::{Command, CommandTable};
+use braid_spec::{Command, CommandTable, syntax};
 
 /// Commands that are for the server's own use and tests.
 const INTERNAL: [&str; 5] = ["debug", "pfdebug", "pfselftest", "replconf", "restore-asking"];

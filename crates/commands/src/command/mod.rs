@@ -10,9 +10,7 @@ mod table_tests;
 
 use braid_base::glob;
 use braid_engine::{Call, Row};
-use braid_spec::Command;
-use braid_spec::KeyFlags;
-use braid_spec::{Category, CommandError, CommandResult, Flags, Group, keys};
+use braid_spec::{Category, Command, CommandError, CommandResult, Flags, Group, KeyFlags, keys};
 
 use describe::{describe, flag_names};
 use document::document;

@@ -9,10 +9,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use braid_spec::Command;
 use braid_spec::spec::Spec;
-use braid_spec::syntax;
-use braid_spec::{Begin, Find, KeySpec};
+use braid_spec::{Begin, Command, Find, KeySpec, syntax};
 
 use super::describe::{Positions, command_flags};
 use crate::rows;

@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 
 use braid_engine::{Call, Engine, Row};
-use braid_spec::Command;
-use braid_spec::{CommandError, CommandResult, Group};
+use braid_spec::{Command, CommandError, CommandResult, Group};
 use braid_telemetry::latency::Series;
 use braid_telemetry::stats;
 

@@ -5,9 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
 use braid_engine::append_only::Rewriting;
-use braid_engine::blocking;
 use braid_engine::durability::CopiesOf;
-use braid_engine::{Call, Row};
+use braid_engine::{Call, Row, blocking};
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group, Scope};
 use braid_types::collection::least_arg;
 

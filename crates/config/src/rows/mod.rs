@@ -116,7 +116,9 @@ macro_rules! index_of {
     };
 }
 
-pub(crate) use {accessor, directives, number_accessor};
+pub(crate) use accessor;
+pub(crate) use directives;
+pub(crate) use number_accessor;
 
 /// Largest C `int`, the bound of many directives.
 pub(crate) const INT_MAX: i128 = i32::MAX as i128;

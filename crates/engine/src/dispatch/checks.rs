@@ -18,9 +18,7 @@ use braid_clients::attention::{
     WRITES_REFUSED,
 };
 use braid_clients::pause::PauseMode;
-use braid_spec::Command;
-use braid_spec::CommandError;
-use braid_spec::{Behavior, Flags};
+use braid_spec::{Behavior, Command, CommandError, Flags};
 
 /// True if the command has to wait because clients are paused.
 pub(super) fn is_held_back(request: &Request<'_>, command: &Command, attention: u64) -> bool {

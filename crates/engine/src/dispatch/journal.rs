@@ -8,8 +8,7 @@ use braid_keyspace::Txn;
 use braid_keyspace::keyspace::Removal;
 
 use crate::session::Session;
-use braid_spec::Command;
-use braid_spec::Flags;
+use braid_spec::{Command, Flags};
 
 /// How things stood before a body ran that may change something, while changes are journalled.
 pub(crate) struct Before {

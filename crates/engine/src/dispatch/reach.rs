@@ -5,9 +5,7 @@
 use super::Prepared;
 use crate::engine::Engine;
 use crate::session::Session;
-use braid_spec::Reach;
-use braid_spec::keys;
-use braid_spec::{Behavior, Scope};
+use braid_spec::{Behavior, Reach, Scope, keys};
 
 /// How far a client's request reaches, as far as that can be told without its arguments. What is
 /// queued for a transaction reaches nothing yet.

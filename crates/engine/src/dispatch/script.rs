@@ -15,17 +15,15 @@ use smallvec::SmallVec;
 
 use super::body::run_body;
 pub use super::checks::write_refusal;
-use super::report;
 use super::tentative::Tentative;
-use super::{collect_keys, count, note_reads};
+use super::{collect_keys, count, note_reads, report};
 use crate::blocking;
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
 use crate::session::Session;
 use braid_acl::log::Origin;
 use braid_clients::attention::MONITORS;
-use braid_spec::Command;
-use braid_spec::{Flags, Scope};
+use braid_spec::{Command, Flags, Scope};
 use braid_telemetry::{Cost, monitor};
 
 /// A script's run, as the dispatcher sees it.

@@ -10,8 +10,7 @@ use smallvec::SmallVec;
 
 use super::body::run_body;
 use super::checks::busy;
-use super::report;
-use super::{Held, Request, collect_keys, count, finish_held, note_reads, note_unit};
+use super::{Held, Request, collect_keys, count, finish_held, note_reads, note_unit, report};
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
 use crate::locks::{LockSet, lock};
@@ -20,9 +19,7 @@ use braid_acl as acl;
 use braid_acl::log::Origin;
 use braid_clients::attention::MONITORS;
 use braid_clients::client_flags;
-use braid_spec::Command;
-use braid_spec::CommandError;
-use braid_spec::Scope;
+use braid_spec::{Command, CommandError, Scope};
 use braid_telemetry::Cost;
 
 /// Gives EXEC up because of a script that has stopped the world. The watches end with the next

@@ -9,8 +9,7 @@ use braid_resp::reply::ReplyBuffer;
 
 use crate::engine::Engine;
 use crate::session::Session;
-use braid_spec::Command;
-use braid_spec::{CommandError, CommandResult};
+use braid_spec::{Command, CommandError, CommandResult};
 
 /// What a body works with. The dispatcher has checked arity, permissions and memory, and `keyspace` holds the
 /// locks of the keys that the command's spec names.

@@ -15,8 +15,7 @@ use braid_base::clock::unix_ms;
 use braid_persistence::Cut;
 use braid_persistence::files::{self, File};
 
-use super::copy::random_id;
-use super::copy::{Copy, CopyWriter};
+use super::copy::{Copy, CopyWriter, random_id};
 use super::wish::Filter;
 use super::{FOR_REPLICAS, Replica, Stage};
 use crate::background_save::old_forms_limit;

@@ -2,7 +2,8 @@
 //! What is known of replicas.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use braid_persistence::SnapshotProgress;
 use parking_lot::Mutex;

@@ -5,7 +5,8 @@
 //! All of it lives under the shard's lock, so that no change can pass between looking and beginning to watch.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Held, Txn};
 use crate::waiters::Waiter;

@@ -19,7 +19,8 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64};
 use std::time::{Duration, Instant};
 
 use braid_base::clock::unix_ms;

@@ -19,7 +19,8 @@ use std::ffi::c_int;
 use std::fmt::Write;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
 use std::time::Duration;
 
 use crate::log_sink::local_time;

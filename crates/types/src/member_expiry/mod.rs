@@ -13,8 +13,7 @@
 //! and takes one condition only.
 
 use braid_base::number;
-use braid_engine::Handler;
-use braid_engine::{Call, Row};
+use braid_engine::{Call, Handler, Row};
 use braid_keyspace::object::{Expiring, ObjectType};
 use braid_keyspace::{Event, Txn, Type};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};

@@ -9,12 +9,11 @@ mod value;
 use std::io;
 
 use braid_containers::listpack::Listpack;
-use braid_keyspace::Event;
-use braid_keyspace::Type;
 use braid_keyspace::object::{
     AccessFns, Collection, Descriptor, DigestSink, ExpiredMembers, Expiring, MemberWords, Object, ObjectType,
     RequestSink,
 };
+use braid_keyspace::{Event, Type};
 
 pub use value::*;
 

@@ -9,14 +9,12 @@ mod value;
 use std::io;
 
 use braid_base::number::DoubleText;
-use braid_containers::listpack::Element;
-use braid_containers::listpack::Listpack;
-use braid_keyspace::Event;
-use braid_keyspace::Type;
+use braid_containers::listpack::{Element, Listpack};
 use braid_keyspace::object::{
     AccessFns, Collection, Descriptor, DigestSink, ExpiredMembers, Expiring, MemberWords, Object, ObjectType,
     RequestSink,
 };
+use braid_keyspace::{Event, Type};
 
 pub use value::*;
 

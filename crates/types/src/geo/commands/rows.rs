@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The rows of the GEO commands.
 
-use braid_engine::Handler;
-use braid_engine::Row;
+use braid_engine::{Handler, Row};
 use braid_spec::{Begin, Find, Flags, Group, KeyFlags, KeySpec};
 
 use super::{place, radius, search};

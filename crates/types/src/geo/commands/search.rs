@@ -10,8 +10,7 @@ use smallvec::SmallVec;
 use super::found::{Wishes, answer};
 use super::{position, radius_and_unit, unit};
 use crate::decimal::journal_in_decimal;
-use crate::sorted_set::View;
-use crate::sorted_set::commands as sorted_set;
+use crate::sorted_set::{View, commands as sorted_set};
 
 pub fn geosearch(call: &mut Call) -> CommandResult {
     let args = call.args;

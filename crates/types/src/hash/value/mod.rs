@@ -9,7 +9,8 @@
 //! nothing. Reads hide expired fields; [`Hash::len`] counts them until [`Hash::remove_expired`] took them
 //! away, which is what HLEN answers in Redis and Valkey; setting an expired field makes it new.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 pub use braid_containers::limits::HashLimits;
 use braid_containers::listpack::{self, Element, LARGE_PACKED, Listpack};

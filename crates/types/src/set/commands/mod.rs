@@ -12,8 +12,7 @@ mod random;
 #[cfg(test)]
 mod tests;
 
-use braid_engine::Handler;
-use braid_engine::{Call, Engine, Row};
+use braid_engine::{Call, Engine, Handler, Row};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
 
