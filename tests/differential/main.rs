@@ -61,8 +61,8 @@ use shrink::{Shrunk, shrink};
 /// Commands from one empty state to the next.
 const EPISODE: usize = 400;
 
-/// The peer to compare with: `BRAID_PEER`, or a stock Redis 7. Newer ones reply to some of the random commands in
-/// another way, which is no difference of ours.
+/// The peer to compare with: `BRAID_PEER`, or a stock Redis 7. Newer ones reply to some of the random
+/// commands in another way, which is no difference of ours.
 fn usual_peer() -> Option<Peer> {
     match std::env::var_os("BRAID_PEER") {
         Some(program) => Some(peer(program.as_ref()).expect("BRAID_PEER names a server")),
