@@ -9,29 +9,25 @@ use crate::decimal::{DECIMAL_LEN_MAX, write_unsigned};
 
 /// Adds a request.
 pub fn push(out: &mut Vec<u8>, args: &[&[u8]]) {
-    push_count(out, args.len());
-    for arg in args {
-        push_bulk(out, arg);
-    }
+    write(room(out, encoded_len(args)), args);
 }
 
 /// Adds what begins a request of so many arguments.
 pub fn push_count(out: &mut Vec<u8>, arguments: usize) {
-    push_head(out, b'*', arguments);
+    write_head(&mut room(out, head_len(arguments)), b'*', arguments);
 }
 
 /// Adds an argument, or any bulk string.
 pub fn push_bulk(out: &mut Vec<u8>, text: &[u8]) {
-    push_head(out, b'$', text.len());
-    out.extend_from_slice(text);
-    out.extend_from_slice(b"\r\n");
+    write_bulk(&mut room(out, bulk_len(text.len())), text);
 }
 
-fn push_head(out: &mut Vec<u8>, kind: u8, number: usize) {
-    let (digits, len) = decimal(number);
-    out.push(kind);
-    out.extend_from_slice(&digits[..len]);
-    out.extend_from_slice(b"\r\n");
+/// The next `len` bytes of `out`, to be written.
+#[inline]
+fn room(out: &mut Vec<u8>, len: usize) -> &mut [u8] {
+    let before = out.len();
+    out.resize(before + len, 0);
+    &mut out[before..]
 }
 
 /// Bytes that [`write`] fills.
@@ -81,7 +77,8 @@ fn write_head(to: &mut &mut [u8], kind: u8, number: usize) {
             write_bytes(to, &[kind, b'0' + (number / 10) as u8, b'0' + (number % 10) as u8, b'\r', b'\n']);
         }
         _ => {
-            let (digits, len) = decimal(number);
+            let mut digits = [0; DECIMAL_LEN_MAX];
+            let len = write_unsigned(number as u64, &mut digits);
             write_bytes(to, &[kind]);
             write_bytes(to, &digits[..len]);
             write_bytes(to, b"\r\n");
@@ -94,13 +91,6 @@ fn write_bytes(to: &mut &mut [u8], bytes: &[u8]) {
     let (now, later) = std::mem::take(to).split_at_mut(bytes.len());
     now.copy_from_slice(bytes);
     *to = later;
-}
-
-#[inline]
-fn decimal(number: usize) -> ([u8; DECIMAL_LEN_MAX], usize) {
-    let mut digits = [0; DECIMAL_LEN_MAX];
-    let len = write_unsigned(number as u64, &mut digits);
-    (digits, len)
 }
 
 #[cfg(test)]
@@ -117,12 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_of_writing_write_the_same() {
+    fn parts_make_the_whole() {
         for len in [0, 1, 9, 10, 99, 100, 101, 999, 12_345] {
             let text = vec![b'x'; len];
             for args in [vec![&text[..]], vec![&b""[..]; len], vec![&b"GET"[..], &text]] {
                 let mut pushed = Vec::new();
-                push(&mut pushed, &args);
+                push_count(&mut pushed, args.len());
+                args.iter().for_each(|arg| push_bulk(&mut pushed, arg));
                 let mut written = vec![0; encoded_len(&args)];
                 write(&mut written, &args);
                 assert_eq!(pushed, written);
