@@ -73,8 +73,7 @@ impl Machines {
 
     /// The machine for scripts.
     pub fn scripts(&mut self, config: &Config) -> &mut Machine {
-        let new = || (0, Machine::new(Purpose::Scripts, memory_max(config), &config.redis_version()));
-        &mut self.scripts.get_or_insert_with(new).1
+        &mut self.scripts.get_or_insert_with(|| (0, new_machine(config, Purpose::Scripts))).1
     }
 
     /// Bytes of the machine for scripts.
@@ -98,8 +97,7 @@ impl Machines {
         self.evicted = evicted;
         self.by_sha.clear();
         self.by_body.clear();
-        let machine = Machine::new(Purpose::Scripts, memory_max(config), &config.redis_version());
-        self.scripts = Some((generation, machine));
+        self.scripts = Some((generation, new_machine(config, Purpose::Scripts)));
     }
 
     /// Lets go of what has been compiled of scripts that were evicted.
@@ -243,11 +241,9 @@ impl Machines {
 
     /// The machine for functions.
     pub fn for_functions(&mut self, config: &Config) -> &mut Machine {
-        let memory_max = memory_max(config);
-        let machine = self
-            .functions
-            .get_or_insert_with(|| Machine::new(Purpose::Functions, memory_max, &config.redis_version()));
-        machine.set_memory_max(memory_max);
+        let machine = self.functions.get_or_insert_with(|| new_machine(config, Purpose::Functions));
+        // It may have been changed.
+        machine.set_memory_max(memory_max(config));
         machine
     }
 
@@ -305,6 +301,10 @@ impl Machines {
         self.loaded.insert(library.id, functions);
         function
     }
+}
+
+fn new_machine(config: &Config, purpose: Purpose) -> Machine {
+    Machine::new(purpose, memory_max(config), &config.redis_version())
 }
 
 /// What a script may make a machine grow to.

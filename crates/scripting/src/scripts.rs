@@ -36,19 +36,21 @@ impl Scripts {
         Scripts { cache: Cache::new(threads), machines: (0..threads).map(|_| Mutex::default()).collect() }
     }
 
-    /// Takes a thread's machines. An error while a script runs on the thread.
-    pub fn take_machines(&self, slot: usize) -> Result<Box<Machines>, CommandError> {
-        match std::mem::replace(&mut *self.machines[slot].lock(), Slot::Taken) {
-            Slot::Unused => Ok(Box::new(Machines::new())),
-            Slot::Idle(machines) => Ok(machines),
-            Slot::Taken => Err(CommandError::text("ERR A script cannot run another script")),
-        }
-    }
-
-    /// Puts them back, and notes what they take.
-    pub fn put_back(&self, slot: usize, machines: Box<Machines>) {
+    /// Has `work` done with a thread's machines. An error while a script runs on the thread.
+    pub fn with_machines<R>(
+        &self,
+        slot: usize,
+        work: impl FnOnce(&mut Machines) -> R,
+    ) -> Result<R, CommandError> {
+        let mut machines = match std::mem::replace(&mut *self.machines[slot].lock(), Slot::Taken) {
+            Slot::Unused => Box::new(Machines::new()),
+            Slot::Idle(machines) => machines,
+            Slot::Taken => return Err(CommandError::text("ERR A script cannot run another script")),
+        };
+        let result = work(&mut machines);
         self.cache.note_machines(slot, machines.script_bytes(), machines.function_bytes());
         *self.machines[slot].lock() = Slot::Idle(machines);
+        Ok(result)
     }
 
     /// The code of all libraries, for a file.
@@ -66,16 +68,17 @@ impl Scripts {
         replace: bool,
     ) -> Result<(), String> {
         let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let mut machines = self.take_machines(slot).map_err(|error| text_of(&error.line()))?;
-        let result = self.cache.change_libraries(|libraries| {
-            for code in codes {
-                let read = |code: &[u8]| machines.read_library(config, code, None);
-                let library = libraries.prepare(code, replace, read)?;
-                libraries.add(library);
-            }
-            Ok(())
+        let result = self.with_machines(slot, |machines| {
+            self.cache.change_libraries(|libraries| {
+                for code in codes {
+                    let read = |code: &[u8]| machines.read_library(config, code, None);
+                    let library = libraries.prepare(code, replace, read)?;
+                    libraries.add(library);
+                }
+                Ok(())
+            })
         });
-        self.put_back(slot, machines);
+        let result = result.map_err(|error| text_of(&error.line()))?;
         result.map_err(|error: Vec<u8>| text_of(&error))
     }
 

@@ -101,10 +101,7 @@ pub(super) fn eval_sha_read_only(call: &mut Call) -> CommandResult {
 fn evaluate(call: &mut Call, by: By, read_only: bool) -> CommandResult {
     let (keys, args) = run::split_arguments(call, "ERR value is not an integer or out of range")?;
     let (scripts, slot) = (&call.engine.scripts, call.keyspace.context.slot);
-    let mut machines = scripts.take_machines(slot)?;
-    let result = evaluate_on(call, &mut machines, by, read_only, keys, args);
-    scripts.put_back(slot, machines);
-    result
+    scripts.with_machines(slot, |machines| evaluate_on(call, machines, by, read_only, keys, args))?
 }
 
 fn evaluate_on(
@@ -136,11 +133,10 @@ fn evaluate_on(
 
 fn load(call: &mut Call) -> CommandResult {
     let (scripts, slot) = (&call.engine.scripts, call.keyspace.context.slot);
-    let mut machines = scripts.take_machines(slot)?;
-    let environment = call.engine.script_environment();
-    let compiled = machines.by_body(&environment, call.args[2], true, call.clock_ms());
-    scripts.put_back(slot, machines);
-    call.reply.bulk(compiled?.script.name.as_bytes());
+    let compiled = scripts.with_machines(slot, |machines| {
+        machines.by_body(&call.engine.script_environment(), call.args[2], true, call.clock_ms())
+    })??;
+    call.reply.bulk(compiled.script.name.as_bytes());
     Ok(())
 }
 

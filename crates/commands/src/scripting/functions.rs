@@ -90,10 +90,7 @@ pub(super) fn fcall_read_only(call: &mut Call) -> CommandResult {
 
 fn call_function(call: &mut Call, read_only: bool) -> CommandResult {
     let (scripts, slot) = (&call.engine.scripts, call.keyspace.context.slot);
-    let mut machines = scripts.take_machines(slot)?;
-    let result = call_on(call, &mut machines, read_only);
-    scripts.put_back(slot, machines);
-    result
+    scripts.with_machines(slot, |machines| call_on(call, machines, read_only))?
 }
 
 fn call_on(call: &mut Call, machines: &mut Machines, read_only: bool) -> CommandResult {
@@ -134,13 +131,13 @@ fn change<R>(
     ) -> Result<R, Vec<u8>>,
 ) -> Result<R, CommandError> {
     let (scripts, config, slot) = (&call.engine.scripts, &call.engine.config, call.keyspace.context.slot);
-    let mut machines = scripts.take_machines(slot)?;
-    let result = scripts.cache.change_libraries(|libraries| {
-        let mut read =
-            |code: &[u8], hurry: bool| machines.read_library(config, code, hurry.then_some(LOAD_TIMEOUT));
-        edit(libraries, &mut read)
-    });
-    scripts.put_back(slot, machines);
+    let result = scripts.with_machines(slot, |machines| {
+        scripts.cache.change_libraries(|libraries| {
+            let mut read =
+                |code: &[u8], hurry: bool| machines.read_library(config, code, hurry.then_some(LOAD_TIMEOUT));
+            edit(libraries, &mut read)
+        })
+    })?;
     let result = result.map_err(error)?;
     changed(call);
     Ok(result)
