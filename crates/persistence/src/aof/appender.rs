@@ -90,6 +90,13 @@ struct State {
     ended: bool,
 }
 
+impl State {
+    /// At which offsets the thread goes on with another file, and ends.
+    fn calls(&self) -> (Option<u64>, Option<u64>) {
+        (self.next.front().map(|next| next.0), self.ends)
+    }
+}
+
 /// What the thread that forces to disk is to do.
 #[derive(Default)]
 struct SyncRequest {
@@ -387,12 +394,8 @@ impl Appender {
     fn turn(&self, journal: &Journal, reader: &mut Reader, writing: &mut Writing) -> bool {
         let (switch_at, ends_at, is_superfluous) = {
             let state = self.state.lock();
-            let switch_at = state.next.front().map(|next| next.0);
-            (
-                switch_at,
-                state.ends,
-                state.failure.is_some() && switch_at.is_some_and(|at| at <= state.covered),
-            )
+            let (switch_at, ends_at) = state.calls();
+            (switch_at, ends_at, state.failure.is_some() && switch_at.is_some_and(|at| at <= state.covered))
         };
         let ends = ends_at.is_some();
         if is_superfluous && let Some((at, file)) = self.take_next() {
@@ -493,9 +496,7 @@ impl Appender {
                 let wait = if room == Room::Missing { wait.min(RETRY) } else { wait };
                 let seen = reader.position();
                 reader.wait(journal, seen, wait, || {
-                    let state = self.state.lock();
-                    let next = state.next.front().map(|next| next.0);
-                    (next, state.ends) != (switch_at, ends_at) || self.policy() != policy
+                    self.state.lock().calls() != (switch_at, ends_at) || self.policy() != policy
                 });
             }
         }

@@ -11,6 +11,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use crate::files;
+
 use super::manifest::{FileInfo, Manifest, ManifestError, shown};
 
 /// Where an append-only file is: `appenddirname` and `appendfilename`.
@@ -95,8 +97,7 @@ impl Folder {
 
     /// Bytes of the files with data, as far as they are there.
     pub fn data_bytes(&self, manifest: &Manifest) -> u64 {
-        let files = manifest.data().filter_map(|(_, info)| fs::metadata(self.path(&info.name)).ok());
-        files.map(|file| file.len()).sum()
+        manifest.data().filter_map(|(_, info)| files::len(&self.path(&info.name)).ok()).sum()
     }
 
     /// Makes the folder, if it is not there.
