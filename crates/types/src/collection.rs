@@ -4,7 +4,8 @@
 use braid_base::number;
 use braid_containers::listpack::Element;
 use braid_engine::Call;
-use braid_keyspace::object::{ExpiredMembers, Expiring};
+use braid_keyspace::object::{ExpiredMembers, Expiring, ObjectType};
+use braid_keyspace::txn::WrongType;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::CommandError;
 
@@ -26,6 +27,21 @@ pub fn purge<T: Expiring>(collection: &mut T, now: i64) -> ExpiredMembers {
 #[inline]
 pub fn has_expired<T: Expiring>(collection: &T, now: i64) -> bool {
     collection.next_expiry().is_some_and(|at| now > at)
+}
+
+/// The first of some keys that holds a collection from which this client may take, as `can_give` says; an
+/// error if one before it holds something else.
+pub fn first_filled<'k, T: ObjectType>(
+    call: &Call,
+    keys: &[&'k [u8]],
+    can_give: impl Fn(&T) -> bool,
+) -> Result<Option<&'k [u8]>, WrongType> {
+    for &key in keys.iter().filter(|key| call.may_take(key, T::TYPE)) {
+        if call.keyspace.peek_as::<T>(key)?.is_some_and(&can_give) {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
 }
 
 /// Replies with an element as a string; with nothing once the reply is larger than the client may have, so

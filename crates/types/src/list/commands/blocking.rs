@@ -6,14 +6,13 @@
 
 use braid_engine::blocking::{Refusal, Wait};
 use braid_engine::{Call, Row};
-use braid_keyspace::Type;
 use braid_keyspace::object::ObjectType;
 use braid_keyspace::txn::WrongType;
 use braid_spec::{CommandResult, Flags, Group, KeySpec};
 
 use super::ends::{MultiplePop, end_arg, journal_take, move_element, pop_name, popped, take};
 use super::{GROWS, MOVE, TAKE, limits};
-use crate::collection::reply_element;
+use crate::collection::{self, reply_element};
 use crate::list::{End, List, ListLimits};
 
 const SECONDS: &[(&str, &str)] = &[("6.0.0", "`timeout` may have a fraction.")];
@@ -86,17 +85,9 @@ fn brpop(call: &mut Call) -> CommandResult {
     pop(call, End::Back)
 }
 
-/// The first of some keys that holds a list from which this client may take; an error if one before it
-/// holds something else.
+/// The first of some keys that holds a list from which this client may take.
 fn first_filled<'k>(call: &Call, keys: &[&'k [u8]]) -> Result<Option<&'k [u8]>, WrongType> {
-    for &key in keys.iter().filter(|key| call.may_take(key, List::TYPE)) {
-        match Type::of(call.keyspace, key) {
-            Some(List::TYPE) => return Ok(Some(key)),
-            Some(_) => return Err(WrongType),
-            None => {}
-        }
-    }
-    Ok(None)
+    collection::first_filled::<List>(call, keys, |_| true)
 }
 
 fn pop(call: &mut Call, end: End) -> CommandResult {

@@ -12,6 +12,7 @@ use braid_spec::CommandResult;
 
 use super::remove::{End, MultiplePop, journal_take, pop, pop_name, popped};
 use super::{Layout, change};
+use crate::collection;
 use crate::sorted_set::SortedSet;
 
 pub fn bzpopmin(call: &mut Call) -> CommandResult {
@@ -22,16 +23,10 @@ pub fn bzpopmax(call: &mut Call) -> CommandResult {
     pop_one(call, End::Highest)
 }
 
-/// The first of some keys that holds a sorted set from which this client may take; an error if one before
-/// it holds something else.
+/// The first of some keys that holds a sorted set from which this client may take: its members may all have
+/// expired.
 fn first_filled<'k>(call: &Call, keys: &[&'k [u8]]) -> Result<Option<&'k [u8]>, WrongType> {
-    for &key in keys.iter().filter(|key| call.may_take(key, SortedSet::TYPE)) {
-        let set = call.keyspace.peek_as::<SortedSet>(key)?;
-        if set.is_some_and(|set| !set.view(call.now()).is_empty()) {
-            return Ok(Some(key));
-        }
-    }
-    Ok(None)
+    collection::first_filled::<SortedSet>(call, keys, |set| !set.view(call.now()).is_empty())
 }
 
 fn pop_one(call: &mut Call, end: End) -> CommandResult {
