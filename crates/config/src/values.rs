@@ -4,10 +4,12 @@
 //! Numbers, switches and words are relaxed atomics in one array; everything else is swapped in whole
 //! behind `ArcSwap`. Rows are known by position alone: what they mean is the table's business.
 
-use crate::value::Value;
-use arc_swap::{ArcSwap, Guard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+
+use arc_swap::{ArcSwap, Guard};
+
+use crate::value::Value;
 
 /// Values of `ROWS` directives. [`Config`](crate::Config) dereferences to it.
 pub struct Values<const ROWS: usize> {
