@@ -33,6 +33,12 @@ pub const FEW_REPLICAS: u64 = 1 << 13;
 /// Clients are told of every command.
 pub const MONITORS: u64 = 1 << 10;
 
+/// A replica that refuses writes.
+pub const READ_ONLY: u64 = 1 << 14;
+
+/// A replica without a link to its primary that does not serve old data.
+pub const STALE: u64 = 1 << 15;
+
 /// The bits of states. Those above count the changes of users, so that one comparison tells a
 /// session that nothing is on and its user is as it was.
 const STATES: u64 = GENERATION - 1;

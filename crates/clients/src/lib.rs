@@ -22,7 +22,7 @@ pub mod registry;
 pub use identity::{Identity, Reason};
 pub use mailbox::Mailbox;
 pub use mailboxes::Mailboxes;
-pub use record::{Address, ClientRecord, Message, client_flags};
+pub use record::{Address, ClientRecord, Message, Unblocking, client_flags};
 pub use registry::Registry;
 
 /// The most threads that there may be.

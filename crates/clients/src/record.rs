@@ -17,8 +17,8 @@ use crate::mailbox::Mailbox;
 pub enum Message {
     /// Close this client.
     Kill(u64),
-    /// A client's wait was ended by CLIENT UNBLOCK; answer it with an error or as if its time was over.
-    Unblock { id: u64, error: bool },
+    /// A client's wait was ended before it was served.
+    Unblock { id: u64, how: Unblocking },
     /// A client that waited was served: its reply, and where what was changed for it ends in the
     /// journal (0: nothing was).
     Served { id: u64, reply: Vec<u8>, written_to: u64 },
@@ -48,6 +48,17 @@ impl Message {
             Message::Resume | Message::Accepted(_) | Message::Reconfigure | Message::Stop => None,
         }
     }
+}
+
+/// How a wait was ended before it was served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unblocking {
+    /// As if its time was over.
+    Timeout,
+    /// By CLIENT UNBLOCK ... ERROR.
+    Error,
+    /// This server has become a replica.
+    RoleChange,
 }
 
 /// A connection that was just accepted.

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
 use braid_clients::pause::PauseMode;
-use braid_clients::{ClientRecord, Message, client_flags, describe, pause};
+use braid_clients::{ClientRecord, Message, Unblocking, client_flags, describe, pause};
 use braid_engine::session::ReplyMode;
 use braid_engine::{Call, Handler, Row};
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group};
@@ -324,10 +324,10 @@ fn unpause(call: &mut Call) -> CommandResult {
 }
 
 fn unblock(call: &mut Call) -> CommandResult {
-    let error = match call.args {
-        [_, _, _] => false,
-        [_, _, _, reason] if reason.eq_ignore_ascii_case(b"timeout") => false,
-        [_, _, _, reason] if reason.eq_ignore_ascii_case(b"error") => true,
+    let how = match call.args {
+        [_, _, _] => Unblocking::Timeout,
+        [_, _, _, reason] if reason.eq_ignore_ascii_case(b"timeout") => Unblocking::Timeout,
+        [_, _, _, reason] if reason.eq_ignore_ascii_case(b"error") => Unblocking::Error,
         [_, _, _, _] => {
             return Err(CommandError::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
         }
@@ -335,8 +335,8 @@ fn unblock(call: &mut Call) -> CommandResult {
     };
     let id = call.integer_arg(2)?;
     let target = u64::try_from(id).ok().and_then(|id| call.engine.clients.get(id));
-    let unblocked = target
-        .is_some_and(|record| record.unblock() && record.send(Message::Unblock { id: record.id, error }));
+    let unblocked =
+        target.is_some_and(|record| record.unblock() && record.send(Message::Unblock { id: record.id, how }));
     call.reply.integer(i64::from(unblocked));
     Ok(())
 }

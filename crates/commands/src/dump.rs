@@ -9,11 +9,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::SanitizeDumpPayload;
-use braid_engine::{Call, Engine, Row};
+use braid_engine::{Call, Row};
 use braid_keyspace::events::NEW;
 use braid_keyspace::keyspace::Removal;
 use braid_keyspace::{Event, Expiry, Value, eviction};
-use braid_rdb::Limits;
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 const OVERWRITE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::OW.and(KeyFlags::UPDATE))];
@@ -60,16 +59,6 @@ const fn restore_spec(name: &'static str, group: Group, flags: Flags) -> Row {
             ("5.0.0", "New modifier `ABSTTL`."),
             ("5.0.0", "New options `IDLETIME` and `FREQ`."),
         ])
-}
-
-/// The thresholds between the forms of all types, as configured now.
-pub fn limits(engine: &Engine) -> Limits {
-    Limits {
-        hash: braid_types::hash::commands::limits(engine),
-        list: braid_types::list::commands::limits(engine),
-        set: braid_types::set::commands::limits(engine),
-        sorted_set: braid_types::sorted_set::commands::limits(engine),
-    }
 }
 
 fn dump(call: &mut Call) -> CommandResult {
@@ -196,7 +185,7 @@ fn read_value<'d>(
     if kind.is_packed() && call.engine.config.sanitize_dump_payload() != SanitizeDumpPayload::No {
         call.engine.threads[call.keyspace.context.slot].payload_checks.add(1);
     }
-    braid_persistence::read_value(decoder, kind, &limits(call.engine), i64::MIN)
+    braid_persistence::read_value(decoder, kind, &call.engine.limits(), i64::MIN)
 }
 
 #[cfg(test)]

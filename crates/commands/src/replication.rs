@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What replicas say to their primary (REPLCONF, PSYNC, SYNC), ROLE, and the commands that change roles
-//! (REPLICAOF, FAILOVER), of which only the forms that leave a primary as it is are supported.
+//! (REPLICAOF, FAILOVER).
 //!
-//! How replicas are fed is the engine's (`engine/replication`) and the loops'
-//! (`threading/replica_output.rs`).
+//! What replicas are sent, and how this server follows a primary, is the engine's
+//! (`engine/replication`) and the loops' (`threading/replica_output.rs`).
 
 use braid_base::number;
-use braid_engine::replication::{Filter, Position, Stage, Wish};
+use braid_clients::ClientRecord;
+use braid_engine::replication::Position;
 use braid_engine::{Call, Row};
-use braid_spec::{Behavior, Category, CommandError, CommandResult, Flags, Group};
+use braid_replication::link::Primary;
+use braid_replication::{Filter, ReplicaOptions, Stage};
+use braid_spec::{Behavior, Category, CommandError, CommandResult, Flags, Group, Scope};
 
 /// The longest address that a replica may say it has.
 const IP_LEN_MAX: usize = 255;
@@ -23,8 +26,8 @@ const fn replica_of(name: &'static str) -> Row {
     Row::new(name, Group::Server, replicaof)
         .exactly(3)
         .flags(CHANGES_ROLE)
+        .scope(Scope::World)
         .syntax("args:(host-port:{host:string port:integer}|no-one:{NO ONE})")
-        .unsupported("only `NO ONE` works")
 }
 
 /// The family.
@@ -83,10 +86,14 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
     if call.session.replica.is_some() {
         return Ok(());
     }
+    let link = &call.engine.replication.link;
+    if link.is_replica() && !link.is_up() {
+        return Err(CommandError::text("NOMASTERLINK Can't SYNC while not connected with my master"));
+    }
     if !call.reply.is_empty() {
         return Err(CommandError::text("ERR SYNC and PSYNC are invalid with pending output"));
     }
-    let wish = call.session.replica_wish.as_deref();
+    let wish = call.session.replica_options.as_deref();
     if wish.is_some_and(|wish| wish.filter != Filter::ALL && !wish.eof) {
         return Err(CommandError::text("ERR Filtered replica requires EOF capability"));
     }
@@ -142,8 +149,8 @@ fn replconf(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-fn wish<'c>(call: &'c mut Call) -> &'c mut Wish {
-    call.session.replica_wish.get_or_insert_default()
+fn wish<'c>(call: &'c mut Call) -> &'c mut ReplicaOptions {
+    call.session.replica_options.get_or_insert_default()
 }
 
 /// Names of the parts that a copy is to have, with blanks between them.
@@ -176,17 +183,29 @@ fn acknowledge(call: &mut Call, at: usize) -> CommandResult {
 
 fn role(call: &mut Call) -> CommandResult {
     let engine = call.engine;
+    let history = engine.replication.history();
+    let own_offset = i64::try_from(history.offset(engine.keyspace.journal.end())).unwrap_or(i64::MAX);
+    if let Some(primary) = engine.replication.link.primary() {
+        let link = &engine.replication.link;
+        call.reply.array(5);
+        call.reply.bulk(b"slave");
+        call.reply.bulk(primary.host.as_bytes());
+        call.reply.integer(i64::from(primary.port));
+        call.reply.bulk(link.phase().name().as_bytes());
+        call.reply.integer(if link.is_up() { own_offset } else { -1 });
+        return Ok(());
+    }
     let mut replicas = engine.replication.replicas();
     replicas.retain(|replica| replica.stage() == Stage::Online);
     call.reply.array(3);
     call.reply.bulk(b"master");
-    call.reply.integer(i64::try_from(engine.keyspace.journal.end()).unwrap_or(i64::MAX));
+    call.reply.integer(own_offset);
     call.reply.array(replicas.len());
     for replica in replicas {
         call.reply.array(3);
         call.reply.bulk(replica.ip().as_bytes());
-        call.reply.bulk(replica.wish.port.to_string().as_bytes());
-        let offset = replica.acknowledged.load(std::sync::atomic::Ordering::Relaxed);
+        call.reply.bulk(replica.options.port.to_string().as_bytes());
+        let offset = history.offset(replica.acknowledged.load(std::sync::atomic::Ordering::Relaxed));
         call.reply.bulk(offset.to_string().as_bytes());
     }
     Ok(())
@@ -196,15 +215,38 @@ fn replicaof(call: &mut Call) -> CommandResult {
     if call.session.replica.is_some() {
         return Err(CommandError::text("ERR Command is not valid when client is a replica."));
     }
+    let engine = call.engine;
+    let world = call.keyspace.stopped_world().expect("the command's scope is the world");
+    let link = &engine.replication.link;
     if call.arg_is(1, "no") && call.arg_is(2, "one") {
-        // It is a primary.
+        if link.is_replica() {
+            engine.become_primary(world);
+            log::info!("MASTER MODE enabled (user request from '{}')", describe(&call.session.record));
+        }
         call.reply.ok();
         return Ok(());
     }
-    if number::parse_i64(call.args[2]).and_then(|port| u16::try_from(port).ok()).is_none() {
-        return Err(CommandError::text("ERR Invalid master port"));
+    let port = number::parse_i64(call.args[2]).and_then(|port| u16::try_from(port).ok());
+    let port = port.ok_or(CommandError::text("ERR Invalid master port"))?;
+    let host = std::str::from_utf8(call.args[1]).ok().filter(|host| !host.contains('\0'));
+    let host = host.ok_or(CommandError::text("ERR Invalid master host"))?;
+    let primary = Primary { host: host.to_owned(), port };
+    if link.primary().as_ref() == Some(&primary) {
+        log::info!(
+            "REPLICAOF would result into synchronization with the master we are already connected with. No operation performed."
+        );
+        call.reply.simple("OK Already connected to specified master");
+        return Ok(());
     }
-    Err(CommandError::text("ERR Being a replica is not supported yet by this server: only NO ONE is"))
+    engine.become_replica(world, primary);
+    log::info!("REPLICAOF {host}:{port} enabled (user request from '{}')", describe(&call.session.record));
+    call.reply.ok();
+    Ok(())
+}
+
+/// The client in the log.
+fn describe(record: &ClientRecord) -> String {
+    format!("id={} addr={}", record.id, record.address)
 }
 
 /// What FAILOVER's options say.
@@ -265,13 +307,9 @@ mod tests {
 
     #[test]
     fn a_primary_stays_one() {
-        const UNSUPPORTED: &str =
-            "-ERR Being a replica is not supported yet by this server: only NO ONE is\r\n";
         Tester::new().check(&[
             ("REPLICAOF NO ONE", "+OK\r\n"),
             ("slaveof no one", "+OK\r\n"),
-            ("REPLICAOF 127.0.0.1 6379", UNSUPPORTED),
-            ("SLAVEOF 127.0.0.1 6379", UNSUPPORTED),
             ("REPLICAOF a b", "-ERR Invalid master port\r\n"),
             ("REPLICAOF a 65536", "-ERR Invalid master port\r\n"),
             ("FAILOVER ABORT", "-ERR No failover in progress.\r\n"),

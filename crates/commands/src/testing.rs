@@ -138,8 +138,7 @@ impl Tester {
         while let Some(message) = self.engine.mailboxes[0].take() {
             let (id, served, ending) = match message {
                 Message::Served { id, reply, .. } => (id, reply, None),
-                Message::Unblock { id, error: true } => (id, Vec::new(), Some(Ending::Error)),
-                Message::Unblock { id, error: false } => (id, Vec::new(), Some(Ending::Timeout)),
+                Message::Unblock { id, how } => (id, Vec::new(), Some(how.into())),
                 _ => continue,
             };
             let Some(at) = self.clients.iter().position(|(session, _)| session.id() == id) else { continue };

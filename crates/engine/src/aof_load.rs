@@ -23,10 +23,9 @@ use braid_persistence::{
     AofRecord, CommandReader, FileInfo, FileKind, Folder, LoadError, Manifest, ReadError, Slices, data_len,
     ends_data,
 };
-use braid_rdb::Limits;
 use smallvec::SmallVec;
 
-use crate::dispatch::replay::Replay;
+use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
 use crate::saving::Manner;
 pub use outcome::{AofLoadError, AofLoaded};
@@ -59,12 +58,7 @@ impl Engine {
 
     /// Loads the append-only file while the world is stopped. The transaction must be one to which
     /// nothing has expired ([`NOTHING_EXPIRED`]). `at_start`: others are served in between.
-    pub fn load_append_only(
-        &self,
-        txn: &mut Txn<'_>,
-        limits: Limits,
-        at_start: bool,
-    ) -> Result<AofLoaded, AofLoadError> {
+    pub fn load_append_only(&self, txn: &mut Txn<'_>, at_start: bool) -> Result<AofLoaded, AofLoadError> {
         debug_assert_eq!(txn.now(), NOTHING_EXPIRED);
         let folder = self.append_only_folder();
         let loaded = folder.load_manifest().and_then(|mut manifest| {
@@ -80,7 +74,7 @@ impl Engine {
         progress.begin(sizes.iter().sum(), unix_ms() / 1000);
         let began = Instant::now();
         let db = txn.db();
-        let outcome = self.load_files(txn, limits, at_start, &loaded, &sizes);
+        let outcome = self.load_files(txn, at_start, &loaded, &sizes);
         txn.set_db(db);
         progress.end();
         outcome?;
@@ -92,7 +86,7 @@ impl Engine {
 
     /// Throws everything away and loads the append-only file again, while the world is stopped
     /// (DEBUG LOADAOF). If that fails the server ends, since what is there then is no dataset.
-    pub fn reload_append_only(&self, txn: &mut Txn<'_>, limits: Limits) -> Result<(), AofLoadError> {
+    pub fn reload_append_only(&self, txn: &mut Txn<'_>) -> Result<(), AofLoadError> {
         txn.journal_now();
         let (keyspace, appender) = (&self.keyspace, &self.append_only.appender);
         keyspace.journal.wake();
@@ -103,7 +97,7 @@ impl Engine {
             std::thread::sleep(Duration::from_millis(1));
         }
         // What is loaded is in the file already.
-        let journals = keyspace.settings.journals.swap(0, Relaxed);
+        keyspace.settings.journals.store(0, Relaxed);
         self.set_loading(true);
         if let Some(world) = txn.stopped_world() {
             drop(keyspace.flush(world, None));
@@ -113,7 +107,7 @@ impl Engine {
         let loaded = {
             // A rewrite that ends meanwhile would replace what is being read.
             let _files = self.append_only.hold_files();
-            self.load_append_only(txn, limits, false)
+            self.load_append_only(txn, false)
         };
         txn.set_now(now);
         self.set_loading(false);
@@ -124,7 +118,7 @@ impl Engine {
             self.request_shutdown();
             return Err(error);
         }
-        keyspace.settings.journals.store(journals, Relaxed);
+        self.apply_journal_uses();
         self.forget_changes();
         Ok(())
     }
@@ -132,14 +126,13 @@ impl Engine {
     fn load_files(
         &self,
         txn: &mut Txn<'_>,
-        limits: Limits,
         at_start: bool,
         loaded: &AofLoaded,
         sizes: &[u64],
     ) -> Result<(), AofLoadError> {
         let delay = self.config.key_load_delay_microseconds();
         let mut slices = Slices::new(&self.persistence.progress, at_start, delay);
-        let mut replay = Replay::new(self);
+        let mut replay = Replay::new(self, Source::File);
         let files: Vec<(FileKind, &FileInfo)> = loaded.manifest.data().collect();
         for (index, ((kind, info), &size)) in files.iter().zip(sizes).enumerate() {
             let began = Instant::now();
@@ -149,7 +142,7 @@ impl Engine {
                 folder: &loaded.folder,
                 ends_data: ends_data(&loaded.manifest, index, |info| loaded.folder.path(&info.name)),
             };
-            let end = self.load_file(txn, &limits, at_start, &mut slices, &mut replay, &present)?;
+            let end = self.load_file(txn, at_start, &mut slices, &mut replay, &present)?;
             slices.end_file(size);
             let part = if *kind == FileKind::Base { "base" } else { "incr" };
             if end != End::Empty {
@@ -170,7 +163,6 @@ impl Engine {
     fn load_file(
         &self,
         txn: &mut Txn<'_>,
-        limits: &Limits,
         at_start: bool,
         slices: &mut Slices<'_>,
         replay: &mut Replay,
@@ -197,7 +189,7 @@ impl Engine {
         }
         let mut position = 0;
         if has_dump {
-            position = self.load_base(txn, limits, at_start, slices, present, &file, len)?;
+            position = self.load_base(txn, at_start, slices, present, &file, len)?;
             file.seek(SeekFrom::Start(position)).map_err(unreadable)?;
         }
         let mut reader = CommandReader::resume(file, Some(len), position, Vec::new());
@@ -214,7 +206,6 @@ impl Engine {
     fn load_base(
         &self,
         txn: &mut Txn<'_>,
-        limits: &Limits,
         at_start: bool,
         slices: &mut Slices<'_>,
         present: &Present<'_>,
@@ -230,7 +221,7 @@ impl Engine {
         }
         let manner = if at_start { Manner::AtStart } else { Manner::Strict };
         txn.set_db(0);
-        let loaded = self.load_dump(txn, file, Some(len), *limits, manner, slices);
+        let loaded = self.load_dump(txn, file, Some(len), manner, slices);
         match loaded {
             Ok(loaded) => {
                 if is_old {

@@ -11,7 +11,7 @@
 
 pub mod state;
 
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -116,7 +116,7 @@ impl Engine {
             }
         })?;
         self.append_only.state.lock().writer = Some(writer);
-        self.keyspace.settings.journals.fetch_or(FOR_FILE, Relaxed);
+        self.set_journal_use(FOR_FILE, true);
         self.configure_append_only();
         Ok(())
     }
@@ -148,7 +148,7 @@ impl Engine {
         };
         state.appender.set_policy(&self.keyspace.journal, policy);
         state.appender.set_timestamps(config.aof_timestamp_enabled());
-        let is_written = self.keyspace.settings.journals.load(Relaxed) & FOR_FILE != 0;
+        let is_written = self.replication.journal_uses.load(Relaxed) & FOR_FILE != 0;
         state.waits.store(is_written && policy == Policy::Always, Relaxed);
         self.ring_for_disk();
     }
@@ -175,10 +175,19 @@ impl Engine {
                 let _ = self.rewrite_append_only(false);
             }
         } else {
+            self.end_append_only();
+        }
+        Ok(())
+    }
+
+    /// Switches the append-only file off, if it is on: CONFIG SET, or a dataset that takes the place
+    /// of what was written.
+    pub(crate) fn end_append_only(&self) {
+        let state = &self.append_only;
+        if state.on.swap(false, Relaxed) {
             log::info!("The append-only file is switched off");
-            state.on.store(false, Relaxed);
             state.waits.store(false, Relaxed);
-            self.keyspace.settings.journals.fetch_and(!FOR_FILE, Relaxed);
+            self.set_journal_use(FOR_FILE, false);
             if state.rewriting.load(Relaxed) {
                 // Tools look for these words.
                 log::info!("Killing AOF child: the rewrite is stopped");
@@ -192,7 +201,6 @@ impl Engine {
             self.ring_for_disk();
             self.attention.set(APPEND_ONLY_FAILED | JOURNAL_FULL, false);
         }
-        Ok(())
     }
 
     fn cannot_switch(&self, error: &dyn std::error::Error) -> String {
@@ -294,7 +302,7 @@ impl Engine {
         let mut increment = None;
         if on && awaits_base {
             // What was gathered for a base that has failed is of no use.
-            self.keyspace.settings.journals.fetch_and(!FOR_FILE, Relaxed);
+            self.set_journal_use(FOR_FILE, false);
             self.configure_append_only();
             self.end_writer();
             self.wait_for_end_of_writer();
@@ -317,7 +325,7 @@ impl Engine {
                 braid_persistence::cut(&self.keyspace, &world, forms, old_forms_limit(), settings.form());
             if let Some(file) = increment {
                 let journal = &self.keyspace.journal;
-                let offset = journal.forget_database();
+                let offset = self.begin_increment(&file)?;
                 if awaits_base {
                     self.start_writer(journal.reader(), file)?;
                 } else {
@@ -358,6 +366,21 @@ impl Engine {
         state.appender.set_size(size);
         state.base_size.store(size, Relaxed);
         Ok(size)
+    }
+
+    /// Has a new increment begin with the choice of a database; where it begins in the journal. The
+    /// world is stopped.
+    fn begin_increment(&self, mut file: &File) -> io::Result<u64> {
+        let (journal, link) = (&self.keyspace.journal, &self.replication.link);
+        if !link.is_replica() {
+            return Ok(journal.forget_database());
+        }
+        // The stream has chosen it some time ago.
+        let mut select = Vec::new();
+        let db = link.db.load(Relaxed).to_string();
+        braid_resp::request::push(&mut select, &[b"SELECT", db.as_bytes()]);
+        file.write_all(&select)?;
+        Ok(journal.end())
     }
 
     /// Ends a rewrite without a result, and waits until it has ended; not for long, since it may

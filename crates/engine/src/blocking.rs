@@ -47,7 +47,7 @@ use braid_acl as acl;
 use braid_acl::Denied;
 use braid_acl::log::Origin;
 use braid_clients::record::Waiting;
-use braid_clients::{Message, client_flags};
+use braid_clients::{Message, Unblocking, client_flags};
 use braid_spec::{Command, CommandError, CommandResult, keys};
 use braid_telemetry::Cost;
 pub use state::{Blocked, Precomputed, Refusal, TimeoutReply, Wait};
@@ -393,6 +393,18 @@ pub enum Ending {
     Timeout,
     /// CLIENT UNBLOCK ... ERROR.
     Error,
+    /// This server has become a replica: the connection ends, too.
+    RoleChange,
+}
+
+impl From<Unblocking> for Ending {
+    fn from(how: Unblocking) -> Ending {
+        match how {
+            Unblocking::Timeout => Ending::Timeout,
+            Unblocking::Error => Ending::Error,
+            Unblocking::RoleChange => Ending::RoleChange,
+        }
+    }
 }
 
 impl Blocked {
@@ -471,8 +483,13 @@ impl Blocked {
                 TimeoutReply::CannotEnd => reply.error(CANNOT_END),
                 TimeoutReply::Never => reply.error("ERR the command was given up"),
             },
-            Ending::Error => {
-                let line = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+            Ending::Error | Ending::RoleChange => {
+                let line = match ending {
+                    Ending::RoleChange => {
+                        "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
+                    }
+                    _ => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
+                };
                 reply.error(line);
                 engine.threads[slot].count_error(line.as_bytes());
             }
@@ -481,7 +498,7 @@ impl Blocked {
             reply.truncate(mark);
         }
         let nanos = request.nanos.load(Relaxed);
-        account(engine, slot, session, command, &request.args(), nanos, ending == Ending::Error);
+        account(engine, slot, session, command, &request.args(), nanos, ending != Ending::Timeout);
     }
 
     /// Notes how long the command ran before it began to wait.

@@ -20,9 +20,9 @@ use crate::blocking;
 use crate::blocking::state::{TimeoutReply, Wait};
 use crate::engine::Engine;
 use crate::engine::call::Call;
-use crate::replication::{self, Replica};
 use braid_clients::attention::STOPPING;
 use braid_clients::pause::{PauseMode, Purpose};
+use braid_replication::{Replica, Stage as ReplicaStage};
 use braid_spec::{CommandError, CommandResult};
 pub use state::{CANNOT_END, Ending, Manner};
 use state::{Stage, State};
@@ -112,15 +112,14 @@ impl Engine {
     /// Replicas that want changes, not a copy alone.
     fn lasting_replicas(&self) -> Vec<Arc<Replica>> {
         let mut replicas = self.replication.replicas();
-        replicas.retain(|replica| !replica.wish.copy_only && replica.stage() != replication::Stage::Gone);
+        replicas.retain(|replica| !replica.options.copy_only && replica.stage() != ReplicaStage::Gone);
         replicas
     }
 
     fn tell_who_lags(&self, offset: u64) {
         let (replicas, now_ms) = (self.lasting_replicas(), unix_ms());
         for replica in replicas.iter().filter(|replica| !replica.has(offset)) {
-            let lag =
-                if replica.stage() == replication::Stage::Online { replica.lag_seconds(now_ms) } else { 0 };
+            let lag = if replica.stage() == ReplicaStage::Online { replica.lag_seconds(now_ms) } else { 0 };
             log::info!(
                 "Lagging replica {} reported offset {} behind master, lag={lag}, state={}.",
                 replica.name(),

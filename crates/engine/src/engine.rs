@@ -110,8 +110,8 @@ pub struct Engine {
     pub append_only: crate::append_only::state::AppendOnly,
     /// Clients that wait until something is on disk.
     pub durability: crate::durability::state::Durability,
-    /// Replicas.
-    pub replication: crate::replication::state::Replication,
+    /// Replicas, and the link to a primary.
+    pub replication: braid_replication::Replication,
     /// The engine itself, for threads that it starts.
     pub(crate) this: Weak<Engine>,
     /// The threads beyond the first have work now; false only in models that let them sleep.
@@ -203,7 +203,7 @@ impl Engine {
                 on_append_sync(this.clone()),
             ),
             durability: crate::durability::state::Durability::default(),
-            replication: crate::replication::state::Replication::default(),
+            replication: braid_replication::Replication::default(),
             this: this.clone(),
             io_threads_active: AtomicBool::new(true),
             scripts_run_beside: AtomicBool::new(true),
@@ -254,7 +254,8 @@ impl Engine {
     /// Copies the settings that hot paths read into where they read them.
     pub(crate) fn apply_settings(&self) {
         let (config, settings) = (&self.config, &self.keyspace.settings);
-        settings.keeps_expired.store(config.import_mode(), Relaxed);
+        let is_replica = self.replication.link.is_replica();
+        settings.keeps_expired.store(config.import_mode() || is_replica, Relaxed);
         settings.set_policy(match config.maxmemory_policy() {
             MaxmemoryPolicy::NoEviction => Policy::NoEviction,
             MaxmemoryPolicy::AllkeysLru => Policy::AllKeysLru,
@@ -281,7 +282,9 @@ impl Engine {
         let unlinks = unlinks.iter().filter(|(is_on, _)| *is_on).fold(0, |bits, (_, why)| bits | *why as u8);
         settings.unlinks.store(unlinks, Relaxed);
         settings.events_with_values.store(config.notify_keyspace_values().into(), Relaxed);
-        self.attention.set(MEMORY_LIMIT, config.maxmemory() > 0);
+        // The primary evicts for its replicas.
+        let evicts = !(is_replica && config.replica_ignore_maxmemory());
+        self.attention.set(MEMORY_LIMIT, evicts && config.maxmemory() > 0);
         self.apply_refusal();
     }
 
@@ -419,6 +422,14 @@ fn follow_settings(engine: &Arc<Engine>) {
     engine.config.on_change(&["repl-backlog-size"], move |config| {
         if let Some(engine) = weak.upgrade() {
             engine.keyspace.journal.resize_backlog(config.repl_backlog_size());
+        }
+        Ok(())
+    });
+    let weak = Arc::downgrade(engine);
+    let names = ["replica-read-only", "replica-serve-stale-data", "replica-ignore-maxmemory"];
+    engine.config.on_change(&names, move |_| {
+        if let Some(engine) = weak.upgrade() {
+            engine.apply_role();
         }
         Ok(())
     });

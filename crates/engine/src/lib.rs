@@ -24,6 +24,7 @@ pub mod durability;
 pub mod ending;
 pub mod engine;
 pub mod hot_copies;
+pub mod limits;
 pub mod locks;
 pub mod memory;
 pub mod over_limit;
@@ -31,6 +32,7 @@ pub mod replication;
 pub mod saving;
 pub mod session;
 pub mod supervisor;
+pub mod tls;
 pub mod transaction;
 pub mod worker;
 

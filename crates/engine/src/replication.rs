@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replication, the primary's side: who is attached as a replica, who gets a full copy and when,
-//! how far everybody has got.
+//! Replication as the engine does it: roles, replicas and what they are sent, the link to a primary.
 //!
-//! Flow: a replica says what it is (REPLCONF) and asks for the changes behind an offset (PSYNC). If
-//! the journal's backlog still has them, the replica is *online* at once. Otherwise it waits for a
-//! full copy: the first loop's cron begins one for all that wait ([`copies`]), whose cut has an
-//! offset in the journal; the stream of changes goes on from there. What is to be sent is told to
-//! the loop that owns the connection ([`Order`]); that loop sends the copy and then the journal's
-//! own bytes (`threading/replica_output.rs`). Offsets are the journal's, so replicas, WAIT and the
-//! append-only file all mean the same by them.
+//! The primary's side: a replica says what it is (REPLCONF) and asks for the changes behind an
+//! offset (PSYNC). If the journal's backlog still has them, the replica is *online* at once.
+//! Otherwise it waits for a full sync: the first loop's cron begins one for all that wait
+//! ([`full_syncs`]), whose cut has an offset in the journal; the stream of changes goes on from
+//! there. The loop that owns the connection gets an [`Order`], and sends the full sync and then the
+//! journal's own bytes (`threading/replica_output.rs`).
 //!
-//! Locks: [`State`] is held for looks and changes of lists only. Whoever holds it neither enters
-//! nor closes the gate, nor waits for anything else but locks within which nothing more is taken
-//! (the journal's, a copy's, a mailbox's).
+//! The replica's side: a thread connects to the primary ([`link`]), loads a full sync
+//! ([`dataset`]), and applies the stream ([`apply`]). The received bytes go to the journal as they
+//! are, so append-only file, backlog and sub-replicas read them there as on a primary.
+//!
+//! Inside of the server offsets are the journal's; on the wire and in INFO they are the history's
+//! (`braid_replication::history`).
+//!
+//! Locks: `Replication::state` is held for looks and changes of lists only. Its holder neither
+//! enters nor closes the gate, nor waits for anything else but locks within which nothing more is
+//! taken (the journal's, a full sync's, a mailbox's).
 
-pub mod copies;
-pub mod copy;
-pub mod place;
-pub mod replica;
-pub mod state;
-mod tend;
-pub mod wish;
+mod apply;
+mod cron;
+mod dataset;
+mod full_syncs;
+mod link;
+mod role;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_clients::attention::FEW_REPLICAS;
+use braid_clients::{ClientRecord, Message, client_flags};
 use braid_journal::Reader;
+use braid_replication::state::State;
+use braid_replication::{FullSync, Order, Replica, Stage, StreamPosition};
 
 use crate::engine::Engine;
 use crate::session::{ReplyMode, Session};
-use braid_clients::attention::FEW_REPLICAS;
-use braid_clients::{ClientRecord, Message, client_flags};
-use copy::Copy;
-pub use copy::ID_LEN;
-pub use place::Place;
-pub use replica::{Order, Replica, Stage};
-pub use state::Replication;
-pub use wish::{Filter, Wish};
 
 /// Of [`braid_keyspace::keyspace::Settings::journals`]: changes are journalled for the append-only
 /// file, or for replicas.
@@ -55,7 +55,7 @@ impl Engine {
     /// gets a full copy otherwise. `position`: nothing for SYNC, by which a replica does not say
     /// where it is, and does not hear either.
     pub fn attach_replica(&self, session: &mut Session, position: Option<&Position<'_>>, now_ms: i64) {
-        let wish = session.replica_wish.take().map(|wish| *wish).unwrap_or_default();
+        let wish = session.replica_options.take().map(|wish| *wish).unwrap_or_default();
         let is_told = position.is_some();
         let replica = Arc::new(Replica::new(Arc::clone(&session.record), wish, is_told, now_ms));
         session.record.set_flag(client_flags::REPLICA, true);
@@ -70,19 +70,19 @@ impl Engine {
             if state.next_ping_ms <= now_ms {
                 state.next_ping_ms = now_ms + self.ping_period_ms();
             }
-            let reader = position.and_then(|position| self.resume_at(&state.id, position));
+            let reader = position.and_then(|position| self.resume_at(&state, position));
             if let Some(reader) = reader {
-                let head = if replica.wish.psync2 {
-                    format!("+CONTINUE {}\r\n", state.id)
+                let head = if replica.options.psync2 {
+                    format!("+CONTINUE {}\r\n", state.history.id())
                 } else {
                     "+CONTINUE\r\n".into()
                 };
                 replica.acknowledged.store(reader.position(), Relaxed);
-                replica.order(Order::Stream { head, place: self.place_of(reader) });
+                replica.order(Order::Stream { head, position: self.position_of(reader) });
                 true
             } else {
-                if let Some(copy) = state.copy.clone().filter(|copy| copy.serves(&replica.wish)) {
-                    self.join(&state.id, &replica, &copy);
+                if let Some(copy) = state.copy.clone().filter(|copy| copy.serves(&replica.options)) {
+                    self.join(&state, &replica, &copy);
                 }
                 false
             }
@@ -105,14 +105,14 @@ impl Engine {
         session.record.send(Message::Feed(session.record.id));
     }
 
-    fn place_of(&self, reader: Reader) -> Place {
+    fn position_of(&self, reader: Reader) -> StreamPosition {
         let engine = self.this.clone();
         let end = move |reader: Reader| {
             if let Some(engine) = engine.upgrade() {
                 reader.end(&engine.keyspace.journal);
             }
         };
-        Place::new(reader, Box::new(end))
+        StreamPosition::new(reader, Box::new(end))
     }
 
     /// Tells whether a full copy must go on without waiting for replicas: old forms fill up, or it
@@ -127,30 +127,33 @@ impl Engine {
     }
 
     /// A reader from where a replica is, if it is in this server's history and in the backlog.
-    fn resume_at(&self, id: &str, position: &Position<'_>) -> Option<Reader> {
+    fn resume_at(&self, state: &State, position: &Position<'_>) -> Option<Reader> {
         let offset = u64::try_from(position.next).ok()?.checked_sub(1)?;
-        if !position.id.eq_ignore_ascii_case(id.as_bytes()) {
+        if !state.history.contains(position.id, offset) {
             return None;
         }
-        self.keyspace.journal.reader_from(offset)
+        self.keyspace.journal.reader_from(state.history.journal_offset(offset)?)
     }
 
     /// Has a replica take part in a copy whose cut has been made. Nothing happens if it is too late for that.
-    fn join(&self, id: &str, replica: &Arc<Replica>, copy: &Arc<Copy>) {
-        let place = if replica.wish.copy_only {
+    fn join(&self, state: &State, replica: &Arc<Replica>, copy: &Arc<FullSync>) {
+        let position = if replica.options.copy_only {
             None
         } else {
             let Some(reader) = self.keyspace.journal.reader_from(copy.offset) else { return };
-            Some(self.place_of(reader))
+            Some(self.position_of(reader))
         };
         if !copy.join(replica.record.id) {
             return;
         }
-        let head =
-            if replica.is_told { format!("+FULLRESYNC {id} {}\r\n", copy.offset) } else { String::new() };
+        let head = if replica.is_told {
+            format!("+FULLRESYNC {} {}\r\n", state.history.id(), state.history.offset(copy.offset))
+        } else {
+            String::new()
+        };
         replica.acknowledged.store(copy.offset, Relaxed);
         replica.set_stage(Stage::Copying);
-        replica.order(Order::Copy { head, copy: Arc::clone(copy), place });
+        replica.order(Order::FullSync { head, full_sync: Arc::clone(copy), position });
     }
 
     /// A client is a replica no longer: its connection ends.
@@ -166,16 +169,19 @@ impl Engine {
         replica.set_stage(Stage::Gone);
         for order in replica.orders() {
             // What it has not been told any more.
-            if let Order::Copy { copy, .. } = order {
-                copy.leave(replica.record.id);
+            if let Order::FullSync { full_sync, .. } = order {
+                full_sync.leave(replica.record.id);
             }
         }
         log::info!("Connection with replica {} lost.", replica.name());
         self.count_good_replicas(now_ms);
     }
 
-    /// A replica has everything up to an offset (and, perhaps, up to another one on disk).
+    /// A replica has everything up to an offset of the stream (and, perhaps, up to another one on disk).
     pub fn acknowledge(&self, replica: &Replica, offset: u64, on_disk: Option<u64>, now_ms: i64) {
+        let history = self.replication.history();
+        let Some(offset) = history.journal_offset(offset) else { return };
+        let on_disk = on_disk.and_then(|offset| history.journal_offset(offset));
         replica.acknowledged.fetch_max(offset, Relaxed);
         if let Some(on_disk) = on_disk {
             replica.on_disk.fetch_max(on_disk, Relaxed);
@@ -196,11 +202,13 @@ impl Engine {
         let is_good = |replica: &Arc<Replica>| {
             replica.stage() == Stage::Online && replica.lag_seconds(now_ms) <= max_lag
         };
+        let is_primary = !self.replication.link.is_replica();
         let state = self.replication.state.lock();
         let good = state.replicas.iter().filter(|replica| is_good(replica)).count();
         self.replication.good.store(good, Relaxed);
         // Under the lock, so that the last count stays.
-        self.attention.set(FEW_REPLICAS, wanted > 0 && max_lag > 0 && good < wanted as usize);
+        let are_few = wanted > 0 && max_lag > 0 && good < wanted as usize;
+        self.attention.set(FEW_REPLICAS, is_primary && are_few);
     }
 
     /// Has the bell of a loop rung when something is journalled behind `seen`. True if that has

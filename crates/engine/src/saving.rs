@@ -11,11 +11,11 @@ use braid_base::plural::plural;
 use braid_config::{RdbTarget, RdbVersionCheck};
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
-use braid_persistence::files::{self, File};
+use braid_persistence::files;
 use braid_persistence::{
-    Folder, Form, LoadError, LoadOptions, Loaded, Manifest, SaveError, SaveOptions, Slices,
+    Folder, Form, LoadError, LoadOptions, Loaded, Manifest, ReplicationNote, SaveError, SaveOptions, Slices,
 };
-use braid_rdb::{Format, Limits, Target};
+use braid_rdb::{Format, Target};
 
 use crate::aof_load::outcome::{AofLoadError, AofLoaded};
 use crate::engine::Engine;
@@ -72,6 +72,8 @@ pub(crate) struct Settings {
     functions: Vec<Vec<u8>>,
     /// The file is the base of an append-only file.
     is_base: bool,
+    /// The history that the dataset belongs to, if its changes are kept for replicas.
+    replication: Option<ReplicationNote>,
 }
 
 impl Settings {
@@ -88,6 +90,7 @@ impl Settings {
             key_delay: config.rdb_key_save_delay_microseconds(),
             functions: functions(engine),
             is_base: false,
+            replication: engine.replication_note(),
         }
     }
 
@@ -105,6 +108,8 @@ impl Settings {
             },
             sync_pieces: engine.config.aof_rewrite_incremental_fsync(),
             is_base: true,
+            // The increments behind it go on without one.
+            replication: None,
             ..Settings::of(engine)
         }
     }
@@ -141,14 +146,20 @@ impl Settings {
     }
 
     /// What the file says about itself.
-    pub(crate) fn notes(&self) -> [(&'static str, String); 5] {
-        [
+    pub(crate) fn notes(&self) -> Vec<(&'static str, String)> {
+        let mut notes = vec![
             ("redis-ver", crate::COMPATIBLE_VERSION.to_string()),
             ("redis-bits", "64".to_string()),
             ("ctime", (unix_ms() / 1000).to_string()),
             ("used-mem", braid_base::alloc::used_bytes().to_string()),
-            ("aof-base", u8::from(self.is_base).to_string()),
-        ]
+        ];
+        if let Some(ReplicationNote { id, offset, db }) = &self.replication {
+            notes.push(("repl-stream-db", db.to_string()));
+            notes.push(("repl-id", String::from_utf8_lossy(id).into_owned()));
+            notes.push(("repl-offset", offset.to_string()));
+        }
+        notes.push(("aof-base", u8::from(self.is_base).to_string()));
+        notes
     }
 
     pub(crate) fn options<'s>(&'s self, notes: &'s [(&'s str, String)]) -> SaveOptions<'s> {
@@ -166,6 +177,18 @@ impl Settings {
 }
 
 impl Engine {
+    /// What a dump of the dataset as it is now says of its history. The world is stopped.
+    fn replication_note(&self) -> Option<ReplicationNote> {
+        let journal = &self.keyspace.journal;
+        journal.backlog()?;
+        let link = &self.replication.link;
+        let db =
+            if link.is_replica() { link.db.load(Relaxed) as u32 } else { journal.database().unwrap_or(0) };
+        let history = self.replication.history();
+        let id = history.id().as_bytes().try_into().ok()?;
+        Some(ReplicationNote { id, offset: history.offset(journal.end()), db })
+    }
+
     /// How values are written, for the servers that `rdb-target` names.
     pub fn rdb_format(&self) -> Format {
         let target = match self.config.rdb_target() {
@@ -215,15 +238,17 @@ impl Engine {
 
     /// Loads the dump file at the start, before there is any data, while the loops already run:
     /// they serve what needs no data between slices of the load. False when there is no dump file.
-    pub fn load_at_start(&self, limits: Limits) -> Result<bool, LoadFailure> {
-        self.at_start(unix_ms(), |txn| self.load(txn, limits, Manner::AtStart))
+    pub fn load_at_start(&self) -> Result<bool, LoadFailure> {
+        // On a replica keys past their expiry wait for the primary's word.
+        let now = if self.replication.link.is_replica() { NOTHING_EXPIRED } else { unix_ms() };
+        self.at_start(now, |txn| self.load(txn, Manner::AtStart))
     }
 
     /// As [`Engine::load_at_start`], but loads the append-only file, which changes are written to
     /// from then on.
-    pub fn load_append_only_at_start(&self, limits: Limits) -> Result<AofLoaded, AofLoadError> {
+    pub fn load_append_only_at_start(&self) -> Result<AofLoaded, AofLoadError> {
         self.at_start(NOTHING_EXPIRED, |txn| {
-            let loaded = self.load_append_only(txn, limits, true)?;
+            let loaded = self.load_append_only(txn, true)?;
             if let Some(world) = txn.stopped_world() {
                 self.begin_append_only(world, &loaded).map_err(|error| {
                     log::warn!("{error}");
@@ -269,7 +294,7 @@ impl Engine {
     }
 
     /// Loads the dump file, while the world is stopped; false when there is none.
-    pub fn load(&self, txn: &mut Txn<'_>, limits: Limits, manner: Manner) -> Result<bool, LoadFailure> {
+    pub fn load(&self, txn: &mut Txn<'_>, manner: Manner) -> Result<bool, LoadFailure> {
         let config = &self.config;
         let name = config.dbfilename().to_string();
         let file = match files::open(Path::new(&name)) {
@@ -282,9 +307,15 @@ impl Engine {
         progress.begin(len.unwrap_or(0), unix_ms() / 1000);
         let delay = config.key_load_delay_microseconds();
         let mut slices = Slices::new(progress, manner == Manner::AtStart, delay);
-        let loaded = self.load_dump(txn, &file, len, limits, manner, &mut slices);
+        let loaded = self.load_dump(txn, &file, len, manner, &mut slices);
         progress.end();
-        loaded.inspect_err(|error| log::warn!("Internal error in RDB reading of {name}: {error}"))?;
+        let loaded =
+            loaded.inspect_err(|error| log::warn!("Internal error in RDB reading of {name}: {error}"))?;
+        if let Some((note, world)) = loaded.replication.as_ref().zip(txn.stopped_world())
+            && manner == Manner::AtStart
+        {
+            self.resume_history(world, note);
+        }
         self.forget_changes();
         Ok(true)
     }
@@ -294,16 +325,15 @@ impl Engine {
     pub(crate) fn load_dump(
         &self,
         txn: &mut Txn<'_>,
-        file: &File,
+        file: impl std::io::Read,
         len: Option<u64>,
-        limits: Limits,
         manner: Manner,
         slices: &mut Slices<'_>,
     ) -> Result<Loaded, LoadError> {
         let (config, state) = (&self.config, &self.persistence);
         let options = LoadOptions {
             len,
-            limits,
+            limits: self.limits(),
             relaxed: config.rdb_version_check() == RdbVersionCheck::Relaxed,
             checksum: config.rdbchecksum() && !self.debug.skip_checksums.load(Relaxed),
             replace: manner == Manner::Merge,

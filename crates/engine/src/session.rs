@@ -7,8 +7,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::blocking::state::{Blocked, Later, Precomputed, Serving};
-use crate::replication::replica::Replica;
-use crate::replication::wish::Wish;
 use crate::transaction::Queue;
 use braid_acl::Acl;
 use braid_acl::user::User;
@@ -17,6 +15,7 @@ use braid_clients::{ClientRecord, client_flags};
 use braid_keyspace::Keyspace;
 use braid_notify::tracking::Trackers;
 use braid_notify::{Hub, Kind, Listener, Tracking};
+use braid_replication::{Replica, ReplicaOptions};
 use braid_telemetry::monitor;
 
 /// What becomes of replies (CLIENT REPLY).
@@ -87,7 +86,7 @@ pub struct Session {
     /// What it is sent without asking.
     pub listener: Listener,
     /// What it has said about itself as a replica, before it became one; and what it is since.
-    pub replica_wish: Option<Box<Wish>>,
+    pub replica_options: Option<Box<ReplicaOptions>>,
     pub replica: Option<Arc<Replica>>,
     /// CLIENT NO-EVICT.
     pub no_evict: bool,
@@ -146,7 +145,7 @@ impl Session {
             import_source: false,
             has_written: false,
             written_to: 0,
-            replica_wish: None,
+            replica_options: None,
             replica: None,
             no_evict: false,
             in_script: false,

@@ -199,6 +199,12 @@ impl Journal {
         unpack(self.end.load(Acquire)).0
     }
 
+    /// The database that the last request was for, if one was chosen.
+    pub fn database(&self) -> Option<u32> {
+        let (_, db) = unpack(self.end.load(Acquire));
+        (db != NO_DATABASE).then_some(db)
+    }
+
     /// Everything before this offset is complete and may be read. It is the boundary of a unit. The
     /// answer may be less than an earlier one, when a thread has just begun that saw an older end;
     /// what was complete stays complete.

@@ -4,6 +4,7 @@
 
 pub mod affinity;
 pub mod listener;
+pub mod outgoing;
 pub mod poller;
 pub mod stream;
 pub mod tls;

@@ -13,6 +13,25 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
+/// A new file, in place of one that may be there.
+pub fn create(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).create(true).truncate(true).open(path)
+}
+
+/// Has a file take the place of another one.
+pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)
+}
+
+/// Removes a file. That it cannot be removed is told in the log.
+pub fn remove(path: &Path) {
+    if let Err(error) = std::fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        log::warn!("{} could not be removed: {error}", path.display());
+    }
+}
+
 /// Bytes of a file.
 pub fn len(path: &Path) -> io::Result<u64> {
     Ok(path.metadata()?.len())
@@ -27,7 +46,7 @@ pub fn cut_off(path: &Path, len: u64) -> io::Result<()> {
 
 /// A new file without a name, which goes with its last user. It has `path` for a moment.
 pub fn nameless(path: &Path) -> io::Result<File> {
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
+    let file = create(path)?;
     std::fs::remove_file(path)?;
     Ok(file)
 }

@@ -48,6 +48,33 @@ pub struct Loaded {
     pub empty: u64,
     /// Bytes read.
     pub bytes: u64,
+    /// The history that the file says its dataset belongs to.
+    pub replication: Option<ReplicationNote>,
+}
+
+/// What a dump file says of the history of changes that led to its dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicationNote {
+    /// The replication ID.
+    pub id: [u8; 40],
+    /// Bytes of that history's stream that are in the dataset.
+    pub offset: u64,
+    /// The database that the stream was in.
+    pub db: u32,
+}
+
+/// The notes that make up a [`ReplicationNote`], as far as they have been read.
+#[derive(Default)]
+struct ReplicationNotes {
+    id: Option<[u8; 40]>,
+    offset: Option<u64>,
+    db: Option<u32>,
+}
+
+impl ReplicationNotes {
+    fn complete(&self) -> Option<ReplicationNote> {
+        Some(ReplicationNote { id: self.id?, offset: self.offset?, db: self.db.unwrap_or(0) })
+    }
 }
 
 impl Loaded {
@@ -113,8 +140,8 @@ pub fn load(
             log::warn!("No threads to load with: {error}");
             None
         });
-        let (loaded, times) = (Loaded::default(), MemberTimes::default());
-        Loader { txn: &mut *txn, options, slices, crew, loaded, times }.run(reader, function)
+        let (loaded, times, replication) = Default::default();
+        Loader { txn: &mut *txn, options, slices, crew, loaded, times, replication }.run(reader, function)
     });
     txn.set_db(db);
     loaded
@@ -128,6 +155,7 @@ struct Loader<'l, 't, 'p> {
     loaded: Loaded,
     /// What members' times the file's notes have told, and are not set yet.
     times: MemberTimes,
+    replication: ReplicationNotes,
 }
 
 impl Loader<'_, '_, '_> {
@@ -145,6 +173,7 @@ impl Loader<'_, '_, '_> {
             self.loaded.add(&crew.loaded);
         }
         self.loaded.bytes = reader.position();
+        self.loaded.replication = self.replication.complete();
         Ok(self.loaded)
     }
 
@@ -262,9 +291,12 @@ impl Loader<'_, '_, '_> {
         Ok(())
     }
 
-    fn note(&self, name: &[u8], text: &[u8]) {
+    fn note(&mut self, name: &[u8], text: &[u8]) {
         let text = String::from_utf8_lossy(text);
         match name {
+            b"repl-id" => self.replication.id = text.as_bytes().try_into().ok(),
+            b"repl-offset" => self.replication.offset = text.parse().ok(),
+            b"repl-stream-db" => self.replication.db = text.parse().ok(),
             b"redis-ver" | b"valkey-ver" => log::info!("Loading RDB produced by version {text}"),
             b"ctime" => {
                 let age = unix_ms() / 1000 - text.parse().unwrap_or(0);

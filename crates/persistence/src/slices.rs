@@ -17,6 +17,8 @@ const SLICE: Duration = Duration::from_millis(10);
 const BREAK: Duration = Duration::from_micros(200);
 /// Time between two lines about progress.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
+/// Time between two heartbeats.
+const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// Somebody wants the load to end early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +36,9 @@ pub struct Slices<'p> {
     reported: Instant,
     pause: Pause,
     has_pause: bool,
+    /// Called each second.
+    heartbeat: Option<&'p dyn Fn()>,
+    last_heartbeat: Instant,
 }
 
 impl<'p> Slices<'p> {
@@ -50,7 +55,15 @@ impl<'p> Slices<'p> {
             reported: now,
             pause: Pause::new(key_delay),
             has_pause: key_delay != 0,
+            heartbeat: None,
+            last_heartbeat: now,
         }
+    }
+
+    /// Has `heartbeat` called each second while the load goes on.
+    pub fn with_heartbeat(mut self, heartbeat: &'p dyn Fn()) -> Slices<'p> {
+        self.heartbeat = Some(heartbeat);
+        self
     }
 
     /// Whether there is a wait after each record.
@@ -91,6 +104,12 @@ impl<'p> Slices<'p> {
             settle()?;
             txn.let_world_go_on(BREAK);
             self.slice_began = Instant::now();
+        }
+        if let Some(heartbeat) =
+            self.heartbeat.filter(|_| now.duration_since(self.last_heartbeat) >= HEARTBEAT)
+        {
+            self.last_heartbeat = now;
+            heartbeat();
         }
         if now.duration_since(self.reported) >= REPORT_EVERY {
             self.reported = now;

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use braid_base::system_text::reason;
 use braid_clients::Message;
-use braid_config::{Config, TlsAuthClients};
-use braid_engine::Engine;
+use braid_config::Config;
+use braid_engine::{Engine, tls};
 use braid_net::listener::Listener;
-use braid_net::tls::{ClientCertificates, TlsSettings};
 use braid_threading::accept::Listeners;
 
 /// Opens all listeners, or says which cannot be opened.
@@ -18,7 +17,7 @@ pub fn open(config: &Config) -> Result<Arc<Listeners>, String> {
     let port = config.port();
     if config.tls_port() != 0 {
         listeners.set_tls(Some(
-            tls_settings(config)
+            tls::settings(config)
                 .server_config()
                 .map_err(|error| format!("Failed to configure TLS: {error}"))?,
         ));
@@ -89,30 +88,7 @@ fn open_tcp(config: &Config, listeners: &Listeners) -> Result<(), (bool, std::io
     Ok(())
 }
 
-/// What the configuration says about TLS.
-fn tls_settings(config: &Config) -> TlsSettings {
-    let path = |text: &str| std::path::PathBuf::from(text);
-    TlsSettings {
-        certificate: path(&config.tls_cert_file()),
-        key: path(&config.tls_key_file()),
-        key_password: config.tls_key_file_pass().to_string(),
-        authorities_file: path(&config.tls_ca_cert_file()),
-        authorities_folder: path(&config.tls_ca_cert_dir()),
-        clients: match config.tls_auth_clients() {
-            TlsAuthClients::Yes => ClientCertificates::Required,
-            TlsAuthClients::Optional => ClientCertificates::Optional,
-            TlsAuthClients::No => ClientCertificates::Ignored,
-        },
-        protocols: config.tls_protocols().to_string(),
-        ciphers: config.tls_ciphers().to_string(),
-        cipher_suites: config.tls_ciphersuites().to_string(),
-        prefer_server_ciphers: config.tls_prefer_server_ciphers(),
-        sessions: if config.tls_session_caching() { config.tls_session_cache_size() as usize } else { 0 },
-        session_seconds: config.tls_session_cache_timeout_seconds(),
-    }
-}
-
-/// Directives that make up [`tls_settings`].
+/// Directives that make up [`braid_engine::tls::settings`].
 const TLS_DIRECTIVES: [&str; 13] = [
     "tls-cert-file",
     "tls-key-file",
@@ -135,7 +111,7 @@ pub fn follow(engine: &Engine, listeners: &Arc<Listeners>) {
         if config.tls_port() == 0 {
             return Ok(());
         }
-        let settings = tls_settings(config).server_config().map_err(|error| {
+        let settings = tls::settings(config).server_config().map_err(|error| {
             log::warn!("Failed applying new configuration. {error}");
             "Unable to update TLS configuration. Check server logs.".to_owned()
         })?;

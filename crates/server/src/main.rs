@@ -150,6 +150,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     if let Some(title) = title {
         title.show_and_follow(config);
     }
+    engine.begin_in_configured_role();
     let is_load_due = is_load_due(config);
     if is_load_due {
         // Before the first answer by HTTP: the server is not ready until the load is done.
@@ -165,6 +166,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     let loaded = if is_load_due { load_supervised(&engine) } else { Ok(()) };
     match &loaded {
         Ok(()) => {
+            engine.start_link();
             listeners::announce(config);
             if !engine.shutdown.load(Relaxed) {
                 engine.supervisor.ready();
@@ -234,7 +236,7 @@ fn load(engine: &Engine) -> Result<(), String> {
     if engine.config.appendonly() {
         return load_append_only(engine);
     }
-    match engine.load_at_start(braid_commands::dump::limits(engine)) {
+    match engine.load_at_start() {
         Ok(false) => Ok(()),
         Ok(true) => {
             log::info!("DB loaded from disk: {:.3} seconds", began.elapsed().as_secs_f64());
@@ -256,7 +258,7 @@ fn load(engine: &Engine) -> Result<(), String> {
 
 /// Loads the append-only file, if there is one. A dump file beside it is not looked at.
 fn load_append_only(engine: &Engine) -> Result<(), String> {
-    match engine.load_append_only_at_start(braid_commands::dump::limits(engine)) {
+    match engine.load_append_only_at_start() {
         Ok(loaded) => {
             let dump = engine.config.dbfilename();
             if loaded.manifest.has_no_data() && std::path::Path::new(&*dump).is_file() {

@@ -15,9 +15,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::OutputLimit;
 use braid_engine::Engine;
-use braid_engine::replication::copy::{Copy, Next};
-use braid_engine::replication::{Order, Place as JournalPlace, Replica};
 use braid_net::stream::Stream;
+use braid_replication::replicas::full_sync::Next;
+use braid_replication::{FullSync, Order, Replica, StreamPosition};
 use rustix::io::Errno;
 
 /// Most bytes sent to a replica in a turn of the loop, since others are waiting.
@@ -33,7 +33,7 @@ pub struct ReplicaOutput {
     /// Sent before anything else.
     head: Vec<u8>,
     phase: Phase,
-    position: Option<JournalPlace>,
+    position: Option<StreamPosition>,
     /// The socket takes no more for now.
     pub blocked: bool,
     last_heartbeat_ms: i64,
@@ -48,7 +48,7 @@ enum Phase {
     /// A full sync is being sent. If it is a file: the bytes sent so far, and whether its length
     /// was announced.
     FullSync {
-        copy: Arc<Copy>,
+        copy: Arc<FullSync>,
         sent: u64,
         is_announced: bool,
     },
@@ -159,14 +159,14 @@ impl ReplicaOutput {
         // A replica gets one order in its life.
         let Some(order) = self.replica.orders().pop() else { return self.heartbeat(context) };
         match order {
-            Order::Stream { head, place } => {
-                (self.head, self.position, self.phase) = (head.into_bytes(), Some(place), Phase::Stream);
+            Order::Stream { head, position } => {
+                (self.head, self.position, self.phase) = (head.into_bytes(), Some(position), Phase::Stream);
             }
-            Order::Copy { mut head, copy, place } => {
+            Order::FullSync { mut head, full_sync: copy, position } => {
                 if let Some(mark) = copy.mark() {
                     head.push_str(&format!("$EOF:{mark}\r\n"));
                 }
-                (self.head, self.position) = (head.into_bytes(), place);
+                (self.head, self.position) = (head.into_bytes(), position);
                 self.phase = Phase::FullSync { copy, sent: 0, is_announced: false };
             }
         }
@@ -228,7 +228,7 @@ impl ReplicaOutput {
     }
 
     fn send_stream(&mut self, context: &SendContext<'_>, sender: &mut Sender<'_>) -> SendOutcome {
-        let Some(reader) = self.position.as_mut().and_then(JournalPlace::reader) else {
+        let Some(reader) = self.position.as_mut().and_then(StreamPosition::reader) else {
             return SendOutcome::Close;
         };
         let mut outcome = SendOutcome::CaughtUp;
@@ -256,7 +256,7 @@ impl ReplicaOutput {
             _ => 0,
         };
         let position =
-            self.position.as_mut().and_then(JournalPlace::reader).map_or(end, |reader| reader.position());
+            self.position.as_mut().and_then(StreamPosition::reader).map_or(end, |reader| reader.position());
         self.behind = copy + end.saturating_sub(position);
         self.replica.record.reply_bytes.store(self.behind as usize, Relaxed);
         self.behind

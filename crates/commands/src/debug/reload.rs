@@ -34,8 +34,7 @@ pub fn reload(call: &mut Call) -> CommandResult {
         CommandError::text("ERR Error trying to load the RDB dump, check server logs.")
     };
     let manner = if merges { Manner::Merge } else { Manner::Strict };
-    let limits = crate::dump::limits(call.engine);
-    match call.engine.load(call.keyspace, limits, manner) {
+    match call.engine.load(call.keyspace, manner) {
         Ok(true) => {}
         Ok(false) => return Err(failed("there is no dump file".into())),
         Err(error) => return Err(failed(error.to_string())),
@@ -51,9 +50,8 @@ pub fn load_append_only(call: &mut Call) -> CommandResult {
             "ERR The append-only file has no base yet: try again once its first rewrite is complete",
         ));
     }
-    let limits = crate::dump::limits(call.engine);
     call.engine
-        .reload_append_only(call.keyspace, limits)
+        .reload_append_only(call.keyspace)
         .map_err(|_| CommandError::text("ERR Error trying to load the AOF files, check server logs."))?;
     log::warn!("Append Only File loaded by DEBUG LOADAOF");
     call.reply.ok();

@@ -14,9 +14,11 @@ use braid_base::clock;
 use braid_clients::client_flags;
 use braid_config::Config;
 use braid_engine::Engine;
-use braid_engine::replication::{ID_LEN, Replica, Stage};
 use braid_keyspace::table::TableCursor;
 use braid_notify::Kind;
+use braid_replication::history::{History, ID_LEN};
+use braid_replication::link::{Phase, Primary};
+use braid_replication::{Replica, Stage};
 use braid_telemetry::stats;
 use braid_telemetry::stats::ThreadStats;
 
@@ -441,7 +443,11 @@ fn replication(fields: &mut Fields<'_>) {
     let replicas = engine.replication.replicas();
     let config = &engine.config;
     let now = clock::unix_ms();
-    fields.field("role", "master");
+    let history = engine.replication.history();
+    match engine.replication.link.primary() {
+        Some(primary) => link(fields, &primary, &history, now),
+        None => fields.field("role", "master"),
+    }
     fields.field("connected_slaves", replicas.len());
     if config.min_replicas_to_write() > 0 && config.min_replicas_max_lag_seconds() > 0 {
         fields.field("min_slaves_good_slaves", engine.replication.good.load(Relaxed));
@@ -453,23 +459,60 @@ fn replication(fields: &mut Fields<'_>) {
             format_args!(
                 "ip={},port={},state={},offset={},lag={lag}",
                 safe(&replica.ip()),
-                replica.wish.port,
+                replica.options.port,
                 replica.stage_name(),
-                replica.acknowledged.load(Relaxed)
+                history.offset(replica.acknowledged.load(Relaxed))
             ),
         );
     }
     let (end, kept) = (engine.keyspace.journal.end(), engine.keyspace.journal.backlog());
     fields.field("master_failover_state", "no-failover");
-    fields.field("master_replid", engine.replication.id());
-    fields.field("master_replid2", "0".repeat(ID_LEN));
-    fields.field("master_repl_offset", end);
-    fields.field("second_repl_offset", -1);
+    let (earlier_id, until) = match history.earlier() {
+        Some((id, until)) => (id.to_owned(), i64::try_from(until + 1).unwrap_or(i64::MAX)),
+        None => ("0".repeat(ID_LEN), -1),
+    };
+    fields.field("master_replid", history.id());
+    fields.field("master_replid2", earlier_id);
+    fields.field("master_repl_offset", history.offset(end));
+    fields.field("second_repl_offset", until);
     fields.field("repl_backlog_active", u8::from(kept.is_some()));
     fields.field("repl_backlog_size", config.repl_backlog_size());
     // The first byte has the number 1.
-    fields.field("repl_backlog_first_byte_offset", kept.map_or(0, |kept| kept.first + 1));
+    fields.field("repl_backlog_first_byte_offset", kept.map_or(0, |kept| history.offset(kept.first) + 1));
     fields.field("repl_backlog_histlen", kept.map_or(0, |kept| kept.len));
+}
+
+/// The fields of a replica.
+fn link(fields: &mut Fields<'_>, primary: &Primary, history: &History, now_ms: i64) {
+    let engine = fields.engine;
+    let (config, link) = (&engine.config, &engine.replication.link);
+    let (phase, transfer) = (link.phase(), &link.full_sync);
+    let is_up = phase == Phase::Connected;
+    let seconds_since = |at_ms: i64| (now_ms / 1000 - at_ms / 1000).max(0);
+    let applied = history.offset(engine.keyspace.journal.end());
+    fields.field("role", "slave");
+    fields.field("master_host", safe(&primary.host));
+    fields.field("master_port", primary.port);
+    fields.field("master_link_status", if is_up { "up" } else { "down" });
+    fields.field("master_last_io_seconds_ago", if is_up { seconds_since(link.last_io_ms()) } else { -1 });
+    fields.field("master_sync_in_progress", u8::from(phase == Phase::Sync));
+    fields.field("slave_read_repl_offset", applied + link.unapplied.load(Relaxed));
+    fields.field("slave_repl_offset", applied);
+    if phase == Phase::Sync {
+        let (total, read) = (transfer.total.load(Relaxed), transfer.read.load(Relaxed));
+        fields.field("master_sync_total_bytes", total.max(0));
+        fields.field("master_sync_read_bytes", read);
+        fields.field("master_sync_left_bytes", if total < 0 { -1 } else { total - read as i64 });
+        let percent = if total > 0 { read as f64 * 100.0 / total as f64 } else { 0.0 };
+        fields.field("master_sync_perc", format_args!("{percent:.2}"));
+        fields.field("master_sync_last_io_seconds_ago", seconds_since(link.last_io_ms()));
+    }
+    if !is_up {
+        fields.field("master_link_down_since_seconds", seconds_since(link.down_since_ms()));
+    }
+    fields.field("slave_priority", config.replica_priority());
+    fields.field("slave_read_only", u8::from(config.replica_read_only()));
+    fields.field("replica_announced", u8::from(config.replica_announced()));
 }
 
 fn cpu(fields: &mut Fields<'_>) {

@@ -25,7 +25,6 @@ use braid_spec::{
     Begin, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec, Scope,
 };
 use braid_types::hash::Hash;
-use braid_types::list::commands::limits;
 use braid_types::list::{End, List, ListLimits};
 use braid_types::set::Set;
 use braid_types::sorted_set::SortedSet;
@@ -265,7 +264,7 @@ fn run(call: &mut Call, may_store: bool) -> CommandResult {
     match options.store {
         None => reply_with(Some(call.keyspace), call.reply, &items, &options),
         Some(destination) => {
-            let list = list_of(Some(call.keyspace), &items, &options, &limits(call.engine));
+            let list = list_of(Some(call.keyspace), &items, &options, &call.engine.list_limits());
             store(call, destination, list, &options)?;
         }
     }
@@ -277,7 +276,7 @@ type Sorted = Result<List, CommandError>;
 
 /// Sorts a large collection in the background, to store what comes out.
 fn sort_for_later(call: &mut Call, options: &Options<'_>) -> CommandResult {
-    let (mut options, limits) = (options.to_owned_options(), limits(call.engine));
+    let (mut options, limits) = (options.to_owned_options(), call.engine.list_limits());
     call.precompute::<Sorted>(&call.args[1..2], move |loans, now| {
         let sorted = load_loan(&loans[0], now, &mut options).and_then(|elements| {
             let items = sort_and_cut(None, &elements, &options)?;

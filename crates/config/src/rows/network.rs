@@ -15,7 +15,7 @@ super::directives! {
     bind: special => special("bind", Special::Bind);
 
     /// Local address from which outgoing connections start (to a master, to other nodes).
-    bind_source_addr: text => optional_text("bind-source-addr").no_effect_yet();
+    bind_source_addr: text => optional_text("bind-source-addr");
 
     /// As long as the default user has no password, refuse connections from other machines.
     protected_mode: bool => switch("protected-mode", true);

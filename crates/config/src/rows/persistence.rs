@@ -36,7 +36,7 @@ super::directives! {
     stop_writes_on_bgsave_error: bool => switch("stop-writes-on-bgsave-error", true);
 
     /// Remove snapshots that were made only to feed a replica.
-    rdb_del_sync_files: bool => switch("rdb-del-sync-files", false).no_effect_yet();
+    rdb_del_sync_files: bool => switch("rdb-del-sync-files", false);
 
     /// Force a snapshot to disk piece by piece while it is written.
     rdb_save_incremental_fsync: bool => switch("rdb-save-incremental-fsync", true);

@@ -11,22 +11,21 @@ super::directives! {
 
     /// Master of this server: host and port. Not set on a master.
     replicaof: special =>
-        special("replicaof", Special::ReplicaOf).aliases(&["slaveof"]).immutable().no_effect_yet()
-            .refused_yet("Being a replica is not supported yet by this server: remove it");
+        special("replicaof", Special::ReplicaOf).aliases(&["slaveof"]).immutable();
 
     /// User with which to log in at the master.
-    masteruser: text => optional_text("masteruser").aliases(&["primaryuser"]).secret().no_effect_yet();
+    masteruser: text => optional_text("masteruser").aliases(&["primaryuser"]).secret();
 
     /// Password with which to log in at the master.
-    masterauth: text => optional_text("masterauth").aliases(&["primaryauth"]).secret().no_effect_yet();
+    masterauth: text => optional_text("masterauth").aliases(&["primaryauth"]).secret();
 
     /// Answer reads while the connection to the master is lost, with data that may be old.
     replica_serve_stale_data: bool =>
-        switch("replica-serve-stale-data", true).aliases(&["slave-serve-stale-data"]).no_effect_yet();
+        switch("replica-serve-stale-data", true).aliases(&["slave-serve-stale-data"]);
 
     /// Refuse writes on a replica.
     replica_read_only: bool =>
-        switch("replica-read-only", true).aliases(&["slave-read-only"]).no_effect_yet();
+        switch("replica-read-only", true).aliases(&["slave-read-only"]);
 
     /// Send full copies over the socket without a file.
     repl_diskless_sync: bool => switch("repl-diskless-sync", true);
@@ -58,7 +57,7 @@ super::directives! {
     repl_timeout_seconds: u32 => integer("repl-timeout", || 60, 1, INT_MAX, Unit::Seconds);
 
     /// Let the kernel collect small packets to replicas: fewer packets, more delay.
-    repl_disable_tcp_nodelay: bool => switch("repl-disable-tcp-nodelay", false).no_effect_yet();
+    repl_disable_tcp_nodelay: bool => switch("repl-disable-tcp-nodelay", false);
 
     /// Reach the master over several network paths (multipath TCP).
     repl_mptcp: bool => switch("repl-mptcp", false).immutable().beyond_redis().no_effect_yet();
@@ -78,26 +77,26 @@ super::directives! {
 
     /// Preference when a new master is chosen: lower goes first, 0 never.
     replica_priority: u32 => integer("replica-priority", || 100, 0, INT_MAX, Unit::Plain)
-        .aliases(&["slave-priority"]).no_effect_yet();
+        .aliases(&["slave-priority"]);
 
     /// Let monitors see this replica.
-    replica_announced: bool => switch("replica-announced", true).no_effect_yet();
+    replica_announced: bool => switch("replica-announced", true);
 
     /// Address that a replica says it has, where the network translates addresses.
     replica_announce_ip: text =>
-        optional_text("replica-announce-ip").aliases(&["slave-announce-ip"]).no_effect_yet();
+        optional_text("replica-announce-ip").aliases(&["slave-announce-ip"]);
 
     /// Port that a replica says it has; 0 means its real one.
     replica_announce_port: u16 => integer("replica-announce-port", || 0, 0, 65535, Unit::Plain)
-        .aliases(&["slave-announce-port"]).no_effect_yet();
+        .aliases(&["slave-announce-port"]);
 
     /// Leave eviction on a replica to its master.
     replica_ignore_maxmemory: bool =>
-        switch("replica-ignore-maxmemory", true).aliases(&["slave-ignore-maxmemory"]).no_effect_yet();
+        switch("replica-ignore-maxmemory", true).aliases(&["slave-ignore-maxmemory"]);
 
     /// Free the old data in the background before a full copy is loaded.
     replica_lazy_flush: bool =>
-        switch("replica-lazy-flush", false).aliases(&["slave-lazy-flush"]).no_effect_yet();
+        switch("replica-lazy-flush", false).aliases(&["slave-lazy-flush"]);
 
     /// Let a replica go on when it cannot write to disk.
     replica_ignore_disk_write_errors: bool =>

@@ -21,13 +21,13 @@ super::directives! {
     tls_key_file_pass: text => optional_text("tls-key-file-pass").secret();
 
     /// Certificate for connections that this server opens; without it, the server's certificate.
-    tls_client_cert_file: text => optional_text("tls-client-cert-file").always_applied().no_effect_yet();
+    tls_client_cert_file: text => optional_text("tls-client-cert-file").always_applied();
 
     /// Private key that belongs to the client certificate.
-    tls_client_key_file: text => optional_text("tls-client-key-file").always_applied().no_effect_yet();
+    tls_client_key_file: text => optional_text("tls-client-key-file").always_applied();
 
     /// Password of the client certificate's key.
-    tls_client_key_file_pass: text => optional_text("tls-client-key-file-pass").secret().no_effect_yet();
+    tls_client_key_file_pass: text => optional_text("tls-client-key-file-pass").secret();
 
     /// Parameters for key exchange by Diffie-Hellman, needed by old clients only.
     tls_dh_params_file: text => optional_text("tls-dh-params-file").always_applied().no_effect_yet();
@@ -43,7 +43,7 @@ super::directives! {
         choice("tls-auth-clients", TlsAuthClients::Yes.raw(), TlsAuthClients::WORDS);
 
     /// Encrypt the connection to the master too.
-    tls_replication: bool => switch("tls-replication", false).no_effect_yet();
+    tls_replication: bool => switch("tls-replication", false);
 
     /// Encrypt the cluster's own connections too.
     tls_cluster: bool => switch("tls-cluster", false).no_effect_yet();

@@ -14,8 +14,8 @@ use crate::transaction::Queued;
 use braid_acl as acl;
 use braid_acl::log::Origin;
 use braid_clients::attention::{
-    APPEND_ONLY_FAILED, FEW_REPLICAS, JOURNAL_FULL, LOADING, MEMORY_LIMIT, PAUSED, SNAPSHOT_FULL, STOPPING,
-    WRITES_REFUSED,
+    APPEND_ONLY_FAILED, FEW_REPLICAS, JOURNAL_FULL, LOADING, MEMORY_LIMIT, PAUSED, READ_ONLY, SNAPSHOT_FULL,
+    STALE, STOPPING, WRITES_REFUSED,
 };
 use braid_clients::pause::PauseMode;
 use braid_spec::{Behavior, Command, CommandError, Flags};
@@ -69,6 +69,12 @@ const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, bu
      the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails \
      (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
 
+/// What a client that writes is told by a replica, in the words that clients know.
+const READ_ONLY_REPLICA: &str = "READONLY You can't write against a read only replica.";
+
+/// What a client is told by a replica that does not serve old data, in the words that clients know.
+const NO_LINK: &str = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+
 /// What a client that writes is told while too few replicas keep up, in the words that clients know.
 const TOO_FEW_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 
@@ -108,6 +114,9 @@ pub(super) fn check(
     {
         return Err(CommandError::text(TOO_FEW_REPLICAS));
     }
+    if attention & (READ_ONLY | STALE) != 0 {
+        check_role(engine, session, command, attention)?;
+    }
     if attention & (WRITES_REFUSED | SNAPSHOT_FULL | APPEND_ONLY_FAILED | JOURNAL_FULL) != 0 {
         check_disk(engine, worker, session, command, attention)?;
     }
@@ -124,6 +133,25 @@ pub(super) fn check(
         if room == Room::None && needs {
             return Err(CommandError::text("OOM command not allowed when used memory > 'maxmemory'."));
         }
+    }
+    Ok(())
+}
+
+/// What a replica refuses.
+#[cold]
+fn check_role(
+    engine: &Engine,
+    session: &Session,
+    command: &Command,
+    attention: u64,
+) -> Result<(), CommandError> {
+    let flags = command.spec.flags;
+    let writes = flags.has(Flags::WRITE) || (is_exec(command) && queue_has(engine, session, Flags::WRITE));
+    if attention & READ_ONLY != 0 && writes {
+        return Err(CommandError::text(READ_ONLY_REPLICA));
+    }
+    if attention & STALE != 0 && !flags.has(Flags::STALE) {
+        return Err(CommandError::text(NO_LINK));
     }
     Ok(())
 }
@@ -253,8 +281,12 @@ pub(super) fn disk_refusal(engine: &Engine) -> Option<CommandError> {
 /// Why nothing may be written at present, for whatever reason.
 #[inline]
 pub fn write_refusal(engine: &Engine) -> Option<CommandError> {
-    if engine.attention.get() & FEW_REPLICAS != 0 {
+    let attention = engine.attention.get();
+    if attention & FEW_REPLICAS != 0 {
         return Some(CommandError::text(TOO_FEW_REPLICAS));
+    }
+    if attention & READ_ONLY != 0 {
+        return Some(CommandError::text(READ_ONLY_REPLICA));
     }
     disk_refusal(engine)
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that are read from an append-only file: the bodies of clients' commands, without any of
-//! the checks, and without a reply.
+//! Commands that are read from an append-only file or from a primary's stream: the bodies of
+//! clients' commands, without any of the checks, and without a reply.
 //!
-//! HOT PATH: as `dispatch.rs`; how fast this is, is how long a restart takes.
+//! HOT PATH: as `dispatch.rs`; how fast this is, is how long a restart takes, and how busy a primary
+//! may be whose replica keeps up.
 //!
-//! What stands in the file has been done once, and was allowed then. So nobody's rights are looked
-//! at, no memory limit, no pause. Only what changes data is run; anything else that may stand there
-//! is passed over. The commands between MULTI and EXEC are kept until EXEC has been seen, so that a
+//! What stands there has been done once, and was allowed then. So nobody's rights are looked at, no
+//! memory limit, no pause. Only what changes data is run, and from a stream what is published;
+//! anything else that may stand there is passed over. The commands between MULTI and EXEC are kept until EXEC has been seen, so that a
 //! transaction whose end is missing is not done by half. What cannot be run as it was is an error:
 //! going on would make another dataset.
 
@@ -53,7 +54,26 @@ enum Kind {
     Multi,
     Exec,
     Discard,
+    /// Changes nothing, and is for those who listen here.
+    Publish,
     PassOver,
+}
+
+/// Where the commands come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    File,
+    Primary,
+}
+
+/// What a command of a stream is for those who read the journal here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Streamed {
+    Change,
+    /// Of no use in an append-only file.
+    Aside,
+    /// An aside that asks how far this replica has got.
+    Question,
 }
 
 /// So many refusals are told one by one.
@@ -61,6 +81,7 @@ const REFUSALS_TOLD: u64 = 16;
 
 /// The state of a replay.
 pub struct Replay {
+    source: Source,
     session: Session,
     reply: ReplyBuffer,
     /// By the command's id.
@@ -79,13 +100,14 @@ pub struct Replay {
 
 impl Replay {
     /// A replay that begins in database 0.
-    pub fn new(engine: &Engine) -> Replay {
+    pub fn new(engine: &Engine, source: Source) -> Replay {
         let record = ClientRecord::new(u64::MAX, -1, Address::Unknown, Address::Unknown, unix_ms());
         let mut session = Session::new(Arc::new(record), &engine.attention, &engine.acl);
         session.deny_blocking = true;
-        let kinds = engine.commands.all().iter().map(kind_of).collect();
+        let kinds = engine.commands.all().iter().map(|command| kind_of(command, source)).collect();
         let reply = ReplyBuffer::new(Protocol::Resp2);
         Replay {
+            source,
             session,
             reply,
             kinds,
@@ -110,6 +132,40 @@ impl Replay {
             kind => self.handle(engine, txn, command, args, kind)?,
         }
         Ok(())
+    }
+
+    /// As [`Replay::run`], for a command of a primary's stream. What cannot be run is noted: the
+    /// primary has done it, and goes on.
+    pub fn run_streamed(&mut self, engine: &Engine, txn: &mut Txn<'_>, args: &[&[u8]]) -> Streamed {
+        let (command, kind) = match find(engine, args) {
+            Ok(command) => (command, self.kinds[command.id as usize]),
+            Err(error) => {
+                self.note_error(&error.to_string(), &String::from_utf8_lossy(args[0]));
+                return Streamed::Change;
+            }
+        };
+        let is_question = command.behavior.has(Behavior::ALLOWED_ON_REPLICA_LINK)
+            && args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
+        if kind == Kind::Run && self.transaction.is_none() {
+            self.execute(engine, txn, command, args);
+        } else if let Err(error) = self.handle(engine, txn, command, args, kind) {
+            self.note_error(&error.to_string(), &command.full_name);
+        }
+        match kind {
+            _ if is_question => Streamed::Question,
+            Kind::PassOver | Kind::Publish if self.transaction.is_none() => Streamed::Aside,
+            _ => Streamed::Change,
+        }
+    }
+
+    /// The database that the commands work in.
+    pub fn db(&self) -> u32 {
+        self.session.db
+    }
+
+    /// Has the commands work in another database.
+    pub fn select(&mut self, db: u32) {
+        self.session.select(db);
     }
 
     /// Fetches what commands are about to need into the cache, all at once.
@@ -160,8 +216,10 @@ impl Replay {
                     self.do_now(engine, txn, command, &args)?;
                 }
             }
-            (Kind::Run | Kind::Select, Some(queue)) => queue.push(Queued::new(command.id, args)),
-            (Kind::Run | Kind::Select, None) => self.do_now(engine, txn, command, args)?,
+            (Kind::Run | Kind::Select | Kind::Publish, Some(queue)) => {
+                queue.push(Queued::new(command.id, args));
+            }
+            (Kind::Run | Kind::Select | Kind::Publish, None) => self.do_now(engine, txn, command, args)?,
         }
         Ok(())
     }
@@ -216,24 +274,31 @@ impl Replay {
 
     #[cold]
     fn note_refusal(&mut self, command: &Command) {
-        self.refused += 1;
-        if self.refused > REFUSALS_TOLD {
-            return;
-        }
         let mut slices = Vec::new();
         self.reply.io_slices(&mut slices, usize::MAX);
         let line: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
         let line = String::from_utf8_lossy(line.trim_ascii());
+        self.note_error(line.trim_start_matches('-'), &command.full_name);
+    }
+
+    #[cold]
+    fn note_error(&mut self, error: &str, command: &str) {
+        self.refused += 1;
+        if self.refused > REFUSALS_TOLD {
+            return;
+        }
+        let (who, whom) = match self.source {
+            Source::File => ("AOF-loading-client", "server"),
+            Source::Primary => ("replica", "master"),
+        };
         log::warn!(
-            "== CRITICAL == This AOF-loading-client is sending an error to its server: '{}' after processing the command '{}'",
-            line.trim_start_matches('-'),
-            command.full_name
+            "== CRITICAL == This {who} is sending an error to its {whom}: '{error}' after processing the command '{command}'"
         );
     }
 }
 
 /// What becomes of a command.
-fn kind_of(command: &Command) -> Kind {
+fn kind_of(command: &Command, source: Source) -> Kind {
     let (behavior, flags) = (command.behavior, command.spec.flags);
     let kinds = [
         (Behavior::REPLAY_SELECTS, Kind::Select),
@@ -245,8 +310,14 @@ fn kind_of(command: &Command) -> Kind {
     if let Some((_, kind)) = kinds.into_iter().find(|(flag, _)| behavior.has(*flag)) {
         return kind;
     }
-    let changes = flags.any(Flags::WRITE | Flags::MAY_REPLICATE) && !flags.has(Flags::PUBSUB);
-    if changes { Kind::Run } else { Kind::PassOver }
+    if !flags.any(Flags::WRITE | Flags::MAY_REPLICATE) {
+        return Kind::PassOver;
+    }
+    match (flags.has(Flags::PUBSUB), source) {
+        (false, _) => Kind::Run,
+        (true, Source::Primary) => Kind::Publish,
+        (true, Source::File) => Kind::PassOver,
+    }
 }
 
 /// The command that arguments name, with the right number of them. A command that has been renamed

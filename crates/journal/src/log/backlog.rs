@@ -117,6 +117,19 @@ impl Journal {
         self.append_asides(slot, writer, &bytes);
     }
 
+    /// Appends what a primary has sent, as it was received. `is_aside`: files pass over it. A
+    /// SELECT that it may lack is the caller's affair. The world is stopped.
+    pub fn append_received(&self, slot: usize, writer: &mut Writer, bytes: &[u8], is_aside: bool) {
+        if is_aside {
+            return self.append_asides(slot, writer, bytes);
+        }
+        let range = self.take(slot, None, bytes.len());
+        self.copy(&mut writer.chunk, range.start, bytes);
+        self.notes[slot].store(u64::MAX, Release);
+        writer.end = range.end;
+        writer.news = true;
+    }
+
     /// As [`Journal::append_aside`], with encoded requests.
     #[cold]
     pub(super) fn append_asides(&self, slot: usize, writer: &mut Writer, bytes: &[u8]) {

@@ -102,7 +102,7 @@ impl TlsSettings {
         Ok(Arc::new(config))
     }
 
-    fn versions(&self) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
+    pub(super) fn versions(&self) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
         if self.protocols.trim().is_empty() {
             return Ok(vec![&rustls::version::TLS13, &rustls::version::TLS12]);
         }
@@ -125,7 +125,7 @@ impl TlsSettings {
     }
 
     /// The cryptography, with just the suites that are wanted, in the wanted order.
-    fn provider(&self) -> Result<CryptoProvider, String> {
+    pub(super) fn provider(&self) -> Result<CryptoProvider, String> {
         let mut provider = aws_lc_rs::default_provider();
         for (names, is_13, directive) in
             [(&self.ciphers, false, "tls-ciphers"), (&self.cipher_suites, true, "tls-ciphersuites")]
@@ -160,7 +160,7 @@ impl TlsSettings {
         Ok(provider)
     }
 
-    fn authorities(&self) -> Result<RootCertStore, String> {
+    pub(super) fn authorities(&self) -> Result<RootCertStore, String> {
         let mut files = Vec::new();
         if !self.authorities_file.as_os_str().is_empty() {
             files.push(self.authorities_file.clone());
@@ -189,7 +189,7 @@ impl TlsSettings {
     }
 }
 
-fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(super) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let failed = |reason: String| format!("Failed to load certificate: {}: {reason}", path.display());
     let certificates: Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(path).map_err(|error| failed(error.to_string()))?.collect();

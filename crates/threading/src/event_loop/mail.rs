@@ -7,7 +7,6 @@ use std::sync::Arc;
 use braid_clients::record::Accepted;
 use braid_clients::{Message, client_flags};
 use braid_engine::Session;
-use braid_engine::blocking::Ending;
 use braid_net::poller::Interest;
 use braid_net::stream::Stream;
 
@@ -50,10 +49,9 @@ impl<M: Model> EventLoop<M> {
                     self.clients.to_drop.push(place);
                 }
             }
-            Message::Unblock { id, error } => {
+            Message::Unblock { id, how } => {
                 if let Some(&place) = self.by_id.get(&id) {
-                    let ending = if error { Ending::Error } else { Ending::Timeout };
-                    self.give_up_waiting(&[place], ending);
+                    self.give_up_waiting(&[place], how.into());
                 }
             }
             Message::Served { id, reply, written_to } => {

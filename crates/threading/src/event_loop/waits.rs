@@ -73,6 +73,9 @@ impl<M: Model> EventLoop<M> {
             let Some(blocked) = client.session.blocked.take() else { continue };
             blocked.leave(&engine, &mut self.worker);
             blocked.give_up(&engine, &self.worker, &client.session, &mut client.reply, ending);
+            if ending == Ending::RoleChange {
+                client.session.close();
+            }
             self.clients.deadlines.remove(&(blocked.deadline_ms, place));
             self.resume_after_wait(place);
         }

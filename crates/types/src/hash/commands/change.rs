@@ -7,7 +7,6 @@ use braid_engine::Call;
 use braid_keyspace::Event;
 use braid_spec::{CommandError, CommandResult};
 
-use super::limits;
 use crate::collection::purge;
 use crate::hash::{Expiry, Hash};
 
@@ -28,7 +27,7 @@ fn set_pairs(call: &mut Call) -> Result<i64, CommandError> {
     if !call.args.len().is_multiple_of(2) {
         return Err(call.wrong_arity());
     }
-    let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));
+    let (key, now, limits) = (call.args[1], call.now(), call.engine.hash_limits());
     let pairs = &call.args[2..];
     let hash = call.keyspace.write_or_create(key, Hash::new)?;
     purge(hash, now);
@@ -44,7 +43,7 @@ fn set_pairs(call: &mut Call) -> Result<i64, CommandError> {
 }
 
 pub(super) fn hsetnx(call: &mut Call) -> CommandResult {
-    let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));
+    let (key, now, limits) = (call.args[1], call.now(), call.engine.hash_limits());
     let hash = call.keyspace.write_or_create(key, Hash::new)?;
     let expired = purge(hash, now);
     let absent = !hash.contains(call.args[2], now);
@@ -75,7 +74,7 @@ pub(super) fn hdel(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn hincrby(call: &mut Call) -> CommandResult {
-    let (key, field, now, limits) = (call.args[1], call.args[2], call.now(), limits(call.engine));
+    let (key, field, now, limits) = (call.args[1], call.args[2], call.now(), call.engine.hash_limits());
     let increment = call.integer_arg(3)?;
     let hash = call.keyspace.write_or_create(key, Hash::new)?;
     let expired = purge(hash, now);
@@ -96,7 +95,7 @@ pub(super) fn hincrby(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn hincrbyfloat(call: &mut Call) -> CommandResult {
-    let (key, field, now, limits) = (call.args[1], call.args[2], call.now(), limits(call.engine));
+    let (key, field, now, limits) = (call.args[1], call.args[2], call.now(), call.engine.hash_limits());
     let increment = LongDouble::parse(call.args[3]).ok_or(CommandError::NotAFloat)?;
     if !increment.is_finite() {
         return Err(CommandError::text("ERR value is NaN or Infinity"));

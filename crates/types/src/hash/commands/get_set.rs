@@ -5,7 +5,7 @@ use braid_engine::Call;
 use braid_keyspace::Event;
 use braid_spec::{CommandError, CommandResult};
 
-use super::{limits, reply_field};
+use super::reply_field;
 use crate::collection::purge;
 use crate::hash::{Expiry, Hash};
 use crate::lifetime::Lifetime;
@@ -133,7 +133,7 @@ pub(super) fn hgetex(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn hsetex(call: &mut Call) -> CommandResult {
-    let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));
+    let (key, now, limits) = (call.args[1], call.now(), call.engine.hash_limits());
     let arguments = Arguments::parse::<Hash>(call.args, 2)?;
     let options = Options::parse(arguments.options, true)?;
     arguments.check_count::<Hash>(2)?;

@@ -15,12 +15,12 @@ mod random;
 #[cfg(test)]
 mod tests;
 
-use braid_engine::{Call, Engine, Handler, Row};
+use braid_engine::{Call, Handler, Row};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 use crate::collection::reply_element;
-use crate::hash::{Hash, HashLimits};
+use crate::hash::Hash;
 use crate::scan_options::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
 
 pub use member_expiry::MEMBER_EXPIRY;
@@ -191,15 +191,6 @@ const fn whole(name: &'static str, handler: Handler, summary: &'static str) -> R
         .docs("2.0.0", summary, SIZE_COST)
         .syntax("key:key#0")
         .tips(&["nondeterministic_output_order"])
-}
-
-/// The limits of hashes, as configured now.
-#[inline]
-pub fn limits(engine: &Engine) -> HashLimits {
-    HashLimits {
-        max_listpack_entries: engine.config.hash_max_listpack_entries(),
-        max_listpack_value: engine.config.hash_max_listpack_value(),
-    }
 }
 
 /// Replies with the value of a field, or with nothing.

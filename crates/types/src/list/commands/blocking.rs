@@ -11,7 +11,7 @@ use braid_keyspace::txn::WrongType;
 use braid_spec::{CommandResult, Flags, Group, KeySpec};
 
 use super::ends::{MultiplePop, end_arg, journal_take, move_element, pop_name, popped, take};
-use super::{GROWS, MOVE, TAKE, limits};
+use super::{GROWS, MOVE, TAKE};
 use crate::collection::{self, reply_element};
 use crate::list::{End, List, ListLimits};
 
@@ -98,7 +98,7 @@ fn pop(call: &mut Call, end: End) -> CommandResult {
         return call.wait(Wait::new(List::TYPE, keys, deadline));
     };
     if call.claim() {
-        let limits = limits(call.engine);
+        let limits = call.engine.list_limits();
         call.reply.array(2);
         call.reply.bulk(key);
         pop_one(call, key, end, &limits)?;
@@ -122,7 +122,7 @@ fn blmpop(call: &mut Call) -> CommandResult {
         return call.wait(Wait::new(List::TYPE, keys, deadline));
     };
     if call.claim() {
-        let limits = limits(call.engine);
+        let limits = call.engine.list_limits();
         call.reply.array(2);
         call.reply.bulk(key);
         let taken = take(call.keyspace, call.reply, key, end, count, &limits)?;
@@ -152,7 +152,7 @@ fn move_or_wait(call: &mut Call, from: End, to: End, deadline: i64) -> CommandRe
         });
     }
     if call.claim() {
-        let limits = limits(call.engine);
+        let limits = call.engine.list_limits();
         if let Some(text) = move_element(call.keyspace, (args[1], from), (args[2], to), &limits)? {
             call.reply.bulk(&text);
             let word = |end| if end == End::Front { &b"LEFT"[..] } else { b"RIGHT" };

@@ -11,7 +11,6 @@ use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
-use super::limits;
 use crate::collection::{least_arg, pop_count_arg, reply_element};
 use crate::list::{End, List, ListLimits};
 
@@ -37,7 +36,7 @@ pub(super) fn popped(end: End) -> Event {
 }
 
 fn push(call: &mut Call, end: End) -> CommandResult {
-    let (key, limits) = (call.args[1], limits(call.engine));
+    let (key, limits) = (call.args[1], call.engine.list_limits());
     let list = call.keyspace.write_or_create(key, List::new)?;
     let len = push_args(list, &call.args[2..], end, &limits);
     call.keyspace.settle(pushed(end), key, call.args.len() as u64 - 2, false);
@@ -62,7 +61,7 @@ pub(super) fn rpushx(call: &mut Call) -> CommandResult {
 }
 
 fn push_if_there(call: &mut Call, end: End) -> CommandResult {
-    let (key, limits) = (call.args[1], limits(call.engine));
+    let (key, limits) = (call.args[1], call.engine.list_limits());
     let mut len = 0;
     if let Some(list) = call.keyspace.write_as::<List>(key)? {
         len = push_args(list, &call.args[2..], end, &limits);
@@ -81,7 +80,7 @@ pub(super) fn rpop(call: &mut Call) -> CommandResult {
 }
 
 fn pop(call: &mut Call, end: End) -> CommandResult {
-    let (key, limits) = (call.args[1], limits(call.engine));
+    let (key, limits) = (call.args[1], call.engine.list_limits());
     let count = match call.args.len() {
         2 => None,
         3 => Some(pop_count_arg(call, 2)?),
@@ -199,7 +198,7 @@ impl<'a> MultiplePop<'a> {
 
 pub(super) fn lmpop(call: &mut Call) -> CommandResult {
     let MultiplePop { keys, end, count } = MultiplePop::parse(call, 1)?;
-    let limits = limits(call.engine);
+    let limits = call.engine.list_limits();
     match first_filled(call.keyspace, keys)? {
         None => call.reply.null_array(),
         Some(index) => {
@@ -232,7 +231,7 @@ pub(super) fn lmove(call: &mut Call) -> CommandResult {
 }
 
 fn reply_moved(call: &mut Call, from: End, to: End) -> CommandResult {
-    let limits = limits(call.engine);
+    let limits = call.engine.list_limits();
     match move_element(call.keyspace, (call.args[1], from), (call.args[2], to), &limits)? {
         Some(text) => call.reply.bulk(&text),
         None => call.reply.null(),

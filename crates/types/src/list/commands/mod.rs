@@ -13,13 +13,11 @@ pub mod ends;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::Ordering::Relaxed;
-
-use braid_engine::{Call, Engine, Row};
+use braid_engine::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 use crate::collection::{index_range, least_arg, reply_element, symmetric_arg};
-use crate::list::{List, ListLimits};
+use crate::list::List;
 
 const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const INSERT: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);
@@ -203,22 +201,6 @@ const fn popper(name: &'static str, handler: braid_engine::Handler, summary: &'s
         .docs("1.0.0", summary, "O(N) where N is the number of elements returned")
         .syntax("key:key#0 [count:integer@6.2.0]")
         .history(&[("6.2.0", "New argument `count`.")])
-}
-
-/// The limits of lists, as configured now.
-#[inline]
-pub fn limits(engine: &Engine) -> ListLimits {
-    let config = &engine.config;
-    let mut limits = ListLimits {
-        max_listpack_size: config.list_max_listpack_size() as i32,
-        compress_depth: config.list_compress_depth() as usize,
-        ..ListLimits::default()
-    };
-    let threshold = engine.debug.list_packed_threshold.load(Relaxed);
-    if threshold > 0 {
-        limits.packed_threshold = threshold;
-    }
-    limits
 }
 
 fn llen(call: &mut Call) -> CommandResult {

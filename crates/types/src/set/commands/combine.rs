@@ -16,7 +16,6 @@ use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
-use super::limits;
 use crate::collection::{MANY_MEMBERS, least_arg, reply_element};
 use crate::set::{self, Set, SetLimits};
 
@@ -133,7 +132,7 @@ fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
     if let Some(result) = call.take_precomputed::<Set>() {
         return store(call, *result);
     }
-    let (now, limits, keys) = (call.now(), limits(call.engine), &call.args[2..]);
+    let (now, limits, keys) = (call.now(), call.engine.set_limits(), &call.args[2..]);
     let sets = operation.choose(&sets_at(call.keyspace, keys)?);
     if operation.is_much(&sets) && call.may_precompute() {
         drop(sets);

@@ -12,13 +12,13 @@ mod random;
 #[cfg(test)]
 mod tests;
 
-use braid_engine::{Call, Engine, Handler, Row};
+use braid_engine::{Call, Handler, Row};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 use crate::collection::reply_element;
 use crate::scan_options::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
-use crate::set::{Set, SetLimits};
+use crate::set::Set;
 
 pub use member_expiry::MEMBER_EXPIRY;
 
@@ -184,16 +184,6 @@ const fn storer(name: &'static str, handler: Handler, summary: &'static str, cos
         .keys(STORE)
         .docs("1.0.0", summary, cost)
         .syntax("destination:key#0 key:key#1...")
-}
-
-/// The limits of sets, as configured now.
-#[inline]
-pub fn limits(engine: &Engine) -> SetLimits {
-    SetLimits {
-        max_intset_entries: engine.config.set_max_intset_entries(),
-        max_listpack_entries: engine.config.set_max_listpack_entries(),
-        max_listpack_value: engine.config.set_max_listpack_value(),
-    }
 }
 
 fn scard(call: &mut Call) -> CommandResult {

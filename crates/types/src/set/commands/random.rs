@@ -8,12 +8,12 @@ use braid_keyspace::keyspace::Removal;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
-use super::{limits, reply_members};
+use super::reply_members;
 use crate::collection::{has_expired, pop_count_arg, purge, reply_element, symmetric_arg};
 use crate::set::{Set, SetLimits};
 
 pub(super) fn spop(call: &mut Call) -> CommandResult {
-    let (key, now, limits) = (call.args[1], call.now(), limits(call.engine));
+    let (key, now, limits) = (call.args[1], call.now(), call.engine.set_limits());
     let count = match call.args.len() {
         2 => None,
         3 => Some(pop_count_arg(call, 2)?),

@@ -6,7 +6,6 @@ use braid_keyspace::Event;
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
-use super::limits;
 use crate::collection::purge;
 use crate::decimal::journal_in_decimal;
 use crate::sorted_set::{AddRule, Added, SortedSet};
@@ -33,7 +32,7 @@ pub(crate) fn put(
     rule: AddRule,
     pairs: &[(f64, &[u8])],
 ) -> Result<Put, CommandError> {
-    let (limits, now) = (limits(call.engine), call.now());
+    let (limits, now) = (call.engine.sorted_set_limits(), call.now());
     let mut done = Put::default();
     let set = if rule.only_existing {
         match call.keyspace.write_as::<SortedSet>(key)? {

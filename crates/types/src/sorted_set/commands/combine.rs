@@ -17,7 +17,7 @@ use braid_spec::{CommandError, CommandResult};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::{Layout, limits, store};
+use super::{Layout, store};
 use crate::collection::MANY_MEMBERS;
 use crate::decimal::journal_in_decimal;
 use crate::set::Set;
@@ -262,7 +262,7 @@ fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
     } else {
         let sources = find_sources(call.keyspace, keys)?;
         let options = Options::parse(options, keys.len(), operation, true)?;
-        let limits = limits(call.engine);
+        let limits = call.engine.sorted_set_limits();
         if is_much(operation, &sources) && call.may_precompute() {
             drop(sources);
             return call.precompute(keys, move |loans, now| {

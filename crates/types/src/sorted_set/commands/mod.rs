@@ -19,26 +19,17 @@ mod rows;
 mod tests;
 
 use braid_containers::listpack::Element;
-use braid_engine::Engine;
 use braid_keyspace::object::Object;
 use braid_keyspace::txn::WrongType;
 use braid_keyspace::{Event, Expiry, Txn};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 
 use crate::collection::purge;
-use crate::sorted_set::{PackedLimits, SortedSet, View};
+use crate::sorted_set::{SortedSet, View};
 
 pub(crate) use add::{Pairs, put};
 pub use member_expiry::MEMBER_EXPIRY;
 pub use rows::COMMANDS;
-
-/// Up to where sorted sets stay packed, as configured.
-pub fn limits(engine: &Engine) -> PackedLimits {
-    PackedLimits {
-        entries_max: engine.config.zset_max_listpack_entries(),
-        value_bytes_max: engine.config.zset_max_listpack_value(),
-    }
-}
 
 /// The sorted set at a key, for reading; a set all of whose members have expired is not there.
 pub(crate) fn find<'s>(keyspace: &'s Txn<'_>, key: &[u8]) -> Result<Option<View<'s>>, WrongType> {

@@ -12,7 +12,7 @@ use braid_keyspace::reader::Loan;
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
-use super::{Layout, find, limits, store};
+use super::{Layout, find, store};
 use crate::collection::MANY_MEMBERS;
 use crate::decimal::journal_in_decimal;
 use crate::sorted_set::{AddRule, LexBound, LexRange, PackedLimits, ScoreBound, ScoreRange, SortedSet, View};
@@ -282,7 +282,7 @@ pub fn zrangestore(call: &mut Call) -> CommandResult {
     let result = if let Some(result) = call.take_precomputed::<SortedSet>() {
         *result
     } else {
-        let limits = limits(call.engine);
+        let limits = call.engine.sorted_set_limits();
         match find(call.keyspace, args[2])? {
             None => SortedSet::new(),
             Some(view) if query.ranks(&view).len() >= MANY_MEMBERS && call.may_precompute() => {

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_keyspace::Context;
 
-use super::copy::random_id;
-use super::{FOR_REPLICAS, Stage};
+use super::FOR_REPLICAS;
 use crate::engine::Engine;
+use braid_replication::Stage;
 
 /// Milliseconds between two looks at who is silent, and at who keeps up.
 const LOOK_MS: i64 = 1000;
@@ -18,8 +18,7 @@ impl Engine {
     pub fn tend_replicas(&self, now_ms: i64) {
         let is_due = {
             let mut state = self.replication.state.lock();
-            let is_idle = state.replicas.is_empty()
-                && self.keyspace.settings.journals.load(Relaxed) & FOR_REPLICAS == 0;
+            let is_idle = state.replicas.is_empty() && !self.journals_for(FOR_REPLICAS);
             let has_wish = self.config.min_replicas_to_write() > 0;
             let is_due = now_ms >= state.next_look_ms && (!is_idle || has_wish);
             if is_due {
@@ -66,9 +65,11 @@ impl Engine {
             i64::try_from(self.config.repl_backlog_ttl_seconds()).unwrap_or(i64::MAX).saturating_mul(1000);
         let is_unused = || {
             let state = self.replication.state.lock();
-            state.replicas.is_empty() && ttl_ms > 0 && now_ms - state.last_replica_ms > ttl_ms
+            // A replica keeps it: it may be promoted.
+            let is_primary = !self.replication.link.is_replica();
+            is_primary && state.replicas.is_empty() && ttl_ms > 0 && now_ms - state.last_replica_ms > ttl_ms
         };
-        if self.keyspace.settings.journals.load(Relaxed) & FOR_REPLICAS == 0 || !is_unused() {
+        if !self.journals_for(FOR_REPLICAS) || !is_unused() {
             return;
         }
         let _world = self.keyspace.gate.close(None);
@@ -76,17 +77,17 @@ impl Engine {
         if !is_unused() || self.replication.copying.load(Relaxed) {
             return;
         }
-        self.keyspace.settings.journals.fetch_and(!FOR_REPLICAS, Relaxed);
+        self.set_journal_use(FOR_REPLICAS, false);
         self.keyspace.journal.end_backlog();
         // What changes from now on stands nowhere: nobody may go on from here.
-        self.replication.state.lock().id = random_id();
+        self.replication.state.lock().history.begin_anew();
         log::info!("Replication backlog freed: there has been no replica for {} seconds", ttl_ms / 1000);
     }
 
     /// What the journal has for those who are slow to take it is no reason to evict keys, or there
     /// would be more to journal.
     pub fn note_uncounted_bytes(&self) {
-        let uncounted = match self.keyspace.settings.journals.load(Relaxed) {
+        let uncounted = match self.replication.journal_uses.load(Relaxed) {
             0 => 0,
             _ => {
                 let journal = &self.keyspace.journal;
@@ -99,7 +100,7 @@ impl Engine {
 
     /// Shows replicas that the link is alive, and asks them what somebody wants to know. Inside of the gate.
     pub fn ping_replicas(&self, context: &mut Context, now_ms: i64) {
-        if self.keyspace.settings.journals.load(Relaxed) & FOR_REPLICAS == 0 {
+        if !self.journals_for(FOR_REPLICAS) {
             return;
         }
         if self.replication.asks_soon.swap(false, Relaxed) {
@@ -124,9 +125,7 @@ impl Engine {
     /// Inside of the gate.
     pub(crate) fn ask_replicas(&self, context: &mut Context) {
         let journal = &self.keyspace.journal;
-        if self.keyspace.settings.journals.load(Relaxed) & FOR_REPLICAS == 0
-            || self.replication.asked_at.load(Relaxed) == journal.end()
-        {
+        if !self.journals_for(FOR_REPLICAS) || self.replication.asked_at.load(Relaxed) == journal.end() {
             return;
         }
         journal.append_aside(context.slot, &mut context.journal, &[b"REPLCONF", b"GETACK", b"*"]);
@@ -144,7 +143,7 @@ impl Engine {
     /// it must find it. Inside of the gate.
     #[inline]
     pub fn tell_replicas(&self, context: &mut Context, args: &[&[u8]]) {
-        if self.keyspace.settings.journals.load(Relaxed) & FOR_REPLICAS != 0 {
+        if self.journals_for(FOR_REPLICAS) {
             if context.journal.unit.is_empty() {
                 self.keyspace.journal.append_aside(context.slot, &mut context.journal, args);
             } else {

@@ -17,16 +17,8 @@ use parking_lot::{Condvar, Mutex};
 
 use braid_clients::Mailboxes;
 
-use super::wish::{Filter, Wish};
-
-/// Length of a replication ID, and of the mark behind a copy.
-pub const ID_LEN: usize = 40;
-
-/// Random hex digits.
-pub(crate) fn random_id() -> String {
-    let mut random = fastrand::Rng::new();
-    (0..ID_LEN).map(|_| random.digit(16)).collect()
-}
+use super::options::{Filter, ReplicaOptions};
+use crate::history::{ID_LEN, random_id};
 
 /// So much of a copy in memory waits to be taken before the thread that makes it waits.
 const AHEAD: u64 = 8 << 20;
@@ -56,7 +48,7 @@ struct Taker {
 }
 
 /// One copy, for one replica or several.
-pub struct Copy {
+pub struct FullSync {
     /// The offset of the journal at the cut.
     pub offset: u64,
     pub filter: Filter,
@@ -87,19 +79,19 @@ pub enum Next {
     Failed,
 }
 
-impl Copy {
-    pub(super) fn new(
+impl FullSync {
+    pub fn new(
         mailboxes: Arc<Mailboxes>,
         must_go_on: Box<dyn Fn() -> bool + Send + Sync>,
         offset: Option<u64>,
         filter: Filter,
         file: Option<File>,
-    ) -> Arc<Copy> {
+    ) -> Arc<FullSync> {
         let mark = random_id();
         debug_assert_eq!(mark.len(), ID_LEN);
         let (content, taken) = Default::default();
         let (has_stream, offset) = (offset.is_some(), offset.unwrap_or(0));
-        Arc::new(Copy { offset, filter, has_stream, file, mark, content, taken, mailboxes, must_go_on })
+        Arc::new(FullSync { offset, filter, has_stream, file, mark, content, taken, mailboxes, must_go_on })
     }
 
     /// What stands in front of and behind a copy whose length is not known; nothing if it will be.
@@ -113,13 +105,13 @@ impl Copy {
     }
 
     /// Whether a replica may have it.
-    pub(super) fn serves(&self, wish: &Wish) -> bool {
-        let is_enough = self.has_stream || wish.copy_only;
-        is_enough && self.filter == wish.filter && (self.file.is_some() || wish.eof)
+    pub fn serves(&self, options: &ReplicaOptions) -> bool {
+        let is_enough = self.has_stream || options.copy_only;
+        is_enough && self.filter == options.filter && (self.file.is_some() || options.eof)
     }
 
     /// Has a client take part, from the begin on. False if that is not kept any more, or the copy is over.
-    pub(super) fn join(&self, id: u64) -> bool {
+    pub fn join(&self, id: u64) -> bool {
         let mut content = self.content.lock();
         let may = content.first == 0 && content.outcome.is_none();
         if may {
@@ -190,12 +182,12 @@ impl Copy {
     }
 
     /// When a client took something last, ms since the Unix epoch.
-    pub(super) fn moved_ms(&self, id: u64) -> Option<i64> {
+    pub fn moved_ms(&self, id: u64) -> Option<i64> {
         self.content.lock().takers.iter().find(|taker| taker.id == id).map(|taker| taker.moved_ms)
     }
 
     /// Says that it is complete, or that it has failed.
-    pub(super) fn end(&self, complete: bool) {
+    pub fn end(&self, complete: bool) {
         self.content.lock().outcome = Some(complete);
         self.ring();
     }
@@ -248,9 +240,9 @@ impl Content {
 }
 
 /// Writes a copy.
-pub(super) struct CopyWriter(pub Arc<Copy>);
+pub struct FullSyncWriter(pub Arc<FullSync>);
 
-impl Write for CopyWriter {
+impl Write for FullSyncWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let copy = &self.0;
         if copy.is_abandoned() {
@@ -277,14 +269,14 @@ impl Write for CopyWriter {
 mod tests {
     use super::*;
 
-    fn copy() -> Arc<Copy> {
+    fn copy() -> Arc<FullSync> {
         let mailboxes = Arc::new(Mailboxes::new(8));
         mailboxes.make_room(8).expect("mailboxes");
-        Copy::new(mailboxes, Box::new(|| false), Some(7), Filter::ALL, None)
+        FullSync::new(mailboxes, Box::new(|| false), Some(7), Filter::ALL, None)
     }
 
     /// Everything that a client can have now, in pieces of at most `most` bytes.
-    fn take(copy: &Copy, id: u64, most: usize) -> Vec<u8> {
+    fn take(copy: &FullSync, id: u64, most: usize) -> Vec<u8> {
         let mut all = Vec::new();
         while let Next::Bytes(piece, from) = copy.next(id, 0) {
             let part = &piece[from..piece.len().min(from + most)];
@@ -298,7 +290,7 @@ mod tests {
     fn each_takes_all_of_it_at_its_own_pace() {
         let copy = copy();
         assert!(copy.join(1) && copy.join(2));
-        let mut writer = CopyWriter(Arc::clone(&copy));
+        let mut writer = FullSyncWriter(Arc::clone(&copy));
         writer.write_all(b"abcdef").expect("somebody takes it");
         assert_eq!(take(&copy, 1, 4), b"abcdef");
         assert!(copy.join(3), "the slower one keeps the begin");
@@ -316,7 +308,7 @@ mod tests {
     fn without_takers_it_ends() {
         let copy = copy();
         assert!(copy.join(1));
-        let mut writer = CopyWriter(Arc::clone(&copy));
+        let mut writer = FullSyncWriter(Arc::clone(&copy));
         writer.write_all(b"abc").expect("somebody takes it");
         copy.leave(1);
         assert!(writer.write_all(b"def").is_err());

@@ -10,7 +10,7 @@ pub struct Filter {
 
 /// What a replica says before it asks for changes (REPLCONF).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wish {
+pub struct ReplicaOptions {
     /// The port that it listens on; 0 if it did not say.
     pub port: u16,
     /// Its address, if it is another one than that of the connection.
@@ -29,9 +29,9 @@ impl Filter {
     pub const ALL: Filter = Filter { keys: true, functions: true };
 }
 
-impl Default for Wish {
-    fn default() -> Wish {
+impl Default for ReplicaOptions {
+    fn default() -> ReplicaOptions {
         let filter = Filter::ALL;
-        Wish { port: 0, ip: String::new(), eof: false, psync2: false, copy_only: false, filter }
+        ReplicaOptions { port: 0, ip: String::new(), eof: false, psync2: false, copy_only: false, filter }
     }
 }

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64};
 use braid_base::clock::unix_ms;
 use parking_lot::Mutex;
 
-use super::copy::Copy;
-use super::place::Place;
-use super::wish::Wish;
+use super::full_sync::FullSync;
+use super::options::ReplicaOptions;
+use super::stream_position::StreamPosition;
 use braid_clients::{Address, ClientRecord};
 
 /// What a replica is at.
@@ -30,15 +30,15 @@ pub enum Stage {
 /// What a replica's loop is to send.
 pub enum Order {
     /// A line, then a copy, then the changes from there on, if it wants any.
-    Copy { head: String, copy: Arc<Copy>, place: Option<Place> },
+    FullSync { head: String, full_sync: Arc<FullSync>, position: Option<StreamPosition> },
     /// A line, then the changes from there on.
-    Stream { head: String, place: Place },
+    Stream { head: String, position: StreamPosition },
 }
 
 /// A client that is attached as a replica.
 pub struct Replica {
     pub record: Arc<ClientRecord>,
-    pub wish: Wish,
+    pub options: ReplicaOptions,
     /// It is told from which offset on it will get changes.
     pub is_told: bool,
     pub since_ms: i64,
@@ -54,10 +54,10 @@ pub struct Replica {
 }
 
 impl Replica {
-    pub(super) fn new(record: Arc<ClientRecord>, wish: Wish, is_told: bool, now_ms: i64) -> Replica {
+    pub fn new(record: Arc<ClientRecord>, options: ReplicaOptions, is_told: bool, now_ms: i64) -> Replica {
         Replica {
             record,
-            wish,
+            options,
             is_told,
             since_ms: now_ms,
             stage: AtomicU8::new(Stage::Waits as u8),
@@ -84,7 +84,7 @@ impl Replica {
         self.stage() == Stage::Online && self.acknowledged.load(Relaxed) >= offset
     }
 
-    pub(super) fn set_stage(&self, stage: Stage) {
+    pub fn set_stage(&self, stage: Stage) {
         self.stage.store(stage as u8, Relaxed);
     }
 
@@ -96,7 +96,7 @@ impl Replica {
     }
 
     /// Has its loop told what to send; the loop is to be told that there is something.
-    pub(super) fn order(&self, order: Order) {
+    pub fn order(&self, order: Order) {
         self.orders.lock().push(order);
     }
 
@@ -117,8 +117,8 @@ impl Replica {
 
     /// The address under which it can be reached.
     pub fn ip(&self) -> String {
-        if !self.wish.ip.is_empty() {
-            return self.wish.ip.clone();
+        if !self.options.ip.is_empty() {
+            return self.options.ip.clone();
         }
         match &self.record.address {
             Address::Tcp(SocketAddr::V4(address)) => address.ip().to_string(),
@@ -130,7 +130,7 @@ impl Replica {
 
     /// How it is called in the log.
     pub fn name(&self) -> String {
-        match self.wish.port {
+        match self.options.port {
             0 => format!("client id #{}", self.record.id),
             port => format!("{}:{port}", self.ip()),
         }

@@ -4,15 +4,15 @@
 use braid_journal::Reader;
 
 /// A place in the journal, which keeps what lies behind it until this is dropped.
-pub struct Place {
+pub struct StreamPosition {
     reader: Option<Reader>,
     end: Option<Box<dyn FnOnce(Reader) + Send + Sync>>,
 }
 
-impl Place {
+impl StreamPosition {
     /// The place of a reader; `end` gives it back to its journal.
-    pub(super) fn new(reader: Reader, end: Box<dyn FnOnce(Reader) + Send + Sync>) -> Place {
-        Place { reader: Some(reader), end: Some(end) }
+    pub fn new(reader: Reader, end: Box<dyn FnOnce(Reader) + Send + Sync>) -> StreamPosition {
+        StreamPosition { reader: Some(reader), end: Some(end) }
     }
 
     /// The reader.
@@ -21,7 +21,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamPosition {
     fn drop(&mut self) {
         if let (Some(reader), Some(end)) = (self.reader.take(), self.end.take()) {
             end(reader);

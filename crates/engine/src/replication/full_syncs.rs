@@ -15,9 +15,10 @@ use braid_base::clock::unix_ms;
 use braid_persistence::Cut;
 use braid_persistence::files::{self, File};
 
-use super::copy::{Copy, CopyWriter, random_id};
-use super::wish::Filter;
-use super::{FOR_REPLICAS, Replica, Stage};
+use super::FOR_REPLICAS;
+use braid_replication::replicas::full_sync::FullSyncWriter;
+use braid_replication::{Filter, FullSync, Replica, Stage};
+
 use crate::background_save::old_forms_limit;
 use crate::engine::Engine;
 use crate::saving::Settings;
@@ -39,13 +40,13 @@ struct Plan {
 /// the same filter. Nothing while they are to wait for more to come.
 fn plan(replicas: &[Arc<Replica>], now_ms: i64, streams: bool, delay_ms: i64, enough: usize) -> Option<Plan> {
     let waits = |replica: &&Arc<Replica>| replica.stage() == Stage::Waits;
-    let filter = replicas.iter().find(waits)?.wish.filter;
-    let group = || replicas.iter().filter(waits).filter(|replica| replica.wish.filter == filter);
+    let filter = replicas.iter().find(waits)?.options.filter;
+    let group = || replicas.iter().filter(waits).filter(|replica| replica.options.filter == filter);
     // A part of the dataset belongs into no file that is called a dump.
-    let streamed = (streams || filter != Filter::ALL) && group().all(|replica| replica.wish.eof);
+    let streamed = (streams || filter != Filter::ALL) && group().all(|replica| replica.options.eof);
     let since_ms = group().map(|replica| replica.since_ms).min()?;
     let is_due = !streamed || now_ms - since_ms >= delay_ms || (enough > 0 && group().count() >= enough);
-    let wants_changes = group().any(|replica| !replica.wish.copy_only);
+    let wants_changes = group().any(|replica| !replica.options.copy_only);
     is_due.then_some(Plan { filter, streamed, wants_changes })
 }
 
@@ -108,7 +109,8 @@ impl Engine {
                 None
             };
             let offset = plan.wants_changes.then(|| self.begin_stream());
-            let copy = Copy::new(Arc::clone(&self.mailboxes), self.must_go_on(), offset, plan.filter, file);
+            let copy =
+                FullSync::new(Arc::clone(&self.mailboxes), self.must_go_on(), offset, plan.filter, file);
             self.share(&copy);
             (copy, cut, settings)
         };
@@ -128,10 +130,15 @@ impl Engine {
         Ok(())
     }
 
-    fn write_copy(&self, copy: &Arc<Copy>, cut: Option<Cut>, settings: &Settings) -> std::io::Result<u64> {
+    fn write_copy(
+        &self,
+        copy: &Arc<FullSync>,
+        cut: Option<Cut>,
+        settings: &Settings,
+    ) -> std::io::Result<u64> {
         let notes = settings.notes();
         let options = settings.options(&notes);
-        let writer = Box::new(CopyWriter(Arc::clone(copy)));
+        let writer = Box::new(FullSyncWriter(Arc::clone(copy)));
         match cut {
             Some(cut) => {
                 let progress = &self.replication.progress;
@@ -149,20 +156,24 @@ impl Engine {
         let journal = &self.keyspace.journal;
         if journal.backlog().is_none() {
             let mut state = self.replication.state.lock();
-            state.id = random_id();
+            state.history.begin_anew();
             journal.begin_backlog(self.config.repl_backlog_size());
-            log::info!("Replication backlog created, my new replication ID is '{}'", state.id);
+            log::info!("Replication backlog created, my new replication ID is '{}'", state.history.id());
         }
-        self.keyspace.settings.journals.fetch_or(FOR_REPLICAS, Relaxed);
+        self.set_journal_use(FOR_REPLICAS, true);
+        if self.replication.link.is_replica() {
+            // The stream is the primary's: which database it is in stands in the full sync.
+            return journal.end();
+        }
         journal.forget_database()
     }
 
     /// Has all that wait for such a copy take part.
-    fn share(&self, copy: &Arc<Copy>) {
+    fn share(&self, copy: &Arc<FullSync>) {
         let mut state = self.replication.state.lock();
         for replica in &state.replicas {
-            if replica.stage() == Stage::Waits && copy.serves(&replica.wish) {
-                self.join(&state.id, replica, copy);
+            if replica.stage() == Stage::Waits && copy.serves(&replica.options) {
+                self.join(&state, replica, copy);
                 replica.record.send(braid_clients::Message::Feed(replica.record.id));
             }
         }
@@ -194,10 +205,10 @@ fn nameless_file() -> std::io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replication::Wish;
     use braid_clients::{Address, ClientRecord};
+    use braid_replication::ReplicaOptions;
 
-    fn replica(id: u64, since_ms: i64, wish: Wish) -> Arc<Replica> {
+    fn replica(id: u64, since_ms: i64, wish: ReplicaOptions) -> Arc<Replica> {
         let record = Arc::new(ClientRecord::new(id, 0, Address::Unknown, Address::Unknown, 0));
         Arc::new(Replica::new(record, wish, true, since_ms))
     }
@@ -206,7 +217,7 @@ mod tests {
     fn those_with_the_same_wishes_share_a_copy_when_they_have_waited() {
         let all = Filter { keys: true, functions: true };
         let none = Filter { keys: false, functions: true };
-        let modern = Wish { eof: true, ..Wish::default() };
+        let modern = ReplicaOptions { eof: true, ..ReplicaOptions::default() };
         let mut replicas = vec![replica(1, 1000, modern.clone()), replica(2, 3000, modern.clone())];
         assert_eq!(plan(&[], 9000, true, 5000, 0), None);
         assert_eq!(plan(&replicas, 5999, true, 5000, 0), None);
@@ -219,9 +230,9 @@ mod tests {
             file,
             "a file need not be shared from its begin on"
         );
-        replicas.push(replica(3, 5000, Wish { filter: none, ..Wish::default() }));
+        replicas.push(replica(3, 5000, ReplicaOptions { filter: none, ..ReplicaOptions::default() }));
         assert_eq!(plan(&replicas, 6000, true, 5000, 0), streamed, "the other one waits for another copy");
-        replicas.push(replica(4, 5000, Wish::default()));
+        replicas.push(replica(4, 5000, ReplicaOptions::default()));
         assert_eq!(plan(&replicas, 6000, true, 5000, 0), file, "one cannot find the end of a stream");
         replicas[0].set_stage(Stage::Copying);
         replicas[1].set_stage(Stage::Online);

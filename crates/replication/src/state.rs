@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is known of replicas.
+//! The state of replication, both sides. One per server.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
 
 use braid_persistence::SnapshotProgress;
 use parking_lot::Mutex;
 
-use super::copy::{Copy, random_id};
-use super::replica::{Replica, Stage};
+use crate::history::History;
+use crate::link::Link;
+use crate::replicas::full_sync::FullSync;
+use crate::replicas::replica::{Replica, Stage};
 
-/// What is known of replicas. One per server.
+/// The state of replication. One per server.
 pub struct Replication {
-    pub(super) state: Mutex<State>,
+    /// The link to a primary.
+    pub link: Link,
+    pub state: Mutex<State>,
     /// A full copy is being made.
     pub copying: AtomicBool,
-    pub(crate) progress: SnapshotProgress,
+    pub progress: SnapshotProgress,
     /// Replicas that keep up (`min-replicas-max-lag`).
     pub good: AtomicUsize,
     /// Full copies and streams from the backlog that were begun, and requests for the latter that
@@ -27,31 +31,35 @@ pub struct Replication {
     /// Bytes sent to replicas.
     pub sent_bytes: AtomicU64,
     /// The log's end behind the last question how far replicas have got.
-    pub(super) asked_at: AtomicU64,
+    pub asked_at: AtomicU64,
     /// They are to be asked again.
-    pub(super) asks_soon: AtomicBool,
+    pub asks_soon: AtomicBool,
+    /// Who reads the journal, as bits. While this server is a replica its own commands are not
+    /// journalled, though the journal is read.
+    pub journal_uses: AtomicU8,
     /// Loops whose bells are to be rung when something is journalled.
-    pub(super) loops: Mutex<Vec<usize>>,
+    pub loops: Mutex<Vec<usize>>,
 }
 
-pub(super) struct State {
-    pub(super) id: String,
-    pub(super) replicas: Vec<Arc<Replica>>,
+pub struct State {
+    pub history: History,
+    pub replicas: Vec<Arc<Replica>>,
     /// The last copy, for as long as it is being made.
-    pub(super) copy: Option<Arc<Copy>>,
+    pub copy: Option<Arc<FullSync>>,
     /// When there was a replica last, ms since the Unix epoch.
-    pub(super) last_replica_ms: i64,
-    pub(super) next_ping_ms: i64,
-    pub(super) next_look_ms: i64,
+    pub last_replica_ms: i64,
+    pub next_ping_ms: i64,
+    pub next_look_ms: i64,
     /// No copy is begun before: the last attempt has failed.
-    pub(super) not_before_ms: i64,
+    pub not_before_ms: i64,
 }
 
 impl Default for Replication {
     fn default() -> Replication {
         Replication {
+            link: Link::default(),
             state: Mutex::new(State {
-                id: random_id(),
+                history: History::default(),
                 replicas: Vec::new(),
                 copy: None,
                 last_replica_ms: 0,
@@ -68,15 +76,16 @@ impl Default for Replication {
             sent_bytes: AtomicU64::new(0),
             asks_soon: AtomicBool::new(false),
             asked_at: AtomicU64::new(0),
+            journal_uses: AtomicU8::new(0),
             loops: Mutex::default(),
         }
     }
 }
 
 impl Replication {
-    /// The name of the history that offsets belong to.
-    pub fn id(&self) -> String {
-        self.state.lock().id.clone()
+    /// The history that the dataset belongs to.
+    pub fn history(&self) -> History {
+        self.state.lock().history.clone()
     }
 
     /// All replicas, in the order in which they were attached.

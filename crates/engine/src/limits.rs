@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Up to which sizes values keep their compact forms, as configured now.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_containers::limits::{HashLimits, ListLimits, PackedLimits, SetLimits};
+use braid_rdb::Limits;
+
+use crate::engine::Engine;
+
+impl Engine {
+    /// The limits of all types, for values that are loaded.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            hash: self.hash_limits(),
+            list: self.list_limits(),
+            set: self.set_limits(),
+            sorted_set: self.sorted_set_limits(),
+        }
+    }
+
+    /// The limits of hashes.
+    #[inline]
+    pub fn hash_limits(&self) -> HashLimits {
+        HashLimits {
+            max_listpack_entries: self.config.hash_max_listpack_entries(),
+            max_listpack_value: self.config.hash_max_listpack_value(),
+        }
+    }
+
+    /// The limits of lists.
+    #[inline]
+    pub fn list_limits(&self) -> ListLimits {
+        let config = &self.config;
+        let mut limits = ListLimits {
+            max_listpack_size: config.list_max_listpack_size() as i32,
+            compress_depth: config.list_compress_depth() as usize,
+            ..ListLimits::default()
+        };
+        let threshold = self.debug.list_packed_threshold.load(Relaxed);
+        if threshold > 0 {
+            limits.packed_threshold = threshold;
+        }
+        limits
+    }
+
+    /// The limits of sets.
+    #[inline]
+    pub fn set_limits(&self) -> SetLimits {
+        SetLimits {
+            max_intset_entries: self.config.set_max_intset_entries(),
+            max_listpack_entries: self.config.set_max_listpack_entries(),
+            max_listpack_value: self.config.set_max_listpack_value(),
+        }
+    }
+
+    /// Up to where sorted sets stay packed.
+    #[inline]
+    pub fn sorted_set_limits(&self) -> PackedLimits {
+        PackedLimits {
+            entries_max: self.config.zset_max_listpack_entries(),
+            value_bytes_max: self.config.zset_max_listpack_value(),
+        }
+    }
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The thread of the link to a primary: connects, introduces itself, takes over the dataset or goes
+//! on where it was, and applies the stream until the connection ends; then again.
+//!
+//! One thread for the life of the server, started when it first becomes a replica. Roles change
+//! while it works: it looks at the generation ([`braid_replication::link::Link`]) whenever it has the
+//! world, and gives up what it was doing if that has changed.
+
+use std::cell::RefCell;
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::{Duration, Instant};
+
+use braid_net::outgoing::{ConnectOptions, Outgoing};
+use braid_persistence::files;
+use braid_replication::link::handshake::{Introduction, SyncReply, ask_for_stream, introduce};
+use braid_replication::link::payload::{Frame, Payload, read_frame};
+use braid_replication::link::peer::{Peer, Watch};
+use braid_replication::link::units::Units;
+use braid_replication::link::{Link, LinkError, Phase, Primary};
+
+use super::dataset::Origin;
+use crate::dispatch::replay::{Replay, Source};
+use crate::engine::Engine;
+
+/// How long a read waits, so that the thread looks at the clock now and then.
+const TICK: Duration = Duration::from_millis(100);
+/// Between two attempts.
+const RETRY: Duration = Duration::from_secs(1);
+/// Between two acknowledgements.
+const ACK_EVERY: Duration = Duration::from_secs(1);
+/// Bytes of a full sync copied to a file at once.
+const COPY_BYTES: usize = 1 << 20;
+
+impl Engine {
+    /// Starts the thread of the link if this server is a replica, unless it runs.
+    pub fn start_link(&self) {
+        let link = &self.replication.link;
+        if !link.is_replica() || link.has_thread.swap(true, SeqCst) {
+            return;
+        }
+        let engine = self.this.clone();
+        let thread = std::thread::Builder::new().name("replica-link".into()).spawn(move || {
+            if let Some(engine) = engine.upgrade() {
+                run(&engine);
+            }
+        });
+        if let Err(error) = thread {
+            log::warn!("Can't start the thread of the link to the primary: {error}");
+            link.has_thread.store(false, SeqCst);
+        }
+    }
+}
+
+fn run(engine: &Arc<Engine>) {
+    let link = &engine.replication.link;
+    let mut stream = Stream { replay: Replay::new(engine, Source::Primary), may_resume: true };
+    while let Some((primary, generation)) = link.next_target(|| engine.shutdown.load(Relaxed)) {
+        let attempt = Attempt { engine, link, primary, generation };
+        let outcome = attempt.run(&mut stream);
+        link.set_phase(generation, Phase::Connect);
+        engine.apply_role();
+        match outcome {
+            Err(LinkError::CalledOff) | Ok(()) => {}
+            Err(error) => {
+                if matches!(error, LinkError::Protocol(_)) {
+                    // Whatever was applied last may be wrong: only a full sync mends it.
+                    stream.may_resume = false;
+                }
+                log::warn!("{error}");
+                link.rest(generation, RETRY);
+            }
+        }
+    }
+}
+
+/// What stays from one connection to the next.
+struct Stream {
+    replay: Replay,
+    /// The stream can go on where it was.
+    may_resume: bool,
+}
+
+/// One connection to one primary.
+struct Attempt<'e> {
+    engine: &'e Engine,
+    link: &'e Link,
+    primary: Primary,
+    generation: u64,
+}
+
+impl Watch for Attempt<'_> {
+    fn is_called_off(&self) -> bool {
+        !self.link.is_current(self.generation) || self.engine.shutdown.load(Relaxed)
+    }
+
+    fn note_io(&self) {
+        self.link.note_io();
+    }
+}
+
+impl Attempt<'_> {
+    fn run(&self, stream: &mut Stream) -> Result<(), LinkError> {
+        self.link.set_phase(self.generation, Phase::Connecting);
+        log::info!("Connecting to MASTER {}", self.primary);
+        let mut peer = self.connect()?;
+        self.link.set_phase(self.generation, Phase::Handshake);
+        self.link.note_io();
+        introduce(&mut peer, self, &self.introduction())?;
+        let (id, offset) = {
+            let state = self.engine.replication.state.lock();
+            let history = &state.history;
+            (history.id().to_owned(), history.offset(self.engine.keyspace.journal.end()))
+        };
+        let position = stream.may_resume.then_some((&*id, offset));
+        match ask_for_stream(&mut peer, self, position)? {
+            SyncReply::Continue { id: new } => self.resume(&id, new)?,
+            SyncReply::Full { id, offset } => {
+                log::info!("Full resync from master: {id}:{offset}");
+                self.take_over(&mut peer, &Origin { id, offset }, stream)?;
+            }
+            SyncReply::FullWithoutOffset => {
+                // A history of its own: nobody else knows the offsets.
+                let origin = Origin { id: braid_replication::random_id(), offset: 0 };
+                self.take_over(&mut peer, &origin, stream)?;
+            }
+        }
+        stream.may_resume = true;
+        stream.replay.end_file();
+        stream.replay.select(self.link.db.load(Relaxed) as u32);
+        self.link.set_phase(self.generation, Phase::Connected);
+        self.engine.apply_role();
+        self.follow(&mut peer, stream)
+    }
+
+    fn connect(&self) -> Result<Peer<Outgoing>, LinkError> {
+        let config = &self.engine.config;
+        let timeout = Duration::from_secs(config.repl_timeout_seconds().into());
+        let tls = match config.tls_replication() {
+            true => Some(crate::tls::client_config(config).map_err(LinkError::Refused)?),
+            false => None,
+        };
+        let options = ConnectOptions { source: config.bind_source_addr().to_string(), tls, timeout };
+        let Primary { host, port } = &self.primary;
+        let outgoing = Outgoing::connect(host, *port, &options)
+            .map_err(|error| LinkError::Refused(format!("Error condition on socket for SYNC: {error}")))?;
+        if !self.link.set_hangup(self.generation, outgoing.hangup()?) {
+            return Err(LinkError::CalledOff);
+        }
+        outgoing.set_timeouts(TICK, timeout)?;
+        outgoing.set_nodelay(!config.repl_disable_tcp_nodelay())?;
+        log::info!("MASTER <-> REPLICA sync started");
+        Ok(Peer::new(outgoing, timeout))
+    }
+
+    fn introduction(&self) -> Introduction {
+        let config = &self.engine.config;
+        let port = match (config.replica_announce_port(), config.tls_replication(), config.tls_port()) {
+            (0, true, tls) if tls != 0 => tls,
+            (0, ..) => config.port(),
+            (announced, ..) => announced,
+        };
+        Introduction {
+            user: config.masteruser().to_string(),
+            password: config.masterauth().to_string(),
+            port,
+            ip: config.replica_announce_ip().to_string(),
+        }
+    }
+
+    /// The primary goes on where this server is.
+    fn resume(&self, known_as: &str, new: Option<String>) -> Result<(), LinkError> {
+        let engine = self.engine;
+        let world = engine.keyspace.gate.close(None);
+        if self.is_called_off() {
+            return Err(LinkError::CalledOff);
+        }
+        log::info!("Successful partial resynchronization with master.");
+        if let Some(new) = new.filter(|new| !new.eq_ignore_ascii_case(known_as)) {
+            let mut state = engine.replication.state.lock();
+            let at = state.history.offset(engine.keyspace.journal.end());
+            log::info!("Master replication ID changed to {new}");
+            state.history.rename(new, at);
+            drop(state);
+            // They learn of it when they come again.
+            engine.disconnect_replicas();
+        }
+        engine.keep_backlog(&world);
+        self.link.resumptions.fetch_add(1, Relaxed);
+        log::info!("MASTER <-> REPLICA sync: Master accepted a Partial Resynchronization.");
+        Ok(())
+    }
+
+    /// Receives a full sync and loads it.
+    fn take_over(
+        &self,
+        peer: &mut Peer<Outgoing>,
+        origin: &Origin,
+        stream: &mut Stream,
+    ) -> Result<(), LinkError> {
+        // Until it is loaded there is nothing to go on from.
+        self.link.set_phase(self.generation, Phase::Sync);
+        let transfer = &self.link.full_sync;
+        transfer.read.store(0, Relaxed);
+        transfer.total.store(-1, Relaxed);
+        let frame = read_frame(peer, self)?;
+        if let Some(len) = frame.len() {
+            transfer.total.store(i64::try_from(len).unwrap_or(i64::MAX), Relaxed);
+            log::info!("MASTER <-> REPLICA sync: receiving {len} bytes from master to disk");
+        } else {
+            log::info!("MASTER <-> REPLICA sync: receiving streamed RDB from master with EOF to disk");
+        }
+        let path = self.receive(peer, frame)?;
+        let file = files::open(&path)?;
+        let len = file.metadata()?.len();
+        stream.may_resume = false;
+        let shared = RefCell::new(peer);
+        let heartbeat = || {
+            // If it does not arrive the stream's first read tells.
+            let _ = shared.borrow_mut().send_bytes(b"\n");
+        };
+        self.engine.replace_dataset(self.generation, origin, file, Some(len), &heartbeat)?;
+        if self.engine.config.rdb_del_sync_files() && self.engine.config.save_points().is_empty() {
+            files::remove(&path);
+        }
+        self.link.full_syncs.fetch_add(1, Relaxed);
+        log::info!("MASTER <-> REPLICA sync: Finished with success");
+        // A dataset that it does not have yet.
+        if let Err(error) = self.engine.switch_append_only() {
+            log::warn!("The append-only file could not be switched on after the full sync: {error}");
+        }
+        Ok(())
+    }
+
+    /// Writes a full sync to a file, which then takes the place of the dump file.
+    fn receive(&self, peer: &mut Peer<Outgoing>, frame: Frame) -> Result<std::path::PathBuf, LinkError> {
+        let folder = std::env::current_dir().unwrap_or_default();
+        let temporary =
+            folder.join(format!("temp-{}.{}.rdb", braid_base::clock::unix_ms() / 1000, std::process::id()));
+        let received = self.receive_to(peer, frame, &temporary);
+        if let Err(error) = received {
+            files::remove(&temporary);
+            return Err(error);
+        }
+        let path = folder.join(&*self.engine.config.dbfilename());
+        files::replace(&temporary, &path)?;
+        Ok(path)
+    }
+
+    fn receive_to(
+        &self,
+        peer: &mut Peer<Outgoing>,
+        frame: Frame,
+        path: &std::path::Path,
+    ) -> Result<(), LinkError> {
+        let mut file = files::create(path)?;
+        let mut payload = Payload::new(peer, self, frame);
+        let mut bytes = vec![0; COPY_BYTES];
+        loop {
+            match payload.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(count) => {
+                    file.write_all(&bytes[..count])?;
+                    self.link.full_sync.read.store(payload.read, Relaxed);
+                }
+                Err(error) => return Err(payload.failure.take().unwrap_or(LinkError::Io(error))),
+            }
+        }
+        file.sync_all()?;
+        Ok(())
+    }
+
+    /// Applies the stream until the connection ends.
+    fn follow(&self, peer: &mut Peer<Outgoing>, stream: &mut Stream) -> Result<(), LinkError> {
+        let mut buffer = peer.take_buffer();
+        let mut units = Units::default();
+        let mut acknowledged = Instant::now();
+        let mut heard = Instant::now();
+        self.acknowledge(peer)?;
+        loop {
+            if self.is_called_off() {
+                return Err(LinkError::CalledOff);
+            }
+            units.parse(&buffer)?;
+            if !units.requests().is_empty() {
+                let applied =
+                    self.engine.apply_stream(self.generation, &mut stream.replay, &units, &buffer)?;
+                let used = units.forget();
+                buffer.drain(..used);
+                if applied.is_asked {
+                    self.acknowledge(peer)?;
+                    acknowledged = Instant::now();
+                }
+            }
+            if acknowledged.elapsed() >= ACK_EVERY {
+                self.acknowledge(peer)?;
+                acknowledged = Instant::now();
+            }
+            if peer.receive_onto(&mut buffer)? > 0 {
+                heard = Instant::now();
+                self.link.note_io();
+            } else if heard.elapsed() > Duration::from_secs(self.engine.config.repl_timeout_seconds().into())
+            {
+                return Err(LinkError::Refused("MASTER timeout: no data nor PING received...".into()));
+            }
+            self.link.unapplied.store(buffer.len() as u64, Relaxed);
+        }
+    }
+
+    /// Tells the primary how far this server has got, and how much of it is on disk.
+    fn acknowledge(&self, peer: &mut Peer<Outgoing>) -> Result<(), LinkError> {
+        let engine = self.engine;
+        let history = engine.replication.history();
+        let offset = history.offset(engine.keyspace.journal.end()).to_string();
+        let mut request: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", offset.as_bytes()];
+        let on_disk;
+        if engine.append_only.on.load(Relaxed) && !engine.append_only.awaits_base() {
+            on_disk = history.offset(engine.append_only.appender.synced()).to_string();
+            request.extend([&b"FACK"[..], on_disk.as_bytes()]);
+        }
+        peer.send(&request)
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What the configuration says about TLS: for clients that connect, and for connections that the
+//! server opens itself.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use braid_config::{Config, TlsAuthClients};
+use braid_net::tls::{ClientCertificates, ClientConfig, TlsSettings};
+
+/// The settings for clients' connections.
+pub fn settings(config: &Config) -> TlsSettings {
+    let path = |text: &str| PathBuf::from(text);
+    TlsSettings {
+        certificate: path(&config.tls_cert_file()),
+        key: path(&config.tls_key_file()),
+        key_password: config.tls_key_file_pass().to_string(),
+        authorities_file: path(&config.tls_ca_cert_file()),
+        authorities_folder: path(&config.tls_ca_cert_dir()),
+        clients: match config.tls_auth_clients() {
+            TlsAuthClients::Yes => ClientCertificates::Required,
+            TlsAuthClients::Optional => ClientCertificates::Optional,
+            TlsAuthClients::No => ClientCertificates::Ignored,
+        },
+        protocols: config.tls_protocols().to_string(),
+        ciphers: config.tls_ciphers().to_string(),
+        cipher_suites: config.tls_ciphersuites().to_string(),
+        prefer_server_ciphers: config.tls_prefer_server_ciphers(),
+        sessions: if config.tls_session_caching() { config.tls_session_cache_size() as usize } else { 0 },
+        session_seconds: config.tls_session_cache_timeout_seconds(),
+    }
+}
+
+/// The configuration for connections that the server opens itself. It shows the certificate of
+/// `tls-client-cert-file` if there is one, and the server's own otherwise.
+pub fn client_config(config: &Config) -> Result<Arc<ClientConfig>, String> {
+    let mut settings = settings(config);
+    let certificate = config.tls_client_cert_file();
+    if !certificate.is_empty() {
+        settings.certificate = PathBuf::from(&*certificate);
+        settings.key = PathBuf::from(&*config.tls_client_key_file());
+        settings.key_password = config.tls_client_key_file_pass().to_string();
+    }
+    settings.client_config()
+}

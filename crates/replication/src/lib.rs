@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Replication below the engine.
+//!
+//! [`replicas`] is the primary's side: what is known of each replica, full syncs, positions in the
+//! stream. [`link`] is the replica's side: the handshake with a primary, the framing of a full sync,
+//! the division of the stream into units, and the link's state as others see it. [`history`] has
+//! replication IDs and offsets, which both sides share.
+//!
+//! Nothing here executes commands or touches keys: the engine does (`engine/replication.rs`).
+
+pub mod history;
+pub mod link;
+pub mod replicas;
+pub mod state;
+
+pub use history::{ID_LEN, random_id};
+pub use replicas::full_sync::FullSync;
+pub use replicas::options::{Filter, ReplicaOptions};
+pub use replicas::replica::{Order, Replica, Stage};
+pub use replicas::stream_position::StreamPosition;
+pub use state::Replication;

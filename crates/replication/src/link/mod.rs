@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The replica's side: the link to a primary.
+//!
+//! [`handshake`] introduces this server and asks for the stream, [`payload`] frames a full sync,
+//! [`units`] divides the stream into units. [`Link`] is what others see and control: which primary
+//! the link is to have, how far it is, when something was last received. The thread that runs the
+//! link is the engine's (`engine/replication/link.rs`).
+//!
+//! Roles change only while the world is stopped. So a thread that has the world, and finds its
+//! [`Link::is_current`] true, may apply what it has received.
+
+pub mod handshake;
+pub mod payload;
+pub mod peer;
+pub mod units;
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64};
+use std::time::Duration;
+
+use braid_base::clock::unix_ms;
+use braid_net::outgoing::Hangup;
+use parking_lot::{Condvar, Mutex};
+
+/// Where a primary is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Primary {
+    pub host: String,
+    pub port: u16,
+}
+
+impl std::fmt::Display for Primary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// How far the link is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Phase {
+    /// It will be tried soon.
+    Connect,
+    Connecting,
+    Handshake,
+    /// A full sync is being received or loaded.
+    Sync,
+    Connected,
+}
+
+impl Phase {
+    /// As ROLE names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Connect => "connect",
+            Phase::Connecting => "connecting",
+            Phase::Handshake => "handshake",
+            Phase::Sync => "sync",
+            Phase::Connected => "connected",
+        }
+    }
+}
+
+/// What the link is to do.
+#[derive(Default)]
+struct Target {
+    primary: Option<Primary>,
+    /// Counts the changes of `primary`, and interruptions.
+    generation: u64,
+    /// The present connection.
+    hangup: Option<Hangup>,
+}
+
+/// The state of the link. Anyone may read it.
+#[derive(Default)]
+pub struct Link {
+    target: Mutex<Target>,
+    changed: Condvar,
+    generation: AtomicU64,
+    is_replica: AtomicBool,
+    phase: AtomicU8,
+    /// When bytes were last received, ms since the Unix epoch.
+    last_io_ms: AtomicI64,
+    /// Since when the link has not been [`Phase::Connected`].
+    down_since_ms: AtomicI64,
+    /// The engine's thread runs.
+    pub has_thread: AtomicBool,
+    /// Bytes of the stream that have been received and not applied.
+    pub unapplied: AtomicU64,
+    /// The database that the stream is in.
+    pub db: AtomicU64,
+    pub full_sync: Transfer,
+    /// Full syncs loaded, and times that the stream was resumed.
+    pub full_syncs: AtomicU64,
+    pub resumptions: AtomicU64,
+}
+
+/// How far a full sync is.
+#[derive(Default)]
+pub struct Transfer {
+    /// Bytes received.
+    pub read: AtomicU64,
+    /// Bytes of it, if the primary has said; -1 otherwise.
+    pub total: AtomicI64,
+}
+
+impl Link {
+    /// Whether this server is a replica.
+    #[inline]
+    pub fn is_replica(&self) -> bool {
+        self.is_replica.load(Relaxed)
+    }
+
+    /// The primary, if this server is a replica.
+    pub fn primary(&self) -> Option<Primary> {
+        self.target.lock().primary.clone()
+    }
+
+    /// Changes the role. The world is stopped; the connection to the old primary ends.
+    pub fn set_primary(&self, primary: Option<Primary>) {
+        let mut target = self.target.lock();
+        self.is_replica.store(primary.is_some(), Relaxed);
+        target.primary = primary;
+        self.phase.store(Phase::Connect as u8, Relaxed);
+        self.down_since_ms.store(unix_ms(), Relaxed);
+        self.begin_generation(&mut target);
+    }
+
+    /// Ends the present connection; the thread connects again.
+    pub fn interrupt(&self) {
+        self.begin_generation(&mut self.target.lock());
+    }
+
+    fn begin_generation(&self, target: &mut Target) {
+        target.generation += 1;
+        self.generation.store(target.generation, Relaxed);
+        if let Some(hangup) = target.hangup.take() {
+            hangup.hang_up();
+        }
+        self.changed.notify_all();
+    }
+
+    /// Whether nothing has changed since a thread was told this generation.
+    pub fn is_current(&self, generation: u64) -> bool {
+        self.generation.load(Relaxed) == generation
+    }
+
+    /// The primary and the generation, as soon as there is a primary; nothing if `is_over` then.
+    pub fn next_target(&self, is_over: impl Fn() -> bool) -> Option<(Primary, u64)> {
+        let mut target = self.target.lock();
+        loop {
+            if is_over() {
+                return None;
+            }
+            if let Some(primary) = &target.primary {
+                return Some((primary.clone(), target.generation));
+            }
+            self.changed.wait_for(&mut target, Duration::from_secs(1));
+        }
+    }
+
+    /// Waits for so long, or until something changes.
+    pub fn rest(&self, generation: u64, duration: Duration) {
+        let mut target = self.target.lock();
+        if target.generation == generation {
+            self.changed.wait_for(&mut target, duration);
+        }
+    }
+
+    /// Notes the connection, so that it can be ended. False if it is not wanted any more.
+    pub fn set_hangup(&self, generation: u64, hangup: Hangup) -> bool {
+        let mut target = self.target.lock();
+        let is_current = target.generation == generation;
+        if is_current {
+            target.hangup = Some(hangup);
+        }
+        is_current
+    }
+
+    /// How far the link is.
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Relaxed) {
+            0 => Phase::Connect,
+            1 => Phase::Connecting,
+            2 => Phase::Handshake,
+            3 => Phase::Sync,
+            _ => Phase::Connected,
+        }
+    }
+
+    /// Notes how far the link is, unless something has changed since `generation`.
+    pub fn set_phase(&self, generation: u64, phase: Phase) {
+        let target = self.target.lock();
+        if target.generation != generation {
+            return;
+        }
+        let before = self.phase.swap(phase as u8, Relaxed);
+        if before == Phase::Connected as u8 && phase != Phase::Connected {
+            self.down_since_ms.store(unix_ms(), Relaxed);
+        }
+    }
+
+    /// Whether changes of the primary are being received.
+    pub fn is_up(&self) -> bool {
+        self.phase() == Phase::Connected
+    }
+
+    /// Something was received.
+    pub fn note_io(&self) {
+        self.last_io_ms.store(unix_ms(), Relaxed);
+    }
+
+    /// When something was last received, ms since the Unix epoch.
+    pub fn last_io_ms(&self) -> i64 {
+        self.last_io_ms.load(Relaxed)
+    }
+
+    /// Since when the link has been down, ms since the Unix epoch.
+    pub fn down_since_ms(&self) -> i64 {
+        self.down_since_ms.load(Relaxed)
+    }
+}
+
+/// Why a link has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// The primary was silent for `repl-timeout`.
+    #[error(
+        "Timeout {0}... If the problem persists try to set the 'repl-timeout' parameter to a larger value."
+    )]
+    Timeout(&'static str),
+    #[error("{0}")]
+    Refused(String),
+    /// The stream makes no sense: it must not be resumed.
+    #[error("Protocol error in the stream of the primary: {0}")]
+    Protocol(String),
+    /// Roles have changed, or the server ends.
+    #[error("the link is not wanted any more")]
+    CalledOff,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_roles_ends_what_is_under_way() {
+        let link = Link::default();
+        assert!(!link.is_replica() && link.primary().is_none());
+        assert!(link.next_target(|| true).is_none());
+        let primary = Primary { host: "h".into(), port: 7 };
+        link.set_primary(Some(primary.clone()));
+        let (target, generation) = link.next_target(|| false).expect("there is one");
+        assert!(target == primary && link.is_current(generation) && link.is_replica());
+        link.set_phase(generation, Phase::Connected);
+        assert!(link.is_up());
+        link.interrupt();
+        assert!(!link.is_current(generation) && link.is_up(), "the thread says when it is down");
+        link.set_phase(generation, Phase::Connect);
+        assert!(link.is_up(), "not the one of an older generation");
+        link.set_primary(None);
+        assert!(!link.is_replica() && !link.is_up());
+    }
+}

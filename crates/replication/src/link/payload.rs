@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The framing of a full sync: `$<length>` and so many bytes, or `$EOF:<mark>`, bytes, and the mark.
+//!
+//! Empty lines may stand in front. What comes behind is the stream, and stays with the peer.
+
+use std::io::{self, Read, Write};
+
+use memchr::memmem;
+
+use super::LinkError;
+use super::peer::{Peer, Watch};
+use crate::history::ID_LEN;
+
+const DURING: &str = "receiving bulk data from MASTER";
+
+/// Where a full sync ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// After so many bytes.
+    Len(u64),
+    /// Before these bytes.
+    Mark([u8; ID_LEN]),
+}
+
+impl Frame {
+    /// Bytes of the full sync, if they are known.
+    pub fn len(&self) -> Option<u64> {
+        match self {
+            Frame::Len(len) => Some(*len),
+            Frame::Mark(_) => None,
+        }
+    }
+}
+
+/// Reads the line in front of a full sync.
+pub fn read_frame<S: Read + Write>(peer: &mut Peer<S>, watch: &impl Watch) -> Result<Frame, LinkError> {
+    let line = peer.line(watch, DURING)?;
+    if line.starts_with('-') {
+        return Err(LinkError::Refused(format!("MASTER aborted replication with an error: {line}")));
+    }
+    let bad = || {
+        LinkError::Refused(format!(
+            "Bad protocol from MASTER, the first byte is not '$' (we received '{}'), are you sure the host and port are right?",
+            line.chars().take(64).collect::<String>()
+        ))
+    };
+    let rest = line.strip_prefix('$').ok_or_else(bad)?;
+    if let Some(mark) = rest.strip_prefix("EOF:") {
+        return Ok(Frame::Mark(mark.as_bytes().try_into().map_err(|_| bad())?));
+    }
+    rest.parse().ok().filter(|len| *len <= i64::MAX as u64).map(Frame::Len).ok_or_else(bad)
+}
+
+/// The bytes of a full sync.
+pub struct Payload<'p, S, W> {
+    peer: &'p mut Peer<S>,
+    watch: &'p W,
+    frame: Frame,
+    /// Bytes given out.
+    pub read: u64,
+    is_over: bool,
+    /// Why it ended early.
+    pub failure: Option<LinkError>,
+}
+
+impl<'p, S: Read + Write, W: Watch> Payload<'p, S, W> {
+    /// The bytes behind the line that [`read_frame`] has read.
+    pub fn new(peer: &'p mut Peer<S>, watch: &'p W, frame: Frame) -> Payload<'p, S, W> {
+        let is_over = frame == Frame::Len(0);
+        Payload { peer, watch, frame, read: 0, is_over, failure: None }
+    }
+
+    /// Whether all of it has been read.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Reads and drops the rest, up to `most` bytes; an error if there is more.
+    pub fn finish(&mut self, most: u64) -> Result<(), LinkError> {
+        let mut scratch = vec![0; 64 << 10];
+        let mut left = most;
+        while !self.is_over {
+            match self.read(&mut scratch) {
+                Ok(count) => left = left.saturating_sub(count as u64),
+                Err(error) => return Err(self.failure.take().unwrap_or(LinkError::Io(error))),
+            }
+            if left == 0 && !self.is_over {
+                return Err(LinkError::Protocol("more follows the end of the full sync".into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many of the buffered bytes belong to the full sync for sure.
+    fn available(&mut self) -> usize {
+        let unused = self.peer.buffered();
+        match &self.frame {
+            Frame::Len(len) => unused.len().min(usize::try_from(len - self.read).unwrap_or(usize::MAX)),
+            Frame::Mark(mark) => match memmem::find(unused, mark) {
+                Some(0) => {
+                    self.peer.consume(ID_LEN);
+                    self.is_over = true;
+                    0
+                }
+                Some(at) => at,
+                // The mark's begin may be at the end.
+                None => (unused.len() + 1).saturating_sub(ID_LEN),
+            },
+        }
+    }
+}
+
+impl<S: Read + Write, W: Watch> Read for Payload<'_, S, W> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if to.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if self.is_over {
+                return Ok(0);
+            }
+            let count = self.available().min(to.len());
+            if count > 0 {
+                to[..count].copy_from_slice(&self.peer.buffered()[..count]);
+                self.peer.consume(count);
+                self.read += count as u64;
+                self.is_over = self.frame.len() == Some(self.read);
+                return Ok(count);
+            }
+            if !self.is_over
+                && let Err(error) = self.peer.fill(self.watch, DURING)
+            {
+                let kind = match &error {
+                    LinkError::Io(error) => error.kind(),
+                    _ => io::ErrorKind::Other,
+                };
+                let text = error.to_string();
+                self.failure = Some(error);
+                return Err(io::Error::new(kind, text));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A primary that has sent everything, in pieces of so many bytes.
+    struct Sent(io::Cursor<Vec<u8>>, usize);
+
+    impl Read for Sent {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            let most = to.len().min(self.1);
+            self.0.read(&mut to[..most])
+        }
+    }
+
+    impl Write for Sent {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Patient;
+
+    impl Watch for Patient {
+        fn is_called_off(&self) -> bool {
+            false
+        }
+
+        fn note_io(&self) {}
+    }
+
+    fn receive(sent: &[u8], piece: usize) -> Result<(Vec<u8>, Vec<u8>), String> {
+        let mut peer = Peer::new(Sent(io::Cursor::new(sent.to_vec()), piece), Duration::from_secs(5));
+        let frame = read_frame(&mut peer, &Patient).map_err(|error| error.to_string())?;
+        let mut payload = Payload::new(&mut peer, &Patient, frame);
+        let mut bytes = Vec::new();
+        payload.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        assert!(payload.is_over() && payload.read == bytes.len() as u64);
+        // What may follow at once.
+        let _ = peer.receive();
+        Ok((bytes, peer.buffered().to_vec()))
+    }
+
+    #[test]
+    fn the_end_is_found_however_the_bytes_arrive() {
+        let mark = "0123456789abcdefghijklmnopqrstuvwxyzABCD";
+        // The payload ends with most of a mark.
+        let body = format!("{}{}", "x".repeat(100), &mark[..39]);
+        for piece in [1, 7, 39, 40, 41, 1000] {
+            let marked = format!("\n\n$EOF:{mark}\r\n{body}{mark}*1\r\n");
+            let (bytes, _) = receive(marked.as_bytes(), piece).expect("received");
+            assert_eq!(bytes, body.as_bytes(), "in pieces of {piece}");
+            let sized = format!("${}\r\n{body}*1\r\n", body.len());
+            let (bytes, rest) = receive(sized.as_bytes(), piece).expect("received");
+            assert_eq!(bytes, body.as_bytes(), "in pieces of {piece}");
+            assert!(b"*1\r\n".starts_with(&rest[..]), "the stream stays");
+        }
+        let (bytes, _) = receive(b"$0\r\n", 9).expect("received");
+        assert!(bytes.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_full_sync_is_refused() {
+        for (sent, why) in [
+            ("-ERR no\r\n", "MASTER aborted replication with an error: -ERR no"),
+            ("HTTP/1.1 400\r\n", "the first byte is not '$' (we received 'HTTP/1.1 400')"),
+            ("$EOF:short\r\n", "the first byte is not '$'"),
+            ("$-1\r\n", "the first byte is not '$'"),
+            ("$99999999999999999999\r\n", "the first byte is not '$'"),
+            ("$5\r\nabc", "Connection with master lost."),
+        ] {
+            let error = receive(sent.as_bytes(), 3).expect_err(sent);
+            assert!(error.contains(why), "{sent}: {error}");
+        }
+    }
+}

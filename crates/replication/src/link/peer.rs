@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The connection to a primary with what has been received and not been used yet.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::time::{Duration, Instant};
+
+use braid_resp::request;
+
+use super::LinkError;
+
+/// Bytes read at once.
+const READ_BYTES: usize = 256 << 10;
+/// Longest line that a primary may send in front of a full sync.
+const LINE_MAX: usize = 64 << 10;
+
+/// What the link's thread asks and tells while it waits for the primary.
+pub trait Watch {
+    /// Whether the link is not wanted any more.
+    fn is_called_off(&self) -> bool;
+    /// Something was received.
+    fn note_io(&self);
+    /// Called now and then while nothing comes.
+    fn tick(&self) {}
+}
+
+/// A primary.
+pub struct Peer<S> {
+    stream: S,
+    /// Received; `at..` is not used yet.
+    buffer: Vec<u8>,
+    at: usize,
+    /// How long it may be silent.
+    timeout: Duration,
+}
+
+impl<S: Read + Write> Peer<S> {
+    /// A primary at the other end of a connection whose reads end with `WouldBlock` now and then.
+    pub fn new(stream: S, timeout: Duration) -> Peer<S> {
+        Peer { stream, buffer: Vec::new(), at: 0, timeout }
+    }
+
+    /// The connection itself.
+    pub fn stream(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
+    /// How long the primary may be silent from now on.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+
+    /// What has been received and not been used.
+    pub fn buffered(&self) -> &[u8] {
+        &self.buffer[self.at..]
+    }
+
+    /// Takes out what was received and not used.
+    pub fn take_buffer(&mut self) -> Vec<u8> {
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// So many bytes have been used.
+    pub fn consume(&mut self, count: usize) {
+        self.at += count;
+        debug_assert!(self.at <= self.buffer.len());
+        if self.at == self.buffer.len() {
+            self.buffer.clear();
+            self.at = 0;
+        }
+    }
+
+    /// Receives more. `during`: what is under way, for the message if nothing comes.
+    pub fn fill(&mut self, watch: &impl Watch, during: &'static str) -> Result<(), LinkError> {
+        if self.at > 0 {
+            self.buffer.drain(..self.at);
+            self.at = 0;
+        }
+        let began = Instant::now();
+        loop {
+            if watch.is_called_off() {
+                return Err(LinkError::CalledOff);
+            }
+            if self.receive()? > 0 {
+                watch.note_io();
+                return Ok(());
+            }
+            watch.tick();
+            if began.elapsed() > self.timeout {
+                return Err(LinkError::Timeout(during));
+            }
+        }
+    }
+
+    /// Receives what there is, up to a bound; 0 if the read has timed out.
+    pub fn receive(&mut self) -> Result<usize, LinkError> {
+        receive(&mut self.stream, &mut self.buffer)
+    }
+
+    /// As [`Peer::receive`], onto a buffer of the caller's.
+    pub fn receive_onto(&mut self, buffer: &mut Vec<u8>) -> Result<usize, LinkError> {
+        receive(&mut self.stream, buffer)
+    }
+
+    /// A line, without its end. Empty ones are told to nobody: they show that the primary is alive.
+    pub fn line(&mut self, watch: &impl Watch, during: &'static str) -> Result<String, LinkError> {
+        let mut searched = 0;
+        loop {
+            let unused = self.buffered();
+            if let Some(found) = unused[searched..].iter().position(|&byte| byte == b'\n') {
+                let end = searched + found;
+                let line = String::from_utf8_lossy(&unused[..end]).trim_end_matches('\r').to_owned();
+                self.consume(end + 1);
+                searched = 0;
+                if !line.is_empty() {
+                    return Ok(line);
+                }
+                continue;
+            }
+            searched = unused.len();
+            if searched > LINE_MAX {
+                return Err(LinkError::Refused("the primary sent a line without an end".into()));
+            }
+            self.fill(watch, during)?;
+        }
+    }
+
+    /// Sends a request.
+    pub fn send(&mut self, args: &[&[u8]]) -> Result<(), LinkError> {
+        let mut bytes = Vec::new();
+        request::push(&mut bytes, args);
+        self.send_bytes(&bytes)
+    }
+
+    /// Sends bytes.
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), LinkError> {
+        self.stream.write_all(bytes).and_then(|()| self.stream.flush()).map_err(LinkError::Io)
+    }
+
+    /// Sends a request and reads the line that answers it.
+    pub fn ask(
+        &mut self,
+        args: &[&[u8]],
+        watch: &impl Watch,
+        during: &'static str,
+    ) -> Result<String, LinkError> {
+        self.send(args)?;
+        self.line(watch, during)
+    }
+}
+
+/// Reads onto `buffer`; 0 if the read has timed out. The end of the connection is an error.
+fn receive(stream: &mut impl Read, buffer: &mut Vec<u8>) -> Result<usize, LinkError> {
+    let len = buffer.len();
+    buffer.resize(len + READ_BYTES, 0);
+    let outcome = stream.read(&mut buffer[len..]);
+    buffer.truncate(len + outcome.as_ref().map_or(0, |count| *count));
+    match outcome {
+        Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "Connection with master lost.").into()),
+        Ok(count) => Ok(count),
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+            ) =>
+        {
+            Ok(0)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The primary's side: one [`replica::Replica`] for each that is attached, with what it has said
+//! ([`options`]), and what it is sent: a full sync ([`full_sync`]), then the stream from a position
+//! ([`stream_position`]).
+
+pub mod full_sync;
+pub mod options;
+pub mod replica;
+pub mod stream_position;
