@@ -15,6 +15,10 @@ pub const STOPPING: u64 = 4;
 /// The dataset is being loaded: only commands that say they work meanwhile do.
 pub const LOADING: u64 = 8;
 
+/// A dataset is being loaded beside the present one, which is served: commands that would disturb
+/// that are refused.
+pub const LOADING_BESIDE: u64 = 1 << 4;
+
 /// The dataset could not be saved: nothing may be written until it can.
 pub const WRITES_REFUSED: u64 = 1 << 8;
 

@@ -16,6 +16,7 @@ use crate::record::{ClientRecord, UNCOUNTED_REPLY, client_flags, counted_reply_b
 /// The letters of flags, in the order in which they are shown.
 pub const FLAG_LETTERS: &[(u32, u8)] = &[
     (client_flags::REPLICA, b'S'),
+    (client_flags::PRIMARY, b'M'),
     (client_flags::MONITOR, b'O'),
     (client_flags::PUBSUB, b'P'),
     (client_flags::MULTI, b'x'),

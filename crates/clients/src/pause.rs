@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Holding back commands, or only writes, until a time: CLIENT PAUSE, and the server's end while
-//! replicas catch up.
+//! Holding back commands, or only writes, until a time: CLIENT PAUSE, and the server's end or a
+//! failover while replicas catch up.
 
 use braid_base::clock::unix_ms;
 use parking_lot::Mutex;
@@ -23,11 +23,13 @@ pub enum Purpose {
     Client,
     /// The server is about to end.
     Shutdown,
+    /// A replica is to take this primary's place.
+    Failover,
 }
 
 /// The pauses in force, by purpose.
 #[derive(Default)]
-pub struct Pause(Mutex<[Option<(PauseMode, i64)>; 2]>);
+pub struct Pause(Mutex<[Option<(PauseMode, i64)>; 3]>);
 
 impl Pause {
     /// Pauses until `until_ms`. A pause in force is never made weaker or shorter.

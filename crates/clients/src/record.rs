@@ -137,6 +137,8 @@ pub mod client_flags {
     pub const REPLICA: u32 = 65536;
     /// It sees what is past its expiry while the server is in import mode.
     pub const IMPORT_SOURCE: u32 = 131_072;
+    /// It is no client: the link to a primary, of which CLIENT LIST tells.
+    pub const PRIMARY: u32 = 262_144;
 }
 
 /// What a blocked client waits for.

@@ -9,6 +9,7 @@ use braid_base::number;
 use braid_clients::ClientRecord;
 use braid_engine::replication::Position;
 use braid_engine::{Call, Row};
+use braid_replication::failover::{FailoverPhase, FailoverRequest};
 use braid_replication::link::Primary;
 use braid_replication::{Filter, ReplicaOptions, Stage};
 use braid_spec::{Behavior, Category, CommandError, CommandResult, Flags, Group, Scope};
@@ -36,12 +37,13 @@ pub const COMMANDS: &[Row] = &[
         .at_least(1)
         .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE))
         .docs("6.2.0", "Lets a replica take this primary's place.", "O(1)")
-        .syntax("[TO target:{host:string port:integer [FORCE]}] [ABORT] [TIMEOUT milliseconds:integer]")
-        .unsupported("only `ABORT` works"),
+        .scope(Scope::World)
+        .syntax("[TO target:{host:string port:integer [FORCE]}] [ABORT] [TIMEOUT milliseconds:integer]"),
     Row::new("psync", Group::Server, psync)
         .behavior(Behavior::ALLOWED_ON_REPLICA_LINK)
         .at_least(3)
         .flags(SYNCHRONISES)
+        .scope(Scope::World)
         .docs(
             "2.8.0",
             "Has a replica fed with changes from an offset on, or else with a full copy first.",
@@ -78,8 +80,27 @@ fn psync(call: &mut Call) -> CommandResult {
         return Ok(());
     }
     let next = call.integer_arg(2)?;
+    if call.args.len() > 3 && call.arg_is(3, "failover") {
+        take_over(call)?;
+    }
     let position = Position { id: call.args[1], next };
     attach(call, Some(&position))
+}
+
+/// The primary of this replica asks it to take over.
+fn take_over(call: &mut Call) -> CommandResult {
+    let engine = call.engine;
+    log::info!("Failover request received for replid {}.", call.args[1].escape_ascii());
+    if !engine.replication.link.is_replica() {
+        return Err(CommandError::text("ERR PSYNC FAILOVER can't be sent to a master."));
+    }
+    if !engine.replication.history().id().as_bytes().eq_ignore_ascii_case(call.args[1]) {
+        return Err(CommandError::text("ERR PSYNC FAILOVER replid must match my replid."));
+    }
+    let world = call.keyspace.stopped_world().expect("the command's scope is the world");
+    engine.become_primary(world);
+    log::info!("MASTER MODE enabled (failover request from '{}')", describe(&call.session.record));
+    Ok(())
 }
 
 fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
@@ -216,6 +237,9 @@ fn replicaof(call: &mut Call) -> CommandResult {
         return Err(CommandError::text("ERR Command is not valid when client is a replica."));
     }
     let engine = call.engine;
+    if engine.replication.failover.phase() != FailoverPhase::None {
+        return Err(CommandError::text("ERR REPLICAOF not allowed while failing over."));
+    }
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
     let link = &engine.replication.link;
     if call.arg_is(1, "no") && call.arg_is(2, "one") {
@@ -252,8 +276,7 @@ fn describe(record: &ClientRecord) -> String {
 /// What FAILOVER's options say.
 #[derive(Default)]
 struct FailoverOptions {
-    to: bool,
-    force: bool,
+    request: FailoverRequest,
     abort: bool,
     timeout: bool,
 }
@@ -265,19 +288,22 @@ impl FailoverOptions {
         while at < call.args.len() {
             let behind = call.args.len() - at - 1;
             if call.arg_is(at, "timeout") && behind >= 1 && !options.timeout {
-                if call.integer_arg(at + 1)? <= 0 {
+                options.request.timeout_ms = call.integer_arg(at + 1)?;
+                if options.request.timeout_ms <= 0 {
                     return Err(CommandError::text("ERR FAILOVER timeout must be greater than 0"));
                 }
                 options.timeout = true;
                 at += 1;
             } else if call.arg_is(at, "abort") && call.args.len() == 2 {
                 options.abort = true;
-            } else if call.arg_is(at, "to") && behind >= 2 && !options.to {
-                call.integer_arg(at + 2)?;
-                options.to = true;
+            } else if call.arg_is(at, "to") && behind >= 2 && options.request.target.is_none() {
+                // What is no port is no replica's.
+                let port = u16::try_from(call.integer_arg(at + 2)?).unwrap_or(0);
+                let host = String::from_utf8_lossy(call.args[at + 1]).into_owned();
+                options.request.target = Some(Primary { host, port });
                 at += 2;
-            } else if call.arg_is(at, "force") && !options.force {
-                options.force = true;
+            } else if call.arg_is(at, "force") && !options.request.force {
+                options.request.force = true;
             } else {
                 return Err(CommandError::Syntax);
             }
@@ -288,16 +314,41 @@ impl FailoverOptions {
 }
 
 fn failover(call: &mut Call) -> CommandResult {
-    let options = FailoverOptions::parse(call)?;
-    Err(CommandError::text(if options.abort {
-        "ERR No failover in progress."
-    } else if call.engine.replication.replicas().is_empty() {
-        "ERR FAILOVER requires connected replicas."
-    } else if options.force && !(options.timeout && options.to) {
-        "ERR FAILOVER with force option requires both a timeout and target HOST and IP."
-    } else {
-        "ERR Failing over to a replica is not supported yet by this server"
-    }))
+    let FailoverOptions { request, abort, .. } = FailoverOptions::parse(call)?;
+    let engine = call.engine;
+    let world = call.keyspace.stopped_world().expect("the command's scope is the world");
+    if abort {
+        if !engine.end_failover_in(world, "Failover manually aborted") {
+            return Err(CommandError::text("ERR No failover in progress."));
+        }
+        call.reply.ok();
+        return Ok(());
+    }
+    if engine.replication.failover.phase() != FailoverPhase::None {
+        return Err(CommandError::text("ERR FAILOVER already in progress."));
+    }
+    if engine.replication.link.is_replica() {
+        return Err(CommandError::text("ERR FAILOVER is not valid when server is a replica."));
+    }
+    if engine.replication.replicas().is_empty() {
+        return Err(CommandError::text("ERR FAILOVER requires connected replicas."));
+    }
+    if request.force && (request.timeout_ms == 0 || request.target.is_none()) {
+        return Err(CommandError::text(
+            "ERR FAILOVER with force option requires both a timeout and target HOST and IP.",
+        ));
+    }
+    if let Some(target) = &request.target {
+        let replica = engine.replica_at(target);
+        let replica =
+            replica.ok_or(CommandError::text("ERR FAILOVER target HOST and PORT is not a replica."))?;
+        if replica.stage() != Stage::Online {
+            return Err(CommandError::text("ERR FAILOVER target replica is not online."));
+        }
+    }
+    engine.begin_failover(request).map_err(CommandError::text)?;
+    call.reply.ok();
+    Ok(())
 }
 
 #[cfg(test)]

@@ -76,7 +76,8 @@ config_enums! {
     /// When the append-only file is forced to disk.
     AppendFsync { Everysec = "everysec", Always = "always", No = "no" }
     /// How a replica takes a full copy that comes over the socket.
-    ReplDisklessLoad { Disabled = "disabled", OnEmptyDb = "on-empty-db", Swapdb = "swapdb" }
+    ReplDisklessLoad { Disabled = "disabled", OnEmptyDb = "on-empty-db", Swapdb = "swapdb",
+        FlushBeforeLoad = "flush-before-load" }
     /// Whether TLS clients must show a certificate.
     TlsAuthClients { No = "no", Yes = "yes", Optional = "optional" }
     /// How the process asks the kernel to treat it when memory runs out.

@@ -41,7 +41,7 @@ use crate::session::{ReplyMode, Session, session_attention};
 use crate::transaction::Queued;
 pub use crate::worker::Worker;
 use body::run_body;
-use braid_clients::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED};
+use braid_clients::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED, READ_ONLY};
 use braid_spec::spec::Spec;
 use braid_spec::{Behavior, Command, CommandError, Flags, Scope, keys};
 use braid_telemetry::Cost;
@@ -141,7 +141,12 @@ pub fn execute(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
 /// key tells.
 #[inline(never)]
 fn is_quickly_allowed(session: &Session, command: &Command, args: &[&[u8]], attention: u64) -> bool {
-    attention == session.generation && session.authenticated && session.user.allows_quickly(command, args)
+    // What a replica refuses is to write.
+    let attention = if command.spec.flags.has(Flags::WRITE) { attention } else { attention & !READ_ONLY };
+    attention == session.calm
+        || (attention == session.generation
+            && session.authenticated
+            && session.user.allows_quickly(command, args))
 }
 
 /// The way of a request that needs more than the ordinary checks.

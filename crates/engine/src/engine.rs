@@ -256,6 +256,10 @@ impl Engine {
         let (config, settings) = (&self.config, &self.keyspace.settings);
         let is_replica = self.replication.link.is_replica();
         settings.keeps_expired.store(config.import_mode() || is_replica, Relaxed);
+        settings.notes_own_expiring.store(is_replica && !config.replica_read_only(), Relaxed);
+        if !is_replica {
+            self.keyspace.forget_own_expiring();
+        }
         settings.set_policy(match config.maxmemory_policy() {
             MaxmemoryPolicy::NoEviction => Policy::NoEviction,
             MaxmemoryPolicy::AllkeysLru => Policy::AllKeysLru,

@@ -22,6 +22,7 @@
 mod apply;
 mod cron;
 mod dataset;
+mod failover;
 mod full_syncs;
 mod link;
 mod role;

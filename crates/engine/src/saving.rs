@@ -13,7 +13,8 @@ use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_persistence::files;
 use braid_persistence::{
-    Folder, Form, LoadError, LoadOptions, Loaded, Manifest, ReplicationNote, SaveError, SaveOptions, Slices,
+    ExpiredKeys, Folder, Form, LoadError, LoadOptions, Loaded, Manifest, ReplicationNote, SaveError,
+    SaveOptions, Slices,
 };
 use braid_rdb::{Format, Target};
 
@@ -59,6 +60,8 @@ pub enum Manner {
     Strict,
     /// Keys that are there give way.
     Merge,
+    /// Among nothing, beside the present dataset (`keyspace/staging.rs`).
+    Staged,
 }
 
 /// How to save, as configured at one moment.
@@ -313,6 +316,7 @@ impl Engine {
             loaded.inspect_err(|error| log::warn!("Internal error in RDB reading of {name}: {error}"))?;
         if let Some((note, world)) = loaded.replication.as_ref().zip(txn.stopped_world())
             && manner == Manner::AtStart
+            && self.replication.link.is_replica()
         {
             self.resume_history(world, note);
         }
@@ -331,12 +335,17 @@ impl Engine {
         slices: &mut Slices<'_>,
     ) -> Result<Loaded, LoadError> {
         let (config, state) = (&self.config, &self.persistence);
+        // Replicas that go on from where this server was have them still.
+        let is_primary = !self.replication.link.is_replica();
+        let expired = (manner == Manner::AtStart && is_primary).then(ExpiredKeys::default);
         let options = LoadOptions {
             len,
             limits: self.limits(),
             relaxed: config.rdb_version_check() == RdbVersionCheck::Relaxed,
             checksum: config.rdbchecksum() && !self.debug.skip_checksums.load(Relaxed),
             replace: manner == Manner::Merge,
+            expired: expired.as_ref(),
+            first_db: if manner == Manner::Staged { txn.keyspace().databases() } else { 0 },
             threads: if len.is_some_and(|len| len < CREW_MIN) { 1 } else { config.io_threads() },
             progress: &state.progress,
         };
@@ -346,7 +355,18 @@ impl Engine {
             Ok(())
         })?;
         let (slot, replace) = (txn.context.slot, manner == Manner::Merge);
-        self.scripts.load_libraries(slot, config, &functions, replace).map_err(LoadError::Function)?;
+        if manner == Manner::Staged {
+            // What could not be loaded ends the load, and the present ones stay.
+            self.scripts.replace_libraries(slot, config, &functions).map_err(LoadError::Function)?;
+        } else {
+            self.scripts.load_libraries(slot, config, &functions, replace).map_err(LoadError::Function)?;
+        }
+        if let Some((note, world)) = loaded.replication.as_ref().zip(txn.stopped_world())
+            && let Some(expired) = expired
+        {
+            self.resume_history(world, note);
+            self.journal_lost_keys(txn.context, &expired.into_inner());
+        }
         state.keys_loaded.store(loaded.keys, Relaxed);
         state.keys_expired.store(loaded.expired, Relaxed);
         let skipped = match loaded.empty {

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::context::Context;
 use crate::keyspace::Keyspace;
-use crate::txn::{KeyRef, Txn};
+use crate::txn::{KeyRef, NOTHING_EXPIRED, Txn};
 
 /// What a pass found.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
@@ -126,6 +126,27 @@ pub fn next_due(keyspace: &Keyspace, (first, step): (u32, u32)) -> Option<i64> {
 }
 
 impl Keyspace {
+    /// Removes the keys past their expiry that a replica's own clients have written: the primary does
+    /// not know of them. The thread is inside of the gate.
+    pub fn expire_own(&self, context: &mut Context, now: i64) {
+        let mut own = std::mem::take(&mut *self.own_expiring.lock());
+        own.retain(|(db, key)| {
+            let keys = [KeyRef { key, hash: self.hash(key), write: true }];
+            Txn::lock(self, context, *db, NOTHING_EXPIRED, &keys).expire_at(key, now)
+        });
+        self.own_expiring.lock().extend(own);
+    }
+
+    /// How many such keys there are.
+    pub fn own_expiring_keys(&self) -> usize {
+        self.own_expiring.lock().len()
+    }
+
+    /// Forgets these keys: this server is no replica any more.
+    pub fn forget_own_expiring(&self) {
+        self.own_expiring.lock().clear();
+    }
+
     /// Removes one key if it is past its expiry; for readers that found an expired key and want it gone.
     pub fn expire_key(&self, context: &mut Context, db: u32, now: i64, key: &[u8]) {
         if self.settings.keeps_expired.load(Relaxed) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The keyspace itself: shards with their locks and tables, and the operations that need all of them.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
@@ -32,6 +33,8 @@ pub struct Shard {
     /// walks all tables can then leave the others alone.
     others_used: AtomicBool,
     others: Box<[Table]>,
+    /// Tables of a dataset that is being built (`staging.rs`).
+    pub(crate) staged: OnceLock<Box<[Table]>>,
     /// Watched keys.
     pub watchers: Watchers,
 }
@@ -40,7 +43,19 @@ impl Shard {
     /// The shard's table in a database.
     #[inline]
     pub fn table(&self, db: u32) -> &Table {
-        if db == 0 { &self.first } else { &self.others[db as usize - 1] }
+        if db == 0 {
+            return &self.first;
+        }
+        match self.others.get(db as usize - 1) {
+            Some(table) => table,
+            None => self.staged_table(db),
+        }
+    }
+
+    #[cold]
+    fn staged_table(&self, db: u32) -> &Table {
+        let staged = self.staged.get().expect("only a staged database has such a number");
+        &staged[db as usize - 1 - self.others.len()]
     }
 
     /// The tables that have ever had a key, with their databases.
@@ -82,6 +97,9 @@ pub struct Settings {
     pub active_expire_off: AtomicU8,
     /// What is past its expiry stays until it is written to; those who read do not see it.
     pub keeps_expired: AtomicBool,
+    /// Keys to which clients give an expiry are noted, and expire though others do not
+    /// ([`Keyspace::expire_own`]): on a replica that can be written to.
+    pub notes_own_expiring: AtomicBool,
 }
 
 /// Why a key is removed that no client has asked to remove.
@@ -134,6 +152,8 @@ pub struct Keyspace {
     pub journal: Journal,
     /// Seconds since the Unix epoch, for the access clocks in entries.
     clock: Padded<AtomicU32>,
+    /// Keys of a replica that clients have given an expiry (see [`Settings::notes_own_expiring`]).
+    pub(crate) own_expiring: parking_lot::Mutex<HashSet<(u32, Box<[u8]>)>>,
     /// Changes since the last save, for INFO; adjusted by whoever saves.
     pub dirty_baseline: AtomicU64,
     /// Moves with every eviction or expiry pass, so that each starts elsewhere.
@@ -145,10 +165,11 @@ pub struct Keyspace {
 }
 
 /// Tables that [`Keyspace::flush`] has taken out of the keyspace. Freed when dropped.
+#[derive(Default)]
 pub struct Flushed {
     /// How many keys there were, those that a snapshot in progress has got included.
     pub keys: usize,
-    tables: Vec<Table>,
+    pub(crate) tables: Vec<Table>,
 }
 
 impl Flushed {
@@ -204,6 +225,7 @@ impl Keyspace {
             first: Table::default(),
             others_used: AtomicBool::new(false),
             others: (1..shape.databases).map(|_| Table::default()).collect(),
+            staged: OnceLock::new(),
             watchers: Watchers::default(),
         };
         let keyspace = Keyspace {
@@ -223,6 +245,7 @@ impl Keyspace {
             sweep: AtomicU64::new(0),
             snapshots: Padded::default(),
             reader: parking_lot::Mutex::default(),
+            own_expiring: parking_lot::Mutex::default(),
         };
         keyspace.make_room_for_threads(shape.threads);
         keyspace.settings.lfu_log_factor.store(10, Relaxed);

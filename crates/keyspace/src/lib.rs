@@ -24,6 +24,7 @@ pub mod object;
 pub mod reader;
 pub mod scan;
 pub mod snapshot;
+mod staging;
 pub mod table;
 pub mod txn;
 pub mod value_type;

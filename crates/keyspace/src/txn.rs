@@ -215,7 +215,7 @@ impl<'a> Txn<'a> {
 
     /// Chooses the database for what follows (SELECT inside a transaction; MOVE and COPY).
     pub fn set_db(&mut self, db: u32) {
-        debug_assert!(db < self.keyspace.databases());
+        debug_assert!(db < 2 * self.keyspace.databases(), "neither a database nor a staged one");
         self.db = db;
     }
 

@@ -32,7 +32,7 @@ pub use aof::{
     AofRecord, CommandReader, FileInfo, FileKind, Folder, FolderError, Manifest, ManifestError,
     ManifestFault, ReadError, data_len, ends_data,
 };
-pub use load::{LoadError, LoadOptions, Loaded, ReplicationNote, load};
+pub use load::{ExpiredKeys, LoadError, LoadOptions, Loaded, ReplicationNote, load};
 pub use output::Form;
 pub use save::{SaveError, SaveOptions, Saved, remove_unfinished, save, send_without_keys};
 pub use slices::{Slices, Stopped};

@@ -33,10 +33,18 @@ pub struct LoadOptions<'a> {
     pub checksum: bool,
     /// A key that is there already gives way; else it ends the load.
     pub replace: bool,
+    /// Takes the names of keys that are left out since they are past their expiry, with their
+    /// databases.
+    pub expired: Option<&'a ExpiredKeys>,
+    /// What the file has in database 0 goes to this one, and so on.
+    pub first_db: u32,
     /// So many threads decode values beside the one that reads; with less than two, that one does everything.
     pub threads: usize,
     pub progress: &'a Progress,
 }
+
+/// Keys of a file that were past their expiry, with their databases.
+pub type ExpiredKeys = parking_lot::Mutex<Vec<(u32, Box<[u8]>)>>;
 
 /// What was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,7 +132,7 @@ pub fn load(
 ) -> Result<Loaded, LoadError> {
     let reader = FileReader::new(input, options.len, options.relaxed, options.checksum)?;
     let db = txn.db();
-    txn.set_db(0);
+    txn.set_db(options.first_db);
     // Keys that give way to those of the file are told of, which only the thread that has the world can do.
     let alone = options.threads < 2 || options.replace || slices.waits() || txn.stopped_world().is_none();
     let threads = if alone { 0 } else { options.threads };
@@ -134,6 +142,7 @@ pub fn load(
         limits: options.limits,
         now: txn.now(),
         slot: txn.context.slot,
+        expired: options.expired,
     };
     let loaded = std::thread::scope(|scope| {
         let crew = Crew::start(scope, threads, terms).unwrap_or_else(|error| {
@@ -201,7 +210,7 @@ impl Loader<'_, '_, '_> {
                 Record::Database(number) => {
                     let databases = self.txn.keyspace().databases();
                     match u32::try_from(number) {
-                        Ok(db) if db < databases => self.txn.set_db(db),
+                        Ok(db) if db < databases => self.txn.set_db(self.options.first_db + db),
                         _ => return Err(LoadError::Database { number, databases }),
                     }
                 }
@@ -268,7 +277,12 @@ impl Loader<'_, '_, '_> {
         let position = reader.position();
         let (name, decoder) = reader.name_and_value();
         match read_value(decoder, kind, &self.options.limits, now) {
-            Ok(_) if expire_at.is_some_and(|time| time < now) => self.loaded.expired += 1,
+            Ok(_) if expire_at.is_some_and(|time| time < now) => {
+                self.loaded.expired += 1;
+                if let Some(expired) = self.options.expired {
+                    expired.lock().push((db, name.into()));
+                }
+            }
             Ok(value) => {
                 if self.options.replace {
                     self.txn.delete(name);

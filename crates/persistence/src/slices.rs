@@ -15,6 +15,8 @@ const RECORDS_BETWEEN: u32 = 64;
 /// How long the world stands still, and how long it then goes on.
 const SLICE: Duration = Duration::from_millis(10);
 const BREAK: Duration = Duration::from_micros(200);
+/// Both, while clients are served.
+const SHORT_SLICE: Duration = Duration::from_millis(1);
 /// Time between two lines about progress.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 /// Time between two heartbeats.
@@ -29,6 +31,9 @@ pub struct Slices<'p> {
     progress: &'p Progress,
     /// Let the world go on now and then.
     in_slices: bool,
+    /// How long it stands still, and then goes on.
+    slice: Duration,
+    rest: Duration,
     /// Bytes of the files before the present one.
     before: u64,
     left: u32,
@@ -49,6 +54,8 @@ impl<'p> Slices<'p> {
         Slices {
             progress,
             in_slices,
+            slice: SLICE,
+            rest: BREAK,
             before: 0,
             left: 0,
             slice_began: now,
@@ -58,6 +65,12 @@ impl<'p> Slices<'p> {
             heartbeat: None,
             last_heartbeat: now,
         }
+    }
+
+    /// Lets the world go on for half of the time, in turns that clients hardly notice.
+    pub fn with_long_breaks(mut self) -> Slices<'p> {
+        (self.slice, self.rest) = (SHORT_SLICE, SHORT_SLICE);
+        self
     }
 
     /// Has `heartbeat` called each second while the load goes on.
@@ -100,9 +113,9 @@ impl<'p> Slices<'p> {
         // What adding keys has set aside would otherwise wait until the end.
         txn.context.limbo.reclaim();
         let now = Instant::now();
-        if self.in_slices && now.duration_since(self.slice_began) >= SLICE {
+        if self.in_slices && now.duration_since(self.slice_began) >= self.slice {
             settle()?;
-            txn.let_world_go_on(BREAK);
+            txn.let_world_go_on(self.rest);
             self.slice_began = Instant::now();
         }
         if let Some(heartbeat) =

@@ -81,6 +81,8 @@ fn load_with(
         relaxed: false,
         checksum,
         replace,
+        expired: None,
+        first_db: 0,
         threads,
         progress: &progress,
     };

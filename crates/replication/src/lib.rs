@@ -7,7 +7,9 @@
 //! replication IDs and offsets, which both sides share.
 //!
 //! Nothing here executes commands or touches keys: the engine does (`engine/replication.rs`).
+#![forbid(unsafe_code)]
 
+pub mod failover;
 pub mod history;
 pub mod link;
 pub mod replicas;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
 use braid_persistence::SnapshotProgress;
 use parking_lot::Mutex;
 
+use crate::failover::Failover;
 use crate::history::History;
 use crate::link::Link;
 use crate::replicas::full_sync::FullSync;
@@ -17,6 +18,7 @@ use crate::replicas::replica::{Replica, Stage};
 pub struct Replication {
     /// The link to a primary.
     pub link: Link,
+    pub failover: Failover,
     pub state: Mutex<State>,
     /// A full copy is being made.
     pub copying: AtomicBool,
@@ -58,6 +60,7 @@ impl Default for Replication {
     fn default() -> Replication {
         Replication {
             link: Link::default(),
+            failover: Failover::default(),
             state: Mutex::new(State {
                 history: History::default(),
                 replicas: Vec::new(),

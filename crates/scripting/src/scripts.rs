@@ -82,6 +82,25 @@ impl Scripts {
         result.map_err(|error: Vec<u8>| text_of(&error))
     }
 
+    /// As [`Scripts::load_libraries`], in place of all that there are.
+    pub fn replace_libraries(&self, slot: usize, config: &Config, codes: &[Vec<u8>]) -> Result<(), String> {
+        let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let result = self.with_machines(slot, |machines| {
+            self.cache.change_libraries(|libraries| {
+                let mut new = Libraries::default();
+                for code in codes {
+                    let read = |code: &[u8]| machines.read_library(config, code, None);
+                    let library = new.prepare(code, false, read)?;
+                    new.add(library);
+                }
+                *libraries = new;
+                Ok(())
+            })
+        });
+        let result = result.map_err(|error| text_of(&error.line()))?;
+        result.map_err(|error: Vec<u8>| text_of(&error))
+    }
+
     /// Forgets all libraries.
     pub fn clear_libraries(&self) {
         let _: Result<(), Infallible> = self.cache.change_libraries(|libraries| {

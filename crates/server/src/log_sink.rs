@@ -70,7 +70,9 @@ impl Log for Sink {
             return;
         }
         let time = local_time();
-        let line = format!("{}:M {time} {} {}\n", std::process::id(), mark(record.level()), record.args());
+        let role = if self.config.replicaof().is_some() { 'S' } else { 'M' };
+        let line =
+            format!("{}:{role} {time} {} {}\n", std::process::id(), mark(record.level()), record.args());
         // A log that cannot be written has nowhere to complain.
         let _ = match &self.file {
             Some(file) => file.lock().write_all(line.as_bytes()),

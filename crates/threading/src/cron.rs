@@ -128,6 +128,9 @@ impl Cron {
         }
         if self.slot == 0 {
             engine.ping_replicas(&mut worker.context, now_ms);
+            if !paused && !is_loading && engine.replication.link.is_replica() {
+                engine.keyspace.expire_own(&mut worker.context, now_ms);
+            }
             if !is_loading {
                 engine.big_keys.step(&engine.keyspace, now_ms);
             }

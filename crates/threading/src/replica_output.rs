@@ -81,6 +81,9 @@ pub struct SendContext<'e> {
     pub now_ms: i64,
     /// How far the journal may be sent.
     pub end: u64,
+    /// This server is a replica without a link to its primary: nobody else shows its replicas that
+    /// the connection is alive.
+    pub is_cut_off: bool,
 }
 
 impl ReplicaOutput {
@@ -242,6 +245,13 @@ impl ReplicaOutput {
             });
         }
         let all = reader.position() >= context.end;
+        if all && outcome == SendOutcome::CaughtUp && context.is_cut_off {
+            // Between two units; it does not count in the offsets.
+            let _ = self.heartbeat(context);
+            if !self.head.is_empty() {
+                return SendOutcome::More;
+            }
+        }
         match outcome {
             SendOutcome::CaughtUp if !all => SendOutcome::More,
             outcome => outcome,

@@ -42,7 +42,9 @@ impl ClientType {
     }
 
     fn of(record: &ClientRecord) -> ClientType {
-        if record.has(client_flags::REPLICA) {
+        if record.has(client_flags::PRIMARY) {
+            ClientType::Primary
+        } else if record.has(client_flags::REPLICA) {
             ClientType::Replica
         } else if record.has(client_flags::PUBSUB) {
             ClientType::PubSub

@@ -66,6 +66,11 @@ fn debug(call: &mut Call) -> CommandResult {
             call.reply.error_bytes(call.args[2]);
             Ok(())
         }
+        (b"replicate", 3..) => {
+            let (engine, args) = (call.engine, call.args);
+            engine.tell_replicas(call.keyspace.context, &args[2..]);
+            done(call)
+        }
         (b"log", 3) => {
             log::warn!("DEBUG LOG: {}", String::from_utf8_lossy(call.args[2]));
             done(call)

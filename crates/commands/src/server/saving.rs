@@ -130,12 +130,24 @@ fn deadline_arg(call: &Call, index: usize) -> Result<i64, CommandError> {
 }
 
 fn wait(call: &mut Call) -> CommandResult {
+    if call.engine.replication.link.is_replica() {
+        return Err(CommandError::text(
+            "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured \
+             to be writable (which is not the default) writes to replicas are just local and are not propagated.",
+        ));
+    }
     let replicas = call.integer_arg(1)?;
     let deadline = deadline_arg(call, 2)?;
     call.wait_for_copies(CopiesOf::Replicas(replicas), deadline)
 }
 
 fn waitaof(call: &mut Call) -> CommandResult {
+    if call.engine.replication.link.is_replica() {
+        return Err(CommandError::text(
+            "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are \
+             not propagated.",
+        ));
+    }
     let range = |index: usize, most: i64| {
         least_arg(call, index, 0, "ERR value is out of range, must be positive").and_then(|count| {
             let text = "ERR value is out of range, must be between 0 and 1";

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock;
+use braid_clients::attention::LOADING_BESIDE;
 use braid_clients::client_flags;
 use braid_config::Config;
 use braid_engine::Engine;
@@ -282,14 +283,15 @@ fn memory(fields: &mut Fields<'_>) {
 fn persistence(fields: &mut Fields<'_>) {
     let engine = fields.engine;
     let state = &engine.persistence;
-    let is_loading = state.progress.active.load(Relaxed);
+    let is_beside = engine.attention.get() & LOADING_BESIDE != 0;
+    let is_loading = state.progress.active.load(Relaxed) && !is_beside;
     fields.field("loading", u8::from(is_loading));
     let save = &engine.background_save;
     let active = save.active.load(Relaxed);
     let forms = if active || engine.append_only.rewriting.load(Relaxed) { save.copied_bytes() } else { 0 };
     let (done, total) = (save.progress.keys.load(Relaxed), save.keys.load(Relaxed));
     let (done, total) = if active { (done, total) } else { (0, 0) };
-    fields.field("async_loading", 0);
+    fields.field("async_loading", u8::from(is_beside));
     // What is copied on write is the old forms of what changes before it is saved.
     fields.same(forms, &["current_cow_peak", "current_cow_size"]);
     fields.field("current_cow_size_age", 0);
@@ -394,10 +396,8 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("pubsub_channels", engine.hub.name_count(Kind::Channel));
     fields.field("pubsub_patterns", engine.hub.name_count(Kind::Pattern));
     fields.field("pubsubshard_channels", engine.hub.name_count(Kind::ShardChannel));
-    fields.same(
-        0,
-        &["latest_fork_usec", "total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys"],
-    );
+    fields.same(0, &["latest_fork_usec", "total_forks", "migrate_cached_sockets"]);
+    fields.field("slave_expires_tracked_keys", engine.keyspace.own_expiring_keys());
     fields.same(0, &["active_defrag_hits", "active_defrag_misses"]);
     fields.same(0, &["active_defrag_key_hits", "active_defrag_key_misses"]);
     fields.same(0, &["total_active_defrag_time", "current_active_defrag_time"]);
@@ -466,7 +466,7 @@ fn replication(fields: &mut Fields<'_>) {
         );
     }
     let (end, kept) = (engine.keyspace.journal.end(), engine.keyspace.journal.backlog());
-    fields.field("master_failover_state", "no-failover");
+    fields.field("master_failover_state", engine.replication.failover.phase().name());
     let (earlier_id, until) = match history.earlier() {
         Some((id, until)) => (id.to_owned(), i64::try_from(until + 1).unwrap_or(i64::MAX)),
         None => ("0".repeat(ID_LEN), -1),

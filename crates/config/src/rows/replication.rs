@@ -38,11 +38,12 @@ super::directives! {
     repl_diskless_sync_max_replicas: u32 =>
         integer("repl-diskless-sync-max-replicas", || 0, 0, INT_MAX, Unit::Plain);
 
-    /// How a replica loads a copy that comes over the socket: disabled (through a file), on-empty-db, or
+    /// How a replica loads a copy that comes over the socket: disabled (through a file), on-empty-db,
+    /// flush-before-load, or
     /// swapdb (keep the old data until the new is complete).
     repl_diskless_load: ReplDisklessLoad =>
         choice("repl-diskless-load", ReplDisklessLoad::Disabled.raw(), ReplDisklessLoad::WORDS)
-            .deny_loading().no_effect_yet();
+            .deny_loading();
 
     /// Send a full copy on a second connection while the stream of changes goes on.
     dual_channel_replication_enabled: bool =>

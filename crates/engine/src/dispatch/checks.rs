@@ -14,8 +14,8 @@ use crate::transaction::Queued;
 use braid_acl as acl;
 use braid_acl::log::Origin;
 use braid_clients::attention::{
-    APPEND_ONLY_FAILED, FEW_REPLICAS, JOURNAL_FULL, LOADING, MEMORY_LIMIT, PAUSED, READ_ONLY, SNAPSHOT_FULL,
-    STALE, STOPPING, WRITES_REFUSED,
+    APPEND_ONLY_FAILED, FEW_REPLICAS, JOURNAL_FULL, LOADING, LOADING_BESIDE, MEMORY_LIMIT, PAUSED, READ_ONLY,
+    SNAPSHOT_FULL, STALE, STOPPING, WRITES_REFUSED,
 };
 use braid_clients::pause::PauseMode;
 use braid_spec::{Behavior, Command, CommandError, Flags};
@@ -108,6 +108,9 @@ pub(super) fn check(
     if attention & LOADING != 0 {
         // Nothing is evicted meanwhile: what is loaded fitted before.
         return if flags.has(Flags::LOADING) { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
+    }
+    if attention & LOADING_BESIDE != 0 && flags.has(Flags::NO_ASYNC_LOADING) {
+        return Err(CommandError::text(LOADING_REFUSAL));
     }
     if attention & FEW_REPLICAS != 0
         && (flags.has(Flags::WRITE) || (is_exec(command) && queue_has(engine, session, Flags::WRITE)))

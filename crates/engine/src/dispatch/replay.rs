@@ -270,6 +270,12 @@ impl Replay {
         }
         self.reply.clear();
         self.executed += 1;
+        if self.source == Source::Primary {
+            // The world is stopped: nobody else counts there.
+            let slot = txn.context.slot;
+            engine.command_stats(slot, command.id).calls.add(1);
+            engine.threads[slot].executed.add(1);
+        }
     }
 
     #[cold]

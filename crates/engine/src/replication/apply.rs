@@ -6,7 +6,7 @@
 //! the journal as they were received.
 
 use braid_base::gate::World;
-use braid_clients::attention::{JOURNAL_FULL, SNAPSHOT_FULL, STOPPING};
+use braid_clients::attention::{JOURNAL_FULL, SNAPSHOT_FULL};
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_replication::link::LinkError;
 use braid_replication::link::units::{StreamRequest, Units};
@@ -48,10 +48,7 @@ impl Engine {
             let batch = batch_of(left);
             left = &left[batch.len()..];
             self.wait_for_writers_turn(generation)?;
-            let world = self.keyspace.gate.close(None);
-            if !self.replication.link.is_current(generation) || self.attention.get() & STOPPING != 0 {
-                return Err(LinkError::CalledOff);
-            }
+            let world = self.world_of_link(generation)?;
             self.apply_batch(world, replay, units, batch, buffer, &mut applied);
         }
         Ok(applied)

@@ -9,6 +9,7 @@ use braid_keyspace::Context;
 use super::FOR_REPLICAS;
 use crate::engine::Engine;
 use braid_replication::Stage;
+use braid_replication::failover::FailoverPhase;
 
 /// Milliseconds between two looks at who is silent, and at who keeps up.
 const LOOK_MS: i64 = 1000;
@@ -108,7 +109,9 @@ impl Engine {
         }
         {
             let mut state = self.replication.state.lock();
-            if now_ms < state.next_ping_ms || state.replicas.is_empty() {
+            // A failover waits until a replica has all that was journalled.
+            let is_failing_over = self.replication.failover.phase() != FailoverPhase::None;
+            if now_ms < state.next_ping_ms || state.replicas.is_empty() || is_failing_over {
                 return;
             }
             state.next_ping_ms = now_ms + self.ping_period_ms();

@@ -5,7 +5,10 @@ use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::unix_ms;
-use braid_clients::attention::STOPPING;
+use braid_base::gate::World;
+use braid_clients::attention::{LOADING_BESIDE, STOPPING};
+use braid_keyspace::Txn;
+use braid_keyspace::keyspace::Flushed;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_persistence::{LoadError, ReplicationNote, Slices};
 use braid_replication::link::LinkError;
@@ -15,80 +18,148 @@ use crate::engine::Engine;
 use crate::locks::{LockSet, lock};
 use crate::saving::Manner;
 
-/// The history and the offset that a full sync stands for, as the primary has said.
-pub(super) struct Origin {
+/// A full sync, and what the primary has said of it.
+pub(super) struct Incoming<'h, R> {
+    pub dump: R,
+    /// Bytes of it, if that is known.
+    pub len: Option<u64>,
     pub id: String,
     pub offset: u64,
+    /// How it is loaded.
+    pub beside: Beside,
+    /// Called each second.
+    pub heartbeat: &'h dyn Fn(),
+}
+
+/// What happens to the present dataset while a full sync is loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Beside {
+    /// It is removed before.
+    Nothing,
+    /// It is kept, for the case that the load fails.
+    Kept,
+    /// It is kept and served: it is an older state of the same history.
+    Served,
 }
 
 impl Engine {
-    /// Empties the dataset and loads a dump of `len` bytes, if that is known. Others are served in
-    /// between, as far as they need no data. If the load fails the dataset is empty.
-    pub(super) fn replace_dataset(
+    /// Loads a full sync. If that fails, the dataset is empty or as it was.
+    pub(super) fn replace_dataset<R: Read>(
         &self,
         generation: u64,
-        origin: &Origin,
-        dump: impl Read,
-        len: Option<u64>,
-        heartbeat: &dyn Fn(),
+        mut incoming: Incoming<'_, R>,
     ) -> Result<(), LinkError> {
-        self.stop_background_save();
+        self.finish_background_save();
         self.stop_copies();
-        self.end_append_only();
-        let mut worker = self.worker(0);
-        let world = self.keyspace.gate.close(None);
-        if !self.replication.link.is_current(generation) || self.attention.get() & STOPPING != 0 {
-            return Err(LinkError::CalledOff);
+        let beside = incoming.beside;
+        if beside != Beside::Served {
+            self.end_append_only();
         }
-        // What they have is of another history.
+        let mut worker = self.worker(0);
+        let world = self.world_of_link(generation)?;
+        // What they have is of another history, or will be.
         self.disconnect_replicas();
-        self.set_loading(true);
+        if beside == Beside::Served {
+            self.set_loading_beside(true);
+        } else {
+            self.set_loading(true);
+        }
         let mut txn = lock(&self.keyspace, &mut worker.context, LockSet::World(world), 0, NOTHING_EXPIRED);
-        log::info!("MASTER <-> REPLICA sync: Flushing old data");
-        self.empty_dataset(&mut txn);
+        if beside == Beside::Nothing {
+            log::info!("MASTER <-> REPLICA sync: Flushing old data");
+            self.remove_dataset(&mut txn, |keyspace, world| keyspace.flush(world, None));
+            self.scripts.clear_libraries();
+            // Nobody can go on from here any more.
+            self.replication.state.lock().history.begin_anew();
+        } else if let Some(world) = txn.stopped_world() {
+            let (_, left_over) = self.keyspace.begin_staging(world);
+            self.free(left_over);
+        }
         log::info!("MASTER <-> REPLICA sync: Loading DB in memory");
         let progress = &self.persistence.progress;
-        progress.begin(len.unwrap_or(0), unix_ms() / 1000);
-        let mut slices =
-            Slices::new(progress, true, self.config.key_load_delay_microseconds()).with_heartbeat(heartbeat);
-        let loaded = self.load_dump(&mut txn, dump, len, Manner::AtStart, &mut slices);
+        progress.begin(incoming.len.unwrap_or(0), unix_ms() / 1000);
+        let delay = self.config.key_load_delay_microseconds();
+        let mut slices = Slices::new(progress, true, delay).with_heartbeat(incoming.heartbeat);
+        if beside == Beside::Served {
+            slices = slices.with_long_breaks();
+        }
+        let manner = if beside == Beside::Nothing { Manner::AtStart } else { Manner::Staged };
+        let loaded = self.load_dump(&mut txn, &mut incoming.dump, incoming.len, manner, &mut slices);
         progress.end();
+        let is_wanted = self.replication.link.is_current(generation);
         let outcome = match loaded {
-            Ok(loaded) => {
-                self.adopt_history(origin, loaded.replication);
+            Ok(loaded) if is_wanted => {
+                if beside != Beside::Nothing {
+                    self.remove_dataset(&mut txn, |keyspace, world| keyspace.publish_staged(world));
+                }
+                self.adopt_history(&incoming.id, incoming.offset, loaded.replication);
+                self.forget_changes();
                 Ok(())
             }
+            Ok(_) => Err(LinkError::CalledOff),
+            Err(LoadError::Stopped) => Err(LinkError::CalledOff),
             Err(error) => {
-                self.empty_dataset(&mut txn);
-                Err(match error {
-                    LoadError::Stopped => LinkError::CalledOff,
-                    error => LinkError::Refused(format!(
-                        "Failed trying to load the MASTER synchronization DB: {error}"
-                    )),
-                })
+                log::warn!("Internal error in RDB reading of the full sync: {error}");
+                Err(LinkError::Refused("Failed trying to load the MASTER synchronization DB".into()))
             }
         };
-        self.forget_changes();
+        if outcome.is_err() {
+            match beside {
+                Beside::Nothing => {
+                    self.remove_dataset(&mut txn, |keyspace, world| keyspace.flush(world, None))
+                }
+                Beside::Kept | Beside::Served => {
+                    log::info!("MASTER <-> REPLICA sync: Discarding temporary DB, the old one is kept");
+                    if let Some(world) = txn.stopped_world() {
+                        self.free(self.keyspace.drop_staged(world));
+                    }
+                }
+            }
+        }
         drop(txn);
-        self.set_loading(false);
+        if beside == Beside::Served {
+            self.set_loading_beside(false);
+        } else {
+            self.set_loading(false);
+        }
         outcome
     }
 
-    fn empty_dataset(&self, txn: &mut braid_keyspace::Txn<'_>) {
+    fn set_loading_beside(&self, is_loading: bool) {
+        self.attention.set(LOADING_BESIDE, is_loading);
+        self.config.set_loading(is_loading);
+    }
+
+    /// Stops the world for the link's thread, if the link is wanted still.
+    pub(super) fn world_of_link(&self, generation: u64) -> Result<World<'_>, LinkError> {
+        let world = self.keyspace.gate.close(None);
+        let is_wanted = self.replication.link.is_current(generation) && self.attention.get() & STOPPING == 0;
+        if is_wanted { Ok(world) } else { Err(LinkError::CalledOff) }
+    }
+
+    /// Removes the dataset, of which clients are told.
+    fn remove_dataset(
+        &self,
+        txn: &mut Txn<'_>,
+        remove: impl FnOnce(&braid_keyspace::Keyspace, &World<'_>) -> Flushed,
+    ) {
         if let Some(world) = txn.stopped_world() {
-            let removed = self.keyspace.flush(world, None);
-            if self.config.replica_lazy_flush() {
-                removed.free_in_background(&self.keyspace.lazy_free, None);
-            }
+            self.free(remove(&self.keyspace, world));
         }
-        self.scripts.clear_libraries();
+        txn.databases_changed(|_| true);
         self.trackers.flushed(&self.keyspace, txn.context.slot);
     }
 
+    fn free(&self, removed: Flushed) {
+        if self.config.replica_lazy_flush() {
+            removed.free_in_background(&self.keyspace.lazy_free, None);
+        }
+    }
+
     /// The dataset is the primary's at an offset of its history. The world is stopped.
-    fn adopt_history(&self, origin: &Origin, note: Option<ReplicationNote>) {
+    fn adopt_history(&self, id: &str, offset: u64, note: Option<ReplicationNote>) {
         let journal = &self.keyspace.journal;
-        self.replication.state.lock().history.adopt(origin.id.clone(), origin.offset, journal.end());
+        self.replication.state.lock().history.adopt(id.to_owned(), offset, journal.end());
         let db = note.map_or(0, |note| note.db);
         let db = if db < self.keyspace.databases() { db } else { 0 };
         self.replication.link.db.store(u64::from(db), Relaxed);

@@ -6,21 +6,25 @@
 //! while it works: it looks at the generation ([`braid_replication::link::Link`]) whenever it has the
 //! world, and gives up what it was doing if that has changed.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
+use braid_base::clock::unix_ms;
+use braid_clients::{Address, ClientRecord, client_flags};
+use braid_config::ReplDisklessLoad;
 use braid_net::outgoing::{ConnectOptions, Outgoing};
 use braid_persistence::files;
+use braid_replication::failover::FailoverPhase;
 use braid_replication::link::handshake::{Introduction, SyncReply, ask_for_stream, introduce};
 use braid_replication::link::payload::{Frame, Payload, read_frame};
 use braid_replication::link::peer::{Peer, Watch};
 use braid_replication::link::units::Units;
 use braid_replication::link::{Link, LinkError, Phase, Primary};
 
-use super::dataset::Origin;
+use super::dataset::{Beside, Incoming};
 use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
 
@@ -32,6 +36,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const ACK_EVERY: Duration = Duration::from_secs(1);
 /// Bytes of a full sync copied to a file at once.
 const COPY_BYTES: usize = 1 << 20;
+/// Most bytes between the end of a dump and that of the full sync.
+const TAIL_MAX: u64 = 1024;
 
 impl Engine {
     /// Starts the thread of the link if this server is a replica, unless it runs.
@@ -55,18 +61,24 @@ impl Engine {
 
 fn run(engine: &Arc<Engine>) {
     let link = &engine.replication.link;
-    let mut stream = Stream { replay: Replay::new(engine, Source::Primary), may_resume: true };
+    let mut replay = Replay::new(engine, Source::Primary);
     while let Some((primary, generation)) = link.next_target(|| engine.shutdown.load(Relaxed)) {
-        let attempt = Attempt { engine, link, primary, generation };
-        let outcome = attempt.run(&mut stream);
+        let record = OnceCell::new();
+        let attempt = Attempt { engine, link, primary, generation, record };
+        let outcome = attempt.run(&mut replay);
         link.set_phase(generation, Phase::Connect);
         engine.apply_role();
         match outcome {
             Err(LinkError::CalledOff) | Ok(()) => {}
+            // Ended by a change of roles.
+            Err(_) if !link.is_current(generation) => {}
             Err(error) => {
                 if matches!(error, LinkError::Protocol(_)) {
-                    // Whatever was applied last may be wrong: only a full sync mends it.
-                    stream.may_resume = false;
+                    // What was applied last may be wrong: only a full sync mends it.
+                    let _world = engine.keyspace.gate.close(None);
+                    if link.is_current(generation) {
+                        engine.replication.state.lock().history.begin_anew();
+                    }
                 }
                 log::warn!("{error}");
                 link.rest(generation, RETRY);
@@ -75,33 +87,58 @@ fn run(engine: &Arc<Engine>) {
     }
 }
 
-/// What stays from one connection to the next.
-struct Stream {
-    replay: Replay,
-    /// The stream can go on where it was.
-    may_resume: bool,
-}
-
 /// One connection to one primary.
 struct Attempt<'e> {
     engine: &'e Engine,
     link: &'e Link,
     primary: Primary,
     generation: u64,
+    /// What CLIENT LIST shows of the connection.
+    record: OnceCell<Arc<ClientRecord>>,
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if let Some(record) = self.record.get() {
+            self.engine.clients.remove(record.id);
+        }
+    }
 }
 
 impl Watch for Attempt<'_> {
     fn is_called_off(&self) -> bool {
-        !self.link.is_current(self.generation) || self.engine.shutdown.load(Relaxed)
+        let is_killed = || self.record.get().is_some_and(|record| record.has(client_flags::CLOSE_NOW));
+        !self.link.is_current(self.generation) || self.engine.shutdown.load(Relaxed) || is_killed()
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(self.engine.config.repl_timeout_seconds().into())
     }
 
     fn note_io(&self) {
         self.link.note_io();
+        if let Some(record) = self.record.get() {
+            record.last_active_ms.store(unix_ms(), Relaxed);
+        }
+    }
+}
+
+/// Notes how much of a full sync has been received.
+struct Counted<'p, 'a, 'e> {
+    payload: &'p mut Payload<'a, Outgoing, Attempt<'e>>,
+    link: &'p Link,
+}
+
+impl Read for Counted<'_, '_, '_> {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.payload.read(to)?;
+        self.link.full_sync.read.store(self.payload.read, Relaxed);
+        Ok(count)
     }
 }
 
 impl Attempt<'_> {
-    fn run(&self, stream: &mut Stream) -> Result<(), LinkError> {
+    fn run(&self, replay: &mut Replay) -> Result<(), LinkError> {
         self.link.set_phase(self.generation, Phase::Connecting);
         log::info!("Connecting to MASTER {}", self.primary);
         let mut peer = self.connect()?;
@@ -113,30 +150,39 @@ impl Attempt<'_> {
             let history = &state.history;
             (history.id().to_owned(), history.offset(self.engine.keyspace.journal.end()))
         };
-        let position = stream.may_resume.then_some((&*id, offset));
-        match ask_for_stream(&mut peer, self, position)? {
+        let takes_over = self.engine.replication.failover.phase() == FailoverPhase::InProgress;
+        let reply = ask_for_stream(&mut peer, self, Some((&id, offset)), takes_over);
+        if takes_over {
+            match &reply {
+                Ok(SyncReply::Continue { .. } | SyncReply::Full { .. }) => self.engine.note_failover_done(),
+                Ok(SyncReply::FullWithoutOffset) | Err(LinkError::Refused(_)) => {
+                    self.engine.end_failover("Failover target rejected psync request");
+                    return Err(LinkError::CalledOff);
+                }
+                Err(_) => {}
+            }
+        }
+        match reply? {
             SyncReply::Continue { id: new } => self.resume(&id, new)?,
             SyncReply::Full { id, offset } => {
                 log::info!("Full resync from master: {id}:{offset}");
-                self.take_over(&mut peer, &Origin { id, offset }, stream)?;
+                self.take_over(&mut peer, id, offset)?;
             }
             SyncReply::FullWithoutOffset => {
                 // A history of its own: nobody else knows the offsets.
-                let origin = Origin { id: braid_replication::random_id(), offset: 0 };
-                self.take_over(&mut peer, &origin, stream)?;
+                self.take_over(&mut peer, braid_replication::random_id(), 0)?;
             }
         }
-        stream.may_resume = true;
-        stream.replay.end_file();
-        stream.replay.select(self.link.db.load(Relaxed) as u32);
+        replay.end_file();
+        replay.select(self.link.db.load(Relaxed) as u32);
         self.link.set_phase(self.generation, Phase::Connected);
         self.engine.apply_role();
-        self.follow(&mut peer, stream)
+        self.follow(&mut peer, replay)
     }
 
     fn connect(&self) -> Result<Peer<Outgoing>, LinkError> {
         let config = &self.engine.config;
-        let timeout = Duration::from_secs(config.repl_timeout_seconds().into());
+        let timeout = self.timeout();
         let tls = match config.tls_replication() {
             true => Some(crate::tls::client_config(config).map_err(LinkError::Refused)?),
             false => None,
@@ -150,8 +196,14 @@ impl Attempt<'_> {
         }
         outgoing.set_timeouts(TICK, timeout)?;
         outgoing.set_nodelay(!config.repl_disable_tcp_nodelay())?;
+        let (peer, local) = outgoing.addresses()?;
+        let clients = &self.engine.clients;
+        let record =
+            ClientRecord::new(clients.next_id(), -1, Address::Tcp(peer), Address::Tcp(local), unix_ms());
+        record.set_flag(client_flags::PRIMARY, true);
+        clients.add(Arc::clone(self.record.get_or_init(|| Arc::new(record))));
         log::info!("MASTER <-> REPLICA sync started");
-        Ok(Peer::new(outgoing, timeout))
+        Ok(Peer::new(outgoing))
     }
 
     fn introduction(&self) -> Introduction {
@@ -172,10 +224,7 @@ impl Attempt<'_> {
     /// The primary goes on where this server is.
     fn resume(&self, known_as: &str, new: Option<String>) -> Result<(), LinkError> {
         let engine = self.engine;
-        let world = engine.keyspace.gate.close(None);
-        if self.is_called_off() {
-            return Err(LinkError::CalledOff);
-        }
+        let world = engine.world_of_link(self.generation)?;
         log::info!("Successful partial resynchronization with master.");
         if let Some(new) = new.filter(|new| !new.eq_ignore_ascii_case(known_as)) {
             let mut state = engine.replication.state.lock();
@@ -192,14 +241,8 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Receives a full sync and loads it.
-    fn take_over(
-        &self,
-        peer: &mut Peer<Outgoing>,
-        origin: &Origin,
-        stream: &mut Stream,
-    ) -> Result<(), LinkError> {
-        // Until it is loaded there is nothing to go on from.
+    /// Receives a full sync, which stands for an offset of a history, and loads it.
+    fn take_over(&self, peer: &mut Peer<Outgoing>, id: String, offset: u64) -> Result<(), LinkError> {
         self.link.set_phase(self.generation, Phase::Sync);
         let transfer = &self.link.full_sync;
         transfer.read.store(0, Relaxed);
@@ -207,37 +250,91 @@ impl Attempt<'_> {
         let frame = read_frame(peer, self)?;
         if let Some(len) = frame.len() {
             transfer.total.store(i64::try_from(len).unwrap_or(i64::MAX), Relaxed);
-            log::info!("MASTER <-> REPLICA sync: receiving {len} bytes from master to disk");
-        } else {
-            log::info!("MASTER <-> REPLICA sync: receiving streamed RDB from master with EOF to disk");
         }
-        let path = self.receive(peer, frame)?;
-        let file = files::open(&path)?;
-        let len = file.metadata()?.len();
-        stream.may_resume = false;
-        let shared = RefCell::new(peer);
-        let heartbeat = || {
-            // If it does not arrive the stream's first read tells.
-            let _ = shared.borrow_mut().send_bytes(b"\n");
+        let way = self.way(&id);
+        let size = match frame.len() {
+            Some(len) => format!("{len} bytes from master"),
+            None => "streamed RDB from master with EOF".into(),
         };
-        self.engine.replace_dataset(self.generation, origin, file, Some(len), &heartbeat)?;
-        if self.engine.config.rdb_del_sync_files() && self.engine.config.save_points().is_empty() {
-            files::remove(&path);
+        let target = if way.is_none() { "to disk" } else { "to parser" };
+        log::info!("MASTER <-> REPLICA sync: receiving {size} {target}");
+        match way {
+            None => self.load_through_file(peer, frame, id, offset)?,
+            Some(beside) => self.load_from_socket(peer, frame, id, offset, beside)?,
         }
         self.link.full_syncs.fetch_add(1, Relaxed);
         log::info!("MASTER <-> REPLICA sync: Finished with success");
-        // A dataset that it does not have yet.
+        // Of a dataset that it does not have yet.
+        self.engine.end_append_only();
         if let Err(error) = self.engine.switch_append_only() {
             log::warn!("The append-only file could not be switched on after the full sync: {error}");
         }
         Ok(())
     }
 
+    /// How a full sync is loaded from the socket; nothing if it goes through a file.
+    fn way(&self, id: &str) -> Option<Beside> {
+        let engine = self.engine;
+        let keyspace = &engine.keyspace;
+        let is_empty = || (0..keyspace.databases()).all(|db| keyspace.len(db).0 == 0);
+        match engine.config.repl_diskless_load() {
+            ReplDisklessLoad::Disabled => None,
+            ReplDisklessLoad::OnEmptyDb => is_empty().then_some(Beside::Nothing),
+            ReplDisklessLoad::FlushBeforeLoad => Some(Beside::Nothing),
+            ReplDisklessLoad::Swapdb => {
+                let is_same = engine.replication.state.lock().history.id().eq_ignore_ascii_case(id);
+                Some(if is_same { Beside::Served } else { Beside::Kept })
+            }
+        }
+    }
+
+    fn load_through_file(
+        &self,
+        peer: &mut Peer<Outgoing>,
+        frame: Frame,
+        id: String,
+        offset: u64,
+    ) -> Result<(), LinkError> {
+        let path = self.receive(peer, frame)?;
+        let dump = files::open(&path)?;
+        let len = Some(dump.metadata()?.len());
+        let shared = RefCell::new(peer);
+        let heartbeat = || {
+            // If it does not arrive the stream's first read tells.
+            let _ = shared.borrow_mut().send_bytes(b"\n");
+        };
+        let incoming = Incoming { dump, len, id, offset, beside: Beside::Nothing, heartbeat: &heartbeat };
+        self.engine.replace_dataset(self.generation, incoming)?;
+        if self.engine.config.rdb_del_sync_files() && self.engine.config.save_points().is_empty() {
+            files::remove(&path);
+        }
+        Ok(())
+    }
+
+    fn load_from_socket(
+        &self,
+        peer: &mut Peer<Outgoing>,
+        frame: Frame,
+        id: String,
+        offset: u64,
+        beside: Beside,
+    ) -> Result<(), LinkError> {
+        let len = frame.len();
+        let mut payload = Payload::new(peer, self, frame);
+        let dump = Counted { payload: &mut payload, link: self.link };
+        let incoming = Incoming { dump, len, id, offset, beside, heartbeat: &|| () };
+        let loaded = self.engine.replace_dataset(self.generation, incoming);
+        if let Some(failure) = payload.failure.take() {
+            return Err(failure);
+        }
+        loaded?;
+        payload.finish(TAIL_MAX)
+    }
+
     /// Writes a full sync to a file, which then takes the place of the dump file.
     fn receive(&self, peer: &mut Peer<Outgoing>, frame: Frame) -> Result<std::path::PathBuf, LinkError> {
         let folder = std::env::current_dir().unwrap_or_default();
-        let temporary =
-            folder.join(format!("temp-{}.{}.rdb", braid_base::clock::unix_ms() / 1000, std::process::id()));
+        let temporary = folder.join(format!("temp-{}.{}.rdb", unix_ms() / 1000, std::process::id()));
         let received = self.receive_to(peer, frame, &temporary);
         if let Err(error) = received {
             files::remove(&temporary);
@@ -272,7 +369,7 @@ impl Attempt<'_> {
     }
 
     /// Applies the stream until the connection ends.
-    fn follow(&self, peer: &mut Peer<Outgoing>, stream: &mut Stream) -> Result<(), LinkError> {
+    fn follow(&self, peer: &mut Peer<Outgoing>, replay: &mut Replay) -> Result<(), LinkError> {
         let mut buffer = peer.take_buffer();
         let mut units = Units::default();
         let mut acknowledged = Instant::now();
@@ -284,8 +381,7 @@ impl Attempt<'_> {
             }
             units.parse(&buffer)?;
             if !units.requests().is_empty() {
-                let applied =
-                    self.engine.apply_stream(self.generation, &mut stream.replay, &units, &buffer)?;
+                let applied = self.engine.apply_stream(self.generation, replay, &units, &buffer)?;
                 let used = units.forget();
                 buffer.drain(..used);
                 if applied.is_asked {

@@ -10,6 +10,8 @@ use braid_base::gate::World;
 use braid_clients::attention::{READ_ONLY, STALE};
 use braid_clients::{Message, Unblocking};
 use braid_config::MasterAddress;
+use braid_keyspace::Context;
+use braid_keyspace::keyspace::Removal;
 use braid_persistence::ReplicationNote;
 use braid_replication::link::Primary;
 
@@ -23,8 +25,8 @@ impl Engine {
         let link = &self.replication.link;
         let was_primary = !link.is_replica();
         self.note_in_config(&[&primary.host, &primary.port.to_string()]);
+        // Replicas stay: if the stream goes on they need not know.
         link.set_primary(Some(primary));
-        self.disconnect_replicas();
         if was_primary {
             self.unblock_all();
         }
@@ -45,6 +47,8 @@ impl Engine {
             let mut state = self.replication.state.lock();
             let at = state.history.offset(self.keyspace.journal.end());
             state.history.branch(at);
+            // They have their time to come.
+            state.last_replica_ms = braid_base::clock::unix_ms();
             log::info!(
                 "Setting secondary replication ID to {}, valid up to offset: {}. New replication ID is {}",
                 state.history.earlier().map_or("", |(id, _)| id),
@@ -142,6 +146,16 @@ impl Engine {
         }
         self.replication.link.db.store(u64::from(note.db), Relaxed);
         self.keep_backlog(world);
+    }
+
+    /// Has replicas remove keys that were past their expiry when the dataset was loaded. The world
+    /// is stopped.
+    pub(crate) fn journal_lost_keys(&self, context: &mut Context, keys: &[(u32, Box<[u8]>)]) {
+        let keyspace = &self.keyspace;
+        let name = keyspace.settings.removal(Removal::Expired);
+        for (db, key) in keys {
+            keyspace.journal.append_request(context.slot, &mut context.journal, *db, &[name, key]);
+        }
     }
 
     /// Keeps changes for replicas from now on, if that is not so already.

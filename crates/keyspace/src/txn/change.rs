@@ -9,7 +9,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::read::as_string;
-use super::{Txn, WrongType};
+use super::{NOTHING_EXPIRED, Txn, WrongType};
 use crate::entry::{Entry, Value, ValueRef};
 use crate::events::{DEL, Event, NEW, class};
 use crate::eviction;
@@ -103,6 +103,18 @@ impl<'a> Txn<'a> {
     pub(crate) fn expire(&mut self, entry: Entry<'a>) {
         let hash = self.keyspace.hash(entry.key());
         self.remove_expired(hash, entry);
+    }
+
+    /// Removes a key if it is past its expiry. True if it is still there, with an expiry.
+    pub(crate) fn expire_at(&mut self, key: &[u8], now: i64) -> bool {
+        let Some(expiry) = self.find(key).and_then(Entry::expiry) else { return false };
+        if expiry >= now {
+            return true;
+        }
+        self.now = now;
+        // Looking for what lives removes it.
+        let _ = self.find_live(self.hash(key), key);
+        false
     }
 
     pub(super) fn remove_expired(&mut self, hash: u64, entry: Entry<'a>) {
@@ -318,8 +330,19 @@ impl<'a> Txn<'a> {
         let rehash = |key: &[u8]| keyspace.hash(key);
         // SAFETY: the shard is held exclusively, and the entry is new.
         unsafe { table.insert(hash, keyspace.shard_bits(), entry, &mut self.context.limbo, &rehash) };
+        if entry.has_expiry() {
+            self.note_own_expiring(entry.key());
+        }
         if keyspace.wants(NEW.class) && !self.silent {
             self.notify(NEW, entry.key());
+        }
+    }
+
+    /// A key has been given an expiry.
+    #[inline]
+    pub(super) fn note_own_expiring(&self, key: &[u8]) {
+        if self.keyspace.settings.notes_own_expiring.load(Relaxed) && self.now != NOTHING_EXPIRED {
+            self.keyspace.own_expiring.lock().insert((self.db, key.into()));
         }
     }
 

@@ -56,6 +56,9 @@ impl<'a> Txn<'a> {
                     table.replace(hash, self.keyspace.shard_bits(), entry, new);
                     self.context.limbo.retire_shell(entry);
                 }
+                if at.is_some() {
+                    self.note_own_expiring(key);
+                }
             }
         }
         self.changed_hash(hash, key);

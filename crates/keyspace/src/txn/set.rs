@@ -126,6 +126,9 @@ impl<'a> Txn<'a> {
                 table.replace(hash, self.keyspace.shard_bits(), old, new);
                 self.context.limbo.retire_entry(old);
             }
+            if at.is_some() {
+                self.note_own_expiring(key);
+            }
             if is_object {
                 self.note_members(hash, new);
             }
@@ -165,6 +168,7 @@ impl<'a> Txn<'a> {
         let table = self.shard(hash, true).table(self.db);
         // SAFETY: the shard is held exclusively; the entry is linked.
         unsafe { table.expiry_changed(hash, self.keyspace.shard_bits(), entry) };
+        self.note_own_expiring(entry.key());
     }
 
     /// Puts a collection at a key, whatever it held before.

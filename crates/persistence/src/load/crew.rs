@@ -13,7 +13,7 @@ use braid_keyspace::txn::KeyRef;
 use braid_keyspace::{Context, Keyspace, Txn};
 use braid_rdb::{Access, Bytes, Decoder, Fault, Kind, Limits};
 
-use super::{LoadError, Loaded, clock_of, readable};
+use super::{ExpiredKeys, LoadError, Loaded, clock_of, readable};
 use crate::value::read_value;
 
 /// Values of up to this size are decoded by the crew.
@@ -64,6 +64,7 @@ pub(super) struct Terms<'k> {
     pub now: i64,
     /// The slot in the gate of the thread that has stopped the world.
     pub slot: usize,
+    pub expired: Option<&'k ExpiredKeys>,
 }
 
 /// A key as it comes in the file.
@@ -230,7 +231,12 @@ fn add(
     let (name, value) = (&batch.bytes[begin..middle], &batch.bytes[middle..end]);
     let mut decoder = Decoder::new(Bytes::new(value), terms.version);
     match read_value(&mut decoder, piece.kind, &terms.limits, terms.now) {
-        Ok(_) if piece.expire_at.is_some_and(|time| time < terms.now) => loaded.expired += 1,
+        Ok(_) if piece.expire_at.is_some_and(|time| time < terms.now) => {
+            loaded.expired += 1;
+            if let Some(expired) = terms.expired {
+                expired.lock().push((piece.db, name.into()));
+            }
+        }
         Ok(value) => {
             let keys = [KeyRef { key: name, hash: piece.hash, write: true }];
             let mut txn = Txn::lock(terms.keyspace, context, piece.db, terms.now, &keys);

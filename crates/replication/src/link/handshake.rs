@@ -10,7 +10,7 @@ use super::LinkError;
 use super::peer::{Peer, Watch};
 use crate::history::ID_LEN;
 
-const DURING: &str = "connecting to MASTER";
+const DURING: &str = "connecting to the MASTER";
 
 /// What a replica says about itself.
 #[derive(Default)]
@@ -77,13 +77,20 @@ pub fn introduce<S: Read + Write>(
     Ok(())
 }
 
-/// Asks for the stream behind `offset` of a history, or for a full sync without one.
+/// Asks for the stream behind `offset` of a history, or for a full sync without one. `takes_over`:
+/// the peer is a replica of this server, and is to become the primary.
 pub fn ask_for_stream<S: Read + Write>(
     peer: &mut Peer<S>,
     watch: &impl Watch,
     position: Option<(&str, u64)>,
+    takes_over: bool,
 ) -> Result<SyncReply, LinkError> {
     let reply = match position {
+        Some((id, offset)) if takes_over => {
+            let next = (offset + 1).to_string();
+            log::info!("Failover: asking the replica to take over (request {id}:{next}).");
+            peer.ask(&[b"PSYNC", id.as_bytes(), next.as_bytes(), b"FAILOVER"], watch, DURING)?
+        }
         Some((id, offset)) => {
             let next = (offset + 1).to_string();
             log::info!("Trying a partial resynchronization (request {id}:{next}).");
@@ -174,11 +181,15 @@ mod tests {
         }
 
         fn note_io(&self) {}
+
+        fn timeout(&self) -> Duration {
+            Duration::from_secs(5)
+        }
     }
 
     fn peer(replies: &str) -> Peer<Script> {
         let replies = io::Cursor::new(replies.as_bytes().to_vec());
-        Peer::new(Script { replies, sent: Vec::new() }, Duration::from_secs(5))
+        Peer::new(Script { replies, sent: Vec::new() })
     }
 
     const ID: &str = "0123456789012345678901234567890123456789";
@@ -205,7 +216,7 @@ mod tests {
 
     #[test]
     fn replies_to_psync() {
-        let ask = |reply: &str, position| ask_for_stream(&mut peer(reply), &Patient, position);
+        let ask = |reply: &str, position| ask_for_stream(&mut peer(reply), &Patient, position, false);
         let here = Some((ID, 99));
         assert_eq!(
             ask(&format!("\n\n+FULLRESYNC {ID} 17\r\n"), here).expect("a full sync"),

@@ -11,7 +11,8 @@ use super::LinkError;
 use super::peer::{Peer, Watch};
 use crate::history::ID_LEN;
 
-const DURING: &str = "receiving bulk data from MASTER";
+const DURING: &str =
+    "receiving bulk data from MASTER (a larger 'repl-timeout' may help if this happens again)";
 
 /// Where a full sync ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,10 +177,14 @@ mod tests {
         }
 
         fn note_io(&self) {}
+
+        fn timeout(&self) -> Duration {
+            Duration::from_secs(5)
+        }
     }
 
     fn receive(sent: &[u8], piece: usize) -> Result<(Vec<u8>, Vec<u8>), String> {
-        let mut peer = Peer::new(Sent(io::Cursor::new(sent.to_vec()), piece), Duration::from_secs(5));
+        let mut peer = Peer::new(Sent(io::Cursor::new(sent.to_vec()), piece));
         let frame = read_frame(&mut peer, &Patient).map_err(|error| error.to_string())?;
         let mut payload = Payload::new(&mut peer, &Patient, frame);
         let mut bytes = Vec::new();

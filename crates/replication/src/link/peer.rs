@@ -19,8 +19,8 @@ pub trait Watch {
     fn is_called_off(&self) -> bool;
     /// Something was received.
     fn note_io(&self);
-    /// Called now and then while nothing comes.
-    fn tick(&self) {}
+    /// How long the primary may be silent.
+    fn timeout(&self) -> Duration;
 }
 
 /// A primary.
@@ -29,24 +29,17 @@ pub struct Peer<S> {
     /// Received; `at..` is not used yet.
     buffer: Vec<u8>,
     at: usize,
-    /// How long it may be silent.
-    timeout: Duration,
 }
 
 impl<S: Read + Write> Peer<S> {
     /// A primary at the other end of a connection whose reads end with `WouldBlock` now and then.
-    pub fn new(stream: S, timeout: Duration) -> Peer<S> {
-        Peer { stream, buffer: Vec::new(), at: 0, timeout }
+    pub fn new(stream: S) -> Peer<S> {
+        Peer { stream, buffer: Vec::new(), at: 0 }
     }
 
     /// The connection itself.
     pub fn stream(&mut self) -> &mut S {
         &mut self.stream
-    }
-
-    /// How long the primary may be silent from now on.
-    pub fn set_timeout(&mut self, timeout: Duration) {
-        self.timeout = timeout;
     }
 
     /// What has been received and not been used.
@@ -86,8 +79,7 @@ impl<S: Read + Write> Peer<S> {
                 watch.note_io();
                 return Ok(());
             }
-            watch.tick();
-            if began.elapsed() > self.timeout {
+            if began.elapsed() > watch.timeout() {
                 return Err(LinkError::Timeout(during));
             }
         }

@@ -67,7 +67,9 @@ impl<M: Model> EventLoop<M> {
             engine.ask_for_disk(self.slot, offset);
         }
         let limit = limit(&engine);
-        let context = SendContext { engine: &engine, slot: self.slot, now_ms, end };
+        let link = &engine.replication.link;
+        let is_cut_off = link.is_replica() && !link.is_up();
+        let context = SendContext { engine: &engine, slot: self.slot, now_ms, end, is_cut_off };
         (self.replicas.sent_up_to, self.replicas.known_up_to) = (end, awaited.unwrap_or(end));
         self.replicas.has_more = false;
         for place in self.replicas.places.clone() {

@@ -178,7 +178,9 @@ fn set_for(call: &mut Call, unit: Unit) -> CommandResult {
 pub(super) fn getset(call: &mut Call) -> CommandResult {
     reply_value(call)?;
     let value = call.value_arg(2);
-    call.keyspace.set_as(SET, call.args[1], value, Expiry::Clear);
+    let key = call.args[1];
+    call.keyspace.set_as(SET, key, value, Expiry::Clear);
+    call.keyspace.journal_as(&[b"SET", key, call.args[2]]);
     Ok(())
 }
 

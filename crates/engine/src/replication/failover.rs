@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! FAILOVER: a replica takes this primary's place without a loss.
+//!
+//! Writes are held back until a replica has everything; then this server becomes its replica, and
+//! asks it by `PSYNC ... FAILOVER` to take over. What was held back goes on when it has, and is
+//! refused as on any replica.
+//!
+//! Source: Redis documentation, "FAILOVER".
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use braid_base::clock::unix_ms;
+use braid_clients::pause::{PauseMode, Purpose};
+use braid_replication::failover::{FailoverPhase, FailoverRequest};
+use braid_replication::link::Primary;
+use braid_replication::{Replica, Stage};
+
+use crate::engine::Engine;
+
+/// How often it is looked whether a replica has caught up.
+const LOOK: Duration = Duration::from_millis(1);
+/// Between two questions how far replicas have got.
+const ASK_MS: i64 = 10;
+
+impl Engine {
+    /// Begins a failover on a thread of its own. An error says why there is none.
+    pub fn begin_failover(&self, request: FailoverRequest) -> Result<(), &'static str> {
+        let failover = &self.replication.failover;
+        let number = failover.begin().ok_or("ERR FAILOVER already in progress.")?;
+        match &request.target {
+            Some(target) => log::info!("FAILOVER requested to {target}."),
+            None => log::info!("FAILOVER requested."),
+        }
+        self.pause.begin(&self.attention, Purpose::Failover, PauseMode::Write, i64::MAX, unix_ms());
+        let engine = self.this.clone();
+        let thread = std::thread::Builder::new().name("failover".into()).spawn(move || {
+            if let Some(engine) = engine.upgrade() {
+                engine.wait_and_fail_over(number, &request);
+            }
+        });
+        if thread.is_err() {
+            self.end_failover("no thread could be started");
+            return Err("ERR FAILOVER could not start a thread");
+        }
+        Ok(())
+    }
+
+    fn wait_and_fail_over(&self, number: u64, request: &FailoverRequest) {
+        let failover = &self.replication.failover;
+        let until_ms =
+            if request.timeout_ms > 0 { unix_ms().saturating_add(request.timeout_ms) } else { i64::MAX };
+        // What was executed when writes were held back is in the journal when the epoch has changed
+        // twice.
+        let gate = &self.keyspace.gate;
+        let begin = gate.epoch();
+        while gate.try_advance() < begin + 2 && failover.waits(number) && unix_ms() < until_ms {
+            failover.rest(number, LOOK);
+        }
+        let mut ask_at_ms = 0;
+        loop {
+            if !failover.waits(number) {
+                return;
+            }
+            let target = self.failover_target(request);
+            if let Some(target) = target.filter(|target| target.has(self.keyspace.journal.end())) {
+                let address = Primary { host: target.ip(), port: target.options.port };
+                log::info!("Failover target {address} is synced, failing over.");
+                return self.fail_over(number, address);
+            }
+            let now_ms = unix_ms();
+            if now_ms >= until_ms {
+                match &request.target {
+                    Some(target) if request.force => {
+                        log::info!("Failover to {target} time out exceeded, failing over.");
+                        return self.fail_over(number, target.clone());
+                    }
+                    _ => return self.end_failover("Replica never caught up before timeout"),
+                }
+            }
+            if now_ms >= ask_at_ms {
+                ask_at_ms = now_ms + ASK_MS;
+                let mut worker = self.worker(0);
+                let _world = gate.close(None);
+                self.ask_replicas(&mut worker.context);
+            }
+            failover.rest(number, LOOK);
+        }
+    }
+
+    /// The replica that is to take over, if it is online.
+    fn failover_target(&self, request: &FailoverRequest) -> Option<Arc<Replica>> {
+        let mut replicas = self.replication.replicas();
+        replicas.retain(|replica| replica.stage() == Stage::Online && !replica.options.copy_only);
+        match &request.target {
+            Some(target) => replicas.into_iter().find(|replica| is_at(replica, target)),
+            None => {
+                let end = self.keyspace.journal.end();
+                replicas.into_iter().find(|replica| replica.has(end))
+            }
+        }
+    }
+
+    /// The replica at an address, whatever it is at.
+    pub fn replica_at(&self, address: &Primary) -> Option<Arc<Replica>> {
+        self.replication.replicas().into_iter().find(|replica| is_at(replica, address))
+    }
+
+    fn fail_over(&self, number: u64, target: Primary) {
+        let world = self.keyspace.gate.close(None);
+        if self.replication.failover.proceed(number) {
+            self.become_replica(&world, target);
+        }
+    }
+
+    /// The replica has taken over.
+    pub(super) fn note_failover_done(&self) {
+        if self.replication.failover.end() != FailoverPhase::None {
+            log::info!("Failover complete.");
+            self.pause.end(&self.attention, &self.mailboxes, Purpose::Failover);
+        }
+    }
+
+    /// Gives the failover up, if there is one: this server is a primary as before. The calling thread
+    /// is outside of the gate.
+    pub fn end_failover(&self, why: &str) {
+        let world = self.keyspace.gate.close(None);
+        self.end_failover_in(&world, why);
+    }
+
+    /// As [`Engine::end_failover`]; false if there was none.
+    pub fn end_failover_in(&self, world: &braid_base::gate::World<'_>, why: &str) -> bool {
+        let phase = self.replication.failover.end();
+        if phase == FailoverPhase::None {
+            return false;
+        }
+        log::info!("Aborting a failover: {why}");
+        if phase == FailoverPhase::InProgress {
+            self.become_primary(world);
+        }
+        self.pause.end(&self.attention, &self.mailboxes, Purpose::Failover);
+        true
+    }
+}
+
+fn is_at(replica: &Replica, address: &Primary) -> bool {
+    replica.options.port == address.port && replica.ip() == address.host
+}
