@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The list of command families: one file each in this folder, and one line here. A family is switched on by [`ENABLED`].
+//! The list of command families: one file each in the folder `families`, and one line here. A family is
+//! switched on by [`ENABLED`].
 
 mod absent;
 pub mod access;

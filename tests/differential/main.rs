@@ -14,8 +14,8 @@
 //! - `BRAID_ENCODINGS=0`: do not compare OBJECT ENCODING of the whole keyspace
 //!
 //! Flow: `generator` draws commands from the templates of the `families`; `pair` runs them on both servers
-//! and `compare`s replies and now and then the whole `keyspace`; `search` has a mismatch made small by `shrink`
-//! and printed as commands that can be pasted into `redis-cli`. Differences that are meant stand in
+//! and `compare`s replies and now and then the whole `keyspace`; `search` has a mismatch made small by
+//! `shrink` and printed as commands that can be pasted into `redis-cli`. Differences that are meant stand in
 //! `tests/known_differences.txt`.
 
 mod append_only;
