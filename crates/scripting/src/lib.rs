@@ -10,7 +10,7 @@
 //! (`function_libraries.rs`), what a script's text proves of its keys (`key_analysis.rs`), and each
 //! thread's machines (`machines.rs`).
 //!
-//! Lua's C interface is only touched in `lua.rs`, `state.rs` and `interrupt.rs` (and by `pcall` in
+//! Lua's C interface is only touched in `lua.rs`, `machine.rs` and `interrupt.rs` (and by `pcall` in
 //! `base.rs`); everything else is safe code.
 
 mod api;
@@ -26,6 +26,7 @@ mod interrupt;
 pub mod key_analysis;
 mod libraries;
 mod lua;
+mod machine;
 pub mod machines;
 mod memory;
 mod outcome;
@@ -34,7 +35,6 @@ mod register;
 pub mod scripts;
 mod shared;
 pub mod speculation;
-mod state;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -42,7 +42,7 @@ mod watch;
 pub use flags::{Library, ScriptFlags, parse_library, parse_shebang};
 pub use function::{Function, Registered};
 pub use host::{Called, Host, Level, Verdict};
+pub use machine::{Machine, Purpose};
 pub use outcome::{Ended, Returned};
 pub use register::{INVALID_NAME, is_valid_name};
 pub use scripts::Scripts;
-pub use state::{Machine, Purpose};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The raw interface of Lua, wrapped thinly: the only place, with `state.rs` and `interrupt.rs`, that
-//! calls it.
+//! The raw interface of Lua, wrapped thinly: the only place, with `machine.rs` and `interrupt.rs`,
+//! that calls it.
 //!
 //! Lua reports errors by jumping out of the C function that it called, past everything above it on
 //! the stack. No Rust value with a destructor may be in between. This is how that is kept:
