@@ -12,7 +12,8 @@ use braid_tests::server::{is_braid, newer_peers};
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
 
-use crate::families::{FAMILIES, Family};
+use crate::families::FAMILIES;
+use crate::family::Family;
 use crate::generator::Generator;
 
 /// Families whose commands need nothing but data.

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The list of command families: one file each, and one line here. A family is switched on by [`ENABLED`].
+//! The list of command families: one file each in the folder `families`, and one line here. A family is
+//! switched on by [`ENABLED`].
 
-use crate::{
-    absent, access, bitmaps, blocking, connection, geo, hashes, hyperloglog, introspection, keys, lists,
-    newer, scripts, sets, sorted_sets, streams, strings, transactions,
-};
+mod absent;
+pub mod access;
+mod bitmaps;
+mod blocking;
+mod connection;
+mod geo;
+mod hashes;
+mod hyperloglog;
+mod introspection;
+mod keys;
+mod lists;
+mod newer;
+pub mod scripts;
+mod sets;
+mod sorted_sets;
+mod streams;
+mod strings;
+mod transactions;
 
-/// Commands on one type or around one topic.
-pub struct Family {
-    pub name: &'static str,
-    /// How often it is drawn, against the others.
-    pub weight: u32,
-    /// Its keys are this and a digit, mostly; empty for keys of all types.
-    pub key_prefix: &'static str,
-    /// One template a line, in the language of `grammar.rs`.
-    pub templates: &'static str,
-    /// Which stock server knows these commands: the beginning of a version as `Peer::version` has it. Empty:
-    /// any.
-    pub peer: &'static str,
-}
+use crate::family::Family;
 
 /// Every family there is.
 pub const FAMILIES: &[Family] = &[

@@ -14,23 +14,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
 
-use crate::access::RULES;
-use crate::families::Family;
+use crate::family::Family;
 use crate::grammar::{Node, Template, templates};
-use crate::scripts::{LIBRARIES, SCRIPTS};
-
-/// What an argument stands for; decides how it may be spoiled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Name,
-    Key,
-    Plain,
-    Time,
-    Offset,
-    Count,
-    /// Never spoiled, nor is anything in a command that holds one.
-    Fixed,
-}
+use crate::payloads::payload;
+use crate::slots::{self, EXTREME, EXTREME_FLOATS, Kind, WILD_WORDS};
 
 /// An argument on its way into a command.
 #[derive(Clone, Debug)]
@@ -42,102 +29,9 @@ pub struct Argument {
 /// A command as it is sent.
 pub type Command = Vec<Vec<u8>>;
 
-/// Numbers at the edges. None of them, taken as a bit or byte offset, makes a string longer than a megabyte:
-/// they are small, or beyond what any offset may be.
-pub const EXTREME: &[&str] = &[
-    "0",
-    "1",
-    "-1",
-    "2",
-    "10",
-    "-10",
-    "127",
-    "128",
-    "255",
-    "256",
-    "65535",
-    "65536",
-    "4294967296",
-    "-2147483649",
-    "9223372036854775806",
-    "9223372036854775807",
-    "9223372036854775808",
-    "-9223372036854775807",
-    "-9223372036854775808",
-    "-9223372036854775809",
-    "18446744073709551615",
-    "18446744073709551616",
-    "99999999999999999999999999",
-    "+1",
-    "-0",
-    "00",
-    "007",
-    " 1",
-    "1 ",
-    "",
-    "abc",
-    "1.0",
-    "1e3",
-    "0x10",
-    "nan",
-    "inf",
-    "-inf",
-    "\u{0}1",
-    "1\u{0}",
-];
-
-const EXTREME_FLOATS: &[&str] = &[
-    "0",
-    "-0",
-    "0.1",
-    "0.2",
-    "1e-5",
-    "3.0",
-    "-1.5",
-    "1e17",
-    "1e21",
-    "1e300",
-    "-1e300",
-    "1.7e308",
-    "inf",
-    "+inf",
-    "-inf",
-    "nan",
-    "abc",
-    "",
-    " 1",
-    "1 ",
-    "0x1p3",
-    "1e400",
-    "1e-400",
-    "5.0e3",
-    "123456789.123456789",
-    "1.",
-    ".5",
-];
-
 /// Commands that take any number one appends to them as a count of elements to reply, with repetitions; and
 /// those that take one argument more since Redis 7.2; and RESTORE, whose time to live may not become short.
 const NEVER_SPOILED: &[&str] = &["SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER", "ZRANK", "ZREVRANK", "RESTORE"];
-
-/// Words put where they do not belong.
-const WILD_WORDS: &[&str] = &[
-    "",
-    "NX",
-    "XX",
-    "GET",
-    "EX",
-    "COUNT",
-    "LIMIT",
-    "MATCH",
-    "WITHSCORES",
-    "KEEPTTL",
-    "syntax",
-    "\r\n",
-    "\u{0}",
-    "%s%n",
-    "*1\r\n$4\r\nPING\r\n",
-];
 
 /// Whether an argument of this kind may stand anywhere.
 fn is_harmless(kind: Kind) -> bool {
@@ -235,7 +129,11 @@ impl Generator {
     /// Fills a slot. Numbers of the environment are small on purpose: few keys, fields and members collide
     /// often.
     fn fill(&mut self, slot: &str, family: &Family, out: &mut Vec<Argument>) {
-        use Kind::{Count, Fixed, Key, Offset, Plain, Time};
+        use Kind::{Count, Key, Offset, Plain, Time};
+        if let Some(slot) = slots::CHOICES.iter().find(|choice| choice.slot == slot) {
+            out.push(Argument { bytes: self.pick(slot.words), kind: slot.kind });
+            return;
+        }
         let (bytes, kind) = match slot {
             "key" => (self.key(family), Key),
             "anykey" => (self.any_key(), Key),
@@ -257,15 +155,11 @@ impl Generator {
                 return;
             }
             "value" => (self.value(), Plain),
-            "text" => {
-                (self.pick(&["hello", "hello world", "ohmytext", "mynewtext", "aXbXc", "", "foo"]), Plain)
-            }
             "int" => (self.integer(), Plain),
             "index" => (self.random.i64(-7..8).to_string().into_bytes(), Plain),
             "float" => (self.float(), Plain),
             "offset" => (self.random.u32(0..100).to_string().into_bytes(), Offset),
             "bitoffset" => (self.random.u32(0..600).to_string().into_bytes(), Offset),
-            "bit" => (self.pick(&["0", "1", "1", "0", "1", "2"]), Plain),
             "bittype" => {
                 let width = if self.random.bool() { self.random.u32(1..66) } else { 8 };
                 let sign = if self.random.bool() { 'i' } else { 'u' };
@@ -285,69 +179,24 @@ impl Generator {
                 Time,
             ),
             "past" => (self.random.i64(-5..1).to_string().into_bytes(), Time),
-            "blocktime" => (self.pick(&["0.001", "0.01", "0x1p-9", "1e-3", "-1", "abc", "nan"]), Fixed),
-            "blockms" => (self.pick(&["1", "2", "5", "-1", "abc", "1.5"]), Fixed),
             "count" => (self.random.i64(-6..8).to_string().into_bytes(), Count),
             "positive" => (self.random.i64(0..8).to_string().into_bytes(), Count),
-            "field" => (
-                self.pick(&[
-                    "f1",
-                    "f2",
-                    "f3",
-                    "f4",
-                    "f5",
-                    "",
-                    "f\u{0}6",
-                    "field-of-some-length-that-is-not-short",
-                ]),
-                Plain,
-            ),
             "member" => (self.member(), Plain),
             "score" => (self.score(), Plain),
             "scoremin" | "scoremax" => (self.score_bound(slot), Plain),
-            "lexmin" | "lexmax" => {
-                (self.pick(&["-", "+", "[a", "(a", "[b", "(c", "[m2", "(m3", "[", "(", "a"]), Plain)
-            }
             "id" => (self.stream_id(), Plain),
             "rangeid" => {
                 let text = self.pick(&["-", "+", "(1-1", "(2", "0", "5", "(-", "("]);
                 (if self.random.bool() { text } else { self.stream_id() }, Plain)
             }
-            "group" => (self.pick(&["g1", "g2", "g3"]), Plain),
-            "consumer" => (self.pick(&["alice", "bob", "carol"]), Plain),
-            "db" => (self.pick(&["0", "0", "1", "1", "2", "3", "16", "-1", "abc"]), Plain),
-            "pattern" => (
-                self.pick(&[
-                    "*", "s*", "*1", "?1", "[ls]*", "[^s]1", "s\\1", "[a-z]2", "", "x*x", "[", "**1",
-                ]),
-                Plain,
-            ),
-            "typename" => {
-                (self.pick(&["string", "list", "hash", "set", "zset", "stream", "STRING", "nosuch"]), Plain)
-            }
-            "longitude" => (
-                self.pick(&["13.361389", "15.087269", "-122.27652", "0", "180", "180.1", "-0.5", "x"]),
-                Plain,
-            ),
-            "latitude" => (
-                self.pick(&["38.115556", "37.502669", "37.805186", "0", "85.05", "85.06", "-20", "x"]),
-                Plain,
-            ),
-            "radius" => (self.pick(&["200", "100", "3000", "0", "-1", "1.5", "99999", "abc"]), Plain),
-            "unit" => (self.pick(&["m", "km", "ft", "mi", "KM", "yards"]), Plain),
-            "badnumber" => (self.pick(&["-1", "abc", "1x", ""]), Fixed),
             "payload" => {
-                let mut payload = crate::payloads::payload(self.random.usize(..));
+                let mut payload = payload(self.random.usize(..));
                 if self.random.u32(..6) == 0 {
                     let at = self.random.usize(..payload.len());
                     payload[at] ^= self.random.u8(1..);
                 }
                 (payload, Plain)
             }
-            "script" => (self.pick(SCRIPTS), Fixed),
-            "library" => (self.pick(LIBRARIES), Fixed),
-            "rule" => (self.pick(RULES), Fixed),
-            "channel" => (self.pick(&["c1", "c2", "news"]), Plain),
             _ => panic!("no slot named {slot}"),
         };
         out.push(Argument { bytes, kind });

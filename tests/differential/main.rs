@@ -7,59 +7,40 @@
 //!
 //! Variables, besides those of `support/lib.rs`:
 //! - `BRAID_COMMANDS`: how many commands a run sends in all (default 20000)
-//! - `BRAID_FAMILIES`: names of families (files in this folder) with commas, or `all`
+//! - `BRAID_FAMILIES`: names of families (files in `families/`) with commas, or `all`
 //! - `BRAID_MISMATCHES`: how many different mismatches are collected and shrunk before the test stops
 //!   (default 5)
 //! - `BRAID_PEER`: another program to compare with than a stock Redis 7
 //! - `BRAID_ENCODINGS=0`: do not compare OBJECT ENCODING of the whole keyspace
 //!
 //! Flow: `generator` draws commands from the templates of the `families`; `pair` runs them on both servers
-//! and `compare`s replies and now and then the whole `keyspace`; a mismatch is made small by `shrink` and
-//! printed as commands that can be pasted into `redis-cli`. Differences that are meant stand in
+//! and `compare`s replies and now and then the whole `keyspace`; `search` has a mismatch made small by
+//! `shrink` and printed as commands that can be pasted into `redis-cli`. Differences that are meant stand in
 //! `tests/known_differences.txt`.
 
-mod absent;
-mod access;
 mod append_only;
-mod bitmaps;
-mod blocking;
 mod compare;
-mod connection;
 mod events;
 mod families;
+mod family;
 mod generator;
-mod geo;
 mod grammar;
-mod hashes;
-mod hyperloglog;
-mod introspection;
-mod keys;
 mod keyspace;
 mod known;
-mod lists;
-mod newer;
 mod pair;
 mod payloads;
-mod scripts;
-mod sets;
+mod search;
 mod shrink;
-mod sorted_sets;
-mod streams;
-mod strings;
+mod slots;
 mod thresholds;
-mod transactions;
 
-use braid_tests::random::{number, seed};
+use braid_tests::random::number;
 use braid_tests::server::{Peer, newer_peers, peer, stock};
 use braid_tests::words;
 
-use families::Family;
-use generator::Generator;
-use pair::{CONNECTIONS, Item, Manner, Pair};
-use shrink::{Shrunk, shrink};
-
-/// Commands from one empty state to the next.
-const EPISODE: usize = 400;
+use family::Family;
+use pair::{Manner, Pair};
+use search::{report, search};
 
 /// The peer to compare with: `BRAID_PEER`, or a stock Redis 7. Newer ones reply to some of the random
 /// commands in another way, which is no difference of ours.
@@ -68,73 +49,6 @@ fn usual_peer() -> Option<Peer> {
         Some(program) => Some(peer(program.as_ref()).expect("BRAID_PEER names a server")),
         None => stock().filter(|peer| peer.version.starts_with("redis 7.")),
     }
-}
-
-/// Runs `commands` random commands; panics with every mismatch found, made small.
-fn compare(test: &str, pair: &mut Pair, families: &[&'static Family], manner: Manner, commands: u64) {
-    let seed = seed();
-    let names: Vec<&str> = families.iter().map(|family| family.name).collect();
-    println!("{test}: BRAID_SEED={seed}, families {}", names.join(","));
-    let found = search(pair, families, manner, commands, seed, number("BRAID_MISMATCHES", 5) as usize);
-    println!("{test}: {}", pair.summary());
-    if !found.is_empty() {
-        let reports: Vec<String> = found.iter().map(report).collect();
-        panic!("{test}: BRAID_SEED={seed}: {} mismatches\n\n{}", found.len(), reports.join("\n\n"));
-    }
-}
-
-fn search(
-    pair: &mut Pair,
-    families: &[&'static Family],
-    manner: Manner,
-    commands: u64,
-    seed: u64,
-    mismatches_max: usize,
-) -> Vec<Shrunk> {
-    let mut generator = Generator::new(seed, families);
-    let mut found: Vec<Shrunk> = Vec::new();
-    let mut sent = 0;
-    while sent < commands && found.len() < mismatches_max {
-        let items = episode(&mut generator, manner);
-        sent += items.len() as u64;
-        if let Err(mismatch) = pair.run(&items, manner) {
-            println!("mismatch, now being shrunk: {}", mismatch.description);
-            let shrunk = shrink(pair, &items, manner, mismatch);
-            if !found.iter().any(|known| known.mismatch.description == shrunk.mismatch.description) {
-                println!("{}\n", report(&shrunk));
-                found.push(shrunk);
-            }
-        }
-    }
-    found
-}
-
-fn episode(generator: &mut Generator, manner: Manner) -> Vec<Item> {
-    let mut items = Vec::with_capacity(EPISODE);
-    while items.len() < EPISODE {
-        let connection = generator.random().usize(0..CONNECTIONS);
-        let len = 1 + generator.random().usize(0..manner.pipeline.max(6));
-        for _ in 0..len {
-            items.push(Item { connection, command: generator.command() });
-        }
-    }
-    items
-}
-
-fn report(shrunk: &Shrunk) -> String {
-    let one_connection = shrunk.items.iter().all(|item| item.connection == shrunk.items[0].connection);
-    let lines: Vec<String> = shrunk
-        .items
-        .iter()
-        .map(|item| {
-            let prefix =
-                if one_connection { String::new() } else { format!("(connection {}) ", item.connection) };
-            format!("    {prefix}{}", words::line(&item.command))
-        })
-        .collect();
-    let Manner { protocol, pipeline, .. } = shrunk.manner;
-    let how = format!("RESP{protocol}{}", if pipeline > 1 { ", pipelined" } else { "" });
-    format!("smallest sequence found ({how}):\n{}\n  {}", lines.join("\n"), shrunk.mismatch.description)
 }
 
 /// A quarter of the commands in the given manner against the usual peer.
@@ -147,7 +61,7 @@ fn usual(test: &str, protocol: u8, pipeline: usize) {
     println!("{test}: peer {} ({})", peer.program.display(), peer.version);
     let manner = Manner { protocol, pipeline, encodings: number("BRAID_ENCODINGS", 1) == 1 };
     let families: Vec<_> = families::enabled().into_iter().filter(|family| family.peer.is_empty()).collect();
-    compare(test, &mut Pair::start(&peer), &families, manner, number("BRAID_COMMANDS", 20_000) / 4);
+    search::compare(test, &mut Pair::start(&peer), &families, manner, number("BRAID_COMMANDS", 20_000) / 4);
 }
 
 #[test]
@@ -183,11 +97,11 @@ fn newer_commands_get_the_same_replies_as_on_newer_servers() {
             // A stock server under test is judged only by another of its own kind.
             let mut pair = Pair::of_program(peer.program.clone(), &[]);
             let manner = Manner { protocol: 3, pipeline: 1, encodings: true };
-            compare(family.name, &mut pair, &[family], manner, number("BRAID_COMMANDS", 20_000) / 20);
+            search::compare(family.name, &mut pair, &[family], manner, number("BRAID_COMMANDS", 20_000) / 20);
             continue;
         }
         let manner = Manner { protocol: 3, pipeline: 1, encodings: false };
-        compare(
+        search::compare(
             family.name,
             &mut Pair::start(&peer),
             &[family],
@@ -211,7 +125,7 @@ fn commands_on_types_get_the_same_replies_as_on_a_newer_redis() {
         for protocol in [2, 3] {
             let manner = Manner { protocol, pipeline: 20, encodings: number("BRAID_ENCODINGS", 1) == 1 };
             let commands = number("BRAID_COMMANDS", 20_000) / 4;
-            compare(&peer.version, &mut Pair::start(&peer), &families, manner, commands);
+            search::compare(&peer.version, &mut Pair::start(&peer), &families, manner, commands);
         }
     }
 }

@@ -13,7 +13,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::history::Event;
-use crate::model::{Key, State};
+use crate::model::State;
+use crate::operation::Key;
 
 /// What the checker found.
 #[derive(Debug)]
@@ -136,7 +137,7 @@ fn candidates(clients: &[Vec<&Event>], placed: &[u16], state: &State) -> Vec<usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Operation::{self, *};
+    use crate::operation::Operation::{self, *};
     use braid_tests::Value;
 
     fn event(client: usize, place: usize, times: (u64, u64), operation: Operation, reply: Value) -> Event {

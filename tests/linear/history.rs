@@ -8,8 +8,8 @@ use std::time::Instant;
 use braid_tests::client::ReadError;
 use braid_tests::{RawClient, Value, words};
 
-use crate::model::{Operation, key_name};
-use crate::script;
+use crate::operation::{Operation, key_name};
+use crate::requests;
 use crate::workload::Round;
 
 /// One operation as it was seen from outside.
@@ -46,7 +46,7 @@ impl Arena {
         let clients = (0..clients).map(|_| connect()).collect::<Option<Vec<_>>>()?;
         let mut control = connect()?;
         // A server that has no functions says so here; only scripts' workloads call one.
-        control.try_send(&words::encode(&["FUNCTION", "LOAD", "REPLACE", &script::library()])).ok()?;
+        control.try_send(&words::encode(&["FUNCTION", "LOAD", "REPLACE", &requests::library()])).ok()?;
         control.try_read().ok()?;
         Some(Arena { clients, control, start: Instant::now() })
     }

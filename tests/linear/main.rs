@@ -18,7 +18,8 @@ mod checker;
 mod delivery;
 mod history;
 mod model;
-mod script;
+mod operation;
+mod requests;
 mod torn;
 mod workload;
 

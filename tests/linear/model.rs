@@ -5,101 +5,16 @@ use std::collections::BTreeMap;
 
 use braid_tests::Value;
 
-use crate::script::Script;
-
-/// A key: a small number, written `k0`, `k1` ...
-pub type Key = u8;
+use crate::operation::{Key, Operation, Script};
 
 /// The values of all keys that are there.
 pub type State = BTreeMap<Key, Vec<u8>>;
-
-/// One operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operation {
-    Get(Key),
-    Set(Key, Vec<u8>),
-    Incr(Key),
-    Append(Key, Vec<u8>),
-    Del(Vec<Key>),
-    GetSet(Key, Vec<u8>),
-    MSet(Vec<(Key, Vec<u8>)>),
-    MSetNx(Vec<(Key, Vec<u8>)>),
-    MGet(Vec<Key>),
-    Exists(Vec<Key>),
-    Rename(Key, Key),
-    /// With REPLACE.
-    Copy(Key, Key),
-    Transaction(Vec<Operation>),
-    /// Several operations on single keys or many, in a script; the reply is the list of theirs.
-    Script(Script),
-}
-
-/// The name of a key on the server.
-pub fn key_name(key: Key) -> String {
-    format!("k{key}")
-}
 
 fn bulk(value: Option<&Vec<u8>>) -> Value {
     value.map_or(Value::NullBulk, |value| Value::Bulk(value.clone()))
 }
 
 impl Operation {
-    /// The keys it reads or writes.
-    pub fn keys(&self) -> Vec<Key> {
-        match self {
-            Operation::Get(key) | Operation::Set(key, _) | Operation::Incr(key) => vec![*key],
-            Operation::Append(key, _) | Operation::GetSet(key, _) => vec![*key],
-            Operation::Del(keys) | Operation::MGet(keys) | Operation::Exists(keys) => keys.clone(),
-            Operation::MSet(pairs) | Operation::MSetNx(pairs) => pairs.iter().map(|(key, _)| *key).collect(),
-            Operation::Rename(from, to) | Operation::Copy(from, to) => vec![*from, *to],
-            Operation::Transaction(operations) => operations.iter().flat_map(Operation::keys).collect(),
-            Operation::Script(script) => script.operations.iter().flat_map(Operation::keys).collect(),
-        }
-    }
-
-    /// Whether it changes nothing, whatever it finds.
-    pub fn only_reads(&self) -> bool {
-        matches!(self, Operation::Get(_) | Operation::MGet(_) | Operation::Exists(_))
-    }
-
-    /// The commands that carry it out; a transaction is several.
-    pub fn commands(&self) -> Vec<Vec<Vec<u8>>> {
-        let name = |key: &Key| key_name(*key).into_bytes();
-        let with_keys = |command: &str, keys: &[Key]| {
-            std::iter::once(command.as_bytes().to_vec()).chain(keys.iter().map(name)).collect::<Vec<_>>()
-        };
-        let with_pairs = |command: &str, pairs: &[(Key, Vec<u8>)]| {
-            std::iter::once(command.as_bytes().to_vec())
-                .chain(pairs.iter().flat_map(|(key, value)| [name(key), value.clone()]))
-                .collect::<Vec<_>>()
-        };
-        vec![match self {
-            Operation::Get(key) => with_keys("GET", &[*key]),
-            Operation::Set(key, value) => with_pairs("SET", &[(*key, value.clone())]),
-            Operation::Incr(key) => with_keys("INCR", &[*key]),
-            Operation::Append(key, value) => with_pairs("APPEND", &[(*key, value.clone())]),
-            Operation::GetSet(key, value) => with_pairs("GETSET", &[(*key, value.clone())]),
-            Operation::Del(keys) => with_keys("DEL", keys),
-            Operation::MSet(pairs) => with_pairs("MSET", pairs),
-            Operation::MSetNx(pairs) => with_pairs("MSETNX", pairs),
-            Operation::MGet(keys) => with_keys("MGET", keys),
-            Operation::Exists(keys) => with_keys("EXISTS", keys),
-            Operation::Rename(from, to) => with_keys("RENAME", &[*from, *to]),
-            Operation::Copy(from, to) => {
-                let mut command = with_keys("COPY", &[*from, *to]);
-                command.push(b"REPLACE".to_vec());
-                command
-            }
-            Operation::Transaction(operations) => {
-                let mut commands = vec![vec![b"MULTI".to_vec()]];
-                commands.extend(operations.iter().flat_map(Operation::commands));
-                commands.push(vec![b"EXEC".to_vec()]);
-                return commands;
-            }
-            Operation::Script(script) => script.command(),
-        }]
-    }
-
     /// Whether an operation with this reply changed nothing, in whatever state it ran.
     pub fn changes_nothing(&self, reply: &Value) -> bool {
         match self {
@@ -198,7 +113,7 @@ fn the_model_agrees_with_the_server() {
     let mut client = server.connect();
     let mut random = braid_tests::random::source("model");
     let mut state = State::new();
-    client.call_arguments(&["FUNCTION", "LOAD", &crate::script::library()]);
+    client.call_arguments(&["FUNCTION", "LOAD", &crate::requests::library()]);
     for number in 0..6_000 {
         let workload = if number < 4_000 { &crate::workload::EVERYTHING } else { &crate::workload::SCRIPTS };
         let operation = workload.operation(&mut random);

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use braid_tests::words::encode;
 use braid_tests::{RawClient, Value};
 
-use crate::script;
+use crate::requests;
 
 /// Starts the proxy; it serves until the test process ends.
 pub fn start(backend: SocketAddr) -> SocketAddr {
@@ -41,7 +41,7 @@ fn serve(mut front: RawClient, mut back: RawClient) {
                 let values = words[1..].iter().map(|key| back.call_arguments(&[b"GET", &key[..]])).collect();
                 Some(Value::Array(values))
             }
-            b"EVAL" | b"EVAL_RO" | b"FCALL_RO" if !in_transaction => script::interpreted(&words)
+            b"EVAL" | b"EVAL_RO" | b"FCALL_RO" if !in_transaction => requests::interpreted(&words)
                 .map(|commands| commands.iter().map(|command| back.call_arguments(command)).collect())
                 .map(Value::Array),
             name => {

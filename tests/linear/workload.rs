@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fastrand::Rng;
 
-use crate::model::{Key, Operation};
-use crate::script::Script;
+use crate::operation::{Key, Operation, Script};
 
 /// A mix of operations.
 pub struct Workload {

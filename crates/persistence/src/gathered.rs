@@ -12,9 +12,8 @@ use braid_base::blob::Blob;
 use braid_keyspace::{Entry, Keyspace, ValueRef};
 use braid_rdb::{Access, Format, Kind};
 
-use crate::output::Writer;
-use crate::save::access;
-use crate::value::to_rdb;
+use crate::value::{access, to_rdb};
+use crate::writer::Writer;
 
 enum Content {
     Integer(i64),

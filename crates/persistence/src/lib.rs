@@ -11,17 +11,20 @@
 
 pub mod aof;
 pub mod files;
+mod form;
 mod gathered;
 mod load;
-mod output;
+mod old_forms;
 mod pace;
 mod save;
 mod scheduling;
 mod slices;
 mod snapshot;
 mod state;
+mod synced_file;
 mod tail;
 mod value;
+mod writer;
 
 #[cfg(test)]
 mod snapshot_tests;
@@ -32,10 +35,11 @@ pub use aof::{
     AofRecord, CommandReader, FileInfo, FileKind, Folder, FolderError, Manifest, ManifestError,
     ManifestFault, ReadError, data_len, ends_data,
 };
+pub use form::Form;
 pub use load::{ExpiredKeys, LoadError, LoadOptions, Loaded, ReplicationNote, load};
-pub use output::Form;
+pub use old_forms::OldForms;
 pub use save::{SaveError, SaveOptions, Saved, remove_unfinished, save, send_without_keys};
 pub use slices::{Slices, Stopped};
-pub use snapshot::{Cut, OldForms, SnapshotProgress, cut, send_snapshot, write_snapshot};
+pub use snapshot::{Cut, SnapshotProgress, cut, send_snapshot, write_snapshot};
 pub use state::{Progress, State};
 pub use value::{read_value, to_rdb};

@@ -23,8 +23,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::old_forms::OldForms;
 use crate::scheduling::ask_for_turns_of;
-use crate::snapshot::OldForms;
 
 /// Time between two looks.
 const SLICE: Duration = Duration::from_micros(200);

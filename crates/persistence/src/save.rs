@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use braid_base::gate::World;
-use braid_keyspace::{Entry, Keyspace, ValueRef, eviction, object};
-use braid_rdb::{Access, FileWriter};
+use braid_keyspace::{Keyspace, ValueRef, object};
+use braid_rdb::FileWriter;
 
 use crate::aof::RequestWriter;
-use crate::output::{Form, Writer};
+use crate::form::Form;
 use crate::pace::Pace;
-use crate::tail::Tail;
+use crate::synced_file::{Sink, SyncedFile};
+use crate::writer::Writer;
 
 /// How to save.
 pub struct SaveOptions<'a> {
@@ -52,88 +53,6 @@ pub struct SaveError {
     path: PathBuf,
     #[source]
     error: io::Error,
-}
-
-/// Bytes after which a file is forced to disk.
-const PIECE: u64 = 4 << 20;
-
-/// What is written to.
-pub(crate) enum Sink {
-    /// A new file, which is forced to disk in the end.
-    File { file: File, tail: Tail },
-    /// Whatever takes bytes.
-    Other(Box<dyn Write>),
-}
-
-impl Sink {
-    pub(crate) fn file(file: File) -> Sink {
-        let tail = Tail::new(&file, 0);
-        Sink::File { file, tail }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Sink::File { file, tail } => {
-                if tail.room() == 0 {
-                    tail.flush(file, true, 0)?;
-                }
-                Ok(tail.push(bytes))
-            }
-            Sink::Other(sink) => sink.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Sink::File { file, tail } => tail.flush(file, true, 0),
-            Sink::Other(sink) => sink.flush(),
-        }
-    }
-
-    /// Forces to disk what was written through the page cache.
-    fn sync(&self) -> io::Result<()> {
-        match self {
-            Sink::File { tail, .. } if tail.is_direct() => Ok(()),
-            Sink::File { file, .. } => file.sync_data(),
-            Sink::Other(_) => Ok(()),
-        }
-    }
-
-    fn sync_all(&self) -> io::Result<()> {
-        match self {
-            Sink::File { file, .. } => file.sync_all(),
-            Sink::Other(_) => Ok(()),
-        }
-    }
-}
-
-/// A file that is forced to disk piece by piece, or only at its end; or something else that is
-/// written at the same pace.
-pub(crate) struct SyncedFile {
-    file: Sink,
-    sync_pieces: bool,
-    waiting: u64,
-    /// Of the thread that writes beside others.
-    pace: Option<Pace>,
-}
-
-impl Write for SyncedFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.waiting += written as u64;
-        if self.sync_pieces && self.waiting >= PIECE {
-            self.file.sync()?;
-            self.waiting = 0;
-        }
-        if let Some(pace) = &self.pace {
-            pace.turn();
-        }
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
 }
 
 /// What tells temporary files of different origin from each other: those of saves with the world
@@ -254,7 +173,7 @@ pub(crate) fn begin(
     version: u16,
     pace: Option<Pace>,
 ) -> io::Result<Writer> {
-    let file = SyncedFile { file, sync_pieces: options.sync_pieces, waiting: 0, pace };
+    let file = SyncedFile::new(file, options.sync_pieces, pace);
     let mut writer = match options.form {
         Form::Dump(format) => {
             let writer = FileWriter::new(file, version, options.compress, options.checksum)?;
@@ -280,7 +199,7 @@ pub fn send_without_keys(options: &SaveOptions<'_>, to: Box<dyn Write>) -> io::R
 /// Ends a file and forces it to disk. Returns its size in bytes.
 pub(crate) fn end(writer: Writer) -> io::Result<u64> {
     let (synced, bytes) = writer.finish()?;
-    synced.file.sync_all()?;
+    synced.sync_all()?;
     Ok(bytes)
 }
 
@@ -307,18 +226,6 @@ fn version_needed(keyspace: &Keyspace, world: &World<'_>, form: Form) -> u16 {
         }
     }
     version(form, expiring)
-}
-
-/// How the key was used, if the eviction policy keeps that.
-pub(crate) fn access(keyspace: &Keyspace, entry: Entry<'_>) -> Option<Access> {
-    let policy = keyspace.settings.policy();
-    if policy.is_lru() {
-        Some(Access::Idle(u64::from(eviction::idle_seconds(keyspace, entry.clock()))))
-    } else if policy.is_lfu() {
-        Some(Access::Frequency(eviction::lfu_counter(keyspace, entry.clock()) as u8))
-    } else {
-        None
-    }
 }
 
 /// A wait looks so often whether it is to end.

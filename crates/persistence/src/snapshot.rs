@@ -4,34 +4,29 @@
 //!
 //! The thread that writes walks through the tables, a few entries at a time. Writers that come
 //! before it hand it old forms, encoded as they will stand in the file; their order there does not
-//! matter. It never waits for the disk while it holds a shard.
-//!
-//! What writers have handed over and is not yet written is bounded: above the limit
-//! [`OldForms::is_full`] says so, and whoever is about to write waits in
-//! [`OldForms::wait_for_room`], outside of all locks.
+//! matter (`old_forms.rs`). It never waits for the disk while it holds a shard.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use braid_base::gate::World;
 use braid_base::prefetch::CACHE_LINE;
-use braid_containers::cow;
 use braid_keyspace::cow_entry::CowEntry;
 use braid_keyspace::lazy_free::Garbage;
-use braid_keyspace::snapshot::{Keeper, Walk};
-use braid_keyspace::table::{Table, TableCursor};
+use braid_keyspace::snapshot::Walk;
+use braid_keyspace::table::TableCursor;
 use braid_keyspace::{Entry, Keyspace};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
+use crate::form::Form;
 use crate::gathered::Gathered;
-use crate::output::{Form, Writer};
+use crate::old_forms::{OldForms, Record};
 use crate::pace::Pace;
-use crate::save::{
-    Pause, SNAPSHOT, SaveError, SaveOptions, Saved, Sink, Written, begin, end, replace, version,
-};
+use crate::save::{Pause, SNAPSHOT, SaveError, SaveOptions, Saved, Written, begin, end, replace, version};
+use crate::synced_file::Sink;
+use crate::writer::Writer;
 
 /// Entries looked at while a shard is held; one counts once more for each so many bytes that it
 /// has. So whoever waits for the shard waits a few microseconds, unless there is a huge value.
@@ -47,210 +42,6 @@ const STEP_FAILED: usize = 1024;
 
 /// Old forms for which room is kept.
 const SPARE: usize = 4096;
-
-/// A record of a database that writers have handed over.
-struct Kept {
-    origin: u32,
-    record: Vec<u8>,
-}
-
-#[derive(Default)]
-struct Queue {
-    kept: Vec<Kept>,
-    lent: Vec<(u32, CowEntry)>,
-    tables: Vec<(u32, Vec<Table>)>,
-}
-
-/// Old forms of entries on their way to the file of the snapshot in progress.
-pub struct OldForms {
-    queue: Mutex<Queue>,
-    /// Large collections and strings that were lent and have not been written.
-    lent: AtomicUsize,
-    bytes: AtomicUsize,
-    /// Bytes of all that was kept for the snapshot in progress, or for the last one.
-    kept_bytes: AtomicUsize,
-    limit: AtomicUsize,
-    /// In which form they are kept.
-    form: Mutex<Form>,
-    room: Condvar,
-    /// Told when those who are about to write should begin to wait, and when they need not any more.
-    on_full: Box<dyn Fn(bool) + Send + Sync>,
-    /// The snapshot has failed: nothing is kept any more.
-    void: AtomicBool,
-    keys: AtomicU64,
-    /// Members of them whose times have no room in the file.
-    times_left_out: AtomicU64,
-}
-
-impl OldForms {
-    /// Room for old forms; `on_full` is told when it gets full and when it no longer is. It may be
-    /// told twice.
-    pub fn new(on_full: Box<dyn Fn(bool) + Send + Sync>) -> OldForms {
-        OldForms {
-            queue: Mutex::default(),
-            lent: AtomicUsize::new(0),
-            bytes: AtomicUsize::new(0),
-            kept_bytes: AtomicUsize::new(0),
-            limit: AtomicUsize::new(0),
-            form: Mutex::default(),
-            room: Condvar::new(),
-            on_full,
-            void: AtomicBool::new(false),
-            keys: AtomicU64::new(0),
-            times_left_out: AtomicU64::new(0),
-        }
-    }
-
-    /// Begins anew, for a snapshot in this form of which old forms may take `limit` bytes.
-    fn begin(&self, limit: usize, form: Form) {
-        self.limit.store(limit, Relaxed);
-        *self.form.lock() = form;
-        self.times_left_out.store(0, Relaxed);
-        self.void.store(false, Relaxed);
-        self.keys.store(0, Relaxed);
-        self.kept_bytes.store(0, Relaxed);
-    }
-
-    /// True when those who are about to write should wait.
-    pub fn is_full(&self) -> bool {
-        self.bytes() > self.limit.load(Relaxed)
-    }
-
-    /// True when so much of the room is taken that the one who writes the snapshot had better not rest.
-    pub fn is_filling(&self) -> bool {
-        self.bytes() > self.limit.load(Relaxed) / 4
-    }
-
-    /// Bytes of all old forms since the cut, written or not.
-    pub fn kept_bytes(&self) -> usize {
-        self.kept_bytes.load(Relaxed)
-    }
-
-    /// Bytes that wait to be written, and those that changes of lent collections have had copied.
-    pub fn bytes(&self) -> usize {
-        let copied = if self.lent.load(Relaxed) > 0 { cow::copied_bytes() } else { 0 };
-        self.bytes.load(Relaxed) + copied
-    }
-
-    /// Has those who are about to write wait if copies of what is lent have used up the room:
-    /// whoever makes those does not look.
-    pub(crate) fn watch_copies(&self) {
-        if self.lent.load(Relaxed) > 0 && self.is_full() {
-            (self.on_full)(true);
-        }
-    }
-
-    /// Waits until there is room again, for a tenth of a second at most: a disk that hangs must not
-    /// make the server hang. The caller holds no lock and is outside of the gate.
-    pub fn wait_for_room(&self) {
-        let mut queue = self.queue.lock();
-        if self.is_full() {
-            self.room.wait_for(&mut queue, Duration::from_millis(100));
-        } else {
-            (self.on_full)(false);
-        }
-    }
-
-    /// Counts what was handed over.
-    fn count(&self, bytes: usize) {
-        let limit = self.limit.load(Relaxed);
-        self.kept_bytes.fetch_add(bytes, Relaxed);
-        let before = self.bytes.fetch_add(bytes, Relaxed);
-        if before <= limit && before + bytes > limit {
-            (self.on_full)(true);
-        }
-    }
-
-    fn tell_of_room(&self) {
-        if !self.is_full() {
-            (self.on_full)(false);
-            self.room.notify_all();
-        }
-    }
-
-    fn give_up(&self) {
-        self.void.store(true, Relaxed);
-    }
-
-    /// Writes what has been handed over.
-    fn drain(&self, walk: &Walk<'_>, keyspace: &Keyspace, out: &mut Output<'_>) {
-        if self.bytes.load(Relaxed) > 0 {
-            // What is handed over meanwhile finds room that was made before.
-            let mut kept = std::mem::take(&mut out.spare);
-            std::mem::swap(&mut kept, &mut self.queue.lock().kept);
-            let bytes = kept.iter().map(|kept| kept.record.len()).sum();
-            for kept in kept.drain(..) {
-                out.put(|writer| {
-                    writer.select(kept.origin)?;
-                    writer.encoded_keys(&kept.record)
-                });
-            }
-            kept.shrink_to(SPARE);
-            out.spare = kept;
-            self.bytes.fetch_sub(bytes, Relaxed);
-            self.tell_of_room();
-        }
-        if self.lent.load(Relaxed) > 0 {
-            let lent = std::mem::take(&mut self.queue.lock().lent);
-            for (origin, entry) in lent {
-                out.lent(keyspace, origin, &entry);
-                self.bytes.fetch_sub(entry.kept_bytes(), Relaxed);
-                drop(entry);
-                if self.lent.fetch_sub(1, Relaxed) == 1 {
-                    self.kept_bytes.fetch_add(cow::copied_bytes(), Relaxed);
-                    cow::forget_copies();
-                }
-                self.tell_of_room();
-            }
-        }
-        let tables = std::mem::take(&mut self.queue.lock().tables);
-        for (origin, tables) in tables {
-            for table in &tables {
-                let mut cursor = Some(TableCursor::default());
-                while let Some(at) = cursor {
-                    // SAFETY: the tables have been taken out of the keyspace, so nobody changes them.
-                    cursor = unsafe {
-                        table.scan_weighed(at, STEP, |entry| {
-                            if walk.is_due(entry) { out.entry(keyspace, origin, entry, false) } else { 1 }
-                        })
-                    };
-                    out.let_go();
-                }
-            }
-            keyspace.lazy_free.send(Garbage::Tables(tables));
-        }
-    }
-}
-
-impl Keeper for OldForms {
-    fn keep(&self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>) {
-        if self.void.load(Relaxed) {
-            return;
-        }
-        let form = *self.form.lock();
-        self.times_left_out.fetch_add(form.times_left_out(entry), Relaxed);
-        let record = form.encode(keyspace, entry);
-        self.keys.fetch_add(1, Relaxed);
-        // Before it can be taken away, and its bytes with it.
-        self.count(record.len());
-        self.queue.lock().kept.push(Kept { origin, record });
-    }
-
-    fn keep_lent(&self, origin: u32, entry: CowEntry) {
-        if !self.void.load(Relaxed) {
-            let bytes = entry.kept_bytes();
-            self.keys.fetch_add(1, Relaxed);
-            self.lent.fetch_add(1, Relaxed);
-            // Before it can be taken away, and its bytes with it.
-            self.count(bytes);
-            self.queue.lock().lent.push((origin, entry));
-        }
-    }
-
-    fn take(&self, origin: u32, tables: Vec<Table>) {
-        self.queue.lock().tables.push((origin, tables));
-    }
-}
 
 /// The state of the dataset at one moment, to be written by [`write_snapshot`] on a thread of its own.
 pub struct Cut {
@@ -336,7 +127,7 @@ struct Output<'o> {
     origin: u32,
     forms: &'o OldForms,
     /// Room for old forms.
-    spare: Vec<Kept>,
+    spare: Vec<Record>,
     pause: Pause,
     pace: Pace,
     keys: u64,
@@ -406,6 +197,44 @@ impl Output<'_> {
         });
         self.unpaused += 1;
         self.let_go();
+    }
+
+    /// Writes what has been handed over. No shard is held.
+    fn drain(&mut self, walk: &Walk<'_>, keyspace: &Keyspace) {
+        let forms = self.forms;
+        // What is handed over meanwhile finds room that was made before.
+        let mut records = std::mem::take(&mut self.spare);
+        if forms.take_records(&mut records) {
+            let bytes = records.iter().map(|record| record.bytes.len()).sum();
+            for record in records.drain(..) {
+                self.put(|writer| {
+                    writer.select(record.origin)?;
+                    writer.encoded_keys(&record.bytes)
+                });
+            }
+            records.shrink_to(SPARE);
+            forms.records_written(bytes);
+        }
+        self.spare = records;
+        for (origin, entry) in forms.take_lent() {
+            self.lent(keyspace, origin, &entry);
+            forms.lent_written(entry);
+        }
+        for (origin, tables) in forms.take_tables() {
+            for table in &tables {
+                let mut cursor = Some(TableCursor::default());
+                while let Some(at) = cursor {
+                    // SAFETY: the tables have been taken out of the keyspace, so nobody changes them.
+                    cursor = unsafe {
+                        table.scan_weighed(at, STEP, |entry| {
+                            if walk.is_due(entry) { self.entry(keyspace, origin, entry, false) } else { 1 }
+                        })
+                    };
+                    self.let_go();
+                }
+            }
+            keyspace.lazy_free.send(Garbage::Tables(tables));
+        }
     }
 
     /// Writes what was taken, and rests if that is better. No shard is held.
@@ -520,19 +349,16 @@ fn write(
                 cursor = walk
                     .step(origin, shard, at, step, lines, |entry| out.entry(keyspace, origin, entry, true));
                 out.let_go();
-                forms.drain(&walk, keyspace, &mut out);
-                progress.keys.store(out.keys + forms.keys.load(Relaxed), Relaxed);
+                out.drain(&walk, keyspace);
+                progress.keys.store(out.keys + forms.keys(), Relaxed);
             }
         }
     }
     // From here on nothing is handed over any more: what was, is still to be written.
     walk.end();
-    forms.drain(&walk, keyspace, &mut out);
-    let keys = out.keys + forms.keys.load(Relaxed);
-    let written = Written {
-        keys,
-        times_left_out: out.times_left_out + forms.times_left_out.load(Relaxed),
-        bytes: end(out.file?)?,
-    };
+    out.drain(&walk, keyspace);
+    let keys = out.keys + forms.keys();
+    let written =
+        Written { keys, times_left_out: out.times_left_out + forms.times_left_out(), bytes: end(out.file?)? };
     Ok(written)
 }

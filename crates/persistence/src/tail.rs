@@ -4,7 +4,7 @@
 //! Bytes are gathered first: a processor has much less to do for a few large writes, which the disk
 //! takes right out of that memory, than for many small ones through the kernel's page cache, which
 //! has to copy them and to write them back later. Files that are only appended to are written so:
-//! increments of the append-only file (`aof/increment.rs`) and whole dumps (`save.rs`). File
+//! increments of the append-only file (`aof/increment.rs`) and whole dumps (`synced_file.rs`). File
 //! systems that know no such writes get the usual ones.
 
 use std::fs::File;

@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 use crate::convert::{self, push_error, push_error_line, push_field, push_reply};
 use crate::host::{Called, Level, Verdict};
 use crate::lua::{GLOBALS, Lua, Raise, function, lua_State};
-use crate::state::{self, Shared};
-use crate::{base, register};
+use crate::shared::Shared;
+use crate::{base, interrupt, register};
 
 type Native = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int;
 
@@ -142,7 +142,7 @@ fn write_number(out: &mut Vec<u8>, number: f64) {
 /// Runs the command on the stack and pushes its reply; true if that is an error.
 fn run_command(lua: Lua<'_>, shared: &mut Shared) -> Result<bool, Raise> {
     if shared.verdict != Verdict::Continue {
-        state::end_run(lua.state(), shared);
+        interrupt::end_run(lua.state(), shared);
         return Err(Raise::Unwind);
     }
     if lua.top() == 0 {
@@ -172,7 +172,7 @@ fn run_command(lua: Lua<'_>, shared: &mut Shared) -> Result<bool, Raise> {
         Some(None) => Err(Raise::text("commands can only be called while a script runs")),
         Some(Some(Called::Abandoned)) => {
             shared.verdict = Verdict::Abandon;
-            state::end_run(lua.state(), shared);
+            interrupt::end_run(lua.state(), shared);
             Err(Raise::Unwind)
         }
         Some(Some(Called::Replied | Called::Refused)) => {

@@ -7,23 +7,8 @@ use std::ffi::c_int;
 use mlua_sys as sys;
 
 use crate::lua::{GLOBALS, Kind, Lua, Raise, function, lua_State};
-use crate::state::Shared;
-
-/// The generator behind `math.random`: 48 bits, a linear congruence, as `drand48` has it, so that a
-/// seed gives the sequence that scripts have always got.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u32) -> Random {
-        Random(u64::from(seed) << 16 | 0x330e)
-    }
-
-    /// 31 random bits.
-    fn next(&mut self) -> u32 {
-        self.0 = self.0.wrapping_mul(0x5_deec_e66d).wrapping_add(0xb) & 0xffff_ffff_ffff;
-        (self.0 >> 17) as u32
-    }
-}
+use crate::random::Random;
+use crate::shared::Shared;
 
 pub(crate) fn install(lua: Lua<'_>, shared: *mut Shared) {
     lua.push_function(pcall, shared);
@@ -157,17 +142,5 @@ pub(crate) fn missing_global(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Rais
             ))
         }
         None => Err(Raise::text("Second argument to luaProtectedTableError must be a string or number")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_seed_gives_the_sequence_of_drand48() {
-        // lrand48() after srand48(1), from glibc.
-        let mut random = Random::new(1);
-        assert_eq!([random.next(), random.next(), random.next()], [89400484, 976015093, 1792756325]);
     }
 }

@@ -11,17 +11,7 @@ use std::ffi::c_int;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 
 use crate::lua::{Kind, Lua, Raise};
-use crate::state::Ended;
-
-/// What a script's result was, beyond what was written.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Returned {
-    /// The result as a whole is an error: this line.
-    pub failed: bool,
-    pub line: Vec<u8>,
-    /// Error lines within it that have not been counted yet.
-    pub errors: Vec<Vec<u8>>,
-}
+use crate::outcome::{Ended, Returned};
 
 /// Bytes of a reply that are left.
 struct Input<'a>(&'a [u8]);

@@ -10,33 +10,39 @@
 //! (`function_libraries.rs`), what a script's text proves of its keys (`key_analysis.rs`), and each
 //! thread's machines (`machines.rs`).
 //!
-//! Lua's C interface is only touched in `lua.rs` and `state.rs` (and by `pcall` in `base.rs`);
-//! everything else is safe code.
+//! Lua's C interface is only touched in `lua.rs`, `machine.rs` and `interrupt.rs` (and by `pcall` in
+//! `base.rs`); everything else is safe code.
 
 mod api;
 mod base;
 pub mod cache;
 mod convert;
 mod flags;
+mod function;
 pub mod function_libraries;
 mod hash;
 mod host;
+mod interrupt;
 pub mod key_analysis;
 mod libraries;
 mod lua;
+mod machine;
 pub mod machines;
 mod memory;
+mod outcome;
+mod random;
 mod register;
 pub mod scripts;
+mod shared;
 pub mod speculation;
-mod state;
 #[cfg(test)]
 mod tests;
 mod watch;
 
-pub use convert::Returned;
 pub use flags::{Library, ScriptFlags, parse_library, parse_shebang};
+pub use function::{Function, Registered};
 pub use host::{Called, Host, Level, Verdict};
-pub use register::{INVALID_NAME, Registered, is_valid_name};
+pub use machine::{Machine, Purpose};
+pub use outcome::{Ended, Returned};
+pub use register::{INVALID_NAME, is_valid_name};
 pub use scripts::Scripts;
-pub use state::{Ended, Function, Machine, Purpose};

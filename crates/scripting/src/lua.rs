@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The raw interface of Lua, wrapped thinly: the only place, with `state.rs`, that calls it.
+//! The raw interface of Lua, wrapped thinly: the only place, with `machine.rs` and `interrupt.rs`,
+//! that calls it.
 //!
 //! Lua reports errors by jumping out of the C function that it called, past everything above it on
 //! the stack. No Rust value with a destructor may be in between. This is how that is kept:
@@ -20,7 +21,7 @@ use mlua_sys as sys;
 pub(crate) use mlua_sys::lua_State;
 
 use crate::memory::Memory;
-use crate::state::Shared;
+use crate::shared::Shared;
 
 unsafe extern "C-unwind" {
     // Added to Lua by `build/patches.rs`.

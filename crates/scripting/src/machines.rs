@@ -15,9 +15,10 @@ use hashbrown::{HashMap, HashTable};
 
 use crate::cache::{Cache, Script, Sha, parse_sha, sha_of};
 use crate::flags::parse_library;
+use crate::function::Function;
 use crate::function_libraries::{FunctionInfo, Libraries, Library};
+use crate::machine::{Machine, Purpose};
 use crate::speculation::SpeculationHistory;
-use crate::state::{Function, Machine, Purpose};
 
 /// A thread lets go of what it has compiled of evicted scripts after so many evictions.
 const EVICTED_MAX: u64 = 100;

@@ -5,17 +5,9 @@ use std::ffi::c_int;
 
 use crate::convert::push_error;
 use crate::flags::ScriptFlags;
+use crate::function::{Function, Registered};
 use crate::lua::{Kind, Lua, Raise};
-use crate::state::{Function, Shared};
-
-/// A function that a library has registered.
-#[derive(Clone, Debug)]
-pub struct Registered {
-    pub name: Vec<u8>,
-    pub description: Option<Vec<u8>>,
-    pub flags: ScriptFlags,
-    pub function: Function,
-}
+use crate::shared::Shared;
 
 /// True for names that libraries and functions may have.
 pub fn is_valid_name(name: &[u8]) -> bool {

@@ -146,6 +146,18 @@ struct Writing {
     refused_at: Option<Instant>,
 }
 
+/// What one turn of that thread begins with.
+struct Turn {
+    /// At which offsets it goes on with another file, and ends.
+    switch_at: Option<u64>,
+    ends_at: Option<u64>,
+    /// The journal had something to write.
+    has_found: bool,
+    /// The last sync is [`SYNC_INTERVAL`] ago, or longer.
+    has_sync_time: bool,
+    room: Room,
+}
+
 /// Whether there is room on disk for what comes next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
@@ -414,30 +426,14 @@ impl Appender {
         let has_sync_time = writing.last_sync.elapsed() >= SYNC_INTERVAL;
         // First of all, so that nobody adds more than there is room for.
         let room = self.reserve(writing, complete - before);
-        if before < end || writing.increment.pending() > 0 {
-            if self.unsynced_since.load(Relaxed) == 0 {
-                self.unsynced_since.store(unix_ms(), Relaxed);
-            }
-            match self.delay_us.load(Relaxed) {
-                0 => {}
-                delay => std::thread::sleep(Duration::from_micros(delay)),
-            }
-            let may_wait = match self.policy() {
-                Policy::Always => false,
-                Policy::EverySecond => !has_sync_time,
-                Policy::Never => true,
-            };
-            let may_gather = may_wait && room == Room::Reserved && switch_at.is_none() && !ends;
-            let written = self.write(journal, reader, end, writing, may_gather);
-            self.size.fetch_add(writing.count(), Relaxed);
-            self.written
-                .fetch_max(reader.position().saturating_sub(writing.increment.pending() as u64), Relaxed);
-            if let Err(error) = written {
-                self.fail("Error writing to the AOF file", &error, false);
-                return self.rest(ends);
-            }
+        let turn = Turn { switch_at, ends_at, has_found: before < end, has_sync_time, room };
+        if (turn.has_found || writing.increment.pending() > 0)
+            && let Err(error) = self.write(journal, reader, end, writing, &turn)
+        {
+            self.fail("Error writing to the AOF file", &error, false);
+            return self.rest(ends);
         }
-        if room != Room::Missing {
+        if turn.room != Room::Missing {
             self.end_failure(false);
         }
         let is_written = writing.increment.pending() == 0;
@@ -472,34 +468,53 @@ impl Appender {
                 if is_behind && !(is_written && self.sync(&writing.increment.file, reader.position())) {
                     return self.rest(ends);
                 }
-                let mut state = self.state.lock();
-                if state.wanted <= self.synced() && state.next.is_empty() && state.ends.is_none() {
-                    // What nobody waits for (keys that expire) is written now and then.
-                    self.changed.wait_for(&mut state, SYNC_INTERVAL);
-                }
+                self.wait_until_wanted()
             }
-            policy => {
-                let is_due = policy == Policy::EverySecond
-                    && self.synced() < reader.position()
-                    && !self.sync_paused.load(Relaxed);
-                if is_due && has_sync_time && is_written && self.request_sync(&writing.increment, reader) {
-                    writing.last_sync = Instant::now();
-                }
-                if policy == Policy::Never && is_written {
-                    self.unsynced_since.store(0, Relaxed);
-                }
-                let wait = match (before < end || !is_written, is_due) {
-                    (true, _) => return self.pause(LINGER),
-                    (false, true) => SYNC_INTERVAL.saturating_sub(writing.last_sync.elapsed()).max(LINGER),
-                    (false, false) => IDLE,
-                };
-                let wait = if room == Room::Missing { wait.min(RETRY) } else { wait };
-                let seen = reader.position();
-                reader.wait(journal, seen, wait, || {
-                    self.state.lock().calls() != (switch_at, ends_at) || self.policy() != policy
-                });
-            }
+            policy => self.sync_in_time(journal, reader, writing, policy, &turn),
         }
+    }
+
+    /// Waits until something is to be forced to disk under `always`. Always false: the thread goes
+    /// on.
+    fn wait_until_wanted(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.wanted <= self.synced() && state.next.is_empty() && state.ends.is_none() {
+            // What nobody waits for (keys that expire) is written now and then.
+            self.changed.wait_for(&mut state, SYNC_INTERVAL);
+        }
+        false
+    }
+
+    /// Under `everysec` has the other thread force to disk what was written, if it is time; then
+    /// waits for more. Always false: the thread goes on.
+    fn sync_in_time(
+        &self,
+        journal: &Journal,
+        reader: &mut Reader,
+        writing: &mut Writing,
+        policy: Policy,
+        turn: &Turn,
+    ) -> bool {
+        let is_written = writing.increment.pending() == 0;
+        let is_due = policy == Policy::EverySecond
+            && self.synced() < reader.position()
+            && !self.sync_paused.load(Relaxed);
+        if is_due && turn.has_sync_time && is_written && self.request_sync(&writing.increment, reader) {
+            writing.last_sync = Instant::now();
+        }
+        if policy == Policy::Never && is_written {
+            self.unsynced_since.store(0, Relaxed);
+        }
+        let wait = match (turn.has_found || !is_written, is_due) {
+            (true, _) => return self.pause(LINGER),
+            (false, true) => SYNC_INTERVAL.saturating_sub(writing.last_sync.elapsed()).max(LINGER),
+            (false, false) => IDLE,
+        };
+        let wait = if turn.room == Room::Missing { wait.min(RETRY) } else { wait };
+        let seen = reader.position();
+        reader.wait(journal, seen, wait, || {
+            self.state.lock().calls() != (turn.switch_at, turn.ends_at) || self.policy() != policy
+        });
         false
     }
 
@@ -526,8 +541,37 @@ impl Appender {
         }
     }
 
-    /// Gathers what the journal has up to `end`, and writes it, unless it is better to gather more.
+    /// Writes what the journal has up to `end`, or gathers it, and counts what has been written.
     fn write(
+        &self,
+        journal: &Journal,
+        reader: &mut Reader,
+        end: u64,
+        writing: &mut Writing,
+        turn: &Turn,
+    ) -> io::Result<()> {
+        if self.unsynced_since.load(Relaxed) == 0 {
+            self.unsynced_since.store(unix_ms(), Relaxed);
+        }
+        match self.delay_us.load(Relaxed) {
+            0 => {}
+            delay => std::thread::sleep(Duration::from_micros(delay)),
+        }
+        let may_wait = match self.policy() {
+            Policy::Always => false,
+            Policy::EverySecond => !turn.has_sync_time,
+            Policy::Never => true,
+        };
+        let may_gather =
+            may_wait && turn.room == Room::Reserved && turn.switch_at.is_none() && turn.ends_at.is_none();
+        let written = self.gather(journal, reader, end, writing, may_gather);
+        self.size.fetch_add(writing.count(), Relaxed);
+        self.written.fetch_max(reader.position().saturating_sub(writing.increment.pending() as u64), Relaxed);
+        written
+    }
+
+    /// Gathers what the journal has up to `end`, and writes it, unless it is better to gather more.
+    fn gather(
         &self,
         journal: &Journal,
         reader: &mut Reader,

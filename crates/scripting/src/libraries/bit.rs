@@ -5,7 +5,7 @@ use std::ffi::c_int;
 
 use super::push_functions;
 use crate::lua::{Kind, Lua, Raise, function};
-use crate::state::Shared;
+use crate::shared::Shared;
 
 pub(crate) fn push(lua: Lua<'_>, shared: *mut Shared) {
     push_functions(

@@ -1,50 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `cjson`: JSON.
 
+pub(crate) mod settings;
+
 use std::ffi::c_int;
 
 use super::number::push_general;
 use super::{push_functions, set_texts};
+use crate::interrupt::poll;
 use crate::lua::{Kind, Lua, Raise, function};
-use crate::state::{self, Shared};
-
-/// What scripts can set; every run begins with the defaults.
-#[derive(Clone, Copy)]
-pub(crate) struct Settings {
-    sparse_convert: bool,
-    sparse_ratio: i32,
-    sparse_safe: i32,
-    encode_depth_max: i32,
-    decode_depth_max: i32,
-    precision: i32,
-    keep_buffer: bool,
-    encode_invalid: Invalid,
-    decode_invalid: bool,
-}
-
-/// What becomes of numbers that JSON does not have.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Invalid {
-    Refuse,
-    Write,
-    Null,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            sparse_convert: false,
-            sparse_ratio: 2,
-            sparse_safe: 10,
-            encode_depth_max: 1000,
-            decode_depth_max: 1000,
-            precision: 14,
-            keep_buffer: true,
-            encode_invalid: Invalid::Refuse,
-            decode_invalid: true,
-        }
-    }
-}
+use crate::shared::Shared;
+use settings::{Invalid, Settings};
 
 pub(crate) fn push(lua: Lua<'_>, shared: *mut Shared) {
     push_functions(
@@ -205,7 +171,7 @@ impl Encoder<'_, '_> {
 
     /// Writes the value on top.
     fn value(&mut self, depth: i32) -> Result<(), Raise> {
-        state::poll(self.lua, self.shared)?;
+        poll(self.lua, self.shared)?;
         self.lua.check_memory(self.out.len() + self.lua.string(-1).map_or(0, <[u8]>::len))?;
         match self.lua.kind(-1) {
             Kind::String => self.string(self.lua.string(-1).unwrap_or_default()),
@@ -565,7 +531,7 @@ impl Decoder<'_, '_> {
 
     /// Pushes the value that begins with a token.
     fn value(&mut self, token: Token) -> Result<(), Raise> {
-        state::poll(self.lua, self.shared)?;
+        poll(self.lua, self.shared)?;
         self.lua.check_memory(0)?;
         match token {
             Token::String => self.lua.push_string(&self.text),

@@ -14,7 +14,7 @@ mod pack;
 use std::ffi::c_int;
 
 use crate::lua::{GLOBALS, Lua, lua_State};
-use crate::state::Shared;
+use crate::shared::Shared;
 
 type Native = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int;
 

@@ -6,8 +6,9 @@ use std::ffi::c_int;
 use rmp::{Marker, encode};
 
 use super::{push_functions, set_texts};
+use crate::interrupt::poll;
 use crate::lua::{Kind, Lua, Raise, function};
-use crate::state::{self, Shared};
+use crate::shared::Shared;
 
 /// Tables nested deeper are packed as nil (they may be cyclic).
 const PACK_DEPTH_MAX: usize = 16;
@@ -55,7 +56,7 @@ fn pack(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
 
 /// Writes the value on top and takes it off the stack.
 fn write_value(lua: Lua<'_>, shared: &mut Shared, out: &mut Vec<u8>, depth: usize) -> Result<(), Raise> {
-    state::poll(lua, shared)?;
+    poll(lua, shared)?;
     lua.check_memory(out.len() + lua.string(-1).map_or(0, <[u8]>::len))?;
     match lua.kind(-1) {
         Kind::String => {
@@ -204,7 +205,7 @@ fn push_value(lua: Lua<'_>, shared: &mut Shared, input: &mut Input<'_>, depth: u
     if depth > UNPACK_DEPTH_MAX || !lua.has_room(4) {
         return Err(Bad::Depth);
     }
-    state::poll(lua, shared).map_err(|_| Bad::Ended)?;
+    poll(lua, shared).map_err(|_| Bad::Ended)?;
     lua.check_memory(0).map_err(|_| Bad::Memory)?;
     let [tag] = input.number()?;
     match Marker::from_u8(tag) {

@@ -1,40 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Operations within a script: how a script is written that carries some out, and what it declares.
-//!
-//! A server that runs scripts beside other commands has to find out which keys a script will touch:
-//! from its text, from what it declares, from what it did before. So the same operations come in
-//! scripts that can be seen through, in scripts that cannot, and in readers that declare all of
-//! their keys, some, or none. Scripts of different number are different scripts to the server,
-//! which may learn their ways.
+//! Operations as requests: the commands that carry one out, and how a script is written that carries
+//! out several.
 
-use fastrand::Rng;
-
-use crate::model::{Key, Operation, key_name};
-
-/// How a script is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// Each command stands in the text, its keys are taken from KEYS, and all of them are declared.
-    Plain,
-    /// The commands are arguments: nothing can be told from the text.
-    Opaque,
-    /// The same, called as one that only reads.
-    Reader,
-    /// The same, by its own declaration.
-    FlaggedReader,
-    /// The same, as a function of [`LIBRARY`].
-    FunctionReader,
-}
-
-/// A script and what it does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Script {
-    pub form: Form,
-    pub number: u32,
-    pub operations: Vec<Operation>,
-    /// The keys that it declares.
-    pub declared: Vec<Key>,
-}
+use crate::operation::{Form, Key, Operation, Script, key_name};
 
 /// Carries out the commands that it is given: each as the number of its words, and the words.
 /// Between two of them some time passes.
@@ -56,32 +24,47 @@ pub fn library() -> String {
     )
 }
 
-impl Script {
-    /// Draws a script that carries these operations out; one that reads only if they do.
-    pub fn draw(operations: Vec<Operation>, random: &mut Rng) -> Script {
-        let reads = operations.iter().all(Operation::only_reads);
-        let form = match random.u8(0..6) {
-            0..=1 => Form::Plain,
-            2 if reads => Form::FlaggedReader,
-            3 if reads => Form::FunctionReader,
-            4..=5 if reads => Form::Reader,
-            _ => Form::Opaque,
+impl Operation {
+    /// The commands that carry it out; a transaction is several.
+    pub fn commands(&self) -> Vec<Vec<Vec<u8>>> {
+        let name = |key: &Key| key_name(*key).into_bytes();
+        let with_keys = |command: &str, keys: &[Key]| {
+            std::iter::once(command.as_bytes().to_vec()).chain(keys.iter().map(name)).collect::<Vec<_>>()
         };
-        let mut declared: Vec<Key> = operations.iter().flat_map(Operation::keys).collect();
-        declared.sort_unstable();
-        declared.dedup();
-        random.shuffle(&mut declared);
-        if form != Form::Plain && random.bool() {
-            declared.truncate(random.usize(0..=declared.len()));
-        }
-        Script {
-            form,
-            number: if random.bool() { random.u32(0..50) } else { random.u32(0..1_000_000) },
-            operations,
-            declared,
-        }
+        let with_pairs = |command: &str, pairs: &[(Key, Vec<u8>)]| {
+            std::iter::once(command.as_bytes().to_vec())
+                .chain(pairs.iter().flat_map(|(key, value)| [name(key), value.clone()]))
+                .collect::<Vec<_>>()
+        };
+        vec![match self {
+            Operation::Get(key) => with_keys("GET", &[*key]),
+            Operation::Set(key, value) => with_pairs("SET", &[(*key, value.clone())]),
+            Operation::Incr(key) => with_keys("INCR", &[*key]),
+            Operation::Append(key, value) => with_pairs("APPEND", &[(*key, value.clone())]),
+            Operation::GetSet(key, value) => with_pairs("GETSET", &[(*key, value.clone())]),
+            Operation::Del(keys) => with_keys("DEL", keys),
+            Operation::MSet(pairs) => with_pairs("MSET", pairs),
+            Operation::MSetNx(pairs) => with_pairs("MSETNX", pairs),
+            Operation::MGet(keys) => with_keys("MGET", keys),
+            Operation::Exists(keys) => with_keys("EXISTS", keys),
+            Operation::Rename(from, to) => with_keys("RENAME", &[*from, *to]),
+            Operation::Copy(from, to) => {
+                let mut command = with_keys("COPY", &[*from, *to]);
+                command.push(b"REPLACE".to_vec());
+                command
+            }
+            Operation::Transaction(operations) => {
+                let mut commands = vec![vec![b"MULTI".to_vec()]];
+                commands.extend(operations.iter().flat_map(Operation::commands));
+                commands.push(vec![b"EXEC".to_vec()]);
+                return commands;
+            }
+            Operation::Script(script) => script.command(),
+        }]
     }
+}
 
+impl Script {
     /// The command that runs it.
     pub fn command(&self) -> Vec<Vec<u8>> {
         let (name, text) = match self.form {

@@ -13,46 +13,17 @@ use std::rc::Rc;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use mlua_sys as sys;
 
-use crate::convert::{self, Returned};
+use crate::function::{Function, Registered};
 use crate::host::{Host, Verdict};
-use crate::lua::{GLOBALS, Kind, Lua, REGISTRY, Raise, braid_lua_unwind, function, lua_State};
+use crate::libraries::json::settings::Settings;
+use crate::lua::{GLOBALS, Kind, Lua, REGISTRY, function, lua_State};
 use crate::memory::{self, Memory};
-use crate::register::Registered;
-use crate::{api, base, libraries};
+use crate::outcome::Ended;
+use crate::shared::Shared;
+use crate::{api, base, convert, interrupt, libraries};
 
-/// Instructions between two questions to the host; what takes long within one is interrupted by the
-/// watch (`watch.rs`).
-const INSTRUCTIONS: c_int = 100_000;
 /// Runs between two steps of the garbage collector that are taken whatever Lua's own pace is.
 const COLLECT_EVERY: u32 = 50;
-
-/// What functions called by Lua share with the machine.
-pub(crate) struct Shared {
-    pub memory: Rc<Memory>,
-    /// The server, while a script runs.
-    pub host: Option<NonNull<dyn Host>>,
-    /// Replies of the commands that the script calls.
-    pub reply: ReplyBuffer,
-    /// Text of numbers among a command's arguments.
-    pub numbers: Vec<u8>,
-    pub random: base::Random,
-    pub json: libraries::json::Settings,
-    /// The run is being ended, and this is why.
-    pub verdict: Verdict,
-    /// What a library that is being loaded has registered.
-    pub registering: Option<Vec<Registered>>,
-    /// When loading a library has to be over.
-    pub load_deadline: Option<std::time::Instant>,
-}
-
-impl Shared {
-    /// The server. Only scripts that run can call what needs it.
-    pub(crate) fn host(&mut self) -> Option<&mut dyn Host> {
-        // SAFETY: set by `Machine::run` for the time of the run, from a reference that is exclusive
-        // for that time.
-        self.host.map(|mut host| unsafe { host.as_mut() })
-    }
-}
 
 /// What kind of code a machine runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,25 +32,6 @@ pub enum Purpose {
     Scripts,
     /// FCALL: they are arguments.
     Functions,
-}
-
-/// Compiled code: a function kept in the machine it was compiled by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Function(pub(crate) c_int);
-
-/// How a run has ended.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The reply was written; these error lines are in it, of which the first may be all of the reply.
-    Replied(Returned),
-    /// With an error, whose line this is.
-    Failed {
-        line: Vec<u8>,
-        /// It came from a command that the script called, and was counted then.
-        counted: bool,
-    },
-    /// The host wanted it abandoned.
-    Abandoned,
 }
 
 /// One Lua state.
@@ -119,17 +71,7 @@ impl Machine {
     /// is what scripts are told.
     pub fn new(purpose: Purpose, memory_max: usize, version: &str) -> Machine {
         let memory = Rc::new(Memory::new());
-        let shared = Box::new(Shared {
-            memory: Rc::clone(&memory),
-            host: None,
-            reply: ReplyBuffer::new(Protocol::Resp2),
-            numbers: Vec::new(),
-            random: base::Random::new(fastrand::u32(..)),
-            json: libraries::json::Settings::default(),
-            verdict: Verdict::Continue,
-            registering: None,
-            load_deadline: None,
-        });
+        let shared = Box::new(Shared::new(Rc::clone(&memory)));
         let shared = NonNull::from(Box::leak(shared));
         // SAFETY: the memory lives in the shared part, which outlives the state.
         let state = unsafe { sys::lua_newstate(memory::allocate, Rc::as_ptr(&memory).cast_mut().cast()) };
@@ -179,11 +121,9 @@ impl Machine {
     /// Fills the sandbox. Memory is not limited here, so nothing jumps.
     fn set_up(&mut self, version: &str) {
         let (lua, shared) = (self.lua(), self.shared.as_ptr());
-        // SAFETY: a pointer, for the hook to find.
-        unsafe {
-            sys::lua_pushlightuserdata(self.state, shared.cast());
-            sys::lua_rawseti_(self.state, REGISTRY, SHARED_AT);
-        }
+        // SAFETY: the shared part is freed after the state (`drop`); `shared_mut` is not used while
+        // Lua runs.
+        unsafe { interrupt::register(lua, shared) };
         for (open, name) in [
             (sys::luaopen_base as unsafe extern "C-unwind" fn(*mut lua_State) -> c_int, c""),
             (sys::luaopen_table, c"table"),
@@ -238,8 +178,8 @@ impl Machine {
             lua.pop(1);
         }
         lua.pop(1);
-        // SAFETY: the hook only touches what the registry holds.
-        unsafe { sys::lua_sethook(self.state, Some(count_hook), sys::LUA_MASKCOUNT, INSTRUCTIONS) };
+        // SAFETY: registered above.
+        unsafe { interrupt::set_hook(lua) };
         // SAFETY: no arguments.
         unsafe { sys::lua_gc(self.state, sys::LUA_GCCOLLECT, 0) };
     }
@@ -290,7 +230,7 @@ impl Machine {
         shared.verdict = Verdict::Continue;
         shared.reply.clear();
         shared.reply.protocol = Protocol::Resp2;
-        shared.json = libraries::json::Settings::default();
+        shared.json = Settings::default();
         let memory = Rc::clone(&shared.memory);
         // A former run may have exchanged the table of globals.
         lua.raw_get_index(REGISTRY, self.globals);
@@ -331,7 +271,8 @@ impl Machine {
         let verdict = std::mem::replace(&mut shared.verdict, Verdict::Continue);
         let script_protocol = shared.reply.protocol;
         if verdict != Verdict::Continue {
-            self.set_hook();
+            // SAFETY: registered by `set_up`.
+            unsafe { interrupt::set_hook(self.lua()) };
         }
         let ended = if verdict == Verdict::Abandon {
             Ended::Abandoned
@@ -354,11 +295,6 @@ impl Machine {
             // SAFETY: no script runs, and there are no finalizers.
             unsafe { sys::lua_gc(self.state, sys::LUA_GCSTEP, COLLECT_EVERY as c_int) };
         }
-    }
-
-    fn set_hook(&mut self) {
-        // SAFETY: as in `set_up`.
-        unsafe { sys::lua_sethook(self.state, Some(count_hook), sys::LUA_MASKCOUNT, INSTRUCTIONS) };
     }
 
     /// Runs a library's code so that it registers its functions. On failure the error's text.
@@ -409,7 +345,8 @@ impl Machine {
         let verdict = std::mem::replace(&mut shared.verdict, Verdict::Continue);
         let registered = shared.registering.take().unwrap_or_default();
         if verdict != Verdict::Continue {
-            self.set_hook();
+            // SAFETY: registered by `set_up`.
+            unsafe { interrupt::set_hook(self.lua()) };
         }
         if status == sys::LUA_OK {
             lua.set_top(0);
@@ -439,9 +376,6 @@ impl Machine {
 
 /// What a script may use in any case.
 const MEMORY_MIN: usize = 1 << 20;
-/// Where the registry holds the pointer to the shared part; Lua's own references begin at 1.
-const SHARED_AT: c_int = -1;
-
 fn push_array(lua: Lua<'_>, values: &[&[u8]]) {
     lua.push_table(values.len(), 0);
     for (index, value) in values.iter().enumerate() {
@@ -467,76 +401,4 @@ fn seal_deeply(lua: Lua<'_>) {
         seal_deeply(lua);
         lua.pop(1);
     }
-}
-
-/// Asks the host from time to time, and ends the script if it says so.
-unsafe extern "C-unwind" fn count_hook(state: *mut lua_State, _: *mut sys::lua_Debug) {
-    // SAFETY: called by Lua between two instructions; the registry holds the pointer since `set_up`.
-    let shared = unsafe {
-        sys::lua_rawgeti_(state, REGISTRY, SHARED_AT);
-        let shared = sys::lua_touserdata(state, -1).cast::<Shared>();
-        sys::lua_settop(state, -2);
-        &mut *shared
-    };
-    shared.memory.watch.take();
-    if ends(state, shared) {
-        // SAFETY: nothing with a destructor is here; the error is on top. No handler runs: hooks
-        // are off while this one runs, so a handler that loops could never be ended.
-        unsafe { braid_lua_unwind(state) };
-    }
-}
-
-/// Asks the host if that is due, and ends the run if it says so. For native functions that can take long.
-#[inline]
-pub(crate) fn poll(lua: Lua<'_>, shared: &mut Shared) -> Result<(), Raise> {
-    if shared.memory.watch.take() && ends(lua.state(), shared) { Err(Raise::Unwind) } else { Ok(()) }
-}
-
-/// True if the script has to end; the error is on top then.
-fn ends(state: *mut lua_State, shared: &mut Shared) -> bool {
-    if shared.verdict == Verdict::Continue {
-        let limit = shared.memory.lift();
-        let late = shared.load_deadline.is_some_and(|deadline| std::time::Instant::now() >= deadline);
-        shared.verdict = match shared.host() {
-            _ if late => Verdict::Kill,
-            Some(host) => host.interrupt(),
-            None => Verdict::Continue,
-        };
-        shared.memory.restore(limit);
-    }
-    if shared.verdict == Verdict::Continue {
-        return false;
-    }
-    end_run(state, shared)
-}
-
-/// Pushes the error that ends a run, and takes care that no `pcall` of the script keeps it going.
-pub(crate) fn end_run(state: *mut lua_State, shared: &mut Shared) -> bool {
-    let limit = shared.memory.lift();
-    // SAFETY: the state is running. From now on every line asks again, in this coroutine and its creator's.
-    let lua = unsafe {
-        sys::lua_sethook(state, Some(count_hook), sys::LUA_MASKLINE | sys::LUA_MASKCOUNT, 1);
-        Lua::new(state)
-    };
-    if !lua.has_room(6) {
-        lua.set_top(0);
-    }
-    let text: &[u8] = if shared.load_deadline.is_some() {
-        b"ERR FUNCTION LOAD timeout"
-    } else {
-        b"ERR Script killed by user with SCRIPT KILL..."
-    };
-    lua.push_table(0, 3);
-    lua.push_string(text);
-    lua.raw_set_field(-3, "err");
-    if let Some(place) =
-        lua.position(0).and_then(|place| if place.is_native { lua.position(1) } else { Some(place) })
-    {
-        lua.push_string(place.source);
-        lua.raw_set_field(-3, "source");
-        lua.push_number(f64::from(place.line));
-        lua.raw_set_field(-3, "line");
-    }
-    shared.memory.restore(limit);
-    true
 }

@@ -2,7 +2,7 @@
 //! Commands and options that the stock server of a distribution does not know yet, each with the peer that
 //! does.
 
-use crate::families::Family;
+use crate::family::Family;
 
 /// Options and commands that came with Valkey 8.1 to 9.1.
 pub const VALKEY: Family = Family {

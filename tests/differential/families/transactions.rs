@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! MULTI and its companions. The generator mixes all other commands in between.
 
-use crate::families::Family;
+use crate::family::Family;
 
 pub const FAMILY: Family =
     Family { name: "transactions", weight: 12, key_prefix: "s", peer: "", templates: TEMPLATES };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on sorted sets.
 
-use crate::families::Family;
+use crate::family::Family;
 
 pub const FAMILY: Family =
     Family { name: "sorted_sets", weight: 18, key_prefix: "z", peer: "", templates: TEMPLATES };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on keys of every type.
 
-use crate::families::Family;
+use crate::family::Family;
 
 pub const FAMILY: Family =
     Family { name: "keys", weight: 22, key_prefix: "", peer: "", templates: TEMPLATES };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on HyperLogLogs, which are strings with inner form: every byte is compared.
 
-use crate::families::Family;
+use crate::family::Family;
 
 pub const FAMILY: Family =
     Family { name: "hyperloglog", weight: 4, key_prefix: "s", peer: "", templates: TEMPLATES };

@@ -2,7 +2,7 @@
 //! Commands that Braid does not have yet; not enabled. A line moves to its own family when its command
 //! exists.
 
-use crate::families::Family;
+use crate::family::Family;
 
 pub const FAMILY: Family =
     Family { name: "absent", weight: 5, key_prefix: "s", peer: "", templates: TEMPLATES };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands about the connection itself.
 
-use crate::families::Family;
+use crate::family::Family;
 
 pub const FAMILY: Family =
     Family { name: "connection", weight: 5, key_prefix: "s", peer: "", templates: TEMPLATES };

@@ -1,70 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the keyspace is written to: a dump file, or a file of the requests that make it.
+//! The writer of a file in either form (`form.rs`): a dump file, or the requests that make the
+//! keyspace.
 
 use std::io;
 
 use braid_keyspace::{Entry, Keyspace, ValueRef};
-use braid_rdb::{Access, FileWriter, Format, Kind, Target, encode_key};
+use braid_rdb::{Access, FileWriter, Format, Kind};
 
-use crate::aof::{RequestWriter, push_key};
-use crate::save::{SyncedFile, access};
-use crate::value::{to_rdb, value_to_rdb};
-
-/// In which form keys are written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
-    /// A dump file, with values in this format.
-    Dump(Format),
-    /// Requests, behind a line that tells the time (Unix time in seconds) if there is one.
-    Requests(Option<i64>),
-}
-
-impl Default for Form {
-    fn default() -> Form {
-        Form::Dump(Format::default())
-    }
-}
-
-impl Form {
-    /// True for dump files.
-    pub(crate) fn is_dump(self) -> bool {
-        matches!(self, Form::Dump(_))
-    }
-
-    /// A key with its value as it will stand in the file, where its database has been chosen.
-    pub(crate) fn encode(self, keyspace: &Keyspace, entry: Entry<'_>) -> Vec<u8> {
-        match self {
-            Form::Dump(format) => {
-                encode_key(entry.key(), to_rdb(entry), format, entry.expiry(), access(keyspace, entry))
-            }
-            Form::Requests(_) => {
-                let mut out = Vec::new();
-                push_key(&mut out, entry.key(), entry.value(), entry.expiry())
-                    .expect("memory takes everything");
-                out
-            }
-        }
-    }
-
-    /// How many members of a key stay for good because the form has no room for their times.
-    pub(crate) fn times_left_out(self, entry: Entry<'_>) -> u64 {
-        match self {
-            // By far the most often there is nothing to look for.
-            Form::Dump(format) if format.target != Target::Own => {
-                let value = to_rdb(entry);
-                if format.is_foreign(value) {
-                    log::warn!(
-                        "rdb-target: key '{}' is left out of the file: no {} there",
-                        String::from_utf8_lossy(entry.key()),
-                        entry.value_type().name()
-                    );
-                }
-                format.times_left_out(value, true)
-            }
-            _ => 0,
-        }
-    }
-}
+use crate::aof::RequestWriter;
+use crate::synced_file::SyncedFile;
+use crate::value::{access, to_rdb, value_to_rdb};
 
 /// Writes a file of either form. The calls mean what they mean to [`FileWriter`].
 pub(crate) enum Writer {
@@ -163,7 +108,7 @@ impl Writer {
         }
     }
 
-    /// Keys that [`Form::encode`] has written.
+    /// Keys that [`Form::encode`](crate::form::Form::encode) has written.
     pub(crate) fn encoded_keys(&mut self, keys: &[u8]) -> io::Result<()> {
         match self {
             Writer::Dump(writer) => writer.encoded_keys(keys),

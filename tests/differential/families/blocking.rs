@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands that may block, with timeouts too short to matter.
 
-use crate::families::Family;
+use crate::family::Family;
 
 pub const FAMILY: Family =
     Family { name: "blocking", weight: 6, key_prefix: "l", peer: "", templates: TEMPLATES };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on places, which are sorted sets with encoded scores.
 
-use crate::families::Family;
+use crate::family::Family;
 
 pub const FAMILY: Family = Family { name: "geo", weight: 6, key_prefix: "z", peer: "", templates: TEMPLATES };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands about the server, and their errors.
 
-use crate::families::Family;
+use crate::family::Family;
 
 pub const FAMILY: Family =
     Family { name: "introspection", weight: 5, key_prefix: "", peer: "", templates: TEMPLATES };

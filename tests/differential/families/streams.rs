@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on streams. Identifiers are always given: the clock's would differ.
 
-use crate::families::Family;
+use crate::family::Family;
 
 pub const FAMILY: Family =
     Family { name: "streams", weight: 16, key_prefix: "x", peer: "", templates: TEMPLATES };

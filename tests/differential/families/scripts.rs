@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Lua scripts: fixed texts over random keys and values. What differs is what the server makes of them.
 
-use crate::families::Family;
+use crate::family::Family;
 
 pub const FAMILY: Family =
     Family { name: "scripts", weight: 10, key_prefix: "s", peer: "", templates: TEMPLATES };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Users and their rules. Nobody logs in: what users may do is asked with ACL DRYRUN.
 
-use crate::families::Family;
+use crate::family::Family;
 
 pub const FAMILY: Family =
     Family { name: "access", weight: 20, key_prefix: "a", peer: "redis 8", templates: TEMPLATES };

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The form in which keys are written: records of a dump file, or requests that make them.
+
+use braid_keyspace::{Entry, Keyspace};
+use braid_rdb::{Format, Target, encode_key};
+
+use crate::aof::push_key;
+use crate::value::{access, to_rdb};
+
+/// In which form keys are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// A dump file, with values in this format.
+    Dump(Format),
+    /// Requests, behind a line that tells the time (Unix time in seconds) if there is one.
+    Requests(Option<i64>),
+}
+
+impl Default for Form {
+    fn default() -> Form {
+        Form::Dump(Format::default())
+    }
+}
+
+impl Form {
+    /// True for dump files.
+    pub(crate) fn is_dump(self) -> bool {
+        matches!(self, Form::Dump(_))
+    }
+
+    /// A key with its value as it will stand in the file, where its database has been chosen.
+    pub(crate) fn encode(self, keyspace: &Keyspace, entry: Entry<'_>) -> Vec<u8> {
+        match self {
+            Form::Dump(format) => {
+                encode_key(entry.key(), to_rdb(entry), format, entry.expiry(), access(keyspace, entry))
+            }
+            Form::Requests(_) => {
+                let mut out = Vec::new();
+                push_key(&mut out, entry.key(), entry.value(), entry.expiry())
+                    .expect("memory takes everything");
+                out
+            }
+        }
+    }
+
+    /// How many members of a key stay for good because the form has no room for their times.
+    pub(crate) fn times_left_out(self, entry: Entry<'_>) -> u64 {
+        match self {
+            // By far the most often there is nothing to look for.
+            Form::Dump(format) if format.target != Target::Own => {
+                let value = to_rdb(entry);
+                if format.is_foreign(value) {
+                    log::warn!(
+                        "rdb-target: key '{}' is left out of the file: no {} there",
+                        String::from_utf8_lossy(entry.key()),
+                        entry.value_type().name()
+                    );
+                }
+                format.times_left_out(value, true)
+            }
+            _ => 0,
+        }
+    }
+}

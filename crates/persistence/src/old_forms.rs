@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Old forms of entries on their way to the file of the snapshot in progress: what the keyspace's
+//! writers hand over before they change an entry, and `snapshot.rs` writes.
+//!
+//! What is handed over and not yet written is bounded: above the limit [`OldForms::is_full`] says
+//! so, and a thread about to write waits in [`OldForms::wait_for_room`], outside of all locks.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::time::Duration;
+
+use braid_containers::cow;
+use braid_keyspace::cow_entry::CowEntry;
+use braid_keyspace::snapshot::Keeper;
+use braid_keyspace::table::Table;
+use braid_keyspace::{Entry, Keyspace};
+use parking_lot::{Condvar, Mutex};
+
+use crate::form::Form;
+
+/// A key with its value, encoded as it will stand in the file.
+pub(crate) struct Record {
+    /// The database.
+    pub origin: u32,
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Queue {
+    records: Vec<Record>,
+    lent: Vec<(u32, CowEntry)>,
+    tables: Vec<(u32, Vec<Table>)>,
+}
+
+/// Old forms of entries on their way to the file of the snapshot in progress.
+pub struct OldForms {
+    queue: Mutex<Queue>,
+    /// Large collections and strings that were lent and have not been written.
+    lent: AtomicUsize,
+    bytes: AtomicUsize,
+    /// Bytes of all that was kept for the snapshot in progress, or for the last one.
+    kept_bytes: AtomicUsize,
+    limit: AtomicUsize,
+    /// In which form they are kept.
+    form: Mutex<Form>,
+    room: Condvar,
+    /// Told when those who are about to write should begin to wait, and when they need not any more.
+    on_full: Box<dyn Fn(bool) + Send + Sync>,
+    /// The snapshot has failed: nothing is kept any more.
+    void: AtomicBool,
+    keys: AtomicU64,
+    /// Members of them whose times have no room in the file.
+    times_left_out: AtomicU64,
+}
+
+impl OldForms {
+    /// Room for old forms; `on_full` is told when it gets full and when it no longer is. It may be
+    /// told twice.
+    pub fn new(on_full: Box<dyn Fn(bool) + Send + Sync>) -> OldForms {
+        OldForms {
+            queue: Mutex::default(),
+            lent: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            kept_bytes: AtomicUsize::new(0),
+            limit: AtomicUsize::new(0),
+            form: Mutex::default(),
+            room: Condvar::new(),
+            on_full,
+            void: AtomicBool::new(false),
+            keys: AtomicU64::new(0),
+            times_left_out: AtomicU64::new(0),
+        }
+    }
+
+    /// Begins anew, for a snapshot in this form of which old forms may take `limit` bytes.
+    pub(crate) fn begin(&self, limit: usize, form: Form) {
+        self.limit.store(limit, Relaxed);
+        *self.form.lock() = form;
+        self.times_left_out.store(0, Relaxed);
+        self.void.store(false, Relaxed);
+        self.keys.store(0, Relaxed);
+        self.kept_bytes.store(0, Relaxed);
+    }
+
+    /// True when those who are about to write should wait.
+    pub fn is_full(&self) -> bool {
+        self.bytes() > self.limit.load(Relaxed)
+    }
+
+    /// True when so much of the room is taken that the one who writes the snapshot had better not rest.
+    pub fn is_filling(&self) -> bool {
+        self.bytes() > self.limit.load(Relaxed) / 4
+    }
+
+    /// Bytes of all old forms since the cut, written or not.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept_bytes.load(Relaxed)
+    }
+
+    /// Bytes that wait to be written, and those that changes of lent collections have had copied.
+    pub fn bytes(&self) -> usize {
+        let copied = if self.lent.load(Relaxed) > 0 { cow::copied_bytes() } else { 0 };
+        self.bytes.load(Relaxed) + copied
+    }
+
+    /// Has those who are about to write wait if copies of what is lent have used up the room:
+    /// whoever makes those does not look.
+    pub(crate) fn watch_copies(&self) {
+        if self.lent.load(Relaxed) > 0 && self.is_full() {
+            (self.on_full)(true);
+        }
+    }
+
+    /// Waits until there is room again, for a tenth of a second at most: a disk that hangs must not
+    /// make the server hang. The caller holds no lock and is outside of the gate.
+    pub fn wait_for_room(&self) {
+        let mut queue = self.queue.lock();
+        if self.is_full() {
+            self.room.wait_for(&mut queue, Duration::from_millis(100));
+        } else {
+            (self.on_full)(false);
+        }
+    }
+
+    /// Counts what was handed over.
+    fn count(&self, bytes: usize) {
+        let limit = self.limit.load(Relaxed);
+        self.kept_bytes.fetch_add(bytes, Relaxed);
+        let before = self.bytes.fetch_add(bytes, Relaxed);
+        if before <= limit && before + bytes > limit {
+            (self.on_full)(true);
+        }
+    }
+
+    fn tell_of_room(&self) {
+        if !self.is_full() {
+            (self.on_full)(false);
+            self.room.notify_all();
+        }
+    }
+
+    /// The snapshot has failed: nothing is kept from now on.
+    pub(crate) fn give_up(&self) {
+        self.void.store(true, Relaxed);
+    }
+
+    /// Swaps the records that wait to be written with `empty`; false if there are none, and nothing
+    /// is swapped then. [`OldForms::records_written`] makes room for others.
+    pub(crate) fn take_records(&self, empty: &mut Vec<Record>) -> bool {
+        if self.bytes.load(Relaxed) == 0 {
+            return false;
+        }
+        std::mem::swap(empty, &mut self.queue.lock().records);
+        true
+    }
+
+    /// Records of so many bytes have been written.
+    pub(crate) fn records_written(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Relaxed);
+        self.tell_of_room();
+    }
+
+    /// Takes the lent entries that wait to be written, with their databases. Each goes to
+    /// [`OldForms::lent_written`] afterwards.
+    pub(crate) fn take_lent(&self) -> Vec<(u32, CowEntry)> {
+        if self.lent.load(Relaxed) == 0 {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.queue.lock().lent)
+    }
+
+    /// A lent entry has been written: gives it up.
+    pub(crate) fn lent_written(&self, entry: CowEntry) {
+        self.bytes.fetch_sub(entry.kept_bytes(), Relaxed);
+        drop(entry);
+        if self.lent.fetch_sub(1, Relaxed) == 1 {
+            self.kept_bytes.fetch_add(cow::copied_bytes(), Relaxed);
+            cow::forget_copies();
+        }
+        self.tell_of_room();
+    }
+
+    /// Takes the tables of databases that were emptied, which wait to be written.
+    pub(crate) fn take_tables(&self) -> Vec<(u32, Vec<Table>)> {
+        std::mem::take(&mut self.queue.lock().tables)
+    }
+
+    /// Keys handed over since the cut.
+    pub(crate) fn keys(&self) -> u64 {
+        self.keys.load(Relaxed)
+    }
+
+    /// Members of these keys whose times have no room in the file.
+    pub(crate) fn times_left_out(&self) -> u64 {
+        self.times_left_out.load(Relaxed)
+    }
+}
+
+impl Keeper for OldForms {
+    fn keep(&self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>) {
+        if self.void.load(Relaxed) {
+            return;
+        }
+        let form = *self.form.lock();
+        self.times_left_out.fetch_add(form.times_left_out(entry), Relaxed);
+        let bytes = form.encode(keyspace, entry);
+        self.keys.fetch_add(1, Relaxed);
+        // Before it can be taken away, and its bytes with it.
+        self.count(bytes.len());
+        self.queue.lock().records.push(Record { origin, bytes });
+    }
+
+    fn keep_lent(&self, origin: u32, entry: CowEntry) {
+        if !self.void.load(Relaxed) {
+            let bytes = entry.kept_bytes();
+            self.keys.fetch_add(1, Relaxed);
+            self.lent.fetch_add(1, Relaxed);
+            // Before it can be taken away, and its bytes with it.
+            self.count(bytes);
+            self.queue.lock().lent.push((origin, entry));
+        }
+    }
+
+    fn take(&self, origin: u32, tables: Vec<Table>) {
+        self.queue.lock().tables.push((origin, tables));
+    }
+}

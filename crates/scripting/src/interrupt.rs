@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Interruption of a running script: the hook that asks the host from time to time whether to go on,
+//! and the error that ends the run.
+//!
+//! Lua calls the hook between instructions; native functions that can take long call [`poll`]. What
+//! takes long within one instruction is interrupted by the watch (`watch.rs`).
+
+use std::ffi::c_int;
+use std::time::Instant;
+
+use mlua_sys as sys;
+
+use crate::host::Verdict;
+use crate::lua::{Lua, REGISTRY, Raise, braid_lua_unwind, lua_State};
+use crate::shared::Shared;
+
+/// Instructions between two questions to the host.
+const INSTRUCTIONS: c_int = 100_000;
+/// Where the registry holds the pointer to the shared part; Lua's own references begin at 1.
+const SHARED_AT: c_int = -1;
+
+/// Lets the hook find the shared part.
+///
+/// # Safety
+/// The shared part outlives the state, and only functions that the state runs borrow it meanwhile.
+pub(crate) unsafe fn register(lua: Lua<'_>, shared: *mut Shared) {
+    // SAFETY: the state is alive while a `Lua` exists. A pointer is pushed, and taken off again.
+    unsafe {
+        sys::lua_pushlightuserdata(lua.state(), shared.cast());
+        sys::lua_rawseti_(lua.state(), REGISTRY, SHARED_AT);
+    }
+}
+
+/// Has the host asked at its usual intervals.
+///
+/// # Safety
+/// [`register`] has been called for this state.
+pub(crate) unsafe fn set_hook(lua: Lua<'_>) {
+    // SAFETY: the hook only touches what the registry holds, since `register`.
+    unsafe { sys::lua_sethook(lua.state(), Some(count_hook), sys::LUA_MASKCOUNT, INSTRUCTIONS) };
+}
+
+/// Asks the host from time to time, and ends the script if it says so.
+unsafe extern "C-unwind" fn count_hook(state: *mut lua_State, _: *mut sys::lua_Debug) {
+    // SAFETY: called by Lua between two instructions; the registry holds the pointer since `register`.
+    let shared = unsafe {
+        sys::lua_rawgeti_(state, REGISTRY, SHARED_AT);
+        let shared = sys::lua_touserdata(state, -1).cast::<Shared>();
+        sys::lua_settop(state, -2);
+        &mut *shared
+    };
+    shared.memory.watch.take();
+    if ends(state, shared) {
+        // SAFETY: nothing with a destructor is here; the error is on top. No handler runs: hooks
+        // are off while this one runs, so a handler that loops could never be ended.
+        unsafe { braid_lua_unwind(state) };
+    }
+}
+
+/// Asks the host if that is due, and ends the run if it says so. For native functions that can take long.
+#[inline]
+pub(crate) fn poll(lua: Lua<'_>, shared: &mut Shared) -> Result<(), Raise> {
+    if shared.memory.watch.take() && ends(lua.state(), shared) { Err(Raise::Unwind) } else { Ok(()) }
+}
+
+/// True if the script has to end; the error is on top then.
+fn ends(state: *mut lua_State, shared: &mut Shared) -> bool {
+    if shared.verdict == Verdict::Continue {
+        let limit = shared.memory.lift();
+        let late = shared.load_deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        shared.verdict = match shared.host() {
+            _ if late => Verdict::Kill,
+            Some(host) => host.interrupt(),
+            None => Verdict::Continue,
+        };
+        shared.memory.restore(limit);
+    }
+    if shared.verdict == Verdict::Continue {
+        return false;
+    }
+    end_run(state, shared)
+}
+
+/// Pushes the error that ends a run, and takes care that no `pcall` of the script keeps it going.
+pub(crate) fn end_run(state: *mut lua_State, shared: &mut Shared) -> bool {
+    let limit = shared.memory.lift();
+    // SAFETY: the state is running. From now on every line asks again, in this coroutine and its creator's.
+    let lua = unsafe {
+        sys::lua_sethook(state, Some(count_hook), sys::LUA_MASKLINE | sys::LUA_MASKCOUNT, 1);
+        Lua::new(state)
+    };
+    if !lua.has_room(6) {
+        lua.set_top(0);
+    }
+    let text: &[u8] = if shared.load_deadline.is_some() {
+        b"ERR FUNCTION LOAD timeout"
+    } else {
+        b"ERR Script killed by user with SCRIPT KILL..."
+    };
+    lua.push_table(0, 3);
+    lua.push_string(text);
+    lua.raw_set_field(-3, "err");
+    if let Some(place) =
+        lua.position(0).and_then(|place| if place.is_native { lua.position(1) } else { Some(place) })
+    {
+        lua.push_string(place.source);
+        lua.raw_set_field(-3, "source");
+        lua.push_number(f64::from(place.line));
+        lua.raw_set_field(-3, "line");
+    }
+    shared.memory.restore(limit);
+    true
+}

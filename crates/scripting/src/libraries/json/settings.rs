@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The options of `cjson`, which a script sets for its own run.
+
+/// What scripts can set; every run begins with the defaults.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    pub(super) sparse_convert: bool,
+    pub(super) sparse_ratio: i32,
+    pub(super) sparse_safe: i32,
+    pub(super) encode_depth_max: i32,
+    pub(super) decode_depth_max: i32,
+    pub(super) precision: i32,
+    pub(super) keep_buffer: bool,
+    pub(super) encode_invalid: Invalid,
+    pub(super) decode_invalid: bool,
+}
+
+/// What becomes of numbers that JSON does not have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Invalid {
+    Refuse,
+    Write,
+    Null,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            sparse_convert: false,
+            sparse_ratio: 2,
+            sparse_safe: 10,
+            encode_depth_max: 1000,
+            decode_depth_max: 1000,
+            precision: 14,
+            keep_buffer: true,
+            encode_invalid: Invalid::Refuse,
+            decode_invalid: true,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What the functions that Lua calls share with their machine: memory, the host, settings, and how
+//! the run is going. Each function has a pointer to it as its upvalue (`lua.rs`).
+
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::time::Instant;
+
+use braid_resp::reply::{Protocol, ReplyBuffer};
+
+use crate::function::Registered;
+use crate::host::{Host, Verdict};
+use crate::libraries::json::settings::Settings;
+use crate::memory::Memory;
+use crate::random::Random;
+
+/// What functions called by Lua share with the machine.
+pub(crate) struct Shared {
+    pub memory: Rc<Memory>,
+    /// The server, while a script runs.
+    pub host: Option<NonNull<dyn Host>>,
+    /// Replies of the commands that the script calls.
+    pub reply: ReplyBuffer,
+    /// Text of numbers among a command's arguments.
+    pub numbers: Vec<u8>,
+    pub random: Random,
+    pub json: Settings,
+    /// The run is being ended, and this is why.
+    pub verdict: Verdict,
+    /// What a library that is being loaded has registered.
+    pub registering: Option<Vec<Registered>>,
+    /// When loading a library has to be over.
+    pub load_deadline: Option<Instant>,
+}
+
+impl Shared {
+    pub(crate) fn new(memory: Rc<Memory>) -> Shared {
+        Shared {
+            memory,
+            host: None,
+            reply: ReplyBuffer::new(Protocol::Resp2),
+            numbers: Vec::new(),
+            random: Random::new(fastrand::u32(..)),
+            json: Settings::default(),
+            verdict: Verdict::Continue,
+            registering: None,
+            load_deadline: None,
+        }
+    }
+
+    /// The server. Only scripts that run can call what needs it.
+    pub(crate) fn host(&mut self) -> Option<&mut dyn Host> {
+        // SAFETY: set by `Machine::run` for the time of the run, from a reference that is exclusive
+        // for that time.
+        self.host.map(|mut host| unsafe { host.as_mut() })
+    }
+}
