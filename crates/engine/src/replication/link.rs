@@ -66,6 +66,7 @@ fn run(engine: &Arc<Engine>) {
         let record = OnceCell::new();
         let attempt = Attempt { engine, link, primary, generation, record };
         let outcome = attempt.run(&mut replay);
+        let was_up = link.is_up();
         link.set_phase(generation, Phase::Connect);
         engine.apply_role();
         match outcome {
@@ -81,7 +82,9 @@ fn run(engine: &Arc<Engine>) {
                     }
                 }
                 log::warn!("{error}");
-                link.rest(generation, RETRY);
+                if !was_up {
+                    link.rest(generation, RETRY);
+                }
             }
         }
     }
