@@ -92,6 +92,13 @@ impl Replication {
         self.state.lock().history.clone()
     }
 
+    /// Counts anew (CONFIG RESETSTAT).
+    pub fn reset_statistics(&self) {
+        [&self.full, &self.partial, &self.partial_refused, &self.sent_bytes]
+            .into_iter()
+            .for_each(|counter| counter.store(0, Relaxed));
+    }
+
     /// All replicas, in the order in which they were attached.
     pub fn replicas(&self) -> Vec<Arc<Replica>> {
         self.state.lock().replicas.clone()

@@ -36,6 +36,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const ACK_EVERY: Duration = Duration::from_secs(1);
 /// Bytes of a full sync copied to a file at once.
 const COPY_BYTES: usize = 1 << 20;
+/// So much of the stream is received while clients are paused.
+const HELD_MAX: usize = 64 << 20;
 /// Most bytes between the end of a dump and that of the full sync.
 const TAIL_MAX: u64 = 1024;
 
@@ -383,7 +385,8 @@ impl Attempt<'_> {
                 return Err(LinkError::CalledOff);
             }
             units.parse(&buffer)?;
-            if !units.requests().is_empty() {
+            let is_held = self.engine.holds_stream();
+            if !units.requests().is_empty() && !is_held {
                 let applied = self.engine.apply_stream(self.generation, replay, &units, &buffer)?;
                 let used = units.forget();
                 buffer.drain(..used);
@@ -396,7 +399,10 @@ impl Attempt<'_> {
                 self.acknowledge(peer)?;
                 acknowledged = Instant::now();
             }
-            if peer.receive_onto(&mut buffer)? > 0 {
+            if is_held && buffer.len() > HELD_MAX {
+                std::thread::sleep(TICK);
+                heard = Instant::now();
+            } else if peer.receive_onto(&mut buffer)? > 0 {
                 heard = Instant::now();
                 self.link.note_io();
             } else if heard.elapsed() > Duration::from_secs(self.engine.config.repl_timeout_seconds().into())
