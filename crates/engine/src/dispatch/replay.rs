@@ -7,9 +7,10 @@
 //!
 //! What stands there has been done once, and was allowed then. So nobody's rights are looked at, no
 //! memory limit, no pause. Only what changes data is run, and from a stream what is published;
-//! anything else that may stand there is passed over. The commands between MULTI and EXEC are kept until EXEC has been seen, so that a
-//! transaction whose end is missing is not done by half. What cannot be run as it was is an error:
-//! going on would make another dataset.
+//! anything else that may stand there is passed over. The commands between MULTI and EXEC are kept
+//! until EXEC has been seen, so that a transaction whose end is missing is not done by half. What
+//! cannot be run as it was is an error of a file: going on would make another dataset. In a stream
+//! it is noted, as the primary goes on.
 
 mod keydb;
 
