@@ -13,7 +13,7 @@ use braid_base::lock::ShardLock;
 use braid_base::slots::Slots;
 use braid_journal::Journal;
 
-use crate::context::Counters;
+use crate::counters::Counters;
 use crate::entry::Entry;
 use crate::events::Observer;
 use crate::eviction::Policy;
@@ -191,7 +191,7 @@ impl Flushed {
 
     /// Has the lazy-free thread free it, and call `freed` then.
     pub fn free_in_background(self, queue: &LazyFree, freed: Option<Box<dyn FnOnce() + Send>>) {
-        queue.send(Garbage::Tables(self.tables));
+        queue.send(self.tables.into());
         if let Some(freed) = freed {
             queue.send(Garbage::Call(freed));
         }
@@ -253,22 +253,6 @@ impl Keyspace {
         keyspace.settings.eviction_samples.store(5, Relaxed);
         keyspace.tick(braid_base::clock::unix_ms());
         keyspace
-    }
-
-    /// Stops the world for a command. Nothing if somebody else has stopped it for long; the thread
-    /// is outside of the gate then.
-    pub fn stop_world(&self, context: &mut crate::Context) -> Option<World<'_>> {
-        let world = self.gate.close_unless_busy(context.slot);
-        context.outside = world.is_none();
-        world
-    }
-
-    /// Comes back inside after the thread had to step outside. False if it cannot yet.
-    pub fn come_in(&self, context: &mut crate::Context) -> bool {
-        if context.outside {
-            context.outside = self.gate.enter_unless_busy(context.slot) == braid_base::gate::Entered::Busy;
-        }
-        !context.outside
     }
 
     /// Provides for so many executing threads. Those may begin once the gate knows of them, too.

@@ -144,7 +144,7 @@ impl<'a> Txn<'a> {
     pub(super) fn before_change(&self, entry: Entry<'_>) {
         debug_assert!(self.covers(self.keyspace.shard_of(self.keyspace.hash(entry.key())), true));
         if self.keyspace.snapshots.is_due(entry) {
-            self.keyspace.snapshots.keep(self.keyspace, self.db, entry);
+            self.keyspace.keep_old_form(self.db, entry);
         }
     }
 
