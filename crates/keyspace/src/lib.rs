@@ -28,6 +28,8 @@ pub mod snapshot;
 pub mod snapshot_walk;
 mod staging;
 pub mod table;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod txn;
 pub mod value_type;
 pub mod waiters;
