@@ -104,10 +104,13 @@ impl Equivalent<(u32, Box<[u8]>)> for Name<'_> {
     }
 }
 
-/// The queues of one shard, by key.
+/// By database and key.
+type Queues<R> = HashMap<(u32, Box<[u8]>), Queue<R>, foldhash::fast::RandomState>;
+
+/// The queues of one shard.
 #[repr(align(64))]
 struct ShardQueues<R> {
-    queues: Mutex<HashMap<(u32, Box<[u8]>), Queue<R>, foldhash::fast::RandomState>>,
+    queues: Mutex<Queues<R>>,
     keys: AtomicUsize,
     keys_heeding_loss: AtomicUsize,
 }
