@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
-use braid_keyspace::waiters::Waiter;
+use braid_keyspace::waiters::AnyWaiter;
 use parking_lot::Mutex;
 
 use crate::identity::{DEFAULT_USER, Identity};
@@ -144,7 +144,7 @@ pub mod client_flags {
 /// What a blocked client waits for.
 #[derive(Clone)]
 pub struct Waiting {
-    pub waiter: Arc<Waiter>,
+    pub waiter: Arc<AnyWaiter>,
     pub has_deadline: bool,
     /// CLIENT UNBLOCK may end it.
     pub can_be_ended: bool,
@@ -321,7 +321,7 @@ impl ClientRecord {
     }
 
     /// Claims a wait of this client. True for the one caller who is responsible for the reply from now on.
-    pub fn claim(&self, waiter: &Waiter) -> bool {
+    pub fn claim(&self, waiter: &AnyWaiter) -> bool {
         if !waiter.claim() {
             return false;
         }

@@ -5,6 +5,7 @@
 //! file's threads tell whenever more is on disk, and replicas when they have more; who waits for
 //! that is answered then. Timeouts end as those of all commands that wait (`blocking.rs`).
 
+pub mod copies;
 pub mod state;
 
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use crate::engine::Engine;
 use crate::engine::call::Call;
 use braid_spec::CommandResult;
 
-pub use state::{Copies, CopiesOf, Durability};
+pub use copies::{Copies, CopiesOf};
+pub use state::Durability;
 
 /// The error for those who wait for an append-only file that there is not.
 pub const NO_FILE: &str = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";

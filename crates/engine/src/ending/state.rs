@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use braid_keyspace::waiters::Waiter;
 use parking_lot::Mutex;
+
+use crate::blocking::state::Waiter;
 
 /// What SHUTDOWN answers if the server goes on.
 pub const CANNOT_END: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
