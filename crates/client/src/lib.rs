@@ -9,7 +9,6 @@
 pub mod connection;
 pub mod figures;
 pub mod info;
-pub mod json;
 pub mod options;
 pub mod process;
 pub mod stream;
@@ -19,7 +18,6 @@ pub mod value;
 
 pub use connection::Connection;
 pub use info::Info;
-pub use json::Json;
 pub use options::{Arguments, TargetOptions};
 pub use stream::Stream;
 pub use target::{Address, Target, cannot_connect};
