@@ -11,6 +11,7 @@ pub mod figures;
 pub mod info;
 pub mod options;
 pub mod process;
+pub mod reply;
 pub mod stream;
 pub mod target;
 pub mod tls;
