@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What braid-bench and braid-top share: where a server is and how to reach it, its replies as
-//! values, its INFO, what `/proc` says of its process, and JSON for scripts.
+//! values, its INFO, and what `/proc` says of its process. Tests use its parser of replies.
 //!
 //! Works with any server that speaks the Redis protocol. What this crate does not know: the engine,
 //! the commands, the server's own code; it sees a server as every client does.

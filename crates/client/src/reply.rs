@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A reply exactly as it was sent, RESP2 and RESP3 alike, and the parser that makes it from bytes.
+//! A reply exactly as it was sent, in RESP2 or RESP3, and its parser: the only one that tools and tests
+//! have (braid-bench's `skim.rs` counts replies and builds none).
 //!
-//! Tests compare these; tools make a [`Value`](crate::Value) of it, which forgets what they have no use
-//! for. Texts of doubles, big numbers and errors stay bytes: how a server writes a number is part of what
-//! is compared. Nothing here panics on what a server sends: nesting is bounded, and memory is taken only
-//! for bytes that arrived.
+//! Tests compare replies as they are; tools turn them into a [`Value`](crate::Value), which drops what
+//! they do not need. Doubles, big numbers and errors stay text, because how a server writes a number is
+//! part of what is compared. No input makes the parser panic: nesting is bounded, and memory is allocated
+//! only for bytes that have arrived.
 
 /// One reply.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,7 +54,7 @@ pub enum ParseError {
 }
 
 impl Reply {
-    /// Reads one reply from the start of `bytes`; answers it and its length in bytes.
+    /// Reads one reply from the start of `bytes`; returns it and its length in bytes.
     pub fn parse(bytes: &[u8]) -> Result<(Reply, usize), ParseError> {
         let mut reader = Reader { bytes, at: 0 };
         let value = reader.value(0)?;
