@@ -47,7 +47,7 @@ use crate::unit::{EXEC, MULTI, Unit, push_select};
 const CHUNK: usize = if cfg!(feature = "model") {
     64
 } else if cfg!(miri) {
-    8 << 10
+    1 << 10
 } else {
     256 << 10
 };

@@ -223,7 +223,7 @@ fn a_reader_begins_anywhere_in_the_backlog() {
     let mut first = journal.reader_from(start).expect("kept");
     let mut log = Vec::new();
     for round in 0..60 {
-        append_numbers(&journal, &mut writer, 0..random.u32(1..100));
+        append_numbers(&journal, &mut writer, 0..random.u32(1..if cfg!(miri) { 10 } else { 100 }));
         if random.bool() {
             journal.append_aside(0, &mut writer, &[b"PING"]);
         }
@@ -249,7 +249,7 @@ fn a_backlog_without_readers_does_not_grow() {
     let mut writer = Writer::default();
     journal.begin_backlog(2 * CHUNK as u64);
     for _ in 0..40 {
-        append_numbers(&journal, &mut writer, 0..if cfg!(miri) { 20 } else { 200 });
+        append_numbers(&journal, &mut writer, 0..if cfg!(miri) { 5 } else { 200 });
         assert!(journal.memory_bytes() < (4 + SPARE_CHUNKS) * CHUNK, "{}", journal.memory_bytes());
     }
     let kept = journal.backlog().expect("there is one");
