@@ -146,6 +146,25 @@ fn values_become_replies() {
     check("return setmetatable({}, {__index=function() error('never') end})", "*0");
 }
 
+/// CVE-2021-32626. A thread's stack does not grow with the nesting: it had been used up, almost, by
+/// as many levels as Lua's stack allows.
+#[test]
+fn deeply_nested_values_take_no_room_on_the_stack() {
+    let deep = || {
+        for (script, end) in [
+            ("local t = {} for i = 1, 100000 do t = {t} end return t", "-ERR reached lua stack limit"),
+            ("local t = {} for i = 1, 100000 do t = {map={a=t}} end return t", "-ERR reached lua stack limit"),
+            ("local t = {} for i = 1, 100000 do t = {set={[t]=1}} end return t", "-ERR reached lua stack limit"),
+            ("local t = {} for i = 1, 500 do t = {t, map={a=t}} end return t", "$1 a *0"),
+        ] {
+            let reply = Tester::new().run(script);
+            assert!(reply.ends_with(end), "{script}: {}", &reply[reply.len().saturating_sub(80)..]);
+        }
+    };
+    let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(deep).expect("a thread");
+    thread.join().expect("all levels are written");
+}
+
 #[test]
 fn values_become_replies_of_resp3() {
     let mut tester = Tester::new();
