@@ -20,6 +20,7 @@
 //! taken (the journal's, a full sync's, a mailbox's).
 
 mod apply;
+mod crew;
 mod cron;
 mod dataset;
 mod failover;

@@ -18,8 +18,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use braid_base::clock::unix_ms;
-use braid_keyspace::Txn;
-use braid_keyspace::txn::KeyRef;
+use braid_keyspace::txn::{KeyRef, NOTHING_EXPIRED};
+use braid_keyspace::{Context, Txn};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use smallvec::SmallVec;
 
@@ -27,6 +27,7 @@ use super::body::run_body;
 use super::collect_keys;
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
+use crate::locks::{LockSet, lock};
 use crate::session::Session;
 use crate::transaction::Queued;
 use braid_clients::{Address, ClientRecord};
@@ -65,6 +66,14 @@ enum Kind {
 pub enum Source {
     File,
     Primary,
+}
+
+/// A command with one key.
+#[derive(Clone, Copy)]
+pub struct Single {
+    command: u32,
+    /// Of its key.
+    pub hash: u64,
 }
 
 /// What a command of a stream is for those who read the journal here.
@@ -157,6 +166,41 @@ impl Replay {
             Kind::PassOver | Kind::Publish if self.transaction.is_none() => Streamed::Aside,
             _ => Streamed::Change,
         }
+    }
+
+    /// The command of a stream that can be run by itself, beside others: it has one key and is no
+    /// part of a transaction.
+    #[inline]
+    pub fn single(&self, engine: &Engine, args: &[&[u8]]) -> Option<Single> {
+        if self.transaction.is_some() {
+            return None;
+        }
+        let command = find(engine, args).ok()?;
+        let is_single = command.simple_keys.is_single() && command.spec.scope == Scope::Keys;
+        let is_run = self.kinds[command.id as usize] == Kind::Run && !command.runs_scripts;
+        (is_single && is_run).then(|| Single { command: command.id, hash: engine.keyspace.hash(args[1]) })
+    }
+
+    /// Runs such a command in a database, under its key's lock. The world is stopped by another
+    /// thread.
+    pub fn run_single(
+        &mut self,
+        engine: &Engine,
+        context: &mut Context,
+        db: u32,
+        single: Single,
+        args: &[&[u8]],
+    ) {
+        let command = engine.commands.get(single.command);
+        let keys = [KeyRef { key: args[1], hash: single.hash, write: true }];
+        self.session.db = db;
+        let mut txn = lock(&engine.keyspace, context, LockSet::Keys(&keys), db, NOTHING_EXPIRED);
+        let (session, reply, blobs) = (&mut self.session, &mut self.reply, &[][..]);
+        let (keyspace, others) = (&mut txn, Others::default());
+        let failed =
+            run_body(&mut Call { engine, command, session, args, blobs, keyspace, reply, others }, false);
+        drop(txn);
+        self.end_command(engine, context.slot, command, failed);
     }
 
     /// The database that the commands work in.
@@ -266,6 +310,11 @@ impl Replay {
             let (blobs, others) = (&[][..], Others::default());
             run_body(&mut Call { engine, command, session, args, blobs, keyspace, reply, others }, false)
         });
+        self.end_command(engine, txn.context.slot, command, failed);
+    }
+
+    #[inline]
+    fn end_command(&mut self, engine: &Engine, slot: usize, command: &Command, failed: bool) {
         if failed {
             self.note_refusal(command);
         }
@@ -273,7 +322,6 @@ impl Replay {
         self.executed += 1;
         if self.source == Source::Primary {
             // The world is stopped: nobody else counts there.
-            let slot = txn.context.slot;
             engine.command_stats(slot, command.id).calls.add(1);
             engine.threads[slot].executed.add(1);
         }

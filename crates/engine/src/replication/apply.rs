@@ -2,8 +2,8 @@
 //! Applies a primary's stream.
 //!
 //! A batch of whole units is applied with the world stopped, so that readers see the dataset as the
-//! primary had it at some moment: never a later change without an earlier one. Then the bytes go to
-//! the journal as they were received.
+//! primary had it at some moment: never a later change without an earlier one. If there is much to
+//! do, all threads take part ([`Crew`]). Then the bytes go to the journal as they were received.
 
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
@@ -16,16 +16,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::dispatch::follow_up;
-use crate::dispatch::replay::{Replay, Streamed};
+use crate::dispatch::replay::{Replay, Source, Streamed};
 use crate::engine::Engine;
 use crate::locks::{LockSet, lock};
+use crate::worker::Worker;
 
-/// Bytes that are applied at once, so that readers do not wait for long.
+use super::crew::{Crew, Item, PREFETCHED};
+
+/// Bytes that a thread applies at once, so that readers do not wait for long.
 const BATCH_BYTES: usize = 128 << 10;
-/// Requests whose keys are fetched into the cache at once.
-const PREFETCHED: usize = 16;
 /// How long writers that are ahead of the disk, or of a snapshot, wait before they look again.
 const LOOK: Duration = Duration::from_millis(1);
+/// Most threads that apply.
+const THREADS_MAX: usize = 16;
 
 /// What came of applying.
 #[derive(Default)]
@@ -34,27 +37,123 @@ pub(super) struct Applied {
     pub is_asked: bool,
 }
 
-impl Engine {
+/// Applies a stream. What stays from one batch to the next.
+pub(super) struct Applier {
+    pub replay: Replay,
+    /// Of slots from 0 on, which are free while the world is stopped. The first is the link's own.
+    workers: Vec<Worker>,
+}
+
+impl Applier {
+    pub fn new(engine: &Engine) -> Applier {
+        Applier { replay: Replay::new(engine, Source::Primary), workers: vec![engine.worker(0)] }
+    }
+
     /// Applies all whole units at the begin of `buffer`.
-    pub(super) fn apply_stream(
-        &self,
+    pub fn apply(
+        &mut self,
+        engine: &Engine,
         generation: u64,
-        replay: &mut Replay,
         units: &Units,
         buffer: &[u8],
     ) -> Result<Applied, LinkError> {
-        let mut applied = Applied::default();
+        let threads = engine.thread_count().min(THREADS_MAX);
+        while self.workers.len() <= threads {
+            // One more than threads: the link's own.
+            let slot = self.workers.len() - 1;
+            self.workers.push(engine.worker(slot));
+        }
+        let Applier { replay, workers } = self;
+        let (own, others) = workers.split_at_mut(1);
+        let mut batch =
+            Batch { engine, replay, worker: &mut own[0], units, buffer, applied: Applied::default() };
+        if !Crew::is_worth_it(buffer.len()) {
+            batch.apply_all(generation, &mut None)?;
+            return Ok(batch.applied);
+        }
+        std::thread::scope(|scope| {
+            let mut crew = Crew::start(scope, engine, &mut others[..threads], units, buffer);
+            batch.apply_all(generation, &mut crew)
+        })?;
+        Ok(batch.applied)
+    }
+}
+
+/// What is applied now.
+struct Batch<'b> {
+    engine: &'b Engine,
+    replay: &'b mut Replay,
+    worker: &'b mut Worker,
+    units: &'b Units,
+    buffer: &'b [u8],
+    applied: Applied,
+}
+
+impl<'b> Batch<'b> {
+    fn apply_all(&mut self, generation: u64, crew: &mut Option<Crew<'b>>) -> Result<(), LinkError> {
+        let (engine, units) = (self.engine, self.units);
+        let most = BATCH_BYTES * crew.as_ref().map_or(1, Crew::threads);
         let mut left = units.requests();
         while !left.is_empty() {
-            let batch = batch_of(left);
-            left = &left[batch.len()..];
-            self.wait_for_writers_turn(generation)?;
-            let world = self.world_of_link(generation)?;
-            self.apply_batch(world, replay, units, batch, buffer, &mut applied);
+            let requests = batch_of(left, most);
+            left = &left[requests.len()..];
+            engine.wait_for_writers_turn(generation)?;
+            let world = engine.world_of_link(generation)?;
+            self.apply(world, requests, crew);
         }
-        Ok(applied)
+        Ok(())
     }
 
+    /// Applies whole units while the world is stopped.
+    fn apply(&mut self, world: World<'_>, requests: &'b [StreamRequest], crew: &mut Option<Crew<'b>>) {
+        let (engine, units, buffer) = (self.engine, self.units, self.buffer);
+        let context = &mut self.worker.context;
+        let mut txn = lock(&engine.keyspace, context, LockSet::World(world), 0, NOTHING_EXPIRED);
+        let mut spans = Spans::default();
+        for some in requests.chunks(PREFETCHED) {
+            if crew.is_none() {
+                self.replay.prefetch(engine, some.iter().map(|request| units.args(request, buffer)));
+            }
+            for request in some {
+                let args: SmallVec<[&[u8]; 16]> = units.args(request, buffer).collect();
+                if args.is_empty() {
+                    continue;
+                }
+                if let Some(crew) = crew {
+                    if let Some(single) = self.replay.single(engine, &args) {
+                        crew.add(engine, Item { request, single, db: self.replay.db() });
+                        spans.add(request.bytes.clone(), false);
+                        continue;
+                    }
+                    crew.settle();
+                }
+                let streamed = self.replay.run_streamed(engine, &mut txn, &args);
+                self.applied.is_asked |= streamed == Streamed::Question;
+                spans.add(request.bytes.clone(), streamed != Streamed::Change);
+            }
+        }
+        if let Some(crew) = crew {
+            crew.settle();
+        }
+        let context = &mut *txn.context;
+        let journal = &engine.keyspace.journal;
+        for (bytes, is_aside) in spans.0 {
+            journal.append_received(context.slot, &mut context.journal, &buffer[bytes], is_aside);
+        }
+        engine.replication.link.db.store(u64::from(self.replay.db()), Relaxed);
+        engine.trackers.settle(context, None);
+        drop(txn);
+        journal.wake();
+        if self.worker.context.follow_up.get() {
+            // Clients that wait for what has come.
+            let _world = engine.keyspace.gate.close(None);
+            follow_up(engine, self.worker);
+        }
+        self.worker.context.limbo.reclaim();
+    }
+}
+
+impl Engine {
     /// Whether the stream waits since writes are paused (CLIENT PAUSE).
     pub(super) fn holds_stream(&self) -> bool {
         self.attention.get() & PAUSED != 0 && self.pause.current(unix_ms()).is_some()
@@ -69,50 +168,6 @@ impl Engine {
             std::thread::sleep(LOOK);
         }
         Ok(())
-    }
-
-    fn apply_batch(
-        &self,
-        world: World<'_>,
-        replay: &mut Replay,
-        units: &Units,
-        batch: &[StreamRequest],
-        buffer: &[u8],
-        applied: &mut Applied,
-    ) {
-        // The first loop's context is free while the world is stopped.
-        let mut worker = self.worker(0);
-        let mut txn = lock(&self.keyspace, &mut worker.context, LockSet::World(world), 0, NOTHING_EXPIRED);
-        let mut spans = Spans::default();
-        for some in batch.chunks(PREFETCHED) {
-            replay.prefetch(self, some.iter().map(|request| units.args(request, buffer)));
-            for request in some {
-                let args: SmallVec<[&[u8]; 16]> = units.args(request, buffer).collect();
-                if args.is_empty() {
-                    continue;
-                }
-                let streamed = replay.run_streamed(self, &mut txn, &args);
-                applied.is_asked |= streamed == Streamed::Question;
-                spans.add(request.bytes.clone(), streamed != Streamed::Change);
-            }
-        }
-        let context = &mut *txn.context;
-        for (bytes, is_aside) in spans.0 {
-            let journal = &self.keyspace.journal;
-            journal.append_received(context.slot, &mut context.journal, &buffer[bytes], is_aside);
-        }
-        let link = &self.replication.link;
-        link.db.store(u64::from(replay.db()), Relaxed);
-        self.trackers.settle(context, None);
-        context.limbo.reclaim();
-        drop(txn);
-        self.keyspace.journal.wake();
-        if worker.context.follow_up.get() {
-            // Clients that wait for what has come.
-            let _world = self.keyspace.gate.close(None);
-            follow_up(self, &mut worker);
-        }
-        worker.context.limbo.reclaim();
     }
 }
 
@@ -130,11 +185,11 @@ impl Spans {
 }
 
 /// The first requests, up to a bound, that make up whole units.
-fn batch_of(requests: &[StreamRequest]) -> &[StreamRequest] {
+fn batch_of(requests: &[StreamRequest], most: usize) -> &[StreamRequest] {
     let begin = requests.first().map_or(0, |request| request.bytes.start);
     let mut whole = 0;
     for (index, request) in requests.iter().enumerate() {
-        if whole > 0 && request.bytes.end - begin > BATCH_BYTES {
+        if whole > 0 && request.bytes.end - begin > most {
             break;
         }
         if request.ends_unit {

@@ -24,8 +24,8 @@ use braid_replication::link::peer::{Peer, Watch};
 use braid_replication::link::units::Units;
 use braid_replication::link::{Link, LinkError, Phase, Primary};
 
+use super::apply::Applier;
 use super::dataset::{Beside, Incoming};
-use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
 
 /// How long a read waits, so that the thread looks at the clock now and then.
@@ -63,11 +63,11 @@ impl Engine {
 
 fn run(engine: &Arc<Engine>) {
     let link = &engine.replication.link;
-    let mut replay = Replay::new(engine, Source::Primary);
+    let mut applier = Applier::new(engine);
     while let Some((primary, generation)) = link.next_target(|| engine.shutdown.load(Relaxed)) {
         let record = OnceCell::new();
         let attempt = Attempt { engine, link, primary, generation, record };
-        let outcome = attempt.run(&mut replay);
+        let outcome = attempt.run(&mut applier);
         let was_up = link.is_up();
         link.set_phase(generation, Phase::Connect);
         engine.apply_role();
@@ -143,7 +143,7 @@ impl Read for Counted<'_, '_, '_> {
 }
 
 impl Attempt<'_> {
-    fn run(&self, replay: &mut Replay) -> Result<(), LinkError> {
+    fn run(&self, applier: &mut Applier) -> Result<(), LinkError> {
         self.link.set_phase(self.generation, Phase::Connecting);
         log::info!("Connecting to MASTER {}", self.primary);
         let mut peer = self.connect()?;
@@ -178,11 +178,11 @@ impl Attempt<'_> {
                 self.take_over(&mut peer, braid_replication::random_id(), 0)?;
             }
         }
-        replay.end_file();
-        replay.select(self.link.db.load(Relaxed) as u32);
+        applier.replay.end_file();
+        applier.replay.select(self.link.db.load(Relaxed) as u32);
         self.link.set_phase(self.generation, Phase::Connected);
         self.engine.apply_role();
-        self.follow(&mut peer, replay)
+        self.follow(&mut peer, applier)
     }
 
     fn connect(&self) -> Result<Peer<Outgoing>, LinkError> {
@@ -374,7 +374,7 @@ impl Attempt<'_> {
     }
 
     /// Applies the stream until the connection ends.
-    fn follow(&self, peer: &mut Peer<Outgoing>, replay: &mut Replay) -> Result<(), LinkError> {
+    fn follow(&self, peer: &mut Peer<Outgoing>, applier: &mut Applier) -> Result<(), LinkError> {
         let mut buffer = peer.take_buffer();
         let mut units = Units::default();
         let mut acknowledged = Instant::now();
@@ -387,7 +387,7 @@ impl Attempt<'_> {
             units.parse(&buffer)?;
             let is_held = self.engine.holds_stream();
             if !units.requests().is_empty() && !is_held {
-                let applied = self.engine.apply_stream(self.generation, replay, &units, &buffer)?;
+                let applied = applier.apply(self.engine, self.generation, &units, &buffer)?;
                 let used = units.forget();
                 buffer.drain(..used);
                 if applied.is_asked {
