@@ -15,7 +15,7 @@ mod reach;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub mod script;
-pub mod tentative;
+pub mod speculative;
 mod transaction;
 
 pub use braid_spec::Reach;

@@ -283,13 +283,13 @@ fn a_script_can_be_ended() {
 #[test]
 fn a_run_can_be_abandoned() {
     for script in [
-        "redis.call('stray')",
-        "pcall(redis.call, 'stray') return 1",
-        "while true do pcall(redis.call, 'stray') end",
-        "local co = coroutine.wrap(function() redis.call('stray') end) pcall(co) while true do pcall(co) redis.pcall('set', 'a', 'b') end",
+        "redis.call('undeclared')",
+        "pcall(redis.call, 'undeclared') return 1",
+        "while true do pcall(redis.call, 'undeclared') end",
+        "local co = coroutine.wrap(function() redis.call('undeclared') end) pcall(co) while true do pcall(co) redis.pcall('set', 'a', 'b') end",
     ] {
         let mut tester = Tester::new();
-        tester.server.abandon_on = Some("stray");
+        tester.server.abandon_on = Some("undeclared");
         tester.check(script, "abandoned");
         assert!(tester.server.values.is_empty());
         tester.check("return 1", ":1");

@@ -132,7 +132,8 @@ fn sources_want_the_right_to_read_and_destinations_the_right_to_write() {
                 .any(|word| line.contains(word))
                 || line.starts_with("GEORADIUS");
             if reads && !writes_elsewhere {
-                // Under the locks of what it declares it strays, with this request or with the one before.
+                // Under the locks of what it declares it needs an undeclared key, with this request
+                // or with the one before.
                 for declared in ["a", "x"] {
                     // Who runs a script needs the right to what it declares.
                     if declared == "x" && right == "%W~x" {

@@ -5,9 +5,9 @@
 //! stopped. It runs under the locks of its declared keys, beside others, when
 //! - only those are allowed (`script-undeclared-keys no`), or
 //! - its text proves that it touches no others (`key_analysis.rs`), or
-//! - it only reads. Should such a run stray, it is given up where it stands, which nobody can
-//!   notice, and begun again with the world stopped. A script that has done so is not tried again
-//!   for a while ([`SpeculationHistory`]).
+//! - it only reads. If such a run reaches an undeclared key, it is given up where it stands, which
+//!   nobody can notice, and begun again with the world stopped. A script that has done so is not
+//!   tried again for a while ([`SpeculationHistory`]).
 //!
 //! In the other threading models scripts run on one thread at a time, and always alone.
 //!
@@ -26,7 +26,7 @@ use braid_clients::Message;
 use braid_clients::attention::MEMORY_LIMIT;
 use braid_clients::busy::{Kind, Running};
 use braid_engine::dispatch::script::{self, ScriptCall, ScriptRun};
-use braid_engine::dispatch::tentative::Tentative;
+use braid_engine::dispatch::speculative::Speculative;
 use braid_engine::engine::call::Others;
 use braid_engine::locks::{LockSet, lock};
 use braid_engine::{Call, Engine, Session};
@@ -181,7 +181,7 @@ impl Attempt<'_> {
                 return Ok(ended);
             }
             stats.scripts_again.add(1);
-            program.history.note_stray();
+            program.history.note_undeclared();
             call.session.db = db;
         }
         let Some(world) = LockSet::world(keyspace, call.keyspace.context) else {
@@ -221,10 +221,10 @@ impl Attempt<'_> {
             out_of_memory: is_out_of_memory(engine, session),
             allow_all: engine.debug.scripts_call_all.load(Relaxed),
             wrote: false,
-            strayed: false,
+            used_undeclared: false,
             current: (command, request),
             boundary: Ticks::now(),
-            tentative: keyspace.stopped_world().is_none().then(|| Tentative::begin(keyspace.context)),
+            speculative: keyspace.stopped_world().is_none().then(|| Speculative::begin(keyspace.context)),
         };
         let started = self.started;
         let running = &mut self.running;
@@ -245,10 +245,10 @@ impl Attempt<'_> {
             self.machine.run(program.function, program.name, self.keys, self.args, &mut hosted, reply);
         let slot = hosted.keyspace.context.slot;
         if ended != Ended::Abandoned {
-            hosted.run.settle(engine, slot);
+            hosted.run.commit(engine, slot);
             hosted.held_log.iter().for_each(|(level, line)| write_log(*level, line));
-        } else if let Some(tentative) = hosted.run.tentative.take() {
-            tentative.take_back(engine, hosted.keyspace.context);
+        } else if let Some(speculative) = hosted.run.speculative.take() {
+            speculative.roll_back(engine, hosted.keyspace.context);
         }
         ended
     }
@@ -356,10 +356,10 @@ impl Host for Hosted<'_, '_> {
         match called {
             ScriptCall::Replied => Called::Replied,
             ScriptCall::Refused => Called::Refused,
-            ScriptCall::Strayed if !self.run.wrote => Called::Abandoned,
-            ScriptCall::Strayed => {
-                // What could stray after a write does not run under locks; were it wrong about
-                // that, it must not go on as if nothing were.
+            ScriptCall::Undeclared if !self.run.wrote => Called::Abandoned,
+            ScriptCall::Undeclared => {
+                // A script that could reach an undeclared key after a write does not run under
+                // locks; were it wrong about that, it must not go on as if nothing were.
                 log::error!("Script {} touched a key it had been found not to touch", self.program.name);
                 reply.error("ERR Script attempted to access a key that it did not declare");
                 Called::Refused
@@ -369,7 +369,7 @@ impl Host for Hosted<'_, '_> {
 
     fn log(&mut self, level: Level, text: &[u8]) {
         let is_small = self.held_log.len() < HELD_LINES_MAX && text.len() < HELD_LINE_BYTES_MAX;
-        if self.run.tentative.is_some() && is_small {
+        if self.run.speculative.is_some() && is_small {
             self.held_log.push((level, text.into()));
         } else {
             self.held_log.drain(..).for_each(|(level, line)| write_log(level, &line));
