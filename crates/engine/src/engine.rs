@@ -28,7 +28,7 @@ use braid_clients::attention::{APPEND_ONLY_FAILED, Attention, LOADING, MEMORY_LI
 use braid_clients::pause::Pause;
 use braid_notify::Hub;
 use braid_scripting::Scripts;
-use braid_scripting::machines::Environment;
+use braid_scripting::thread_vms::Environment;
 use braid_telemetry::big_keys::BigKeys;
 use braid_telemetry::command_log::CommandLogs;
 use braid_telemetry::hot_keys::HotKeys;

@@ -135,8 +135,8 @@ impl<'e> Scrape<'e> {
             allocator: allocator::figures(),
             cpu_seconds: (cpu.user + cpu.system).as_secs_f64(),
             scripts: (scripts.scripts, scripts.functions),
-            script_bytes: scripts.script_machines
-                + scripts.function_machines
+            script_bytes: scripts.script_vm_bytes
+                + scripts.function_vm_bytes
                 + scripts.script_bytes
                 + scripts.function_bytes,
             hot_keys: hot_keys::report(engine),

@@ -2,7 +2,7 @@
 //! What all threads know of scripts: their text by their SHA-1.
 //!
 //! A thread compiles a script when it first runs it. SCRIPT FLUSH empties the cache and moves its
-//! generation on; a thread whose machine is of an older generation makes a new one before it runs
+//! generation on; a thread whose VM is of an older generation makes a new one before it runs
 //! anything.
 //!
 //! Of the scripts that only EVAL has brought, those run last are kept ([`EVAL_SCRIPTS_MAX`]): a
@@ -137,17 +137,17 @@ pub struct Cache {
     libraries_generation: AtomicU64,
     /// Held while the libraries are changed.
     changing: Mutex<()>,
-    /// Bytes of each thread's machines: for scripts, for functions.
-    machine_bytes: Box<[(AtomicUsize, AtomicUsize)]>,
+    /// Bytes of each thread's VMs: for scripts, for functions.
+    vm_bytes: Box<[(AtomicUsize, AtomicUsize)]>,
 }
 
 /// What INFO tells of scripts.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Figures {
     /// Lua's memory for scripts, over all threads.
-    pub script_machines: usize,
+    pub script_vm_bytes: usize,
     /// Lua's memory for functions, over all threads.
-    pub function_machines: usize,
+    pub function_vm_bytes: usize,
     pub scripts: usize,
     /// Scripts of EVAL that made way for others.
     pub evicted: u64,
@@ -170,7 +170,7 @@ impl Cache {
             libraries: RwLock::default(),
             libraries_generation: AtomicU64::new(0),
             changing: Mutex::new(()),
-            machine_bytes: (0..threads).map(|_| Default::default()).collect(),
+            vm_bytes: (0..threads).map(|_| Default::default()).collect(),
         }
     }
 
@@ -237,7 +237,7 @@ impl Cache {
         let mut scripts = self.scripts.write();
         let old = std::mem::take(&mut *scripts);
         self.bytes.store(0, Ordering::Relaxed);
-        for (scripts, _) in &self.machine_bytes {
+        for (scripts, _) in &self.vm_bytes {
             scripts.store(0, Ordering::Relaxed);
         }
         // Whoever is about to keep one finds that it is gone.
@@ -267,18 +267,18 @@ impl Cache {
         Ok(result)
     }
 
-    /// Notes what a thread's machines take.
+    /// Records the memory of a thread's VMs.
     #[inline]
-    pub(crate) fn note_machines(&self, slot: usize, scripts: usize, functions: usize) {
-        let (for_scripts, for_functions) = &self.machine_bytes[slot];
+    pub(crate) fn note_vm_bytes(&self, slot: usize, scripts: usize, functions: usize) {
+        let (for_scripts, for_functions) = &self.vm_bytes[slot];
         for_scripts.store(scripts, Ordering::Relaxed);
         for_functions.store(functions, Ordering::Relaxed);
     }
 
-    /// With the machines of the first so many threads: those that there are.
+    /// Sums over the VMs of the first `threads` threads.
     pub fn figures(&self, threads: usize) -> Figures {
         let sum = |of: fn(&(AtomicUsize, AtomicUsize)) -> &AtomicUsize| {
-            self.machine_bytes.iter().take(threads).map(|bytes| of(bytes).load(Ordering::Relaxed)).sum()
+            self.vm_bytes.iter().take(threads).map(|bytes| of(bytes).load(Ordering::Relaxed)).sum()
         };
         let libraries = self.libraries();
         let (library_count, functions) = libraries.counts();
@@ -286,8 +286,8 @@ impl Cache {
             libraries: library_count,
             functions,
             function_bytes: libraries.memory_bytes(),
-            script_machines: sum(|bytes| &bytes.0),
-            function_machines: sum(|bytes| &bytes.1),
+            script_vm_bytes: sum(|bytes| &bytes.0),
+            function_vm_bytes: sum(|bytes| &bytes.1),
             scripts: self.scripts.read().by_sha.len(),
             evicted: self.evicted() - self.evicted_before.load(Ordering::Relaxed),
             script_bytes: self.bytes.load(Ordering::Relaxed),

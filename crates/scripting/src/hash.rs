@@ -9,7 +9,8 @@ use std::sync::LazyLock;
 
 use braid_base::hash::KeyHasher;
 
-/// All machines use one key: strings do not move between them, but a key for each would have to be looked up.
+/// All VMs use one key: strings do not move between them, but a key for each would have to be
+/// looked up.
 static HASHER: LazyLock<KeyHasher> = LazyLock::new(KeyHasher::random);
 
 /// Called by the patched `luaS_newlstr`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a machine asks of the server that runs it.
+//! The interface through which a Lua VM calls the server that runs it.
 
 use braid_resp::reply::ReplyBuffer;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The raw interface of Lua, wrapped thinly: the only place, with `machine.rs` and `interrupt.rs`,
+//! The raw interface of Lua, wrapped thinly: the only place, with `lua_vm.rs` and `interrupt.rs`,
 //! that calls it.
 //!
 //! Lua reports errors by jumping out of the C function that it called, past everything above it on
@@ -92,7 +92,7 @@ impl<'l> Lua<'l> {
     pub(crate) fn check_memory(self, bytes: usize) -> Result<(), Raise> {
         let mut memory = std::ptr::null_mut();
         raw!(sys::lua_getallocf(self.0, &mut memory));
-        // SAFETY: the allocator's data is the machine's memory counter (`Machine::new`), which
+        // SAFETY: the allocator's data is the VM's memory counter (`LuaVm::new`), which
         // outlives the state.
         let memory = unsafe { &*memory.cast::<Memory>() };
         if memory.has_room(bytes) { Ok(()) } else { Err(Raise::text("not enough memory")) }
@@ -263,7 +263,7 @@ impl<'l> Lua<'l> {
         raw!(sys::lua_concat(self.0, count));
     }
 
-    /// Pushes a function for Lua; the pointer to the machine's shared part is its only upvalue.
+    /// Pushes a function for Lua; the pointer to the VM's shared part is its only upvalue.
     pub(crate) fn push_function(self, function: sys::lua_CFunction, shared: *mut Shared) {
         raw!({
             sys::lua_pushlightuserdata(self.0, shared.cast());
@@ -361,10 +361,10 @@ enum Ended {
 /// Runs a body, and jumps if it raises an error.
 ///
 /// # Safety
-/// Called by Lua, with the machine's shared part as the first upvalue, which nobody else has borrowed.
+/// Called by Lua, with the VM's shared part as the first upvalue, which nobody else has borrowed.
 #[inline]
 pub(crate) unsafe fn enter(state: *mut lua_State, body: Body) -> c_int {
-    // SAFETY: the caller's: `push_function` put the pointer there, and the machine outlives its state.
+    // SAFETY: the caller's: `push_function` put the pointer there, and the VM outlives its state.
     let shared = unsafe { &mut *sys::lua_touserdata(state, sys::lua_upvalueindex(1)).cast::<Shared>() };
     let limit = shared.memory.lift();
     let ended = run(state, shared, body);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the functions that Lua calls share with their machine: memory, the host, settings, and how
+//! What the functions that Lua calls share with their VM: memory, the host, settings, and how
 //! the run is going. Each function has a pointer to it as its upvalue (`lua.rs`).
 
 use std::ptr::NonNull;
@@ -14,7 +14,7 @@ use crate::libraries::json::settings::Settings;
 use crate::memory::Memory;
 use crate::random::Random;
 
-/// What functions called by Lua share with the machine.
+/// What functions called by Lua share with the VM.
 pub(crate) struct Shared {
     pub memory: Rc<Memory>,
     /// The server, while a script runs.
@@ -50,7 +50,7 @@ impl Shared {
 
     /// The server. Only scripts that run can call what needs it.
     pub(crate) fn host(&mut self) -> Option<&mut dyn Host> {
-        // SAFETY: set by `Machine::run` for the time of the run, from a reference that is exclusive
+        // SAFETY: set by `LuaVm::run` for the time of the run, from a reference that is exclusive
         // for that time.
         self.host.map(|mut host| unsafe { host.as_mut() })
     }

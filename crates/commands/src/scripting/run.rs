@@ -35,7 +35,7 @@ use braid_keyspace::{KeyRef, Keyspace, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use braid_scripting::key_analysis::Reach;
 use braid_scripting::speculation::SpeculationHistory;
-use braid_scripting::{Called, Ended, Function, Host, Level, Machine, ScriptFlags, Verdict};
+use braid_scripting::{Called, Ended, Function, Host, Level, LuaVm, ScriptFlags, Verdict};
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
@@ -110,7 +110,7 @@ fn is_out_of_memory(engine: &Engine, session: &Session) -> bool {
 /// Runs a script for a client and writes its reply.
 pub(super) fn run(
     call: &mut Call,
-    machine: &mut Machine,
+    vm: &mut LuaVm,
     program: &Program<'_>,
     keys: &[&[u8]],
     args: &[&[u8]],
@@ -124,7 +124,7 @@ pub(super) fn run(
     let denied_blocking = std::mem::replace(&mut call.session.deny_blocking, true);
     call.session.in_script = true;
     let mut attempt =
-        Attempt { machine, program, declared: &declared, keys, args, started: Ticks::now(), running: None };
+        Attempt { vm, program, declared: &declared, keys, args, started: Ticks::now(), running: None };
     let ended = attempt.run(call);
     attempt.end_visible(call.engine);
     call.session.in_script = false;
@@ -137,7 +137,7 @@ pub(super) fn run(
 }
 
 struct Attempt<'a> {
-    machine: &'a mut Machine,
+    vm: &'a mut LuaVm,
     program: &'a Program<'a>,
     declared: &'a [KeyRef<'a>],
     keys: &'a [&'a [u8]],
@@ -241,8 +241,7 @@ impl Attempt<'_> {
             held_log: Vec::new(),
             others: others.reborrow(),
         };
-        let ended =
-            self.machine.run(program.function, program.name, self.keys, self.args, &mut hosted, reply);
+        let ended = self.vm.run(program.function, program.name, self.keys, self.args, &mut hosted, reply);
         let slot = hosted.keyspace.context.slot;
         if ended != Ended::Abandoned {
             hosted.run.commit(engine, slot);
