@@ -126,13 +126,13 @@ impl Engine {
         let mut state = self.append_only.state.lock();
         if let Some(writer) = state.writer.take() {
             self.append_only.appender.end(&self.keyspace.journal);
-            state.ending = Some(writer);
+            state.stopping = Some(writer);
         }
     }
 
     /// Waits until a thread that was told to end has done so.
     fn wait_for_end_of_writer(&self) {
-        let writer = self.append_only.state.lock().ending.take();
+        let writer = self.append_only.state.lock().stopping.take();
         if let Some(writer) = writer {
             let _ = writer.join();
         }

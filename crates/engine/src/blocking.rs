@@ -37,11 +37,11 @@ use smallvec::SmallVec;
 use crate::dispatch::body::run_journalled;
 use crate::dispatch::journal::note_unit;
 use crate::dispatch::report;
-use crate::ending::state::CANNOT_END;
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
 use crate::locks::{LockSet, lock};
 use crate::session::{ReplyMode, Session};
+use crate::shutdown::state::SHUTDOWN_FAILED;
 use crate::worker::Worker;
 use braid_acl as acl;
 use braid_acl::Denied;
@@ -386,23 +386,23 @@ fn leave_queues(engine: &Engine, worker: &mut Worker, waiter: &Waiter) {
     lock(&engine.keyspace, &mut worker.context, LockSet::Keys(&keys), waiter.db, 0).stop_waiting(waiter);
 }
 
-/// How a wait ends without having been served.
+/// How a wait ends without being served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ending {
-    /// Its time is over, or CLIENT UNBLOCK says so.
+pub enum WaitEnd {
+    /// Its timeout has passed, or CLIENT UNBLOCK.
     Timeout,
     /// CLIENT UNBLOCK ... ERROR.
     Error,
-    /// This server has become a replica: the connection ends, too.
+    /// This server has become a replica; the connection is closed, too.
     RoleChange,
 }
 
-impl From<Unblocking> for Ending {
-    fn from(how: Unblocking) -> Ending {
+impl From<Unblocking> for WaitEnd {
+    fn from(how: Unblocking) -> WaitEnd {
         match how {
-            Unblocking::Timeout => Ending::Timeout,
-            Unblocking::Error => Ending::Error,
-            Unblocking::RoleChange => Ending::RoleChange,
+            Unblocking::Timeout => WaitEnd::Timeout,
+            Unblocking::Error => WaitEnd::Error,
+            Unblocking::RoleChange => WaitEnd::RoleChange,
         }
     }
 }
@@ -470,22 +470,22 @@ impl Blocked {
         worker: &Worker,
         session: &Session,
         reply: &mut ReplyBuffer,
-        ending: Ending,
+        end: WaitEnd,
     ) {
         let request = Request::of(&self.waiter);
         let command = engine.commands.get(request.command);
         let slot = worker.context.slot;
         let mark = reply.mark();
-        match ending {
-            Ending::Timeout => match request.timeout {
+        match end {
+            WaitEnd::Timeout => match request.timeout {
                 TimeoutReply::NullArray => reply.null_array(),
                 TimeoutReply::Copies(copies) => copies.reply(engine, reply),
-                TimeoutReply::CannotEnd => reply.error(CANNOT_END),
+                TimeoutReply::ShutdownFailed => reply.error(SHUTDOWN_FAILED),
                 TimeoutReply::Never => reply.error("ERR the command was given up"),
             },
-            Ending::Error | Ending::RoleChange => {
-                let line = match ending {
-                    Ending::RoleChange => {
+            WaitEnd::Error | WaitEnd::RoleChange => {
+                let line = match end {
+                    WaitEnd::RoleChange => {
                         "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
                     }
                     _ => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
@@ -498,7 +498,7 @@ impl Blocked {
             reply.truncate(mark);
         }
         let nanos = request.nanos.load(Relaxed);
-        account(engine, slot, session, command, &request.args(), nanos, ending != Ending::Timeout);
+        account(engine, slot, session, command, &request.args(), nanos, end != WaitEnd::Timeout);
     }
 
     /// Notes how long the command ran before it began to wait.

@@ -92,13 +92,13 @@ pub struct Engine {
     pub initial_bytes: usize,
     /// How long the memory limit has been exceeded.
     pub over_limit: OverLimit,
-    /// The end that a signal has asked for.
-    pub ending: crate::ending::state::Ending,
-    /// Set once: SHUTDOWN or a signal asked for the end.
+    /// Pending shutdown.
+    pub shutdown_state: crate::shutdown::state::ShutdownState,
+    /// The loops must stop. Set once.
     pub shutdown: AtomicBool,
     /// Samples of instantaneous rates.
     pub rates: Mutex<Rates>,
-    /// Calls to end the server, put in by whoever owns the threads.
+    /// Stops the threads; set by the thread pool.
     pub on_shutdown: RwLock<Option<Box<dyn Fn() + Send + Sync>>>,
     /// Saving and loading.
     pub persistence: braid_persistence::State,
@@ -191,7 +191,7 @@ impl Engine {
             peak_bytes: AtomicUsize::new(0),
             initial_bytes: braid_base::alloc::used_bytes(),
             over_limit: OverLimit::default(),
-            ending: crate::ending::state::Ending::default(),
+            shutdown_state: crate::shutdown::state::ShutdownState::default(),
             shutdown: AtomicBool::new(false),
             rates: Mutex::default(),
             on_shutdown: RwLock::new(None),
@@ -326,7 +326,7 @@ impl Engine {
         braid_telemetry::stats::total(&self.threads, |stats| stats.executed.get())
     }
 
-    /// Asks for the end of the server.
+    /// Stops the loops.
     pub fn request_shutdown(&self) {
         // Either the threads that begin just now see it, or they are told.
         self.shutdown.store(true, SeqCst);

@@ -400,7 +400,7 @@ impl Host for Hosted<'_, '_> {
             }
             let timeout = Duration::from_secs(u64::from(self.engine.config.shutdown_timeout_seconds()));
             if self.ends_since.get_or_insert_with(Instant::now).elapsed() >= timeout {
-                self.engine.end_without_script(self.program.name);
+                self.engine.exit_during_script(self.program.name);
             }
         }
         if running.is_killed() {

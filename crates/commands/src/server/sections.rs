@@ -168,7 +168,7 @@ fn server(fields: &mut Fields<'_>) {
     fields.field("config_file", file.display());
     let active = engine.io_threads_active.load(Relaxed);
     fields.field("io_threads_active", u8::from(engine.thread_count() > 1 && active));
-    if let Some(left) = engine.ending.left_ms(now_us / 1000) {
+    if let Some(left) = engine.shutdown_state.left_ms(now_us / 1000) {
         fields.field("shutdown_in_milliseconds", left);
     }
     listeners(fields, config);

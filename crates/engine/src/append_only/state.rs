@@ -54,7 +54,7 @@ pub(super) struct State {
     /// The thread that writes.
     pub(super) writer: Option<JoinHandle<()>>,
     /// One that writes what is left, and ends.
-    pub(super) ending: Option<JoinHandle<()>>,
+    pub(super) stopping: Option<JoinHandle<()>>,
     /// Changes are gathered in a file that the manifest does not name, until the first base is complete.
     pub(super) awaits_base: bool,
 }

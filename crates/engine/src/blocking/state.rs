@@ -43,7 +43,7 @@ pub enum TimeoutReply {
     /// How many replicas or files have what the client has changed.
     Copies(Copies),
     /// The server does not end.
-    CannotEnd,
+    ShutdownFailed,
     /// It does not wait for a time, and CLIENT UNBLOCK does not end it (`background.rs`).
     Never,
 }
