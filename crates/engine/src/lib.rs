@@ -22,7 +22,6 @@ pub mod blocking;
 pub mod dispatch;
 pub mod durability;
 pub mod engine;
-pub mod hot_copies;
 pub mod limits;
 pub mod locks;
 pub mod memory;
@@ -34,6 +33,7 @@ pub mod shutdown;
 pub mod supervisor;
 pub mod tls;
 pub mod transaction;
+pub mod value_cache;
 pub mod worker;
 
 pub use dispatch::{Outcome, Prepared};

@@ -10,8 +10,8 @@ use braid_keyspace::{Context, Keyspace};
 use braid_resp::reply::ReplyBuffer;
 use braid_telemetry::HotKeys;
 
-use crate::hot_copies::{Found, HotCopies};
 use crate::locks::{LockSet, lock};
+use crate::value_cache::{Lookup, ValueCache};
 
 /// An executing thread's own state.
 pub struct Worker {
@@ -24,7 +24,7 @@ pub struct Worker {
     /// Of `hot_keys`, as last seen.
     hot_version: u64,
     /// Long values that this thread reads again and again.
-    pub copies: HotCopies,
+    pub value_cache: ValueCache,
 }
 
 impl Worker {
@@ -32,7 +32,14 @@ impl Worker {
     pub fn new(context: Context, hot_keys: Arc<HotKeys>) -> Worker {
         let (boundary, now_ms) = (Ticks::now(), braid_base::clock::unix_ms());
         // No version: the first batch looks.
-        Worker { context, boundary, now_ms, hot_keys, hot_version: u64::MAX, copies: HotCopies::default() }
+        Worker {
+            context,
+            boundary,
+            now_ms,
+            hot_keys,
+            hot_version: u64::MAX,
+            value_cache: ValueCache::default(),
+        }
     }
 
     /// Reads the clocks; called at the start of a batch, inside the gate.
@@ -47,10 +54,10 @@ impl Worker {
         }
     }
 
-    /// Answers with this thread's copy of a long value, which is made if the value is read often.
-    /// False, with nothing done, if there is none.
+    /// Replies with a long value from this thread's value cache, which is filled if the value is
+    /// read often. False, with nothing done, if the value is not cached.
     #[inline(never)]
-    pub fn read_copy(
+    pub fn read_cached(
         &mut self,
         keyspace: &Keyspace,
         db: u32,
@@ -58,15 +65,15 @@ impl Worker {
         key: &KeyRef<'_>,
         state: State,
     ) -> bool {
-        match self.copies.find(db, key, state) {
-            Found::Copy(copy) => reply.bulk_blob(copy),
-            Found::Nothing => return false,
-            Found::Wanted => {
+        match self.value_cache.find(db, key, state) {
+            Lookup::Hit(copy) => reply.bulk_blob(copy),
+            Lookup::Miss => return false,
+            Lookup::Fill => {
                 let keys = [*key];
                 let txn = lock(keyspace, &mut self.context, LockSet::Keys(&keys), db, self.now_ms);
                 let Some(ValueRef::Blob(value)) = txn.peek(key.key).map(Entry::value) else { return false };
                 let Some(state) = txn.state(key.key) else { return false };
-                match self.copies.keep(db, key, state, value) {
+                match self.value_cache.fill(db, key, state, value) {
                     Some(copy) => reply.bulk_blob(copy),
                     None => return false,
                 }
