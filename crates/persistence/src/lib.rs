@@ -10,19 +10,19 @@
 //! This crate knows neither clients nor commands nor the configuration: settings come as plain structs.
 
 pub mod aof;
+mod direct_writer;
 pub mod files;
 mod form;
-mod gathered;
 mod load;
 mod old_forms;
-mod pace;
 mod save;
 mod scheduling;
 mod slices;
 mod snapshot;
+mod staging_buffer;
 mod state;
 mod synced_file;
-mod tail;
+mod throttle;
 mod value;
 mod writer;
 

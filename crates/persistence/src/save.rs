@@ -12,8 +12,8 @@ use braid_rdb::FileWriter;
 
 use crate::aof::RequestWriter;
 use crate::form::Form;
-use crate::pace::Pace;
 use crate::synced_file::{Sink, SyncedFile};
+use crate::throttle::Throttle;
 use crate::writer::Writer;
 
 /// How to save.
@@ -166,14 +166,14 @@ fn write(
     Ok(Written { keys: total, bytes: end(writer)?, times_left_out })
 }
 
-/// A file with what comes before the keys; it is written at the given pace.
+/// Opens a dump and writes everything before the keys. `throttle` is set for background saves.
 pub(crate) fn begin(
     options: &SaveOptions<'_>,
     file: Sink,
     version: u16,
-    pace: Option<Pace>,
+    throttle: Option<Throttle>,
 ) -> io::Result<Writer> {
-    let file = SyncedFile::new(file, options.sync_pieces, pace);
+    let file = SyncedFile::new(file, options.sync_pieces, throttle);
     let mut writer = match options.form {
         Form::Dump(format) => {
             let writer = FileWriter::new(file, version, options.compress, options.checksum)?;

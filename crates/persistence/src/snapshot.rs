@@ -21,11 +21,11 @@ use braid_keyspace::{Entry, Keyspace};
 use parking_lot::Mutex;
 
 use crate::form::Form;
-use crate::gathered::Gathered;
 use crate::old_forms::{OldForms, Record};
-use crate::pace::Pace;
 use crate::save::{Pause, SNAPSHOT, SaveError, SaveOptions, Saved, Written, begin, end, replace, version};
+use crate::staging_buffer::StagingBuffer;
 use crate::synced_file::Sink;
+use crate::throttle::Throttle;
 use crate::writer::Writer;
 
 /// Entries looked at while a shard is held; one counts once more for each so many bytes that it
@@ -122,14 +122,14 @@ impl SnapshotProgress {
 struct Output<'o> {
     file: io::Result<Writer>,
     /// What is still to be written.
-    gathered: Gathered,
+    staged: StagingBuffer,
     /// The database that it is of.
     origin: u32,
     forms: &'o OldForms,
     /// Room for old forms.
     spare: Vec<Record>,
     pause: Pause,
-    pace: Pace,
+    throttle: Throttle,
     keys: u64,
     form: Form,
     times_left_out: u64,
@@ -169,7 +169,7 @@ impl Output<'_> {
         self.times_left_out += self.form.times_left_out(entry);
         let Ok(writer) = &mut self.file else { return 1 };
         self.origin = origin;
-        let bytes = match self.gathered.take(keyspace, entry, writer.packed_format()) {
+        let bytes = match self.staged.take(keyspace, entry, writer.packed_format()) {
             Some(bytes) => bytes,
             None => {
                 let before = writer.written();
@@ -239,21 +239,21 @@ impl Output<'_> {
 
     /// Writes what was taken, and rests if that is better. No shard is held.
     fn let_go(&mut self) {
-        let (origin, mut gathered) = (self.origin, std::mem::take(&mut self.gathered));
-        if let Some(bytes) = gathered.average_bytes() {
+        let (origin, mut staged) = (self.origin, std::mem::take(&mut self.staged));
+        if let Some(bytes) = staged.average_bytes() {
             self.lines = (ENTRY_HEAD + bytes).div_ceil(CACHE_LINE).min(LINES_MAX);
         }
         self.put(|writer| {
             writer.let_go()?;
-            if gathered.is_empty() {
+            if staged.is_empty() {
                 return Ok(());
             }
             writer.select(origin)?;
-            gathered.write(writer)
+            staged.write(writer)
         });
-        gathered.forget();
-        self.gathered = gathered;
-        self.pace.turn();
+        staged.clear();
+        self.staged = staged;
+        self.throttle.pause_if_due();
         for _ in 0..std::mem::take(&mut self.unpaused) {
             if self.file.is_ok() {
                 let progress = self.progress;
@@ -273,12 +273,12 @@ pub fn write_snapshot(
     progress: &SnapshotProgress,
 ) -> Result<Saved, SaveError> {
     let mut walked = false;
-    let pace = Pace::new(&cut.forms);
+    let throttle = Throttle::new(&cut.forms);
     debug_assert_eq!(cut.form.is_dump(), options.form.is_dump(), "old forms are kept in the cut's form");
     let in_writing = |file| {
         walked = true;
-        let writer = begin(options, Sink::file(file), cut.version, Some(pace.clone()));
-        write(keyspace, &cut, writer, options.key_delay, pace.clone(), progress)
+        let writer = begin(options, Sink::file(file), cut.version, Some(throttle.clone()));
+        write(keyspace, &cut, writer, options.key_delay, throttle.clone(), progress)
     };
     let in_replacing = || {
         let guard = progress.replacing.lock();
@@ -288,7 +288,7 @@ pub fn write_snapshot(
     if !walked {
         // There is no file. The marks of the entries have to be made equal nevertheless.
         let nowhere = Err(io::Error::from(io::ErrorKind::NotFound));
-        let _ = write(keyspace, &cut, nowhere, 0, pace, progress);
+        let _ = write(keyspace, &cut, nowhere, 0, throttle, progress);
     }
     saved
 }
@@ -302,9 +302,9 @@ pub fn send_snapshot(
     progress: &SnapshotProgress,
 ) -> io::Result<(u64, u64)> {
     debug_assert_eq!(cut.form.is_dump(), options.form.is_dump(), "old forms are kept in the cut's form");
-    let pace = Pace::new(&cut.forms);
-    let writer = begin(options, Sink::Other(to), cut.version, Some(pace.clone()));
-    let written = write(keyspace, &cut, writer, options.key_delay, pace, progress)?;
+    let throttle = Throttle::new(&cut.forms);
+    let writer = begin(options, Sink::Other(to), cut.version, Some(throttle.clone()));
+    let written = write(keyspace, &cut, writer, options.key_delay, throttle, progress)?;
     Ok((written.keys, written.bytes))
 }
 
@@ -313,7 +313,7 @@ fn write(
     cut: &Cut,
     file: io::Result<Writer>,
     key_delay: i64,
-    pace: Pace,
+    throttle: Throttle,
     progress: &SnapshotProgress,
 ) -> io::Result<Written> {
     let forms = &*cut.forms;
@@ -322,12 +322,12 @@ fn write(
     }
     let mut out = Output {
         file,
-        gathered: Gathered::default(),
+        staged: StagingBuffer::default(),
         origin: 0,
         forms,
         spare: Vec::new(),
         pause: Pause::new(key_delay),
-        pace,
+        throttle,
         keys: 0,
         form: cut.form,
         times_left_out: 0,
