@@ -199,6 +199,7 @@ impl Engine {
             }
             self.end_writer();
             self.ring_for_disk();
+            self.durability.serve(self);
             self.attention.set(APPEND_ONLY_FAILED | JOURNAL_FULL, false);
         }
     }

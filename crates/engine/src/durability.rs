@@ -21,11 +21,16 @@ use braid_spec::CommandResult;
 
 pub use state::{Copies, CopiesOf, Durability};
 
+/// The error for those who wait for an append-only file that there is not.
+pub const NO_FILE: &str = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+
 impl Copies {
     fn is_met(self, engine: &Engine) -> bool {
         let replication = &engine.replication;
         match self.of {
             CopiesOf::Replicas(wanted) => replication.have(self.offset) >= wanted,
+            // Nothing will come true any more: the reply is an error.
+            CopiesOf::Files { own: true, .. } if !engine.append_only.on.load(Relaxed) => true,
             CopiesOf::Files { own, replicas } => {
                 (!own || self.is_in_own_file(engine)) && replication.have_on_disk(self.offset) >= replicas
             }
@@ -40,6 +45,9 @@ impl Copies {
     pub(crate) fn reply(self, engine: &Engine, reply: &mut ReplyBuffer) {
         match self.of {
             CopiesOf::Replicas(_) => reply.integer(engine.replication.have(self.offset)),
+            CopiesOf::Files { own: true, .. } if !engine.append_only.on.load(Relaxed) => {
+                reply.error(NO_FILE);
+            }
             CopiesOf::Files { .. } => {
                 reply.array(2);
                 reply.integer(i64::from(self.is_in_own_file(engine)));

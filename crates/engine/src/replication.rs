@@ -68,8 +68,9 @@ impl Engine {
             let mut state = replication.state.lock();
             state.replicas.push(Arc::clone(&replica));
             state.last_replica_ms = now_ms;
-            if state.next_ping_ms <= now_ms {
-                state.next_ping_ms = now_ms + self.ping_period_ms();
+            if now_ms - state.last_ping_ms >= self.ping_period_ms() {
+                // Not at once.
+                state.last_ping_ms = now_ms;
             }
             let reader = position.and_then(|position| self.resume_at(&state, position));
             if let Some(reader) = reader {

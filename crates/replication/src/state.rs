@@ -50,7 +50,8 @@ pub struct State {
     pub copy: Option<Arc<FullSync>>,
     /// When there was a replica last, ms since the Unix epoch.
     pub last_replica_ms: i64,
-    pub next_ping_ms: i64,
+    /// When replicas were last shown that the link is alive, ms since the Unix epoch.
+    pub last_ping_ms: i64,
     pub next_look_ms: i64,
     /// No copy is begun before: the last attempt has failed.
     pub not_before_ms: i64,
@@ -66,7 +67,7 @@ impl Default for Replication {
                 replicas: Vec::new(),
                 copy: None,
                 last_replica_ms: 0,
-                next_ping_ms: 0,
+                last_ping_ms: 0,
                 next_look_ms: 0,
                 not_before_ms: 0,
             }),
@@ -89,6 +90,13 @@ impl Replication {
     /// The history that the dataset belongs to.
     pub fn history(&self) -> History {
         self.state.lock().history.clone()
+    }
+
+    /// Counts anew (CONFIG RESETSTAT).
+    pub fn reset_statistics(&self) {
+        [&self.full, &self.partial, &self.partial_refused, &self.sent_bytes]
+            .into_iter()
+            .for_each(|counter| counter.store(0, Relaxed));
     }
 
     /// All replicas, in the order in which they were attached.

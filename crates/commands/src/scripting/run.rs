@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use braid_base::clock::Ticks;
 use braid_base::gate::Wait;
 use braid_clients::Message;
-use braid_clients::attention::MEMORY_LIMIT;
+use braid_clients::attention::{MEMORY_LIMIT, READ_ONLY, STALE};
 use braid_clients::busy::{Kind, Running};
 use braid_engine::dispatch::script::{self, ScriptCall, ScriptRun};
 use braid_engine::dispatch::speculative::Speculative;
@@ -86,6 +86,15 @@ pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
     let flags = program.flags;
     if flags.has(ScriptFlags::UNDECLARED) {
         return Ok(());
+    }
+    let attention = call.engine.attention.get();
+    if attention & STALE != 0 && !flags.has(ScriptFlags::ALLOW_STALE) {
+        return Err(CommandError::text(script::NO_LINK));
+    }
+    if attention & READ_ONLY != 0 && !flags.has(ScriptFlags::NO_WRITES) {
+        return Err(CommandError::text(
+            "READONLY You can not run script with write flag on readonly replica.",
+        ));
     }
     if program.read_only && !flags.has(ScriptFlags::NO_WRITES) {
         return Err(CommandError::text("ERR Can not execute a script with write flag using *_ro command."));

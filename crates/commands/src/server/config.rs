@@ -121,6 +121,7 @@ fn reset_statistics(engine: &Engine) {
     engine.clients.accepted.store(0, Relaxed);
     engine.clients.rejected.store(0, Relaxed);
     engine.over_limit.reset(braid_base::clock::unix_ms());
+    engine.replication.reset_statistics();
     keyspace.lazy_free.reset_freed();
     crate::scripting::reset_figures(engine);
     engine.rates.lock().clear();

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
 use braid_engine::append_only::Rewriting;
-use braid_engine::durability::CopiesOf;
+use braid_engine::durability::{CopiesOf, NO_FILE};
 use braid_engine::{Call, Row, blocking};
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group, Scope};
 use braid_types::collection::least_arg;
@@ -157,9 +157,7 @@ fn waitaof(call: &mut Call) -> CommandResult {
     let (local, replicas) = (range(1, 1)?, range(2, i64::MAX)?);
     let deadline = deadline_arg(call, 3)?;
     if local > 0 && !call.engine.append_only.on.load(Relaxed) {
-        return Err(CommandError::text(
-            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
-        ));
+        return Err(CommandError::text(NO_FILE));
     }
     call.wait_for_copies(CopiesOf::Files { own: local > 0, replicas }, deadline)
 }

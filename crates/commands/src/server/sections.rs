@@ -200,7 +200,9 @@ fn clients(fields: &mut Fields<'_>) {
     };
     let input_max = all.iter().map(|client| input(&&**client)).max().unwrap_or(0);
     let output_max = all.iter().map(|client| client.reply_bytes.load(Relaxed)).max().unwrap_or(0);
-    fields.field("connected_clients", engine.clients.count());
+    // Replicas are counted by themselves.
+    let replicas = engine.replication.replicas().len();
+    fields.field("connected_clients", engine.clients.count().saturating_sub(replicas));
     fields.field("cluster_connections", 0);
     fields.field("maxclients", engine.config.maxclients());
     fields.field("client_recent_max_input_buffer", input_max);

@@ -73,7 +73,7 @@ const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, bu
 const READ_ONLY_REPLICA: &str = "READONLY You can't write against a read only replica.";
 
 /// What a client is told by a replica that does not serve old data, in the words that clients know.
-const NO_LINK: &str = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+pub const NO_LINK: &str = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
 
 /// What a client that writes is told while too few replicas keep up, in the words that clients know.
 const TOO_FEW_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
@@ -153,7 +153,14 @@ fn check_role(
     if attention & READ_ONLY != 0 && writes {
         return Err(CommandError::text(READ_ONLY_REPLICA));
     }
-    if attention & STALE != 0 && !flags.has(Flags::STALE) {
+    let is_stale = |command: &Command| !command.spec.flags.has(Flags::STALE);
+    let queue_is_stale = || {
+        let queue = session.queue.as_ref().filter(|_| is_exec(command));
+        queue.is_some_and(|queue| {
+            queue.commands.iter().any(|queued| is_stale(engine.commands.get(queued.command)))
+        })
+    };
+    if attention & STALE != 0 && (is_stale(command) || queue_is_stale()) {
         return Err(CommandError::text(NO_LINK));
     }
     Ok(())

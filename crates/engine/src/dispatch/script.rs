@@ -14,7 +14,7 @@ use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
 use super::body::run_body;
-pub use super::checks::write_refusal;
+pub use super::checks::{NO_LINK, write_refusal};
 use super::speculative::Speculative;
 use super::{collect_keys, count, note_reads, report};
 use crate::blocking;
@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
 use crate::session::Session;
 use braid_acl::log::Origin;
-use braid_clients::attention::MONITORS;
+use braid_clients::attention::{MONITORS, STALE};
 use braid_spec::{Command, Flags, Scope};
 use braid_telemetry::{Cost, monitor};
 
@@ -122,6 +122,9 @@ pub fn call(
     let mut call = Call { engine, command, session, args, blobs, keyspace, reply, others };
     if let Err(text) = check(run, command, args) {
         return refuse_call(&mut call, run, text.as_bytes());
+    }
+    if engine.attention.get() & STALE != 0 && !command.spec.flags.has(Flags::STALE) {
+        return refuse_call(&mut call, run, b"ERR Can not execute the command on a stale replica");
     }
     // A script that has written is not stopped in the middle.
     if !run.wrote

@@ -5,8 +5,9 @@
 //! primary had it at some moment: never a later change without an earlier one. Then the bytes go to
 //! the journal as they were received.
 
+use braid_base::clock::unix_ms;
 use braid_base::gate::World;
-use braid_clients::attention::{JOURNAL_FULL, SNAPSHOT_FULL};
+use braid_clients::attention::{JOURNAL_FULL, PAUSED, SNAPSHOT_FULL};
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_replication::link::LinkError;
 use braid_replication::link::units::{StreamRequest, Units};
@@ -52,6 +53,11 @@ impl Engine {
             self.apply_batch(world, replay, units, batch, buffer, &mut applied);
         }
         Ok(applied)
+    }
+
+    /// Whether the stream waits since writes are paused (CLIENT PAUSE).
+    pub(super) fn holds_stream(&self) -> bool {
+        self.attention.get() & PAUSED != 0 && self.pause.current(unix_ms()).is_some()
     }
 
     /// Waits while snapshot or append-only file are behind, as all do who write.

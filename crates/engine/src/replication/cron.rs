@@ -111,10 +111,11 @@ impl Engine {
             let mut state = self.replication.state.lock();
             // A failover waits until a replica has all that was journalled.
             let is_failing_over = self.replication.failover.phase() != FailoverPhase::None;
-            if now_ms < state.next_ping_ms || state.replicas.is_empty() || is_failing_over {
+            let is_early = now_ms - state.last_ping_ms < self.ping_period_ms();
+            if is_early || state.replicas.is_empty() || is_failing_over {
                 return;
             }
-            state.next_ping_ms = now_ms + self.ping_period_ms();
+            state.last_ping_ms = now_ms;
         }
         self.keyspace.journal.append_aside(context.slot, &mut context.journal, &[b"PING"]);
         self.tell_news(context);

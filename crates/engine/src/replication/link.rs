@@ -36,6 +36,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const ACK_EVERY: Duration = Duration::from_secs(1);
 /// Bytes of a full sync copied to a file at once.
 const COPY_BYTES: usize = 1 << 20;
+/// So much of the stream is received while clients are paused.
+const HELD_MAX: usize = 64 << 20;
 /// Most bytes between the end of a dump and that of the full sync.
 const TAIL_MAX: u64 = 1024;
 
@@ -66,6 +68,7 @@ fn run(engine: &Arc<Engine>) {
         let record = OnceCell::new();
         let attempt = Attempt { engine, link, primary, generation, record };
         let outcome = attempt.run(&mut replay);
+        let was_up = link.is_up();
         link.set_phase(generation, Phase::Connect);
         engine.apply_role();
         match outcome {
@@ -81,7 +84,9 @@ fn run(engine: &Arc<Engine>) {
                     }
                 }
                 log::warn!("{error}");
-                link.rest(generation, RETRY);
+                if !was_up {
+                    link.rest(generation, RETRY);
+                }
             }
         }
     }
@@ -380,7 +385,8 @@ impl Attempt<'_> {
                 return Err(LinkError::CalledOff);
             }
             units.parse(&buffer)?;
-            if !units.requests().is_empty() {
+            let is_held = self.engine.holds_stream();
+            if !units.requests().is_empty() && !is_held {
                 let applied = self.engine.apply_stream(self.generation, replay, &units, &buffer)?;
                 let used = units.forget();
                 buffer.drain(..used);
@@ -393,7 +399,10 @@ impl Attempt<'_> {
                 self.acknowledge(peer)?;
                 acknowledged = Instant::now();
             }
-            if peer.receive_onto(&mut buffer)? > 0 {
+            if is_held && buffer.len() > HELD_MAX {
+                std::thread::sleep(TICK);
+                heard = Instant::now();
+            } else if peer.receive_onto(&mut buffer)? > 0 {
                 heard = Instant::now();
                 self.link.note_io();
             } else if heard.elapsed() > Duration::from_secs(self.engine.config.repl_timeout_seconds().into())

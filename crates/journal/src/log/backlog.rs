@@ -16,7 +16,7 @@ use braid_base::sync::atomic::Ordering::*;
 use braid_base::sync::lock;
 use braid_resp::request;
 
-use super::{Journal, Reader, Writer};
+use super::{Chunks, Journal, Reader, Writer};
 
 /// What is kept behind the end.
 pub(super) struct Backlog {
@@ -29,6 +29,18 @@ impl Backlog {
     /// The first offset that is kept while the log ends at `end`.
     pub(super) fn first(&self, end: u64) -> u64 {
         self.start.max(end.saturating_sub(self.size))
+    }
+}
+
+impl Chunks {
+    /// The first offset from which a new reader may begin: what the backlog keeps, and what is kept
+    /// beyond its size for readers of the same kind that are behind.
+    fn first_kept(&self, end: u64) -> Option<u64> {
+        let backlog = self.backlog.as_ref()?;
+        let readers = self.readers.iter().filter(|reader| !reader.skips_asides);
+        let behind = readers.map(|reader| reader.offset.load(Acquire)).min();
+        let first = backlog.first(end);
+        Some(behind.map_or(first, |behind| first.min(behind.max(backlog.start))))
     }
 }
 
@@ -94,18 +106,15 @@ impl Journal {
     pub fn backlog(&self) -> Option<Kept> {
         let chunks = lock(&self.chunks);
         let end = self.end();
-        chunks.backlog.as_ref().map(|backlog| {
-            let first = backlog.first(end);
-            Kept { first, len: end - first }
-        })
+        let first = chunks.first_kept(end)?;
+        Some(Kept { first, len: end - first })
     }
 
     /// A reader of everything from an offset on that is the end or in the backlog; nothing if it is neither.
     pub fn reader_from(&self, offset: u64) -> Option<Reader> {
         let mut chunks = lock(&self.chunks);
         let end = self.end();
-        let is_kept =
-            chunks.backlog.as_ref().is_some_and(|backlog| (backlog.first(end)..=end).contains(&offset));
+        let is_kept = chunks.first_kept(end).is_some_and(|first| (first..=end).contains(&offset));
         is_kept.then(|| self.add_reader(&mut chunks, offset, false))
     }
 

@@ -6,10 +6,13 @@
 
 use std::io::{Read, Write};
 
+use braid_resp::request;
+
 use super::LinkError;
 use super::peer::{Peer, Watch};
 use crate::history::ID_LEN;
 
+const AUTH: &str = "AUTH";
 const DURING: &str = "connecting to the MASTER";
 
 /// What a replica says about itself.
@@ -50,26 +53,27 @@ pub fn introduce<S: Read + Write>(
         return Err(LinkError::Refused(format!("Error reply to PING from master: '{reply}'")));
     }
     log::info!("Master replied to PING, replication can continue...");
-    if !introduction.password.is_empty() {
-        let (user, password) = (introduction.user.as_bytes(), introduction.password.as_bytes());
-        let reply = if user.is_empty() {
-            peer.ask(&[b"AUTH", password], watch, DURING)?
-        } else {
-            peer.ask(&[b"AUTH", user, password], watch, DURING)?
-        };
-        if reply.starts_with('-') {
+    let (user, password) = (introduction.user.as_bytes(), introduction.password.as_bytes());
+    let port = introduction.port.to_string();
+    let mut requests: Vec<(&str, Vec<&[u8]>)> = Vec::new();
+    if !password.is_empty() {
+        let credentials = [user, password].into_iter().filter(|word| !word.is_empty());
+        requests.push((AUTH, std::iter::once(AUTH.as_bytes()).chain(credentials).collect()));
+    }
+    requests.push(("listening-port", vec![b"REPLCONF", b"listening-port", port.as_bytes()]));
+    if !introduction.ip.is_empty() {
+        requests.push(("ip-address", vec![b"REPLCONF", b"ip-address", introduction.ip.as_bytes()]));
+    }
+    requests.push(("capa", vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]));
+    // All at once: one round trip.
+    let mut bytes = Vec::new();
+    requests.iter().for_each(|(_, request)| request::push(&mut bytes, request));
+    peer.send_bytes(&bytes)?;
+    for (name, _) in requests {
+        let reply = peer.line(watch, DURING)?;
+        if name == AUTH && reply.starts_with('-') {
             return Err(LinkError::Refused(format!("Unable to AUTH to MASTER: {reply}")));
         }
-    }
-    let port = introduction.port.to_string();
-    let mut options: Vec<(&str, Vec<&[u8]>)> =
-        vec![("listening-port", vec![b"REPLCONF", b"listening-port", port.as_bytes()])];
-    if !introduction.ip.is_empty() {
-        options.push(("ip-address", vec![b"REPLCONF", b"ip-address", introduction.ip.as_bytes()]));
-    }
-    options.push(("capa", vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]));
-    for (name, request) in options {
-        let reply = peer.ask(&request, watch, DURING)?;
         if reply.starts_with('-') {
             log::info!("(Non critical) Master does not understand REPLCONF {name}: {reply}");
         }
