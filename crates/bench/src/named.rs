@@ -2,7 +2,7 @@
 //! The named tests of `-t`: the same commands and keys as redis-benchmark's, so that results compare.
 
 use crate::draw::Pattern;
-use crate::request::{Keys, Kind, Template};
+use crate::request::{Keys, RequestKind, Template};
 
 /// A named test.
 pub struct Named {
@@ -72,7 +72,7 @@ pub fn select(list: Option<&str>) -> Result<Vec<&'static Named>, String> {
 
 impl Named {
     /// The requests.
-    pub fn kind(&self, keys: &Keys, pattern: Pattern) -> Kind {
+    pub fn kind(&self, keys: &Keys, pattern: Pattern) -> RequestKind {
         let key = "key:__rand_int__";
         let score = if keys.count.is_some() { "__rand_int__" } else { "0" };
         let words: Vec<&str> = match self.name {
@@ -84,7 +84,7 @@ impl Named {
             "ping_inline" => Template::raw("PING\r\n"),
             _ => Template::new(&words, keys),
         };
-        Kind { name: self.title.to_owned(), template, weight: 1, pattern }
+        RequestKind { name: self.title.to_owned(), template, weight: 1, pattern }
     }
 }
 

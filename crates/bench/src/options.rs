@@ -11,7 +11,7 @@ use braid_client::{Arguments, TargetOptions};
 use crate::draw::{Pattern, Sizes};
 use crate::named;
 use crate::plan::{Case, Method, mixture};
-use crate::request::{Keys, Kind, Load, Template};
+use crate::request::{Keys, Load, RequestKind, Template};
 use crate::worker::Rate;
 
 pub const HELP: &str = "\
@@ -428,17 +428,17 @@ impl Raw {
         };
         let keys = Keys { count, ..keys };
         let patterns = self.patterns();
-        let mut loads: Vec<(String, Vec<Kind>)> = Vec::new();
+        let mut loads: Vec<(String, Vec<RequestKind>)> = Vec::new();
         let command = |words: &[String], weight, pattern| {
             let name = words.first().map(String::as_str).unwrap_or_default().to_uppercase();
-            Kind { name, template: Template::new(words, &keys), weight, pattern }
+            RequestKind { name, template: Template::new(words, &keys), weight, pattern }
         };
         if is_mixture {
             for &(sets, gets) in &self.ratios {
                 loads.push((format!("SET:GET {sets}:{gets}"), mixture(sets, gets, patterns, &keys)));
             }
         } else if !self.commands.is_empty() {
-            let kinds: Vec<Kind> = self
+            let kinds: Vec<RequestKind> = self
                 .commands
                 .iter()
                 .filter(|(_, weight, _)| *weight > 0)

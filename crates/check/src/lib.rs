@@ -10,7 +10,7 @@ pub mod aof;
 use std::fmt::Write;
 use std::io::Read;
 
-use braid_rdb::{Error, Fault, FileReader, Kind, Limits, Record};
+use braid_rdb::{Error, Fault, FileReader, Limits, RdbType, Record};
 
 /// Values are decoded with these thresholds between packed and other forms; which ones does not matter here.
 fn limits() -> Limits {
@@ -39,7 +39,7 @@ pub struct Findings {
 struct Doing {
     what: &'static str,
     key: Option<Vec<u8>>,
-    kind: Option<Kind>,
+    kind: Option<RdbType>,
 }
 
 /// Checks a dump file of `len` bytes, if that is known. `name` is what the file is called in the

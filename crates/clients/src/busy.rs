@@ -16,21 +16,21 @@ use parking_lot::Mutex;
 
 use braid_spec::{CommandError, CommandResult};
 
-/// What is running.
+/// Kind of the running script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ScriptKind {
     Script,
     Function,
 }
 
-impl Kind {
-    /// The error that everybody else gets.
+impl ScriptKind {
+    /// The error for all other clients.
     pub fn busy_error(self) -> &'static str {
         match self {
-            Kind::Script => {
+            ScriptKind::Script => {
                 "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
             }
-            Kind::Function => {
+            ScriptKind::Function => {
                 "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
             }
         }
@@ -39,7 +39,7 @@ impl Kind {
 
 /// A run that is visible.
 pub struct Running {
-    pub kind: Kind,
+    pub kind: ScriptKind,
     /// Of the function, or the script's SHA-1.
     pub name: String,
     /// The request that runs it.
@@ -55,7 +55,7 @@ pub struct Running {
 
 impl Running {
     /// A script that began at `started`.
-    pub fn new(kind: Kind, name: &str, command: &[&[u8]], started: Instant) -> Running {
+    pub fn new(kind: ScriptKind, name: &str, command: &[&[u8]], started: Instant) -> Running {
         Running {
             kind,
             name: name.to_owned(),
@@ -139,7 +139,7 @@ impl Busy {
     }
 
     /// The run of this kind that has lasted for longest.
-    pub fn current_of(&self, kind: Kind) -> Option<Arc<Running>> {
+    pub fn current_of(&self, kind: ScriptKind) -> Option<Arc<Running>> {
         let all = self.running.lock();
         all.iter().filter(|running| running.kind == kind).min_by_key(|running| running.started).cloned()
     }
@@ -150,7 +150,7 @@ impl Busy {
     }
 
     /// Ends the run of this kind that has lasted for longest among those that have not written.
-    pub fn kill(&self, kind: Kind) -> CommandResult {
+    pub fn kill(&self, kind: ScriptKind) -> CommandResult {
         let all = self.running.lock();
         let of_kind = || all.iter().filter(|running| running.kind == kind);
         let victim = of_kind()

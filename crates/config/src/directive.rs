@@ -62,7 +62,7 @@ pub type IntegerCheck = fn(i64) -> Result<i64, &'static str>;
 
 /// The type of a directive with its default.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum DirectiveKind {
     /// `yes` or `no`.
     Bool { default: bool, check: Option<SwitchCheck>, also_true_false: bool },
     /// A number within bounds (both inclusive). Bounds above `i64::MAX` mean an unsigned 64-bit value.
@@ -94,7 +94,7 @@ pub struct Directive {
     /// Other accepted names; CONFIG GET answers them too.
     pub aliases: &'static [&'static str],
     /// Type and default.
-    pub kind: Kind,
+    pub kind: DirectiveKind,
     /// What it does, in a sentence or two.
     pub doc: &'static str,
     /// More accepted names, which patterns of CONFIG GET do not list: they add nothing for a reader of the
@@ -125,7 +125,7 @@ pub struct Directive {
 }
 
 impl Directive {
-    const fn new(name: &'static str, kind: Kind) -> Directive {
+    const fn new(name: &'static str, kind: DirectiveKind) -> Directive {
         Directive {
             name,
             aliases: &[],
@@ -147,7 +147,7 @@ impl Directive {
 
     /// A yes/no directive.
     pub const fn switch(name: &'static str, default: bool) -> Directive {
-        Directive::new(name, Kind::Bool { default, check: None, also_true_false: false })
+        Directive::new(name, DirectiveKind::Bool { default, check: None, also_true_false: false })
     }
 
     /// A number; `default` is a function because one default depends on the machine.
@@ -158,17 +158,17 @@ impl Directive {
         max: i128,
         unit: Unit,
     ) -> Directive {
-        Directive::new(name, Kind::Integer { default, min, max, unit, check: None })
+        Directive::new(name, DirectiveKind::Integer { default, min, max, unit, check: None })
     }
 
     /// A text that may be empty.
     pub const fn text(name: &'static str, default: &'static str) -> Directive {
-        Directive::new(name, Kind::Text { default, empty_is_unset: false, check: None })
+        Directive::new(name, DirectiveKind::Text { default, empty_is_unset: false, check: None })
     }
 
     /// A text that is not set by default; the empty text unsets it.
     pub const fn optional_text(name: &'static str) -> Directive {
-        Directive::new(name, Kind::Text { default: "", empty_is_unset: true, check: None })
+        Directive::new(name, DirectiveKind::Text { default: "", empty_is_unset: true, check: None })
     }
 
     /// One of several words.
@@ -177,17 +177,17 @@ impl Directive {
         default: i64,
         words: &'static [(&'static str, i64)],
     ) -> Directive {
-        Directive::new(name, Kind::Enum { default, words })
+        Directive::new(name, DirectiveKind::Enum { default, words })
     }
 
     /// Several words that are bits.
     pub const fn flags(name: &'static str, default: i64, words: &'static [(&'static str, i64)]) -> Directive {
-        Directive::new(name, Kind::Flags { default, words })
+        Directive::new(name, DirectiveKind::Flags { default, words })
     }
 
     /// A list.
     pub const fn special(name: &'static str, special: Special) -> Directive {
-        Directive::new(name, Kind::Special(special))
+        Directive::new(name, DirectiveKind::Special(special))
     }
 
     /// Gives it other names.
@@ -270,32 +270,32 @@ impl Directive {
 
     /// Adds a check to a text.
     pub const fn text_check(mut self, added: TextCheck) -> Directive {
-        if let Kind::Text { default, empty_is_unset, .. } = self.kind {
-            self.kind = Kind::Text { default, empty_is_unset, check: Some(added) };
+        if let DirectiveKind::Text { default, empty_is_unset, .. } = self.kind {
+            self.kind = DirectiveKind::Text { default, empty_is_unset, check: Some(added) };
         }
         self
     }
 
     /// Adds a check to an integer.
     pub const fn integer_check(mut self, added: IntegerCheck) -> Directive {
-        if let Kind::Integer { default, min, max, unit, .. } = self.kind {
-            self.kind = Kind::Integer { default, min, max, unit, check: Some(added) };
+        if let DirectiveKind::Integer { default, min, max, unit, .. } = self.kind {
+            self.kind = DirectiveKind::Integer { default, min, max, unit, check: Some(added) };
         }
         self
     }
 
     /// Adds a check to a yes/no directive.
     pub const fn switch_check(mut self, added: SwitchCheck) -> Directive {
-        if let Kind::Bool { default, also_true_false, .. } = self.kind {
-            self.kind = Kind::Bool { default, check: Some(added), also_true_false };
+        if let DirectiveKind::Bool { default, also_true_false, .. } = self.kind {
+            self.kind = DirectiveKind::Bool { default, check: Some(added), also_true_false };
         }
         self
     }
 
     /// Lets a yes/no directive also be written `true` or `false`.
     pub const fn also_true_false(mut self) -> Directive {
-        if let Kind::Bool { default, check, .. } = self.kind {
-            self.kind = Kind::Bool { default, check, also_true_false: true };
+        if let DirectiveKind::Bool { default, check, .. } = self.kind {
+            self.kind = DirectiveKind::Bool { default, check, also_true_false: true };
         }
         self
     }
@@ -303,17 +303,22 @@ impl Directive {
     /// Whether its value is one number (and therefore readable with one atomic load).
     pub const fn is_scalar(&self) -> bool {
         match self.kind {
-            Kind::Bool { .. } | Kind::Integer { .. } | Kind::Enum { .. } | Kind::Flags { .. } => true,
-            Kind::Special(special) => matches!(special, Special::NotifyKeyspaceEvents),
-            Kind::Text { .. } => false,
+            DirectiveKind::Bool { .. }
+            | DirectiveKind::Integer { .. }
+            | DirectiveKind::Enum { .. }
+            | DirectiveKind::Flags { .. } => true,
+            DirectiveKind::Special(special) => matches!(special, Special::NotifyKeyspaceEvents),
+            DirectiveKind::Text { .. } => false,
         }
     }
 
     /// Whether it takes several arguments.
     pub const fn takes_several(&self) -> bool {
         match self.kind {
-            Kind::Flags { .. } => true,
-            Kind::Special(special) => !matches!(special, Special::Directory | Special::NotifyKeyspaceEvents),
+            DirectiveKind::Flags { .. } => true,
+            DirectiveKind::Special(special) => {
+                !matches!(special, Special::Directory | Special::NotifyKeyspaceEvents)
+            }
             _ => false,
         }
     }

@@ -4,7 +4,7 @@
 //! `braid.conf` and `docs/configuration.md` in the repository are these texts; a test compares them. To renew
 //! the files after a change of the table: `BLESS=1 cargo test -p braid-config docs`.
 
-use crate::directive::{Directive, Kind, Mutability, Section, Special, Unit};
+use crate::directive::{Directive, DirectiveKind, Mutability, Section, Special, Unit};
 use crate::number::format_memory;
 use crate::rows::SECTIONS;
 use crate::value::{default_value, file_lines, format_value};
@@ -76,7 +76,7 @@ fn example_lines(directive: &Directive) -> Vec<String> {
     }
     let lines = file_lines(directive, &default_value(directive));
     match directive.kind {
-        Kind::Special(Special::ReplicaOf) => vec![format!("{} no one", directive.name)],
+        DirectiveKind::Special(Special::ReplicaOf) => vec![format!("{} no one", directive.name)],
         _ if lines.is_empty() => vec![format!("{} \"\"", directive.name)],
         _ => lines,
     }
@@ -109,7 +109,7 @@ fn effect_mark(directive: &Directive) -> Option<&'static str> {
 /// Whether the doc already lists what may stand there.
 fn doc_names_all_words(directive: &Directive) -> bool {
     match directive.kind {
-        Kind::Enum { words, .. } | Kind::Flags { words, .. } => {
+        DirectiveKind::Enum { words, .. } | DirectiveKind::Flags { words, .. } => {
             words.iter().all(|(word, _)| doc(directive).contains(word))
         }
         _ => false,
@@ -119,7 +119,7 @@ fn doc_names_all_words(directive: &Directive) -> bool {
 /// Bounds or words, where they say more than the default does.
 fn range(directive: &Directive) -> Option<String> {
     match directive.kind {
-        Kind::Integer { min, max, unit, .. } => {
+        DirectiveKind::Integer { min, max, unit, .. } => {
             let number = |bound: i128| match u64::try_from(bound) {
                 Ok(bytes) if unit.is_memory() => format_memory(bytes),
                 _ if unit == Unit::Octal => format!("{bound:o}"),
@@ -134,7 +134,7 @@ fn range(directive: &Directive) -> Option<String> {
                 _ => Some(format!("{} to {}", number(min), number(max))),
             }
         }
-        Kind::Enum { words, .. } | Kind::Flags { words, .. } => {
+        DirectiveKind::Enum { words, .. } | DirectiveKind::Flags { words, .. } => {
             let words: Vec<&str> = words.iter().map(|entry| entry.0).collect();
             Some(words.join(", "))
         }
@@ -249,8 +249,8 @@ fn reference_row(directive: &Directive) -> String {
 fn type_text(directive: &Directive) -> String {
     let range = range(directive).map(|range| format!(", {range}")).unwrap_or_default();
     match directive.kind {
-        Kind::Bool { .. } => "yes/no".to_owned(),
-        Kind::Integer { unit, .. } => {
+        DirectiveKind::Bool { .. } => "yes/no".to_owned(),
+        DirectiveKind::Integer { unit, .. } => {
             let base = match unit {
                 Unit::Plain => "number",
                 Unit::Seconds => "seconds",
@@ -263,10 +263,10 @@ fn type_text(directive: &Directive) -> String {
             };
             format!("{base}{range}")
         }
-        Kind::Text { .. } => "text".to_owned(),
-        Kind::Enum { .. } => format!("one of{}", range.trim_start_matches(',')),
-        Kind::Flags { .. } => format!("some of{}", range.trim_start_matches(',')),
-        Kind::Special(_) => "list".to_owned(),
+        DirectiveKind::Text { .. } => "text".to_owned(),
+        DirectiveKind::Enum { .. } => format!("one of{}", range.trim_start_matches(',')),
+        DirectiveKind::Flags { .. } => format!("some of{}", range.trim_start_matches(',')),
+        DirectiveKind::Special(_) => "list".to_owned(),
     }
 }
 
@@ -276,7 +276,7 @@ fn default_text(directive: &Directive) -> String {
     }
     let value = default_value(directive);
     let text = match directive.kind {
-        Kind::Integer { unit, .. } if unit.is_memory() => match value {
+        DirectiveKind::Integer { unit, .. } if unit.is_memory() => match value {
             crate::value::Value::Scalar(raw) => format_memory(raw.unsigned_abs()),
             _ => String::new(),
         },

@@ -17,7 +17,7 @@ pub enum ConfigError {
     /// A line is wrong.
     Line {
         /// Where it is.
-        place: Place,
+        place: SourceLine,
         /// Why it is wrong.
         reason: String,
     },
@@ -44,7 +44,7 @@ pub enum Source {
 
 /// A line of the configuration, kept so that later stages (users, renamed commands) can complain about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLine {
     /// What it was read from.
     pub source: Source,
     /// Counted from 1 in that source. Means nothing for options.
@@ -53,14 +53,14 @@ pub struct Place {
     pub text: String,
 }
 
-impl Place {
+impl SourceLine {
     /// The error that this line is wrong.
     pub fn error(&self, reason: impl Into<String>) -> ConfigError {
         ConfigError::Line { place: self.clone(), reason: reason.into() }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLine {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
             Source::Text => write!(formatter, "Reading the configuration, at line {}", self.line)?,

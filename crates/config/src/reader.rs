@@ -6,7 +6,7 @@
 
 use crate::arguments::Arguments;
 use crate::config::{Config, REDACTED, is_secret};
-use crate::error::{ConfigError, Place, Source};
+use crate::error::{ConfigError, Source, SourceLine};
 use crate::rows::{index, table};
 use crate::text::{NOT_UTF8, split_arguments};
 use crate::value::{Value, default_value, lacks_effect};
@@ -47,7 +47,7 @@ pub struct Renamed {
     /// New name; empty removes the command.
     pub new_name: String,
     /// For complaints.
-    pub place: Place,
+    pub place: SourceLine,
 }
 
 /// A `user` line. The commands layer parses the rules.
@@ -56,7 +56,7 @@ pub struct UserLine {
     /// Name of the user and the rules.
     pub words: Vec<String>,
     /// For complaints; the rules are left out because they may hold passwords.
-    pub place: Place,
+    pub place: SourceLine,
 }
 
 impl std::fmt::Debug for UserLine {
@@ -150,7 +150,7 @@ impl Reader<'_> {
             if line.is_empty() || line[0] == b'#' {
                 continue;
             }
-            let place = Place { source: source.clone(), line: index + 1, text: shown_line(line) };
+            let place = SourceLine { source: source.clone(), line: index + 1, text: shown_line(line) };
             let read = self.read_words(line, place, depth);
             if self.only.is_empty() {
                 read?;
@@ -159,7 +159,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn read_words(&mut self, line: &[u8], place: Place, depth: usize) -> Result<(), ConfigError> {
+    fn read_words(&mut self, line: &[u8], place: SourceLine, depth: usize) -> Result<(), ConfigError> {
         let words =
             split_arguments(line).ok_or_else(|| place.error("Unbalanced quotes in configuration line"))?;
         let words: Result<Vec<String>, _> = words.into_iter().map(String::from_utf8).collect();
@@ -176,7 +176,7 @@ impl Reader<'_> {
         &mut self,
         name: &str,
         values: &[String],
-        place: Place,
+        place: SourceLine,
         depth: usize,
     ) -> Result<(), ConfigError> {
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
@@ -271,7 +271,7 @@ impl Reader<'_> {
         }
     }
 
-    fn include(&mut self, name: &str, place: &Place, depth: usize) -> Result<(), ConfigError> {
+    fn include(&mut self, name: &str, place: &SourceLine, depth: usize) -> Result<(), ConfigError> {
         if depth == INCLUDE_DEPTH_MAX {
             return Err(place.error("Files include each other too deeply"));
         }

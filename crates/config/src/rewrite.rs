@@ -6,7 +6,7 @@
 //! signature. The file is replaced in one step, so that a crash leaves either the old one or the new one.
 
 use crate::config::Config;
-use crate::directive::{Directive, Kind, Special};
+use crate::directive::{Directive, DirectiveKind, Special};
 use crate::rows::{index, table};
 use crate::special::DEFAULT_OUTPUT_LIMITS;
 use crate::text::split_arguments;
@@ -85,7 +85,7 @@ impl Config {
 /// default depends on where and how the server is started.
 fn must_be_written(directive: &Directive, item: usize, value: &Value, default: &Value) -> bool {
     match (directive.kind, value) {
-        (Kind::Special(Special::Save | Special::Directory), _) => true,
+        (DirectiveKind::Special(Special::Save | Special::Directory), _) => true,
         (_, Value::OutputLimits(limits)) => limits.get(item) != DEFAULT_OUTPUT_LIMITS.get(item),
         _ => value != default,
     }

@@ -428,7 +428,7 @@ fn run(request: &mut Request<'_>, command: &Command, hash: u64) -> Outcome {
 
 /// Runs a command under its locks: whether it ended with an error, and what is left to do for it.
 #[inline]
-fn run_under(request: &mut Request<'_>, command: &Command, locks: LockSet<'_>) -> (bool, Option<Held>) {
+fn run_under(request: &mut Request<'_>, command: &Command, locks: LockSet<'_>) -> (bool, Option<FollowUp>) {
     let now = request.now();
     let Request { engine, worker, session, reply, args, blobs, others } = request;
     let start = worker.boundary;
@@ -440,16 +440,16 @@ fn run_under(request: &mut Request<'_>, command: &Command, locks: LockSet<'_>) -
     (failed, held)
 }
 
-/// What is left to do for a command when its locks are released.
-struct Held {
-    /// When its body ended.
+/// Work left for after the command's locks are released.
+struct FollowUp {
+    /// End of the command's body.
     end: Ticks,
     later: Later,
 }
 
 /// What a command has caused beyond its own work, as far as it is done under the command's locks.
 #[cold]
-fn finish_held(call: &mut Call<'_, '_>, start: Ticks) -> Held {
+fn finish_held(call: &mut Call<'_, '_>, start: Ticks) -> FollowUp {
     let Call { engine, command, session, args, keyspace: txn, .. } = call;
     txn.context.follow_up.set(false);
     // Those who are served come after it.
@@ -470,7 +470,7 @@ fn finish_held(call: &mut Call<'_, '_>, start: Ticks) -> Held {
     blocking::serve_held(engine, txn, &mut later);
     // What those who were served have changed is news to everybody.
     engine.trackers.settle(txn.context, None);
-    Held { end, later }
+    FollowUp { end, later }
 }
 
 /// Notes which keys a client that tracks has read.
@@ -483,7 +483,7 @@ fn note_reads(engine: &Engine, session: &Session, txn: &mut Txn<'_>, command: &C
 
 /// Counts a command that has caused something beyond its own work, and does what needs other locks.
 #[cold]
-fn finish_later(request: &mut Request<'_>, command: &Command, failed: bool, held: Held) -> Outcome {
+fn finish_later(request: &mut Request<'_>, command: &Command, failed: bool, held: FollowUp) -> Outcome {
     let Request { engine, worker, session, args, .. } = request;
     let blocked = session.blocked.is_some();
     // A command that waits is counted when it is answered.
@@ -528,7 +528,7 @@ fn remove_stale(engine: &Engine, worker: &mut Worker) {
 }
 
 /// Commands with several keys, with none, or with a wider scope.
-fn run_wide(request: &mut Request<'_>, command: &Command) -> (bool, Option<Held>) {
+fn run_wide(request: &mut Request<'_>, command: &Command) -> (bool, Option<FollowUp>) {
     if is_exec(command) {
         return exec(request, command);
     }

@@ -14,7 +14,7 @@ use braid_clients::attention::Attention;
 use braid_clients::{ClientRecord, client_flags};
 use braid_keyspace::Keyspace;
 use braid_notify::tracking::Trackers;
-use braid_notify::{Hub, Kind, Listener, Tracking};
+use braid_notify::{Hub, Listener, SubscriptionKind, Tracking};
 use braid_replication::{Replica, ReplicaOptions};
 use braid_telemetry::monitor;
 
@@ -241,14 +241,14 @@ impl Session {
     }
 
     /// Lets the client listen to a channel or pattern. Returns how many subscriptions it has then.
-    pub fn subscribe(&mut self, hub: &Hub, kind: Kind, name: &[u8]) -> usize {
+    pub fn subscribe(&mut self, hub: &Hub, kind: SubscriptionKind, name: &[u8]) -> usize {
         let count = hub.subscribe(&mut self.listener, kind, name);
         self.settle_attention();
         count
     }
 
     /// Ends a subscription. Returns how many the client has left.
-    pub fn unsubscribe(&mut self, hub: &Hub, kind: Kind, name: &[u8]) -> usize {
+    pub fn unsubscribe(&mut self, hub: &Hub, kind: SubscriptionKind, name: &[u8]) -> usize {
         let count = hub.unsubscribe(&mut self.listener, kind, name);
         self.settle_attention();
         count

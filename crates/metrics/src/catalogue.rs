@@ -24,10 +24,10 @@ use braid_commands::server::system::{self, Whose};
 use braid_commands::server::{allocator, hot_keys};
 use braid_engine::Engine;
 use braid_keyspace::Counters;
-use braid_notify::Kind as Channels;
+use braid_notify::SubscriptionKind;
 use braid_replication::{Replica, Stage};
 use braid_spec::Command;
-use braid_telemetry::command_log::Kind as Log;
+use braid_telemetry::command_log::LogKind;
 use braid_telemetry::hot_keys::Report;
 use braid_telemetry::stats;
 use braid_telemetry::stats::{CommandTotals, ThreadStats};
@@ -225,10 +225,12 @@ fn each_replica(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Scrap
     }
 }
 
-fn each_log(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Engine, Log) -> f64) {
-    for (name, log) in
-        [("slow", Log::Slow), ("large-request", Log::LargeRequest), ("large-reply", Log::LargeReply)]
-    {
+fn each_log(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Engine, LogKind) -> f64) {
+    for (name, log) in [
+        ("slow", LogKind::Slow),
+        ("large-request", LogKind::LargeRequest),
+        ("large-reply", LogKind::LargeReply),
+    ] {
         samples.add(&[("log", name)], value(scrape.engine, log));
     }
 }
@@ -456,9 +458,9 @@ pub const METRICS: &[Metric] = &[
     counters("braid_errors_total", "Error replies by their first word (128 of them at most for each thread).", errors_by_code),
     counters("braid_access_denied_total", "Logins, commands, keys and channels refused by the ACL.", refused_by_reason),
     counters("braid_user_access_denied_total", "The same by user: at most 100 users, those with the most refusals. Logins with unknown names are not among them.", refused_by_user),
-    gauge("braid_pubsub_channels", "Channels with subscribers.", |s| s.engine.hub.name_count(Channels::Channel) as f64),
-    gauge("braid_pubsub_patterns", "Patterns with subscribers.", |s| s.engine.hub.name_count(Channels::Pattern) as f64),
-    gauge("braid_pubsub_shard_channels", "Shard channels with subscribers.", |s| s.engine.hub.name_count(Channels::ShardChannel) as f64),
+    gauge("braid_pubsub_channels", "Channels with subscribers.", |s| s.engine.hub.name_count(SubscriptionKind::Channel) as f64),
+    gauge("braid_pubsub_patterns", "Patterns with subscribers.", |s| s.engine.hub.name_count(SubscriptionKind::Pattern) as f64),
+    gauge("braid_pubsub_shard_channels", "Shard channels with subscribers.", |s| s.engine.hub.name_count(SubscriptionKind::ShardChannel) as f64),
     gauge("braid_tracking_keys", "Keys that clients with client-side caching have read.", |s| s.engine.trackers.keys() as f64),
     gauge("braid_scripts_cached", "Scripts in the script cache.", |s| s.scripts.0 as f64),
     gauge("braid_functions", "Functions loaded.", |s| s.scripts.1 as f64),

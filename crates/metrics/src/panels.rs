@@ -4,7 +4,7 @@
 
 use braid_base::clock::unix_ms;
 use braid_engine::Engine;
-use braid_telemetry::command_log::Kind;
+use braid_telemetry::command_log::LogKind;
 use serde_json::{Value, json};
 
 /// Entries of the slow log that are shown.
@@ -17,7 +17,7 @@ fn escaped(bytes: &[u8]) -> String {
 
 /// The newest entries of the slow log.
 pub fn slow_log(engine: &Engine) -> Value {
-    let log = engine.logs.of(Kind::Slow);
+    let log = engine.logs.of(LogKind::Slow);
     let entries: Vec<Value> = log
         .latest(SLOW_SHOWN)
         .iter()

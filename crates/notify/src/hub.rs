@@ -29,7 +29,7 @@ use braid_clients::attention::{Attention, MONITORS};
 use braid_clients::{ClientRecord, Mailboxes, THREADS_MAX, client_flags};
 
 use crate::frame::Frame;
-use crate::listener::{Kind, Listener};
+use crate::listener::{Listener, SubscriptionKind};
 use crate::payload::Payload;
 use crate::queue::{Listeners, Push, Queue};
 
@@ -132,36 +132,42 @@ impl Hub {
         &table[self.hasher.hash_one(name) as usize % TABLES]
     }
 
-    fn count_of(&self, kind: Kind) -> &AtomicUsize {
+    fn count_of(&self, kind: SubscriptionKind) -> &AtomicUsize {
         match kind {
-            Kind::Channel => &self.channel_count,
-            Kind::Pattern => &self.pattern_count,
-            Kind::ShardChannel => &self.shard_channel_count,
+            SubscriptionKind::Channel => &self.channel_count,
+            SubscriptionKind::Pattern => &self.pattern_count,
+            SubscriptionKind::ShardChannel => &self.shard_channel_count,
         }
     }
 
     /// Works on the table that a name belongs to.
-    fn with_names<R>(&self, kind: Kind, name: &[u8], work: impl FnOnce(&mut Names<Audience>) -> R) -> R {
+    fn with_names<R>(
+        &self,
+        kind: SubscriptionKind,
+        name: &[u8],
+        work: impl FnOnce(&mut Names<Audience>) -> R,
+    ) -> R {
         match kind {
-            Kind::Channel => work(&mut self.part(&self.channels, name).lock()),
-            Kind::ShardChannel => work(&mut self.part(&self.shard_channels, name).lock()),
-            Kind::Pattern => work(&mut self.patterns.write()),
+            SubscriptionKind::Channel => work(&mut self.part(&self.channels, name).lock()),
+            SubscriptionKind::ShardChannel => work(&mut self.part(&self.shard_channels, name).lock()),
+            SubscriptionKind::Pattern => work(&mut self.patterns.write()),
         }
     }
 
     /// How many channels, patterns or shard channels somebody listens to.
-    pub fn name_count(&self, kind: Kind) -> usize {
+    pub fn name_count(&self, kind: SubscriptionKind) -> usize {
         self.count_of(kind).load(Ordering::Relaxed)
     }
 
     /// How many clients listen to a channel (not by a pattern).
-    pub fn listener_count(&self, kind: Kind, name: &[u8]) -> usize {
+    pub fn listener_count(&self, kind: SubscriptionKind, name: &[u8]) -> usize {
         self.with_names(kind, name, |names| names.get(name).map_or(0, Audience::len))
     }
 
     /// The channels that somebody listens to and whose names match a pattern, if one is given.
-    pub fn channel_names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
-        let table = if kind == Kind::ShardChannel { &self.shard_channels } else { &self.channels };
+    pub fn channel_names(&self, kind: SubscriptionKind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
+        let table =
+            if kind == SubscriptionKind::ShardChannel { &self.shard_channels } else { &self.channels };
         let wanted = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name, false));
         let mut found = Vec::new();
         for part in table {
@@ -182,7 +188,7 @@ impl Hub {
     }
 
     /// Lets a client listen. Returns how many subscriptions it has then, as it is told.
-    pub fn subscribe(&self, listener: &mut Listener, kind: Kind, name: &[u8]) -> usize {
+    pub fn subscribe(&self, listener: &mut Listener, kind: SubscriptionKind, name: &[u8]) -> usize {
         let subscriptions = listener.subscriptions.get_or_insert_default();
         if subscriptions.names(kind).insert(name.into()) {
             let record = &listener.record;
@@ -201,7 +207,7 @@ impl Hub {
     }
 
     /// Stops a client's listening to something. Returns how many subscriptions it has left, as it is told.
-    pub fn unsubscribe(&self, listener: &mut Listener, kind: Kind, name: &[u8]) -> usize {
+    pub fn unsubscribe(&self, listener: &mut Listener, kind: SubscriptionKind, name: &[u8]) -> usize {
         let Some(subscriptions) = &mut listener.subscriptions else { return 0 };
         if subscriptions.names(kind).remove(name) {
             self.forget(kind, name, listener.record.id);
@@ -211,7 +217,7 @@ impl Hub {
         count
     }
 
-    fn forget(&self, kind: Kind, name: &[u8], client: u64) {
+    fn forget(&self, kind: SubscriptionKind, name: &[u8], client: u64) {
         self.with_names(kind, name, |names| {
             if names.get_mut(name).is_some_and(|audience| audience.remove(client)) {
                 names.remove(name);
@@ -221,14 +227,14 @@ impl Hub {
     }
 
     /// What a client listens to of one kind.
-    pub fn names_of(&self, listener: &mut Listener, kind: Kind) -> Vec<Box<[u8]>> {
+    pub fn names_of(&self, listener: &mut Listener, kind: SubscriptionKind) -> Vec<Box<[u8]>> {
         listener.subscriptions.as_mut().map_or_else(Vec::new, |all| all.names(kind).iter().cloned().collect())
     }
 
     /// Stops all of a client's listening. What was published before and has not reached it is dropped.
     pub fn leave(&self, listener: &mut Listener) {
         let Some(mut subscriptions) = listener.subscriptions.take() else { return };
-        for kind in [Kind::Channel, Kind::Pattern, Kind::ShardChannel] {
+        for kind in [SubscriptionKind::Channel, SubscriptionKind::Pattern, SubscriptionKind::ShardChannel] {
             for name in std::mem::take(subscriptions.names(kind)) {
                 self.forget(kind, &name, listener.record.id);
             }
@@ -334,12 +340,12 @@ impl Hub {
         let mut shard_channels: Vec<_> = self.shard_channels.iter().map(|part| part.lock()).collect();
         let mut patterns = self.patterns.write();
         let part = |name: &[u8]| self.hasher.hash_one(name) as usize % TABLES;
-        for kind in [Kind::Channel, Kind::ShardChannel, Kind::Pattern] {
+        for kind in [SubscriptionKind::Channel, SubscriptionKind::ShardChannel, SubscriptionKind::Pattern] {
             for name in &*subscriptions.names(kind) {
                 let names = match kind {
-                    Kind::Channel => &mut *channels[part(name)],
-                    Kind::ShardChannel => &mut *shard_channels[part(name)],
-                    Kind::Pattern => &mut *patterns,
+                    SubscriptionKind::Channel => &mut *channels[part(name)],
+                    SubscriptionKind::ShardChannel => &mut *shard_channels[part(name)],
+                    SubscriptionKind::Pattern => &mut *patterns,
                 };
                 if let Some(audience) = names.get_mut(name) {
                     audience.relocate(record.id, to);

@@ -16,4 +16,4 @@ pub mod queue;
 pub mod tracking;
 
 pub use hub::Hub;
-pub use listener::{Kind, Listener, Subscriptions, Tracking};
+pub use listener::{Listener, SubscriptionKind, Subscriptions, Tracking};

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_clients::{ClientRecord, client_flags};
 use hashbrown::HashSet;
 
-/// What a client can listen to.
+/// Kind of a subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum SubscriptionKind {
     Channel,
     Pattern,
     /// A channel that lives where its hash slot does (SSUBSCRIBE).
@@ -19,7 +19,7 @@ pub enum Kind {
 
 type NameSet = HashSet<Box<[u8]>, foldhash::fast::RandomState>;
 
-/// What one client listens to.
+/// A client's subscriptions.
 #[derive(Default)]
 pub struct Subscriptions {
     channels: NameSet,
@@ -28,20 +28,22 @@ pub struct Subscriptions {
 }
 
 impl Subscriptions {
-    pub(crate) fn names(&mut self, kind: Kind) -> &mut NameSet {
+    pub(crate) fn names(&mut self, kind: SubscriptionKind) -> &mut NameSet {
         match kind {
-            Kind::Channel => &mut self.channels,
-            Kind::Pattern => &mut self.patterns,
-            Kind::ShardChannel => &mut self.shard_channels,
+            SubscriptionKind::Channel => &mut self.channels,
+            SubscriptionKind::Pattern => &mut self.patterns,
+            SubscriptionKind::ShardChannel => &mut self.shard_channels,
         }
     }
 
     /// How many there are, as clients are told when one of a kind changes: patterns and channels
     /// count together.
-    pub fn count(&self, kind: Kind) -> usize {
+    pub fn count(&self, kind: SubscriptionKind) -> usize {
         match kind {
-            Kind::Channel | Kind::Pattern => self.channels.len() + self.patterns.len(),
-            Kind::ShardChannel => self.shard_channels.len(),
+            SubscriptionKind::Channel | SubscriptionKind::Pattern => {
+                self.channels.len() + self.patterns.len()
+            }
+            SubscriptionKind::ShardChannel => self.shard_channels.len(),
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::unix_ms;
 use braid_base::plural::plural;
 use braid_keyspace::{Keyspace, Txn, eviction};
-use braid_rdb::{Access, Fault, FileReader, Kind, Limits, Record};
+use braid_rdb::{Access, Fault, FileReader, Limits, RdbType, Record};
 
 use crate::slices::{Slices, Stopped};
 use crate::state::Progress;
@@ -245,7 +245,7 @@ impl Loader<'_, '_, '_> {
     fn hand_over<R: Read>(
         &mut self,
         reader: &mut FileReader<R>,
-        kind: Kind,
+        kind: RdbType,
         expire_at: Option<i64>,
         access: Option<Access>,
     ) -> Result<bool, LoadError> {
@@ -269,7 +269,7 @@ impl Loader<'_, '_, '_> {
     fn key<R: Read>(
         &mut self,
         reader: &mut FileReader<R>,
-        kind: Kind,
+        kind: RdbType,
         expire_at: Option<i64>,
         access: Option<Access>,
     ) -> Result<(), LoadError> {

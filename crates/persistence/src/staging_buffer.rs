@@ -10,7 +10,7 @@ use std::io;
 
 use braid_base::blob::Blob;
 use braid_keyspace::{Entry, Keyspace, ValueRef};
-use braid_rdb::{Access, Format, Kind};
+use braid_rdb::{Access, Format, RdbType};
 
 use crate::value::{access, to_rdb};
 use crate::writer::Writer;
@@ -21,7 +21,7 @@ enum Content {
     Text,
     Blob(Blob),
     /// A packed collection; its bytes follow the name.
-    Packed(Kind),
+    Packed(RdbType),
 }
 
 struct StagedEntry {

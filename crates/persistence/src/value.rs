@@ -3,7 +3,7 @@
 
 use braid_keyspace::object::decode;
 use braid_keyspace::{Entry, Keyspace, Value, ValueRef, eviction};
-use braid_rdb::{Access, Decoder, Error, Kind, Limits, Source, Text};
+use braid_rdb::{Access, Decoder, Error, Limits, RdbType, Source, Text};
 
 /// What an entry holds, to be written.
 pub fn to_rdb(entry: Entry<'_>) -> braid_rdb::ValueRef<'_> {
@@ -39,11 +39,11 @@ pub(crate) fn access(keyspace: &Keyspace, entry: Entry<'_>) -> Option<Access> {
 /// from the decoder.
 pub fn read_value<'d, S: Source>(
     decoder: &'d mut Decoder<S>,
-    kind: Kind,
+    kind: RdbType,
     limits: &Limits,
     now_ms: i64,
 ) -> Result<Value<'d>, Error> {
-    if kind == Kind::STRING {
+    if kind == RdbType::STRING {
         return Ok(match decoder.text_or_blob()? {
             Ok(Text::Bytes(bytes)) => Value::string(bytes),
             Ok(Text::Integer(number)) => Value::Integer(number),

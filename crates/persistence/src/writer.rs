@@ -5,7 +5,7 @@
 use std::io;
 
 use braid_keyspace::{Entry, Keyspace, ValueRef};
-use braid_rdb::{Access, FileWriter, Format, Kind};
+use braid_rdb::{Access, FileWriter, Format, RdbType};
 
 use crate::aof::RequestWriter;
 use crate::synced_file::SyncedFile;
@@ -79,7 +79,7 @@ impl Writer {
     pub(crate) fn packed_key(
         &mut self,
         name: &[u8],
-        kind: Kind,
+        kind: RdbType,
         packed: &[u8],
         expire_at: Option<i64>,
         access: Option<Access>,

@@ -9,7 +9,7 @@ use std::io;
 use braid_containers::listpack::Element;
 
 use crate::encode::ValueEncoder;
-use crate::kind::ValueForm;
+use crate::rdb_type::ValueForm;
 use crate::target::Target;
 
 /// A value other than a string, to be written.

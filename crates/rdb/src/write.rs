@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use braid_containers::listpack::Element;
 
 use crate::encode::Encoder;
-use crate::kind::Kind;
 use crate::object::SavedObject;
+use crate::rdb_type::RdbType;
 use crate::staged::Staged;
 use crate::target::{Format, Target};
 
@@ -24,21 +24,21 @@ pub const NO_TIME: i64 = -1;
 
 impl ValueRef<'_> {
     /// The form under which it is written for this server itself.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> RdbType {
         self.kind_for(Target::Own)
     }
 
-    pub(crate) fn kind_for(self, target: Target) -> Kind {
+    pub(crate) fn kind_for(self, target: Target) -> RdbType {
         match self {
-            ValueRef::Text(_) | ValueRef::Integer(_) => Kind::STRING,
-            ValueRef::Object(object) => Kind(object.form(target)),
+            ValueRef::Text(_) | ValueRef::Integer(_) => RdbType::STRING,
+            ValueRef::Object(object) => RdbType(object.form(target)),
         }
     }
 
     /// Adds the packed form of a collection that has one, and is written in it, to `out`; the form
     /// under which it is written. Copying it takes less time than writing it:
     /// [`FileWriter::packed_key`](crate::FileWriter::packed_key) does that later.
-    pub fn take_packed(self, format: Format, out: &mut Vec<u8>) -> Option<Kind> {
+    pub fn take_packed(self, format: Format, out: &mut Vec<u8>) -> Option<RdbType> {
         let ValueRef::Object(object) = self else { return None };
         let kind = self.kind();
         (format.kind(self) == kind && object.take_packed(out)).then_some(kind)
@@ -72,7 +72,7 @@ impl Format {
     }
 
     /// The form under which a value is written.
-    pub fn kind(self, value: ValueRef<'_>) -> Kind {
+    pub fn kind(self, value: ValueRef<'_>) -> RdbType {
         value.kind_for(self.target)
     }
 
@@ -118,7 +118,7 @@ impl Format {
 
 impl<W: Write> Encoder<W> {
     /// The form of a value.
-    pub fn kind(&mut self, kind: Kind) -> io::Result<()> {
+    pub fn kind(&mut self, kind: RdbType) -> io::Result<()> {
         self.byte(kind.number())
     }
 
@@ -147,7 +147,7 @@ impl<W: Write> Encoder<W> {
     }
 
     /// A value of which [`ValueRef::take_packed`] has taken the form, behind its form.
-    pub(crate) fn packed(&mut self, kind: Kind, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn packed(&mut self, kind: RdbType, bytes: &[u8]) -> io::Result<()> {
         for &number in kind.0.packed_head {
             self.length(number)?;
         }

@@ -10,7 +10,7 @@ use std::ffi::c_int;
 
 use braid_resp::reply::{Protocol, ReplyBuffer};
 
-use crate::lua::{Kind, Lua, Raise};
+use crate::lua::{Lua, LuaType, Raise};
 use crate::outcome::{Ended, Returned};
 
 /// Bytes of a reply that are left.
@@ -171,7 +171,7 @@ pub(crate) fn push_field(lua: Lua<'_>, name: &str, push: impl FnOnce(Lua<'_>)) {
 /// Sets a pair of a table, if the key can be one.
 fn set_pair(lua: Lua<'_>) {
     let is_nan = lua.number(-2).is_some_and(f64::is_nan);
-    if lua.kind(-2) == Kind::Nil || is_nan {
+    if lua.kind(-2) == LuaType::Nil || is_nan {
         lua.pop(2);
     } else {
         lua.raw_set(-3);
@@ -237,21 +237,21 @@ impl Writer<'_, '_> {
             return self.error(b"ERR reached lua stack limit".to_vec(), false, is_all);
         }
         match lua.kind(-1) {
-            Kind::String => self.reply.bulk(lua.string(-1).unwrap_or_default()),
-            Kind::Number => self.reply.integer(integer(lua.number(-1).unwrap_or_default())),
-            Kind::Boolean => match (self.script, lua.boolean(-1)) {
+            LuaType::String => self.reply.bulk(lua.string(-1).unwrap_or_default()),
+            LuaType::Number => self.reply.integer(integer(lua.number(-1).unwrap_or_default())),
+            LuaType::Boolean => match (self.script, lua.boolean(-1)) {
                 (Protocol::Resp2, true) => self.reply.integer(1),
                 (Protocol::Resp2, false) => self.reply.null(),
                 (Protocol::Resp3, value) => self.reply.boolean(value),
             },
-            Kind::Table => self.table(is_all),
+            LuaType::Table => self.table(is_all),
             _ => self.reply.null(),
         }
         lua.pop(1);
     }
 
     /// Pushes a field of the table on top; true if it is of this kind, else it is taken off again.
-    fn has(&self, name: &str, kind: Kind) -> bool {
+    fn has(&self, name: &str, kind: LuaType) -> bool {
         let lua = self.lua;
         lua.raw_get_field(-2, name);
         let found = lua.kind(-1) == kind;
@@ -264,25 +264,25 @@ impl Writer<'_, '_> {
     /// Writes the table on top and leaves it there.
     fn table(&mut self, is_all: bool) {
         let lua = self.lua;
-        if self.has("err", Kind::String) {
+        if self.has("err", LuaType::String) {
             let line = up_to_nul(lua.string(-1).unwrap_or_default()).to_vec();
             lua.pop(1);
-            let counted = self.has("ignore_error_stats_update", Kind::Boolean) && {
+            let counted = self.has("ignore_error_stats_update", LuaType::Boolean) && {
                 let counted = lua.boolean(-1);
                 lua.pop(1);
                 counted
             };
             return self.error(line, counted, is_all);
         }
-        if self.has("ok", Kind::String) {
+        if self.has("ok", LuaType::String) {
             let line = one_line(up_to_nul(lua.string(-1).unwrap_or_default()));
             self.reply.raw(&[b"+", &line[..], b"\r\n"].concat());
-        } else if self.has("double", Kind::Number) {
+        } else if self.has("double", LuaType::Number) {
             self.reply.double(lua.number(-1).unwrap_or_default());
-        } else if self.has("big_number", Kind::String) {
+        } else if self.has("big_number", LuaType::String) {
             let digits = one_line(lua.string(-1).unwrap_or_default());
             self.reply.big_number(&String::from_utf8_lossy(&digits));
-        } else if self.has("verbatim_string", Kind::Table) {
+        } else if self.has("verbatim_string", LuaType::Table) {
             if !self.verbatim() {
                 lua.pop(1);
                 return self.aggregate(is_all);
@@ -296,12 +296,12 @@ impl Writer<'_, '_> {
     /// Writes the table on top as a text with a format, if it is one.
     fn verbatim(&mut self) -> bool {
         let lua = self.lua;
-        if !self.has("format", Kind::String) {
+        if !self.has("format", LuaType::String) {
             return false;
         }
         let format = String::from_utf8_lossy(lua.string(-1).unwrap_or_default()).into_owned();
         lua.pop(1);
-        if !self.has("string", Kind::String) {
+        if !self.has("string", LuaType::String) {
             return false;
         }
         self.reply.verbatim(&format, lua.string(-1).unwrap_or_default());
@@ -312,7 +312,7 @@ impl Writer<'_, '_> {
     fn aggregate(&mut self, is_all: bool) {
         let lua = self.lua;
         let _ = is_all;
-        if self.has("map", Kind::Table) {
+        if self.has("map", LuaType::Table) {
             let header = self.reply.begin_map();
             let mut count = 0;
             lua.push_nil();
@@ -324,7 +324,7 @@ impl Writer<'_, '_> {
             }
             self.reply.end_map(header, count);
             lua.pop(1);
-        } else if self.has("set", Kind::Table) {
+        } else if self.has("set", LuaType::Table) {
             let header = self.reply.begin_set();
             let mut count = 0;
             lua.push_nil();
@@ -341,7 +341,7 @@ impl Writer<'_, '_> {
             let mut count = 0;
             loop {
                 lua.raw_get_index(-1, count + 1);
-                if lua.kind(-1) == Kind::Nil {
+                if lua.kind(-1) == LuaType::Nil {
                     lua.pop(1);
                     break;
                 }
@@ -370,7 +370,7 @@ fn one_line(bytes: &[u8]) -> Vec<u8> {
 
 /// The error line for the error on top of the stack.
 pub(crate) fn failure(lua: Lua<'_>, name: &str) -> Ended {
-    if lua.kind(-1) != Kind::Table {
+    if lua.kind(-1) != LuaType::Table {
         let text = lua.text(-1).unwrap_or(b"execution failure");
         let shown = &up_to_nul(text)[..up_to_nul(text).len().min(100)];
         let line = [b"ERR Error running script ", name.as_bytes(), b", ", shown].concat();
@@ -397,7 +397,7 @@ pub(crate) fn failure(lua: Lua<'_>, name: &str) -> Ended {
 
 /// The text of the error on top of the stack, as loading a library reports it.
 pub(crate) fn error_text(lua: Lua<'_>) -> Vec<u8> {
-    if lua.kind(-1) == Kind::Table {
+    if lua.kind(-1) == LuaType::Table {
         lua.raw_get_field(-2, "err");
         let text = lua.text(-1).unwrap_or_default().to_vec();
         lua.pop(1);

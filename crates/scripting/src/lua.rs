@@ -38,7 +38,7 @@ pub(crate) const GLOBALS: c_int = sys::LUA_GLOBALSINDEX;
 
 /// Types of Lua values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum LuaType {
     None,
     Nil,
     Boolean,
@@ -104,17 +104,17 @@ impl<'l> Lua<'l> {
         raw!(sys::lua_checkstack(self.0, count)) != 0
     }
 
-    pub(crate) fn kind(self, index: c_int) -> Kind {
+    pub(crate) fn kind(self, index: c_int) -> LuaType {
         match raw!(sys::lua_type(self.0, index)) {
-            sys::LUA_TNONE => Kind::None,
-            sys::LUA_TNIL => Kind::Nil,
-            sys::LUA_TBOOLEAN => Kind::Boolean,
-            sys::LUA_TLIGHTUSERDATA => Kind::LightUserdata,
-            sys::LUA_TNUMBER => Kind::Number,
-            sys::LUA_TSTRING => Kind::String,
-            sys::LUA_TTABLE => Kind::Table,
-            sys::LUA_TFUNCTION => Kind::Function,
-            _ => Kind::Other,
+            sys::LUA_TNONE => LuaType::None,
+            sys::LUA_TNIL => LuaType::Nil,
+            sys::LUA_TBOOLEAN => LuaType::Boolean,
+            sys::LUA_TLIGHTUSERDATA => LuaType::LightUserdata,
+            sys::LUA_TNUMBER => LuaType::Number,
+            sys::LUA_TSTRING => LuaType::String,
+            sys::LUA_TTABLE => LuaType::Table,
+            sys::LUA_TFUNCTION => LuaType::Function,
+            _ => LuaType::Other,
         }
     }
 
@@ -126,7 +126,7 @@ impl<'l> Lua<'l> {
 
     /// The bytes of a string; nothing for other values, numbers included.
     pub(crate) fn string(self, index: c_int) -> Option<&'l [u8]> {
-        if self.kind(index) != Kind::String {
+        if self.kind(index) != LuaType::String {
             return None;
         }
         let mut len = 0;
@@ -139,7 +139,7 @@ impl<'l> Lua<'l> {
     /// The bytes of a string or number; a number on the stack becomes a string by that (so never
     /// use it on a key of a table that is being walked).
     pub(crate) fn text(self, index: c_int) -> Option<&'l [u8]> {
-        if self.kind(index) == Kind::Number {
+        if self.kind(index) == LuaType::Number {
             let mut len = 0;
             raw!(sys::lua_tolstring(self.0, index, &mut len));
         }
@@ -148,7 +148,7 @@ impl<'l> Lua<'l> {
 
     /// A number; nothing for other values.
     pub(crate) fn number(self, index: c_int) -> Option<f64> {
-        (self.kind(index) == Kind::Number).then(|| raw!(sys::lua_tonumber(self.0, index)))
+        (self.kind(index) == LuaType::Number).then(|| raw!(sys::lua_tonumber(self.0, index)))
     }
 
     /// A number, or a string that Lua takes for one.
@@ -312,7 +312,7 @@ impl<'l> Lua<'l> {
     }
 
     pub(crate) fn wrong_type(self, index: c_int, expected: &str) -> Raise {
-        let found = if self.kind(index) == Kind::None { "no value" } else { self.kind_name(index) };
+        let found = if self.kind(index) == LuaType::None { "no value" } else { self.kind_name(index) };
         Raise::argument(index, format!("{expected} expected, got {found}"))
     }
 }

@@ -16,7 +16,7 @@ use mlua_sys as sys;
 use crate::function::{Function, Registered};
 use crate::host::{Host, Verdict};
 use crate::libraries::json::settings::Settings;
-use crate::lua::{GLOBALS, Kind, Lua, REGISTRY, function, lua_State};
+use crate::lua::{GLOBALS, Lua, LuaType, REGISTRY, function, lua_State};
 use crate::memory::{self, Memory};
 use crate::outcome::Ended;
 use crate::shared::Shared;
@@ -396,7 +396,7 @@ fn seal_deeply(lua: Lua<'_>) {
     lua.seal(-1, true);
     lua.push_nil();
     while lua.next(-2) {
-        if lua.kind(-1) == Kind::Table {
+        if lua.kind(-1) == LuaType::Table {
             seal_deeply(lua);
         }
         lua.pop(1);

@@ -24,21 +24,21 @@ const BYTES_MIN: i64 = (NANOS_MIN as i64 + 24) << REPLY_SHIFT;
 /// So many bits of a reply's length weigh less than a nanosecond.
 const REPLY_SHIFT: u32 = 6;
 
-/// What a log is about.
+/// The logs of COMMANDLOG.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum LogKind {
     Slow,
     LargeRequest,
     LargeReply,
 }
 
-impl Kind {
-    /// As COMMANDLOG names it, in any case.
-    pub fn parse(name: &[u8]) -> Option<Kind> {
+impl LogKind {
+    /// Parses the name used by COMMANDLOG, case-insensitively.
+    pub fn parse(name: &[u8]) -> Option<LogKind> {
         Some(match name.to_ascii_lowercase().as_slice() {
-            b"slow" => Kind::Slow,
-            b"large-request" => Kind::LargeRequest,
-            b"large-reply" => Kind::LargeReply,
+            b"slow" => LogKind::Slow,
+            b"large-request" => LogKind::LargeRequest,
+            b"large-reply" => LogKind::LargeReply,
             _ => return None,
         })
     }
@@ -165,34 +165,34 @@ impl CommandLogs {
         }
         let exceeds =
             |amount: u64, threshold: i64| u64::try_from(threshold).is_ok_and(|least| amount >= least);
-        let log = |kind: Kind, amount: u64, len_max: usize| {
+        let log = |kind: LogKind, amount: u64, len_max: usize| {
             let name = record.texts.lock().name.clone();
             let time = braid_base::clock::unix_ms() / 1000;
             let args = without_secrets(command, args);
             self.of(kind).push(Entry::new(time, amount, &args, record.address.to_string(), name), len_max);
         };
         if exceeds(micros, config.slowlog_log_slower_than_microseconds()) {
-            log(Kind::Slow, micros, config.slowlog_max_len());
+            log(LogKind::Slow, micros, config.slowlog_max_len());
         }
         let larger_than = config.commandlog_request_larger_than();
         if larger_than >= 0 {
             let bytes = request_bytes(args) as u64;
             if exceeds(bytes, larger_than) {
-                log(Kind::LargeRequest, bytes, config.commandlog_large_request_max_len());
+                log(LogKind::LargeRequest, bytes, config.commandlog_large_request_max_len());
             }
         }
         let bytes = cost.reply_bytes as u64;
         if exceeds(bytes, config.commandlog_reply_larger_than()) {
-            log(Kind::LargeReply, bytes, config.commandlog_large_reply_max_len());
+            log(LogKind::LargeReply, bytes, config.commandlog_large_reply_max_len());
         }
     }
 
     /// A log.
-    pub fn of(&self, kind: Kind) -> &CommandLog {
+    pub fn of(&self, kind: LogKind) -> &CommandLog {
         match kind {
-            Kind::Slow => &self.slow,
-            Kind::LargeRequest => &self.large_requests,
-            Kind::LargeReply => &self.large_replies,
+            LogKind::Slow => &self.slow,
+            LogKind::LargeRequest => &self.large_requests,
+            LogKind::LargeReply => &self.large_replies,
         }
     }
 

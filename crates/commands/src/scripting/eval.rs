@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! EVAL, EVALSHA, their read-only kin, and SCRIPT.
 
-use braid_clients::busy::Kind;
+use braid_clients::busy::ScriptKind;
 use braid_engine::{Call, Engine, Row};
 use braid_scripting::cache::parse_sha;
 use braid_scripting::thread_vms::ThreadVms;
@@ -123,7 +123,7 @@ fn evaluate_on(
         name: &script.name,
         flags: script.flags,
         read_only,
-        kind: Kind::Script,
+        kind: ScriptKind::Script,
         history: &script.history,
         reach: script.reach,
     };
@@ -170,7 +170,7 @@ fn flush(call: &mut Call) -> CommandResult {
 }
 
 fn kill(call: &mut Call) -> CommandResult {
-    call.engine.busy.kill(Kind::Script)?;
+    call.engine.busy.kill(ScriptKind::Script)?;
     call.reply.ok();
     Ok(())
 }

@@ -5,7 +5,7 @@
 //! thread runs a library's code in its own VM when it first calls one of its functions; so
 //! what a library keeps in local variables between calls is kept by each thread for itself.
 
-use braid_clients::busy::Kind;
+use braid_clients::busy::ScriptKind;
 use braid_engine::{Call, Engine, Row};
 use braid_scripting::ScriptFlags;
 use braid_scripting::function_libraries::{Libraries, Library, Policy};
@@ -105,7 +105,7 @@ fn call_on(call: &mut Call, vms: &mut ThreadVms, read_only: bool) -> CommandResu
         name: &info.name,
         flags: info.flags,
         read_only,
-        kind: Kind::Function,
+        kind: ScriptKind::Function,
         history: &info.history,
         reach: Reach::Anything,
     };
@@ -243,9 +243,9 @@ fn list(call: &mut Call) -> CommandResult {
 }
 
 fn stats(call: &mut Call) -> CommandResult {
-    let running = call.engine.busy.current_of(Kind::Function);
-    if running.is_none() && call.engine.busy.current_of(Kind::Script).is_some() {
-        return Err(CommandError::text(Kind::Script.busy_error()));
+    let running = call.engine.busy.current_of(ScriptKind::Function);
+    if running.is_none() && call.engine.busy.current_of(ScriptKind::Script).is_some() {
+        return Err(CommandError::text(ScriptKind::Script.busy_error()));
     }
     let figures = call.engine.scripts.cache.figures(call.engine.thread_count());
     let reply = &mut *call.reply;
@@ -276,7 +276,7 @@ fn stats(call: &mut Call) -> CommandResult {
 }
 
 fn kill(call: &mut Call) -> CommandResult {
-    call.engine.busy.kill(Kind::Function)?;
+    call.engine.busy.kill(ScriptKind::Function)?;
     call.reply.ok();
     Ok(())
 }

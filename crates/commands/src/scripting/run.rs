@@ -24,7 +24,7 @@ use braid_base::clock::Ticks;
 use braid_base::gate::Wait;
 use braid_clients::Message;
 use braid_clients::attention::{MEMORY_LIMIT, READ_ONLY, STALE};
-use braid_clients::busy::{Kind, Running};
+use braid_clients::busy::{Running, ScriptKind};
 use braid_engine::dispatch::script::{self, ScriptCall, ScriptRun};
 use braid_engine::dispatch::speculative::Speculative;
 use braid_engine::engine::call::Others;
@@ -50,7 +50,7 @@ pub(super) struct Program<'a> {
     pub flags: ScriptFlags,
     /// Called by a command that only reads.
     pub read_only: bool,
-    pub kind: Kind,
+    pub kind: ScriptKind,
     pub history: &'a SpeculationHistory,
     /// What its text proves of the keys that it touches.
     pub reach: Reach,
@@ -194,7 +194,7 @@ impl Attempt<'_> {
             call.session.db = db;
         }
         let Some(world) = LockSet::world(keyspace, call.keyspace.context) else {
-            let text = Kind::Script.busy_error();
+            let text = ScriptKind::Script.busy_error();
             return Err(engine.busy.error().unwrap_or(CommandError::text(text)));
         };
         stats.scripts_alone.add(1);
@@ -336,8 +336,8 @@ impl Hosted<'_, '_> {
     fn begin_busy(&mut self, running: &Running, elapsed: Duration) {
         let program = self.program;
         let command = match program.kind {
-            Kind::Script => "SCRIPT KILL",
-            Kind::Function => "FUNCTION KILL",
+            ScriptKind::Script => "SCRIPT KILL",
+            ScriptKind::Function => "FUNCTION KILL",
         };
         log::warn!(
             "Slow script detected: still in execution after {} milliseconds. You can try killing the script using the {command} \

@@ -218,7 +218,7 @@ fn check_fed(session: &mut Session, command: &Command) -> Result<(), CommandErro
 
 /// The error while a script has stopped the world for long.
 pub(super) fn busy(engine: &Engine) -> CommandError {
-    let text = braid_clients::busy::Kind::Script.busy_error();
+    let text = braid_clients::busy::ScriptKind::Script.busy_error();
     engine.busy.error().unwrap_or(CommandError::text(text))
 }
 

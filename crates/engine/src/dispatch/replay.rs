@@ -46,15 +46,15 @@ pub enum ReplayError {
     Stream(&'static str),
 }
 
-/// What is done with a command.
+/// How a replayed command is handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ReplayAction {
     Run,
     Select,
     Multi,
     Exec,
     Discard,
-    /// Changes nothing, and is for those who listen here.
+    /// Changes no keys; delivered to local subscribers.
     Publish,
     PassOver,
 }
@@ -85,7 +85,7 @@ pub struct Replay {
     session: Session,
     reply: ReplyBuffer,
     /// By the command's id.
-    kinds: Vec<Kind>,
+    kinds: Vec<ReplayAction>,
     /// The commands since MULTI.
     transaction: Option<Vec<Queued>>,
     /// In so many streams of other servers is what is run.
@@ -128,7 +128,7 @@ impl Replay {
             Err(error) => return self.run_of_keydb(engine, txn, args, error),
         };
         match self.kinds[command.id as usize] {
-            Kind::Run if self.transaction.is_none() => self.execute(engine, txn, command, args),
+            ReplayAction::Run if self.transaction.is_none() => self.execute(engine, txn, command, args),
             kind => self.handle(engine, txn, command, args, kind)?,
         }
         Ok(())
@@ -146,14 +146,14 @@ impl Replay {
         };
         let is_question = command.behavior.has(Behavior::ALLOWED_ON_REPLICA_LINK)
             && args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
-        if kind == Kind::Run && self.transaction.is_none() {
+        if kind == ReplayAction::Run && self.transaction.is_none() {
             self.execute(engine, txn, command, args);
         } else if let Err(error) = self.handle(engine, txn, command, args, kind) {
             self.note_error(&error.to_string(), &command.full_name);
         }
         match kind {
             _ if is_question => Streamed::Question,
-            Kind::PassOver | Kind::Publish if self.transaction.is_none() => Streamed::Aside,
+            ReplayAction::PassOver | ReplayAction::Publish if self.transaction.is_none() => Streamed::Aside,
             _ => Streamed::Change,
         }
     }
@@ -203,23 +203,25 @@ impl Replay {
         txn: &mut Txn<'_>,
         command: &Command,
         args: &[&[u8]],
-        kind: Kind,
+        kind: ReplayAction,
     ) -> Result<(), ReplayError> {
         match (kind, &mut self.transaction) {
-            (Kind::PassOver, _) => {}
-            (Kind::Multi, None) => self.transaction = Some(Vec::new()),
-            (Kind::Multi, Some(_)) | (Kind::Exec, None) => {}
-            (Kind::Discard, _) => self.transaction = None,
-            (Kind::Exec, Some(_)) => {
+            (ReplayAction::PassOver, _) => {}
+            (ReplayAction::Multi, None) => self.transaction = Some(Vec::new()),
+            (ReplayAction::Multi, Some(_)) | (ReplayAction::Exec, None) => {}
+            (ReplayAction::Discard, _) => self.transaction = None,
+            (ReplayAction::Exec, Some(_)) => {
                 for queued in self.transaction.take().unwrap_or_default() {
                     let (command, args) = (engine.commands.get(queued.command), queued.args());
                     self.do_now(engine, txn, command, &args)?;
                 }
             }
-            (Kind::Run | Kind::Select | Kind::Publish, Some(queue)) => {
+            (ReplayAction::Run | ReplayAction::Select | ReplayAction::Publish, Some(queue)) => {
                 queue.push(Queued::new(command.id, args));
             }
-            (Kind::Run | Kind::Select | Kind::Publish, None) => self.do_now(engine, txn, command, args)?,
+            (ReplayAction::Run | ReplayAction::Select | ReplayAction::Publish, None) => {
+                self.do_now(engine, txn, command, args)?
+            }
         }
         Ok(())
     }
@@ -231,7 +233,7 @@ impl Replay {
         command: &Command,
         args: &[&[u8]],
     ) -> Result<(), ReplayError> {
-        if self.kinds[command.id as usize] != Kind::Select {
+        if self.kinds[command.id as usize] != ReplayAction::Select {
             self.execute(engine, txn, command, args);
             return Ok(());
         }
@@ -304,25 +306,25 @@ impl Replay {
 }
 
 /// What becomes of a command.
-fn kind_of(command: &Command, source: Source) -> Kind {
+fn kind_of(command: &Command, source: Source) -> ReplayAction {
     let (behavior, flags) = (command.behavior, command.spec.flags);
     let kinds = [
-        (Behavior::REPLAY_SELECTS, Kind::Select),
-        (Behavior::REPLAY_OPENS_TRANSACTION, Kind::Multi),
-        (Behavior::EXECUTES_QUEUE, Kind::Exec),
-        (Behavior::REPLAY_DROPS_TRANSACTION, Kind::Discard),
-        (Behavior::REPLAYED, Kind::Run),
+        (Behavior::REPLAY_SELECTS, ReplayAction::Select),
+        (Behavior::REPLAY_OPENS_TRANSACTION, ReplayAction::Multi),
+        (Behavior::EXECUTES_QUEUE, ReplayAction::Exec),
+        (Behavior::REPLAY_DROPS_TRANSACTION, ReplayAction::Discard),
+        (Behavior::REPLAYED, ReplayAction::Run),
     ];
     if let Some((_, kind)) = kinds.into_iter().find(|(flag, _)| behavior.has(*flag)) {
         return kind;
     }
     if !flags.any(Flags::WRITE | Flags::MAY_REPLICATE) {
-        return Kind::PassOver;
+        return ReplayAction::PassOver;
     }
     match (flags.has(Flags::PUBSUB), source) {
-        (false, _) => Kind::Run,
-        (true, Source::Primary) => Kind::Publish,
-        (true, Source::File) => Kind::PassOver,
+        (false, _) => ReplayAction::Run,
+        (true, Source::Primary) => ReplayAction::Publish,
+        (true, Source::File) => ReplayAction::PassOver,
     }
 }
 

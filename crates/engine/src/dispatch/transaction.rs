@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::body::run_body;
 use super::checks::busy;
-use super::{Held, Request, collect_keys, count, finish_held, note_reads, note_unit, report};
+use super::{FollowUp, Request, collect_keys, count, finish_held, note_reads, note_unit, report};
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
 use crate::locks::{LockSet, lock};
@@ -33,7 +33,7 @@ pub(super) fn abort_exec(request: &mut Request<'_>, error: &CommandError) {
 }
 
 /// EXEC: all queued commands under the union of their lock sets.
-pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Option<Held>) {
+pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Option<FollowUp>) {
     let (engine, slot, now) = (request.engine, request.slot(), request.now());
     let start = request.worker.boundary;
     let Some(queue) = request.session.queue.take() else {

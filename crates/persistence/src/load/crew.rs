@@ -11,7 +11,7 @@ use std::thread::Scope;
 
 use braid_keyspace::txn::KeyRef;
 use braid_keyspace::{Context, Keyspace, Txn};
-use braid_rdb::{Access, Bytes, Decoder, Fault, Kind, Limits};
+use braid_rdb::{Access, Bytes, Decoder, Fault, Limits, RdbType};
 
 use super::{ExpiredKeys, LoadError, Loaded, clock_of, readable};
 use crate::value::read_value;
@@ -36,7 +36,7 @@ struct Piece {
     db: u32,
     /// Begin of the name, of the value, and its end.
     ends: [u32; 3],
-    kind: Kind,
+    kind: RdbType,
 }
 
 /// Pieces for one thread.
@@ -71,7 +71,7 @@ pub(super) struct Terms<'k> {
 pub(super) struct Key<'k> {
     pub name: &'k [u8],
     pub db: u32,
-    pub kind: Kind,
+    pub kind: RdbType,
     pub expire_at: Option<i64>,
     pub access: Option<Access>,
     /// Position in the file of the value.

@@ -3,9 +3,9 @@
 //!
 //! A table of at most `2 * size` keys with weights. When it is full, the lighter half goes: `cut`
 //! rises to the weight that separates the halves, and a key that comes from now on may have had up
-//! to `cut` before, which is put to its account ([`Held::before`]) when the next half goes. With
-//! total weight W no key that weighs more than W / size is ever missing, and what is told of a key
-//! that is there is never more than its weight and at most W / size less. (This is the
+//! to `cut` before, which is put to its account ([`TrackedKey::before`]) when the next half goes.
+//! With total weight W no key that weighs more than W / size is ever missing, and what is told of a
+//! key that is there is never more than its weight and at most W / size less. (This is the
 //! frequent-items summary of Misra and Gries, with many counters lowered at once, so that an
 //! addition costs a look-up only.)
 //!
@@ -15,13 +15,13 @@
 
 use hashbrown::HashMap;
 
-/// A key's weight since it is in the table, and what it may have weighed before.
-struct Held {
+/// A tracked key: its weight since it entered the table, and an upper bound of its earlier weight.
+struct TrackedKey {
     weight: u64,
     before: u64,
 }
 
-impl Held {
+impl TrackedKey {
     fn most(&self) -> u64 {
         self.weight.saturating_add(self.before)
     }
@@ -30,7 +30,7 @@ impl Held {
 /// See above.
 pub struct Sketch {
     size: usize,
-    held: HashMap<Box<[u8]>, Held, foldhash::fast::RandomState>,
+    held: HashMap<Box<[u8]>, TrackedKey, foldhash::fast::RandomState>,
     cut: u64,
 }
 
@@ -49,11 +49,11 @@ impl Sketch {
         if self.held.len() >= 2 * self.size {
             self.drop_lighter_half();
         }
-        self.held.insert(key.into(), Held { weight, before: self.cut });
+        self.held.insert(key.into(), TrackedKey { weight, before: self.cut });
     }
 
     fn drop_lighter_half(&mut self) {
-        let mut all: Vec<u64> = self.held.values().map(Held::most).collect();
+        let mut all: Vec<u64> = self.held.values().map(TrackedKey::most).collect();
         let middle = all.len() - self.size;
         self.cut = self.cut.max(*all.select_nth_unstable(middle).1);
         let cut = self.cut;
