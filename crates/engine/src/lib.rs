@@ -10,8 +10,8 @@
 //! This crate never touches a socket, and files only through `braid-persistence`.
 #![forbid(unsafe_code)]
 
-/// The version of Redis whose behaviour and texts the server follows. What clients are told is the directive
-/// `redis-version`, which is this by default.
+/// The Redis version that behaviour and texts follow, and the default of the directive
+/// `redis-version`.
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
 pub mod aof_load;

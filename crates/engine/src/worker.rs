@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A worker: what an executing thread has of its own.
+//! Worker: the state of an executing thread.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use braid_telemetry::HotKeys;
 use crate::locks::{LockSet, lock};
 use crate::value_cache::{Lookup, ValueCache};
 
-/// An executing thread's own state.
+/// State of an executing thread.
 pub struct Worker {
     pub context: Context,
     /// End of the last command (and so the start of the next one in the same batch).
     pub(crate) boundary: Ticks,
-    /// Wall clock of the batch, ms.
+    /// Wall clock of the batch, in ms.
     pub(crate) now_ms: i64,
     hot_keys: Arc<HotKeys>,
-    /// Of `hot_keys`, as last seen.
+    /// Last seen version of `hot_keys`.
     hot_version: u64,
-    /// Long values that this thread reads again and again.
+    /// Long values that this thread reads often.
     pub value_cache: ValueCache,
 }
 
@@ -31,7 +31,7 @@ impl Worker {
     /// The worker of one thread.
     pub fn new(context: Context, hot_keys: Arc<HotKeys>) -> Worker {
         let (boundary, now_ms) = (Ticks::now(), braid_base::clock::unix_ms());
-        // No version: the first batch looks.
+        // No version: the first batch reads the settings.
         Worker {
             context,
             boundary,
@@ -83,7 +83,7 @@ impl Worker {
         true
     }
 
-    /// When the last command ended, or the batch began.
+    /// End of the last command, or start of the batch.
     #[inline]
     pub fn boundary(&self) -> Ticks {
         self.boundary

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that are read from an append-only file or from a primary's stream: the bodies of
-//! clients' commands, without any of the checks, and without a reply.
+//! Replays commands from an append-only file or a primary's stream: the bodies of clients'
+//! commands, without checks and without replies.
 //!
-//! HOT PATH: as `dispatch.rs`; how fast this is, is how long a restart takes, and how busy a primary
-//! may be whose replica keeps up.
+//! HOT PATH: as `dispatch.rs`. Its speed is the speed of a restart, and limits the write rate that
+//! a replica can follow.
 //!
-//! What stands there has been done once, and was allowed then. So nobody's rights are looked at, no
-//! memory limit, no pause. Only what changes data is run, and from a stream what is published;
-//! anything else that may stand there is passed over. The commands between MULTI and EXEC are kept until EXEC has been seen, so that a
-//! transaction whose end is missing is not done by half. What cannot be run as it was is an error:
-//! going on would make another dataset.
+//! The commands were checked when they first ran, so permissions, memory limits and pauses do not
+//! apply. Only commands that change data run, and from a stream those that publish; others are
+//! skipped. Commands after MULTI are queued until EXEC, so that a transaction without its end is
+//! not run in part. A command that cannot be repeated is an error, because the dataset would
+//! differ.
 
 mod keydb;
 
@@ -31,17 +31,17 @@ use crate::transaction::Queued;
 use braid_clients::{Address, ClientRecord};
 use braid_spec::{Behavior, Command, Flags, Scope};
 
-/// Why a command of the file cannot be run.
+/// Why a replayed command cannot run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     #[error("Unknown command '{0}'")]
     Unknown(String),
     #[error("Wrong number of arguments for '{0}'")]
     Arity(String),
-    /// SELECT of a database that there is not.
+    /// SELECT of a database that does not exist.
     #[error("No such database: {0}")]
     Database(String),
-    /// What another server's requests are wrong in.
+    /// An invalid RREPLAY request of another server.
     #[error("Bad RREPLAY: {0}")]
     Stream(&'static str),
 }
@@ -59,24 +59,24 @@ enum ReplayAction {
     PassOver,
 }
 
-/// Where the commands come from.
+/// Source of the commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     File,
     Primary,
 }
 
-/// What a command of a stream is for those who read the journal here.
+/// What readers of the local journal need to know about a streamed command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Streamed {
     Change,
-    /// Of no use in an append-only file.
+    /// Of no use to an append-only file.
     Aside,
-    /// An aside that asks how far this replica has got.
+    /// An aside that asks for this replica's offset.
     Question,
 }
 
-/// So many refusals are told one by one.
+/// Number of refusals that are logged individually.
 const REFUSALS_TOLD: u64 = 16;
 
 /// The state of a replay.
@@ -84,22 +84,22 @@ pub struct Replay {
     source: Source,
     session: Session,
     reply: ReplyBuffer,
-    /// By the command's id.
+    /// By command id.
     kinds: Vec<ReplayAction>,
-    /// The commands since MULTI.
+    /// Commands queued since MULTI.
     transaction: Option<Vec<Queued>>,
-    /// In so many streams of other servers is what is run.
+    /// Nesting depth of RREPLAY.
     depth: usize,
-    /// For each of those servers the time of the last stream.
+    /// Time of the last stream of each RREPLAY source.
     servers: HashMap<Box<[u8]>, u64>,
     /// Commands run.
     pub executed: u64,
-    /// Commands that replied with an error, which they had not done when they were written.
+    /// Commands that replied with an error, although they had succeeded originally.
     pub refused: u64,
 }
 
 impl Replay {
-    /// A replay that begins in database 0.
+    /// A replay that starts in database 0.
     pub fn new(engine: &Engine, source: Source) -> Replay {
         let record = ClientRecord::new(u64::MAX, -1, Address::Unknown, Address::Unknown, unix_ms());
         let mut session = Session::new(Arc::new(record), &engine.attention, &engine.acl);
@@ -119,8 +119,8 @@ impl Replay {
         }
     }
 
-    /// Runs a command, in a transaction that has the world stopped and to which nothing has
-    /// expired. The database that it works in is the replay's own.
+    /// Runs a command. The transaction must have the world stopped and no expiry. The database is
+    /// the replay's own.
     #[inline]
     pub fn run(&mut self, engine: &Engine, txn: &mut Txn<'_>, args: &[&[u8]]) -> Result<(), ReplayError> {
         let command = match find(engine, args) {
@@ -134,8 +134,8 @@ impl Replay {
         Ok(())
     }
 
-    /// As [`Replay::run`], for a command of a primary's stream. What cannot be run is noted: the
-    /// primary has done it, and goes on.
+    /// Like [`Replay::run`], for a command of a primary's stream. Failures are recorded, because
+    /// the primary goes on.
     pub fn run_streamed(&mut self, engine: &Engine, txn: &mut Txn<'_>, args: &[&[u8]]) -> Streamed {
         let (command, kind) = match find(engine, args) {
             Ok(command) => (command, self.kinds[command.id as usize]),
@@ -158,17 +158,17 @@ impl Replay {
         }
     }
 
-    /// The database that the commands work in.
+    /// The selected database.
     pub fn db(&self) -> u32 {
         self.session.db
     }
 
-    /// Has the commands work in another database.
+    /// Selects a database.
     pub fn select(&mut self, db: u32) {
         self.session.select(db);
     }
 
-    /// Fetches what commands are about to need into the cache, all at once.
+    /// Prefetches the keys of several commands.
     #[inline]
     pub fn prefetch<'a, C: Iterator<Item = &'a [u8]>>(
         &self,
@@ -191,8 +191,7 @@ impl Replay {
         }
     }
 
-    /// Forgets the transaction that has no end, if there is one. To be called behind the last
-    /// command of a file.
+    /// Drops an unfinished transaction. Call it after the last command of a file.
     pub fn end_file(&mut self) {
         self.transaction = None;
     }
@@ -248,7 +247,7 @@ impl Replay {
     fn execute(&mut self, engine: &Engine, txn: &mut Txn<'_>, command: &Command, args: &[&[u8]]) {
         txn.set_db(self.session.db);
         if command.runs_scripts {
-            // Whoever the users are by now: scripts may do everything.
+            // Replayed scripts have all permissions.
             self.session.take_user(
                 engine.acl.unrestricted_user(engine.acl_server().terms()),
                 true,
@@ -273,7 +272,7 @@ impl Replay {
         self.reply.clear();
         self.executed += 1;
         if self.source == Source::Primary {
-            // The world is stopped: nobody else counts there.
+            // The world is stopped: no other thread counts in this slot.
             let slot = txn.context.slot;
             engine.command_stats(slot, command.id).calls.add(1);
             engine.threads[slot].executed.add(1);
@@ -305,7 +304,7 @@ impl Replay {
     }
 }
 
-/// What becomes of a command.
+/// How a command is handled.
 fn kind_of(command: &Command, source: Source) -> ReplayAction {
     let (behavior, flags) = (command.behavior, command.spec.flags);
     let kinds = [
@@ -328,8 +327,8 @@ fn kind_of(command: &Command, source: Source) -> ReplayAction {
     }
 }
 
-/// The command that arguments name, with the right number of them. A command that has been renamed
-/// is known by both names.
+/// The command that the arguments name, if the arity is right. A renamed command is known by both
+/// names.
 #[inline]
 fn find<'e>(engine: &'e Engine, args: &[&[u8]]) -> Result<&'e Command, ReplayError> {
     let shown = || String::from_utf8_lossy(args.first().copied().unwrap_or_default()).into_owned();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that scripts call: the same checks, bodies and counters as clients' commands, under the
-//! locks that the script's run holds.
+//! Commands called by scripts: the same checks, bodies and counters as clients' commands, under the
+//! locks of the script's run.
 //!
 //! HOT PATH: as `dispatch.rs`.
 //!
@@ -26,25 +26,25 @@ use braid_clients::attention::{MONITORS, STALE};
 use braid_spec::{Command, Flags, Scope};
 use braid_telemetry::{Cost, monitor};
 
-/// A script's run, as the dispatcher sees it.
+/// State of a script's run in the dispatcher.
 pub struct ScriptRun<'k> {
-    /// The keys that the request declares.
+    /// Keys declared by the request.
     pub declared: &'k [KeyRef<'k>],
-    /// Other keys are an error.
+    /// Undeclared keys are an error.
     pub strict: bool,
-    /// Commands that write are refused.
+    /// Writes are refused.
     pub read_only: bool,
-    /// Commands that need memory are not refused.
+    /// Commands that need memory are allowed above the limit.
     pub allow_out_of_memory: bool,
     /// Memory was above the limit when the script began.
     pub out_of_memory: bool,
-    /// Commands that no script may call are allowed (a test switch).
+    /// Commands with `noscript` are allowed (a test switch).
     pub allow_all: bool,
     /// A command that writes has been called.
     pub wrote: bool,
     /// A command needed more than the declared keys.
     pub used_undeclared: bool,
-    /// The command that runs the script, with its arguments.
+    /// The command that runs the script, and its arguments.
     pub current: (&'k Command, &'k [&'k [u8]]),
     /// End of the last command, or the start of the run.
     pub boundary: Ticks,
@@ -80,22 +80,22 @@ impl ScriptRun<'_> {
     }
 }
 
-/// How a call has ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScriptCall {
     /// The command has run.
     Replied,
-    /// It was refused; the reply is the error.
+    /// The command was refused; the reply is the error.
     Refused,
-    /// It needs more than the run holds; nothing has happened.
+    /// The command needs more than the run holds; nothing has happened.
     Undeclared,
 }
 
 /// The error for undeclared keys when the run is strict.
 const UNDECLARED: &str = "ERR Script attempted to access a key that it did not declare";
 
-/// Serves the clients that wait for keys that a script has changed, before the locks of its run are
-/// released; what needs other locks is left for the end of the command that ran the script.
+/// Serves clients waiting for keys that the script has changed, before the run's locks are
+/// released. What needs other locks is deferred to the end of the command that ran the script.
 pub fn serve(engine: &Engine, session: &mut Session, keyspace: &mut Txn<'_>) {
     if keyspace.context.follow_up.get() {
         let mut later = session.later.take().unwrap_or_default();
@@ -126,7 +126,7 @@ pub fn call(
     if engine.attention.get() & STALE != 0 && !command.spec.flags.has(Flags::STALE) {
         return refuse_call(&mut call, run, b"ERR Can not execute the command on a stale replica");
     }
-    // A script that has written is not stopped in the middle.
+    // A script that has written is not stopped halfway.
     if !run.wrote
         && command.spec.flags.has(Flags::WRITE)
         && let Some(error) = write_refusal(engine)
@@ -135,8 +135,8 @@ pub fn call(
     }
     if let Err(denied) = engine.allows(call.session, command, args) {
         if run.speculative.is_some() && !run.strict {
-            // It is noted, for operators to read, when the script runs alone: behind it, it could
-            // still reach an undeclared key.
+            // A denial is logged only once the script runs alone, because a speculative run may
+            // still be abandoned.
             return ScriptCall::Undeclared;
         }
         engine.note_denied(call.session, command, args, Origin::Script, run.current, denied);
@@ -158,7 +158,7 @@ pub fn call(
     let names_keys = spec.scope_of(args) == Scope::Keys;
     if names_keys {
         collect_keys(engine, spec, args, &mut keys);
-        // What acts on more than keys cannot be taken back, nor is it guarded by the keys' locks.
+        // Effects beyond keys cannot be rolled back, nor do key locks guard them.
         let acts = Flags::ADMIN | Flags::PUBSUB | Flags::MAY_REPLICATE | Flags::WRITE | Flags::NOSCRIPT;
         if keys.is_empty() && spec.flags.any(acts) {
             run.used_undeclared = true;
@@ -178,7 +178,7 @@ pub fn call(
     execute(&mut call, run, &keys)
 }
 
-/// The command or subcommand that arguments name.
+/// The command or subcommand that the arguments name.
 pub fn find<'e>(engine: &'e Engine, args: &[&[u8]]) -> Option<&'e Command> {
     let command = engine.commands.find(args.first()?)?;
     match args.get(1) {
@@ -199,14 +199,14 @@ fn check(run: &mut ScriptRun<'_>, command: &Command, args: &[&[u8]]) -> Result<(
     if run.read_only && spec.flags.any(Flags::WRITE | Flags::MAY_REPLICATE) {
         return Err("ERR Write commands are not allowed from read-only scripts.");
     }
-    // A script that has written is not stopped in the middle.
+    // A script that has written is not stopped halfway.
     if run.out_of_memory && spec.flags.has(Flags::DENYOOM) && !run.allow_out_of_memory && !run.wrote {
         return Err("OOM command not allowed when used memory > 'maxmemory'.");
     }
     Ok(())
 }
 
-/// Whether the run holds these keys; notes if some were not declared.
+/// True if the run holds these keys; records undeclared ones.
 fn may_reach(keyspace: &Txn<'_>, run: &mut ScriptRun<'_>, keys: &[KeyRef<'_>], is_world: bool) -> bool {
     let declares = |run: &ScriptRun<'_>, key: &KeyRef<'_>| {
         run.declared
