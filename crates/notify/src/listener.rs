@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A client as a listener: what it subscribes to, how it tracks keys, and which pushes have reached
-//! it. A part of its session.
+//! Listener: the part of a session that receives pushes: subscriptions, key tracking, and the
+//! position in the loop's queue.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +13,7 @@ use hashbrown::HashSet;
 pub enum SubscriptionKind {
     Channel,
     Pattern,
-    /// A channel that lives where its hash slot does (SSUBSCRIBE).
+    /// A channel of one hash slot (SSUBSCRIBE).
     ShardChannel,
 }
 
@@ -36,8 +36,7 @@ impl Subscriptions {
         }
     }
 
-    /// How many there are, as clients are told when one of a kind changes: patterns and channels
-    /// count together.
+    /// Number of subscriptions reported to the client: channels and patterns count together.
     pub fn count(&self, kind: SubscriptionKind) -> usize {
         match kind {
             SubscriptionKind::Channel | SubscriptionKind::Pattern => {
@@ -52,34 +51,34 @@ impl Subscriptions {
     }
 }
 
-/// How a client tracks.
+/// Tracking options of a client.
 #[derive(Default)]
 pub struct Tracking {
-    /// Invalidations go to this client; 0 = to itself.
+    /// Target of invalidations; 0 = the client itself.
     pub redirect: u64,
     pub bcast: bool,
     pub optin: bool,
     pub optout: bool,
     pub noloop: bool,
-    /// CLIENT CACHING was called: the next command is an exception.
+    /// CLIENT CACHING was called for the next command.
     pub caching: bool,
-    /// What BCAST is restricted to, in order.
+    /// Prefixes of BCAST, sorted.
     pub prefixes: Vec<Box<[u8]>>,
 }
 
-/// The part of a session that decides what its client is sent without asking.
+/// Receives a client's pushes.
 pub struct Listener {
     pub record: Arc<ClientRecord>,
-    /// Nothing while it subscribes to nothing.
+    /// `None` without subscriptions.
     pub subscriptions: Option<Box<Subscriptions>>,
-    /// How it tracks the keys that it reads, if it does.
+    /// `None` without tracking.
     pub tracking: Option<Box<Tracking>>,
-    /// Pushes in its loop's queue below this number have reached it.
+    /// Pushes below this number in its loop's queue have been delivered.
     pub pushes_seen: u64,
 }
 
 impl Listener {
-    /// The listener of a client that listens to nothing.
+    /// A listener without subscriptions.
     pub fn new(record: Arc<ClientRecord>) -> Listener {
         Listener { record, subscriptions: None, tracking: None, pushes_seen: 0 }
     }
@@ -94,7 +93,7 @@ impl Listener {
         self.pushes_seen = 0;
     }
 
-    /// Tells the shared record of the subscriptions.
+    /// Updates the record's number of subscriptions.
     pub(crate) fn note_subscriptions(&mut self) {
         if self.subscriptions.as_ref().is_some_and(|all| all.is_empty()) {
             self.subscriptions = None;
