@@ -36,7 +36,7 @@ pub enum ArgumentKind {
 }
 
 impl ArgumentKind {
-    /// As COMMAND DOCS has it.
+    /// Name in COMMAND DOCS.
     pub const fn name(self) -> &'static str {
         match self {
             ArgumentKind::String => "string",
@@ -64,25 +64,25 @@ impl ArgumentKind {
     }
 }
 
-/// One argument, or a group of them.
+/// An argument, or a group of arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Argument<'a> {
     pub name: Cow<'a, str>,
     pub kind: ArgumentKind,
-    /// The literal text before it (or that it is).
+    /// Literal text before the argument, or the token itself.
     pub token: Option<&'a str>,
-    /// The text to display instead of the name.
+    /// Displayed instead of the name.
     pub display: Option<&'a str>,
-    /// Which of the command's key specifications covers it.
+    /// Index of the key specification that covers it.
     pub key_spec: Option<u32>,
     pub since: Option<&'a str>,
     pub deprecated: Option<&'a str>,
     pub optional: bool,
-    /// May be repeated.
+    /// Repeatable.
     pub multiple: bool,
-    /// The token is repeated with it.
+    /// The token is repeated, too.
     pub multiple_token: bool,
-    /// Of a choice or a block.
+    /// Members of a choice or block.
     pub arguments: Vec<Argument<'a>>,
 }
 
@@ -103,11 +103,10 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// A block of arguments without a name of its own: it takes that of its first token, or of its first
-    /// argument.
+    /// An unnamed block: named by its first token, or by its first argument.
     fn unnamed(kind: ArgumentKind, mut arguments: Vec<Argument<'a>>) -> Argument<'a> {
         let name = match arguments.first_mut() {
-            // The token that opens an optional block is the block's.
+            // A token that opens an optional block belongs to the block.
             Some(first) if kind == ArgumentKind::Block && first.kind != ArgumentKind::PureToken => {
                 let token = first.token.take();
                 let name =
@@ -126,7 +125,7 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// Reads a row's notation. The error tells what is wrong and where (a byte offset).
+/// Parses a row's notation. The error states the fault and its byte offset.
 pub fn parse(text: &str) -> Result<Vec<Argument<'_>>, String> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     let arguments = parser.sequence()?;
@@ -136,7 +135,7 @@ pub fn parse(text: &str) -> Result<Vec<Argument<'_>>, String> {
     }
 }
 
-/// Groups inside groups; deeper ones are a mistake.
+/// Maximum nesting; deeper groups are a mistake.
 const DEPTH_MAX: usize = 16;
 
 struct Parser<'a> {
@@ -149,7 +148,7 @@ fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
 }
 
-/// Ends a token or a display text.
+/// True for bytes that end a token or display text.
 fn is_end(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'|' | b'@' | b'!')
 }
@@ -192,7 +191,7 @@ impl<'a> Parser<'a> {
         &rest[..len]
     }
 
-    /// A token or display text: up to whatever ends it, the repetition mark included; never empty.
+    /// A token or display text up to its end, including a repetition mark; never empty.
     fn literal(&mut self) -> Result<&'a str, String> {
         let rest = self.rest();
         let end = rest.char_indices().position(|(at, character)| {
@@ -207,7 +206,7 @@ impl<'a> Parser<'a> {
         Ok(&rest[..len])
     }
 
-    /// Arguments one after the other, up to a closing sign or the end.
+    /// A sequence of arguments up to a closing sign or the end.
     fn sequence(&mut self) -> Result<Vec<Argument<'a>>, String> {
         let mut arguments = Vec::new();
         loop {
@@ -249,7 +248,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `(..)` or `{..}`, with the name that stood before it.
+    /// `(..)` or `{..}`, with the name before it.
     fn group(&mut self, name: Option<&'a str>) -> Result<Argument<'a>, String> {
         let (kind, arguments) = if self.eat("(") {
             let mut choices = Vec::new();
@@ -313,7 +312,7 @@ impl<'a> Parser<'a> {
         Ok(argument)
     }
 
-    /// True if what comes after a token is the argument it introduces.
+    /// True if the token is followed by its argument.
     fn argument_follows(&self) -> bool {
         let rest = self.rest();
         let next = rest.trim_ascii_start();
@@ -324,7 +323,7 @@ impl<'a> Parser<'a> {
         next.starts_with(['(', '{']) || (name > 0 && next[name..].starts_with(':'))
     }
 
-    /// What stands behind `name:`.
+    /// The part after `name:`.
     fn typed(&mut self, name: &'a str) -> Result<Argument<'a>, String> {
         if let Some(b'(' | b'{') = self.peek() {
             return self.group(Some(name));
