@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Stock servers as replicas of the server under test: full copies, the stream of changes, what is
-//! left when links break, and what clients see of it.
+//! Replication: stock servers as replicas of the server under test, and the server under test as a
+//! replica of theirs. Full syncs, the stream of changes, what is left when links break, and what
+//! clients see of it.
 //!
 //!   cargo test -p braid-tests --test replica
 //!
@@ -10,7 +11,10 @@
 
 mod copies;
 mod ending;
+mod failover;
+mod following;
 mod limits;
+mod lying;
 mod raw;
 mod stream;
 mod waiting;
@@ -86,6 +90,12 @@ fn wait_until_in_sync(primary: &mut RawClient, replica: &mut RawClient) {
 #[track_caller]
 fn assert_same(primary: &mut RawClient, replica: &mut RawClient) {
     wait_until_in_sync(primary, replica);
+    assert_same_dataset(primary, replica);
+}
+
+/// As [`assert_same`], of servers between which there is no link.
+#[track_caller]
+fn assert_same_dataset(primary: &mut RawClient, replica: &mut RawClient) {
     // Equal digests say it in short. Versions differ in how they write scores, so different ones say nothing.
     let is_same = wait_for_within(PATIENCE, || {
         primary.call("DEBUG DIGEST") == replica.call("DEBUG DIGEST") || dataset(primary) == dataset(replica)

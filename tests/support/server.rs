@@ -30,6 +30,8 @@ pub struct Options {
     pub arguments: Vec<String>,
     /// `ulimit -n` for the process.
     pub open_files_max: Option<u32>,
+    /// The port; `None` is a free one.
+    pub port: Option<u16>,
     /// Leave `--bind` to the test.
     pub no_bind: bool,
     /// Variables for the process's environment.
@@ -81,7 +83,7 @@ impl TestServer {
 
     fn spawn(options: &Options) -> TestServer {
         let directory = tempfile::Builder::new().prefix("braid-test-").tempdir().expect("a temporary folder");
-        let port = free_port();
+        let port = options.port.unwrap_or_else(free_port);
         let is_program_under_test = options.program.is_none();
         let program = options.program.clone().unwrap_or_else(|| program_under_test().clone());
         let mut command = match options.open_files_max {

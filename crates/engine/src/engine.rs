@@ -217,6 +217,7 @@ impl Engine {
         // Set once, here.
         let _ = engine.keyspace.observer.set(Arc::clone(&engine.hub) as Arc<dyn Observer>);
         follow_settings(&engine);
+        engine.begin_in_configured_role();
         Ok(engine)
     }
 

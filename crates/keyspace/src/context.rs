@@ -107,6 +107,8 @@ pub struct Context {
     pub broadcast: RefCell<Vec<Box<[u8]>>>,
     /// What the present command has changed, for the journal.
     pub journal: Writer,
+    /// A script has said that what it changes is not to be journalled.
+    pub unjournalled: bool,
     /// Arguments of the present command, by their index, that the journal is to have in another spelling.
     pub respelled: Vec<(usize, Vec<u8>)>,
     /// The thread had to step outside of the gate in the middle of a batch, and has not come in
@@ -133,6 +135,7 @@ impl Context {
             invalidated: RefCell::default(),
             broadcast: RefCell::default(),
             journal: Writer::default(),
+            unjournalled: false,
             respelled: Vec::new(),
             outside: false,
             eviction: Pool::default(),

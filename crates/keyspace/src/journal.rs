@@ -59,7 +59,7 @@ impl Txn<'_> {
     /// Whether changes are journalled.
     #[inline]
     pub fn journals(&self) -> bool {
-        self.keyspace().settings.journals.load(Relaxed) != 0
+        self.keyspace().settings.journals.load(Relaxed) != 0 && !self.context.unjournalled
     }
 
     /// Gets ready for changes to be journalled soon.

@@ -150,7 +150,6 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     if let Some(title) = title {
         title.show_and_follow(config);
     }
-    engine.begin_in_configured_role();
     let is_load_due = is_load_due(config);
     if is_load_due {
         // Before the first answer by HTTP: the server is not ready until the load is done.
@@ -163,10 +162,9 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     }
     let threads = braid_threading::start(&engine, &listeners).map_err(|error| error.to_string())?;
     log::info!("Server initialized");
-    let loaded = if is_load_due { load_supervised(&engine) } else { Ok(()) };
+    let loaded = load_supervised(&engine, is_load_due);
     match &loaded {
         Ok(()) => {
-            engine.start_link();
             listeners::announce(config);
             if !engine.shutdown.load(Relaxed) {
                 engine.supervisor.ready();
@@ -223,11 +221,18 @@ fn is_load_due(config: &Config) -> bool {
     config.appendonly() || std::path::Path::new(&*config.dbfilename()).try_exists().unwrap_or(true)
 }
 
-/// Loads the data and has the service manager wait for it.
-fn load_supervised(engine: &Engine) -> Result<(), String> {
+/// Loads the data, if there are any, and has the service manager wait for it. A replica follows its
+/// primary then.
+fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
+    if !is_load_due {
+        engine.start_link();
+        return Ok(());
+    }
     let progress = &engine.persistence.progress;
     let status = || progress.active.load(Relaxed).then(|| format!("Loading: {:.1} %", progress.percent()));
-    engine.supervisor.patiently(status, || load(engine))
+    engine.supervisor.patiently(status, || load(engine))?;
+    engine.start_link();
+    Ok(())
 }
 
 /// Loads the data, if there are any.

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use braid_base::clock::Ticks;
 use braid_base::gate::Wait;
 use braid_clients::Message;
-use braid_clients::attention::{MEMORY_LIMIT, READ_ONLY, STALE};
+use braid_clients::attention::{MEMORY_LIMIT, STALE};
 use braid_clients::busy::{Running, ScriptKind};
 use braid_engine::dispatch::script::{self, ScriptCall, ScriptRun};
 use braid_engine::dispatch::speculative::Speculative;
@@ -90,11 +90,6 @@ pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
     let attention = call.engine.attention.get();
     if attention & STALE != 0 && !flags.has(ScriptFlags::ALLOW_STALE) {
         return Err(CommandError::text(script::NO_LINK));
-    }
-    if attention & READ_ONLY != 0 && !flags.has(ScriptFlags::NO_WRITES) {
-        return Err(CommandError::text(
-            "READONLY You can not run script with write flag on readonly replica.",
-        ));
     }
     if program.read_only && !flags.has(ScriptFlags::NO_WRITES) {
         return Err(CommandError::text("ERR Can not execute a script with write flag using *_ro command."));
@@ -251,6 +246,7 @@ impl Attempt<'_> {
             others: others.reborrow(),
         };
         let ended = self.vm.run(program.function, program.name, self.keys, self.args, &mut hosted, reply);
+        hosted.keyspace.context.unjournalled = false;
         let slot = hosted.keyspace.context.slot;
         if ended != Ended::Abandoned {
             hosted.run.commit(engine, slot);
@@ -394,7 +390,10 @@ impl Host for Hosted<'_, '_> {
         Some(self.session.user.check(command, args).is_ok())
     }
 
-    fn set_replication(&mut self, _: u8) {}
+    fn set_replication(&mut self, targets: u8) {
+        // One journal feeds file and replicas: what is for one of them is for both.
+        self.keyspace.context.unjournalled = targets == 0;
+    }
 
     fn interrupt(&mut self) -> Verdict {
         let elapsed = Duration::from_nanos(Ticks::now().nanos_since(self.started));

@@ -8,8 +8,8 @@
 //! The commands were checked when they first ran, so permissions, memory limits and pauses do not
 //! apply. Only commands that change data run, and from a stream those that publish; others are
 //! skipped. Commands after MULTI are queued until EXEC, so that a transaction without its end is
-//! not run in part. A command that cannot be repeated is an error, because the dataset would
-//! differ.
+//! not run in part. A command that cannot be repeated is an error in a file, because the dataset
+//! would differ. In a stream it is recorded, because the primary goes on.
 
 mod keydb;
 

@@ -121,7 +121,7 @@ impl Engine {
     }
 
     /// Follows the directive `replicaof` at the start, before anything is loaded.
-    pub fn begin_in_configured_role(&self) {
+    pub(crate) fn begin_in_configured_role(&self) {
         if let Some(address) = self.config.replicaof() {
             let MasterAddress { host, port } = (*address).clone();
             self.replication.link.set_primary(Some(Primary { host, port }));

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The server under test as the replica of stock servers and of its like: full syncs of all kinds,
+//! the stream, links that break, chains, promotions, restarts.
+
+use braid_tests::certificates::certificates;
+use braid_tests::random::source;
+use braid_tests::server::{Options, Peer, free_port, peer, program_under_test};
+use braid_tests::{RawClient, TestServer, wait_for};
+use rustix::process::Signal;
+
+use crate::fill::fill;
+use crate::workload::Writers;
+use crate::{any_peer, assert_same, assert_same_dataset, figure, peers, wait_until_in_sync};
+
+/// Servers to follow: those of this machine, and one like the server under test.
+fn primaries() -> Vec<Peer> {
+    peers().into_iter().chain(peer(program_under_test())).collect()
+}
+
+const USUAL: [&str; 6] =
+    ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes", "--repl-timeout", "20"];
+
+fn start(program: &Peer, arguments: &[&str]) -> TestServer {
+    TestServer::start_program(&program.program, &[&USUAL[..], arguments].concat())
+}
+
+/// The server under test, which follows a primary.
+fn follower(of: &TestServer, arguments: &[&str]) -> TestServer {
+    follower_at(&of.port().to_string(), arguments)
+}
+
+fn follower_at(port: &str, arguments: &[&str]) -> TestServer {
+    TestServer::start(&[&USUAL[..], &["--replicaof", "127.0.0.1", port], arguments].concat())
+}
+
+fn follow(replica: &mut RawClient, primary: &TestServer) {
+    replica.ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+}
+
+fn offset(client: &mut RawClient) -> i64 {
+    figure(client, "replication", "master_repl_offset")
+}
+
+fn id(client: &mut RawClient) -> String {
+    client.info_field("replication", "master_replid").expect("a replication ID")
+}
+
+#[test]
+fn it_follows_every_server_through_cuts_and_full_syncs() {
+    for primary in primaries() {
+        for (diskless, load) in
+            [("no", "disabled"), ("yes", "disabled"), ("yes", "on-empty-db"), ("no", "swapdb")]
+        {
+            println!("{}, diskless {diskless}, load {load}", primary.version);
+            let mut random = source("it_follows_every_server_through_cuts_and_full_syncs");
+            let server = start(&primary, &["--repl-diskless-sync", diskless, "--repl-backlog-size", "8mb"]);
+            let mut client = server.connect();
+            // What is there in the other one goes.
+            fill(&mut client, &mut random, false);
+            let replica = TestServer::start(&[&USUAL[..], &["--repl-diskless-load", load]].concat());
+            let mut its = replica.connect();
+            if load != "on-empty-db" {
+                its.ok("SET only here");
+            }
+            let writers = Writers::start(&server, 2, &mut random);
+            writers.go_on(50);
+            follow(&mut its, &server);
+            wait_for("the link is up", || {
+                its.info_field("replication", "master_link_status").as_deref() == Some("up")
+            });
+            for round in 1..=3 {
+                writers.go_on(100);
+                assert_eq!(its.call("CLIENT KILL TYPE master").to_string(), "(integer) 1");
+                wait_for("it has come back", || figure(&mut client, "stats", "sync_partial_ok") >= round);
+            }
+            writers.stop();
+            assert_same(&mut client, &mut its);
+            assert_eq!(figure(&mut client, "stats", "sync_full"), 1, "the rest was resumed");
+            assert!(its.call("SET a 1").text().starts_with("READONLY"));
+            assert_eq!(id(&mut client), id(&mut its));
+        }
+    }
+}
+
+#[test]
+fn a_chain_has_one_stream_and_outlives_its_head() {
+    for primary in primaries() {
+        println!("{}", primary.version);
+        let mut random = source("a_chain_has_one_stream_and_outlives_its_head");
+        let head = start(&primary, &[]);
+        let (middle, end) = (follower(&head, &[]), TestServer::start(&USUAL));
+        let (mut of_head, mut of_middle, mut of_end) = (head.connect(), middle.connect(), end.connect());
+        wait_until_in_sync(&mut of_head, &mut of_middle);
+        follow(&mut of_end, &middle);
+        wait_until_in_sync(&mut of_middle, &mut of_end);
+        let writers = Writers::start(&head, 2, &mut random);
+        writers.go_on(300);
+        writers.stop();
+        assert_same(&mut of_head, &mut of_end);
+        assert_eq!((offset(&mut of_head), id(&mut of_head)), (offset(&mut of_end), id(&mut of_end)));
+        let (old_id, full_syncs) = (id(&mut of_end), figure(&mut of_middle, "stats", "sync_full"));
+        head.signal(Signal::KILL);
+        of_middle.ok("REPLICAOF NO ONE");
+        let writers = Writers::start(&middle, 2, &mut random);
+        writers.go_on(100);
+        writers.stop();
+        assert_same(&mut of_middle, &mut of_end);
+        assert_ne!(id(&mut of_end), old_id);
+        assert_eq!(of_end.info_field("replication", "master_replid2"), Some(old_id));
+        assert_eq!(figure(&mut of_middle, "stats", "sync_full"), full_syncs, "the end went on where it was");
+    }
+}
+
+#[test]
+fn roles_are_exchanged_without_a_full_sync() {
+    for primary in primaries() {
+        println!("{}", primary.version);
+        let mut random = source("roles_are_exchanged_without_a_full_sync");
+        let (one, other) = (start(&primary, &[]), TestServer::start(&USUAL));
+        let (mut of_one, mut of_other) = (one.connect(), other.connect());
+        follow(&mut of_other, &one);
+        wait_until_in_sync(&mut of_one, &mut of_other);
+        for round in 0..4 {
+            let (server, client, replica) = match round % 2 {
+                0 => (&one, &mut of_one, &mut of_other),
+                _ => (&other, &mut of_other, &mut of_one),
+            };
+            let writers = Writers::start(server, 2, &mut random);
+            writers.go_on(60);
+            writers.stop();
+            assert_same(client, replica);
+            let full_syncs = figure(replica, "stats", "sync_full");
+            // Nothing may be journalled between the two, not even a PING.
+            client.ok("CONFIG SET repl-ping-replica-period 3600");
+            wait_until_in_sync(client, replica);
+            client.ok("MULTI");
+            client.call("CLIENT PAUSE 5000 WRITE");
+            client.call("EXEC");
+            wait_until_in_sync(client, replica);
+            replica.ok("REPLICAOF NO ONE");
+            replica.ok("CONFIG SET repl-ping-replica-period 3600");
+            follow(client, if round % 2 == 0 { &other } else { &one });
+            client.ok("CLIENT UNPAUSE");
+            wait_until_in_sync(replica, client);
+            assert_eq!(figure(replica, "stats", "sync_full"), full_syncs, "round {round}");
+        }
+        assert_same(&mut of_one, &mut of_other);
+    }
+}
+
+#[test]
+fn it_goes_on_after_a_restart() {
+    for primary in primaries() {
+        println!("{}", primary.version);
+        let mut random = source("it_goes_on_after_a_restart");
+        let server = start(&primary, &["--repl-backlog-size", "8mb"]);
+        let mut client = server.connect();
+        fill(&mut client, &mut random, false);
+        client.ok("SELECT 5");
+        client.ok("SET here 1");
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = folder.path().to_str().expect("a readable path").to_owned();
+        let arguments = ["--dir", &dir, "--save", "3600 1"];
+        let mut replica = follower(&server, &arguments);
+        wait_until_in_sync(&mut client, &mut replica.connect());
+        replica.signal(Signal::TERM);
+        assert_eq!(replica.wait().code(), Some(0));
+        // In the database that the stream was in.
+        client.ok("SET while_away 1");
+        let full_syncs = figure(&mut client, "stats", "sync_full");
+        let replica = follower(&server, &arguments);
+        assert_same(&mut client, &mut replica.connect());
+        assert_eq!(
+            figure(&mut client, "stats", "sync_full"),
+            full_syncs,
+            "it has the ID and the offset still"
+        );
+    }
+}
+
+#[test]
+fn its_append_only_file_has_what_it_followed() {
+    let Some(primary) = any_peer() else { return };
+    for fsync in ["always", "everysec"] {
+        let mut random = source("its_append_only_file_has_what_it_followed");
+        let server = start(&primary, &[]);
+        let mut client = server.connect();
+        fill(&mut client, &mut random, false);
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = folder.path().to_str().expect("a readable path").to_owned();
+        let usual = ["--dir", &dir, "--appendonly", "yes", "--appendfsync", fsync];
+        let mut replica = follower(&server, &usual);
+        let mut its = replica.connect();
+        wait_until_in_sync(&mut client, &mut its);
+        client.ok("SELECT 3");
+        client.ok("SET chosen before");
+        let writers = Writers::start(&server, 2, &mut random);
+        writers.go_on(100);
+        wait_for("the first base is there", || {
+            its.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
+                && its.info_field("persistence", "aof_rewrite_scheduled").as_deref() == Some("0")
+        });
+        its.call("BGREWRITEAOF");
+        writers.go_on(100);
+        writers.stop();
+        client.ok("SET chosen after");
+        assert_same(&mut client, &mut its);
+        if fsync == "always" {
+            assert_eq!(
+                client.call("WAITAOF 0 1 5000").to_string(),
+                client.call("WAITAOF 0 1 5000").to_string()
+            );
+        }
+        its.call("DEBUG SLEEP 0");
+        wait_for("all of it is on disk", || {
+            its.info_field("persistence", "aof_pending_bio_fsync").as_deref() == Some("0")
+                && its.info_field("persistence", "aof_rewrite_in_progress").as_deref() == Some("0")
+        });
+        replica.signal(Signal::TERM);
+        assert_eq!(replica.wait().code(), Some(0));
+        let alone = TestServer::start(&[&USUAL[..], &usual].concat());
+        let mut its = alone.connect();
+        assert_same_dataset(&mut client, &mut its);
+    }
+}
+
+#[test]
+fn it_follows_by_tls_with_a_user_and_a_source_address() {
+    for primary in primaries() {
+        println!("{}", primary.version);
+        let folder = certificates();
+        let file = |name: &str| folder.path().join(name).to_str().expect("a readable path").to_owned();
+        let tls = |name: &str| {
+            let own = ["--tls-cert-file".to_owned(), file(&format!("{name}.pem"))];
+            let key = ["--tls-key-file".to_owned(), file(&format!("{name}.key"))];
+            [&own[..], &key, &["--tls-ca-cert-file".to_owned(), file("ca.pem")]].concat()
+        };
+        let words = |arguments: &[String]| -> Vec<String> { arguments.to_vec() };
+        let port = free_port().to_string();
+        let own = words(&tls("server"));
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        let server = start(&primary, &[&own[..], &["--tls-port", &port, "--requirepass", "secret"]].concat());
+        let mut client = server.connect();
+        client.ok("AUTH secret");
+        client.ok("ACL SETUSER copier on >word +psync +replconf +ping");
+        client.ok("SET large x");
+        client.call("SETRANGE large 3000000 x");
+        let own = words(&tls("client"));
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        let more = [
+            "--tls-replication",
+            "yes",
+            "--masteruser",
+            "copier",
+            "--masterauth",
+            "wrong",
+            "--bind-source-addr",
+            "127.0.0.7",
+            "--replica-announce-ip",
+            "10.1.2.3",
+            "--replica-announce-port",
+            "4321",
+        ];
+        let replica = follower_at(&port, &[&own[..], &more].concat());
+        let mut its = replica.connect();
+        wait_for("the wrong password is told", || replica.log().contains("Unable to AUTH to MASTER"));
+        its.ok("CONFIG SET masterauth word");
+        assert_same(&mut client, &mut its);
+        let line = client.info_field("replication", "slave0").expect("a replica");
+        assert!(line.starts_with("ip=10.1.2.3,port=4321,state=online"), "{line}");
+        let list = client.call("CLIENT LIST TYPE replica");
+        assert!(list.text().contains("addr=127.0.0.7:"), "{list}");
+    }
+}
+
+#[test]
+fn clients_of_a_replica_see_what_they_would_at_a_stock_server() {
+    let server = TestServer::start(&USUAL);
+    let mut client = server.connect();
+    let replica = TestServer::start(&USUAL);
+    let (mut its, mut waiting, mut listening) = (replica.connect(), replica.connect(), replica.connect());
+    // Whoever waits when it becomes a replica is told, and goes.
+    waiting.send(&braid_tests::request("BLPOP list 0"));
+    wait_for("it waits", || its.info_field("clients", "blocked_clients").as_deref() == Some("1"));
+    follow(&mut its, &server);
+    assert!(waiting.read().text().starts_with("UNBLOCKED force unblock"));
+    wait_until_in_sync(&mut client, &mut its);
+    // What is read is allowed, and woken by the stream.
+    let mut waiting = replica.connect();
+    waiting.send(&braid_tests::request("XREAD BLOCK 0 STREAMS stream $"));
+    listening.call("SUBSCRIBE news");
+    wait_for("it waits", || its.info_field("clients", "blocked_clients").as_deref() == Some("1"));
+    client.call("XADD stream 1-1 f v");
+    assert!(waiting.read().to_string().contains("1-1"));
+    assert_eq!(client.call("PUBLISH news flash").to_string(), "(integer) 0");
+    assert!(listening.read().to_string().contains("flash"));
+    // What is past its expiry is hidden, and stays until the primary says so.
+    client.ok("DEBUG SET-ACTIVE-EXPIRE 0");
+    client.ok("SET soon gone PX 1");
+    wait_until_in_sync(&mut client, &mut its);
+    wait_for("it is hidden", || its.call("GET soon").is_null());
+    assert_eq!(figure(&mut its, "stats", "expired_keys"), 0);
+    assert!(its.call("INFO keyspace").text().contains("keys=2"));
+    client.call("GET soon");
+    wait_for("the primary has said so", || its.call("INFO keyspace").text().contains("keys=1"));
+    // The link.
+    assert!(its.call("CLIENT LIST TYPE master").text().contains("flags=M"));
+    assert!(its.call("WAIT 0 1").text().starts_with("ERR WAIT cannot be used with replica instances."));
+    let role = its.call("ROLE").to_string();
+    assert!(role.contains("slave") && role.contains("connected"), "{role}");
+    assert!(its.call("FAILOVER").text().contains("not valid when server is a replica"));
+    its.ok("CONFIG SET replica-serve-stale-data no");
+    server.signal(Signal::KILL);
+    wait_for("the link is down", || {
+        its.info_field("replication", "master_link_status").as_deref() == Some("down")
+    });
+    assert!(its.call("GET a").text().starts_with("MASTERDOWN"));
+    assert!(its.call("EVAL \"return redis.call('GET', 'a')\" 0").text().contains("stale"));
+    its.ok("REPLICAOF NO ONE");
+    its.ok("SET a 1");
+}
+
+#[test]
+fn a_writable_replica_expires_its_own_keys() {
+    let server = TestServer::start(&USUAL);
+    let replica = follower(&server, &["--replica-read-only", "no"]);
+    let (mut client, mut its) = (server.connect(), replica.connect());
+    wait_until_in_sync(&mut client, &mut its);
+    let before = offset(&mut its);
+    its.ok("SET own 1 PX 30");
+    its.ok("SET kept 1");
+    wait_for("it has expired", || its.call("DBSIZE").to_string() == "(integer) 1");
+    assert_eq!(offset(&mut its), before, "what is written here goes nowhere");
+    client.ok("SET theirs 1");
+    wait_until_in_sync(&mut client, &mut its);
+    assert_eq!(its.call("DBSIZE").to_string(), "(integer) 2");
+}
+
+#[test]
+fn a_primary_that_has_restarted_is_resumed() {
+    let mut random = source("a_primary_that_has_restarted_is_resumed");
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().to_str().expect("a readable path").to_owned();
+    let arguments = [&USUAL[..], &["--dir", &dir, "--save", "3600 1"]].concat();
+    let options = Options {
+        port: Some(free_port()),
+        arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
+        ..Options::default()
+    };
+    let mut server = TestServer::start_with(options.clone());
+    let mut client = server.connect();
+    fill(&mut client, &mut random, false);
+    let replica = follower(&server, &[]);
+    let mut its = replica.connect();
+    wait_until_in_sync(&mut client, &mut its);
+    client.ok("DEBUG SET-ACTIVE-EXPIRE 0");
+    for number in 0..50 {
+        client.ok(&format!("SET gone{number} 1 PX 1"));
+    }
+    wait_until_in_sync(&mut client, &mut its);
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code(), Some(0));
+    let server = TestServer::start_with(options);
+    let mut client = server.connect();
+    assert_same(&mut client, &mut its);
+    assert_eq!(figure(&mut client, "stats", "sync_full"), 0);
+    assert_eq!(figure(&mut client, "stats", "sync_partial_ok"), 1);
+    assert_eq!(figure(&mut client, "persistence", "rdb_last_load_keys_expired"), 50);
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Primaries that lie: the replica says what is wrong, keeps the data that it is to keep, tries
+//! again, and lives.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use braid_tests::random::source;
+use braid_tests::{RawClient, TestServer, request, wait_for};
+
+const ID: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// A dump with a key, as the server under test writes it.
+fn dump() -> Vec<u8> {
+    let server = TestServer::start(&["--save", ""]);
+    let mut client = server.connect();
+    client.ok("SET theirs 1");
+    client.call("RPUSH list a b c");
+    client.ok("SAVE");
+    std::fs::read(server.directory().join("dump.rdb")).expect("a dump")
+}
+
+/// Answers the handshake of a replica until it asks for the stream; what it asks for.
+fn introduced(socket: &TcpStream) -> String {
+    let mut reader = BufReader::new(socket.try_clone().expect("a socket"));
+    let mut writer = socket.try_clone().expect("a socket");
+    loop {
+        let mut words = Vec::new();
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+            return String::new();
+        }
+        let count = line.trim_start_matches('*').trim().parse::<usize>().unwrap_or(0);
+        for _ in 0..count {
+            let mut len = String::new();
+            reader.read_line(&mut len).expect("a length");
+            let len = len.trim_start_matches('$').trim().parse::<usize>().expect("a length");
+            let mut word = vec![0; len + 2];
+            reader.read_exact(&mut word).expect("a word");
+            words.push(String::from_utf8_lossy(&word[..len]).into_owned());
+        }
+        match words.first().map(String::as_str) {
+            Some("PSYNC") => return words.join(" "),
+            Some("PING") => writer.write_all(b"+PONG\r\n").expect("sent"),
+            _ => writer.write_all(b"+OK\r\n").expect("sent"),
+        }
+    }
+}
+
+struct Liar {
+    listener: TcpListener,
+}
+
+impl Liar {
+    fn new() -> Liar {
+        Liar { listener: TcpListener::bind("127.0.0.1:0").expect("a port") }
+    }
+
+    fn port(&self) -> u16 {
+        self.listener.local_addr().expect("bound").port()
+    }
+
+    /// The next attempt of the replica, up to its request for the stream.
+    fn next(&self) -> TcpStream {
+        let (socket, _) = self.listener.accept().expect("it comes again");
+        socket.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+        introduced(&socket);
+        socket
+    }
+}
+
+fn send(socket: &mut TcpStream, bytes: &[u8]) {
+    // It may have hung up by now.
+    let _ = socket.write_all(bytes);
+}
+
+/// A replica of the liar that has a key of its own, with a way to load full syncs.
+fn victim(liar: &Liar, load: &str) -> (TestServer, RawClient) {
+    let server = TestServer::start(&[
+        "--repl-diskless-load",
+        load,
+        "--repl-timeout",
+        "2",
+        "--enable-debug-command",
+        "yes",
+        "--save",
+        "",
+    ]);
+    let mut client = server.connect();
+    client.ok("SET own 1");
+    client.ok(&format!("REPLICAOF 127.0.0.1 {}", liar.port()));
+    (server, client)
+}
+
+fn is_up(client: &mut RawClient) -> bool {
+    client.info_field("replication", "master_link_status").as_deref() == Some("up")
+}
+
+/// In the end it gets a full sync, and then the stream.
+fn mend(liar: &Liar, client: &mut RawClient) {
+    let mut socket = liar.next();
+    let dump = dump();
+    send(&mut socket, format!("+FULLRESYNC {ID} 100\r\n${}\r\n", dump.len()).as_bytes());
+    send(&mut socket, &dump);
+    wait_for("the link is up", || is_up(client));
+    send(&mut socket, &request("INCR counter"));
+    wait_for("it has come", || client.call("GET counter").text() == "1");
+    assert_eq!(client.call("GET own").to_string(), "(nil)", "the old dataset is gone");
+    assert_eq!(client.call("LLEN list").to_string(), "(integer) 3");
+    let end = 100 + request("INCR counter").len();
+    assert_eq!(client.info_field("replication", "slave_repl_offset"), Some(end.to_string()));
+}
+
+#[test]
+fn lies_in_front_of_a_full_sync() {
+    let liar = Liar::new();
+    let (server, mut client) = victim(&liar, "disabled");
+    let lies: [(&[u8], &str); 8] = [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "Unexpected reply to PSYNC"),
+        (b"+FULLRESYNC\r\n", "wrong +FULLRESYNC syntax"),
+        (b"+FULLRESYNC 0123456789abcdef0123456789abcdef01234567 -3\r\n", "wrong +FULLRESYNC syntax"),
+        (b"+CONTINUE nonsense\r\n", "Unexpected reply to PSYNC"),
+        (b"-LOADING later\r\n", "unable to PSYNC"),
+        (b"+FULLRESYNC 0123456789abcdef0123456789abcdef01234567 1\r\n$-7\r\n", "first byte is not '$'"),
+        (b"+FULLRESYNC 0123456789abcdef0123456789abcdef01234567 1\r\n-ERR no\r\n", "aborted replication"),
+        (
+            b"+FULLRESYNC 0123456789abcdef0123456789abcdef01234567 1\r\n$EOF:short\r\n",
+            "first byte is not '$'",
+        ),
+    ];
+    for (lie, told) in lies {
+        let mut socket = liar.next();
+        send(&mut socket, lie);
+        wait_for("it is told", || server.log().contains(told));
+        assert!(!is_up(&mut client) && client.call("GET own").text() == "1");
+    }
+    // A line without an end.
+    let mut socket = liar.next();
+    send(&mut socket, &[b'x'; 200_000]);
+    wait_for("it is told", || server.log().contains("a line without an end"));
+    // Signs of life, and nothing else.
+    let mut socket = liar.next();
+    for _ in 0..20 {
+        send(&mut socket, b"\n");
+    }
+    wait_for("its patience has an end", || server.log().contains("Timeout connecting to the MASTER"));
+    drop(socket);
+    mend(&liar, &mut client);
+}
+
+#[test]
+fn damaged_full_syncs() {
+    let whole = dump();
+    for load in ["disabled", "swapdb", "flush-before-load"] {
+        let mut random = source("damaged_full_syncs");
+        let liar = Liar::new();
+        let (mut server, mut client) = victim(&liar, load);
+        for round in 0..12 {
+            let mut damaged = whole.clone();
+            let (announced, hangs_up) = match round % 4 {
+                // Cut off.
+                0 => {
+                    damaged.truncate(random.usize(9..whole.len()));
+                    (whole.len(), true)
+                }
+                // Too short, as announced.
+                1 => {
+                    damaged.truncate(random.usize(9..whole.len()));
+                    (damaged.len(), false)
+                }
+                // A bit is wrong. If it is in the notes the checksum tells.
+                2 => {
+                    let at = random.usize(0..whole.len());
+                    damaged[at] ^= 1 << random.u32(0..8);
+                    (whole.len(), false)
+                }
+                _ => {
+                    damaged = (0..random.usize(1..400)).map(|_| random.u8(..)).collect();
+                    (damaged.len(), false)
+                }
+            };
+            let attempts = server.log().matches("Full resync from master").count();
+            let mut socket = liar.next();
+            send(&mut socket, format!("+FULLRESYNC {ID} 7\r\n${announced}\r\n").as_bytes());
+            send(&mut socket, &damaged);
+            if hangs_up {
+                drop(socket);
+            }
+            wait_for("it has tried", || {
+                let log = server.log();
+                log.matches("Full resync from master").count() > attempts
+                    && !is_up(&mut client)
+                    && log.lines().last().is_some_and(|line| !line.contains("Loading DB"))
+            });
+            assert!(server.is_alive(), "round {round}, {load}");
+            if load == "swapdb" || (load == "disabled" && round % 4 == 0) {
+                // Before a load that begins by removing it, the dataset is there.
+                let is_kept = load == "swapdb" || round == 0;
+                assert!(!is_kept || client.call("GET own").text() == "1", "round {round}, {load}");
+            }
+        }
+        mend(&liar, &mut client);
+    }
+}
+
+#[test]
+fn streams_that_make_no_sense() {
+    let liar = Liar::new();
+    let (mut server, mut client) = victim(&liar, "disabled");
+    mend(&liar, &mut client);
+    // The first socket is gone with `mend`: it tries to go on from where it was.
+    let (socket, _) = liar.listener.accept().expect("it comes again");
+    let asked = introduced(&socket);
+    let offset = 100 + request("INCR counter").len() + 1;
+    assert_eq!(asked, format!("PSYNC {ID} {offset}"));
+    let mut socket = socket;
+    // What cannot be run is told, and the stream goes on: the primary has done it.
+    send(&mut socket, b"+CONTINUE\r\n");
+    send(&mut socket, &request("NOSUCH command"));
+    send(&mut socket, &request("LPUSH counter x"));
+    send(&mut socket, &request("SELECT 99"));
+    send(&mut socket, &request("INCR counter"));
+    wait_for("it has come", || client.call("GET counter").text() == "2");
+    let log = server.log();
+    for told in ["Unknown command 'NOSUCH'", "WRONGTYPE", "No such database: 99"] {
+        assert!(log.contains(told), "{told} in\n{log}");
+    }
+    // A transaction without an end is not done.
+    send(&mut socket, &request("MULTI"));
+    send(&mut socket, &request("INCR counter"));
+    drop(socket);
+    let mut socket = liar.next();
+    assert_eq!(client.call("GET counter").text(), "2");
+    // Garbage: nothing is resumed behind it.
+    send(&mut socket, b"+CONTINUE\r\n*1\r\n:5\r\n");
+    wait_for("it is told", || server.log().contains("Protocol error in the stream"));
+    let (socket, _) = liar.listener.accept().expect("it comes again");
+    assert!(!introduced(&socket).contains(ID), "the old history is not to be trusted");
+    drop(socket);
+    assert!(server.is_alive());
+    mend(&liar, &mut client);
+}
