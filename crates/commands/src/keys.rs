@@ -383,8 +383,8 @@ fn copy(call: &mut Call) -> CommandResult {
     }
     let copy = call.take_precomputed::<SortedSet>();
     if copy.is_none() && is_long_to_copy(call, from) && call.may_precompute() {
-        return call.precompute(&[from], |loans, _| {
-            let set = loans[0].object()?.get::<SortedSet>()?;
+        return call.precompute(&[from], |shared, _| {
+            let set = shared[0].object()?.get::<SortedSet>()?;
             Some(Box::new(set.clone()))
         });
     }

@@ -6,10 +6,10 @@
 //! wait is one for no key (`blocking.rs`): what the client has sent behind the command stays in its
 //! buffer, and whoever closes the connection ends the wait. CLIENT UNBLOCK does not.
 //!
-//! What is computed of whole collections is computed of loans
-//! ([`Reader::lend`](braid_keyspace::reader::Reader::lend)): all keys are borrowed at one moment,
+//! Results of whole collections are computed from shared copies
+//! ([`Reader::share`](braid_keyspace::reader::Reader::share)): all keys are shared at one moment,
 //! and their locks are free again microseconds later. A command that only reads is done then: its
-//! reply is that of this moment ([`Call::answer_from_loans`]). One that stores its result
+//! reply is that of this moment ([`Call::answer_from_shared`]). One that stores its result
 //! ([`Call::precompute`]) is run again by its client's own thread, as if the client had sent it
 //! anew, with the result at hand ([`Precomputed`]): all checks, a pause, the journal, events and
 //! waiters are those of an ordinary command. The keys are watched meanwhile. If one has changed the
@@ -26,7 +26,7 @@ use std::sync::mpsc::channel;
 
 use braid_base::clock::{Ticks, unix_ms};
 use braid_keyspace::Type;
-use braid_keyspace::reader::Loan;
+use braid_keyspace::reader::CowValue;
 use braid_keyspace::waiters::Waiter;
 use braid_resp::reply::ReplyBuffer;
 use parking_lot::Mutex;
@@ -171,7 +171,7 @@ impl Call<'_, '_> {
         Ok(())
     }
 
-    /// Whether a result may be computed by the thread in the background, from loans.
+    /// Whether a result may be computed by a background thread, from shared copies.
     pub fn may_precompute(&self) -> bool {
         let session = &*self.session;
         let tries = session.precomputed.as_ref().map_or(0, |precomputed| precomputed.tries);
@@ -190,15 +190,15 @@ impl Call<'_, '_> {
         precomputed.result.take()?.downcast().ok()
     }
 
-    /// Has the thread in the background borrow `keys`, which are in the command's lock set, and
+    /// Has the background thread share `keys`, which are in the command's lock set, and
     /// compute what the command stores of them; then the command is run again. To be called only
-    /// where [`Call::may_precompute`] says so. `compute` gets a loan for each key, none of them
-    /// [`Loan::Unlent`], and the time in ms since the Unix epoch; nothing if these are not what the
+    /// where [`Call::may_precompute`] says so. `compute` gets a copy for each key, none of them
+    /// [`CowValue::Unshareable`], and the time in ms since the Unix epoch; nothing if these are not what the
     /// command is for.
     pub fn precompute<T: Send + 'static>(
         &mut self,
         keys: &[&[u8]],
-        compute: impl FnOnce(&[Loan], i64) -> Option<Box<T>> + Send + 'static,
+        compute: impl FnOnce(&[CowValue], i64) -> Option<Box<T>> + Send + 'static,
     ) -> CommandResult {
         let before = self.session.precomputed.as_ref();
         let (tries, began) = before.map_or((0, None), |before| (before.tries, Some(before.began)));
@@ -208,28 +208,28 @@ impl Call<'_, '_> {
                 return;
             }
             let now = unix_ms();
-            let (loans, watch) = engine.keyspace.reader().lend(db, now, &keys, true);
+            let (shared, watch) = engine.keyspace.reader().share(db, now, &keys, true);
             let began = began.unwrap_or(answer.began);
             let mut again = Precomputed::new(began, tries + 1, watch, engine.discard());
-            if are_lent(&loans) {
-                let result = compute(&loans, now);
+            if are_shared(&shared) {
+                let result = compute(&shared, now);
                 again.result = result.map(|result| result as Box<dyn Any + Send>);
             } else {
                 again.tries = TRIES_MAX;
             }
-            drop(loans);
+            drop(shared);
             blocking::run_again(&answer.waiter, again);
         })
     }
 
-    /// Has the thread in the background borrow `keys`, which are in the command's lock set, and
-    /// write the command's reply. To be called only where [`Call::may_precompute`] says so. `work`
-    /// gets a loan for each key, none of them [`Loan::Unlent`], and the time in ms since the Unix
+    /// Has the background thread share `keys`, which are in the command's lock set, and write the
+    /// command's reply. To be called only where [`Call::may_precompute`] says so. `work` gets a
+    /// copy for each key, none of them [`CowValue::Unshareable`], and the time in ms since the Unix
     /// epoch.
-    pub fn answer_from_loans(
+    pub fn answer_from_shared(
         &mut self,
         keys: &[&[u8]],
-        work: impl FnOnce(&[Loan], i64, &mut ReplyBuffer) -> CommandResult + Send + 'static,
+        work: impl FnOnce(&[CowValue], i64, &mut ReplyBuffer) -> CommandResult + Send + 'static,
     ) -> CommandResult {
         let (db, keys) = (self.keyspace.db(), boxed(keys));
         self.work_in_background(move |engine, answer| {
@@ -237,14 +237,14 @@ impl Call<'_, '_> {
                 return;
             }
             let now = unix_ms();
-            let (loans, _) = engine.keyspace.reader().lend(db, now, &keys, false);
-            if !are_lent(&loans) {
+            let (shared, _) = engine.keyspace.reader().share(db, now, &keys, false);
+            if !are_shared(&shared) {
                 let inline = Precomputed::new(answer.began, TRIES_MAX, None, engine.discard());
                 return blocking::run_again(&answer.waiter, inline);
             }
             let mut reply = answer.buffer();
-            let result = work(&loans, now, &mut reply);
-            drop(loans);
+            let result = work(&shared, now, &mut reply);
+            drop(shared);
             match result {
                 Ok(()) => answer.give(reply),
                 Err(error) => answer.give_error(&error),
@@ -257,6 +257,6 @@ fn boxed(keys: &[&[u8]]) -> Vec<Box<[u8]>> {
     keys.iter().map(|&key| key.into()).collect()
 }
 
-fn are_lent(loans: &[Loan]) -> bool {
-    loans.iter().all(|loan| !matches!(loan, Loan::Unlent))
+fn are_shared(shared: &[CowValue]) -> bool {
+    shared.iter().all(|value| !matches!(value, CowValue::Unshareable))
 }

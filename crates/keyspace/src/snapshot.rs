@@ -9,7 +9,7 @@
 //! the entry's old form kept by the [`Keeper`] and marks it. When the walker is through, all
 //! entries have the same mark again.
 //!
-//! A large collection is lent to the keeper (`braid_containers::cow`), by whoever comes first,
+//! A large collection is shared with the keeper (`braid_containers::cow`), by whoever comes first,
 //! walker or writer: so nobody waits until all of it has been encoded, and who changes it meanwhile
 //! copies the few blocks of memory that it changes. So is a long string to whoever is about to
 //! change it.
@@ -38,7 +38,7 @@ pub trait Keeper: Send + Sync {
 
     /// Keeps an entry of database `origin` with a large collection or string. Called with its shard
     /// held, once per entry.
-    fn keep_lent(&self, origin: u32, entry: CowEntry);
+    fn keep_shared(&self, origin: u32, entry: CowEntry);
 
     /// Takes tables of database `origin` that nobody else can reach any more. What carries
     /// [`Walk::is_due`] in them belongs to the snapshot.
@@ -81,9 +81,9 @@ impl Snapshots {
             let origin = current.origins[db as usize];
             // SAFETY: the shard is held exclusively, and whoever changes the entry makes a
             // reference to its collection later.
-            let lent = if is_large(entry) { unsafe { CowEntry::of(entry) } } else { None };
-            match lent {
-                Some(lent) => current.keeper.keep_lent(origin, lent),
+            let shared = if is_large(entry) { unsafe { CowEntry::of(entry) } } else { None };
+            match shared {
+                Some(shared) => current.keeper.keep_shared(origin, shared),
                 None => current.keeper.keep(keyspace, origin, entry),
             }
         }
@@ -160,8 +160,8 @@ impl Walk<'_> {
     }
 
     /// Shows `visit` what is left to be written from `cursor` on, in a shard's table of database
-    /// `origin`, until what it answers adds up to `most`; an entry that has been written counts
-    /// as one. Large collections are not shown, but lent to the keeper. Where to go on; nothing at
+    /// `origin`, until what it answers adds up to `most`; an entry that has been written counts as
+    /// one. Large collections are not shown, but shared with the keeper. Where to go on; nothing at
     /// the table's end. `lines`: how many cache lines an entry takes, about, all of which will be
     /// looked at. Enters the gate by the slot that is the walker's ([`Keyspace::walker_slot`]) and
     /// holds the shard meanwhile.

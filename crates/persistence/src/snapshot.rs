@@ -189,7 +189,7 @@ impl Output<'_> {
 
     /// Writes an entry with a large collection that nobody changes. No shard is held, so the file
     /// is written to meanwhile.
-    fn lent(&mut self, keyspace: &Keyspace, origin: u32, entry: &CowEntry) {
+    fn shared(&mut self, keyspace: &Keyspace, origin: u32, entry: &CowEntry) {
         self.times_left_out += self.form.times_left_out(entry.entry());
         self.put(|writer| {
             writer.select(origin)?;
@@ -216,9 +216,9 @@ impl Output<'_> {
             forms.records_written(bytes);
         }
         self.spare = records;
-        for (origin, entry) in forms.take_lent() {
-            self.lent(keyspace, origin, &entry);
-            forms.lent_written(entry);
+        for (origin, entry) in forms.take_shared() {
+            self.shared(keyspace, origin, &entry);
+            forms.shared_written(entry);
         }
         for (origin, tables) in forms.take_tables() {
             for table in &tables {

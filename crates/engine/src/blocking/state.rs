@@ -9,7 +9,7 @@ use braid_acl::user::User;
 use braid_base::clock::Ticks;
 use braid_clients::ClientRecord;
 use braid_keyspace::Type;
-use braid_keyspace::reader::LoanWatch;
+use braid_keyspace::reader::CowWatch;
 use braid_keyspace::waiters::Waiter;
 use braid_resp::reply::Protocol;
 use parking_lot::Mutex;
@@ -134,7 +134,7 @@ pub(crate) struct Later {
 pub struct Precomputed {
     /// Ends the watch and frees the result, in the background: locks may be held where it is dropped.
     discard: Option<Discard>,
-    pub(crate) watch: Option<LoanWatch>,
+    pub(crate) watch: Option<CowWatch>,
     /// Nothing if it has to be computed again.
     pub(crate) result: Option<Box<dyn Any + Send>>,
     /// When the command began to wait first.
@@ -143,11 +143,11 @@ pub struct Precomputed {
 }
 
 /// Ends the watch of a [`Precomputed`] and frees its result.
-pub(crate) type Discard = Box<dyn FnOnce(Option<LoanWatch>, Option<Box<dyn Any + Send>>) + Send>;
+pub(crate) type Discard = Box<dyn FnOnce(Option<CowWatch>, Option<Box<dyn Any + Send>>) + Send>;
 
 impl Precomputed {
     /// Nothing computed yet, for a command that began to wait at `began`.
-    pub(crate) fn new(began: Ticks, tries: u32, watch: Option<LoanWatch>, discard: Discard) -> Precomputed {
+    pub(crate) fn new(began: Ticks, tries: u32, watch: Option<CowWatch>, discard: Discard) -> Precomputed {
         Precomputed { discard: Some(discard), watch, result: None, began, tries }
     }
 }

@@ -6,7 +6,7 @@
 use braid_base::blob::Blob;
 use braid_base::lock::Version;
 
-use super::{Held, KeyRef, Txn, WrongType};
+use super::{HeldLocks, KeyRef, Txn, WrongType};
 use crate::context::Context;
 use crate::entry::{Entry, ValueRef};
 use crate::events::KEY_MISS;
@@ -164,7 +164,7 @@ impl<'a> Txn<'a> {
     /// Calls `visit` with every entry of the current database that is not expired, shard by shard.
     /// All shards must be held.
     pub fn for_each(&self, mut visit: impl FnMut(Entry<'_>)) {
-        debug_assert!(matches!(self.held, Held::AllShared | Held::World(_)));
+        debug_assert!(matches!(self.held, HeldLocks::AllShared | HeldLocks::World(_)));
         for shard in self.keyspace.shards() {
             // SAFETY: all shards are held.
             unsafe {

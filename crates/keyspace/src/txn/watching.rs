@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Held, Txn};
+use super::{HeldLocks, Txn};
 use crate::waiters::Waiter;
 
 impl<'a> Txn<'a> {
@@ -83,7 +83,7 @@ impl<'a> Txn<'a> {
     /// Has those looked at who wait for keys of some databases, after all keys of these changed at
     /// once. The world must be stopped.
     pub fn databases_changed(&mut self, changed: impl Fn(u32) -> bool) {
-        debug_assert!(matches!(self.held, Held::World(_)));
+        debug_assert!(matches!(self.held, HeldLocks::World(_)));
         for shard in self.keyspace.shards().iter().filter(|shard| !shard.watchers.is_empty()) {
             // SAFETY: the world is stopped.
             unsafe {

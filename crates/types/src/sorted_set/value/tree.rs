@@ -12,7 +12,7 @@
 //! - no child is empty, and all leaves are at the same depth;
 //! - entries ascend by score, then by member bytes; `-0` and `+0` are the same score.
 //!
-//! Nodes count their owners ([`cow`](braid_containers::cow)): to lend a tree is to share its root,
+//! Nodes count their owners ([`cow`](braid_containers::cow)): to copy a tree is to share its root,
 //! and whoever changes an entry copies the nodes on the way to it.
 //!
 //! Splits put nothing on one side when the new entry comes at an end of its leaf: ascending and descending
@@ -27,7 +27,7 @@ use super::tree_iter::{Backward, Forward};
 use braid_base::prefetch::prefetch;
 use braid_containers::cow::CowBox;
 
-/// Entries of a leaf: two arrays of 62, their lengths and the mark of being lent fit 1024 bytes, an
+/// Entries of a leaf: two arrays of 62, their lengths and the owner count fit 1024 bytes, an
 /// allocator's class.
 pub(super) const LEAF_MAX: usize = 62;
 /// Children of a branch.
