@@ -75,7 +75,7 @@ config_enums! {
     Supervised { Upstart = "upstart", Systemd = "systemd", Auto = "auto", No = "no" }
     /// When the append-only file is forced to disk.
     AppendFsync { Everysec = "everysec", Always = "always", No = "no" }
-    /// How a replica takes a full copy that comes over the socket.
+    /// How a replica takes a full sync that comes over the socket.
     ReplDisklessLoad { Disabled = "disabled", OnEmptyDb = "on-empty-db", Swapdb = "swapdb",
         FlushBeforeLoad = "flush-before-load" }
     /// Whether TLS clients must show a certificate.

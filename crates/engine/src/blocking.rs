@@ -479,7 +479,7 @@ impl Blocked {
         match end {
             WaitEnd::Timeout => match request.timeout {
                 TimeoutReply::NullArray => reply.null_array(),
-                TimeoutReply::Copies(copies) => copies.reply(engine, reply),
+                TimeoutReply::Acknowledgements(acks) => acks.reply(engine, reply),
                 TimeoutReply::ShutdownFailed => reply.error(SHUTDOWN_FAILED),
                 TimeoutReply::Never => reply.error("ERR the command was given up"),
             },

@@ -118,7 +118,7 @@ impl Settings {
 
     /// Settings for a full sync: not synced to disk. Unless `rdb-target` says otherwise, readable
     /// by all versions of Redis and Valkey from 7.0 on if no members expire (`expiring`: some may).
-    pub(crate) fn for_copy(engine: &Engine, expiring: bool) -> Settings {
+    pub(crate) fn for_full_sync(engine: &Engine, expiring: bool) -> Settings {
         let mut format = engine.rdb_format();
         if format.target == Target::Own && !expiring {
             format.target = Target::Redis70;

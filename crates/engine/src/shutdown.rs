@@ -113,7 +113,7 @@ impl Engine {
     /// Replicas that follow the journal, not those that only fetch a dump file.
     fn lasting_replicas(&self) -> Vec<Arc<Replica>> {
         let mut replicas = self.replication.replicas();
-        replicas.retain(|replica| !replica.options.copy_only && replica.stage() != ReplicaStage::Gone);
+        replicas.retain(|replica| !replica.options.rdb_only && replica.stage() != ReplicaStage::Gone);
         replicas
     }
 
@@ -185,7 +185,7 @@ impl Engine {
             return Ok(());
         }
         self.finish_background_save();
-        self.stop_copies();
+        self.stop_full_syncs();
         if self.append_only.awaits_base() {
             if !force {
                 log::warn!("Writing initial AOF, can't exit.");

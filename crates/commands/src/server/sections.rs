@@ -667,7 +667,7 @@ fn threads(fields: &mut Fields<'_>) {
     }
     fields.field("lock_waits", keyspace.total(|counters| counters.contended.get()));
     fields.field("optimistic_retries", keyspace.total(|counters| counters.optimistic_failures.get()));
-    fields.field("reads_from_copies", keyspace.total(|counters| counters.from_copies.get()));
+    fields.field("reads_from_copies", keyspace.total(|counters| counters.from_value_cache.get()));
 }
 
 /// What HOTKEYS has found, if it was asked.

@@ -15,7 +15,7 @@ use braid_resp::reply::Protocol;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::durability::state::Copies;
+use crate::durability::state::Acknowledgements;
 
 /// What a body wants to wait for.
 pub struct Wait<'k> {
@@ -41,7 +41,7 @@ pub struct Wait<'k> {
 pub enum TimeoutReply {
     NullArray,
     /// How many replicas or files have what the client has changed.
-    Copies(Copies),
+    Acknowledgements(Acknowledgements),
     /// The server does not end.
     ShutdownFailed,
     /// It does not wait for a time, and CLIENT UNBLOCK does not end it (`background.rs`).

@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 
 /// What somebody waits for: that so many have the journal up to an offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Copies {
+pub struct Acknowledgements {
     pub offset: u64,
-    pub of: CopiesOf,
+    pub of: AckTarget,
 }
 
 /// Who is to have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CopiesOf {
+pub enum AckTarget {
     /// So many replicas.
     Replicas(i64),
     /// Append-only files on disk: the server's own, and those of so many replicas.
@@ -25,5 +25,5 @@ pub enum CopiesOf {
 /// Who waits, and for what.
 #[derive(Default)]
 pub struct Durability {
-    pub(super) waiters: Mutex<Vec<(Copies, Arc<Waiter>)>>,
+    pub(super) waiters: Mutex<Vec<(Acknowledgements, Arc<Waiter>)>>,
 }

@@ -255,7 +255,7 @@ impl Keyspace {
     /// For whoever has answered from a copy. The caller is inside the gate.
     pub fn count_read(&self, context: &Context, db: u32, key: &KeyRef<'_>) {
         context.counters.hits.add(1);
-        context.counters.from_copies.add(1);
+        context.counters.from_value_cache.add(1);
         let table = self.shard(self.shard_of(key.hash)).table(db);
         // SAFETY: executing threads are inside the gate, so what is found is not freed; a mark on
         // an entry that has just been replaced does no harm.

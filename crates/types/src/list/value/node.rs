@@ -30,7 +30,7 @@ pub enum Body {
     Compressed(Box<[u8]>, u32),
     /// One element.
     Plain(Box<[u8]>),
-    /// Any of those, shared with copies of the list (see `cow.rs`). [`Node::body`] never gives
+    /// Any of those, shared with copies of the list (see `List::cow`). [`Node::body`] never gives
     /// this.
     Shared(Arc<Body>),
 }
