@@ -8,9 +8,9 @@ use std::time::Duration;
 use braid_client::options::Argument;
 use braid_client::{Arguments, TargetOptions};
 
-use crate::draw::{Pattern, Sizes};
-use crate::named;
+use crate::distributions::{Pattern, Sizes};
 use crate::plan::{Case, Method, mixture};
+use crate::presets;
 use crate::request::{Keys, Load, RequestKind, Template};
 use crate::worker::Rate;
 
@@ -452,7 +452,7 @@ impl Raw {
         } else if !self.words.is_empty() {
             loads.push((self.words.join(" "), vec![command(&self.words, 1, patterns.1)]));
         } else {
-            for test in named::select(self.tests.as_deref())? {
+            for test in presets::select(self.tests.as_deref())? {
                 let pattern = if test.name == "get" { patterns.1 } else { patterns.0 };
                 loads.push((test.title.to_owned(), vec![test.kind(&keys, pattern)]));
             }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use braid_client::process::{self, Task as ThreadTime};
 use braid_client::{Connection, Info, Target, cannot_connect};
 
-use crate::draw::{Pattern, Sizes};
+use crate::distributions::{Pattern, Sizes};
 use crate::request::{Keys, Load, RequestKind, Template};
 use crate::session::{Progress, Session, Task};
 use crate::statistics::{Estimate, estimate};

@@ -8,7 +8,7 @@ use braid_base::clock::unix_ms;
 use braid_base::date::Date;
 use braid_client::figures::grouped;
 
-use crate::draw::Sizes;
+use crate::distributions::Sizes;
 use crate::output;
 use crate::plan::{Measurement, Method, Outcome, QUANTILES};
 use crate::plot::{self, Series};

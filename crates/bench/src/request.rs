@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicU64;
 
 use fastrand::Rng;
 
-use crate::draw::{KeyDraw, Pattern, Sizes};
+use crate::distributions::{KeyDraw, Pattern, Sizes};
 
 /// Digits of a key's number.
 pub const DIGITS: usize = 12;

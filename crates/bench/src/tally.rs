@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use braid_base::clock::Ticks;
 
-use crate::skim::Class;
+use crate::reply_scanner::Class;
 
 /// Latencies in nanoseconds.
 pub type Histogram = hdrhistogram::Histogram<u64>;

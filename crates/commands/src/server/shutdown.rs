@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! SHUTDOWN.
 
-use braid_engine::ending::ShutdownOptions;
+use braid_engine::shutdown::ShutdownOptions;
 use braid_engine::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group};
 
