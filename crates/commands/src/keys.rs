@@ -2,11 +2,11 @@
 //! Commands on keys of any type, and on whole databases.
 //!
 //! Flow: the dispatcher holds the locks of the named keys (FLUSHDB, FLUSHALL and SWAPDB: of
-//! everything; KEYS: all shards for reading). KEYS of a large database, and the freeing that
-//! FLUSHALL and FLUSHDB wait for, are left to threads in the background. DBSIZE and RANDOMKEY walk
-//! the shards themselves, one lock at a time.
+//! everything; KEYS: all shards, shared). KEYS of a large database, and the freeing that FLUSHALL
+//! and FLUSHDB wait for, run on background threads. DBSIZE and RANDOMKEY walk the shards
+//! themselves, one lock at a time.
 //!
-//! What is past its expiry is never seen here, whether or not somebody has removed it yet.
+//! Expired keys are never visible here, whether or not they have been removed yet.
 
 use braid_base::{glob, number};
 use braid_engine::background::Answer;

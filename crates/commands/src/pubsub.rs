@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Publish and subscribe: SUBSCRIBE and its kin, PUBLISH, SPUBLISH, PUBSUB.
+//! Pub/sub: SUBSCRIBE and its relatives, PUBLISH, SPUBLISH, PUBSUB.
 //!
-//! Who listens to what, and how messages travel, is the engine's `pubsub` module. A subscription is
-//! told of by a push of its own, one per channel, instead of a reply.
+//! Subscriptions and delivery are in `braid_notify::hub`. A subscription is confirmed by one push
+//! per channel instead of a reply.
 
 use braid_engine::{Call, Row};
 use braid_notify::SubscriptionKind;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What replicas say to their primary (REPLCONF, PSYNC, SYNC), ROLE, and the commands that change roles
+//! Replication commands: REPLCONF, PSYNC and SYNC of replicas, ROLE, and changes of roles
 //! (REPLICAOF, FAILOVER).
 //!
-//! What replicas are sent, and how this server follows a primary, is the engine's
-//! (`engine/replication`) and the loops' (`threading/replica_output.rs`).
+//! The data sent to replicas, and following a primary, are in the engine (`engine/replication`) and
+//! the loops (`threading/replica_output.rs`).
 
 use braid_base::number;
 use braid_clients::ClientRecord;

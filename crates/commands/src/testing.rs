@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Tests of command bodies: an engine in this process, text lines in, RESP bytes out.
 //!
-//! A line is split as inline requests are (`"\x00"` and quotes work) and goes the whole way of a request:
-//! look-up, checks, locks, body, reply. Arguments of 32 KiB and more arrive in allocations of their own, as
-//! they do from a socket.
+//! A line is split like an inline request (`"\x00"` and quotes work) and takes the whole way of a
+//! request: lookup, checks, locks, body, reply. Arguments of 32 KiB and more arrive in allocations
+//! of their own, as they do from a socket.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The command line: `braid-server [file] [-] [--name value ...]`.
 //!
-//! The options become text in the syntax of a configuration file, read behind the file and standard input, so
-//! they win. The rules are those of stock servers 7.2, including their forgiving corners.
+//! Options are converted to the syntax of a configuration file and read after the file and standard
+//! input, so they win. The rules are those of stock servers 7.2, including their lenient cases.
 
 use crate::text::{quote, split_arguments};
 use std::ffi::{OsStr, OsString};

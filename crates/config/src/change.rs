@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CONFIG SET: several directives at once, all or nothing, with hooks that put the new values into effect.
+//! CONFIG SET: several directives at once, all or nothing, with hooks that apply the new values.
 //!
-//! Order of events: names are checked, then each text is parsed and put in place, then the hooks of what
-//! changed run. The first failure puts every old value back and runs again the hooks that had run. Error
-//! texts are those of stock servers, with the error code in front.
+//! Order: names are checked, then each text is parsed and stored, then the hooks of the changed
+//! directives run. The first failure restores all old values and repeats the hooks that had run.
+//! Error texts are those of stock servers, with the error code in front.
 
 use crate::config::{Config, Hook, REDACTED};
 use crate::directive::{Directive, Mutability};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The store of all values: what every thread reads.
+//! The configuration store, which every thread reads.
 //!
-//! Numbers, switches and words live in one array of atomics, so a hot value costs one relaxed load; texts and
-//! lists are swapped in whole behind `ArcSwap`. A change of several directives is not one step for readers:
-//! each value is right by itself, and `version` moves after all of them are in place. Writing goes through
-//! `change.rs`.
+//! Numbers, switches and words live in one array of atomics, so a hot value costs one relaxed load;
+//! texts and lists are swapped as a whole behind `ArcSwap`. A change of several directives is not
+//! atomic for readers: each value is valid by itself, and `version` is incremented after all of
+//! them are stored. Writes go through `change.rs`.
 
 use crate::directive::Directive;
 use crate::enums::ClientsMemoryLimit;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One directive: the row type of the table, with the builder the rows are written in.
+//! A directive: the row type of the table, and its builder.
 //!
-//! A row states everything there is to know about a directive; reading, CONFIG GET and SET, rewriting and the
-//! documentation are derived from it. Nothing here holds a value.
+//! A row states everything about a directive; reading, CONFIG GET and SET, rewriting and the
+//! documentation are derived from it. It holds no value.
 
 /// Unit of an integer, which decides how it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Text made from the table: the example configuration, the reference page, the usage.
+//! Generated text: the example configuration, the reference page, the usage.
 //!
-//! `braid.conf` and `docs/configuration.md` in the repository are these texts; a test compares them. To renew
-//! the files after a change of the table: `BLESS=1 cargo test -p braid-config docs`.
+//! `braid.conf` and `docs/configuration.md` in the repository are these texts; a test compares
+//! them. To update the files after a change of the table: `BLESS=1 cargo test -p braid-config
+//! docs`.
 
 use crate::directive::{Directive, DirectiveKind, Mutability, Section, Special, Unit};
 use crate::number::format_memory;

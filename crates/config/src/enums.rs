@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The enumerations among the directives, each as a Rust enum with the words a configuration file uses.
+//! Enumerations among the directives, each as a Rust enum with its words in configuration files.
 //!
-//! The order of the words is the order in which stock servers list them in their error text. A word behind
-//! `|` is a second spelling of the same value; CONFIG GET answers with the first one.
+//! The words are in the order of stock servers' error texts. A word after `|` is another spelling
+//! of the same value; CONFIG GET replies with the first one.
 
 /// A directive's enumeration: its words, and the way back from the stored number.
 pub trait ConfigEnum: Sized {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Errors of the configuration: what stops the start, and how operating system errors read.
+//! Configuration errors that stop the start, and the text of operating system errors.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading a configuration at start: file, then standard input, then command line.
+//! Reads the configuration at start: file, then standard input, then command line.
 //!
-//! Lines go one by one into a `Config` that nobody shares yet. What belongs to other layers (users, renamed
-//! commands) is collected with its place, so that those layers can complain about the line in the same words.
+//! Lines go one by one into a `Config` that is not shared yet. Lines of other layers (users,
+//! renamed commands) are collected with their location, so that those layers can report errors in
+//! the same words.
 
 use crate::arguments::Arguments;
 use crate::config::{Config, REDACTED, is_secret};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Values: how the text of a directive becomes a value and how a value becomes text.
+//! Values: conversion between the text of a directive and its value.
 //!
-//! Pure functions over a row of the table; nothing here stores or applies anything. The reasons in the errors
-//! are the ones clients of stock servers see behind "CONFIG SET failed".
+//! Pure functions over a row of the table; nothing is stored or applied. The reasons in errors are
+//! those that stock servers show after "CONFIG SET failed".
 
 use crate::directive::{Directive, DirectiveKind, Special, Unit};
 use crate::number::{format_memory, octal_integer, parse_memory, strict_integer};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading a dump file into the keyspace.
+//! Loads a dump file into the keyspace.
 //!
-//! One thread reads the file and finds where its values end; with several threads others decode
-//! them and add the keys (`load/crew.rs`).
+//! One thread reads the file and finds where values end; with several threads, others decode them
+//! and add the keys (`load/crew.rs`).
 
 mod crew;
 mod times;

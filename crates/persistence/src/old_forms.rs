@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Old forms of entries on their way to the file of the snapshot in progress: what the keyspace's
-//! writers hand over before they change an entry, and `snapshot.rs` writes.
+//! Old forms of entries on their way to the file of the running snapshot: writers hand them over
+//! before they change an entry, and `snapshot.rs` writes them.
 //!
-//! What is handed over and not yet written is bounded: above the limit [`OldForms::is_full`] says
-//! so, and a thread about to write waits in [`OldForms::wait_for_room`], outside of all locks.
+//! Their memory is bounded: above the limit [`OldForms::is_full`] is true, and a thread about to
+//! write waits in [`OldForms::wait_for_room`], outside of all locks.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};

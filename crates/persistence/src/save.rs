@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writing all keys to a file.
+//! Writes all keys to a file.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

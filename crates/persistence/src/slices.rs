@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A load in slices: the world stands still for some milliseconds, then goes on for a moment, so
-//! that clients are told what is going on.
+//! Loading in slices: the world is stopped for some milliseconds, then resumes for a moment, so
+//! that clients get an answer.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};

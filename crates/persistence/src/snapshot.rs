@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writing a file of all keys while the dataset is in use: what the keyspace's snapshots (its
-//! `snapshot.rs`) show goes to the file.
+//! Writes a file of all keys while the dataset is in use, from a snapshot of the keyspace
+//! (`keyspace/snapshot.rs`).
 //!
-//! The thread that writes walks through the tables, a few entries at a time. Writers that come
-//! before it hand it old forms, encoded as they will stand in the file; their order there does not
-//! matter (`old_forms.rs`). It never waits for the disk while it holds a shard.
+//! The thread walks the tables, a few entries at a time. Writers that are ahead of it hand it old
+//! forms, encoded as in the file; their order in the file does not matter (`old_forms.rs`). It
+//! never waits for the disk while it holds a shard.
 
 use std::io;
 use std::sync::Arc;

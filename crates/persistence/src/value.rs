@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Values of the keyspace as values of the format, and back; how a key was used, for the format.
+//! Conversion between values of the keyspace and of the RDB format, including access times.
 
 use braid_keyspace::object::decode;
 use braid_keyspace::{Entry, Keyspace, Value, ValueRef, eviction};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The writer of a file in either form (`form.rs`): a dump file, or the requests that make the
+//! Writer of a file in either form (`form.rs`): a dump file, or the requests that create the
 //! keyspace.
 
 use std::io;

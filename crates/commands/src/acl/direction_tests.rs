@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rights to read and to write a key, by selectors: what reads a key wants the one, what changes it
-//! the other, whichever way the request comes. What a command does with each of its keys is taken
-//! from the key specifications of Redis 7.2.
+//! Read and write permissions on keys, by selectors: reading a key needs one, changing it the
+//! other, whatever way the request comes. The expectations follow from the key specifications of
+//! Redis 7.2.
 
 use crate::testing::Tester;
 

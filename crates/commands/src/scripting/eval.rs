@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! EVAL, EVALSHA, their read-only kin, and SCRIPT.
+//! EVAL, EVALSHA, their read-only variants, and SCRIPT.
 
 use braid_clients::busy::ScriptKind;
 use braid_engine::{Call, Engine, Row};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! FUNCTION and FCALL: libraries of functions.
+//! FUNCTION and FCALL: function libraries.
 //!
-//! What all threads know is a table of libraries that is replaced as a whole (`libraries.rs`). A
-//! thread runs a library's code in its own VM when it first calls one of its functions; so
-//! what a library keeps in local variables between calls is kept by each thread for itself.
+//! All threads share a table of libraries that is replaced as a whole (`function_libraries.rs`). A
+//! thread runs a library's code in its own VM when it first calls one of its functions, so local
+//! variables of a library are per thread.
 
 use braid_clients::busy::ScriptKind;
 use braid_engine::{Call, Engine, Row};

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A run: a script gets its locks, and its commands get to the dispatcher.
+//! A script run: takes the locks and passes commands to the dispatcher.
 //!
-//! A script may call commands on keys that it did not declare, so by default it runs with the world
-//! stopped. It runs under the locks of its declared keys, beside others, when
+//! A script may call commands on undeclared keys, so by default it runs with the world stopped. It
+//! runs under the locks of its declared keys, beside others, when
 //! - only those are allowed (`script-undeclared-keys no`), or
 //! - its text proves that it touches no others (`key_analysis.rs`), or
-//! - it only reads. If such a run reaches an undeclared key, it is given up where it stands, which
-//!   nobody can notice, and begun again with the world stopped. A script that has done so is not
-//!   tried again for a while ([`SpeculationHistory`]).
+//! - it only reads (a speculative run). If such a run reaches an undeclared key, it is abandoned,
+//!   which no client can notice, and restarted with the world stopped. Such a script is not tried
+//!   again for a while ([`SpeculationHistory`]).
 //!
 //! In the other threading models scripts run on one thread at a time, and always alone.
 //!
-//! A run that lasts is visible to SCRIPT KILL and its kin after [`VISIBLE_AFTER`] (`busy.rs`).
-//! After `busy-reply-threshold` a run under locks that has not written is given up and begun again
-//! alone, because those who wait for its locks could not be told that it is busy. One that has
-//! written goes on, but can no longer be ended.
+//! A long run becomes visible to SCRIPT KILL and FUNCTION KILL after [`VISIBLE_AFTER`] (`busy.rs`).
+//! After `busy-reply-threshold` a run under locks that has not written is restarted alone, because
+//! clients that wait for its locks could not get BUSY. A run that has written continues, but can no
+//! longer be killed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

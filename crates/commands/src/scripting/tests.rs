@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests of scripts, in process.
+//! In-process tests of scripts.
 
 use crate::testing::{Tester, check};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SLOWLOG: looking at the latest slow commands. COMMANDLOG, as in Valkey: at those with large
-//! requests and replies, too.
+//! SLOWLOG: the latest slow commands. COMMANDLOG, as in Valkey: also those with large requests and
+//! replies.
 
 use braid_engine::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The sections of INFO and their fields, with the names and in the order of Redis 7.2, so that what reads
-//! them goes on working.
+//! The sections of INFO, with the field names and order of Redis 7.2, so that existing parsers
+//! work.
 //!
-//! Fields of features that the server does not have yet carry what a fresh standalone server shows. Fields of
-//! its own: `server_name` and `braid_version`, and the section `threads`.
+//! Fields of features that the server does not have carry the value of a fresh standalone server.
+//! Braid's own: `server_name`, `braid_version`, and the section `threads`.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};

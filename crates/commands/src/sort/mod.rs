@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! SORT and SORT_RO.
 //!
-//! Flow: the elements of a list, set or sorted set are copied out, given what they are sorted by
-//! (themselves, or the values of keys that a pattern makes of them), sorted, cut, and replied or
-//! stored as a list. A large collection that no pattern leads away from is sorted by a thread in
-//! the background, from a shared copy of its key (`braid_engine::background`). Patterns reach keys
-//! that nobody can tell before the elements are read: with one, all keys are held for reading, and
-//! when the result is to be stored, too, the world is stopped. Without any (or only `#`, the
-//! element itself) the locks of the keys named are enough.
+//! Flow: the elements of a list, set or sorted set are copied, given their sort keys (themselves,
+//! or the values of keys that a pattern makes of them), sorted, cut, and replied or stored as a
+//! list. A large collection without patterns is sorted by a background thread, from a shared copy
+//! of its key (`braid_engine::background`). Patterns reach keys that are unknown until the elements
+//! are read: with one, all keys are locked for reading, and if the result is stored, the world is
+//! stopped. Without any (or only `#`, the element itself) the locks of the named keys suffice.
 
 mod options;
 #[cfg(test)]

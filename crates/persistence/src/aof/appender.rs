@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The write side of the append-only file: a thread that takes the journal's units to disk.
+//! The appender: a thread that writes the journal's units to the append-only file.
 //!
-//! The thread writes what is complete in the journal to the present increment. When that is forced
-//! to disk is the [`Policy`]'s: under `always` whoever has changed something waits for it
-//! ([`Appender::wait_until_synced`]), and everything that is there by then goes to disk at once,
-//! for all threads (group commit); under `everysec` a second thread does it, so that a slow disk
-//! does not keep the first one from writing.
+//! The thread writes complete units to the current increment. The [`Policy`] decides when they are
+//! synced: under `always` writers wait ([`Appender::wait_until_synced`]), and one fsync covers
+//! everything written by then, for all threads (group commit); under `everysec` a second thread
+//! syncs, so that a slow disk does not stop the first one from writing.
 //!
-//! A write that fails is repeated until it succeeds: nothing is lost meanwhile, as the journal
-//! keeps what has not been written. Whoever could add to it is refused by then
-//! ([`Appender::failure`]). Where replies do not wait for the disk, space is reserved ahead of the
-//! file ([`Increment::reserve`]): once that fails writes are refused, and what was acknowledged
-//! until then is written to the space left. After the kernel could not force to disk what it had
-//! taken, nobody knows what the file has: then only a new base mends it
+//! A failed write is retried until it succeeds. Nothing is lost, because the journal keeps
+//! unwritten units, and clients that would add to it are refused ([`Appender::failure`]). Where
+//! replies do not wait for the disk, space is reserved ahead ([`Increment::reserve`]): once that
+//! fails writes are refused, and what was acknowledged before fits in the reserved space. After a
+//! failed fsync the content of the file is unknown: only a new base repairs it
 //! ([`Failure::needs_rewrite`]).
 
 use std::collections::VecDeque;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The folder of an append-only file: its manifest on disk, the names in it, and the move of an old
-//! file into it.
+//! The folder of an append-only file: its manifest on disk, its file names, and the migration of an
+//! old single file into it.
 //!
-//! A manifest takes effect at once and as a whole: it is written under another name, forced to
-//! disk, and renamed, and the folder is forced to disk behind it. A file must be on disk before a
-//! manifest that names it.
+//! A manifest takes effect atomically: it is written under another name, synced, renamed, and the
+//! folder is synced. A file must be on disk before a manifest names it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading one file of commands, from its begin or from behind a dump at its begin.
+//! Reads one file of commands, from its start or after a dump at its start.
 //!
 //! ```text
 //! file:        [dump] records
@@ -7,15 +7,14 @@
 //! annotation:  "#" text CR LF      between records; "#TS:" and seconds since the Unix epoch: the
 //!                                  time of what follows
 //! ```
-//! Braid's own annotations (`check.rs`) have checksums of what stands before them; other servers
-//! pass over them. A file that was being written when the power failed ends within a record:
-//! [`ReadError::Truncated`]. Whatever is before can be used, and [`CommandReader::usable`] says how
-//! much that is, not counting a transaction that has no end. Bytes that are no record anywhere else
-//! mean that the file was damaged: [`ReadError::Format`]. Every proper beginning of a good file is
-//! truncated or good, never damaged.
+//! Braid's own annotations (`check.rs`) are checksums of the bytes before them; other servers skip
+//! them. A file that was being written at a power failure ends within a record:
+//! [`ReadError::Truncated`]. [`CommandReader::usable`] is the length of the usable part before it,
+//! without an unfinished transaction. Other invalid bytes mean that the file is damaged:
+//! [`ReadError::Format`]. Every proper prefix of a valid file is truncated or valid, never damaged.
 //!
-//! Nothing that the file says is believed: the buffer grows with what really comes, to twice the
-//! size of the largest record at most.
+//! The file's content is not trusted: the buffer grows with the bytes that really arrive, to at
+//! most twice the size of the largest record.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

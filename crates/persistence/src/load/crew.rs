@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Threads that decode values and add keys, while another one reads the file and cuts it into pieces.
+//! Loader threads that decode values and add keys, while another thread reads the file and cuts it
+//! into pieces.
 //!
-//! Each thread has shards of its own: a piece goes to the one whose shard its key is in. So the
-//! order of pieces of a key is that of the file, nobody waits for a lock, and what a thread fetches
-//! into its cache is changed by nobody else. All of it happens with the world stopped: before it
-//! goes on for a moment, [`Crew::settle`] waits until all that was sent has been worked off.
+//! Each thread has shards of its own, and a piece goes to the thread of its key's shard. So the
+//! pieces of a key stay in order, no thread waits for a lock, and cached lines are not shared. All
+//! of it happens with the world stopped: before it resumes for a moment, [`Crew::settle`] waits
+//! until all sent pieces are done.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::Scope;
