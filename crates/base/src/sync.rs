@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The primitives that the lock, the gate and the journal are made of: the standard library's, or
-//! the model checker's.
+//! Synchronization primitives of the lock, the gate and the journal: the standard library's, or the
+//! model checker's.
 //!
-//! With the feature `model` the same protocol code runs under `shuttle`, which explores interleavings.
+//! With the feature `model` the same protocol code runs under `shuttle`, which explores
+//! interleavings.
 
 #[cfg(not(feature = "model"))]
 pub use std::{

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The command line: redis-benchmark's names where its users expect them, memtier_benchmark's as aliases.
+//! Command line of braid-bench: redis-benchmark's names where its users expect them,
+//! memtier_benchmark's as aliases.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Running a case: warm-up, iterations, and what the server spent on it.
+//! Runs a case: warm-up, iterations, and the server's processor time.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The named tests of `-t`: the same commands and keys as redis-benchmark's, so that results compare.
+//! Presets: the tests of `-t`, with the same commands and keys as redis-benchmark's, so that
+//! results compare.
 
 use crate::distributions::Pattern;
 use crate::request::{Keys, RequestKind, Template};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The page: one self-contained HTML file with the table and its plots. No scripts, nothing from
-//! elsewhere; readable on light and dark.
+//! HTML report: one self-contained file with the table and its plots. No scripts and no external
+//! resources; readable on light and dark.
 
 use std::fmt::Write;
 

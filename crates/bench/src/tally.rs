@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What was counted in a pass: latencies, replies, errors, bytes, processor time; of a thread, or
-//! of all together.
+//! Tally of a pass: latencies, replies, errors, bytes and processor time; per thread, or in total.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

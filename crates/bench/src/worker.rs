@@ -5,10 +5,10 @@
 //! reading for each.
 //!
 //! Closed loop (no rate given): a connection sends a batch of `pipeline` requests, waits for all
-//! replies, sends the next, as redis-benchmark does. Open loop: requests are due at times fixed in
-//! advance, connection after connection; a connection sends what is due unless `pipeline` requests
-//! are under way on it, and latency counts from when a request was due, not from when it could be
-//! sent: a server that stalls is charged with all who had to wait (no coordinated omission).
+//! replies and sends the next, as redis-benchmark does. Open loop: requests are due at fixed times,
+//! connection after connection; a connection sends what is due unless `pipeline` requests are in
+//! flight on it, and latency counts from the due time, not from the time of sending. So a stalled
+//! server is charged with all requests that had to wait (no coordinated omission).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Checking a dump file without a server: every record is decoded as a load would do it, nothing is kept.
+//! Checks a dump file without a server: every record is decoded as by a load, and dropped.
 //!
-//! What is said follows redis-check-rdb, since scripts look for its words: a line for each note and
-//! database with its offset, a verdict, and counts. It never changes the file.
+//! Messages follow redis-check-rdb, because scripts parse them: a line for each note and database
+//! with its offset, a verdict, and counts. It never changes the file.
 #![forbid(unsafe_code)]
 
 pub mod aof;

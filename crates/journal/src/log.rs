@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The log: bytes at offsets, in chunks, appended to by many threads and read behind them.
 //!
-//! HOT PATH ([`Journal::append`]): no lock, no allocation and no system call, except when a chunk is full.
+//! HOT PATH ([`Journal::append`]): no lock, no allocation and no system call, except when a chunk
+//! is full.
 //!
-//! A thread takes a range of offsets with one atomic step on the log's end and copies its bytes
-//! there afterwards; others do so at the same time. What may be read is told by the threads
-//! themselves: before a thread takes a range it notes an offset that is not behind it, and it takes
-//! the note away when it has copied. Everything before the end and before all notes is complete.
+//! A thread reserves a range of offsets with one atomic step on the log's end and then copies its
+//! bytes there, in parallel with other threads. Before it reserves, it publishes an offset that is
+//! not behind its range, and clears it after copying. Everything before the end and before all
+//! published offsets is complete.
 //!
-//! The word that has the end also has the database that the last request was for, so that whoever
-//! comes next knows whether its unit needs a SELECT before it.
+//! The word with the end also has the database of the last request, so that the next thread knows
+//! whether its unit needs a SELECT first.
 //!
-//! Who appends and who goes to sleep until something is appended must not miss each other: one
-//! moves the end on and then looks whether anybody sleeps, the other says that it sleeps and then
-//! looks at the end. All four steps are sequentially consistent, so at least one of them sees what
-//! the other did. `tests/model.rs` has the schedules of that explored.
+//! An appender and a reader that falls asleep must not miss each other: the appender advances the
+//! end and then checks for sleepers; the reader marks itself as sleeping and then checks the end.
+//! All four steps are sequentially consistent, so at least one of them sees the other.
+//! `tests/model.rs` explores the schedules.
 //!
-//! What follows the log by other means than a thread that sleeps in [`Reader::wait`] has a bell
-//! rung instead ([`Journal::wants_bell`]), under the same rule.
+//! Consumers other than a thread sleeping in [`Reader::wait`] have a bell rung
+//! ([`Journal::wants_bell`]), by the same rule.
 //!
-//! `unsafe`: a chunk's bytes are shared without a lock. A range of offsets belongs to the one
-//! thread that has taken it, until that thread has taken its note away; readers look only at
-//! complete ranges, which nobody writes any more.
+//! `unsafe`: a chunk's bytes are shared without a lock. A range belongs to the thread that has
+//! reserved it until that thread clears its published offset; readers access complete ranges only,
+//! which are not written any more.
 
 mod backlog;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Access: which user a request is made for (HTTP basic authentication), and what that user may
-//! see.
+//! Access control: the user of a request (HTTP basic authentication), and the resources that the
+//! user may see.
 //!
-//! A resource is open to users who may run the commands that would tell the same ([`Resource`]).
-//! Requests without a name and password are the default user's, if that one needs no password. An
+//! A resource is open to users who may run the commands that would show the same ([`Resource`]).
+//! Requests without name and password are the default user's, if that one needs no password. An
 //! empty name means the default user, too.
 
 use base64::Engine as _;

@@ -2,13 +2,13 @@
 //! The catalogue: one row per metric, with its name, type, help text and source.
 //!
 //! Names follow Prometheus' conventions: prefix `braid_`, base units (seconds, bytes, ratios from 0
-//! to 1), `_total` for counters. The five metrics `process_...` have the names and meaning that all
-//! Prometheus client libraries give them. A metric without labels is always present; one with
-//! labels has a sample per existing thing (a thread, a replica, a command that was called). No
-//! label takes unbounded values from clients: see [`USERS_MAX`].
+//! to 1), `_total` for counters. The five metrics `process_...` have the names and meaning of all
+//! Prometheus client libraries. A metric without labels is always present; one with labels has a
+//! sample per existing thing (a thread, a replica, a command that was called). No label takes
+//! unbounded values from clients: see [`USERS_MAX`].
 //!
-//! A source reads counters and settings. It must take no lock of a shard and look at no key, since
-//! the world may be stopped.
+//! A source reads counters and settings. It must not lock a shard or read a key, because the world
+//! may be stopped.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

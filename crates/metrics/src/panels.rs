@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the page shows beyond metrics, as JSON: the slow log and the largest keys. Key names and
-//! arguments are no labels for metrics.
+//! JSON data of the page beyond metrics: the slow log and the largest keys. Key names and arguments
+//! must not become labels of metrics.
 
 use braid_base::clock::unix_ms;
 use braid_engine::Engine;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What can be wrong with bytes that should be values.
+//! Errors in encoded values.
 
 /// What is wrong, and where.
 #[derive(Debug, thiserror::Error)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a type tells of its values so that they can be written: under which form, and how.
+//! The interface of a type that can be saved: the value's form, and how to write it.
 //!
 //! Strings are written by this crate itself; every other type implements [`SavedObject`] in its own
 //! folder (crate `types`) and names its forms there.

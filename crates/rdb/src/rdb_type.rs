@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The forms of values as numbered in the format, and the table of those that are known.
+//! Value types of the format: their numbers, and the table of known ones.
 //!
-//! A form is the number in front of a value, with what must be known to pass over the value without
-//! decoding it. Strings are known here; each other type names its own ([`register`]), at the start
-//! of the process or when its first value is made.
+//! A form is the type number in front of a value, with the information needed to skip the value
+//! without decoding it. Strings are known here; each other type names its own ([`register`]), at
+//! the start of the process or when its first value is made.
 
 use std::fmt;
 use std::sync::OnceLock;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading what is common to the forms of all types, and what has no place here: modules' values and
+//! Reading shared by the forms of all types, and forms without a type here: modules' values and
 //! KeyDB's jobs. Types read their own forms (crate `types`).
 
 use braid_containers::listpack::Listpack;

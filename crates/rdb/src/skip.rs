@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Passing over values without decoding them, to find where they end. Nothing is checked beyond that.
+//! Skips values without decoding them, to find where they end. Checks nothing else.
 
 use crate::decode::{Decoder, Length};
 use crate::error::Error;

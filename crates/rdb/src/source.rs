@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where values are read from: bytes at hand, or a stream of them.
+//! Sources of encoded values: bytes in memory, or a stream.
 
 use std::io::Read;
 

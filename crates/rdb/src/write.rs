@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writing values: strings here, all others by their types ([`SavedObject`]).
+//! Writes values: strings here, all others by their types ([`SavedObject`]).
 
 use std::io::{self, Write};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The `redis` table, which scripts written for Valkey know as `server`.
+//! The `redis` table; also known as `server`, for scripts written for Valkey.
 
 use std::ffi::c_int;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Changes to Lua's own functions: `pcall`, `math.random`, errors with their place, globals that
-//! are not there.
+//! Changes to Lua's own functions: `pcall`, `math.random`, locations in errors, undefined globals.
 
 use std::ffi::c_int;
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What all threads know of scripts: their text by their SHA-1.
+//! The script cache shared by all threads: scripts by SHA-1.
 //!
-//! A thread compiles a script when it first runs it. SCRIPT FLUSH empties the cache and moves its
-//! generation on; a thread whose VM is of an older generation makes a new one before it runs
+//! A thread compiles a script when it first runs it. SCRIPT FLUSH empties the cache and increments
+//! its generation; a thread with a VM of an older generation makes a new one before it runs
 //! anything.
 //!
-//! Of the scripts that only EVAL has brought, those run last are kept ([`EVAL_SCRIPTS_MAX`]): a
-//! client that puts values into its scripts' text must not fill the memory. Threads let go of
-//! evicted scripts when they next come across them, or when there have been some.
+//! Of the scripts known from EVAL alone, the most recently used are kept ([`EVAL_SCRIPTS_MAX`]),
+//! because a client that puts values into its scripts' text must not fill the memory. Threads drop
+//! evicted scripts when they next meet them, or after a number of evictions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};

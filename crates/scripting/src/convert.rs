@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Conversions between replies and Lua values, as Redis 7.2 defines them.
 //!
-//! A reply becomes a number, a string, a table; statuses and errors become tables with one field,
-//! `ok` or `err`; RESP3's types tables with a field that names them (`map`, `set`, `double`,
-//! `big_number`, `verbatim_string`). Nothing is `false` in RESP2 and `nil` in RESP3. The way back
-//! is the same, and numbers lose their fraction.
+//! A reply becomes a number, a string or a table; statuses and errors become tables with one field,
+//! `ok` or `err`; RESP3's types become tables with a field that names them (`map`, `set`, `double`,
+//! `big_number`, `verbatim_string`). Null is `false` in RESP2 and `nil` in RESP3. The reverse is
+//! the same, and numbers lose their fraction.
 
 use std::ffi::c_int;
 

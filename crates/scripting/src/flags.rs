@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Flags that a script declares for itself, and the first line that declares them.
+//! Script flags, and the first line of a script, which declares them.
 
 /// What a script says about itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The hash of Lua's strings: SipHash-1-3 of all bytes, with a key drawn at start.
+//! Hash of Lua's strings: SipHash-1-3 of all bytes, with a random key.
 //!
 //! Lua keeps each string once, in a table by this hash, and tables use it for their keys. Scripts
-//! read what clients have written, so nobody may be able to aim collisions at it.
+//! process clients' data, so clients must not be able to construct collisions.
 
 use std::ffi::c_char;
 use std::sync::LazyLock;

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which scripts provably touch the keys that they declare and no others, by their text.
+//! Key analysis: finds scripts whose text proves that they touch no undeclared keys.
 //!
-//! The proof is simple and errs on the safe side. `redis` may only be used as `redis.call(...)`,
+//! The proof is simple and conservative. `redis` may only be used as `redis.call(...)`,
 //! `redis.pcall(...)` or for a few harmless functions. Each call names its command by a literal,
-//! the command finds its keys at fixed places, and at each of these places stands a *key
+//! the command has its keys at fixed positions, and at each of these positions stands a *key
 //! expression*: `KEYS[...]`, or a local variable that is declared once, as `local name =
-//! KEYS[...]`, and never assigned. `KEYS` itself may only be indexed. Whatever could reach the same
-//! things by another way (`_G`, `getfenv`, `load` ...) makes a script unprovable, as does
-//! everything that is not understood here.
+//! KEYS[...]`, and never assigned. `KEYS` itself may only be indexed. Other ways to the same values
+//! (`_G`, `getfenv`, `load` ...) make a script unprovable, as does any syntax not covered here.
 //!
-//! `server` is another name of `redis`. A script in which neither occurs reaches nothing, whatever
+//! `server` is another name of `redis`. A script in which neither occurs reaches no keys, whatever
 //! else it does.
 //!
-//! The names of such variables may be used anywhere: where one is not in scope it is a global that
-//! does not exist, and so an error.
+//! The names of such variables may be used anywhere: where one is not in scope it is an undefined
+//! global, and so an error.
 
 use braid_spec::{Begin, CommandTable, Find, Flags, KeyFlags, Scope};
 

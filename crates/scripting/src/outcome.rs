@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How the run of a script has ended, for the host.
+//! Outcome of a script's run.
 
 /// How a run has ended.
 #[derive(Debug, PartialEq, Eq)]

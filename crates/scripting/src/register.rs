@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `redis.register_function`: how the code of a library names its functions.
+//! `redis.register_function`: names the functions of a library.
 
 use std::ffi::c_int;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The server's scripts: what all threads know of them, and each thread's VMs.
+//! The server's scripts: the shared cache, and each thread's VMs.
 //!
 //! A thread takes its VMs out while it runs or compiles something, and puts them back: a script
 //! never runs within a script.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the functions that Lua calls share with their VM: memory, the host, settings, and how
-//! the run is going. Each function has a pointer to it as its upvalue (`lua.rs`).
+//! State shared by a VM and the functions that Lua calls: memory, the host, settings, and the
+//! progress of the run. Each function has a pointer to it as its upvalue (`lua.rs`).
 
 use std::ptr::NonNull;
 use std::rc::Rc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whether a script is worth a speculative run under the locks of its declared keys.
+//! Speculation history: whether a speculative run of a script is worth trying.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What one thread has compiled: a VM for scripts and one for functions, and which of the
-//! server's scripts and libraries it knows.
+//! A thread's VMs, one for scripts and one for functions, and the scripts and libraries compiled in
+//! them.
 //!
 //! The thread takes them out of [`crate::Scripts`] while a script runs, so that a script can never
 //! run within a script.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Opening the sockets that the configuration asks for.
+//! Opens the configured listening sockets.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The server program: configuration, log, listeners, threads; and their end.
+//! The server program: starts and stops configuration, log, listeners and threads.
 
 mod crash;
 mod listeners;

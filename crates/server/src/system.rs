@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `--check-system`: settings of the system that matter to the server, as they are, and what to do
-//! about them.
+//! `--check-system`: system settings that matter to the server, their values, and advice.
 //!
-//! Looks only; `deploy/install` is what changes anything. Files are read below a folder that tests choose.
+//! Read-only; `deploy/install` changes settings. Files are read below a folder that tests choose.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is shown and how: the state that keys change.
+//! Display state, which key input changes.
 
 use std::time::Duration;
 

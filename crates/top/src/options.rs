@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The command line.
+//! Command line of braid-top.
 
 use std::time::Duration;
 

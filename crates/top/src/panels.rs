@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The tables: what stands in each column, and how rows are ordered. The screen and `--once` print
-//! the same ones.
+//! The tables: columns and order of rows, for the screen and `--once`.
 
 use braid_client::figures::{bytes, short};
 

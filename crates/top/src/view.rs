@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The difference of two samples: rates, shares of time, and the state at the second one.
 //!
-//! Servers differ in what they tell. Where a figure is not told it is None here, and a dash on the screen.
+//! Servers differ in the figures they report. A missing figure is `None` here, and a dash on the
+//! screen.
 
 use braid_client::info::{part, part_number};
 use braid_client::process::Task;

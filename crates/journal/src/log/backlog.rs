@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the log keeps and has for replicas: the backlog, from which a replica that was away goes on
-//! where it stopped, and asides, which are for replicas alone.
+//! The log's part for replicas: the backlog, from which a replica that was disconnected continues,
+//! and asides, which are for replicas only.
 //!
-//! The backlog is no copy: it is the log's own chunks, kept until they are more than so many bytes
-//! behind the end. A reader may begin at any offset in it.
+//! The backlog is no copy: it is the log's own chunks, kept until they are far enough behind the
+//! end. A reader may start at any offset in it.
 //!
-//! An aside is a request that belongs to nobody's changes (a PING that shows a replica that the
-//! link is alive, a question how far it has got). It counts in the offsets, so that all replicas
-//! agree on them, and readers that write files pass over it.
+//! An aside is a request that is no change (a PING that shows a replica that the link is alive, a
+//! request for its offset). It counts in the offsets, so that all replicas agree on them; readers
+//! that write files skip it.
 
 use std::collections::VecDeque;
 use std::ops::Range;

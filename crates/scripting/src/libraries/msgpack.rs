@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `cmsgpack`: MessagePack. Crate `rmp` knows the format's tags; here is what they mean to Lua.
+//! `cmsgpack`: MessagePack. Crate `rmp` has the format's tags; their mapping to Lua values is here.
 
 use std::ffi::c_int;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `struct`: values packed as C structures are, by a format.
+//! `struct`: packs values like C structures, by a format.
 
 use std::ffi::c_int;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The libraries: known values, round trips, and whatever bytes.
+//! The libraries: known values, round trips, and arbitrary bytes.
 
 use proptest::prelude::*;
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The report that the log gets when the server crashes: by a signal, or by a panic, which ends in one.
+//! Crash report in the log, after a signal, or a panic, which ends in one.
 //!
-//! What can be written while everything may be broken is in `signals.rs`. The rest needs memory,
-//! files and the server's figures, and is written by a thread that waits for nothing else: names of
-//! the functions, the other threads and what they are doing, INFO. If it cannot, because what it
-//! needs is held by the thread that crashed, the report ends without.
+//! `signals.rs` writes what is possible while everything may be broken. The rest needs memory,
+//! files and the server's figures, and is written by a separate thread: function names, the other
+//! threads and their stacks, INFO. If that thread blocks on something that the crashed thread
+//! holds, the report ends without it.
 //!
-//! Keys, values and clients do not show up.
+//! Keys, values and clients never appear in it.
 
 mod signals;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whole screens, compared with files beside this one. `BLESS=1 cargo test -p braid-top` writes
-//! them anew: look at them.
+//! Whole screens, compared with files beside this one. `BLESS=1 cargo test -p braid-top` updates
+//! them: review the result.
 
 use super::*;
 use crate::recorded;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Views over what real servers said.
+//! Views of recorded servers.
 
 use super::*;
 use crate::recorded;

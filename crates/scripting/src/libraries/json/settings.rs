@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The options of `cjson`, which a script sets for its own run.
+//! Options of `cjson`, which a script sets for its own run.
 
 /// What scripts can set; every run begins with the defaults.
 #[derive(Clone, Copy)]
