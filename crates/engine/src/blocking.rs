@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that wait: how a client begins to, how it is served, how its wait ends otherwise.
+//! Blocking commands: how a client starts to wait, is served, or stops waiting.
 //!
-//! A body that finds nothing calls [`Call::wait`]: under the locks that it holds the client is put
-//! into the queue of each of its keys (`keyspace/waiters.rs`). Every change of such a key is noted
-//! by the thread that makes it, and before that thread's next command it serves whoever waits, the
-//! longest waiting first: it runs the waiter's own command again, for the waiter, under the locks
-//! that it still holds ([`serve_held`]). So nobody comes between a push and the pop that it allows.
-//! Only a command that needs more keys than are held (BLMOVE's destination) is run afterwards under
-//! its own lock set ([`serve_later`]); bodies see to it that those who come later do not overtake
-//! it ([`Call::may_take`]).
+//! A body that finds nothing calls [`Call::wait`]: under the current locks the client is added to
+//! the queue of each of its keys (`keyspace/waiters.rs`). A thread that changes such a key notes
+//! it, and before its next command it serves the waiting clients, the longest waiting first: it
+//! runs the waiter's own command for it, under the locks that it still holds ([`serve_held`]). So
+//! no other client comes between a push and the pop that it allows. Only a command that needs more
+//! keys than are held (BLMOVE's destination) runs afterwards under its own lock set
+//! ([`serve_later`]); bodies make sure that later commands do not overtake it ([`Call::may_take`]).
 //!
-//! While a command is served, keys outside of the lock set are left alone: were one of them filled,
-//! another thread has just filled it and is about to serve the client itself. Which of the two does
-//! is decided by [`Call::claim`], the one step that ends a wait, which a body takes when it has
-//! found what to answer and before it changes anything. Timeouts, CLIENT UNBLOCK and the end of a
-//! connection claim in the same way, so a client gets exactly one answer, and one that is gone
-//! takes nothing.
+//! While a waiter is served, keys outside of the lock set are left alone: if one of them has been
+//! filled, the thread that filled it is about to serve the client itself. [`Call::claim`] decides
+//! between the two: the single step that ends a wait, which a body takes once it knows its reply
+//! and before it changes anything. Timeouts, CLIENT UNBLOCK and closed connections claim in the
+//! same way, so a client gets exactly one reply, and a disconnected one takes nothing.
 //!
-//! The answer travels to the loop that owns the client as a message.
+//! The reply is sent to the loop that owns the client as a message.
 
 pub mod state;
 
@@ -54,9 +52,8 @@ pub use state::{Blocked, Precomputed, Refusal, TimeoutReply, Wait};
 pub(crate) use state::{Later, Request, Serving, Unserved};
 
 impl Blocked {
-    /// Shows to all that the client waits, unless its wait has ended meanwhile. After those who
-    /// monitor were told of the command: who sees that somebody waits finds the command that does
-    /// behind it.
+    /// Makes the wait visible, unless it has ended meanwhile. Called after MONITOR lines are sent,
+    /// so that a client seen as blocked has its command in MONITOR's output.
     pub(crate) fn show(&self) {
         let client = &Request::of(&self.waiter).client;
         let waiting = client.waiting.lock();
@@ -66,22 +63,23 @@ impl Blocked {
     }
 }
 
-/// Ends a wait. True for the one caller who is responsible for the reply from now on.
+/// Ends a wait. True for the one caller that must reply.
 fn claim(waiter: &Waiter) -> bool {
     Request::of(waiter).client.claim(waiter)
 }
 
 impl Call<'_, '_> {
-    /// A timeout in seconds, perhaps with a fraction, as a deadline (ms since the Unix epoch; 0 = none).
+    /// A timeout in seconds, possibly fractional, as a deadline (ms since the Unix epoch; 0 =
+    /// none).
     pub fn deadline_arg(&self, index: usize) -> Result<i64, CommandError> {
         let seconds = LongDouble::parse(self.args[index])
             .ok_or(CommandError::text("ERR timeout is not a float or out of range"))?;
         deadline(seconds.times(1000).ceil_i64(), self.clock_ms())
     }
 
-    /// Whether what is at a key may be taken by a command that could wait for it. Not if others
-    /// wait for it already: then it is about to be given to them. While a waiting client is served,
-    /// only from keys under lock.
+    /// True if a blocking command may take a key's value. False if others wait for the key, because
+    /// it is about to be given to them. While a waiter is served, only keys under lock may be
+    /// taken.
     pub fn may_take(&self, key: &[u8], kind: Type) -> bool {
         if self.session.serving.is_some() {
             return self.reaches(key);
@@ -89,13 +87,13 @@ impl Call<'_, '_> {
         self.session.deny_blocking || !is_awaited(self.keyspace, key, kind)
     }
 
-    /// Whether a key may be looked at: while a waiting client is served, only those under lock.
+    /// True if a key may be read: while a waiter is served, only those under lock.
     pub fn reaches(&self, key: &[u8]) -> bool {
         self.session.serving.is_none() || self.keyspace.holds(key)
     }
 
-    /// To be called when a command that can wait is about to answer, before it changes anything.
-    /// False if it serves a client whose wait has ended meanwhile: then it must do nothing.
+    /// Call it when a blocking command is about to reply, before it changes anything. False if the
+    /// served client's wait has ended meanwhile: then the command must do nothing.
     pub fn claim(&mut self) -> bool {
         match &mut self.session.serving {
             None => true,
@@ -106,8 +104,8 @@ impl Call<'_, '_> {
         }
     }
 
-    /// Waits. A client that waits already goes on waiting; one that may not wait (in a transaction)
-    /// is answered now.
+    /// Blocks the client. A client that is waiting already continues; one that may not wait (in a
+    /// transaction) gets its reply now.
     pub fn wait(&mut self, wait: Wait<'_>) -> CommandResult {
         if self.session.serving.is_some() {
             return Ok(());
@@ -140,8 +138,8 @@ impl Call<'_, '_> {
         let can_be_ended = wait.timeout != TimeoutReply::Never;
         *session.record.waiting.lock() =
             Some(Waiting { waiter: Arc::clone(&waiter), has_deadline, can_be_ended });
-        // From here on it may be claimed (by CLIENT UNBLOCK), and as soon as the locks are released
-        // it may be served.
+        // From here on CLIENT UNBLOCK may claim it, and it may be served once the locks are
+        // released.
         self.keyspace.wait(&waiter);
         let silent = session.reply_mode != ReplyMode::On;
         session.blocked = Some(Box::new(Blocked { waiter, deadline_ms: wait.deadline_ms, silent }));
@@ -150,7 +148,7 @@ impl Call<'_, '_> {
     }
 }
 
-/// Answers a client that waits for no key, if nobody has ended its wait before.
+/// Answers a client that waits for no key, unless its wait has ended.
 pub(crate) fn serve_keyless(waiter: &Waiter, answer: impl FnOnce(&mut ReplyBuffer)) {
     if claim(waiter) {
         let request = Request::of(waiter);
@@ -161,7 +159,7 @@ pub(crate) fn serve_keyless(waiter: &Waiter, answer: impl FnOnce(&mut ReplyBuffe
     }
 }
 
-/// Has the command of a client that waits for no key run again, if nobody has ended its wait before.
+/// Runs the command of a client that waits for no key again, unless its wait has ended.
 pub(crate) fn run_again(waiter: &Waiter, precomputed: Precomputed) {
     if claim(waiter) {
         let Request { client, precomputed: slot, .. } = Request::of(waiter);
@@ -170,17 +168,17 @@ pub(crate) fn run_again(waiter: &Waiter, precomputed: Precomputed) {
     }
 }
 
-/// What a client that waits speaks.
+/// Protocol of a blocked client.
 pub(crate) fn protocol_of(waiter: &Waiter) -> Protocol {
     Request::of(waiter).protocol
 }
 
-/// Adds to the time that a command takes which its client waits for.
+/// Adds background work to the execution time of a command.
 pub(crate) fn note_work(waiter: &Waiter, nanos: u64) {
     Request::of(waiter).nanos.fetch_add(nanos, Relaxed);
 }
 
-/// A timeout in ms (nothing: too many of them) as a deadline.
+/// A timeout in ms (`None`: overflow) as a deadline.
 pub fn deadline(timeout_ms: Option<i64>, now_ms: i64) -> Result<i64, CommandError> {
     match timeout_ms {
         Some(..0) => Err(CommandError::text("ERR timeout is negative")),
@@ -202,10 +200,10 @@ fn is_awaited(keyspace: &Txn<'_>, key: &[u8], kind: Type) -> bool {
     false
 }
 
-/// Serves the clients that wait for keys changed under the locks held, as far as these locks suffice.
+/// Serves clients that wait for changed keys, as far as the held locks suffice.
 pub(crate) fn serve_held(engine: &Engine, txn: &mut Txn<'_>, later: &mut Later) {
     let db = txn.db();
-    // To serve one client may make keys ready for others: round after round, as long as there are any.
+    // Serving a client may make keys ready for others, so repeat.
     loop {
         let ready = std::mem::take(txn.context.ready.get_mut());
         if ready.is_empty() {
@@ -223,7 +221,7 @@ pub(crate) fn serve_held(engine: &Engine, txn: &mut Txn<'_>, later: &mut Later) 
     txn.set_db(db);
 }
 
-/// Serves those who wait for a key, in the order in which they came.
+/// Serves the waiters of a key in order of arrival.
 fn serve_key(engine: &Engine, txn: &mut Txn<'_>, key: Box<[u8]>, later: &mut Later) {
     let mut behind = 0;
     while let Some(waiter) = txn.next_waiter(&key, behind) {
@@ -236,7 +234,7 @@ fn serve_key(engine: &Engine, txn: &mut Txn<'_>, key: Box<[u8]>, later: &mut Lat
             continue;
         }
         if needs_more_locks(engine, txn, &waiter) {
-            // Those behind it have to wait for their turn.
+            // Later waiters must not overtake it.
             later.keys.push(Unserved { db: txn.db(), key, waiter: Some(waiter) });
             return;
         }
@@ -270,7 +268,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     let mut session = Session::serving(&request.client, &request.user, waiter.db, request.no_touch, serving);
     session.generation = request.generation;
     let mut reply = ReplyBuffer::new(request.protocol);
-    // Its rights may have changed while it waited.
+    // Permissions may have changed during the wait.
     engine.refresh_user(&mut session);
     let access = engine.check_access(&session, command, &args, Origin::TopLevel, (command, &args));
     if let Err(denied) = access {
@@ -316,7 +314,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     true
 }
 
-/// Ends the wait of a client that may not run its command any more. True if it was answered.
+/// Ends the wait of a client that lost the permission for its command. True if it was answered.
 #[cold]
 fn refuse(
     engine: &Engine,
@@ -354,7 +352,8 @@ fn account(
     report::log(engine, session, command, args, Cost { nanos, reply_bytes: 0 });
 }
 
-/// Does what [`serve_held`] could not do, each under the locks that it needs. No lock may be held.
+/// Performs the work deferred by [`serve_held`], each part under its own locks. No lock may be
+/// held.
 pub(crate) fn serve_later(engine: &Engine, worker: &mut Worker, mut later: Later) {
     loop {
         for (db, key) in std::mem::take(worker.context.ready.get_mut()) {
@@ -379,7 +378,7 @@ pub(crate) fn serve_later(engine: &Engine, worker: &mut Worker, mut later: Later
     }
 }
 
-/// Takes a waiter out of all queues. No lock may be held.
+/// Removes a waiter from all queues. No lock may be held.
 fn leave_queues(engine: &Engine, worker: &mut Worker, waiter: &Waiter) {
     let keys: SmallVec<[KeyRef<'_>; 8]> =
         waiter.keys.iter().map(|key| KeyRef { key, hash: engine.keyspace.hash(key), write: true }).collect();
@@ -408,18 +407,18 @@ impl From<Unblocking> for WaitEnd {
 }
 
 impl Blocked {
-    /// Ends the wait, if nobody has done so before.
+    /// Ends the wait; false if it has ended already.
     pub fn claim(&self) -> bool {
         claim(&self.waiter)
     }
 
-    /// True when somebody has ended the wait: the answer is on its way.
+    /// True if the wait has ended and its reply is in transit.
     pub fn is_over(&self) -> bool {
         !self.waiter.is_waiting()
     }
 
-    /// Adds the answer of whoever served the client to its replies, and counts a command that
-    /// nobody else has counted.
+    /// Adds the reply of the serving thread to the client's replies, and counts the command if
+    /// needed.
     pub fn answer(
         &self,
         engine: &Engine,
@@ -445,20 +444,20 @@ impl Blocked {
         }
     }
 
-    /// What was computed for the command, which is to be run again.
+    /// The precomputed result for the command that runs again.
     pub fn take_precomputed(&self) -> Option<Box<Precomputed>> {
         Request::of(&self.waiter).precomputed.lock().take()
     }
 
-    /// The request of the command that waits, as the client could have sent it.
+    /// The waiting command's request, encoded.
     pub fn request(&self) -> Vec<u8> {
         let mut encoded = Vec::new();
         request::push(&mut encoded, &Request::of(&self.waiter).args());
         encoded
     }
 
-    /// Leaves the queues. Called by the thread that owns the client, inside the gate and without
-    /// locks, when the wait was ended by anybody but a server.
+    /// Leaves the queues. Called by the client's own thread, inside the gate and without locks,
+    /// when the wait ended without being served.
     pub fn leave(&self, engine: &Engine, worker: &mut Worker) {
         leave_queues(engine, worker, &self.waiter);
     }
@@ -501,7 +500,7 @@ impl Blocked {
         account(engine, slot, session, command, &request.args(), nanos, end != WaitEnd::Timeout);
     }
 
-    /// Notes how long the command ran before it began to wait.
+    /// Records how long the command ran before it blocked.
     pub(crate) fn note_nanos(&self, nanos: u64) {
         Request::of(&self.waiter).nanos.fetch_add(nanos, Relaxed);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients that wait until what they have changed is on disk (WAITAOF), or has reached replicas (WAIT).
+//! WAIT and WAITAOF: clients that wait until their changes have reached replicas or are on disk.
 //!
-//! What is waited for is the journal up to the end of the client's own last change. The append-only
-//! file's threads tell whenever more is on disk, and replicas when they have more; who waits for
-//! that is answered then. Timeouts end as those of all commands that wait (`blocking.rs`).
+//! A client waits for the journal up to the end of its own last change. The append-only file's
+//! threads report when more is on disk, and replicas when they have more; the clients concerned are
+//! answered then. Timeouts work as for all blocking commands (`blocking.rs`).
 
 pub mod state;
 
@@ -21,7 +21,7 @@ use braid_spec::CommandResult;
 
 pub use state::{AckTarget, Acknowledgements, Durability};
 
-/// The error for those who wait for an append-only file that there is not.
+/// Error for WAITAOF without an append-only file.
 pub const NO_FILE: &str = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 
 impl Acknowledgements {
@@ -29,7 +29,7 @@ impl Acknowledgements {
         let replication = &engine.replication;
         match self.of {
             AckTarget::Replicas(wanted) => replication.have(self.offset) >= wanted,
-            // Nothing will come true any more: the reply is an error.
+            // The condition can no longer be met: the reply is an error.
             AckTarget::Files { own: true, .. } if !engine.append_only.on.load(Relaxed) => true,
             AckTarget::Files { own, replicas } => {
                 (!own || self.is_in_own_file(engine)) && replication.have_on_disk(self.offset) >= replicas
@@ -41,7 +41,7 @@ impl Acknowledgements {
         engine.append_only.on.load(Relaxed) && engine.append_only.appender.synced() >= self.offset
     }
 
-    /// Replies with who has it now.
+    /// Replies with the current counts.
     pub(crate) fn reply(self, engine: &Engine, reply: &mut ReplyBuffer) {
         match self.of {
             AckTarget::Replicas(_) => reply.integer(engine.replication.have(self.offset)),
@@ -58,7 +58,7 @@ impl Acknowledgements {
 }
 
 impl Durability {
-    /// Answers those who have what they wait for.
+    /// Answers clients whose condition is met.
     pub(crate) fn serve(&self, engine: &Engine) {
         let ready: Vec<_> = {
             let mut waiters = self.waiters.lock();
@@ -72,8 +72,8 @@ impl Durability {
 }
 
 impl Call<'_, '_> {
-    /// Answers with how many replicas, or files, have everything that the client has changed so
-    /// far, once there are as many as wanted or the time is over.
+    /// Blocks until enough replicas or files have the client's changes, or until the deadline, and
+    /// replies with their numbers.
     pub fn wait_for_acknowledgements(&mut self, of: AckTarget, deadline_ms: i64) -> CommandResult {
         let engine = self.engine;
         let acks = Acknowledgements { offset: self.session.written_to, of };
@@ -88,7 +88,7 @@ impl Call<'_, '_> {
         if let Some(blocked) = &self.session.blocked {
             engine.durability.waiters.lock().push((acks, Arc::clone(&blocked.waiter)));
             engine.ask_replicas(self.keyspace.context);
-            // It may have come true in between.
+            // The condition may have been met in between.
             engine.durability.serve(engine);
         }
         Ok(())

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients that wait for acknowledgements, and of what.
+//! Clients that wait for acknowledgements, and their conditions.
 
 use std::sync::Arc;
 
 use braid_keyspace::waiters::Waiter;
 use parking_lot::Mutex;
 
-/// What somebody waits for: that so many have the journal up to an offset.
+/// Condition of a wait: enough acknowledgements of a journal offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Acknowledgements {
     pub offset: u64,
     pub of: AckTarget,
 }
 
-/// Who is to have it.
+/// The required acknowledgements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckTarget {
-    /// So many replicas.
+    /// This many replicas.
     Replicas(i64),
-    /// Append-only files on disk: the server's own, and those of so many replicas.
+    /// Synced append-only files: the server's own, and those of this many replicas.
     Files { own: bool, replicas: i64 },
 }
 
-/// Who waits, and for what.
+/// The waiting clients.
 #[derive(Default)]
 pub struct Durability {
     pub(super) waiters: Mutex<Vec<(Acknowledgements, Arc<Waiter>)>>,
