@@ -97,7 +97,8 @@ fn a_chain_has_one_stream_and_outlives_its_head() {
         writers.go_on(300);
         writers.stop();
         assert_same(&mut of_head, &mut of_end);
-        assert_eq!((offset(&mut of_head), id(&mut of_head)), (offset(&mut of_end), id(&mut of_end)));
+        wait_for("the offsets agree", || offset(&mut of_head) == offset(&mut of_end));
+        assert_eq!(id(&mut of_head), id(&mut of_end));
         let (old_id, full_syncs) = (id(&mut of_end), figure(&mut of_middle, "stats", "sync_full"));
         head.signal(Signal::KILL);
         of_middle.ok("REPLICAOF NO ONE");

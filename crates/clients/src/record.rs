@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
-use braid_keyspace::waiters::Waiter;
+use braid_keyspace::waiters::AnyWaiter;
 use parking_lot::Mutex;
 
 use crate::identity::{DEFAULT_USER, Identity};
@@ -143,7 +143,7 @@ pub mod client_flags {
 /// The wait of a blocked client.
 #[derive(Clone)]
 pub struct Waiting {
-    pub waiter: Arc<Waiter>,
+    pub waiter: Arc<AnyWaiter>,
     pub has_deadline: bool,
     /// CLIENT UNBLOCK may end it.
     pub can_be_ended: bool,
@@ -320,7 +320,7 @@ impl ClientRecord {
     }
 
     /// Claims a wait of this client. True for the one caller that must reply.
-    pub fn claim(&self, waiter: &Waiter) -> bool {
+    pub fn claim(&self, waiter: &AnyWaiter) -> bool {
         if !waiter.claim() {
             return false;
         }

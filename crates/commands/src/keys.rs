@@ -381,14 +381,14 @@ fn copy(call: &mut Call) -> CommandResult {
         call.reply.integer(0);
         return Ok(());
     }
-    let copy = call.take_precomputed::<SortedSet>();
+    let copy = call.take_precomputed::<SortedSet>().transpose()?;
     if copy.is_none() && is_long_to_copy(call, from) && call.may_precompute() {
         return call.precompute(&[from], |shared, _| {
             let set = shared[0].object()?.get::<SortedSet>()?;
-            Some(Box::new(set.clone()))
+            Some(Ok(set.clone()))
         });
     }
-    let copied = call.keyspace.copy_with(from, target, to, copy.map(|copy| Object::new(*copy)));
+    let copied = call.keyspace.copy_with(from, target, to, copy.map(Object::new));
     call.reply.integer(i64::from(copied));
     Ok(())
 }

@@ -20,19 +20,18 @@
 
 pub mod threads;
 
-use std::any::Any;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use braid_base::clock::{Ticks, unix_ms};
 use braid_keyspace::Type;
+use braid_keyspace::object::{Object, ObjectType};
 use braid_keyspace::reader::CowValue;
-use braid_keyspace::waiters::Waiter;
 use braid_resp::reply::ReplyBuffer;
 use parking_lot::Mutex;
 
-use crate::blocking::state::Discard;
 pub use crate::blocking::state::Precomputed;
+use crate::blocking::state::{Discard, Waiter};
 use crate::blocking::{self, TimeoutReply, Wait};
 use crate::engine::Engine;
 use crate::engine::call::Call;
@@ -178,25 +177,25 @@ impl Call<'_, '_> {
         tries < TRIES_MAX && session.attention & must_stay == 0 && self.may_leave(true)
     }
 
-    /// The result of [`Call::precompute`] for this command, if the source keys have not changed
-    /// since.
-    pub fn take_precomputed<T: 'static>(&mut self) -> Option<Box<T>> {
+    /// The result of [`Call::precompute`] for this command, if it is of this type and the source keys
+    /// have not changed since.
+    pub fn take_precomputed<T: ObjectType>(&mut self) -> Option<Result<T, CommandError>> {
         let now = self.now();
         let precomputed = self.session.precomputed.as_mut()?;
         if !precomputed.watch.as_ref().is_some_and(|watch| watch.holds(now)) {
             return None;
         }
-        precomputed.result.take()?.downcast().ok()
+        precomputed.result.take()?.map(Object::into_inner).transpose()
     }
 
     /// Shares `keys`, which are in the command's lock set, on a background thread and computes what
     /// the command stores; then the command runs again. Call it only if [`Call::may_precompute`].
     /// `compute` gets a copy for each key, none of them [`CowValue::Unshareable`], and the time in
     /// ms since the Unix epoch; it returns `None` for values of the wrong type.
-    pub fn precompute<T: Send + 'static>(
+    pub fn precompute<T: ObjectType>(
         &mut self,
         keys: &[&[u8]],
-        compute: impl FnOnce(&[CowValue], i64) -> Option<Box<T>> + Send + 'static,
+        compute: impl FnOnce(&[CowValue], i64) -> Option<Result<T, CommandError>> + Send + 'static,
     ) -> CommandResult {
         let before = self.session.precomputed.as_ref();
         let (tries, began) = before.map_or((0, None), |before| (before.tries, Some(before.began)));
@@ -210,8 +209,7 @@ impl Call<'_, '_> {
             let began = began.unwrap_or(answer.began);
             let mut again = Precomputed::new(began, tries + 1, watch, engine.discard());
             if are_shared(&shared) {
-                let result = compute(&shared, now);
-                again.result = result.map(|result| result as Box<dyn Any + Send>);
+                again.result = compute(&shared, now).map(|result| result.map(Object::new));
             } else {
                 again.tries = TRIES_MAX;
             }

@@ -25,7 +25,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::Ticks;
 use braid_base::long_double::LongDouble;
-use braid_keyspace::waiters::Waiter;
 use braid_keyspace::{KeyRef, Txn, Type};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_resp::request;
@@ -49,13 +48,13 @@ use braid_clients::{Message, Unblocking, client_flags};
 use braid_spec::{Command, CommandError, CommandResult, keys};
 use braid_telemetry::Cost;
 pub use state::{Blocked, Precomputed, Refusal, TimeoutReply, Wait};
-pub(crate) use state::{Later, Request, Serving, Unserved};
+pub(crate) use state::{Later, Request, Serving, Unserved, Waiter};
 
 impl Blocked {
     /// Makes the wait visible, unless it has ended meanwhile. Called after MONITOR lines are sent,
     /// so that a client seen as blocked has its command in MONITOR's output.
     pub(crate) fn show(&self) {
-        let client = &Request::of(&self.waiter).client;
+        let client = &self.waiter.request.client;
         let waiting = client.waiting.lock();
         if waiting.is_some() {
             client.set_flag(client_flags::BLOCKED, true);
@@ -65,7 +64,7 @@ impl Blocked {
 
 /// Ends a wait. True for the one caller that must reply.
 fn claim(waiter: &Waiter) -> bool {
-    Request::of(waiter).client.claim(waiter)
+    waiter.request.client.claim(waiter)
 }
 
 impl Call<'_, '_> {
@@ -84,7 +83,7 @@ impl Call<'_, '_> {
         if self.session.serving.is_some() {
             return self.reaches(key);
         }
-        self.session.deny_blocking || !is_awaited(self.keyspace, key, kind)
+        self.session.deny_blocking || !is_awaited(self.engine, self.keyspace, key, kind)
     }
 
     /// True if a key may be read: while a waiter is served, only those under lock.
@@ -132,15 +131,14 @@ impl Call<'_, '_> {
             precomputed: Mutex::new(None),
         };
         let db = self.keyspace.db();
-        let waiter = Waiter::new(db, wait.keys, wait.kind, wait.heeds_loss, Box::new(request));
-        let waiter = Arc::new(waiter);
+        let waiter = Arc::new(Waiter::new(db, wait.keys, wait.kind, wait.heeds_loss, request));
         let has_deadline = wait.deadline_ms > 0;
         let can_be_ended = wait.timeout != TimeoutReply::Never;
         *session.record.waiting.lock() =
-            Some(Waiting { waiter: Arc::clone(&waiter), has_deadline, can_be_ended });
+            Some(Waiting { waiter: Arc::clone(&waiter) as _, has_deadline, can_be_ended });
         // From here on CLIENT UNBLOCK may claim it, and it may be served once the locks are
         // released.
-        self.keyspace.wait(&waiter);
+        self.keyspace.wait(&self.engine.wait_queues, &waiter);
         let silent = session.reply_mode != ReplyMode::On;
         session.blocked = Some(Box::new(Blocked { waiter, deadline_ms: wait.deadline_ms, silent }));
         self.keyspace.context.follow_up.set(true);
@@ -151,7 +149,7 @@ impl Call<'_, '_> {
 /// Answers a client that waits for no key, unless its wait has ended.
 pub(crate) fn serve_keyless(waiter: &Waiter, answer: impl FnOnce(&mut ReplyBuffer)) {
     if claim(waiter) {
-        let request = Request::of(waiter);
+        let request = &waiter.request;
         let mut reply = ReplyBuffer::new(request.protocol);
         answer(&mut reply);
         let (id, reply) = (request.client.id, reply.take_vec());
@@ -162,7 +160,7 @@ pub(crate) fn serve_keyless(waiter: &Waiter, answer: impl FnOnce(&mut ReplyBuffe
 /// Runs the command of a client that waits for no key again, unless its wait has ended.
 pub(crate) fn run_again(waiter: &Waiter, precomputed: Precomputed) {
     if claim(waiter) {
-        let Request { client, precomputed: slot, .. } = Request::of(waiter);
+        let Request { client, precomputed: slot, .. } = &waiter.request;
         *slot.lock() = Some(Box::new(precomputed));
         client.send(Message::RunAgain(client.id));
     }
@@ -170,12 +168,12 @@ pub(crate) fn run_again(waiter: &Waiter, precomputed: Precomputed) {
 
 /// Protocol of a blocked client.
 pub(crate) fn protocol_of(waiter: &Waiter) -> Protocol {
-    Request::of(waiter).protocol
+    waiter.request.protocol
 }
 
 /// Adds background work to the execution time of a command.
 pub(crate) fn note_work(waiter: &Waiter, nanos: u64) {
-    Request::of(waiter).nanos.fetch_add(nanos, Relaxed);
+    waiter.request.nanos.fetch_add(nanos, Relaxed);
 }
 
 /// A timeout in ms (`None`: overflow) as a deadline.
@@ -189,9 +187,9 @@ pub fn deadline(timeout_ms: Option<i64>, now_ms: i64) -> Result<i64, CommandErro
     }
 }
 
-fn is_awaited(keyspace: &Txn<'_>, key: &[u8], kind: Type) -> bool {
+fn is_awaited(engine: &Engine, keyspace: &Txn<'_>, key: &[u8], kind: Type) -> bool {
     let mut behind = 0;
-    while let Some(waiter) = keyspace.next_waiter(key, behind) {
+    while let Some(waiter) = keyspace.next_waiter(&engine.wait_queues, key, behind) {
         if waiter.kind == kind {
             return true;
         }
@@ -224,7 +222,7 @@ pub(crate) fn serve_held(engine: &Engine, txn: &mut Txn<'_>, later: &mut Later) 
 /// Serves the waiters of a key in order of arrival.
 fn serve_key(engine: &Engine, txn: &mut Txn<'_>, key: Box<[u8]>, later: &mut Later) {
     let mut behind = 0;
-    while let Some(waiter) = txn.next_waiter(&key, behind) {
+    while let Some(waiter) = txn.next_waiter(&engine.wait_queues, &key, behind) {
         behind = waiter.ticket();
         let kind = txn.peek(&key).map(|entry| entry.value_type());
         if kind != Some(waiter.kind) && !waiter.heeds_loss {
@@ -238,14 +236,14 @@ fn serve_key(engine: &Engine, txn: &mut Txn<'_>, key: Box<[u8]>, later: &mut Lat
             later.keys.push(Unserved { db: txn.db(), key, waiter: Some(waiter) });
             return;
         }
-        if serve(engine, txn, &waiter) && !txn.stop_waiting(&waiter) {
+        if serve(engine, txn, &waiter) && !txn.stop_waiting(&engine.wait_queues, &waiter) {
             later.served.push(waiter);
         }
     }
 }
 
 fn needs_more_locks(engine: &Engine, txn: &Txn<'_>, waiter: &Waiter) -> bool {
-    let request = Request::of(waiter);
+    let request = &waiter.request;
     request.needs_all_keys && keys_of(engine, request).iter().any(|key| !txn.holds(key.key))
 }
 
@@ -261,7 +259,7 @@ fn keys_of<'r>(engine: &Engine, request: &'r Request) -> SmallVec<[KeyRef<'r>; 8
 
 /// Runs a waiter's command for it. True if it was answered.
 fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
-    let request = Request::of(waiter);
+    let request = &waiter.request;
     let command = engine.commands.get(request.command);
     let args = request.args();
     let serving = Serving { waiter: Arc::clone(waiter), claimed: false };
@@ -327,7 +325,7 @@ fn refuse(
     if !claim(waiter) {
         return false;
     }
-    let request = Request::of(waiter);
+    let request = &waiter.request;
     let command = engine.commands.get(request.command);
     let error = acl::refusal(denied, session.user.name(), command);
     let line = error.line();
@@ -368,7 +366,7 @@ pub(crate) fn serve_later(engine: &Engine, worker: &mut Worker, mut later: Later
         }
         for Unserved { db, key, waiter } in todo {
             let mut keys =
-                waiter.as_ref().map_or_else(SmallVec::new, |waiter| keys_of(engine, Request::of(waiter)));
+                waiter.as_ref().map_or_else(SmallVec::new, |waiter| keys_of(engine, &waiter.request));
             keys.push(KeyRef { key: &key, hash: engine.keyspace.hash(&key), write: true });
             let now = worker.now_ms();
             let mut txn = lock(&engine.keyspace, &mut worker.context, LockSet::Keys(&keys), db, now);
@@ -382,7 +380,8 @@ pub(crate) fn serve_later(engine: &Engine, worker: &mut Worker, mut later: Later
 fn leave_queues(engine: &Engine, worker: &mut Worker, waiter: &Waiter) {
     let keys: SmallVec<[KeyRef<'_>; 8]> =
         waiter.keys.iter().map(|key| KeyRef { key, hash: engine.keyspace.hash(key), write: true }).collect();
-    lock(&engine.keyspace, &mut worker.context, LockSet::Keys(&keys), waiter.db, 0).stop_waiting(waiter);
+    lock(&engine.keyspace, &mut worker.context, LockSet::Keys(&keys), waiter.db, 0)
+        .stop_waiting(&engine.wait_queues, waiter);
 }
 
 /// How a wait ends without being served.
@@ -427,7 +426,7 @@ impl Blocked {
         reply: &mut ReplyBuffer,
         served: Vec<u8>,
     ) {
-        let request = Request::of(&self.waiter);
+        let request = &self.waiter.request;
         if request.timeout == TimeoutReply::Never {
             let command = engine.commands.get(request.command);
             let (nanos, failed) = (request.nanos.load(Relaxed), served.first() == Some(&b'-'));
@@ -446,13 +445,13 @@ impl Blocked {
 
     /// The precomputed result for the command that runs again.
     pub fn take_precomputed(&self) -> Option<Box<Precomputed>> {
-        Request::of(&self.waiter).precomputed.lock().take()
+        self.waiter.request.precomputed.lock().take()
     }
 
     /// The waiting command's request, encoded.
     pub fn request(&self) -> Vec<u8> {
         let mut encoded = Vec::new();
-        request::push(&mut encoded, &Request::of(&self.waiter).args());
+        request::push(&mut encoded, &self.waiter.request.args());
         encoded
     }
 
@@ -471,7 +470,7 @@ impl Blocked {
         reply: &mut ReplyBuffer,
         end: WaitEnd,
     ) {
-        let request = Request::of(&self.waiter);
+        let request = &self.waiter.request;
         let command = engine.commands.get(request.command);
         let slot = worker.context.slot;
         let mark = reply.mark();
@@ -502,6 +501,6 @@ impl Blocked {
 
     /// Records how long the command ran before it blocked.
     pub(crate) fn note_nanos(&self, nanos: u64) {
-        Request::of(&self.waiter).nanos.fetch_add(nanos, Relaxed);
+        self.waiter.request.nanos.fetch_add(nanos, Relaxed);
     }
 }

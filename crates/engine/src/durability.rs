@@ -5,6 +5,7 @@
 //! threads report when more is on disk, and replicas when they have more; the clients concerned are
 //! answered then. Timeouts work as for all blocking commands (`blocking.rs`).
 
+pub mod acknowledgements;
 pub mod state;
 
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use crate::engine::Engine;
 use crate::engine::call::Call;
 use braid_spec::CommandResult;
 
-pub use state::{AckTarget, Acknowledgements, Durability};
+pub use acknowledgements::{AckTarget, Acknowledgements};
+pub use state::Durability;
 
 /// Error for WAITAOF without an append-only file.
 pub const NO_FILE: &str = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";

@@ -20,6 +20,7 @@ use braid_keyspace::keyspace::{Removal, Shape};
 use braid_keyspace::{Context, Keyspace};
 use parking_lot::{Mutex, RwLock};
 
+use crate::blocking::state::WaitQueues;
 use crate::over_limit::OverLimit;
 use crate::worker::Worker;
 use braid_acl::Acl;
@@ -46,6 +47,8 @@ pub use braid_clients::THREADS_MAX;
 /// State of the server; one instance per process.
 pub struct Engine {
     pub keyspace: Keyspace,
+    /// The keyspace's queues of clients that wait for keys (`blocking.rs`).
+    pub(crate) wait_queues: Arc<WaitQueues>,
     pub config: Arc<Config>,
     pub commands: CommandTable,
     /// By command id.
@@ -157,6 +160,7 @@ impl Engine {
         let (shards, databases, threads_max) = (config.shards(), config.databases(), THREADS_MAX);
         let shape = Shape { shards, databases, threads, threads_max };
         let keyspace = Keyspace::new(shape, KeyHasher::random());
+        let wait_queues = keyspace.wait_queues();
         let mut run_id = [0u8; 20];
         fastrand::Rng::new().fill(&mut run_id);
         let mailboxes = Arc::new(Mailboxes::new(threads));
@@ -166,6 +170,7 @@ impl Engine {
             acl,
             logs: CommandLogs::new(&config),
             keyspace,
+            wait_queues,
             threads: Slots::new(THREADS_MAX),
             trackers: Trackers::new(Arc::clone(&hub), Arc::clone(&clients)),
             hub,

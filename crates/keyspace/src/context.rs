@@ -4,87 +4,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::Padded;
+use braid_base::gate::{Entered, World};
 use braid_journal::Writer;
 
+use crate::counters::Counters;
 use crate::eviction::Pool;
 use crate::keyspace::Keyspace;
 use crate::limbo::Limbo;
 use crate::watch::Readers;
-
-macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Counters of one thread. Only the owner adds; anyone may read and sum.
-        #[derive(Default)]
-        pub struct Counters { $($(#[$doc])* pub $name: Counter),* }
-
-        impl Counters {
-            /// Sets all to zero (CONFIG RESETSTAT); additions that run meanwhile may survive.
-            pub fn reset(&self) { $(self.$name.0.store(0, Relaxed);)* }
-        }
-    };
-}
-
-/// A number that one thread adds to and others read.
-#[derive(Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds `amount`; only the owning thread may.
-    #[inline]
-    pub fn add(&self, amount: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
-    }
-
-    /// Takes back what was added, as far as nobody has set it to zero meanwhile; only the owning thread may.
-    pub fn take_back(&self, amount: u64) {
-        self.0.store(self.get().saturating_sub(amount), Relaxed);
-    }
-
-    /// Raises it to `value` if that is more; only the owning thread may.
-    #[inline]
-    pub fn raise(&self, value: u64) {
-        if value > self.get() {
-            self.0.store(value, Relaxed);
-        }
-    }
-
-    /// The present value.
-    pub fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-
-    /// Sets it to zero.
-    pub fn reset(&self) {
-        self.0.store(0, Relaxed);
-    }
-}
-
-counters! {
-    /// Look-ups of keys for reading that found one.
-    hits,
-    /// Look-ups of keys for reading that found none.
-    misses,
-    /// Keys removed because they were past their expiry.
-    expired,
-    /// Members of collections (hash fields among them) removed because they were past their expiry.
-    expired_members,
-    /// Keys evicted for memory.
-    evicted,
-    /// Changes to the dataset.
-    dirty,
-    /// Shard locks that had to be waited for.
-    contended,
-    /// Optimistic reads that had to be repeated under the lock.
-    optimistic_failures,
-    /// Reads of long values answered with a thread's own copy.
-    from_value_cache,
-    /// Values freed in the background at the request of a command.
-    lazy_freed,
-}
 
 /// One executing thread's access to a keyspace.
 pub struct Context {
@@ -142,5 +71,23 @@ impl Context {
             until_sample: 0,
             random: fastrand::Rng::new(),
         }
+    }
+}
+
+impl Keyspace {
+    /// Stops the world for a command. Nothing if somebody else has stopped it for long; the thread
+    /// is outside of the gate then.
+    pub fn stop_world(&self, context: &mut Context) -> Option<World<'_>> {
+        let world = self.gate.close_unless_busy(context.slot);
+        context.outside = world.is_none();
+        world
+    }
+
+    /// Comes back inside after the thread had to step outside. False if it cannot yet.
+    pub fn come_in(&self, context: &mut Context) -> bool {
+        if context.outside {
+            context.outside = self.gate.enter_unless_busy(context.slot) == Entered::Busy;
+        }
+        !context.outside
     }
 }

@@ -10,6 +10,8 @@ mod pool;
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_rdb::Access;
+
 use crate::context::Context;
 use crate::entry::Entry;
 use crate::events::{Event, class};
@@ -66,6 +68,18 @@ pub const IDLE_MAX: u32 = 0x00ff_ffff;
 /// Seconds since the last access, by the LRU clock.
 pub fn idle_seconds(keyspace: &Keyspace, clock: u32) -> u32 {
     keyspace.clock().wrapping_sub(clock) & 0x00ff_ffff
+}
+
+/// When or how often the key was used, as files have it; nothing if the policy does not keep that.
+pub fn access(keyspace: &Keyspace, entry: Entry<'_>) -> Option<Access> {
+    let policy = keyspace.settings.policy();
+    if policy.is_lru() {
+        Some(Access::Idle(u64::from(idle_seconds(keyspace, entry.clock()))))
+    } else if policy.is_lfu() {
+        Some(Access::Frequency(lfu_counter(keyspace, entry.clock()) as u8))
+    } else {
+        None
+    }
 }
 
 /// The access clock that makes a key look idle for so many seconds (RESTORE IDLETIME).

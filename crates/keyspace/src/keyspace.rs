@@ -13,7 +13,7 @@ use braid_base::lock::ShardLock;
 use braid_base::slots::Slots;
 use braid_journal::Journal;
 
-use crate::context::Counters;
+use crate::counters::Counters;
 use crate::entry::Entry;
 use crate::events::Observer;
 use crate::eviction::Policy;
@@ -21,6 +21,7 @@ use crate::lazy_free::{Garbage, LazyFree};
 use crate::limbo;
 use crate::snapshot::Snapshots;
 use crate::table::Table;
+use crate::waiters::{AwaitedKeys, WaitQueues};
 use crate::watch::{Readers, Watchers};
 
 /// One lock and what it guards: the same slice of the hash range in every database.
@@ -148,6 +149,8 @@ pub struct Keyspace {
     pub settings: Settings,
     /// Who is told of events; set once.
     pub observer: OnceLock<Arc<dyn Observer>>,
+    /// The queues of clients that wait for keys, if there are any; set once.
+    awaited: OnceLock<Arc<dyn AwaitedKeys>>,
     /// The order of all changes, while anybody wants it (see [`Settings::journals`]).
     pub journal: Journal,
     /// Seconds since the Unix epoch, for the access clocks in entries.
@@ -191,7 +194,7 @@ impl Flushed {
 
     /// Has the lazy-free thread free it, and call `freed` then.
     pub fn free_in_background(self, queue: &LazyFree, freed: Option<Box<dyn FnOnce() + Send>>) {
-        queue.send(Garbage::Tables(self.tables));
+        queue.send(self.tables.into());
         if let Some(freed) = freed {
             queue.send(Garbage::Call(freed));
         }
@@ -239,6 +242,7 @@ impl Keyspace {
             counters: Slots::new(shape.threads_max),
             settings: Settings::default(),
             observer: OnceLock::new(),
+            awaited: OnceLock::new(),
             journal: Journal::new(shape.threads_max),
             clock: Padded::new(AtomicU32::new(0)),
             dirty_baseline: AtomicU64::new(0),
@@ -253,22 +257,6 @@ impl Keyspace {
         keyspace.settings.eviction_samples.store(5, Relaxed);
         keyspace.tick(braid_base::clock::unix_ms());
         keyspace
-    }
-
-    /// Stops the world for a command. Nothing if somebody else has stopped it for long; the thread
-    /// is outside of the gate then.
-    pub fn stop_world(&self, context: &mut crate::Context) -> Option<World<'_>> {
-        let world = self.gate.close_unless_busy(context.slot);
-        context.outside = world.is_none();
-        world
-    }
-
-    /// Comes back inside after the thread had to step outside. False if it cannot yet.
-    pub fn come_in(&self, context: &mut crate::Context) -> bool {
-        if context.outside {
-            context.outside = self.gate.enter_unless_busy(context.slot) == braid_base::gate::Entered::Busy;
-        }
-        !context.outside
     }
 
     /// Provides for so many executing threads. Those may begin once the gate knows of them, too.
@@ -461,8 +449,25 @@ impl Keyspace {
 
     /// Keys that clients wait for, and those of them whose loss is heeded.
     pub fn awaited_keys(&self) -> (usize, usize) {
-        let counts = self.shards.iter().map(|shard| shard.watchers.waiters().key_counts());
-        counts.fold((0, 0), |sum, counts| (sum.0 + counts.0, sum.1 + counts.1))
+        self.awaited().map_or((0, 0), |queues| queues.key_counts())
+    }
+
+    /// Makes the queues in which clients wait for keys, with requests of type `R`. To be called
+    /// once.
+    ///
+    /// # Panics
+    /// If the keyspace has queues.
+    pub fn wait_queues<R: Send + Sync + 'static>(&self) -> Arc<WaitQueues<R>> {
+        let queues = Arc::new(WaitQueues::new(self.shards.len()));
+        let known: Arc<dyn AwaitedKeys> = Arc::clone(&queues) as _;
+        assert!(self.awaited.set(known).is_ok(), "a keyspace has one set of queues");
+        queues
+    }
+
+    /// Which keys are waited for.
+    #[inline]
+    pub(crate) fn awaited(&self) -> Option<&dyn AwaitedKeys> {
+        self.awaited.get().map(|queues| &**queues)
     }
 
     /// Keys that somebody watches, by their names: one that several clients watch counts once.

@@ -10,14 +10,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use parking_lot::Mutex;
 
 use crate::entry::Entry;
-use crate::table::Table;
 
 /// Something to drop.
 pub enum Garbage {
     /// The address of an unreachable entry.
     Entry(u64),
-    /// Unreachable tables with all their entries.
-    Tables(Vec<Table>),
+    /// So many objects in parts: each step of the iterator drops one part and returns how many
+    /// objects that had.
+    Parts(usize, Box<dyn Iterator<Item = usize> + Send>),
     /// To be called when everything that was sent before is freed.
     Call(Box<dyn FnOnce() + Send>),
     /// Anything else, counted as so many objects.
@@ -86,8 +86,7 @@ fn objects(garbage: &Garbage) -> usize {
     match garbage {
         Garbage::Entry(_) => 1,
         Garbage::Call(_) => 0,
-        Garbage::Tables(tables) => tables.iter().map(Table::len).sum(),
-        Garbage::Other(_, count) => *count,
+        Garbage::Parts(count, _) | Garbage::Other(_, count) => *count,
     }
 }
 
@@ -99,14 +98,8 @@ fn run(receiver: &Receiver<Garbage>, queue: &std::sync::Weak<LazyFree>) {
                 unsafe { Entry::from_address(address).release() };
                 done(queue, 1);
             }
-            // Table by table, so that the pending count falls as memory does.
-            Garbage::Tables(tables) => {
-                for table in tables {
-                    let count = table.len();
-                    drop(table);
-                    done(queue, count);
-                }
-            }
+            // One by one, so that the pending count falls as memory does.
+            Garbage::Parts(_, parts) => parts.for_each(|count| done(queue, count)),
             Garbage::Call(call) => call(),
             Garbage::Other(garbage, count) => {
                 drop(garbage);

@@ -9,6 +9,7 @@
 //! themselves, see [`object`]), and never performs I/O.
 
 pub mod context;
+pub mod counters;
 pub mod cow_entry;
 pub mod entry;
 pub mod events;
@@ -24,14 +25,18 @@ pub mod object;
 pub mod reader;
 pub mod scan;
 pub mod snapshot;
+pub mod snapshot_walk;
 mod staging;
 pub mod table;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod txn;
 pub mod value_type;
 pub mod waiters;
 pub mod watch;
 
-pub use context::{Context, Counters};
+pub use context::Context;
+pub use counters::Counters;
 pub use entry::{Entry, Value, ValueRef};
 pub use events::Event;
 pub use keyspace::{Keyspace, Settings};

@@ -11,11 +11,8 @@
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasherDefault;
-use std::sync::atomic::Ordering::Relaxed;
 
 use hashbrown::HashMap;
-
-use crate::table::Table;
 
 /// Hashes of keys are random already.
 #[derive(Default)]
@@ -79,88 +76,6 @@ impl MemberExpiryIndex {
     /// Number of keys mentioned.
     pub fn len(&self) -> usize {
         self.by_key.len()
-    }
-}
-
-impl Table {
-    /// A time before which no member of a collection expires, if any does.
-    #[inline]
-    pub fn next_member_expiry(&self) -> Option<i64> {
-        match self.next_member_expiry.load(Relaxed) {
-            0 => None,
-            at => Some(at),
-        }
-    }
-
-    /// Collections that have, or lately had, members with an expiry.
-    ///
-    /// # Safety
-    /// The caller holds the shard.
-    pub unsafe fn expiring_collections(&self) -> usize {
-        // SAFETY: the pointer is null or a leaked box of this table's, changed only under the exclusive lock.
-        unsafe { self.members.load(Relaxed).as_ref() }.map_or(0, MemberExpiryIndex::len)
-    }
-
-    /// Notes that the first member of the collection at a key expires at `at`.
-    ///
-    /// # Safety
-    /// The caller holds the shard exclusively.
-    pub unsafe fn note_members(&self, hash: u64, at: i64) {
-        if self.members.load(Relaxed).is_null() {
-            self.members.store(Box::leak(Box::default()), Relaxed);
-        }
-        // SAFETY: the caller's.
-        unsafe { self.with_members(|due| due.note(hash, at)) };
-    }
-
-    /// Forgets what was noted about a key.
-    ///
-    /// # Safety
-    /// The caller holds the shard exclusively.
-    #[inline]
-    pub unsafe fn forget_members(&self, hash: u64) {
-        if self.next_member_expiry.load(Relaxed) != 0 {
-            // SAFETY: the caller's.
-            unsafe { self.with_members(|due| due.forget(hash)) };
-        }
-    }
-
-    /// The hash of a key in whose collection a member is due; what was noted about the key is forgotten.
-    ///
-    /// # Safety
-    /// The caller holds the shard exclusively.
-    pub unsafe fn take_due_members(&self, now: i64) -> Option<u64> {
-        self.next_member_expiry().filter(|at| *at < now)?;
-        // SAFETY: the caller's.
-        unsafe { self.with_members(|due| due.take(now)) }.flatten()
-    }
-
-    /// # Safety
-    /// The caller holds the shard exclusively.
-    #[cold]
-    unsafe fn with_members<R>(&self, work: impl FnOnce(&mut MemberExpiryIndex) -> R) -> Option<R> {
-        let members = self.members.load(Relaxed);
-        // SAFETY: null or a leaked box of this table's; exclusive by the caller.
-        let due = unsafe { members.as_mut() }?;
-        let result = work(due);
-        let next = due.next();
-        // 0 means none, and every time up to 1 ms after the epoch is in the past alike.
-        self.next_member_expiry.store(next.map_or(0, |at| at.max(1)), Relaxed);
-        if next.is_none() {
-            self.members.store(std::ptr::null_mut(), Relaxed);
-            // SAFETY: leaked by `note_members`, and no longer reachable.
-            drop(unsafe { Box::from_raw(members) });
-        }
-        Some(result)
-    }
-
-    /// Frees the index of a table that is going away.
-    pub(crate) fn drop_members(&mut self) {
-        let members = std::mem::replace(self.members.get_mut(), std::ptr::null_mut());
-        if !members.is_null() {
-            // SAFETY: leaked by `note_members`, and no longer reachable.
-            drop(unsafe { Box::from_raw(members) });
-        }
     }
 }
 

@@ -301,6 +301,12 @@ impl Object {
         ObjectRef { kind: self.descriptor.number, place, life: PhantomData }
     }
 
+    /// The collection by value, if it is of this type.
+    pub fn into_inner<T: ObjectType>(self) -> Option<T> {
+        // SAFETY: the word is of a value of this type, and given away here.
+        (self.object_type() == T::TYPE).then(|| *unsafe { from_word::<T>(self.into_raw()) })
+    }
+
     /// Turns the collection into the word that an entry keeps; [`Object::from_raw`] takes it back.
     pub fn into_raw(self) -> NonNull<u8> {
         ManuallyDrop::new(self).word

@@ -34,9 +34,11 @@ use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, AtomicUsize};
 use braid_base::prefetch::prefetch;
 
 use crate::entry::Entry;
+use crate::lazy_free::Garbage;
 use crate::limbo::Limbo;
 use crate::member_expiry_index::MemberExpiryIndex;
 
+mod members;
 mod resize;
 mod segment;
 mod walk;
@@ -65,10 +67,10 @@ pub struct Table {
     /// No entry expires before this time; 0 = none expires.
     next_expiry: AtomicI64,
     /// The first mention in `members`; 0 = there is none.
-    pub(crate) next_member_expiry: AtomicI64,
-    /// Collections whose members expire (`member_expiry_index.rs`); null when there are none.
-    /// Touched only by whoever holds the shard.
-    pub(crate) members: AtomicPtr<MemberExpiryIndex>,
+    next_member_expiry: AtomicI64,
+    /// Collections whose members expire (`members.rs`); null when there are none. Touched only by
+    /// whoever holds the shard.
+    members: AtomicPtr<MemberExpiryIndex>,
 }
 
 /// Bits of the hash below the shard's, left-aligned in 64 bits.
@@ -333,6 +335,19 @@ impl Drop for Table {
             unsafe { dealloc((root & ADDRESS) as usize as *mut u8, directory_layout((root >> 48) as u32)) };
         }
         self.drop_members();
+    }
+}
+
+/// Tables are freed one by one.
+impl From<Vec<Table>> for Garbage {
+    fn from(tables: Vec<Table>) -> Garbage {
+        let count = tables.iter().map(Table::len).sum();
+        let free = |table: Table| {
+            let count = table.len();
+            drop(table);
+            count
+        };
+        Garbage::Parts(count, Box::new(tables.into_iter().map(free)))
     }
 }
 

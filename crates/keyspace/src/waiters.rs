@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Clients that wait for keys to be filled: who waits for which key, in the order in which they came.
 //!
-//! A shard's waiters live beside its tables and are touched only under its exclusive lock. A waiter
-//! stands in the queue of each of its keys, which may lie in several shards; whoever wants to end
-//! its wait, by an answer or otherwise, first has to [`Waiter::claim`] it, and exactly one
+//! A waiter stands in the queue of each of its keys, which may lie in several shards; whoever wants
+//! to end its wait, by an answer or otherwise, first has to [`Waiter::claim`] it, and exactly one
 //! succeeds. A claimed waiter may still be found in queues for a moment: it is passed over.
 //! `tests/model.rs` has pushes, timeouts and CLIENT UNBLOCK race for it under a model checker.
 //!
+//! What a waiter asks for is of a type that only the crate above knows, which therefore holds the
+//! [`WaitQueues`] of its keyspace and names them where it adds, removes and takes waiters. The
+//! keyspace sees the same queues as [`AwaitedKeys`]: which keys are waited for, not by whom.
+//!
+//! The queues of a shard are used only under its exclusive lock, so their own lock is always free.
 //! Changes of a key that somebody waits for are collected in the changing thread's context, and the
 //! dispatcher serves them.
 
-use std::any::Any;
-use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use braid_base::sync::atomic::AtomicBool;
 use braid_base::sync::{Fault, planted};
 use hashbrown::{Equivalent, HashMap};
+use parking_lot::Mutex;
 
 use crate::value_type::Type;
 
@@ -28,7 +31,7 @@ use crate::value_type::Type;
 static NEXT_TICKET: AtomicU64 = AtomicU64::new(1);
 
 /// A client's wait for one of some keys.
-pub struct Waiter {
+pub struct Waiter<R: ?Sized> {
     over: AtomicBool,
     ticket: u64,
     pub db: u32,
@@ -38,27 +41,26 @@ pub struct Waiter {
     pub kind: Type,
     /// It also wants to know that a key is gone or holds another type.
     pub heeds_loss: bool,
-    /// What is to be done when a key is filled; the keyspace does not look inside.
-    pub request: Box<dyn Any + Send + Sync>,
+    /// What is to be done when a key is filled.
+    pub request: R,
 }
 
-impl Waiter {
+/// A waiter whatever it asks for: it can be claimed.
+pub type AnyWaiter = Waiter<dyn Send + Sync>;
+
+impl<R> Waiter<R> {
     /// A waiter for the first of `keys` (of database `db`) that holds a `kind`. The locks of all
     /// keys must be held, so that it gets its place behind those who wait already.
-    pub fn new(
-        db: u32,
-        keys: &[&[u8]],
-        kind: Type,
-        heeds_loss: bool,
-        request: Box<dyn Any + Send + Sync>,
-    ) -> Waiter {
+    pub fn new(db: u32, keys: &[&[u8]], kind: Type, heeds_loss: bool, request: R) -> Waiter<R> {
         let mut names: Vec<Box<[u8]>> = keys.iter().map(|&key| key.into()).collect();
         names.sort_unstable();
         names.dedup();
         let ticket = NEXT_TICKET.fetch_add(1, Ordering::Relaxed);
         Waiter { over: AtomicBool::new(false), ticket, db, keys: names.into(), kind, heeds_loss, request }
     }
+}
 
+impl<R: ?Sized> Waiter<R> {
     /// Ends the wait. True for the one caller who has thereby become responsible for the client's reply.
     pub fn claim(&self) -> bool {
         if planted(Fault::ClaimInTwoSteps) {
@@ -80,11 +82,16 @@ impl Waiter {
     }
 }
 
-#[derive(Default)]
-struct Queue {
-    waiters: BTreeMap<u64, Arc<Waiter>>,
+struct Queue<R> {
+    waiters: BTreeMap<u64, Arc<Waiter<R>>>,
     /// How many of them heed the loss of the key.
     heeding_loss: usize,
+}
+
+impl<R> Default for Queue<R> {
+    fn default() -> Queue<R> {
+        Queue { waiters: BTreeMap::new(), heeding_loss: 0 }
+    }
 }
 
 /// A key of a database, to look a queue up with.
@@ -97,49 +104,59 @@ impl Equivalent<(u32, Box<[u8]>)> for Name<'_> {
     }
 }
 
-type Queues = HashMap<(u32, Box<[u8]>), Queue, foldhash::fast::RandomState>;
+/// By database and key.
+type Queues<R> = HashMap<(u32, Box<[u8]>), Queue<R>, foldhash::fast::RandomState>;
 
-/// The waiters for the keys of one shard.
-#[derive(Default)]
-pub struct Waiters {
-    queues: UnsafeCell<Queues>,
+/// The queues of one shard.
+#[repr(align(64))]
+struct ShardQueues<R> {
+    queues: Mutex<Queues<R>>,
     keys: AtomicUsize,
     keys_heeding_loss: AtomicUsize,
 }
 
-// SAFETY: `queues` is only touched by whoever holds the shard exclusively (the methods that do are
-// unsafe and say so).
-unsafe impl Sync for Waiters {}
+impl<R> Default for ShardQueues<R> {
+    fn default() -> ShardQueues<R> {
+        ShardQueues {
+            queues: Mutex::default(),
+            keys: AtomicUsize::new(0),
+            keys_heeding_loss: AtomicUsize::new(0),
+        }
+    }
+}
 
-impl Waiters {
-    /// Keys that somebody waits for, and those of them whose loss somebody heeds; may be a moment old.
-    pub fn key_counts(&self) -> (usize, usize) {
-        (self.keys.load(Ordering::Relaxed), self.keys_heeding_loss.load(Ordering::Relaxed))
+/// The queues of a keyspace, made by [`Keyspace::wait_queues`](crate::Keyspace::wait_queues).
+pub struct WaitQueues<R> {
+    shards: Box<[ShardQueues<R>]>,
+}
+
+impl<R> WaitQueues<R> {
+    /// Empty ones, for so many shards.
+    pub(crate) fn new(shards: usize) -> WaitQueues<R> {
+        WaitQueues { shards: (0..shards).map(|_| ShardQueues::default()).collect() }
     }
 
-    /// Puts a waiter into the queue of one of its keys.
-    ///
-    /// # Safety
-    /// The caller holds the shard exclusively.
-    pub(crate) unsafe fn add(&self, key: &[u8], waiter: &Arc<Waiter>) {
-        // SAFETY: the caller's.
-        let queues = unsafe { &mut *self.queues.get() };
+    fn shard(&self, shard: u32) -> &ShardQueues<R> {
+        &self.shards[shard as usize]
+    }
+
+    /// Puts a waiter into the queue of one of its keys, which lies in this shard.
+    pub(crate) fn add(&self, shard: u32, key: &[u8], waiter: &Arc<Waiter<R>>) {
+        let shard = self.shard(shard);
+        let mut queues = shard.queues.lock();
         let queue = queues.entry((waiter.db, key.into())).or_default();
         queue.waiters.insert(waiter.ticket, Arc::clone(waiter));
-        self.keys.fetch_add(usize::from(queue.waiters.len() == 1), Ordering::Relaxed);
+        shard.keys.fetch_add(usize::from(queue.waiters.len() == 1), Ordering::Relaxed);
         if waiter.heeds_loss {
             queue.heeding_loss += 1;
-            self.keys_heeding_loss.fetch_add(usize::from(queue.heeding_loss == 1), Ordering::Relaxed);
+            shard.keys_heeding_loss.fetch_add(usize::from(queue.heeding_loss == 1), Ordering::Relaxed);
         }
     }
 
     /// Takes a waiter out of the queue of one of its keys. False if it is not there (any more).
-    ///
-    /// # Safety
-    /// The caller holds the shard exclusively.
-    pub(crate) unsafe fn remove(&self, key: &[u8], waiter: &Waiter) -> bool {
-        // SAFETY: the caller's.
-        let queues = unsafe { &mut *self.queues.get() };
+    pub(crate) fn remove(&self, shard: u32, key: &[u8], waiter: &Waiter<R>) -> bool {
+        let shard = self.shard(shard);
+        let mut queues = shard.queues.lock();
         let name = Name(waiter.db, key);
         let Some(queue) = queues.get_mut(&name) else { return false };
         if queue.waiters.remove(&waiter.ticket).is_none() {
@@ -147,42 +164,18 @@ impl Waiters {
         }
         if waiter.heeds_loss {
             queue.heeding_loss -= 1;
-            self.keys_heeding_loss.fetch_sub(usize::from(queue.heeding_loss == 0), Ordering::Relaxed);
+            shard.keys_heeding_loss.fetch_sub(usize::from(queue.heeding_loss == 0), Ordering::Relaxed);
         }
         if queue.waiters.is_empty() {
             queues.remove(&name);
-            self.keys.fetch_sub(1, Ordering::Relaxed);
+            shard.keys.fetch_sub(1, Ordering::Relaxed);
         }
         true
     }
 
-    /// True if somebody waits for a key.
-    ///
-    /// # Safety
-    /// The caller holds the shard exclusively.
-    pub(crate) unsafe fn contains(&self, db: u32, key: &[u8]) -> bool {
-        // SAFETY: the caller's.
-        let queues = unsafe { &*self.queues.get() };
-        queues.contains_key(&Name(db, key))
-    }
-
-    /// True if somebody waits for a key who heeds its loss.
-    ///
-    /// # Safety
-    /// The caller holds the shard exclusively.
-    pub(crate) unsafe fn heeds_loss(&self, db: u32, key: &[u8]) -> bool {
-        // SAFETY: the caller's.
-        let queues = unsafe { &*self.queues.get() };
-        queues.get(&Name(db, key)).is_some_and(|queue| queue.heeding_loss > 0)
-    }
-
     /// The first of those who still wait for a key behind ticket `behind`.
-    ///
-    /// # Safety
-    /// The caller holds the shard exclusively.
-    pub(crate) unsafe fn next(&self, db: u32, key: &[u8], behind: u64) -> Option<Arc<Waiter>> {
-        // SAFETY: the caller's.
-        let queues = unsafe { &*self.queues.get() };
+    pub(crate) fn next(&self, shard: u32, db: u32, key: &[u8], behind: u64) -> Option<Arc<Waiter<R>>> {
+        let queues = self.shard(shard).queues.lock();
         let queue = queues.get(&Name(db, key))?;
         let mut later = queue.waiters.range((Bound::Excluded(behind), Bound::Unbounded));
         if planted(Fault::ClaimedHideOthers) {
@@ -193,15 +186,42 @@ impl Waiters {
         }
         later.find(|(_, waiter)| waiter.is_waiting()).map(|(_, waiter)| Arc::clone(waiter))
     }
+}
 
-    /// Calls `visit` with each key that somebody waits for.
-    ///
-    /// # Safety
-    /// The caller holds the shard exclusively.
-    pub(crate) unsafe fn for_each_key(&self, mut visit: impl FnMut(u32, &[u8])) {
-        // SAFETY: the caller's.
-        let queues = unsafe { &*self.queues.get() };
-        queues.keys().for_each(|(db, key)| visit(*db, key));
+/// What the keyspace asks of its queues, whatever the waiters in them ask for.
+pub trait AwaitedKeys: Send + Sync {
+    /// Keys that somebody waits for, and those of them whose loss somebody heeds; may be a moment old.
+    fn key_counts(&self) -> (usize, usize);
+
+    /// True if somebody waits for a key of this shard.
+    fn contains(&self, shard: u32, db: u32, key: &[u8]) -> bool;
+
+    /// True if somebody waits for a key of this shard who heeds its loss.
+    fn heeds_loss(&self, shard: u32, db: u32, key: &[u8]) -> bool;
+
+    /// Calls `visit` with each database and key of this shard that somebody waits for.
+    fn for_each_key(&self, shard: u32, visit: &mut dyn FnMut(u32, &[u8]));
+}
+
+impl<R: Send + Sync> AwaitedKeys for WaitQueues<R> {
+    fn key_counts(&self) -> (usize, usize) {
+        self.shards.iter().fold((0, 0), |(keys, heeding), shard| {
+            let (more, more_heeding) = (&shard.keys, &shard.keys_heeding_loss);
+            (keys + more.load(Ordering::Relaxed), heeding + more_heeding.load(Ordering::Relaxed))
+        })
+    }
+
+    fn contains(&self, shard: u32, db: u32, key: &[u8]) -> bool {
+        let shard = self.shard(shard);
+        shard.keys.load(Ordering::Relaxed) > 0 && shard.queues.lock().contains_key(&Name(db, key))
+    }
+
+    fn heeds_loss(&self, shard: u32, db: u32, key: &[u8]) -> bool {
+        self.shard(shard).queues.lock().get(&Name(db, key)).is_some_and(|queue| queue.heeding_loss > 0)
+    }
+
+    fn for_each_key(&self, shard: u32, visit: &mut dyn FnMut(u32, &[u8])) {
+        self.shard(shard).queues.lock().keys().for_each(|(db, key)| visit(*db, key));
     }
 }
 
@@ -209,54 +229,49 @@ impl Waiters {
 mod tests {
     use super::*;
 
-    fn waiter(keys: &[&[u8]], heeds_loss: bool) -> Arc<Waiter> {
-        Arc::new(Waiter::new(0, keys, Type::new(1), heeds_loss, Box::new(())))
+    fn waiter(keys: &[&[u8]], heeds_loss: bool) -> Arc<Waiter<()>> {
+        Arc::new(Waiter::new(0, keys, Type::new(1), heeds_loss, ()))
     }
 
     #[test]
     fn a_queue_is_in_order_of_arrival_and_passes_over_who_was_claimed() {
-        let waiters = Waiters::default();
+        let waiters = WaitQueues::new(2);
         let [first, second, third] = [(); 3].map(|()| waiter(&[b"k", b"k"], false));
         assert_eq!(first.keys.len(), 1);
-        // SAFETY: nobody else is there.
-        unsafe {
-            for waiter in [&second, &first, &third] {
-                waiters.add(b"k", waiter);
-            }
-            let next = |behind| waiters.next(0, b"k", behind).map(|waiter| waiter.ticket());
-            assert_eq!(next(0), Some(first.ticket()));
-            assert_eq!(next(first.ticket()), Some(second.ticket()));
-            assert!(first.claim() && !first.claim());
-            assert_eq!(next(0), Some(second.ticket()));
-            assert_eq!(waiters.next(1, b"k", 0).map(|waiter| waiter.ticket()), None);
-            for waiter in [&first, &second, &third] {
-                assert!(waiters.contains(0, b"k"));
-                assert!(waiters.remove(b"k", waiter));
-                assert!(!waiters.remove(b"k", waiter));
-            }
-            assert!(!waiters.contains(0, b"k"));
+        for waiter in [&second, &first, &third] {
+            waiters.add(1, b"k", waiter);
         }
+        let next = |behind| waiters.next(1, 0, b"k", behind).map(|waiter| waiter.ticket());
+        assert_eq!(next(0), Some(first.ticket()));
+        assert_eq!(next(first.ticket()), Some(second.ticket()));
+        assert!(first.claim() && !first.claim());
+        assert_eq!(next(0), Some(second.ticket()));
+        assert_eq!(waiters.next(1, 1, b"k", 0).map(|waiter| waiter.ticket()), None);
+        assert_eq!(waiters.next(0, 0, b"k", 0).map(|waiter| waiter.ticket()), None);
+        for waiter in [&first, &second, &third] {
+            assert!(waiters.contains(1, 0, b"k"));
+            assert!(waiters.remove(1, b"k", waiter));
+            assert!(!waiters.remove(1, b"k", waiter));
+        }
+        assert!(!waiters.contains(1, 0, b"k"));
         assert_eq!(waiters.key_counts(), (0, 0));
     }
 
     #[test]
     fn keys_are_counted_once_however_many_wait() {
-        let waiters = Waiters::default();
+        let waiters = WaitQueues::new(1);
         let (plain, heeding, other) = (waiter(&[b"k"], false), waiter(&[b"k"], true), waiter(&[b"l"], true));
-        // SAFETY: nobody else is there.
-        unsafe {
-            waiters.add(b"k", &plain);
-            assert!(!waiters.heeds_loss(0, b"k"));
-            waiters.add(b"k", &heeding);
-            waiters.add(b"l", &other);
-            assert!(waiters.heeds_loss(0, b"k"));
-            assert_eq!(waiters.key_counts(), (2, 2));
-            waiters.remove(b"k", &heeding);
-            assert_eq!(waiters.key_counts(), (2, 1));
-            let mut keys = Vec::new();
-            waiters.for_each_key(|db, key| keys.push((db, key.to_vec())));
-            keys.sort();
-            assert_eq!(keys, [(0, b"k".to_vec()), (0, b"l".to_vec())]);
-        }
+        waiters.add(0, b"k", &plain);
+        assert!(!waiters.heeds_loss(0, 0, b"k"));
+        waiters.add(0, b"k", &heeding);
+        waiters.add(0, b"l", &other);
+        assert!(waiters.heeds_loss(0, 0, b"k"));
+        assert_eq!(waiters.key_counts(), (2, 2));
+        waiters.remove(0, b"k", &heeding);
+        assert_eq!(waiters.key_counts(), (2, 1));
+        let mut keys = Vec::new();
+        waiters.for_each_key(0, &mut |db, key| keys.push((db, key.to_vec())));
+        keys.sort();
+        assert_eq!(keys, [(0, b"k".to_vec()), (0, b"l".to_vec())]);
     }
 }

@@ -4,8 +4,8 @@
 //! A shard's watchers live beside its tables and are touched only under its exclusive lock. A
 //! watcher is a flag shared with the client; whoever changes the key raises it.
 //!
-//! The clients that wait for keys (`waiters.rs`) stand here too, so that a change of a key in which
-//! nobody takes an interest costs one look at one count.
+//! The clients that wait for keys (`waiters.rs`) are counted here too, so that a change of a key in
+//! which nobody takes an interest costs one look at one count.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -14,8 +14,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-
-use crate::waiters::{Waiter, Waiters};
 
 /// Clients that have read a key.
 pub type Readers = SmallVec<[u64; 2]>;
@@ -29,7 +27,6 @@ pub struct Watchers {
     /// somebody wants to know of all changes.
     count: AtomicUsize,
     names: UnsafeCell<Names>,
-    waiters: Waiters,
     /// Clients that have read keys and want to know when these change, by id. Changed by readers,
     /// too: it has a lock of its own.
     tracked: Mutex<Tracked>,
@@ -46,30 +43,14 @@ impl Watchers {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// The clients that wait for keys; they are added and removed here.
-    pub fn waiters(&self) -> &Waiters {
-        &self.waiters
-    }
-
-    /// Puts a waiter into the queue of one of its keys.
-    ///
-    /// # Safety
-    /// The caller holds the shard exclusively.
-    pub(crate) unsafe fn add_waiter(&self, key: &[u8], waiter: &Arc<Waiter>) {
-        // SAFETY: the caller's.
-        unsafe { self.waiters.add(key, waiter) };
+    /// Counts one more place in the queue of a waiter.
+    pub(crate) fn note_waiter(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes a waiter out of the queue of one of its keys, if it is there.
-    ///
-    /// # Safety
-    /// The caller holds the shard exclusively.
-    pub(crate) unsafe fn remove_waiter(&self, key: &[u8], waiter: &Waiter) {
-        // SAFETY: the caller's.
-        if unsafe { self.waiters.remove(key, waiter) } {
-            self.count.fetch_sub(1, Ordering::Relaxed);
-        }
+    /// Counts one less.
+    pub(crate) fn forget_waiter(&self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Notes that a client has read a key (of whatever database), by whose lock the caller holds

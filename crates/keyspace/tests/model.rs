@@ -15,9 +15,10 @@ use std::sync::{Arc, Mutex};
 use braid_base::hash::KeyHasher;
 use braid_base::sync::{Fault, holds_unless};
 use braid_keyspace::keyspace::Shape;
-use braid_keyspace::waiters::Waiter;
-use braid_keyspace::{Context, Event, KeyRef, Keyspace, Txn, Type};
-use braid_types::list::{End, List, ListLimits};
+use braid_keyspace::object::ObjectType;
+use braid_keyspace::testing::Texts;
+use braid_keyspace::waiters::{WaitQueues, Waiter};
+use braid_keyspace::{Context, Event, KeyRef, Keyspace, Txn};
 use shuttle::thread;
 
 const SCHEDULES: usize = 10_000;
@@ -34,10 +35,12 @@ enum Told {
 /// A server: its keys, and of each client how it waits and what it was told.
 struct Store {
     keyspace: Keyspace,
+    /// Waiters' requests are the numbers of their clients.
+    queues: Arc<WaitQueues<usize>>,
     /// Two keys of different shards.
     keys: [Box<[u8]>; 2],
     // Of the standard library: nothing is switched while these are held.
-    waits: [Mutex<Option<Arc<Waiter>>>; CLIENTS],
+    waits: [Mutex<Option<Arc<Waiter<usize>>>>; CLIENTS],
     told: [Mutex<Vec<Told>>; CLIENTS],
 }
 
@@ -49,7 +52,8 @@ impl Store {
         let first: Box<[u8]> = keys.next().expect("endless");
         let shard = |key: &[u8]| keyspace.shard_of(keyspace.hash(key));
         let second = keys.find(|key| shard(key) != shard(&first)).expect("endless");
-        Store { keyspace, keys: [first, second], waits: Default::default(), told: Default::default() }
+        let (queues, keys) = (keyspace.wait_queues(), [first, second]);
+        Store { keyspace, queues, keys, waits: Default::default(), told: Default::default() }
     }
 
     fn set<'k>(&self, keys: &[&'k [u8]]) -> Vec<KeyRef<'k>> {
@@ -67,13 +71,12 @@ impl Store {
     /// Takes the first element at a key, if there is one and `may` agrees, which is asked before
     /// anything is changed.
     fn take(&self, txn: &mut Txn<'_>, key: &[u8], may: impl FnOnce() -> bool) -> Option<Vec<u8>> {
-        let list = txn.write_as::<List>(key).unwrap()?;
+        let list = txn.write_as::<Texts>(key).unwrap()?;
         if !may() {
             return None;
         }
-        let mut taken = Vec::new();
-        list.pop(End::Front, &ListLimits::default(), |element| taken = element.to_vec());
-        let empty = list.is_empty();
+        let taken = list.0.remove(0);
+        let empty = list.0.is_empty();
         txn.settle(Event::list("lpop"), key, 1, empty);
         Some(taken)
     }
@@ -87,16 +90,16 @@ impl Store {
         let mut found = None;
         for key in keys {
             // Not what is about to be given to somebody who waits already.
-            if found.is_none() && txn.next_waiter(key, 0).is_none() {
+            if found.is_none() && txn.next_waiter(&self.queues, key, 0).is_none() {
                 found = self.take(&mut txn, key, || true);
             }
         }
         match found {
             Some(element) => self.tell(client, Told::Element(element)),
             None => {
-                let waiter = Arc::new(Waiter::new(0, keys, Type::new(1), false, Box::new(client)));
+                let waiter = Arc::new(Waiter::new(0, keys, Texts::TYPE, false, client));
                 *self.waits[client].lock().unwrap() = Some(Arc::clone(&waiter));
-                txn.wait(&waiter);
+                txn.wait(&self.queues, &waiter);
             }
         }
         drop(txn);
@@ -117,9 +120,9 @@ impl Store {
         }
     }
 
-    fn leave_queues(&self, context: &mut Context, waiter: &Waiter) {
+    fn leave_queues(&self, context: &mut Context, waiter: &Waiter<usize>) {
         let keys: Vec<&[u8]> = waiter.keys.iter().map(|key| &**key).collect();
-        self.lock(context, &self.set(&keys)).stop_waiting(waiter);
+        self.lock(context, &self.set(&keys)).stop_waiting(&self.queues, waiter);
     }
 
     /// RPUSH of one element, and what the dispatcher does behind it.
@@ -128,8 +131,8 @@ impl Store {
         let set = self.set(&[key]);
         self.keyspace.gate.enter(slot);
         let mut txn = self.lock(&mut context, &set);
-        let list = txn.write_or_create(key, List::new).unwrap();
-        list.push(End::Back, element, &ListLimits::default());
+        let list = txn.write_or_create(key, Texts::default).unwrap();
+        list.0.push(element.to_vec());
         txn.settle(Event::list("rpush"), key, 1, false);
         let elsewhere = self.serve(&mut txn);
         drop(txn);
@@ -139,7 +142,7 @@ impl Store {
 
     /// Serves those who wait for the keys that were changed; gives those who still stand in queues
     /// of other keys.
-    fn serve(&self, txn: &mut Txn<'_>) -> Vec<Arc<Waiter>> {
+    fn serve(&self, txn: &mut Txn<'_>) -> Vec<Arc<Waiter<usize>>> {
         let mut elsewhere = Vec::new();
         loop {
             let ready = std::mem::take(txn.context.ready.get_mut());
@@ -148,12 +151,11 @@ impl Store {
             }
             for (_, key) in ready {
                 let mut behind = 0;
-                while let Some(waiter) = txn.next_waiter(&key, behind) {
+                while let Some(waiter) = txn.next_waiter(&self.queues, &key, behind) {
                     behind = waiter.ticket();
                     let Some(element) = self.take(txn, &key, || waiter.claim()) else { continue };
-                    let &client = waiter.request.downcast_ref().expect("made above");
-                    self.tell(client, Told::Element(element));
-                    if !txn.stop_waiting(&waiter) {
+                    self.tell(waiter.request, Told::Element(element));
+                    if !txn.stop_waiting(&self.queues, &waiter) {
                         elsewhere.push(waiter);
                     }
                 }
@@ -170,7 +172,7 @@ impl Store {
         let set = self.set(&keys);
         let mut txn = self.lock(&mut context, &set);
         for key in &keys {
-            let awaited = txn.next_waiter(key, 0).is_some();
+            let awaited = txn.next_waiter(&self.queues, key, 0).is_some();
             while let Some(element) = self.take(&mut txn, key, || true) {
                 assert!(!awaited, "somebody waits for a key that has an element");
                 elements.push(element);
@@ -187,7 +189,7 @@ impl Store {
             if let Some(waiter) = wait
                 && waits
             {
-                assert!(txn.stop_waiting(&waiter));
+                assert!(txn.stop_waiting(&self.queues, &waiter));
             }
         }
         elements.sort();

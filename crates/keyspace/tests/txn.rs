@@ -12,6 +12,7 @@ use braid_keyspace::entry::{Entry, Value, ValueRef};
 use braid_keyspace::eviction::{self, Policy};
 use braid_keyspace::expiry::{self, Pass};
 use braid_keyspace::keyspace::{Keyspace, Shape};
+use braid_keyspace::testing::Texts;
 use braid_keyspace::txn::{self, Expiry, KeyRef, Optimistic, Txn, WrongType};
 use braid_keyspace::{Event, scan};
 
@@ -281,16 +282,12 @@ fn editing_grows_a_string_through_its_shapes() {
             .expect("a string");
         assert!(held.len() == 4000 && held.iter().all(|&byte| byte == b'b'));
         assert_eq!(rig.get("k"), Some("c".repeat(5000)));
-        rig.run(&["set"], |txn| txn.write_or_create(b"set", empty_set).map(drop)).expect("created");
+        rig.run(&["set"], |txn| txn.write_or_create(b"set", Texts::default).map(drop)).expect("created");
         assert_eq!(
             rig.run(&["set"], |txn| txn.edit_string(EVENT, b"set", 1, |_, _| ((), 1))),
             Err(WrongType)
         );
     }
-}
-
-fn empty_set() -> braid_types::set::Set {
-    braid_types::set::Set::default()
 }
 
 #[test]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The form in which keys are written: records of a dump file, or requests that make them.
 
-use braid_keyspace::{Entry, Keyspace};
-use braid_rdb::{Format, Target, encode_key};
+use braid_keyspace::Entry;
+use braid_rdb::{Access, Format, Target, encode_key};
 
 use crate::aof::push_key;
-use crate::value::{access, to_rdb};
+use crate::value::to_rdb;
 
 /// In which form keys are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,11 +29,9 @@ impl Form {
     }
 
     /// A key with its value as it will stand in the file, where its database has been chosen.
-    pub(crate) fn encode(self, keyspace: &Keyspace, entry: Entry<'_>) -> Vec<u8> {
+    pub(crate) fn encode(self, entry: Entry<'_>, access: Option<Access>) -> Vec<u8> {
         match self {
-            Form::Dump(format) => {
-                encode_key(entry.key(), to_rdb(entry), format, entry.expiry(), access(keyspace, entry))
-            }
+            Form::Dump(format) => encode_key(entry.key(), to_rdb(entry), format, entry.expiry(), access),
             Form::Requests(_) => {
                 let mut out = Vec::new();
                 push_key(&mut out, entry.key(), entry.value(), entry.expiry())

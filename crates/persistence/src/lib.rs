@@ -27,11 +27,6 @@ mod throttle;
 mod value;
 mod writer;
 
-#[cfg(test)]
-mod snapshot_tests;
-#[cfg(test)]
-mod tests;
-
 pub use aof::{
     AofRecord, CommandReader, FileInfo, FileKind, Folder, FolderError, Manifest, ManifestError,
     ManifestFault, ReadError, data_len, ends_data,

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use braid_containers::cow;
+use braid_keyspace::Entry;
 use braid_keyspace::cow_entry::CowEntry;
 use braid_keyspace::snapshot::Keeper;
 use braid_keyspace::table::Table;
-use braid_keyspace::{Entry, Keyspace};
+use braid_rdb::Access;
 use parking_lot::{Condvar, Mutex};
 
 use crate::form::Form;
@@ -197,13 +198,13 @@ impl OldForms {
 }
 
 impl Keeper for OldForms {
-    fn keep(&self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>) {
+    fn keep(&self, origin: u32, entry: Entry<'_>, access: Option<Access>) {
         if self.void.load(Relaxed) {
             return;
         }
         let form = *self.form.lock();
         self.times_left_out.fetch_add(form.times_left_out(entry), Relaxed);
-        let bytes = form.encode(keyspace, entry);
+        let bytes = form.encode(entry, access);
         self.keys.fetch_add(1, Relaxed);
         // Before it can be taken away, and its bytes with it.
         self.count(bytes.len());

@@ -14,8 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use braid_base::gate::World;
 use braid_base::prefetch::CACHE_LINE;
 use braid_keyspace::cow_entry::CowEntry;
-use braid_keyspace::lazy_free::Garbage;
-use braid_keyspace::snapshot::Walk;
+use braid_keyspace::snapshot_walk::Walk;
 use braid_keyspace::table::TableCursor;
 use braid_keyspace::{Entry, Keyspace};
 use parking_lot::Mutex;
@@ -233,7 +232,7 @@ impl Output<'_> {
                     self.let_go();
                 }
             }
-            keyspace.lazy_free.send(Garbage::Tables(tables));
+            keyspace.lazy_free.send(tables.into());
         }
     }
 

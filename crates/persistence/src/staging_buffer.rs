@@ -9,10 +9,11 @@
 use std::io;
 
 use braid_base::blob::Blob;
+use braid_keyspace::eviction::access;
 use braid_keyspace::{Entry, Keyspace, ValueRef};
 use braid_rdb::{Access, Format, RdbType};
 
-use crate::value::{access, to_rdb};
+use crate::value::to_rdb;
 use crate::writer::Writer;
 
 enum Content {

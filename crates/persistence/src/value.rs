@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Conversion between values of the keyspace and of the RDB format, including access times.
+//! Conversion between values of the keyspace and of the RDB format.
 
 use braid_keyspace::object::decode;
-use braid_keyspace::{Entry, Keyspace, Value, ValueRef, eviction};
-use braid_rdb::{Access, Decoder, Error, Limits, RdbType, Source, Text};
+use braid_keyspace::{Entry, Value, ValueRef};
+use braid_rdb::{Decoder, Error, Limits, RdbType, Source, Text};
 
 /// What an entry holds, to be written.
 pub fn to_rdb(entry: Entry<'_>) -> braid_rdb::ValueRef<'_> {
@@ -18,18 +18,6 @@ pub(crate) fn value_to_rdb(value: ValueRef<'_>) -> braid_rdb::ValueRef<'_> {
         ValueRef::Blob(blob) => Rdb::Text(blob),
         ValueRef::Integer(number) => Rdb::Integer(number),
         ValueRef::Object(object) => Rdb::Object(object.collection()),
-    }
-}
-
-/// How the key was used, if the eviction policy keeps that.
-pub(crate) fn access(keyspace: &Keyspace, entry: Entry<'_>) -> Option<Access> {
-    let policy = keyspace.settings.policy();
-    if policy.is_lru() {
-        Some(Access::Idle(u64::from(eviction::idle_seconds(keyspace, entry.clock()))))
-    } else if policy.is_lfu() {
-        Some(Access::Frequency(eviction::lfu_counter(keyspace, entry.clock()) as u8))
-    } else {
-        None
     }
 }
 

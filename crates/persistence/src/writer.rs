@@ -4,12 +4,13 @@
 
 use std::io;
 
+use braid_keyspace::eviction::access;
 use braid_keyspace::{Entry, Keyspace, ValueRef};
 use braid_rdb::{Access, FileWriter, Format, RdbType};
 
 use crate::aof::RequestWriter;
 use crate::synced_file::SyncedFile;
-use crate::value::{access, to_rdb, value_to_rdb};
+use crate::value::{to_rdb, value_to_rdb};
 
 /// Writes a file of either form. The calls mean what they mean to [`FileWriter`].
 pub(crate) enum Writer {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use braid_base::Padded;
 use braid_base::slots::Slots;
-use braid_keyspace::context::Counter;
+use braid_keyspace::counters::Counter;
 use parking_lot::Mutex;
 
 use crate::histogram::{Histogram, HistogramSum};

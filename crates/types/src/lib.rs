@@ -6,7 +6,7 @@
 //! <type>/value/       the structure and its encodings
 //! <type>/rdb.rs       its forms in dump files
 //! <type>/rewrite.rs   its values as requests
-//! <type>/commands/    its commands: rows, bodies, tests
+//! <type>/commands/    its commands: rows and bodies
 //! ```
 //! A new type is one folder, its `mod` line and its line in [`TYPES`] (and one for an ACL category of
 //! its own). Nothing below this crate knows any type but strings: they see
@@ -18,9 +18,9 @@
 //! What commands of several types share is beside the folders: `collection` (counts, ranges,
 //! elements), `scan_options`, `lifetime` (EX, PX ...), `member_expiry`, `decimal`.
 //!
-//! Unit tests here look at structures only, or go through `braid_commands::testing`: they must not
-//! make an `Object`, which would register this crate's types a second time. Tests that do are in
-//! `tests/`.
+//! Tests here are of values and their forms; `tests/files/` has the crate `persistence` save and
+//! load them. Commands are tested in the crate `commands`
+//! (`tests/types/`), where all of them are known.
 
 pub mod bitmap;
 pub mod bloom;

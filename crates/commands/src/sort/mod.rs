@@ -246,9 +246,9 @@ fn reply_with(
 fn run(call: &mut Call, may_store: bool) -> CommandResult {
     let mut options = Options::parse(call, may_store)?;
     if let Some(destination) = options.store
-        && let Some(sorted) = call.take_precomputed::<Sorted>()
+        && let Some(sorted) = call.take_precomputed::<List>()
     {
-        return store(call, destination, (*sorted)?, &options);
+        return store(call, destination, sorted?, &options);
     }
     let entry = call.keyspace.read(call.args[1]);
     let is_large = entry.is_some_and(|entry| size_of(entry) >= MANY_ELEMENTS);
@@ -270,18 +270,14 @@ fn run(call: &mut Call, may_store: bool) -> CommandResult {
     Ok(())
 }
 
-/// What is stored, if everything could be sorted.
-type Sorted = Result<List, CommandError>;
-
 /// Sorts a large collection in the background, to store what comes out.
 fn sort_for_later(call: &mut Call, options: &Options<'_>) -> CommandResult {
     let (mut options, limits) = (options.to_owned_options(), call.engine.list_limits());
-    call.precompute::<Sorted>(&call.args[1..2], move |shared, now| {
-        let sorted = load_shared(&shared[0], now, &mut options).and_then(|elements| {
+    call.precompute(&call.args[1..2], move |shared, now| {
+        Some(load_shared(&shared[0], now, &mut options).and_then(|elements| {
             let items = sort_and_cut(None, &elements, &options)?;
             Ok(list_of(None, &items, &options, &limits))
-        });
-        Some(Box::new(sorted))
+        }))
     })
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Waits as data: what a command waits for, its request, and what is left to serve.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -9,13 +8,15 @@ use braid_acl::user::User;
 use braid_base::clock::Ticks;
 use braid_clients::ClientRecord;
 use braid_keyspace::Type;
+use braid_keyspace::object::Object;
 use braid_keyspace::reader::CowWatch;
-use braid_keyspace::waiters::Waiter;
+use braid_keyspace::waiters;
 use braid_resp::reply::Protocol;
+use braid_spec::CommandError;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::durability::state::Acknowledgements;
+use crate::durability::acknowledgements::Acknowledgements;
 
 /// What a body wants to wait for.
 pub struct Wait<'k> {
@@ -71,6 +72,12 @@ impl<'k> Wait<'k> {
     }
 }
 
+/// A client's wait, with the command that waits.
+pub(crate) type Waiter = waiters::Waiter<Request>;
+
+/// Who waits for which key.
+pub(crate) type WaitQueues = waiters::WaitQueues<Request>;
+
 /// A command that waits, as its waiter keeps it.
 pub(crate) struct Request {
     pub(crate) command: u32,
@@ -90,10 +97,6 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn of(waiter: &Waiter) -> &Request {
-        waiter.request.downcast_ref().expect("waiters are made here, with a request")
-    }
-
     pub(crate) fn args(&self) -> SmallVec<[&[u8]; 8]> {
         self.args.iter().map(|arg| &**arg).collect()
     }
@@ -101,7 +104,7 @@ impl Request {
 
 /// A wait, as the client's session keeps it.
 pub struct Blocked {
-    pub waiter: Arc<Waiter>,
+    pub(crate) waiter: Arc<Waiter>,
     /// When the wait ends by itself, ms since the Unix epoch; 0 = never.
     pub deadline_ms: i64,
     /// The client wants no reply to this command.
@@ -135,15 +138,18 @@ pub struct Precomputed {
     /// Ends the watch and frees the result, in the background: locks may be held where it is dropped.
     discard: Option<Discard>,
     pub(crate) watch: Option<CowWatch>,
-    /// Nothing if it has to be computed again.
-    pub(crate) result: Option<Box<dyn Any + Send>>,
+    /// The value to be stored; nothing if it has to be computed again.
+    pub(crate) result: Option<Computed>,
     /// When the command began to wait first.
     pub(crate) began: Ticks,
     pub(crate) tries: u32,
 }
 
+/// The value that a command stores, or why it stores none.
+pub(crate) type Computed = Result<Object, CommandError>;
+
 /// Ends the watch of a [`Precomputed`] and frees its result.
-pub(crate) type Discard = Box<dyn FnOnce(Option<CowWatch>, Option<Box<dyn Any + Send>>) + Send>;
+pub(crate) type Discard = Box<dyn FnOnce(Option<CowWatch>, Option<Computed>) + Send>;
 
 impl Precomputed {
     /// Nothing computed yet, for a command that began to wait at `began`.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use braid_keyspace::waiters::Waiter;
+use crate::blocking::state::Waiter;
 use parking_lot::Mutex;
 
 /// The reply to SHUTDOWN when the server keeps running.

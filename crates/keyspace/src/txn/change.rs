@@ -144,7 +144,7 @@ impl<'a> Txn<'a> {
     pub(super) fn before_change(&self, entry: Entry<'_>) {
         debug_assert!(self.covers(self.keyspace.shard_of(self.keyspace.hash(entry.key())), true));
         if self.keyspace.snapshots.is_due(entry) {
-            self.keyspace.snapshots.keep(self.keyspace, self.db, entry);
+            self.keyspace.keep_old_form(self.db, entry);
         }
     }
 
@@ -169,9 +169,8 @@ impl<'a> Txn<'a> {
     /// look again.
     pub fn changed_for_waiters(&mut self, event: Event, key: &[u8]) {
         self.notify(event, key);
-        let watchers = &self.shard(self.hash(key), true).watchers;
-        // SAFETY: the shard is held exclusively.
-        if !watchers.is_empty() && unsafe { watchers.waiters().contains(self.db, key) } {
+        let hash = self.hash(key);
+        if !self.shard(hash, true).watchers.is_empty() && self.is_awaited(hash, key) {
             self.note_ready(self.db, key);
         }
         self.count_changes(1);
@@ -286,19 +285,16 @@ impl<'a> Txn<'a> {
     pub(super) fn changed_hash(&self, hash: u64, key: &[u8]) {
         let shard = self.shard(hash, true);
         if !shard.watchers.is_empty() {
-            self.tell(shard, key);
+            self.tell(shard, hash, key);
         }
     }
 
     /// Tells those who take an interest in a key that it changed.
     #[cold]
-    pub(super) fn tell(&self, shard: &Shard, key: &[u8]) {
+    pub(super) fn tell(&self, shard: &Shard, hash: u64, key: &[u8]) {
         // SAFETY: the shard is held exclusively.
-        let awaited = unsafe {
-            shard.watchers.touch(self.db, key);
-            shard.watchers.waiters().contains(self.db, key)
-        };
-        if awaited {
+        unsafe { shard.watchers.touch(self.db, key) };
+        if self.is_awaited(hash, key) {
             self.note_ready(self.db, key);
         }
         if let Some(readers) = shard.watchers.take_readers(key) {

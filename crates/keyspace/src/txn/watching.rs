@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{HeldLocks, Txn};
-use crate::waiters::Waiter;
+use crate::waiters::{WaitQueues, Waiter};
 
 impl<'a> Txn<'a> {
     /// Watches a key for the client that owns `flag`. A key that is past its expiry is removed
@@ -40,24 +40,25 @@ impl<'a> Txn<'a> {
         self.covers(self.keyspace.shard_of(self.hash(key)), true)
     }
 
-    /// Puts a waiter into the queues of all its keys.
-    pub fn wait(&mut self, waiter: &Arc<Waiter>) {
+    /// Puts a waiter into the queues of all its keys. `queues` are the keyspace's own, here and below.
+    pub fn wait<R>(&mut self, queues: &WaitQueues<R>, waiter: &Arc<Waiter<R>>) {
         for key in &waiter.keys {
-            // SAFETY: the shard is held exclusively (asserted in debug builds).
-            unsafe { self.shard(self.keyspace.hash(key), true).watchers.add_waiter(key, waiter) };
+            let hash = self.keyspace.hash(key);
+            let shard = self.shard(hash, true);
+            queues.add(self.keyspace.shard_of(hash), key, waiter);
+            shard.watchers.note_waiter();
         }
     }
 
     /// Takes a waiter out of the queues of those of its keys that lie in the lock set. True if these are all.
-    pub fn stop_waiting(&mut self, waiter: &Waiter) -> bool {
+    pub fn stop_waiting<R>(&mut self, queues: &WaitQueues<R>, waiter: &Waiter<R>) -> bool {
         let mut complete = true;
         for key in &waiter.keys {
             let shard = self.keyspace.shard_of(self.keyspace.hash(key));
-            if self.covers(shard, true) {
-                // SAFETY: the shard is held exclusively.
-                unsafe { self.keyspace.shard(shard).watchers.remove_waiter(key, waiter) };
-            } else {
+            if !self.covers(shard, true) {
                 complete = false;
+            } else if queues.remove(shard, key, waiter) {
+                self.keyspace.shard(shard).watchers.forget_waiter();
             }
         }
         complete
@@ -65,34 +66,40 @@ impl<'a> Txn<'a> {
 
     /// The first client that still waits for a key of the current database behind ticket `behind`
     /// (0: the first of all).
-    pub fn next_waiter(&self, key: &[u8], behind: u64) -> Option<Arc<Waiter>> {
-        let shard = self.shard(self.hash(key), true);
-        if shard.watchers.is_empty() {
+    pub fn next_waiter<R>(&self, queues: &WaitQueues<R>, key: &[u8], behind: u64) -> Option<Arc<Waiter<R>>> {
+        let hash = self.hash(key);
+        if self.shard(hash, true).watchers.is_empty() {
             return None;
         }
-        // SAFETY: the shard is held exclusively.
-        unsafe { shard.watchers.waiters().next(self.db, key, behind) }
+        queues.next(self.keyspace.shard_of(hash), self.db, key, behind)
+    }
+
+    /// True if somebody waits for a key.
+    pub(super) fn is_awaited(&self, hash: u64, key: &[u8]) -> bool {
+        self.keyspace
+            .awaited()
+            .is_some_and(|queues| queues.contains(self.keyspace.shard_of(hash), self.db, key))
     }
 
     /// True if somebody waits for a key who wants to know that it is gone.
     pub fn loss_is_heeded(&self, key: &[u8]) -> bool {
-        // SAFETY: the shard is held exclusively.
-        unsafe { self.shard(self.hash(key), true).watchers.waiters().heeds_loss(self.db, key) }
+        let shard = self.keyspace.shard_of(self.hash(key));
+        debug_assert!(self.covers(shard, true));
+        self.keyspace.awaited().is_some_and(|queues| queues.heeds_loss(shard, self.db, key))
     }
 
     /// Has those looked at who wait for keys of some databases, after all keys of these changed at
     /// once. The world must be stopped.
     pub fn databases_changed(&mut self, changed: impl Fn(u32) -> bool) {
         debug_assert!(matches!(self.held, HeldLocks::World(_)));
-        for shard in self.keyspace.shards().iter().filter(|shard| !shard.watchers.is_empty()) {
-            // SAFETY: the world is stopped.
-            unsafe {
-                shard.watchers.waiters().for_each_key(|db, key| {
-                    if changed(db) {
-                        self.note_ready(db, key);
-                    }
-                });
-            }
+        let Some(queues) = self.keyspace.awaited() else { return };
+        let shards = (0..).zip(self.keyspace.shards());
+        for (index, _) in shards.filter(|(_, shard)| !shard.watchers.is_empty()) {
+            queues.for_each_key(index, &mut |db, key| {
+                if changed(db) {
+                    self.note_ready(db, key);
+                }
+            });
         }
     }
 }

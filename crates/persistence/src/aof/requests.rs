@@ -143,12 +143,8 @@ pub(crate) fn push_key(
 
 #[cfg(test)]
 mod tests {
-    use braid_types::hash::{Expiry, Hash, HashLimits};
-    use braid_types::list::{End, List, ListLimits};
-    use braid_types::sorted_set::{AddRule, PackedLimits, SortedSet};
-
     use braid_keyspace::object::Object;
-    use braid_types::stream::Stream;
+    use braid_keyspace::testing::Texts;
 
     use super::*;
     use crate::aof::{AofRecord, CommandReader};
@@ -178,47 +174,10 @@ mod tests {
     }
 
     #[test]
-    fn elements_come_in_requests_of_limited_length() {
-        for (len, expected) in [(1, &[1][..]), (64, &[64]), (65, &[64, 1]), (200, &[64, 64, 64, 8])] {
-            let mut list = List::new();
-            let texts: Vec<String> = (0..len).map(|number: i32| number.to_string()).collect();
-            texts.iter().for_each(|text| list.push(End::Back, text.as_bytes(), &ListLimits::default()));
-            let requests = of(ValueRef::Object(Object::new(list.clone()).as_ref()), None);
-            let elements: Vec<Vec<&str>> =
-                requests.iter().map(|request| request.split(' ').skip(2).collect()).collect();
-            assert_eq!(elements.iter().map(Vec::len).collect::<Vec<_>>(), expected);
-            assert_eq!(elements.concat(), texts);
-            assert!(requests.iter().all(|request| request.starts_with("RPUSH k ")));
-        }
-    }
-
-    #[test]
-    fn times_follow_what_they_are_for() {
+    fn a_keys_time_follows_its_value() {
         assert_eq!(of(ValueRef::Integer(-7), Some(5)), ["SET k -7", "PEXPIREAT k 5"]);
-        let mut hash = Hash::new();
-        hash.set(b"f", b"1", Expiry::Keep, i64::MIN, &HashLimits::default());
-        hash.set(b"g", b"x", Expiry::At(9), i64::MIN, &HashLimits::default());
-        let mut requests = of(ValueRef::Object(Object::new(hash.clone()).as_ref()), Some(10));
-        assert!(["HMSET k f 1 g x", "HMSET k g x f 1"].contains(&requests.remove(0).as_str()));
-        assert_eq!(requests, ["HPEXPIREAT k 9 FIELDS 1 g", "PEXPIREAT k 10"]);
-        let mut set = SortedSet::new();
-        for (member, score) in [(&b"a"[..], 0.1), (b"b", f64::INFINITY), (b"c", -2.0)] {
-            set.add(member, score, AddRule::default(), &PackedLimits::default());
-        }
-        set.set_expiry(b"b", Some(11));
-        assert_eq!(
-            of(ValueRef::Object(Object::new(set.clone()).as_ref()), None),
-            ["ZADD k -2 c 0.1 a inf b", "ZPEXPIREAT k 11 MEMBERS 1 b"]
-        );
-    }
-
-    #[test]
-    fn a_stream_keeps_what_its_entries_do_not_tell() {
-        let empty = Stream::new();
-        assert_eq!(
-            of(ValueRef::Object(Object::new(empty.clone()).as_ref()), None),
-            ["XADD k MAXLEN 0 0-1 x y", "XSETID k 0-0 ENTRIESADDED 0 MAXDELETEDID 0-0"]
-        );
+        let texts = Object::new(Texts(vec![b"a".to_vec(), b"b".to_vec()]));
+        assert_eq!(of(ValueRef::Object(texts.as_ref()), Some(6)), ["RPUSH k a b", "PEXPIREAT k 6"]);
     }
 
     /// Counts bytes, and fails when it has had enough.
@@ -241,14 +200,11 @@ mod tests {
 
     #[test]
     fn a_huge_collection_is_written_piece_by_piece() {
-        let mut hash = Hash::new();
-        for number in 0..50_000 {
-            let text = format!("{number:030}");
-            hash.set(text.as_bytes(), b"x", Expiry::At(9), i64::MIN, &HashLimits::default());
-        }
+        let texts = (0..50_000).map(|number| format!("{number:030}").into_bytes());
+        let texts = Object::new(Texts(texts.collect()));
         for room in [usize::MAX, 3 * BUFFER] {
             let mut writer = RequestWriter::new(Sink { largest: 0, room }, None);
-            let written = writer.key(b"k", ValueRef::Object(Object::new(hash.clone()).as_ref()), None);
+            let written = writer.key(b"k", ValueRef::Object(texts.as_ref()), None);
             assert_eq!(written.is_ok(), room == usize::MAX);
             assert!(writer.passed_on > 2 * BUFFER as u64);
             // A request is of a few kilobytes.

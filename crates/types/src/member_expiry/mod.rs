@@ -391,6 +391,3 @@ fn expire_one<T: Members>(
     keyspace.note_member_expiry(key);
     Ok(found)
 }
-
-#[cfg(test)]
-mod tests;

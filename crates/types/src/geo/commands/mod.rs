@@ -10,8 +10,6 @@ mod place;
 mod radius;
 mod rows;
 mod search;
-#[cfg(test)]
-mod tests;
 
 use braid_base::long_double::LongDouble;
 use braid_base::number;

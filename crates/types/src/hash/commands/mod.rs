@@ -12,8 +12,6 @@ mod change;
 mod get_set;
 mod member_expiry;
 mod random;
-#[cfg(test)]
-mod tests;
 
 use braid_engine::{Call, Handler, Row};
 use braid_resp::reply::ReplyBuffer;

@@ -5,9 +5,6 @@
 //! trace. Clients may have written anything into the string: every body takes what `hyperloglog::check` and
 //! its like say of it.
 
-#[cfg(test)]
-mod tests;
-
 use braid_base::blob::Blob;
 use braid_containers::hyperloglog::{self as hll, Encoding, HllError, Registers};
 use braid_engine::{Call, Row};

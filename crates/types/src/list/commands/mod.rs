@@ -10,8 +10,6 @@
 mod blocking;
 mod edit;
 pub mod ends;
-#[cfg(test)]
-mod tests;
 
 use braid_engine::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};

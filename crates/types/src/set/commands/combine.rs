@@ -130,7 +130,7 @@ fn write_result(reply: &mut ReplyBuffer, operation: Operation, sets: &[&Set], no
 
 fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
     if let Some(result) = call.take_precomputed::<Set>() {
-        return store(call, *result);
+        return store(call, result?);
     }
     let (now, limits, keys) = (call.now(), call.engine.set_limits(), &call.args[2..]);
     let sets = operation.choose(&sets_at(call.keyspace, keys)?);
@@ -138,7 +138,7 @@ fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
         drop(sets);
         return call.precompute(keys, move |shared, now| {
             let sets = operation.choose(&sets_of(shared).ok()?);
-            Some(Box::new(operation.result(&sets, now, &limits)))
+            Some(Ok(operation.result(&sets, now, &limits)))
         });
     }
     let result = operation.result(&sets, now, &limits);

@@ -9,8 +9,6 @@ mod change;
 mod combine;
 mod member_expiry;
 mod random;
-#[cfg(test)]
-mod tests;
 
 use braid_engine::{Call, Handler, Row};
 use braid_resp::reply::ReplyBuffer;

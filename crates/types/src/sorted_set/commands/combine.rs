@@ -258,7 +258,7 @@ fn write_result(reply: &mut ReplyBuffer, operation: Operation, sources: &Sources
 fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
     let (keys, options) = split_keys(call, &call.args[2..])?;
     let set = if let Some(set) = call.take_precomputed::<SortedSet>() {
-        *set
+        set?
     } else {
         let sources = find_sources(call.keyspace, keys)?;
         let options = Options::parse(options, keys.len(), operation, true)?;
@@ -267,7 +267,7 @@ fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
             drop(sources);
             return call.precompute(keys, move |shared, now| {
                 let sources = sources_of(shared, now).ok()?;
-                Some(Box::new(combine(operation, &sources, &options, &limits)))
+                Some(Ok(combine(operation, &sources, &options, &limits)))
             });
         }
         combine(operation, &sources, &options, &limits)

@@ -15,8 +15,6 @@ mod range;
 mod read;
 mod remove;
 mod rows;
-#[cfg(test)]
-mod tests;
 
 use braid_containers::listpack::Element;
 use braid_keyspace::object::Object;

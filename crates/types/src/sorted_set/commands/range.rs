@@ -280,7 +280,7 @@ pub fn zrangestore(call: &mut Call) -> CommandResult {
         journal_in_decimal(call, [3, 4]);
     }
     let result = if let Some(result) = call.take_precomputed::<SortedSet>() {
-        *result
+        result?
     } else {
         let limits = call.engine.sorted_set_limits();
         match find(call.keyspace, args[2])? {
@@ -320,6 +320,6 @@ fn copy_in_background(call: &mut Call, limits: PackedLimits) -> CommandResult {
                 copy(&view, query.ranks(&view), &limits)
             }
         };
-        Some(Box::new(result))
+        Some(Ok(result))
     })
 }

@@ -29,8 +29,7 @@ use super::LARGE;
 use super::bounds::Edge;
 use super::member::Handle;
 use super::table::{Hash, MemberTable};
-use super::tree::{LEAF_MAX, Tree};
-use super::tree_iter::{Backward, Forward};
+use super::tree::{Backward, Forward, LEAF_MAX, Tree};
 use braid_containers::cow::note_copy;
 use braid_containers::cow_map::CowMap;
 

@@ -19,7 +19,6 @@ mod member;
 mod packed;
 mod table;
 mod tree;
-mod tree_iter;
 mod view;
 
 #[cfg(test)]

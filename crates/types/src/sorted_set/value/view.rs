@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::bounds::{LexRange, ScoreRange};
 use super::packed::{Pairs, PairsBack};
-use super::tree_iter::{Backward, Forward};
+use super::tree::{Backward, Forward};
 use super::{Form, SortedSet};
 use braid_containers::listpack::Element;
 

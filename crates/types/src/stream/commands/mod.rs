@@ -12,8 +12,6 @@ mod pending;
 mod range;
 mod read;
 mod rows;
-#[cfg(test)]
-mod tests;
 
 use std::borrow::Cow;
 

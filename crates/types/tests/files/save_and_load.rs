@@ -9,14 +9,15 @@ use braid_base::hash::KeyHasher;
 use braid_keyspace::keyspace::Shape;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Context, Event, Expiry, Keyspace, Txn, Value};
+use braid_persistence::{
+    Form, LoadError, LoadOptions, Loaded, Progress, SaveOptions, Saved, Slices, load, save, to_rdb,
+};
 use braid_rdb::Limits;
 use braid_types::hash::{Expiry as FieldExpiry, Hash, HashLimits};
 use braid_types::list::{End, List, ListLimits};
 use braid_types::set::{Set, SetLimits};
 use braid_types::sorted_set::{AddRule, PackedLimits, SortedSet};
 use braid_types::stream::{BlockLimits, Stream, StreamId};
-
-use crate::{Form, LoadError, LoadOptions, Loaded, Progress, SaveOptions, Slices, load, save};
 
 pub(crate) const NOW: i64 = 1_800_000_000_000;
 
@@ -42,7 +43,7 @@ pub(crate) fn fill(txn: &mut Txn<'_>) {
     txn.set_object(Event::generic("t"), b"list", Object::new(list), Expiry::Clear);
 }
 
-fn save_to(keyspace: &Keyspace, path: &Path) -> crate::Saved {
+fn save_to(keyspace: &Keyspace, path: &Path) -> Saved {
     let world = keyspace.gate.close(None);
     let notes = [("redis-ver", "7.2.4".to_string())];
     let options = SaveOptions {
@@ -110,7 +111,7 @@ pub(crate) fn content_in(keyspace: &Keyspace, world: &World<'_>) -> Vec<String> 
     let mut lines = Vec::new();
     for db in 0..keyspace.databases() {
         keyspace.visit(world, db, |entry| {
-            let payload = braid_rdb::dump(crate::to_rdb(entry), Default::default(), false);
+            let payload = braid_rdb::dump(to_rdb(entry), Default::default(), false);
             lines.push(format!("{db} {:?} {:?} {payload:?}", entry.key(), entry.expiry()));
             true
         });
@@ -230,7 +231,7 @@ pub(crate) fn loose_content(keyspace: &Keyspace) -> Vec<String> {
     let mut lines = Vec::new();
     for db in 0..keyspace.databases() {
         keyspace.visit(&world, db, |entry| {
-            let mut payload = braid_rdb::dump(crate::to_rdb(entry), Default::default(), false);
+            let mut payload = braid_rdb::dump(to_rdb(entry), Default::default(), false);
             // The checksum differs with the order.
             payload.truncate(payload.len() - 8);
             payload.sort_unstable();

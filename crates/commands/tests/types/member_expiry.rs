@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Tests of expiring members: the commands of sets and sorted sets, what other commands make of
-//! expired members, and their removal in the background. (Those of hashes are in `hash/commands/tests.rs`.)
+//! expired members, and their removal in the background. (Those of hashes are in `hash.rs`.)
 
 use std::time::Duration;
 

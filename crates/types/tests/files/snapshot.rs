@@ -10,6 +10,9 @@ use braid_base::hash::KeyHasher;
 use braid_keyspace::keyspace::Shape;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Context, Event, Expiry, KeyRef, Keyspace, Txn, Value, scan};
+use braid_persistence::{
+    Cut, Form, OldForms, SaveError, SaveOptions, Saved, SnapshotProgress, cut, write_snapshot,
+};
 use braid_types::hash::{Expiry as FieldExpiry, Hash, HashLimits};
 use braid_types::list::{End, List, ListLimits};
 use braid_types::set::Set;
@@ -17,8 +20,9 @@ use braid_types::sorted_set::{AddRule, PackedLimits, SortedSet};
 use braid_types::stream::{Group, Stream, StreamId};
 use parking_lot::Mutex;
 
-use crate::tests::{NOW, OfEachType, content, fill, keyspace, load_from, loose_content, varied, with};
-use crate::{Cut, Form, OldForms, SaveError, SaveOptions, Saved, SnapshotProgress, cut, write_snapshot};
+use crate::save_and_load::{
+    NOW, OfEachType, content, content_in, fill, keyspace, load_from, loose_content, varied, with,
+};
 
 const LIMIT: usize = 1 << 20;
 
@@ -177,7 +181,7 @@ fn changes_by_several_threads_during_the_walk_do_not_show() {
                 remove_expired(&mut txn);
                 let world = txn.stopped_world().expect("stopped");
                 (
-                    crate::tests::content_in(&shared, world),
+                    content_in(&shared, world),
                     cut(&shared, world, &forms, LIMIT, Form::default()).expect("no other"),
                 )
             };

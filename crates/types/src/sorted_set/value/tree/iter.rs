@@ -3,8 +3,8 @@
 
 use smallvec::SmallVec;
 
-use super::member::Handle;
-use super::tree::{Branch, Leaf, Node};
+use super::node::{Branch, Leaf, Node};
+use crate::sorted_set::value::member::Handle;
 
 /// How far ahead of the walk members are fetched into the cache.
 const AHEAD: usize = 6;
@@ -14,7 +14,7 @@ const AHEAD: usize = 6;
 type Path<'a> = SmallVec<[(&'a Branch, usize); 5]>;
 
 /// Entries upwards.
-pub(in crate::sorted_set::value) struct Forward<'a> {
+pub struct Forward<'a> {
     path: Path<'a>,
     leaf: Option<&'a Leaf>,
     at: usize,
@@ -73,7 +73,7 @@ impl<'a> Iterator for Forward<'a> {
 }
 
 /// Entries downwards.
-pub(in crate::sorted_set::value) struct Backward<'a> {
+pub struct Backward<'a> {
     path: Path<'a>,
     leaf: Option<&'a Leaf>,
     /// One more than the place of the next entry in the leaf.

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Tests of the commands of all types: through the dispatcher, in an engine of all commands, since a
+//! type's commands are used together with those on every type (TTL, OBJECT, COPY ...).
+
+mod bitmap;
+mod bloom;
+mod geo;
+mod hash;
+mod hyperloglog;
+mod list;
+mod member_expiry;
+mod set;
+mod sorted_set;
+mod stream;
+mod string;
