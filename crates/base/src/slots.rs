@@ -29,7 +29,7 @@ impl<T> Slots<T> {
     pub fn try_grow<E>(&self, count: usize, make: impl Fn(usize) -> Result<T, E>) -> Result<(), E> {
         for (slot, place) in self.places[..count].iter().enumerate() {
             if place.get().is_none() {
-                // Two threads that grow the same slots would agree on whoever came first.
+                // Of two threads that grow the same slot the first one wins.
                 let _ = place.set(Box::new(make(slot)?));
             }
             self.made.fetch_max(slot + 1, Ordering::Release);

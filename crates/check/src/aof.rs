@@ -17,7 +17,7 @@ use braid_persistence::{AofRecord, CommandReader, FileKind, Manifest, ReadError,
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     Check,
-    /// Cut what is wrong off the end of the last file, when somebody says yes.
+    /// Truncate the damaged end of the last file, after confirmation.
     Fix,
     /// Cut off what was written after this time, in seconds since the Unix epoch.
     TruncateTo(i64),

@@ -175,7 +175,7 @@ fn restore(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Reads the whole value. Fields of hashes that expired meanwhile stay until somebody removes them,
+/// Reads the whole value. Fields of hashes that expired meanwhile stay until they are removed,
 /// as in a live hash.
 fn read_value<'d>(
     call: &Call,

@@ -439,7 +439,7 @@ fn flush(call: &mut Call, db: Option<u32>) -> CommandResult {
     }
     call.keyspace.databases_changed(|changed| db.is_none_or(|db| db == changed));
     call.engine.trackers.flushed(&call.engine.keyspace, call.keyspace.context.slot);
-    // Also where there was nothing: whoever repeats it may have something.
+    // Also if nothing existed here: a replica may have something.
     let args = call.args;
     call.keyspace.journal_as(args);
     if removed.is_large() {

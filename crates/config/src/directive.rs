@@ -4,7 +4,7 @@
 //! A row states everything about a directive; reading, CONFIG GET and SET, rewriting and the
 //! documentation are derived from it. It holds no value.
 
-/// Unit of an integer, which decides how it is written.
+/// Unit of an integer, which decides its format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A plain number.
@@ -73,14 +73,14 @@ pub enum DirectiveKind {
     Enum { default: i64, words: &'static [(&'static str, i64)] },
     /// Several words, each a bit.
     Flags { default: i64, words: &'static [(&'static str, i64)] },
-    /// A list or a value that needs its own code.
+    /// A list, or a value with its own code.
     Special(Special),
 }
 
 /// When a directive may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutability {
-    /// With CONFIG SET at any time.
+    /// At any time, by CONFIG SET.
     Live,
     /// Only at start.
     Immutable,
@@ -89,36 +89,35 @@ pub enum Mutability {
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Directive {
-    /// The name that is written to files.
+    /// Name written to files.
     pub name: &'static str,
-    /// Other accepted names; CONFIG GET answers them too.
+    /// Other accepted names; CONFIG GET lists them as well.
     pub aliases: &'static [&'static str],
     /// Type and default.
     pub kind: DirectiveKind,
     /// What it does, in a sentence or two.
     pub doc: &'static str,
-    /// More accepted names, which patterns of CONFIG GET do not list: they add nothing for a reader of the
-    /// list, and tools that write back what they read know the main name only.
+    /// Accepted names that patterns of CONFIG GET do not list: tools that write back what they read
+    /// know the main name only.
     pub unlisted_aliases: &'static [&'static str],
     /// When it may change.
     pub mutability: Mutability,
     /// Not listed by patterns, only by its exact name.
     pub hidden: bool,
-    /// Not to be changed while data is loading.
+    /// Cannot change while data is loading.
     pub deny_loading: bool,
     /// Needs `enable-protected-configs`.
     pub protected: bool,
     /// Never printed.
     pub secret: bool,
-    /// Hooks run even if the text is the same (a file of that name may have changed).
+    /// Hooks run even if the text is the same (the file of that name may have changed).
     pub always_applied: bool,
-    /// Whether Braid acts on it already; otherwise it is accepted and remembered.
+    /// Braid implements it; otherwise it is accepted and stored.
     pub takes_effect: bool,
-    /// Why any value but the default is refused at start: a server that took it would not be what
-    /// its operator believes.
+    /// Why any value but the default is refused at start, where ignoring it would be dangerous.
     pub refused: Option<&'static str>,
-    /// Redis 7.2 has no such directive. Tools that write back all that they read know which of Redis's are
-    /// immutable, but not these: giving one the value that it has is therefore no error.
+    /// Not in Redis 7.2. Setting its current value is no error even if it is immutable, because
+    /// tools that write back all values do not know that.
     pub beyond_redis: bool,
     /// Example and default text for the documentation where the real default depends on the machine.
     pub documented_default: Option<(&'static str, &'static str)>,
@@ -190,79 +189,79 @@ impl Directive {
         Directive::new(name, DirectiveKind::Special(special))
     }
 
-    /// Gives it other names.
+    /// Sets other names.
     pub const fn aliases(mut self, aliases: &'static [&'static str]) -> Directive {
         self.aliases = aliases;
         self
     }
 
-    /// Gives it other names that lists leave out.
+    /// Sets other names that lists leave out.
     pub const fn unlisted_aliases(mut self, aliases: &'static [&'static str]) -> Directive {
         self.unlisted_aliases = aliases;
         self
     }
 
-    /// Redis 7.2 does not have it.
+    /// Marks it as absent from Redis 7.2.
     pub const fn beyond_redis(mut self) -> Directive {
         self.beyond_redis = true;
         self
     }
 
-    /// Says what it does.
+    /// Sets the documentation.
     pub const fn doc(mut self, doc: &'static str) -> Directive {
         self.doc = doc;
         self
     }
 
-    /// It can only be set at start.
+    /// Makes it settable at start only.
     pub const fn immutable(mut self) -> Directive {
         self.mutability = Mutability::Immutable;
         self
     }
 
-    /// Patterns do not find it.
+    /// Hides it from patterns.
     pub const fn hidden(mut self) -> Directive {
         self.hidden = true;
         self
     }
 
-    /// It stays as it is while data is loading.
+    /// Forbids changes while data is loading.
     pub const fn deny_loading(mut self) -> Directive {
         self.deny_loading = true;
         self
     }
 
-    /// It needs `enable-protected-configs`.
+    /// Requires `enable-protected-configs`.
     pub const fn protected(mut self) -> Directive {
         self.protected = true;
         self
     }
 
-    /// It is never printed.
+    /// Hides its value.
     pub const fn secret(mut self) -> Directive {
         self.secret = true;
         self
     }
 
-    /// Its hooks run even when the text stays the same.
+    /// Runs its hooks even when the text stays the same.
     pub const fn always_applied(mut self) -> Directive {
         self.always_applied = true;
         self
     }
 
-    /// It is accepted, remembered and answered, and Braid does not act on it yet.
+    /// Marks it as accepted but not implemented yet.
     pub const fn no_effect_yet(mut self) -> Directive {
         self.takes_effect = false;
         self
     }
 
-    /// A value other than the default keeps the server from starting, for this reason.
+    /// Refuses values other than the default at start, for this reason.
     pub const fn refused_yet(mut self, reason: &'static str) -> Directive {
         self.refused = Some(reason);
         self
     }
 
-    /// The documentation shows this example, and this sentence as the default.
+    /// Sets the example and the description of the default in the documentation.
     pub const fn documented_default(mut self, example: &'static str, sentence: &'static str) -> Directive {
         self.documented_default = Some((example, sentence));
         self
@@ -292,7 +291,7 @@ impl Directive {
         self
     }
 
-    /// Lets a yes/no directive also be written `true` or `false`.
+    /// Also accepts `true` and `false` for a yes/no directive.
     pub const fn also_true_false(mut self) -> Directive {
         if let DirectiveKind::Bool { default, check, .. } = self.kind {
             self.kind = DirectiveKind::Bool { default, check, also_true_false: true };
@@ -300,7 +299,7 @@ impl Directive {
         self
     }
 
-    /// Whether its value is one number (and therefore readable with one atomic load).
+    /// True if its value is one number, readable by one atomic load.
     pub const fn is_scalar(&self) -> bool {
         match self.kind {
             DirectiveKind::Bool { .. }
@@ -312,7 +311,7 @@ impl Directive {
         }
     }
 
-    /// Whether it takes several arguments.
+    /// True if it takes several arguments.
     pub const fn takes_several(&self) -> bool {
         match self.kind {
             DirectiveKind::Flags { .. } => true,

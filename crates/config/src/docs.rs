@@ -14,7 +14,7 @@ use std::fmt::Write;
 /// Width of the example configuration.
 const WIDTH: usize = 80;
 
-/// The example configuration: everything there is, commented out, at its default.
+/// The example configuration: every directive, commented out, at its default.
 pub fn example_configuration() -> String {
     let mut text = String::new();
     let rule = format!("#{}\n", "-".repeat(WIDTH - 1));
@@ -70,7 +70,7 @@ fn write_example_section(text: &mut String, section: &Section) {
     }
 }
 
-/// The lines that say the default.
+/// The lines that set the default.
 fn example_lines(directive: &Directive) -> Vec<String> {
     if let Some((example, _)) = directive.documented_default {
         return vec![format!("{} {example}", directive.name)];
@@ -83,7 +83,7 @@ fn example_lines(directive: &Directive) -> Vec<String> {
     }
 }
 
-/// What else there is to say, in brackets behind the doc; nothing if there is nothing.
+/// Remarks in brackets after the doc; empty if there are none.
 fn remarks(directive: &Directive) -> String {
     let mut remarks = Vec::new();
     if let Some((_, sentence)) = directive.documented_default {
@@ -98,7 +98,7 @@ fn remarks(directive: &Directive) -> String {
     if remarks.is_empty() { String::new() } else { commented(&format!("[{}]", remarks.join("; "))) }
 }
 
-/// What is to be said of a directive that does not do what it says.
+/// Mark of a directive that is not implemented.
 fn effect_mark(directive: &Directive) -> Option<&'static str> {
     match (directive.refused, directive.takes_effect) {
         (Some(_), _) => Some("not supported yet"),
@@ -107,7 +107,7 @@ fn effect_mark(directive: &Directive) -> Option<&'static str> {
     }
 }
 
-/// Whether the doc already lists what may stand there.
+/// True if the doc already lists all accepted words.
 fn doc_names_all_words(directive: &Directive) -> bool {
     match directive.kind {
         DirectiveKind::Enum { words, .. } | DirectiveKind::Flags { words, .. } => {
@@ -117,7 +117,7 @@ fn doc_names_all_words(directive: &Directive) -> bool {
     }
 }
 
-/// Bounds or words, where they say more than the default does.
+/// Range or words, where they add to the default.
 fn range(directive: &Directive) -> Option<String> {
     match directive.kind {
         DirectiveKind::Integer { min, max, unit, .. } => {
@@ -286,7 +286,7 @@ fn default_text(directive: &Directive) -> String {
     if text.is_empty() { String::new() } else { format!("`{text}`") }
 }
 
-/// What `--help` prints: usage and the names of all directives by section.
+/// Output of `--help`: usage and the names of all directives by section.
 pub fn usage(program: &str) -> String {
     let mut text = format!(
         "Usage: {program} [/path/to/braid.conf] [options] [-]
@@ -320,7 +320,8 @@ Any directive may stand as an option: --name value
 const USAGE_WIDTH: usize = 100;
 const USAGE_NAMES: usize = 36;
 
-/// Words behind a head, in lines of the usage's width; further lines begin below the first one's words.
+/// Writes a heading and words in lines of the usage's width; further lines are indented to the
+/// first word.
 fn write_wrapped(text: &mut String, head: &str, words: &str) {
     let mut line = head.to_owned();
     for word in words.split(' ').filter(|word| !word.is_empty()) {
@@ -365,7 +366,7 @@ mod tests {
         compare("docs/configuration.md", &reference_page());
     }
 
-    /// Every directive is in the example, and what stands there is really the default.
+    /// Every directive is in the example, at its real default.
     #[test]
     fn docs_example_states_the_defaults() {
         let example = example_configuration();
@@ -407,7 +408,7 @@ mod tests {
         assert!(usage.contains("[not supported yet]") && usage.contains("[no effect yet]"));
         for line in usage.lines() {
             assert!(line.len() <= USAGE_WIDTH, "{line}");
-            // Names end before the column where all texts begin.
+            // Names end before the column of the texts.
             let column = 2 + 2 + USAGE_NAMES;
             assert!(!line.starts_with("  --") || line.as_bytes()[column] == b' ', "{line}");
         }

@@ -4,7 +4,7 @@
 //! The words are in the order of stock servers' error texts. A word after `|` is another spelling
 //! of the same value; CONFIG GET replies with the first one.
 
-/// A directive's enumeration: its words, and the way back from the stored number.
+/// An enumeration of a directive: its words, and the conversion from the stored number.
 pub trait ConfigEnum: Sized {
     /// Every accepted word with its number, in the order of the error text.
     const WORDS: &'static [(&'static str, i64)];

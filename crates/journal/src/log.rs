@@ -152,7 +152,7 @@ const BELL: u64 = 2;
 #[derive(Default)]
 pub struct Writer {
     pub unit: Unit,
-    /// Something was appended since this was last looked at: whoever reads the log is to be woken
+    /// Something was appended since this was last checked: readers of the log are to be woken
     /// when the locks are released.
     pub news: bool,
     /// Where what was appended last ends.
@@ -210,7 +210,7 @@ impl Journal {
     /// answer may be less than an earlier one, when a thread has just begun that saw an older end;
     /// what was complete stays complete.
     pub fn complete(&self) -> u64 {
-        // Whoever has taken a range before this end has made its note before.
+        // A thread that has taken a range before this end has published its offset before.
         let (end, _) = unpack(self.end.load(Acquire));
         self.notes.iter().map(|note| note.load(Acquire)).fold(end, u64::min)
     }
@@ -317,8 +317,8 @@ impl Journal {
             }
             let end = start + (select.len() + len) as u64;
             let next = pack(end, last_db);
-            // Releases the note to whoever sees the new end; comes before the look of `wake` for
-            // whoever does not.
+            // Releases the offset to threads that see the new end; precedes the check of `wake` for
+            // those that do not.
             match self.end.compare_exchange_weak(word, next, SeqCst, Relaxed) {
                 Ok(_) => break (start, end),
                 Err(now) => word = now,
@@ -432,7 +432,7 @@ impl Journal {
     }
 
     /// Has the bell rung, once, when something is appended behind `seen`, at the next
-    /// [`Journal::wake`]. True if that has happened already: whoever asks looks again instead of
+    /// [`Journal::wake`]. True if that has happened already: the caller checks again instead of
     /// going to sleep.
     pub fn wants_bell(&self, seen: u64) -> bool {
         let looked_before = planted(Fault::SleeperLooksBefore).then(|| self.end());
@@ -469,7 +469,7 @@ impl Journal {
     }
 }
 
-/// A place in the log up to which somebody has read. The log keeps what lies behind it.
+/// A reader's position in the log. The log keeps everything behind it.
 pub struct Reader {
     position: Position,
 }

@@ -41,7 +41,7 @@ pub fn check(engine: &Engine, resource: Resource, authorization: Option<&[u8]>, 
         return Access::Granted;
     }
     let Some((name, password)) = authorization.and_then(credentials) else {
-        // Whoever sees the page without a password is not asked for one because of a panel.
+        // A page shown without a password must not ask for one because of a panel.
         let sees_page = default.is_open() && Resource::Metrics.is_open_to(engine, &default);
         return if sees_page { Access::Forbidden } else { Access::Unauthorized };
     };

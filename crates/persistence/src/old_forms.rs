@@ -104,8 +104,8 @@ impl OldForms {
         self.bytes.load(Relaxed) + copied
     }
 
-    /// Makes writers wait if copies of shared blocks exceed the memory bound:
-    /// whoever makes those does not look.
+    /// Makes writers wait if copies of shared blocks exceed the memory bound, which copying itself
+    /// does not check.
     pub(crate) fn watch_copies(&self) {
         if self.shared.load(Relaxed) > 0 && self.is_full() {
             (self.on_full)(true);

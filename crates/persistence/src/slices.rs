@@ -22,7 +22,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(5);
 /// Time between two heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// Somebody wants the load to end early.
+/// The load was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 

@@ -28,7 +28,7 @@ use crate::throttle::Throttle;
 use crate::writer::Writer;
 
 /// Entries looked at while a shard is held; one counts once more for each so many bytes that it
-/// has. So whoever waits for the shard waits a few microseconds, unless there is a huge value.
+/// has. So other threads wait for the shard a few microseconds, unless there is a huge value.
 const STEP: usize = 32;
 const STEP_BYTES: usize = 256;
 /// Entries are fetched into the cache before a shard is held, so many lines of each at most; longer
@@ -107,7 +107,7 @@ impl SnapshotProgress {
         self.stop.store(false, Relaxed);
     }
 
-    /// True if somebody has stopped it.
+    /// True if it was stopped.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Relaxed)
     }
@@ -140,7 +140,7 @@ struct Output<'o> {
 }
 
 impl Output<'_> {
-    /// Gives up if somebody has asked for that.
+    /// Fails if the snapshot was stopped.
     fn heed_stop(&mut self) {
         if let (Ok(_), Err(error)) = (&self.file, self.progress.check()) {
             self.fail(error);

@@ -32,7 +32,7 @@ pub struct Progress {
     pub loaded_bytes: AtomicU64,
     /// Memory in use when the file was written, in bytes, as it says.
     pub used_memory: AtomicU64,
-    /// Set by whoever wants the load to end early.
+    /// Set to cancel the load.
     pub stop: AtomicBool,
 }
 

@@ -240,7 +240,7 @@ impl Cache {
         for (scripts, _) in &self.vm_bytes {
             scripts.store(0, Ordering::Relaxed);
         }
-        // Whoever is about to keep one finds that it is gone.
+        // A thread that is about to keep one finds it gone.
         old.by_sha.values().for_each(|script| script.is_evicted.store(true, Ordering::Relaxed));
         self.generation.fetch_add(1, Ordering::Release);
         drop(scripts);

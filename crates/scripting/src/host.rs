@@ -18,7 +18,7 @@ pub enum Called {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     Continue,
-    /// End it: somebody asked for that.
+    /// Kill it.
     Kill,
     /// End it: the run is repeated in another way.
     Abandon,

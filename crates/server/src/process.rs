@@ -163,7 +163,7 @@ fn shut_down_by_signal(engine: &Engine, name: &str, flags: ShutdownFlags) {
     }
 }
 
-/// Greets whoever starts the server at a terminal.
+/// Prints the banner if the server is started at a terminal.
 pub fn banner(config: &Config, version: &str) {
     println!(
         r"

@@ -16,7 +16,7 @@
 //! NOW@7.0.0    ip:string!2.8.12 since this version; deprecated since that one
 //! ```
 //!
-//! The notation is only read when somebody asks for documentation. A mistake in it is a mistake in a
+//! The notation is only parsed for documentation requests. A mistake in it is a mistake in a
 //! command's row, found by a test that parses every row.
 
 use std::borrow::Cow;

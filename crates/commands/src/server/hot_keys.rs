@@ -54,7 +54,7 @@ fn totals(threads: &Threads) -> Totals {
     Totals::of(threads, (time.user, time.system))
 }
 
-/// What is known now, for whoever shows it.
+/// The current report.
 pub fn report(engine: &Engine) -> Option<Report> {
     engine.hot_keys.report(&engine.threads)
 }

@@ -247,7 +247,7 @@ mod tests {
         }
         block.set_start(0);
         assert_eq!(block.start(), 0);
-        // Whoever overwrites it makes a wrong number of it.
+        // Overwriting it yields a wrong number.
         block.set_start(5);
         block.bytes_mut().fill(0xff);
         assert!(block.start() < 1 << 35);

@@ -72,7 +72,7 @@ const IDLE: Duration = Duration::from_secs(3600);
 
 #[derive(Default)]
 struct State {
-    /// Somebody waits until the journal is on disk up to this offset.
+    /// Highest offset that a client waits for to be on disk.
     wanted: u64,
     /// The files to go on with, each from an offset on, in order. There are several if the disk is
     /// slower than the rewrites.
@@ -517,7 +517,7 @@ impl Appender {
     }
 
     /// Has room on disk for what may come until the next turn, when `found` bytes have come in this
-    /// one. If there is none whoever wants to write is refused from now on.
+    /// one. If there is none, writes are refused from now on.
     fn reserve(&self, writing: &mut Writing, found: u64) -> Room {
         writing.peak = found.max(writing.peak - writing.peak / PEAK_DECAY);
         if self.policy() == Policy::Always {
