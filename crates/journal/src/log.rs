@@ -78,7 +78,7 @@ impl Chunk {
         unsafe { self.room(at, bytes.len()) }.copy_from_slice(bytes);
     }
 
-    /// Has the lines fetched that the next units will be written to: a reader on another core had them last.
+    /// Prefetches the cache lines of the next units: a reader on another core had them last.
     #[inline]
     fn prefetch(&self, at: usize) {
         for ahead in [LINE, 2 * LINE] {
@@ -114,7 +114,7 @@ struct Chunks {
     list: VecDeque<Arc<Chunk>>,
     spare: Vec<Arc<Chunk>>,
     readers: Vec<Position>,
-    /// What is kept though all readers have passed it.
+    /// Bytes kept although all readers have passed them.
     backlog: Option<Backlog>,
     asides: Asides,
 }
@@ -134,7 +134,7 @@ pub struct Journal {
     /// it writes none.
     notes: Slots<Padded<AtomicU64>>,
     chunks: Mutex<Chunks>,
-    /// Who wants to be told when there is something to read: [`SLEEPER`], [`BELL`].
+    /// Who is waiting for new bytes: [`SLEEPER`], [`BELL`].
     wanted_by: Padded<AtomicU64>,
     sleeper: Mutex<Option<Thread>>,
     bell: OnceLock<Bell>,
@@ -223,7 +223,7 @@ impl Journal {
         end
     }
 
-    /// Has the log's end fetched, for an append that may follow soon: another thread had it last, perhaps.
+    /// Prefetches the log's end for an append that may follow soon.
     #[inline]
     pub fn prefetch(&self) {
         prefetch_to_write(&raw const *self.end);
@@ -376,7 +376,7 @@ impl Journal {
             chunks.list.push_back(chunk);
         }
         let chunk = Arc::clone(&chunks.list[at]);
-        // What a backlog keeps has perhaps nobody who reads it.
+        // A backlog may have no reader.
         self.trim_chunks(&mut chunks);
         chunk
     }

@@ -13,7 +13,7 @@ use braid_acl::log::{Event, Origin, Reason};
 use braid_acl::user::User;
 use braid_engine::Engine;
 
-/// What a request asks for.
+/// The requested resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resource {
     /// The metrics, and the page that shows them: for users who may run INFO.
@@ -24,7 +24,7 @@ pub enum Resource {
     BigKeys,
 }
 
-/// What becomes of a request.
+/// Outcome of an access check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     Granted,
@@ -81,7 +81,7 @@ impl Resource {
         }
     }
 
-    /// What users without the right are told.
+    /// Text for users without the permission.
     pub fn refusal(self) -> &'static str {
         match self {
             Resource::Metrics => "This user may not run INFO.\n",

@@ -97,7 +97,7 @@ pub const BUCKETS_NANOS: [u64; 16] = [
     1_000_000_000,
 ];
 
-/// What several metrics are taken from, read once a scrape.
+/// Sources shared by several metrics, read once per scrape.
 pub struct Scrape<'e> {
     engine: &'e Engine,
     now_ms: i64,

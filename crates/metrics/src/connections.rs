@@ -70,7 +70,7 @@ impl Connections {
     }
 }
 
-/// What of an address stands for one peer.
+/// The part of an address that identifies a peer.
 fn group(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),

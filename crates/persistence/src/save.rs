@@ -37,7 +37,7 @@ pub struct SaveOptions<'a> {
     pub functions: &'a [Vec<u8>],
 }
 
-/// What was saved.
+/// Result of a save.
 #[derive(Clone, Copy, Debug)]
 pub struct Saved {
     pub keys: u64,
@@ -78,7 +78,7 @@ pub fn save(keyspace: &Keyspace, world: &World<'_>, options: &SaveOptions<'_>) -
     replace(options, SAVE, |file| write(keyspace, world, options, file), || Ok(()))
 }
 
-/// What a file has.
+/// Content of a file.
 pub(crate) struct Written {
     pub keys: u64,
     pub bytes: u64,

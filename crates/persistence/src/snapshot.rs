@@ -117,10 +117,10 @@ impl SnapshotProgress {
     }
 }
 
-/// What is written to, until that fails.
+/// The destination, until it fails.
 struct Output<'o> {
     file: io::Result<Writer>,
-    /// What is still to be written.
+    /// State of an unfinished snapshot.
     staged: StagingBuffer,
     /// The database that it is of.
     origin: u32,
@@ -201,7 +201,7 @@ impl Output<'_> {
     /// Writes what has been handed over. No shard is held.
     fn drain(&mut self, walk: &Walk<'_>, keyspace: &Keyspace) {
         let forms = self.forms;
-        // What is handed over meanwhile finds room that was made before.
+        // Entries handed over meanwhile use the room made before.
         let mut records = std::mem::take(&mut self.spare);
         if forms.take_records(&mut records) {
             let bytes = records.iter().map(|record| record.bytes.len()).sum();

@@ -5,7 +5,7 @@ use braid_keyspace::object::decode;
 use braid_keyspace::{Entry, Value, ValueRef};
 use braid_rdb::{Decoder, Error, Limits, RdbType, Source, Text};
 
-/// What an entry holds, to be written.
+/// An entry's value, for writing.
 pub fn to_rdb(entry: Entry<'_>) -> braid_rdb::ValueRef<'_> {
     value_to_rdb(entry.value())
 }

@@ -308,7 +308,7 @@ pub fn encode_key(
     encoder.into_inner()
 }
 
-/// What comes next in a file.
+/// A record of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A note about the file.
@@ -319,7 +319,7 @@ pub enum Record {
     Size { keys: u64, expiring: u64 },
     /// A library of functions: its code.
     Function(Vec<u8>),
-    /// What a module of this name keeps beside the keys; it was passed over.
+    /// Auxiliary data of a module, skipped.
     ModuleData(String),
     /// A key: its name is [`FileReader::name`], its value must be read by
     /// [`FileReader::name_and_value`] next.
@@ -464,7 +464,7 @@ impl<R: Read> FileReader<R> {
         Some((&self.name, self.decoder.source().taken()))
     }
 
-    /// What was read behind the end, and the stream.
+    /// The bytes read beyond the end, and the stream.
     pub fn into_rest(self) -> (Vec<u8>, R) {
         self.decoder.into_source().into_rest()
     }

@@ -19,7 +19,7 @@ pub enum ValueRef<'a> {
     Object(&'a dyn SavedObject),
 }
 
-/// What stands for the time of a field or member without one.
+/// Encoded time of a field or member without expiry.
 pub const NO_TIME: i64 = -1;
 
 impl ValueRef<'_> {
@@ -64,7 +64,7 @@ impl ValueRef<'_> {
     }
 }
 
-/// What becomes of a value in a format.
+/// How a value is represented in a format.
 impl Format {
     /// The version of a value by itself.
     pub(crate) fn version_of(self, value: ValueRef<'_>) -> u16 {
@@ -134,7 +134,7 @@ impl<W: Write> Encoder<W> {
         }
     }
 
-    /// Has something written by code that is compiled for one sink only.
+    /// Writes by code compiled for one sink only.
     fn staged(&mut self, write: impl FnOnce(&mut Encoder<Staged<'_>>) -> io::Result<()>) -> io::Result<()> {
         let (format, compressor, stage) =
             (self.format, self.compressor.take(), std::mem::take(&mut self.stage));

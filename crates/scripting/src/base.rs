@@ -94,7 +94,7 @@ fn clock(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
     Ok(1)
 }
 
-/// What `lua_pcall` calls with an error: makes it a table and adds where it happened.
+/// Error handler of `lua_pcall`: makes the error a table and adds its location.
 pub(crate) fn describe_error(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
     lua.set_top(1);
     if !lua.has_room(6) {

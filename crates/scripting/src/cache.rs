@@ -38,7 +38,7 @@ pub struct Script {
     pub flags: ScriptFlags,
     /// Where the code begins, behind the first line that declares flags.
     pub code_at: usize,
-    /// What its text proves of the keys that it touches.
+    /// Result of its key analysis.
     pub reach: Reach,
     pub history: SpeculationHistory,
     is_evicted: AtomicBool,
@@ -111,7 +111,7 @@ pub fn parse_sha(text: &[u8]) -> Option<Sha> {
 #[derive(Default)]
 struct Known {
     by_sha: HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>,
-    /// Those of them that only EVAL has brought.
+    /// Scripts known from EVAL alone.
     evaluated: HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>,
 }
 
@@ -141,7 +141,7 @@ pub struct Cache {
     vm_bytes: Box<[(AtomicUsize, AtomicUsize)]>,
 }
 
-/// What INFO tells of scripts.
+/// Figures for INFO.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Figures {
     /// Lua's memory for scripts, over all threads.
@@ -217,7 +217,7 @@ impl Cache {
         script
     }
 
-    /// Has a script stay that SCRIPT LOAD has been given. False if it has been evicted meanwhile.
+    /// Keeps a script that SCRIPT LOAD was given. False if it has been evicted meanwhile.
     pub fn keep(&self, script: &Script) -> bool {
         let mut scripts = self.scripts.write();
         if script.is_evicted() {
@@ -227,7 +227,7 @@ impl Cache {
         true
     }
 
-    /// Has [`Figures::evicted`] begin anew.
+    /// Resets [`Figures::evicted`].
     pub fn reset_figures(&self) {
         self.evicted_before.store(self.evicted(), Ordering::Relaxed);
     }

@@ -14,7 +14,7 @@ pub enum Called {
     Abandoned,
 }
 
-/// What the host wants of a script that has been running for a while.
+/// The host's verdict on a script that has been running for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     Continue,

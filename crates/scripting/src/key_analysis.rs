@@ -131,7 +131,7 @@ const FORBIDDEN: &[&[u8]] = &[b"_G", b"getfenv", b"setfenv", b"load", b"loadstri
 /// up nor let others know, so what could go on for ever runs alone: then it is everybody's
 /// business, and SCRIPT KILL and SHUTDOWN are heard.
 const ENDLESS: &[&[u8]] = &[b"while", b"repeat"];
-/// What of `redis` is harmless.
+/// Harmless members of `redis`.
 const HARMLESS: &[&[u8]] = &[
     b"error_reply",
     b"status_reply",
@@ -161,7 +161,7 @@ const HARMLESS: &[&[u8]] = &[
 const TABLES: [Token<'_>; 2] = [Token::Name(b"redis"), Token::Name(b"server")];
 const KEYS: Token<'_> = Token::Name(b"KEYS");
 
-/// What a script touches, as far as its text proves it.
+/// Computes the reach of a script from its text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
     /// No keys: it calls no command.
@@ -172,7 +172,7 @@ pub enum Reach {
     Anything,
 }
 
-/// What a script can reach.
+/// Keys that a script can reach.
 pub fn reach(commands: &CommandTable, code: &[u8]) -> Reach {
     match tokens(code) {
         Some(tokens) if calls_nothing(&tokens) => Reach::Nothing,
@@ -274,7 +274,7 @@ impl<'t> Proof<'_, 't> {
                 }
                 next += 1;
             }
-            // What follows must begin a new statement, not go on with the expression.
+            // The next token must begin a new statement, not continue the expression.
             let ends = match self.token(next) {
                 None | Some(Token::Symbol(b';')) => true,
                 Some(Token::Name(word)) => word != b"and" && word != b"or",

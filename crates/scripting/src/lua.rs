@@ -350,7 +350,7 @@ impl Raise {
 /// The body of a function for Lua: arguments from the stack, results onto it; the number of results.
 pub(crate) type Body = for<'l> fn(Lua<'l>, &mut Shared) -> Result<c_int, Raise>;
 
-/// What is left when a body has ended and its values are gone.
+/// Outcome of a body, after its values are dropped.
 enum Ended {
     Returned(c_int),
     Raised,

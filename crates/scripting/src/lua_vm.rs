@@ -25,7 +25,7 @@ use crate::{api, base, convert, interrupt, libraries};
 /// Runs between two steps of the garbage collector that are taken whatever Lua's own pace is.
 const COLLECT_EVERY: u32 = 50;
 
-/// What kind of code a VM runs.
+/// Kind of code that a VM runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// EVAL: `KEYS` and `ARGV` are globals.
@@ -93,7 +93,7 @@ impl LuaVm {
         vm
     }
 
-    /// What its code is.
+    /// Kind of its code.
     pub fn purpose(&self) -> Purpose {
         self.purpose
     }
@@ -192,7 +192,7 @@ impl LuaVm {
     pub fn compile(&mut self, name: &CStr, code: &[u8]) -> Result<Function, Vec<u8>> {
         let lua = self.lua();
         if self.memory_bytes() > self.memory_max / 2 {
-            // What an earlier script left behind is not this one's fault.
+            // Garbage of an earlier script does not count for this one.
             // SAFETY: no script runs, and there are no finalizers.
             unsafe { sys::lua_gc(self.state, sys::LUA_GCCOLLECT, 0) };
         }
@@ -378,7 +378,7 @@ impl LuaVm {
     }
 }
 
-/// What a script may use in any case.
+/// Memory that a script may use in any case.
 const MEMORY_MIN: usize = 1 << 20;
 fn push_array(lua: Lua<'_>, values: &[&[u8]]) {
     lua.push_table(values.len(), 0);

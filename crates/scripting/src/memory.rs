@@ -22,7 +22,7 @@ pub(crate) struct Memory {
     pub watch: Arc<Watch>,
     pub used: Cell<usize>,
     pub limit: Cell<usize>,
-    /// What the limit is when it is not lifted.
+    /// The limit while it is not lifted.
     run_limit: Cell<usize>,
 }
 

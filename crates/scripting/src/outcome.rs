@@ -16,7 +16,7 @@ pub enum Ended {
     Abandoned,
 }
 
-/// What a script's result was, beyond what was written.
+/// Result of a script, beyond its written reply.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Returned {
     /// The result as a whole is an error: this line.

@@ -14,7 +14,7 @@ use crate::libraries::json::settings::Settings;
 use crate::memory::Memory;
 use crate::random::Random;
 
-/// What functions called by Lua share with the VM.
+/// State shared by functions called by Lua and the VM.
 pub(crate) struct Shared {
     pub memory: Rc<Memory>,
     /// The server, while a script runs.
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub json: Settings,
     /// The run is being ended, and this is why.
     pub verdict: Verdict,
-    /// What a library that is being loaded has registered.
+    /// Functions registered by the library being loaded.
     pub registering: Option<Vec<Registered>>,
     /// When loading a library has to be over.
     pub load_deadline: Option<Instant>,

@@ -23,7 +23,7 @@ use crate::speculation::SpeculationHistory;
 /// A thread lets go of what it has compiled of evicted scripts after so many evictions.
 const EVICTED_MAX: u64 = 100;
 
-/// What scripts are read and compiled with.
+/// Environment for compiling scripts.
 #[derive(Clone, Copy)]
 pub struct Environment<'s> {
     pub config: &'s Config,
@@ -101,7 +101,7 @@ impl ThreadVms {
         self.scripts = Some((generation, new_vm(config, Purpose::Scripts)));
     }
 
-    /// Lets go of what has been compiled of scripts that were evicted.
+    /// Drops compiled scripts that were evicted from the cache.
     #[cold]
     fn forget_evicted(&mut self) {
         let Some((_, vm)) = &mut self.scripts else { return };

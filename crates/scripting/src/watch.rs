@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// Looks without any run after which the thread sleeps.
 const IDLE_TICKS: u32 = 50;
 
-/// What the watching thread knows of one VM.
+/// State of one VM in the watch thread.
 #[derive(Default)]
 pub(crate) struct Watch {
     /// Number of the present run; 0 between runs.

@@ -18,7 +18,7 @@ use braid_resp::request;
 
 use super::{Chunks, Journal, Reader, Writer};
 
-/// What is kept behind the end.
+/// Bytes kept behind the end.
 pub(super) struct Backlog {
     /// Nothing is kept from before this.
     start: u64,
@@ -55,7 +55,7 @@ impl Asides {
         self.0.get(index).cloned()
     }
 
-    /// Nobody asks for those any more that end before an offset.
+    /// Drops those that end before an offset, which no replica needs any more.
     pub(super) fn forget_before(&mut self, offset: u64) {
         while self.0.front().is_some_and(|aside| aside.end <= offset) {
             self.0.pop_front();
@@ -69,7 +69,7 @@ impl Asides {
     }
 }
 
-/// What a backlog has.
+/// Range of a backlog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept {
     /// The offset of its first byte.
@@ -96,13 +96,13 @@ impl Journal {
         let mut chunks = lock(&self.chunks);
         let end = self.end();
         if let Some(backlog) = &mut chunks.backlog {
-            // What was not kept so far does not come back.
+            // Bytes dropped before do not come back.
             *backlog = Backlog { start: backlog.first(end), size };
         }
         self.trim_chunks(&mut chunks);
     }
 
-    /// What the backlog has now, if there is one.
+    /// The current range of the backlog, if there is one.
     pub fn backlog(&self) -> Option<Kept> {
         let chunks = lock(&self.chunks);
         let end = self.end();

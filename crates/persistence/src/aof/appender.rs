@@ -44,7 +44,7 @@ pub enum Policy {
 pub struct Failure {
     /// The system's words.
     pub text: String,
-    /// What is on disk is not known: the file has to be written anew.
+    /// The content on disk is unknown: the file has to be rewritten.
     pub needs_rewrite: bool,
 }
 
@@ -67,7 +67,7 @@ const PEAK_DECAY: u64 = 1024;
 /// takes it then.
 const BEHIND: u64 = 8 << 20;
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
-/// With nothing to do the thread looks at the journal so often; it is woken when there is anything.
+/// Interval of checks of an idle thread, which is normally woken by the journal.
 const IDLE: Duration = Duration::from_secs(3600);
 
 #[derive(Default)]
@@ -95,7 +95,7 @@ impl State {
     }
 }
 
-/// What the thread that forces to disk is to do.
+/// State of the syncing thread.
 #[derive(Default)]
 struct SyncRequest {
     file: Option<(Arc<File>, u64)>,
@@ -130,7 +130,7 @@ pub struct Appender {
     on_sync: Box<dyn Fn() + Send + Sync>,
 }
 
-/// What the thread that writes is at.
+/// State of the writing thread.
 struct Writing {
     increment: Increment,
     /// Since when bytes have been gathered that are not written yet.
@@ -144,7 +144,7 @@ struct Writing {
     refused_at: Option<Instant>,
 }
 
-/// What one turn of that thread begins with.
+/// Input of one turn of that thread.
 struct Turn {
     /// At which offsets it goes on with another file, and ends.
     switch_at: Option<u64>,
@@ -246,17 +246,17 @@ impl Appender {
         journal.wake();
     }
 
-    /// Has lines that tell the time written, or not (`aof-timestamp-enabled`).
+    /// Switches timestamp annotations on or off (`aof-timestamp-enabled`).
     pub fn set_timestamps(&self, on: bool) {
         self.timestamps.store(on, Relaxed);
     }
 
-    /// Has nothing forced to disk once a second for a while, or does again.
+    /// Suspends or resumes the sync once a second.
     pub fn pause_syncs(&self, paused: bool) {
         self.sync_paused.store(paused, Relaxed);
     }
 
-    /// Has every write wait for so long before it begins (DEBUG AOF-FLUSH-SLEEP).
+    /// Delays every write (DEBUG AOF-FLUSH-SLEEP).
     pub fn set_delay(&self, microseconds: u64) {
         self.delay_us.store(microseconds, Relaxed);
     }
@@ -328,14 +328,14 @@ impl Appender {
         }
     }
 
-    /// Has the journal forced to disk up to `offset`, without waiting for it.
+    /// Requests a sync of the journal up to `offset`, without waiting for it.
     pub fn ask(&self, offset: u64) {
         let mut state = self.state.lock();
         state.wanted = state.wanted.max(offset);
         self.changed.notify_all();
     }
 
-    /// What [`Appender::wait_until_synced`] would answer; nothing if it would wait.
+    /// The result of [`Appender::wait_until_synced`]; `None` if it would wait.
     pub fn progress(&self, offset: u64) -> Option<bool> {
         if self.synced() >= offset {
             return Some(true);
@@ -436,7 +436,7 @@ impl Appender {
         }
         let is_written = writing.increment.pending() == 0;
         if self.failure().is_some_and(|failure| failure.needs_rewrite) {
-            // What is written now does not help: the file is to be written anew.
+            // Writing does not help now: the file has to be rewritten.
             if switch_at == Some(reader.position())
                 && is_written
                 && let Some((_, file)) = self.take_next()
@@ -477,7 +477,7 @@ impl Appender {
     fn wait_until_wanted(&self) -> bool {
         let mut state = self.state.lock();
         if state.wanted <= self.synced() && state.next.is_empty() && state.ends.is_none() {
-            // What nobody waits for (keys that expire) is written now and then.
+            // Changes that no client waits for (expired keys) are written from time to time.
             self.changed.wait_for(&mut state, SYNC_INTERVAL);
         }
         false
@@ -634,7 +634,7 @@ impl Appender {
         }
     }
 
-    /// What was written by `began_ms` is on disk up to `offset`.
+    /// The journal is on disk up to `offset`, as written at `began_ms`.
     fn note_synced(&self, offset: u64, began_ms: i64) {
         let state = self.state.lock();
         if state.failure.as_ref().is_some_and(|failure| failure.needs_rewrite) {
@@ -676,7 +676,7 @@ impl Appender {
         }
     }
 
-    /// Has the other thread force to disk what was written; false if it still does so from before.
+    /// Starts a sync on the other thread; false if the previous one is still running.
     fn request_sync(&self, increment: &Increment, reader: &Reader) -> bool {
         let mut request = self.sync_request.lock();
         let is_free = request.file.is_none() && self.syncs_pending() == 0;

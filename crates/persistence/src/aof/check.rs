@@ -19,7 +19,7 @@ const BEGIN: &str = "begin";
 /// Such an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// What is summed up begins behind it.
+    /// The sum starts after it.
     Begin,
     /// The sum so far.
     Sum(u64),

@@ -35,7 +35,7 @@ pub enum FolderError {
 }
 
 impl FolderError {
-    /// What to log about it, a message each.
+    /// Log messages about it.
     pub fn messages(&self) -> Vec<String> {
         match self {
             FolderError::Io { .. } => vec![self.to_string()],
@@ -59,7 +59,7 @@ impl Folder {
         &self.dir
     }
 
-    /// What its files' names begin with (`appendfilename`).
+    /// Prefix of its files' names (`appendfilename`).
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -31,7 +31,7 @@ use super::manifest::{FileInfo, Manifest};
 pub enum ReadError {
     #[error("unexpected end of file")]
     Truncated,
-    /// What was expected at this byte.
+    /// Expected content at this byte.
     #[error("expected {expected} at byte {position}")]
     Format { position: u64, expected: &'static str },
     /// The checksum at this byte is not that of what stands before it.
@@ -41,7 +41,7 @@ pub enum ReadError {
     Io(#[from] io::Error),
 }
 
-/// What was read.
+/// A record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AofRecord {
     /// A command; [`CommandReader::args`] has its arguments until the next call.
@@ -134,7 +134,7 @@ struct Found {
 /// So many records are found at once, so that what they need can be fetched into the cache at once.
 const AHEAD: usize = 16;
 
-/// What looking at the buffer came to.
+/// Result of parsing the buffer.
 enum Look {
     /// A record that ends here.
     Whole(AofRecord, usize),
@@ -210,7 +210,7 @@ impl<R: Read> CommandReader<R> {
                 }
             };
             if !self.ahead.is_empty() {
-                // What comes behind is looked at when it is its turn.
+                // The bytes behind it are parsed later.
                 return Ok(true);
             }
             match found {
@@ -328,7 +328,7 @@ impl<R: Read> CommandReader<R> {
             }
             let to = from as u64 + len;
             if to + 2 > buffer.len() as u64 {
-                // What is there of the line end must be one.
+                // A partial line end must be a valid prefix.
                 let there = buffer.get(to as usize).copied().filter(|_| to < buffer.len() as u64);
                 if there.is_some_and(|byte| byte != b'\r') {
                     return Look::Bad(to as usize, "a line end");

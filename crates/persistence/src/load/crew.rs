@@ -54,14 +54,14 @@ struct Done {
     error: Option<LoadError>,
 }
 
-/// What all threads need to know.
+/// State shared by all loader threads.
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'k> {
     pub keyspace: &'k Keyspace,
     /// The version of the file's format.
     pub version: u16,
     pub limits: Limits,
-    /// What is past its expiry at this time is left out, ms since the Unix epoch.
+    /// Entries expired at this time are left out, ms since the Unix epoch.
     pub now: i64,
     /// The slot in the gate of the thread that has stopped the world.
     pub slot: usize,
@@ -88,7 +88,7 @@ pub(super) struct Crew {
     outstanding: usize,
     /// Batches to be filled again.
     spare: Vec<Batch>,
-    /// What the batches that have come back have added.
+    /// Totals of the finished batches.
     pub loaded: Loaded,
 }
 
@@ -184,7 +184,7 @@ fn work_off(terms: &Terms<'_>, work: &Receiver<Batch>, back: &Sender<Done>) {
                     loaded: Loaded::default(),
                     error: Some(LoadError::Thread),
                 };
-                // Nobody is there to be told any more then.
+                // The receiver is gone then.
                 let _ = self.0.send(done);
             }
         }

@@ -309,7 +309,7 @@ impl Encoder<'_, '_> {
 
 // Reading.
 
-/// What the text goes on with.
+/// The next token of the text.
 enum Token {
     ObjectBegin,
     ObjectEnd,

@@ -28,7 +28,7 @@ const SECTIONS: [&[u8]; 7] = [b"server", b"clients", b"memory", b"persistence", 
 /// Calls of other threads that are shown.
 const CALLS_OF_OTHERS: usize = 12;
 
-/// Has crashes reported to the log of this descriptor from now on, as `crash-log-enabled` says.
+/// Enables crash reports to this log descriptor, if `crash-log-enabled`.
 pub fn install(engine: &Arc<Engine>, log: RawFd) -> Result<(), String> {
     let bell = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| format!("no event for crashes: {error}"))?;
     let mut bell = File::from(bell);

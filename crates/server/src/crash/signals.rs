@@ -169,7 +169,7 @@ fn asking() -> c_int {
     libc::SIGRTMIN() + 6
 }
 
-/// Has crashes reported, or leaves them to the system.
+/// Installs or removes the crash handlers.
 pub fn report_crashes(enabled: bool) {
     handle(asking(), Some(sampled), libc::SA_RESTART);
     for signal in CRASHES {
@@ -199,7 +199,7 @@ fn die(signal: c_int) {
     unsafe { libc::raise(signal) };
 }
 
-/// What is known of a signal.
+/// Description of a signal.
 #[derive(Clone, Copy)]
 struct Facts {
     signal: c_int,
