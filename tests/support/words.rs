@@ -2,6 +2,8 @@
 //! Commands and bytes as text: splitting a line into arguments as `redis-cli` does, and writing bytes so that
 //! they can be read and pasted back.
 
+pub use braid_client::reply::{line, quote};
+
 /// Splits a line into arguments. Blanks separate; `"..."` may hold blanks and the escapes `\r \n \t \0 \\ \"
 /// \xHH`; `'...'` holds anything but a quote, as it is. Panics on text it cannot read: lines are written by
 /// test authors.
@@ -75,37 +77,6 @@ pub fn encode<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
         request.extend_from_slice(b"\r\n");
     }
     request
-}
-
-/// Bytes as a double-quoted word that [`words`] and `redis-cli` read back.
-pub fn quote(bytes: &[u8]) -> String {
-    let mut text = String::from("\"");
-    for &byte in bytes {
-        match byte {
-            b'\r' => text.push_str("\\r"),
-            b'\n' => text.push_str("\\n"),
-            b'"' => text.push_str("\\\""),
-            b'\\' => text.push_str("\\\\"),
-            0x20..=0x7e => text.push(byte as char),
-            _ => text.push_str(&format!("\\x{byte:02x}")),
-        }
-    }
-    text.push('"');
-    text
-}
-
-/// Arguments as one line that [`words`] and `redis-cli` read back; plain words stay unquoted.
-pub fn line<A: AsRef<[u8]>>(arguments: &[A]) -> String {
-    let words: Vec<String> = arguments
-        .iter()
-        .map(|argument| {
-            let bytes = argument.as_ref();
-            let plain = !bytes.is_empty()
-                && bytes.iter().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'\'' | b'\\'));
-            if plain { String::from_utf8_lossy(bytes).into_owned() } else { quote(bytes) }
-        })
-        .collect();
-    words.join(" ")
 }
 
 /// Whether `text` matches `pattern`, in which `*` stands for any bytes and `?` for any one byte.

@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 
-/// What hands out the memory. Sanitizers have to see allocations to judge accesses, and they see the
-/// system's only (tests/sanitize); sizes are counted as jemalloc's all the same.
-#[cfg(not(braid_sanitize))]
+/// What hands out the memory. Miri and sanitizers have to see allocations to judge accesses, and they
+/// see the system's only (tests/miri, tests/sanitize); sizes are counted as jemalloc's all the same.
+#[cfg(not(any(miri, braid_sanitize)))]
 const BACKING: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-#[cfg(braid_sanitize)]
+#[cfg(any(miri, braid_sanitize))]
 const BACKING: std::alloc::System = std::alloc::System;
 
 /// Threads that may own a counter.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_client::Json;
 use braid_client::figures::grouped;
+use serde_json::{Value as Json, json};
 
 use crate::options::{Comparison, Contender, Form, Options};
 use crate::output;
@@ -124,7 +124,7 @@ fn publish(sides: &[Side], options: &Options, comparison: &Comparison) -> Result
     let table = table(sides);
     let json = json(sides, comparison, &options.method);
     let text = match options.output.form {
-        Form::Json => format!("{json}\n"),
+        Form::Json => format!("{json:#}\n"),
         Form::Csv => csv(sides, options),
         Form::Markdown => table.markdown() + "\n" + &remarks(sides, comparison, options),
         Form::Text | Form::Quiet => table.text() + "\n" + &remarks(sides, comparison, options),
@@ -134,7 +134,7 @@ fn publish(sides: &[Side], options: &Options, comparison: &Comparison) -> Result
         std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
     };
     if let Some(path) = &options.output.json_file {
-        write(path, format!("{json}\n"))?;
+        write(path, format!("{json:#}\n"))?;
     }
     if let Some(path) = &options.output.report {
         let subjects: Vec<Subject> = sides
@@ -277,22 +277,22 @@ fn json(sides: &[Side], comparison: &Comparison, method: &Method) -> Json {
             side.outcomes.iter().zip(&sides[0].outcomes).filter(|(outcome, _)| !outcome.runs.is_empty());
         let results = measured.map(|(outcome, first)| {
             let mut result = output::json(outcome, method);
-            result.push("throughput_ratio", output::estimate(throughput_ratio(outcome, first)));
-            result.push("processor_ratio", output::estimate(processor_ratio(outcome, first)));
+            result["throughput_ratio"] = json!(output::estimate(throughput_ratio(outcome, first)));
+            result["processor_ratio"] = json!(output::estimate(processor_ratio(outcome, first)));
             result
         });
-        Json::object([
-            ("name", Json::from(side.contender.name.as_str())),
-            ("command", side.contender.command.as_str().into()),
-            ("server", side.server.as_str().into()),
-            ("threads", side.contender.threads.into()),
-            ("results", Json::Array(results.collect())),
-        ])
+        json!({
+            "name": side.contender.name.as_str(),
+            "command": side.contender.command.as_str(),
+            "server": side.server.as_str(),
+            "threads": side.contender.threads,
+            "results": results.collect::<Vec<_>>(),
+        })
     };
-    Json::object([
-        ("program", Json::from(concat!("braid-bench ", env!("CARGO_PKG_VERSION")))),
-        ("rounds", comparison.rounds.into()),
-        ("baseline", sides[0].contender.label().into()),
-        ("servers", Json::Array(sides.iter().map(side).collect())),
-    ])
+    json!({
+        "program": concat!("braid-bench ", env!("CARGO_PKG_VERSION")),
+        "rounds": comparison.rounds,
+        "baseline": sides[0].contender.label(),
+        "servers": sides.iter().map(side).collect::<Vec<_>>(),
+    })
 }

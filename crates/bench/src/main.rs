@@ -15,7 +15,8 @@ use braid_bench::plan::{Outcome, Runner};
 use braid_bench::progress::ProgressLine;
 use braid_bench::session::Session;
 use braid_bench::{compare, output, report};
-use braid_client::{Arguments, Json};
+use braid_client::Arguments;
+use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 const FAILED: u8 = 1;
@@ -132,20 +133,17 @@ fn run(options: &Options, stop: &Arc<AtomicBool>) -> Result<u64, String> {
         }
         outcomes.clear();
     }
-    let json = Json::object([
-        ("program", Json::from(concat!("braid-bench ", env!("CARGO_PKG_VERSION")))),
-        ("server", runner.server().into()),
-        ("address", target.address.to_string().into()),
-        (
-            "results",
-            Json::Array(outcomes.iter().map(|outcome| output::json(outcome, &options.method)).collect()),
-        ),
-    ]);
+    let json = json!({
+        "program": concat!("braid-bench ", env!("CARGO_PKG_VERSION")),
+        "server": runner.server(),
+        "address": target.address.to_string(),
+        "results": outcomes.iter().map(|outcome| output::json(outcome, &options.method)).collect::<Vec<_>>(),
+    });
     if options.output.form == Form::Json {
-        print(&format!("{json}\n"));
+        print(&format!("{json:#}\n"));
     }
     if let Some(path) = &options.output.json_file {
-        write(path, &format!("{json}\n"))?;
+        write(path, &format!("{json:#}\n"))?;
     }
     if let Some(path) = &options.output.report {
         let name = runner.server().to_owned();

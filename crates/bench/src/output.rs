@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use braid_client::Json;
 use braid_client::figures::grouped;
+use serde_json::{Value as Json, json};
 
 use crate::options::Output;
 use crate::plan::{Measurement, Method, Outcome, QUANTILES};
@@ -220,76 +220,79 @@ pub fn csv(outcome: &Outcome, output: &Output) -> String {
 pub fn json(outcome: &Outcome, method: &Method) -> Json {
     let total = outcome.total();
     let load = &outcome.case.load;
-    let mut result = Json::object([
-        ("test", Json::from(outcome.case.title.as_str())),
-        ("pipeline", outcome.case.pipeline.into()),
-        ("data_size", load.sizes.to_string().into()),
-        ("keys", load.keys.count.into()),
-        ("connections", method.connections.into()),
-        ("threads", method.threads.into()),
-        ("rate", method.rate.map(|rate| rate.per_second).into()),
-        ("requests", total.replies().into()),
-        ("seconds", outcome.runs.iter().map(|run| run.tally.elapsed().as_secs_f64()).sum::<f64>().into()),
-        ("requests_per_second", estimate(outcome.throughput())),
-        ("latency_ms", latency_json(outcome)),
-        ("server_us_per_request", estimate(outcome.estimate(Measurement::server_micros))),
-        ("generator_us_per_request", estimate(outcome.estimate(|run| Some(run.generator_micros())))),
-        ("generator_load", outcome.generator_load(method.threads).into()),
-        ("sent_bytes", total.sent_bytes.into()),
-        ("received_bytes", total.received_bytes.into()),
-        ("errors", total.errors().into()),
-        ("unsent", total.unsent.into()),
-        ("pushes", total.pushes.into()),
-        ("interrupted", outcome.interrupted.into()),
-    ]);
+    let mut result = json!({
+        "test": outcome.case.title.as_str(),
+        "pipeline": outcome.case.pipeline,
+        "data_size": load.sizes.to_string(),
+        "keys": load.keys.count,
+        "connections": method.connections,
+        "threads": method.threads,
+        "rate": method.rate.map(|rate| rate.per_second),
+        "requests": total.replies(),
+        "seconds": outcome.runs.iter().map(|run| run.tally.elapsed().as_secs_f64()).sum::<f64>(),
+        "requests_per_second": estimate(outcome.throughput()),
+        "latency_ms": latency_json(outcome),
+        "server_us_per_request": estimate(outcome.estimate(Measurement::server_micros)),
+        "generator_us_per_request": estimate(outcome.estimate(|run| Some(run.generator_micros()))),
+        "generator_load": outcome.generator_load(method.threads),
+        "sent_bytes": total.sent_bytes,
+        "received_bytes": total.received_bytes,
+        "errors": total.errors(),
+        "unsent": total.unsent,
+        "pushes": total.pushes,
+        "interrupted": outcome.interrupted,
+    });
     let codes = total.error_codes.iter().map(|(code, (count, _))| (code.clone(), Json::from(*count)));
-    result.push("error_codes", Json::Object(codes.collect()));
+    result["error_codes"] = Json::Object(codes.collect());
     let kinds = load.kinds.iter().zip(&total.kinds).map(|(kind, tally)| {
         let at = |quantile| Json::from(tally.latency.value_at_quantile(quantile) as f64 / 1e6);
-        Json::object([
-            ("name", Json::from(kind.name.as_str())),
-            ("requests", tally.replies.into()),
-            ("misses", tally.misses.into()),
-            ("errors", tally.errors.into()),
-            ("p50_ms", at(0.5)),
-            ("p99_ms", at(0.99)),
-            ("p99.9_ms", at(0.999)),
-        ])
+        json!({
+            "name": kind.name.as_str(),
+            "requests": tally.replies,
+            "misses": tally.misses,
+            "errors": tally.errors,
+            "p50_ms": at(0.5),
+            "p99_ms": at(0.99),
+            "p99.9_ms": at(0.999),
+        })
     });
-    result.push("kinds", Json::Array(kinds.collect()));
+    result["kinds"] = kinds.collect();
     let iterations: Vec<Json> = outcome.runs.iter().map(run_json).collect();
-    result.push("iterations", Json::Array(iterations));
+    result["iterations"] = iterations.into();
     result
 }
 
 fn latency_json(outcome: &Outcome) -> Json {
     let latency = outcome.total().latency();
-    let mut members = Json::object([
-        ("mean", Json::from(latency.mean() / 1e6)),
-        ("min", (latency.min() as f64 / 1e6).into()),
-    ]);
+    let mut members = json!({
+        "mean": latency.mean() / 1e6,
+        "min": latency.min() as f64 / 1e6,
+    });
     for (name, quantile) in QUANTILES {
-        members.push(name, outcome.latency_ms(quantile).mean);
+        members[name] = json!(outcome.latency_ms(quantile).mean);
     }
-    members.push("max", latency.max() as f64 / 1e6);
+    members["max"] = json!(latency.max() as f64 / 1e6);
     members
 }
 
 fn run_json(run: &Measurement) -> Json {
     let threads = run.server_threads.iter().map(|(name, time)| {
-        Json::object([("name", Json::from(name.as_str())), ("seconds", time.as_secs_f64().into())])
+        json!({
+            "name": name.as_str(),
+            "seconds": time.as_secs_f64(),
+        })
     });
-    Json::object([
-        ("requests", Json::from(run.tally.replies())),
-        ("seconds", run.tally.elapsed().as_secs_f64().into()),
-        ("requests_per_second", run.tally.throughput().into()),
-        ("p50_ms", run.latency_ms(0.5).into()),
-        ("p99_ms", run.latency_ms(0.99).into()),
-        ("p99.9_ms", run.latency_ms(0.999).into()),
-        ("server_user_seconds", run.server.map(|time| time.user.as_secs_f64()).into()),
-        ("server_system_seconds", run.server.map(|time| time.system.as_secs_f64()).into()),
-        ("server_threads", Json::Array(threads.collect())),
-    ])
+    json!({
+        "requests": run.tally.replies(),
+        "seconds": run.tally.elapsed().as_secs_f64(),
+        "requests_per_second": run.tally.throughput(),
+        "p50_ms": run.latency_ms(0.5),
+        "p99_ms": run.latency_ms(0.99),
+        "p99.9_ms": run.latency_ms(0.999),
+        "server_user_seconds": run.server.map(|time| time.user.as_secs_f64()),
+        "server_system_seconds": run.server.map(|time| time.system.as_secs_f64()),
+        "server_threads": threads.collect::<Vec<_>>(),
+    })
 }
 
 /// A mean with its interval.
@@ -297,11 +300,11 @@ pub fn estimate(estimate: Estimate) -> Json {
     if estimate.mean.is_nan() {
         return Json::Null;
     }
-    Json::object([
-        ("mean", Json::from(estimate.mean)),
-        ("low", estimate.interval.map(|(low, _)| low).into()),
-        ("high", estimate.interval.map(|(_, high)| high).into()),
-    ])
+    json!({
+        "mean": estimate.mean,
+        "low": estimate.interval.map(|(low, _)| low),
+        "high": estimate.interval.map(|(_, high)| high),
+    })
 }
 
 pub(crate) fn plural(count: usize, noun: &str) -> String {

@@ -4,9 +4,10 @@
 use std::io;
 use std::time::Duration;
 
+use crate::reply::{ParseError, Reply};
 use crate::stream::Stream;
 use crate::target::Target;
-use crate::value::{ParseError, Value};
+use crate::value::Value;
 use socket2::SockAddr;
 
 /// A connection on which one command at a time is sent and its reply awaited.
@@ -61,12 +62,12 @@ impl Connection {
     fn reply(&mut self) -> io::Result<Value> {
         let mut chunk = [0; 16 * 1024];
         loop {
-            match Value::parse(&self.received) {
+            match Reply::parse(&self.received) {
                 Ok((value, len)) => {
                     self.received.drain(..len);
-                    return Ok(value);
+                    return Ok(value.into());
                 }
-                Err(ParseError::Malformed) => {
+                Err(ParseError::Malformed(_)) => {
                     return Err(io::Error::new(
                         io::ErrorKind::InvalidData,
                         "the reply is not Redis protocol",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What braid-bench and braid-top share: where a server is and how to reach it, its replies as
-//! values, its INFO, what `/proc` says of its process, and JSON for scripts.
+//! values, its INFO, and what `/proc` says of its process. Tests use its parser of replies.
 //!
 //! Works with any server that speaks the Redis protocol. What this crate does not know: the engine,
 //! the commands, the server's own code; it sees a server as every client does.
@@ -9,9 +9,9 @@
 pub mod connection;
 pub mod figures;
 pub mod info;
-pub mod json;
 pub mod options;
 pub mod process;
+pub mod reply;
 pub mod stream;
 pub mod target;
 pub mod tls;
@@ -19,7 +19,6 @@ pub mod value;
 
 pub use connection::Connection;
 pub use info::Info;
-pub use json::Json;
 pub use options::{Arguments, TargetOptions};
 pub use stream::Stream;
 pub use target::{Address, Target, cannot_connect};

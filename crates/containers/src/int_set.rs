@@ -340,8 +340,10 @@ mod tests {
         assert!(IntSet::from_bytes(&[2, 0, 0, 0, 0, 0, 0, 0]).is_none(), "empty");
     }
 
+    const CASES: u32 = if cfg!(miri) { 2 } else { 100 };
+
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) })]
         #[test]
         fn behaves_as_a_sorted_set(changes in vec((any::<i64>(), 0u32..64, 0u8..4), 1..200)) {
             let mut set = IntSet::new();

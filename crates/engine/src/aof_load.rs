@@ -202,7 +202,6 @@ impl Engine {
     }
 
     /// Loads the dump at the file's start and returns its size.
-    #[expect(clippy::too_many_arguments, reason = "all parts of the load take part")]
     fn load_base(
         &self,
         txn: &mut Txn<'_>,

@@ -44,11 +44,11 @@ use backlog::{Asides, Backlog};
 use crate::unit::{EXEC, MULTI, Unit, push_select};
 
 /// Bytes of a chunk. Few under the model checker, so that units lie across several, and under Miri,
-/// which is slow.
+/// which looks at each byte whenever a chunk is borrowed.
 const CHUNK: usize = if cfg!(feature = "model") {
     64
 } else if cfg!(miri) {
-    8 << 10
+    256
 } else {
     256 << 10
 };

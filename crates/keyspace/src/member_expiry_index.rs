@@ -85,8 +85,10 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    const CASES: u32 = if cfg!(miri) { 2 } else { 64 };
+
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        #![proptest_config(ProptestConfig::with_cases(CASES))]
         #[test]
         fn one_mention_a_key_and_the_earliest_counts(
             steps in proptest::collection::vec((0u8..4, 0u64..6, 0i64..20), 0..60)

@@ -8,7 +8,7 @@
 
 use std::ffi::c_int;
 
-use braid_resp::reply::{Protocol, ReplyBuffer};
+use braid_resp::reply::{Deferred, Protocol, ReplyBuffer};
 
 use crate::lua::{Lua, LuaType, Raise};
 use crate::outcome::{Ended, Returned};
@@ -206,22 +206,53 @@ fn push_error_text(lua: Lua<'_>, code: &[u8], message: &[u8]) {
 /// Writes the value on top of the stack as a reply and takes it off the stack. `script` is the
 /// protocol that the script has chosen.
 pub(crate) fn reply(lua: Lua<'_>, reply: &mut ReplyBuffer, script: Protocol) -> Returned {
-    let mut writer = Writer { lua, reply, script, returned: Returned::default() };
-    writer.value(true);
+    let mut writer = Writer { lua, reply, script, open: Vec::new(), returned: Returned::default() };
+    writer.run();
     writer.returned
 }
 
+/// Writes a value, in a loop and not by recursion: how deeply tables are nested is the script's
+/// choice, thousands of levels, and a thread's stack is small.
 struct Writer<'l, 'r> {
     lua: Lua<'l>,
     reply: &'r mut ReplyBuffer,
     script: Protocol,
+    /// Tables that are being written, the outermost first.
+    open: Vec<Open>,
     returned: Returned,
 }
 
+/// A table of which elements are still to be written, and what stands on Lua's stack meanwhile.
+enum Open {
+    /// The table.
+    Array { header: Deferred, count: usize },
+    /// The table, its field `set`, and the last key.
+    Set { header: Deferred, count: usize },
+    /// The table, its field `map`, and the last key, with its value on top if that is due.
+    Map { header: Deferred, count: usize, is_value_due: bool },
+}
+
 impl Writer<'_, '_> {
-    fn error(&mut self, line: Vec<u8>, counted: bool, is_all: bool) {
+    fn run(&mut self) {
+        self.value();
+        while let Some(mut open) = self.open.pop() {
+            if self.push_next(&mut open) {
+                self.open.push(open);
+                self.value();
+            } else {
+                self.close(open);
+            }
+        }
+    }
+
+    /// Whether the value on top is the whole reply.
+    fn is_all(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    fn error(&mut self, line: Vec<u8>, counted: bool) {
         self.reply.error_bytes(&line);
-        if is_all {
+        if self.is_all() {
             self.returned.failed = true;
             self.returned.line.clone_from(&line);
         }
@@ -230,11 +261,12 @@ impl Writer<'_, '_> {
         }
     }
 
-    fn value(&mut self, is_all: bool) {
+    /// Writes the value on top and takes it off the stack, or begins to if it has elements.
+    fn value(&mut self) {
         let lua = self.lua;
         if !lua.has_room(4) {
             lua.pop(1);
-            return self.error(b"ERR reached lua stack limit".to_vec(), false, is_all);
+            return self.error(b"ERR reached lua stack limit".to_vec(), false);
         }
         match lua.kind(-1) {
             LuaType::String => self.reply.bulk(lua.string(-1).unwrap_or_default()),
@@ -244,7 +276,11 @@ impl Writer<'_, '_> {
                 (Protocol::Resp2, false) => self.reply.null(),
                 (Protocol::Resp3, value) => self.reply.boolean(value),
             },
-            LuaType::Table => self.table(is_all),
+            LuaType::Table => {
+                if !self.table() {
+                    return self.begin();
+                }
+            }
             _ => self.reply.null(),
         }
         lua.pop(1);
@@ -261,8 +297,8 @@ impl Writer<'_, '_> {
         found
     }
 
-    /// Writes the table on top and leaves it there.
-    fn table(&mut self, is_all: bool) {
+    /// Writes the table on top, which stays there, if it stands for a value without elements.
+    fn table(&mut self) -> bool {
         let lua = self.lua;
         if self.has("err", LuaType::String) {
             let line = up_to_nul(lua.string(-1).unwrap_or_default()).to_vec();
@@ -272,7 +308,8 @@ impl Writer<'_, '_> {
                 lua.pop(1);
                 counted
             };
-            return self.error(line, counted, is_all);
+            self.error(line, counted);
+            return true;
         }
         if self.has("ok", LuaType::String) {
             let line = one_line(up_to_nul(lua.string(-1).unwrap_or_default()));
@@ -283,14 +320,14 @@ impl Writer<'_, '_> {
             let digits = one_line(lua.string(-1).unwrap_or_default());
             self.reply.big_number(&String::from_utf8_lossy(&digits));
         } else if self.has("verbatim_string", LuaType::Table) {
-            if !self.verbatim() {
-                lua.pop(1);
-                return self.aggregate(is_all);
-            }
+            let is_written = self.verbatim();
+            lua.pop(1);
+            return is_written;
         } else {
-            return self.aggregate(is_all);
+            return false;
         }
         lua.pop(1);
+        true
     }
 
     /// Writes the table on top as a text with a format, if it is one.
@@ -309,46 +346,70 @@ impl Writer<'_, '_> {
         true
     }
 
-    fn aggregate(&mut self, is_all: bool) {
-        let lua = self.lua;
-        let _ = is_all;
-        if self.has("map", LuaType::Table) {
-            let header = self.reply.begin_map();
-            let mut count = 0;
-            lua.push_nil();
-            while lua.next(-2) {
-                lua.push_copy(-2);
-                self.value(false);
-                self.value(false);
-                count += 1;
-            }
-            self.reply.end_map(header, count);
-            lua.pop(1);
+    /// Begins to write the table on top as a map, a set or an array.
+    fn begin(&mut self) {
+        let open = if self.has("map", LuaType::Table) {
+            self.lua.push_nil();
+            Open::Map { header: self.reply.begin_map(), count: 0, is_value_due: false }
         } else if self.has("set", LuaType::Table) {
-            let header = self.reply.begin_set();
-            let mut count = 0;
-            lua.push_nil();
-            while lua.next(-2) {
-                lua.pop(1);
-                lua.push_copy(-1);
-                self.value(false);
-                count += 1;
-            }
-            self.reply.end_set(header, count);
-            lua.pop(1);
+            self.lua.push_nil();
+            Open::Set { header: self.reply.begin_set(), count: 0 }
         } else {
-            let header = self.reply.begin_array();
-            let mut count = 0;
-            loop {
-                lua.raw_get_index(-1, count + 1);
+            Open::Array { header: self.reply.begin_array(), count: 0 }
+        };
+        self.open.push(open);
+    }
+
+    /// Pushes what of a table is to be written next. False if that was all: then only the table, and
+    /// the field if it is in one, are left on the stack.
+    fn push_next(&self, open: &mut Open) -> bool {
+        let lua = self.lua;
+        match open {
+            Open::Array { count, .. } => {
+                lua.raw_get_index(-1, *count as c_int + 1);
                 if lua.kind(-1) == LuaType::Nil {
                     lua.pop(1);
-                    break;
+                    return false;
                 }
-                self.value(false);
-                count += 1;
+                *count += 1;
             }
-            self.reply.end_array(header, count as usize);
+            Open::Set { count, .. } => {
+                if !lua.next(-2) {
+                    return false;
+                }
+                lua.pop(1);
+                lua.push_copy(-1);
+                *count += 1;
+            }
+            // The value is on top already.
+            Open::Map { is_value_due, .. } if *is_value_due => *is_value_due = false,
+            Open::Map { count, is_value_due, .. } => {
+                if !lua.next(-2) {
+                    return false;
+                }
+                lua.push_copy(-2);
+                *count += 1;
+                *is_value_due = true;
+            }
+        }
+        true
+    }
+
+    /// Ends a table and takes it off the stack.
+    fn close(&mut self, open: Open) {
+        match open {
+            Open::Array { header, count } => {
+                self.reply.end_array(header, count);
+                self.lua.pop(1);
+            }
+            Open::Set { header, count } => {
+                self.reply.end_set(header, count);
+                self.lua.pop(2);
+            }
+            Open::Map { header, count, .. } => {
+                self.reply.end_map(header, count);
+                self.lua.pop(2);
+            }
         }
     }
 }

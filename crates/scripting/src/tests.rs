@@ -146,6 +146,23 @@ fn values_become_replies() {
     check("return setmetatable({}, {__index=function() error('never') end})", "*0");
 }
 
+/// CVE-2021-32626. A thread's stack does not grow with the nesting: it had been used up, almost, by
+/// as many levels as Lua's stack allows.
+#[test]
+fn deeply_nested_values_take_no_room_on_the_stack() {
+    let deep = || {
+        // As many levels as Redis 7 has.
+        for (nest, levels) in [("{t}", 7995), ("{map={a=t}}", 2665), ("{set={[t]=1}}", 2665)] {
+            let script = format!("local t = {{}} for i = 1, 100000 do t = {nest} end return t");
+            let reply = Tester::new().run(&script);
+            assert!(reply.ends_with("-ERR reached lua stack limit"), "{nest}");
+            assert_eq!(reply.matches('*').count(), levels, "{nest}");
+        }
+    };
+    let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(deep).expect("a thread");
+    thread.join().expect("all levels are written");
+}
+
 #[test]
 fn values_become_replies_of_resp3() {
     let mut tester = Tester::new();

@@ -64,7 +64,7 @@ fn print_once(options: &Options, target: Target) -> Result<(), String> {
     }
     let view = View::between(&before, &after);
     print(&match options.json {
-        true => format!("{}\n", once::json(&view, &after, &address, options.clients)),
+        true => format!("{:#}\n", once::json(&view, &after, &address, options.clients)),
         false => once::text(&view, &after, &address, options.clients),
     });
     Ok(())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One view for scripts: text or JSON.
 
-use braid_client::Json;
+use serde_json::{Map, Value as Json, json};
 
 use crate::panels;
 use crate::sample::Sample;
@@ -33,103 +33,102 @@ pub fn text(view: &View, look: &Sample, address: &str, with_clients: bool) -> St
 pub fn json(view: &View, look: &Sample, address: &str, with_clients: bool) -> Json {
     let totals = &view.totals;
     let memory = &view.memory;
-    let mut json = Json::object([
-        ("server", Json::from(view.server.as_str())),
-        ("address", address.into()),
-        ("role", view.role.as_str().into()),
-        ("threading_model", view.model.clone().into()),
-        ("uptime_seconds", view.uptime_seconds.into()),
-        ("seconds", view.seconds.into()),
-        (
-            "totals",
-            Json::object([
-                ("clients", Json::from(totals.clients)),
-                ("blocked_clients", totals.blocked_clients.into()),
-                ("clients_max", totals.clients_max.into()),
-                ("connections_per_second", totals.connections_rate.into()),
-                ("commands_per_second", totals.commands_rate.into()),
-                ("errors_per_second", totals.errors_rate.into()),
-                ("input_bytes_per_second", totals.input_rate.into()),
-                ("output_bytes_per_second", totals.output_rate.into()),
-                ("hits_per_second", totals.hits_rate.into()),
-                ("misses_per_second", totals.misses_rate.into()),
-                ("expired_per_second", totals.expired_rate.into()),
-                ("evicted_per_second", totals.evicted_rate.into()),
-                ("user_cores", totals.user.into()),
-                ("system_cores", totals.system.into()),
-                ("lock_waits_per_second", totals.lock_waits_rate.into()),
-                ("retries_per_second", totals.retries_rate.into()),
-            ]),
-        ),
-        (
-            "memory",
-            Json::object([
-                ("used", Json::from(memory.used)),
-                ("resident", memory.resident.into()),
-                ("peak", memory.peak.into()),
-                ("max", memory.max.into()),
-                ("policy", memory.policy.as_str().into()),
-                ("fragmentation", memory.fragmentation.into()),
-            ]),
-        ),
-        ("threads", Json::Array(view.threads.iter().map(thread).collect())),
-        ("commands", Json::Array(view.commands.iter().map(command).collect())),
-    ]);
+    let mut json = json!({
+        "server": view.server.as_str(),
+        "address": address,
+        "role": view.role.as_str(),
+        "threading_model": view.model.clone(),
+        "uptime_seconds": whole(view.uptime_seconds),
+        "seconds": view.seconds,
+        "totals": {
+            "clients": whole(totals.clients),
+            "blocked_clients": whole(totals.blocked_clients),
+            "clients_max": totals.clients_max.map(whole),
+            "connections_per_second": totals.connections_rate,
+            "commands_per_second": totals.commands_rate,
+            "errors_per_second": totals.errors_rate,
+            "input_bytes_per_second": totals.input_rate,
+            "output_bytes_per_second": totals.output_rate,
+            "hits_per_second": totals.hits_rate,
+            "misses_per_second": totals.misses_rate,
+            "expired_per_second": totals.expired_rate,
+            "evicted_per_second": totals.evicted_rate,
+            "user_cores": totals.user,
+            "system_cores": totals.system,
+            "lock_waits_per_second": totals.lock_waits_rate,
+            "retries_per_second": totals.retries_rate,
+        },
+        "memory": {
+            "used": whole(memory.used),
+            "resident": whole(memory.resident),
+            "peak": whole(memory.peak),
+            "max": whole(memory.max),
+            "policy": memory.policy.as_str(),
+            "fragmentation": memory.fragmentation,
+        },
+        "threads": view.threads.iter().map(thread).collect::<Vec<_>>(),
+        "commands": view.commands.iter().map(command).collect::<Vec<_>>(),
+    });
     let databases = view.databases.iter().map(|database| {
-        let counts = [("keys", Json::from(database.keys)), ("expires", database.expires.into())];
-        (database.name.clone(), Json::object(counts))
+        let counts = json!({ "keys": whole(database.keys), "expires": whole(database.expires) });
+        (database.name.clone(), counts)
     });
-    json.push("databases", Json::Object(databases.collect()));
+    json["databases"] = Json::Object(databases.collect());
     let slow = look.slow.iter().map(|entry| {
-        Json::object([
-            ("id", Json::Integer(entry.id)),
-            ("unix_seconds", Json::Integer(entry.at)),
-            ("microseconds", Json::Integer(entry.micros)),
-            ("command", entry.command.as_str().into()),
-            ("client", entry.client.as_str().into()),
-        ])
+        json!({
+            "id": entry.id,
+            "unix_seconds": entry.at,
+            "microseconds": entry.micros,
+            "command": entry.command.as_str(),
+            "client": entry.client.as_str(),
+        })
     });
-    json.push("slow_log", Json::Array(slow.collect()));
+    json["slow_log"] = slow.collect();
     if with_clients {
         let clients = look.clients.iter().map(|client| {
             let fields =
                 client.fields().iter().map(|(name, value)| (name.clone(), Json::from(value.as_str())));
             Json::Object(fields.collect())
         });
-        json.push("clients", Json::Array(clients.collect()));
+        json["clients"] = clients.collect();
     }
     json
 }
 
+/// A number of things or of bytes, which a view keeps as it does rates.
+fn whole(number: f64) -> Json {
+    if number.is_finite() { Json::from(number as i64) } else { Json::Null }
+}
+
 fn thread(row: &ThreadRow) -> Json {
-    Json::object([
-        ("number", Json::from(row.number.map(u64::from))),
-        ("name", row.name.as_str().into()),
-        ("useful", row.useful.into()),
-        ("user", row.user.into()),
-        ("system", row.system.into()),
-        ("clients", row.clients.into()),
-        ("commands_per_second", row.commands_rate.into()),
-        ("reads_per_second", row.reads_rate.into()),
-        ("writes_per_second", row.writes_rate.into()),
-        ("input_bytes_per_second", row.input_rate.into()),
-        ("output_bytes_per_second", row.output_rate.into()),
-        ("lock_waits_per_second", row.lock_waits_rate.into()),
-        ("retries_per_second", row.retries_rate.into()),
-    ])
+    json!({
+        "number": row.number.map(u64::from),
+        "name": row.name.as_str(),
+        "useful": row.useful,
+        "user": row.user,
+        "system": row.system,
+        "clients": row.clients.map(whole),
+        "commands_per_second": row.commands_rate,
+        "reads_per_second": row.reads_rate,
+        "writes_per_second": row.writes_rate,
+        "input_bytes_per_second": row.input_rate,
+        "output_bytes_per_second": row.output_rate,
+        "lock_waits_per_second": row.lock_waits_rate,
+        "retries_per_second": row.retries_rate,
+    })
 }
 
 fn command(row: &CommandRow) -> Json {
     let percentiles = row.percentiles.iter().map(|(name, value)| (name.clone(), Json::from(*value)));
-    Json::object([
-        ("name", Json::from(row.name.as_str())),
-        ("calls_per_second", row.rate.into()),
-        ("cores", row.share.into()),
-        ("us_per_call", row.micros_per_call.into()),
-        ("failed_per_second", row.failed_rate.into()),
-        ("rejected_per_second", row.rejected_rate.into()),
-        ("percentiles_us", Json::Object(percentiles.collect())),
-    ])
+    json!({
+        "name": row.name.as_str(),
+        "calls_per_second": row.rate,
+        "cores": row.share,
+        "us_per_call": row.micros_per_call,
+        "failed_per_second": row.failed_rate,
+        "rejected_per_second": row.rejected_rate,
+        "percentiles_us": percentiles.collect::<Map<_, _>>(),
+    })
 }
 
 #[cfg(test)]
@@ -145,10 +144,18 @@ mod tests {
         for part in ["braid 0.1.0", "io 1", "commands/s", "hset", "dataset", "db0", "address"] {
             assert!(text.contains(part), "{part} is missing:\n{text}");
         }
-        let json = json(&view, &after, "localhost:6379", true).to_string();
-        for part in ["\"commands_per_second\"", "\"threads\": [", "\"db0\"", "\"clients\": [", "\"p99\""] {
-            assert!(json.contains(part), "{part} is missing:\n{json}");
+        let json = json(&view, &after, "localhost:6379", true);
+        assert!(json["totals"]["commands_per_second"].as_f64() > Some(0.0), "{json}");
+        assert_eq!(json["threads"].as_array().map(Vec::len), Some(2), "{json}");
+        assert!(json["clients"].as_array().is_some_and(|clients| clients.len() > 2), "{json}");
+        assert!(json["commands"][0]["percentiles_us"]["p99"].is_f64(), "{json}");
+        // Counts have no fraction: some readers take 17.0 for no integer.
+        for count in [&json["totals"]["clients"], &json["memory"]["used"], &json["databases"]["db0"]["keys"]]
+        {
+            assert!(count.is_u64(), "{json}");
         }
-        assert!(!json.contains("NaN") && !json.contains("inf,"));
+        assert!(json["threads"][0]["user"].is_f64(), "{json}");
+        let names: Vec<_> = json.as_object().into_iter().flat_map(Map::keys).take(3).collect();
+        assert_eq!(names, ["server", "address", "role"]);
     }
 }

@@ -12,6 +12,8 @@ use braid_keyspace::{Context, Event, Expiry, KeyRef, Txn};
 use braid_types::sorted_set::{AddRule, PackedLimits, SortedSet};
 
 const NOW: i64 = 1_000_000;
+/// What sizes are divided by.
+const SHORTENING: u32 = if cfg!(miri) { 20 } else { 1 };
 
 fn keyspace(threads: usize) -> Keyspace {
     let shape = Shape { shards: 64, databases: 2, threads, threads_max: threads };
@@ -59,7 +61,7 @@ fn scores(value: &CowValue) -> Vec<f64> {
 }
 
 #[test]
-fn what_is_lent_is_of_one_moment_and_watched_from_it() {
+fn shared_values_are_of_one_moment_and_watched_from_it() {
     let keyspace = keyspace(1);
     let mut context = Context::new(&keyspace, 0);
     let limits = PackedLimits::default();
@@ -73,7 +75,8 @@ fn what_is_lent_is_of_one_moment_and_watched_from_it() {
     let drop_key = |context: &mut Context, key: &str| {
         with(&keyspace, context, key, |txn| txn.remove(key.as_bytes()));
     };
-    (0..5000).for_each(|member| put(&mut context, "large", member));
+    let (len, removed) = (5000 / SHORTENING, 4000 / SHORTENING as usize);
+    (0..len).for_each(|member| put(&mut context, "large", member));
     put(&mut context, "small", 7);
     set(&keyspace, &mut context, "text", Expiry::Clear);
     let keys: Vec<Box<[u8]>> = ["large", "small", "text", "none"].map(|key| key.as_bytes().into()).into();
@@ -88,11 +91,11 @@ fn what_is_lent_is_of_one_moment_and_watched_from_it() {
     assert!(watch.holds(NOW));
     with(&keyspace, &mut context, "large", |txn| {
         let set = txn.write_as::<SortedSet>(b"large").expect("a sorted set").expect("there");
-        set.remove_ranks(0..4000, |_, _| {});
+        set.remove_ranks(0..removed, |_, _| {});
         txn.changed(Event::zset("zremrangebyrank"), b"large");
     });
     assert!(!watch.holds(NOW));
-    let all: Vec<f64> = (0..5000).map(f64::from).collect();
+    let all: Vec<f64> = (0..len).map(f64::from).collect();
     assert_eq!((scores(&shared[0]), scores(&shared[1])), (all.clone(), vec![7.0]));
     assert!(matches!((&shared[2], &shared[3]), (CowValue::Unshareable, CowValue::Missing)));
     // Whoever returns it first takes nothing from the other one, nor does the owner's end.
@@ -101,7 +104,7 @@ fn what_is_lent_is_of_one_moment_and_watched_from_it() {
     let (third, _) = reader.share(0, NOW, &keys[..1], false);
     drop_key(&mut context, "large");
     drop(others);
-    assert_eq!(scores(&third[0]), all[4000..]);
+    assert_eq!(scores(&third[0]), all[removed..]);
     drop(third);
     reader.unwatch(&watch);
     assert_eq!(keyspace.watched_keys(), 0);
@@ -130,7 +133,7 @@ fn keys_that_stay_are_met_once_while_threads_change_others() {
         let ended = AtomicBool::new(false);
         let stable: Vec<String> = {
             let mut context = Context::new(&keyspace, 0);
-            let names = (0..3000).map(|n| format!("stable{n:04}"));
+            let names = (0..3000 / SHORTENING).map(|n| format!("stable{n:04}"));
             names.inspect(|name| set(&keyspace, &mut context, name, Expiry::Clear)).collect()
         };
         std::thread::scope(|scope| {
@@ -141,8 +144,8 @@ fn keys_that_stay_are_met_once_while_threads_change_others() {
                     let mut random = fastrand::Rng::with_seed(slot as u64);
                     while !ended.load(Relaxed) {
                         keyspace.gate.enter(slot);
-                        for _ in 0..200 {
-                            let name = format!("other{slot}-{}", random.u32(0..20_000));
+                        for _ in 0..200 / SHORTENING {
+                            let name = format!("other{slot}-{}", random.u32(0..20_000 / SHORTENING));
                             if random.bool() {
                                 set(keyspace, &mut context, &name, Expiry::Clear);
                             } else {
@@ -157,7 +160,7 @@ fn keys_that_stay_are_met_once_while_threads_change_others() {
                     }
                 });
             }
-            for _ in 0..30 {
+            for _ in 0..if cfg!(miri) { 5 } else { 30 } {
                 let mut found = walk(&keyspace);
                 found.retain(|name| name.starts_with("stable"));
                 assert_eq!(found, stable);

@@ -44,9 +44,9 @@ fn step() -> impl Strategy<Value = Step> {
     let key = 0..2000u32;
     prop_oneof![
         6 => (key.clone(), any::<u32>()).prop_map(|(key, value)| Step::Insert(key, value)),
-        2 => (key.clone(), 1..300u32).prop_map(|(from, count)| Step::Run(from, count)),
+        2 => (key.clone(), 1..RUN).prop_map(|(from, count)| Step::Run(from, count)),
         4 => key.clone().prop_map(Step::Remove),
-        1 => (key.clone(), 1..300u32).prop_map(|(from, count)| Step::Clear(from, count)),
+        1 => (key.clone(), 1..RUN).prop_map(|(from, count)| Step::Clear(from, count)),
         3 => (key, any::<u32>()).prop_map(|(key, value)| Step::Change(key, value)),
         1 => Just(Step::PopLast),
         2 => Just(Step::Share),
@@ -71,10 +71,15 @@ fn within(map: &BTreeMap<u32, u32>, low: Bound<u32>, high: Bound<u32>) -> Vec<(u
     model(map).into_iter().filter(|(key, _)| above(*key) && below(*key)).collect()
 }
 
+/// Steps of a case, at most, and keys that one step is about.
+const STEPS: usize = if cfg!(miri) { 30 } else { 120 };
+const RUN: u32 = if cfg!(miri) { 30 } else { 300 };
+const CASES: u32 = if cfg!(miri) { 2 } else { 150 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) })]
     #[test]
-    fn random_changes_agree_with_a_model_and_loans_stay(steps in proptest::collection::vec(step(), 1..120)) {
+    fn random_changes_agree_with_a_model_and_copies_stay(steps in proptest::collection::vec(step(), 1..STEPS)) {
         let value = |number: u32| Arc::new(number);
         let (mut map, mut expected) = (Small::default(), BTreeMap::new());
         let mut shared: Vec<(Small, Vec<(u32, u32)>)> = Vec::new();
@@ -136,24 +141,26 @@ proptest! {
 fn values_go_once_whoever_goes_first() {
     let token = Arc::new(());
     let mut map: CowMap<u32, Arc<()>, 8> = CowMap::default();
-    for key in 0..5000 {
-        map.insert(key * 7 % 5000, Arc::clone(&token));
+    const KEYS: u32 = if cfg!(miri) { 500 } else { 5000 };
+    for key in 0..KEYS {
+        map.insert(key * 7 % KEYS, Arc::clone(&token));
     }
-    assert_eq!(Arc::strong_count(&token), 5001);
+    let count = KEYS as usize;
+    assert_eq!(Arc::strong_count(&token), count + 1);
     let first = map.clone();
-    assert_eq!(Arc::strong_count(&token), 5001, "nothing is copied");
-    for key in (0..5000).step_by(3) {
+    assert_eq!(Arc::strong_count(&token), count + 1, "nothing is copied");
+    for key in (0..KEYS).step_by(3) {
         map.remove(&key);
     }
     let second = map.clone();
-    for key in 0..2500 {
+    for key in 0..KEYS / 2 {
         map.insert(key, Arc::clone(&token));
     }
-    assert_eq!((first.len(), second.len()), (5000, 3333));
+    assert_eq!((first.len(), second.len()), (count, 2 * count / 3));
     drop(first);
     drop(map);
     assert!(second.iter().all(|(key, _)| key % 3 > 0));
-    assert_eq!(Arc::strong_count(&token), 3334);
+    assert_eq!(Arc::strong_count(&token), 2 * count / 3 + 1);
     drop(second);
     assert_eq!(Arc::strong_count(&token), 1);
 }
@@ -202,16 +209,17 @@ fn few_entries_take_what_they_need() {
 #[test]
 fn two_threads_share_a_map() {
     let mut map: CowMap<u32, Arc<u32>, 8> = CowMap::default();
-    (0..3000).for_each(|key| {
+    const KEYS: u32 = if cfg!(miri) { 300 } else { 3000 };
+    (0..KEYS).for_each(|key| {
         map.insert(key, Arc::new(key));
     });
-    for round in 0..30 {
+    for round in 0..KEYS / 100 {
         let (shared, before) = (map.clone(), map.len());
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 assert_eq!(shared.iter().filter(|(key, value)| *key == &***value).count(), before);
             });
-            for key in 0..300 {
+            for key in 0..KEYS / 10 {
                 map.remove(&(key * 7 + round));
                 map.insert(key * 9 + round, Arc::new(key * 9 + round));
             }

@@ -397,8 +397,10 @@ mod tests {
         }
     }
 
+    const CASES: u32 = if cfg!(miri) { 2 } else { 200 };
+
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) })]
         #[test]
         fn numbers_round_trip(number: i64, shift in 0u32..64) {
             let number = number >> shift;

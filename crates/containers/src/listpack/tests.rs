@@ -134,11 +134,13 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
+const CASES: u32 = if cfg!(miri) { 2 } else { 150 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) })]
 
     #[test]
-    fn behaves_as_a_vector(changes in vec(change(), 1..80)) {
+    fn behaves_as_a_vector(changes in vec(change(), 1..if cfg!(miri) { 20 } else { 80 })) {
         let mut list = Listpack::new();
         let mut model: Vec<Vec<u8>> = Vec::new();
         for change in changes {

@@ -298,8 +298,10 @@ mod tests {
         assert_eq!(outside.memory_bytes(), 0, "nothing is kept when all are gone");
     }
 
+    const CASES: u32 = if cfg!(miri) { 2 } else { 100 };
+
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) })]
         #[test]
         fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let _ = (Record::<true>::read(&bytes), Record::<false>::read(&bytes));

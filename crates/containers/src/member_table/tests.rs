@@ -80,7 +80,12 @@ fn copying_in_table_order_does_not_crowd_segments() {
 
 #[test]
 fn a_scan_sees_everything_that_stays_once() {
-    for (before, after) in [(3_000, 30_000), (30_000, 600), (1000, 1000), (5, 2_000)] {
+    let sizes = if cfg!(miri) {
+        [(100, 600), (600, 50), (100, 100), (5, 200)]
+    } else {
+        [(3_000, 30_000), (30_000, 600), (1000, 1000), (5, 2_000)]
+    };
+    for (before, after) in sizes {
         let mut table = Table::<true>::new();
         (0..before).for_each(|number| assert!(table.set(&key(number), b"v", Expiry::Keep)));
         let mut seen: HashMap<Vec<u8>, u32> = HashMap::new();
@@ -204,6 +209,9 @@ enum Change {
     Few(usize),
 }
 
+/// Keys that one change is about.
+const MANY: usize = if cfg!(miri) { 60 } else { 300 };
+
 fn change() -> impl Strategy<Value = Change> {
     let length = prop_oneof![4 => 0usize..30, 2 => 150usize..200, 1 => 200usize..3000];
     prop_oneof![
@@ -213,8 +221,8 @@ fn change() -> impl Strategy<Value = Change> {
         3 => (0usize..60, proptest::option::of(0i64..100)).prop_map(|(key, time)| Change::Expire(key, time)),
         1 => (0i64..60).prop_map(Change::RemoveExpired),
         2 => any::<u64>().prop_map(Change::Pop),
-        1 => (0usize..300).prop_map(Change::Many),
-        1 => (0usize..300).prop_map(Change::Few),
+        1 => (0..MANY).prop_map(Change::Many),
+        1 => (0..MANY).prop_map(Change::Few),
     ]
 }
 
@@ -225,11 +233,13 @@ fn odd_key(number: usize) -> Vec<u8> {
     key
 }
 
+const CASES: u32 = if cfg!(miri) { 2 } else { 80 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(80) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) })]
 
     #[test]
-    fn behaves_as_a_map(changes in proptest::collection::vec(change(), 1..120)) {
+    fn behaves_as_a_map(changes in proptest::collection::vec(change(), 1..if cfg!(miri) { 25 } else { 120 })) {
         let mut table = Table::<true>::new();
         let mut model: BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)> = BTreeMap::new();
         for change in changes {

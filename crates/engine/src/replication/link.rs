@@ -253,11 +253,11 @@ impl Attempt<'_> {
         transfer.read.store(0, Relaxed);
         transfer.total.store(-1, Relaxed);
         let frame = read_frame(peer, self)?;
-        if let Some(len) = frame.len() {
+        if let Some(len) = frame.known_len() {
             transfer.total.store(i64::try_from(len).unwrap_or(i64::MAX), Relaxed);
         }
         let way = self.way(&id);
-        let size = match frame.len() {
+        let size = match frame.known_len() {
             Some(len) => format!("{len} bytes from master"),
             None => "streamed RDB from master with EOF".into(),
         };
@@ -324,7 +324,7 @@ impl Attempt<'_> {
         offset: u64,
         beside: Beside,
     ) -> Result<(), LinkError> {
-        let len = frame.len();
+        let len = frame.known_len();
         let mut payload = Payload::new(peer, self, frame);
         let dump = Counted { payload: &mut payload, link: self.link };
         let incoming = Incoming { dump, len, id, offset, beside, heartbeat: &|| () };

@@ -107,7 +107,7 @@ fn a_reader_may_take_less_than_it_is_shown() {
 #[test]
 fn many_threads_append_and_one_reads() {
     const THREADS: usize = 4;
-    const UNITS: usize = if cfg!(miri) { 100 } else { 20_000 };
+    const UNITS: usize = if cfg!(miri) { 30 } else { 20_000 };
     let journal = journal(THREADS);
     let mut reader = journal.reader();
     let mut log = Vec::new();
@@ -158,9 +158,10 @@ fn many_threads_append_and_one_reads() {
 
 /// A log to which small units are appended, by the numbers that they have.
 fn append_numbers(journal: &Journal, writer: &mut Writer, numbers: std::ops::Range<u32>) {
+    let filling = [b'.'; if cfg!(miri) { 40 } else { 1000 }];
     for number in numbers {
         let text = number.to_string();
-        journal.append_request(0, writer, number % 3, &[b"N", text.as_bytes(), &[b'.'; 1000]]);
+        journal.append_request(0, writer, number % 3, &[b"N", text.as_bytes(), &filling]);
     }
 }
 
@@ -222,8 +223,8 @@ fn a_reader_begins_anywhere_in_the_backlog() {
     let start = journal.end();
     let mut first = journal.reader_from(start).expect("kept");
     let mut log = Vec::new();
-    for round in 0..60 {
-        append_numbers(&journal, &mut writer, 0..random.u32(1..100));
+    for round in 0..if cfg!(miri) { 25 } else { 60 } {
+        append_numbers(&journal, &mut writer, 0..random.u32(1..if cfg!(miri) { 10 } else { 100 }));
         if random.bool() {
             journal.append_aside(0, &mut writer, &[b"PING"]);
         }
@@ -249,7 +250,7 @@ fn a_backlog_without_readers_does_not_grow() {
     let mut writer = Writer::default();
     journal.begin_backlog(2 * CHUNK as u64);
     for _ in 0..40 {
-        append_numbers(&journal, &mut writer, 0..if cfg!(miri) { 20 } else { 200 });
+        append_numbers(&journal, &mut writer, 0..if cfg!(miri) { 5 } else { 200 });
         assert!(journal.memory_bytes() < (4 + SPARE_CHUNKS) * CHUNK, "{}", journal.memory_bytes());
     }
     let kept = journal.backlog().expect("there is one");

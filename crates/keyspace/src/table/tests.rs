@@ -241,16 +241,20 @@ fn run_against_map(hashing: Hashing, shard_bits: u32, seed: u64, keys: u32, phas
     );
 }
 
+/// What sizes are divided by.
+const SHORTENING: u32 = if cfg!(miri) { 20 } else { 1 };
+const CASES: u32 = if cfg!(miri) { 2 } else { 40 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_table_is_a_map(
         seed in any::<u64>(),
         shard_bits in prop::sample::select(vec![0u32, 1, 10, 16]),
         hashing in prop::sample::select(HASHINGS.to_vec()),
-        keys in prop::sample::select(vec![5u32, 60, 700, 6_000]),
-        phases in prop::collection::vec((0u32..5_000, 0u32..=100), 1..5),
+        keys in prop::sample::select(vec![5u32, 60, 700, 6_000 / SHORTENING]),
+        phases in prop::collection::vec((0u32..5_000 / SHORTENING, 0u32..=100), 1..5),
     ) {
         run_against_map(hashing, shard_bits, seed, keys, &phases);
     }
@@ -259,9 +263,9 @@ proptest! {
     fn a_scan_returns_every_key_that_stays(
         seed in any::<u64>(),
         hashing in prop::sample::select(HASHINGS.to_vec()),
-        stay in 0u32..2_000,
+        stay in 0u32..2_000 / SHORTENING,
         count in 1usize..60,
-        churn in 0u32..40,
+        churn in 0u32..40 / SHORTENING,
     ) {
         let mut rig = Rig::new(hashing, 3);
         let mut random = fastrand::Rng::with_seed(seed);
@@ -279,7 +283,7 @@ proptest! {
                 growing = !growing;
             }
             for _ in 0..churn * count as u32 {
-                let name = key(stay + random.u32(0..8_000));
+                let name = key(stay + random.u32(0..8_000 / SHORTENING));
                 if growing {
                     rig.put(&name, 1, None);
                 } else {
@@ -302,7 +306,7 @@ proptest! {
     }
 
     #[test]
-    fn expired_finds_exactly_what_is_due(seed in any::<u64>(), keys in 0u32..3_000, share in 0u32..=100) {
+    fn expired_finds_exactly_what_is_due(seed in any::<u64>(), keys in 0u32..3_000 / SHORTENING, share in 0u32..=100) {
         let mut rig = Rig::new(Hashing::Good, 0);
         let mut random = fastrand::Rng::with_seed(seed);
         let mut model = HashMap::new();
@@ -459,7 +463,7 @@ fn an_expiry_changed_in_place_lowers_the_bounds() {
 
 #[test]
 fn sampling_finds_only_entries_and_every_one_of_them() {
-    for keys in [0, 1, 5, 300, 3_000] {
+    for keys in [0, 1, 5, 300 / SHORTENING, 3_000 / SHORTENING] {
         let mut rig = Rig::new(Hashing::Good, 4);
         (0..keys).for_each(|n| rig.put(&key(n), 0, None));
         let mut random = fastrand::Rng::with_seed(u64::from(keys));

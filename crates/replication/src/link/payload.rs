@@ -25,7 +25,7 @@ pub enum Frame {
 
 impl Frame {
     /// Bytes of the full sync, if they are known.
-    pub fn len(&self) -> Option<u64> {
+    pub fn known_len(&self) -> Option<u64> {
         match self {
             Frame::Len(len) => Some(*len),
             Frame::Mark(_) => None,
@@ -125,7 +125,7 @@ impl<S: Read + Write, W: Watch> Read for Payload<'_, S, W> {
                 to[..count].copy_from_slice(&self.peer.buffered()[..count]);
                 self.peer.consume(count);
                 self.read += count as u64;
-                self.is_over = self.frame.len() == Some(self.read);
+                self.is_over = self.frame.known_len() == Some(self.read);
                 return Ok(count);
             }
             if !self.is_over

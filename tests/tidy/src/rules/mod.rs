@@ -8,13 +8,14 @@ mod documents;
 mod layers;
 mod lengths;
 mod unsafety;
+mod unused;
 
 use crate::{Tree, Violation};
 
 pub type Rule = fn(&Tree) -> Vec<Violation>;
 
 /// All rules by name.
-pub const ALL: [(&str, Rule); 11] = [
+pub const ALL: [(&str, Rule); 12] = [
     (layers::NAME, layers::check),
     (circles::NAME, circles::check),
     (lengths::FILES, lengths::files),
@@ -26,6 +27,7 @@ pub const ALL: [(&str, Rule); 11] = [
     (unsafety::UNLISTED, unsafety::unlisted),
     (unsafety::FORBID, unsafety::forbid),
     (commands::NAME, commands::check),
+    (unused::NAME, unused::check),
 ];
 
 fn violation(rule: &'static str, place: &str, line: usize, message: String) -> Violation {

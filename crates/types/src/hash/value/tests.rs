@@ -88,10 +88,12 @@ fn expired_fields_are_hidden_and_come_back_as_new() {
     assert_eq!(hash.iter_with_expiry().count(), 2);
 }
 
+const CASES: u32 = if cfg!(miri) { 2 } else { 120 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(120) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) })]
     #[test]
-    fn behaves_as_a_map(changes in vec((0u32..50, 0usize..80, any::<i16>(), 0u8..6), 1..200)) {
+    fn behaves_as_a_map(changes in vec((0u32..50, 0usize..80, any::<i16>(), 0u8..6), 1..if cfg!(miri) { 60 } else { 200 })) {
         let limits = HashLimits { max_listpack_entries: 20, max_listpack_value: 64 };
         let mut random = fastrand::Rng::with_seed(9);
         let mut hash = Hash::new();

@@ -162,10 +162,12 @@ fn limits() -> impl Strategy<Value = ListLimits> {
     })
 }
 
+const CASES: u32 = if cfg!(miri) { 2 } else { 200 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) })]
     #[test]
-    fn behaves_as_a_deque(limits in limits(), changes in vec(change(), 1..60)) {
+    fn behaves_as_a_deque(limits in limits(), changes in vec(change(), 1..if cfg!(miri) { 20 } else { 60 })) {
         let mut list = List::new();
         let mut model: Deque<Vec<u8>> = Deque::new();
         for change in changes {

@@ -116,11 +116,13 @@ fn member() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+const CASES: u32 = if cfg!(miri) { 2 } else { 120 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(120) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) })]
 
     #[test]
-    fn behaves_as_a_set(changes in proptest::collection::vec((member(), 0u8..6), 1..250)) {
+    fn behaves_as_a_set(changes in proptest::collection::vec((member(), 0u8..6), 1..if cfg!(miri) { 60 } else { 250 })) {
         let limits = SetLimits { max_intset_entries: 40, max_listpack_entries: 30, max_listpack_value: 64 };
         let mut random = fastrand::Rng::with_seed(5);
         let mut set = Set::default();

@@ -188,11 +188,13 @@ fn apply(set: &mut SortedSet, model: &mut Model, step: &Step, limits: &PackedLim
     });
 }
 
+const CASES: u32 = if cfg!(miri) { 2 } else { 60 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn behaves_like_the_model(steps in proptest::collection::vec(step(), 1..120), big: bool) {
+    fn behaves_like_the_model(steps in proptest::collection::vec(step(), 1..if cfg!(miri) { 40 } else { 120 }), big: bool) {
         let limits = if big { BIG } else { LIMITS };
         let (mut set, mut model) = (SortedSet::new(), Model::new());
         for step in &steps {
@@ -263,7 +265,7 @@ proptest! {
     #[test]
     fn any_cursor_is_safe(cursor: u64, count: usize, shift in 0u32..64) {
         let mut set = SortedSet::new();
-        for number in 0..600u32 {
+        for number in 0..if cfg!(miri) { 200 } else { 600u32 } {
             set.add(&number.to_le_bytes(), 0.0, AddRule::default(), &BIG);
         }
         set.view(0).scan(cursor >> shift, count, |_| ());

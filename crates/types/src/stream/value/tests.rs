@@ -143,12 +143,14 @@ fn compare(stream: &Stream, model: &Model) {
     assert_eq!(log.range(StreamId::MAX, StreamId::MIN).count(), 0);
 }
 
+const CASES: u32 = if cfg!(miri) { 2 } else { 60 };
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn behaves_like_the_model(
-        steps in proptest::collection::vec(step(), 1..150),
+        steps in proptest::collection::vec(step(), 1..if cfg!(miri) { 40 } else { 150 }),
         bytes_max in prop_oneof![Just(0usize), 1usize..2000], entries_max in 0usize..12,
     ) {
         let limits = BlockLimits { bytes_max, entries_max };

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a manifest depends on is named by the package's sources: an entry that outlives its last use
+//! lengthens builds and claims an edge of the crate graph that is not there.
+
+use super::violation;
+use crate::{Tree, Violation};
+
+pub const NAME: &str = "unused";
+
+/// Names and lines of the dependencies in a manifest, those of build scripts included.
+fn dependencies(manifest: &str) -> Vec<(&str, usize)> {
+    let mut found = Vec::new();
+    let mut is_list = false;
+    for (index, line) in manifest.lines().enumerate() {
+        let end = |text: &str| text.find(['.', ' ', '=']).unwrap_or(text.len());
+        if let Some(header) = line.trim().strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            is_list = header.ends_with("dependencies") && !header.starts_with("workspace");
+            if let Some((_, name)) = header.split_once("dependencies.") {
+                found.push((name.trim_matches('"'), index + 1));
+            }
+        } else if is_list && line.starts_with(|first: char| first.is_ascii_alphanumeric()) {
+            found.push((&line[..end(line)], index + 1));
+        }
+    }
+    found
+}
+
+/// Whether a text holds a word: no part of a longer name.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |part: Option<char>| part.is_some_and(|one| one.is_ascii_alphanumeric() || one == '_');
+    text.match_indices(word).any(|(at, _)| {
+        !is_part(text[..at].chars().next_back()) && !is_part(text[at + word.len()..].chars().next())
+    })
+}
+
+pub fn check(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (path, manifest) in tree.files() {
+        let Some(folder) = path.strip_suffix("Cargo.toml") else { continue };
+        for (name, line) in dependencies(manifest) {
+            let word = name.replace('-', "_");
+            let mut sources =
+                tree.files().filter(|(file, _)| file.starts_with(folder) && file.ends_with(".rs"));
+            if !sources.any(|(_, text)| has_word(text, &word)) {
+                found.push(violation(NAME, path, line, format!("nothing uses {name}")));
+            }
+        }
+    }
+    found
+}
