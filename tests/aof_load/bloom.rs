@@ -4,7 +4,7 @@
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, Value, wait_for};
 
-use super::Place;
+use super::DataFolder;
 
 /// Adds items, several a request; all requests are acknowledged.
 fn add(client: &mut RawClient, items: std::ops::Range<u32>) {
@@ -35,7 +35,7 @@ fn filters_survive_kills_rewrites_and_saves() {
         return;
     }
     for preamble in ["yes", "no"] {
-        let place = Place::new();
+        let place = DataFolder::new();
         let arguments =
             ["--appendfsync", "always", "--aof-use-rdb-preamble", preamble, "--enable-debug-command", "yes"];
         let server = place.start(&arguments);

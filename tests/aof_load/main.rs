@@ -17,19 +17,19 @@ use braid_tests::{RawClient, TestServer, Value, wait_for};
 use tempfile::TempDir;
 
 /// A folder to start a server in.
-struct Place(TempDir);
+struct DataFolder(TempDir);
 
 const INCR: &str = "appendonly.aof.1.incr.aof";
 
-impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().expect("a folder"))
+impl DataFolder {
+    fn new() -> DataFolder {
+        DataFolder(tempfile::tempdir().expect("a folder"))
     }
 
     /// A folder with an append-only file of these files; names with `base` are bases. In the
     /// manifest they have the numbers in their names.
-    fn with(files: &[(&str, Vec<u8>)]) -> Place {
-        let place = Place::new();
+    fn with(files: &[(&str, Vec<u8>)]) -> DataFolder {
+        let place = DataFolder::new();
         let mut manifest = String::new();
         for (name, content) in files {
             place.write(name, content);
@@ -42,8 +42,8 @@ impl Place {
     }
 
     /// An append-only file of one increment.
-    fn of(content: Vec<u8>) -> Place {
-        Place::with(&[(INCR, content)])
+    fn of(content: Vec<u8>) -> DataFolder {
+        DataFolder::with(&[(INCR, content)])
     }
 
     fn path(&self) -> &Path {
@@ -113,7 +113,7 @@ fn check(client: &mut RawClient, exchanges: &[(&str, &str)]) {
 
 #[test]
 fn base_and_increments_in_order() {
-    let place = Place::with(&[
+    let place = DataFolder::with(&[
         ("appendonly.aof.3.base.aof", commands(&["SET k base", "SET gone base", "LPUSH l a"])),
         ("appendonly.aof.4.incr.aof", commands(&["SELECT 3", "SET k other", "SELECT 0", "APPEND k -one"])),
         ("appendonly.aof.5.incr.aof", Vec::new()),
@@ -144,7 +144,7 @@ fn transactions_scripts_annotations_and_what_is_no_change() {
         "LOAD",
         "#!lua name=lib\nredis.register_function('f', function() return 7 end)",
     ]));
-    let place = Place::of(content.clone());
+    let place = DataFolder::of(content.clone());
     let server = place.start(&[]);
     let mut client = server.connect();
     assert_eq!(client.call("GET a").text(), "2");
@@ -163,7 +163,7 @@ fn nobody_is_asked_for_rights_or_memory() {
         // A stock server ends when it comes to this.
         content.extend(commands(&["EVAL return(redis.call('set','s','w')) 0"]));
     }
-    let place = Place::of(content);
+    let place = DataFolder::of(content);
     let users = place.path().join("users.acl");
     fs::write(&users, "user default off -@all\nuser admin on nopass ~* +@all\n").expect("a file");
     let server = place.start(&["--aclfile", users.to_str().expect("readable"), "--maxmemory", "1"]);
@@ -176,7 +176,7 @@ fn nobody_is_asked_for_rights_or_memory() {
 fn a_file_that_ends_within_a_command_is_cut() {
     let good = commands(&["SET a 1", "SET b 2"]);
     for tail in [&b"*3\r\n$3\r\nSET\r\n$1\r\nc"[..], b"*", b"*3\r", b"*3\r\n$3\r\nSET\r\n$1000\r\nabc"] {
-        let place = Place::of([&good, tail].concat());
+        let place = DataFolder::of([&good, tail].concat());
         let log = place.refused(&["--aof-load-truncated", "no"]);
         assert!(
             log.contains(&format!("Unexpected end of file reading the append only file {INCR}")),
@@ -207,7 +207,7 @@ fn a_transaction_without_its_end_is_not_done() {
     let tails = [&b""[..], b"*2\r\n$3\r\nDEL"];
     for tail in &tails[..if is_braid() { 2 } else { 1 }] {
         let open = commands(&["MULTI", "SET b 2", "INCR a"]);
-        let place = Place::of([&good[..], &open, tail].concat());
+        let place = DataFolder::of([&good[..], &open, tail].concat());
         let server = place.start(&[]);
         assert_eq!(server.connect().call("MGET a b").to_string(), "[\"1\", (nil)]");
         let log = server.log();
@@ -215,13 +215,13 @@ fn a_transaction_without_its_end_is_not_done() {
         drop(server);
         assert!(place.read(INCR).starts_with(&good) && place.read(INCR).len() <= good.len() + 30);
     }
-    let place = Place::of([&good[..], &commands(&["MULTI", "SET b 2"])].concat());
+    let place = DataFolder::of([&good[..], &commands(&["MULTI", "SET b 2"])].concat());
     place.refused(&["--aof-load-truncated", "no"]);
 }
 
 #[test]
 fn the_zeros_of_a_base_without_a_checksum_are_its_own() {
-    let place = Place::new();
+    let place = DataFolder::new();
     let server = place.start(&["--rdbchecksum", "no"]);
     let base = "appendonly.aof.1.base.rdb";
     let before = place.read(base);
@@ -244,14 +244,14 @@ fn zeros_at_the_end_are_no_damage() {
     }
     let (good, zeros) = (commands(&["SET a 1"]), [0; 5000]);
     let refuses = ["--aof-load-truncated", "no"];
-    let place = Place::of([&good[..], &zeros].concat());
+    let place = DataFolder::of([&good[..], &zeros].concat());
     let server = place.start(&refuses);
     assert_eq!(server.connect().call("GET a").text(), "1");
     drop(server);
     let left = place.read(INCR);
     assert!(left.starts_with(&good) && !left.contains(&0));
     let cut = [&good[..], b"*3\r\n$3\r\nSET\r\n$1\r\nb"].concat();
-    let place = Place::of([&cut[..], &zeros].concat());
+    let place = DataFolder::of([&cut[..], &zeros].concat());
     place.refused(&refuses);
     assert!(place.read(INCR).starts_with(&cut));
     assert_eq!(place.start(&[]).connect().call("MGET a b").to_string(), "[\"1\", (nil)]");
@@ -260,7 +260,7 @@ fn zeros_at_the_end_are_no_damage() {
 #[test]
 fn only_the_last_file_may_be_cut() {
     let first = [&commands(&["SET a 1"])[..], b"*3\r\n$3"].concat();
-    let place = Place::with(&[(INCR, first), ("appendonly.aof.2.incr.aof", commands(&["SET b 2"]))]);
+    let place = DataFolder::with(&[(INCR, first), ("appendonly.aof.2.incr.aof", commands(&["SET b 2"]))]);
     let log = place.refused(&[]);
     assert!(log.contains("Fatal error: the truncated file is not the last file"), "{log}");
 }
@@ -275,7 +275,7 @@ fn the_file_before_an_empty_one_may_be_cut() {
     const NEXT: &str = "appendonly.aof.2.incr.aof";
     let cut = [&commands(&["SET a 1"])[..], b"*3\r\n$3"].concat();
     for next in [&b""[..], &[0; 5000]] {
-        let place = Place::with(&[(INCR, cut.clone()), (NEXT, next.to_vec())]);
+        let place = DataFolder::with(&[(INCR, cut.clone()), (NEXT, next.to_vec())]);
         place.refused(&["--aof-load-truncated", "no"]);
         assert_eq!(place.read(INCR), cut);
         for value in ["1", "2"] {
@@ -293,14 +293,14 @@ fn the_file_before_an_empty_one_may_be_cut() {
 fn damage_is_refused() {
     let good = commands(&["SET a 1"]);
     for tail in [&b"x"[..], b"*0\r\n", b"*x\r\n", b"*1\r\n:4\r\nPING\r\n", b"\0\0\0x"] {
-        let place = Place::of([&good, tail].concat());
+        let place = DataFolder::of([&good, tail].concat());
         let log = place.refused(&[]);
         assert!(log.contains(&format!("Bad file format reading the append only file {INCR}")), "{log}");
         assert_eq!(place.read(INCR), [&good, tail].concat());
     }
-    let log = Place::of(commands(&["NOSUCH a"])).refused(&[]);
+    let log = DataFolder::of(commands(&["NOSUCH a"])).refused(&[]);
     assert!(log.contains(&format!("Unknown command 'NOSUCH' reading the append only file {INCR}")), "{log}");
-    let place = Place::of(good);
+    let place = DataFolder::of(good);
     fs::remove_file(place.path().join("appendonlydir").join(INCR)).expect("it is there");
     let log = place.refused(&[]);
     assert!(log.contains(&format!("Unable to obtain the AOF file {INCR} length. stat: ")), "{log}");
@@ -308,7 +308,7 @@ fn damage_is_refused() {
     place.write("appendonly.aof.manifest", b"file appendonly.aof.1.incr.aof seq 1 type x\n");
     let log = place.refused(&[]);
     assert!(log.contains("Unknown AOF file type"), "{log}");
-    let place = Place::with(&[("appendonly.aof.1.base.rdb", b"REDIS0011\xff".to_vec())]);
+    let place = DataFolder::with(&[("appendonly.aof.1.base.rdb", b"REDIS0011\xff".to_vec())]);
     let log = place.refused(&[]);
     assert!(
         log.contains("Error reading the RDB base file appendonly.aof.1.base.rdb, AOF loading aborted"),
@@ -322,15 +322,15 @@ fn what_only_this_server_refuses() {
         return;
     }
     // A stock server would go on in the wrong database, or end in the middle of the command.
-    let log = Place::of(commands(&["SELECT 16", "SET a 1"])).refused(&[]);
+    let log = DataFolder::of(commands(&["SELECT 16", "SET a 1"])).refused(&[]);
     assert!(log.contains(&format!("No such database: 16 reading the append only file {INCR}")), "{log}");
-    let log = Place::of(commands(&["SET a"])).refused(&[]);
+    let log = DataFolder::of(commands(&["SET a"])).refused(&[]);
     assert!(log.contains("Wrong number of arguments for 'SET'"), "{log}");
 }
 
 #[test]
 fn nothing_expires_until_all_is_loaded() {
-    let place = Place::of(commands(&[
+    let place = DataFolder::of(commands(&[
         "SET a 1 PXAT 1000",
         "PERSIST a",
         "SET b 1 PXAT 1000",
@@ -362,7 +362,7 @@ fn nothing_expires_until_all_is_loaded() {
 
 #[test]
 fn an_old_file_is_taken_over() {
-    let place = Place::new();
+    let place = DataFolder::new();
     let old = place.path().join("appendonly.aof");
     fs::write(&old, commands(&["SET k1 v1", "SET k2 v2"])).expect("a file");
     let server = place.start(&[]);
@@ -377,7 +377,7 @@ fn an_old_file_is_taken_over() {
 
 #[test]
 fn a_dump_file_beside_it_is_not_read() {
-    let place = Place::new();
+    let place = DataFolder::new();
     let path = place.path().to_str().expect("readable").to_owned();
     let mut server = TestServer::start(&["--dir", &path]);
     let mut client = server.connect();
@@ -395,7 +395,7 @@ fn clients_are_told_that_it_loads() {
     let lines: Vec<String> = (0..KEYS).map(|number| format!("SET k{number} v")).collect();
     let content = commands(&lines.iter().map(String::as_str).collect::<Vec<_>>());
     let total = content.len();
-    let place = Place::of(content);
+    let place = DataFolder::of(content);
     let port = free_port();
     let mut command = Command::new(program_under_test());
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
@@ -439,7 +439,7 @@ fn a_bit_that_has_changed_ends_the_start() {
     if !is_braid() {
         return;
     }
-    let place = Place::new();
+    let place = DataFolder::new();
     let server = place.start(&["--appendfsync", "always"]);
     let mut client = server.connect();
     for number in 0..200 {
@@ -509,7 +509,7 @@ fn requests_of_keydb() {
         commands(&["KEYDB.CRON job single 100000 script 1 k"]),
     ]
     .concat();
-    let place = Place::new();
+    let place = DataFolder::new();
     fs::write(place.path().join("appendonly.aof"), content).expect("a file");
     let server = place.start(&[]);
     let mut client = server.connect();
@@ -526,7 +526,7 @@ fn requests_of_keydb() {
         ],
     );
     assert!(server.log().contains("key 'job' is left out: a job of KeyDB's KEYDB.CRON"), "{}", server.log());
-    let broken = Place::new();
+    let broken = DataFolder::new();
     fs::write(broken.path().join("appendonly.aof"), stream("10", &[b"*1\r\n$3\r\nSE".to_vec()]))
         .expect("a file");
     assert!(broken.refused(&[]).contains("Bad RREPLAY: not a stream of requests"));

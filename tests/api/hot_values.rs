@@ -57,7 +57,7 @@ fn no_copy_outlives_a_change() {
         ("transaction", &["MULTI", "SET hot a", "SET other b", "EXEC"], Some("a".into())),
         ("script", &["EVAL \"return redis.call('SET', KEYS[1], 'lua')\" 1 hot"], Some("lua".into())),
         (
-            "straying script",
+            "script with an undeclared key",
             &["EVAL \"local k = 'ho' .. 't' return redis.call('SET', k, 'lua')\" 0"],
             Some("lua".into()),
         ),

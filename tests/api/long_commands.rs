@@ -408,7 +408,7 @@ fn what_is_combined_in_the_background_is_what_a_transaction_gets() {
     client.call("RPUSH list text");
     let refused = client.call("SORT list STORE d");
     assert_eq!(refused.text(), "ERR One or more scores can't be converted into double");
-    // Members that expire are not lent.
+    // Collections with expiring members are not shared.
     if !client.call("ZPEXPIRE z1 1 FIELDS 1 member:3").is_error() {
         braid_tests::wait::wait_for("it expires", || client.call("ZSCORE z1 member:3").is_null());
         assert_eq!(client.call("ZUNIONSTORE d 1 z1"), Value::Integer(59_999));

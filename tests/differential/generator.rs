@@ -3,12 +3,13 @@
 //! the result is spoiled (wrong arity, wrong option, extreme number, swapped arguments).
 //!
 //! What it must never produce, since two correct servers would then differ or the machine would suffer:
-//! - an expiry between now and a minute from now: [`Kind::Time`] arguments are spoiled only with safe numbers
-//! - an offset that makes a string of hundreds of megabytes: [`Kind::Offset`], and no number of [`EXTREME`]
-//!   does
-//! - a count that asks for billions of elements: [`Kind::Count`]
-//! - a wait without end, or a setting changed for good: commands with a [`Kind::Fixed`] argument are left
-//!   alone
+//! - an expiry between now and a minute from now: [`SlotKind::Time`] arguments are spoiled only
+//!   with safe numbers
+//! - an offset that makes a string of hundreds of megabytes: [`SlotKind::Offset`], and no number of
+//!   [`EXTREME`] does
+//! - a count that asks for billions of elements: [`SlotKind::Count`]
+//! - a wait without end, or a setting changed for good: commands with a [`SlotKind::Fixed`]
+//!   argument are left alone
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,13 +18,13 @@ use fastrand::Rng;
 use crate::family::Family;
 use crate::grammar::{Node, Template, templates};
 use crate::payloads::payload;
-use crate::slots::{self, EXTREME, EXTREME_FLOATS, Kind, WILD_WORDS};
+use crate::slots::{self, EXTREME, EXTREME_FLOATS, SlotKind, WILD_WORDS};
 
 /// An argument on its way into a command.
 #[derive(Clone, Debug)]
 pub struct Argument {
     pub bytes: Vec<u8>,
-    pub kind: Kind,
+    pub kind: SlotKind,
 }
 
 /// A command as it is sent.
@@ -34,8 +35,8 @@ pub type Command = Vec<Vec<u8>>;
 const NEVER_SPOILED: &[&str] = &["SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER", "ZRANK", "ZREVRANK", "RESTORE"];
 
 /// Whether an argument of this kind may stand anywhere.
-fn is_harmless(kind: Kind) -> bool {
-    matches!(kind, Kind::Name | Kind::Key | Kind::Plain)
+fn is_harmless(kind: SlotKind) -> bool {
+    matches!(kind, SlotKind::Name | SlotKind::Key | SlotKind::Plain)
 }
 
 /// A source of commands.
@@ -98,7 +99,9 @@ impl Generator {
     fn expand(&mut self, nodes: &[Node], family: &Family, out: &mut Vec<Argument>) {
         for node in nodes {
             match node {
-                Node::Word(word) => out.push(Argument { bytes: word.clone().into_bytes(), kind: Kind::Name }),
+                Node::Word(word) => {
+                    out.push(Argument { bytes: word.clone().into_bytes(), kind: SlotKind::Name })
+                }
                 Node::Slot(name) => self.fill(name, family, out),
                 Node::Optional(alternatives) => {
                     if self.random.u8(0..100) < 40 {
@@ -129,7 +132,7 @@ impl Generator {
     /// Fills a slot. Numbers of the environment are small on purpose: few keys, fields and members collide
     /// often.
     fn fill(&mut self, slot: &str, family: &Family, out: &mut Vec<Argument>) {
-        use Kind::{Count, Key, Offset, Plain, Time};
+        use SlotKind::{Count, Key, Offset, Plain, Time};
         if let Some(slot) = slots::CHOICES.iter().find(|choice| choice.slot == slot) {
             out.push(Argument { bytes: self.pick(slot.words), kind: slot.kind });
             return;
@@ -310,7 +313,7 @@ impl Generator {
     /// Makes a command wrong, or at least unusual.
     fn spoil(&mut self, arguments: &mut Vec<Argument>) {
         let never = NEVER_SPOILED.iter().any(|name| name.as_bytes() == arguments[0].bytes);
-        if never || arguments.iter().any(|argument| argument.kind == Kind::Fixed) {
+        if never || arguments.iter().any(|argument| argument.kind == SlotKind::Fixed) {
             return;
         }
         let len = arguments.len();
@@ -324,11 +327,11 @@ impl Generator {
             }
             2 => {
                 let wild = self.wild();
-                arguments.insert(at.max(1), Argument { bytes: wild, kind: Kind::Plain });
+                arguments.insert(at.max(1), Argument { bytes: wild, kind: SlotKind::Plain });
             }
             3 => {
                 let wild = self.wild();
-                arguments.push(Argument { bytes: wild, kind: Kind::Plain });
+                arguments.push(Argument { bytes: wild, kind: SlotKind::Plain });
             }
             4 if at > 0 => {
                 let copy = arguments[at].clone();
@@ -353,11 +356,11 @@ impl Generator {
     }
 
     /// Something that does not belong in the place of an argument of this kind, yet does no harm there.
-    fn unfit(&mut self, kind: Kind) -> Vec<u8> {
+    fn unfit(&mut self, kind: SlotKind) -> Vec<u8> {
         match kind {
-            Kind::Name | Kind::Plain | Kind::Fixed => self.wild(),
-            Kind::Key => self.any_key(),
-            Kind::Time => self.pick(&[
+            SlotKind::Name | SlotKind::Plain | SlotKind::Fixed => self.wild(),
+            SlotKind::Key => self.any_key(),
+            SlotKind::Time => self.pick(&[
                 "0",
                 "-1",
                 "abc",
@@ -371,10 +374,10 @@ impl Generator {
                 "9999999999999999",
                 "18446744073709551616",
             ]),
-            Kind::Offset => {
+            SlotKind::Offset => {
                 self.pick(&["-1", "4294967296", "9223372036854775807", "abc", "", "#", "#-1", "1.0", "0"])
             }
-            Kind::Count => {
+            SlotKind::Count => {
                 self.pick(&["0", "-1", "abc", "", "-9223372036854775808", "9223372036854775808", "1.0"])
             }
         }
@@ -385,7 +388,7 @@ impl Generator {
         if self.random.u8(0..100) >= 25 {
             return;
         }
-        for argument in arguments.iter_mut().filter(|argument| argument.kind == Kind::Name) {
+        for argument in arguments.iter_mut().filter(|argument| argument.kind == SlotKind::Name) {
             for byte in &mut argument.bytes {
                 if self.random.bool() {
                     *byte = byte.to_ascii_lowercase();

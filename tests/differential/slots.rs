@@ -7,7 +7,7 @@ use crate::families::scripts::{LIBRARIES, SCRIPTS};
 
 /// What an argument stands for; decides how it may be spoiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SlotKind {
     Name,
     Key,
     Plain,
@@ -21,7 +21,7 @@ pub enum Kind {
 /// A slot that is filled with one of some words.
 pub struct Choice {
     pub slot: &'static str,
-    pub kind: Kind,
+    pub kind: SlotKind,
     pub words: &'static [&'static str],
 }
 
@@ -31,57 +31,57 @@ const LEX_BOUNDS: &[&str] = &["-", "+", "[a", "(a", "[b", "(c", "[m2", "(m3", "[
 pub const CHOICES: &[Choice] = &[
     Choice {
         slot: "text",
-        kind: Kind::Plain,
+        kind: SlotKind::Plain,
         words: &["hello", "hello world", "ohmytext", "mynewtext", "aXbXc", "", "foo"],
     },
-    Choice { slot: "bit", kind: Kind::Plain, words: &["0", "1", "1", "0", "1", "2"] },
+    Choice { slot: "bit", kind: SlotKind::Plain, words: &["0", "1", "1", "0", "1", "2"] },
     Choice {
         slot: "blocktime",
-        kind: Kind::Fixed,
+        kind: SlotKind::Fixed,
         words: &["0.001", "0.01", "0x1p-9", "1e-3", "-1", "abc", "nan"],
     },
-    Choice { slot: "blockms", kind: Kind::Fixed, words: &["1", "2", "5", "-1", "abc", "1.5"] },
+    Choice { slot: "blockms", kind: SlotKind::Fixed, words: &["1", "2", "5", "-1", "abc", "1.5"] },
     Choice {
         slot: "field",
-        kind: Kind::Plain,
+        kind: SlotKind::Plain,
         words: &["f1", "f2", "f3", "f4", "f5", "", "f\u{0}6", "field-of-some-length-that-is-not-short"],
     },
-    Choice { slot: "lexmin", kind: Kind::Plain, words: LEX_BOUNDS },
-    Choice { slot: "lexmax", kind: Kind::Plain, words: LEX_BOUNDS },
-    Choice { slot: "group", kind: Kind::Plain, words: &["g1", "g2", "g3"] },
-    Choice { slot: "consumer", kind: Kind::Plain, words: &["alice", "bob", "carol"] },
-    Choice { slot: "db", kind: Kind::Plain, words: &["0", "0", "1", "1", "2", "3", "16", "-1", "abc"] },
+    Choice { slot: "lexmin", kind: SlotKind::Plain, words: LEX_BOUNDS },
+    Choice { slot: "lexmax", kind: SlotKind::Plain, words: LEX_BOUNDS },
+    Choice { slot: "group", kind: SlotKind::Plain, words: &["g1", "g2", "g3"] },
+    Choice { slot: "consumer", kind: SlotKind::Plain, words: &["alice", "bob", "carol"] },
+    Choice { slot: "db", kind: SlotKind::Plain, words: &["0", "0", "1", "1", "2", "3", "16", "-1", "abc"] },
     Choice {
         slot: "pattern",
-        kind: Kind::Plain,
+        kind: SlotKind::Plain,
         words: &["*", "s*", "*1", "?1", "[ls]*", "[^s]1", "s\\1", "[a-z]2", "", "x*x", "[", "**1"],
     },
     Choice {
         slot: "typename",
-        kind: Kind::Plain,
+        kind: SlotKind::Plain,
         words: &["string", "list", "hash", "set", "zset", "stream", "STRING", "nosuch"],
     },
     Choice {
         slot: "longitude",
-        kind: Kind::Plain,
+        kind: SlotKind::Plain,
         words: &["13.361389", "15.087269", "-122.27652", "0", "180", "180.1", "-0.5", "x"],
     },
     Choice {
         slot: "latitude",
-        kind: Kind::Plain,
+        kind: SlotKind::Plain,
         words: &["38.115556", "37.502669", "37.805186", "0", "85.05", "85.06", "-20", "x"],
     },
     Choice {
         slot: "radius",
-        kind: Kind::Plain,
+        kind: SlotKind::Plain,
         words: &["200", "100", "3000", "0", "-1", "1.5", "99999", "abc"],
     },
-    Choice { slot: "unit", kind: Kind::Plain, words: &["m", "km", "ft", "mi", "KM", "yards"] },
-    Choice { slot: "badnumber", kind: Kind::Fixed, words: &["-1", "abc", "1x", ""] },
-    Choice { slot: "script", kind: Kind::Fixed, words: SCRIPTS },
-    Choice { slot: "library", kind: Kind::Fixed, words: LIBRARIES },
-    Choice { slot: "rule", kind: Kind::Fixed, words: RULES },
-    Choice { slot: "channel", kind: Kind::Plain, words: &["c1", "c2", "news"] },
+    Choice { slot: "unit", kind: SlotKind::Plain, words: &["m", "km", "ft", "mi", "KM", "yards"] },
+    Choice { slot: "badnumber", kind: SlotKind::Fixed, words: &["-1", "abc", "1x", ""] },
+    Choice { slot: "script", kind: SlotKind::Fixed, words: SCRIPTS },
+    Choice { slot: "library", kind: SlotKind::Fixed, words: LIBRARIES },
+    Choice { slot: "rule", kind: SlotKind::Fixed, words: RULES },
+    Choice { slot: "channel", kind: SlotKind::Plain, words: &["c1", "c2", "news"] },
 ];
 
 /// Numbers at the edges. None of them, taken as a bit or byte offset, makes a string longer than a megabyte:

@@ -90,7 +90,7 @@ fn check(history: &History, is_queue: bool) -> Result<(), Fault> {
 }
 
 /// How elements go in and come out.
-struct Kind {
+struct Transfer {
     name: &'static str,
     is_queue: bool,
     /// Places that producers put elements into.
@@ -106,8 +106,8 @@ struct Kind {
     rest: &'static [&'static str],
 }
 
-const KINDS: &[Kind] = &[
-    Kind {
+const KINDS: &[Transfer] = &[
+    Transfer {
         name: "one list",
         is_queue: true,
         places: 1,
@@ -117,7 +117,7 @@ const KINDS: &[Kind] = &[
         moves: &[],
         rest: &["LRANGE l0 0 -1"],
     },
-    Kind {
+    Transfer {
         name: "several lists",
         is_queue: true,
         places: 3,
@@ -127,7 +127,7 @@ const KINDS: &[Kind] = &[
         moves: &[],
         rest: &["LRANGE l0 0 -1", "LRANGE l1 0 -1", "LRANGE l2 0 -1"],
     },
-    Kind {
+    Transfer {
         name: "lists behind lists",
         is_queue: true,
         places: 1,
@@ -137,7 +137,7 @@ const KINDS: &[Kind] = &[
         moves: &["BLMOVE l0 m LEFT RIGHT {t}", "LMOVE l0 m LEFT RIGHT"],
         rest: &["LRANGE l0 0 -1", "LRANGE m 0 -1"],
     },
-    Kind {
+    Transfer {
         name: "sorted sets",
         is_queue: false,
         places: 2,
@@ -152,7 +152,7 @@ const KINDS: &[Kind] = &[
         moves: &[],
         rest: &["ZRANGE z0 0 -1", "ZRANGE z1 0 -1"],
     },
-    Kind {
+    Transfer {
         name: "sets",
         is_queue: false,
         places: 2,
@@ -162,7 +162,7 @@ const KINDS: &[Kind] = &[
         moves: &[],
         rest: &["SMEMBERS s0", "SMEMBERS s1"],
     },
-    Kind {
+    Transfer {
         name: "a stream's group",
         is_queue: true,
         places: 1,
@@ -192,7 +192,7 @@ fn elements(value: &Value, found: &mut Vec<u64>) {
 }
 
 struct Run<'k> {
-    kind: &'k Kind,
+    kind: &'k Transfer,
     server: SocketAddr,
     start: Instant,
     next: AtomicU64,
@@ -259,7 +259,7 @@ impl Run<'_> {
     }
 }
 
-fn run(kind: &Kind, server: SocketAddr, count: u64) -> History {
+fn run(kind: &Transfer, server: SocketAddr, count: u64) -> History {
     let run =
         Run { kind, server, start: Instant::now(), next: AtomicU64::new(0), done: AtomicBool::new(false) };
     let mut control = run.connect();

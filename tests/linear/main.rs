@@ -94,7 +94,7 @@ fn everything_together() {
     check(&workload::EVERYTHING);
 }
 
-/// Scripts that stay with their keys, scripts that stray, scripts of which that is not known:
+/// Scripts that stay with their keys, scripts that leave them, scripts of which that is unknown:
 /// beside commands and transactions.
 #[test]
 fn scripts_of_all_kinds() {

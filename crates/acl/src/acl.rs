@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! All users, and changes of them.
+//! All users, and changes to them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::rules::{has_spaces, merge_selectors};
 use crate::terms::Terms;
 use crate::user::User;
 
-/// The parts of the server that a change of users concerns.
+/// The parts of the server that a change of users affects.
 #[derive(Clone, Copy)]
 pub struct Server<'a> {
     pub commands: &'a CommandTable,
@@ -30,7 +30,7 @@ pub struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    /// What rules are understood by at present.
+    /// The current context of rules.
     pub fn terms(self) -> Terms<'a> {
         let all_channels = self.config.acl_pubsub_default() == AclPubsubDefault::AllChannels;
         Terms { commands: self.commands, all_channels }
@@ -40,11 +40,11 @@ impl<'a> Server<'a> {
 /// All users.
 pub struct Acl {
     users: RwLock<BTreeMap<Box<[u8]>, Arc<User>>>,
-    /// Held while users change, so that no change is lost.
+    /// Serializes changes of users.
     pub(crate) changing: Mutex<()>,
     next_number: AtomicU64,
     pub log: AclLog,
-    /// Wrong names or passwords that were not sent by a client of a loop, but by HTTP.
+    /// Failed log-ins by HTTP, which no loop counts.
     denied_by_http: AtomicU64,
 }
 
@@ -72,22 +72,22 @@ impl Acl {
         self.user(DEFAULT_USER).expect("the default user cannot be deleted")
     }
 
-    /// A user as it is now, if it still exists.
+    /// The current version of a user, if it still exists.
     pub fn current(&self, identity: &Identity) -> Option<Arc<User>> {
         self.user(&identity.name).filter(|user| *user.identity == *identity)
     }
 
-    /// A user who is nobody in particular and may do everything.
+    /// An anonymous user with all permissions.
     pub fn unrestricted_user(&self, terms: Terms<'_>) -> Arc<User> {
         Arc::new(User::default_user(terms))
     }
 
-    /// All users in the order of their names.
+    /// All users, by name.
     pub fn users(&self) -> Vec<Arc<User>> {
         self.users.read().values().cloned().collect()
     }
 
-    /// Counts a wrong password that came by HTTP.
+    /// Counts a failed log-in by HTTP.
     pub fn count_denied_by_http(&self, name: &[u8]) {
         self.denied_by_http.fetch_add(1, Relaxed);
         if let Some(user) = self.user(name) {
@@ -95,20 +95,20 @@ impl Acl {
         }
     }
 
-    /// Sets all counters of refusals that are not a thread's to zero (CONFIG RESETSTAT).
+    /// Resets the counters of denials that are not per thread (CONFIG RESETSTAT).
     pub fn reset_statistics(&self) {
         self.denied_by_http.store(0, Relaxed);
         self.users().iter().for_each(|user| user.identity.reset_denied());
     }
 
-    /// Wrong passwords that came by HTTP.
+    /// Failed log-ins by HTTP.
     pub fn denied_by_http(&self) -> u64 {
         self.denied_by_http.load(Relaxed)
     }
 
-    /// The user that a name and a password belong to.
+    /// Authenticates by name and password.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
-        // Whether there is such a user must not be told by the time it takes.
+        // The time taken must not reveal whether the user exists.
         let known = self.user(name);
         let user = known.clone().unwrap_or_else(|| self.default_user());
         let accepted = user.accepts(password);
@@ -121,8 +121,8 @@ impl Acl {
 }
 
 impl Acl {
-    /// Creates a user or changes one; all rules or, after an error, none. The error is the line to
-    /// reply with.
+    /// Creates or changes a user: applies all rules or, after an error, none. The error is the line
+    /// to reply with.
     pub fn set_user(
         &self,
         server: Server<'_>,
@@ -151,7 +151,7 @@ impl Acl {
         Ok(())
     }
 
-    /// Closes the connections of a user that listen to what it may not listen to any more.
+    /// Closes a user's connections that are subscribed to channels it may no longer use.
     fn disconnect_listeners(&self, server: Server<'_>, name: &[u8]) {
         let Some(user) = self.user(name).filter(|user| !user.may_use_all_channels()) else { return };
         for record in server.clients.all().iter().filter(|record| record.has(client_flags::PUBSUB)) {
@@ -163,14 +163,14 @@ impl Acl {
         }
     }
 
-    /// Puts a changed user in force. The caller holds `changing`.
+    /// Activates a changed user. The caller holds `changing`.
     pub(crate) fn put_user(&self, server: Server<'_>, mut user: User) {
         user.settle();
         self.users.write().insert(user.identity.name.clone(), Arc::new(user));
         server.attention.next_generation();
     }
 
-    /// Gives the default user another password (`requirepass`).
+    /// Sets the default user's password (`requirepass`).
     pub fn set_default_password(&self, server: Server<'_>, password: &[u8]) {
         let _changing = self.changing.lock();
         let mut user = (*self.default_user()).clone();
@@ -178,9 +178,8 @@ impl Acl {
         self.put_user(server, user);
     }
 
-    /// Deletes users and closes the connections that have logged in as them; returns how many there
-    /// were. The connection that asks is left for the caller to close: its next command finds it
-    /// without a user.
+    /// Deletes users, closes their connections and returns the number deleted. The caller closes
+    /// the asking connection: its next command finds it without a user.
     pub fn delete_users(&self, server: Server<'_>, names: &[&[u8]], asking: u64) -> usize {
         let _changing = self.changing.lock();
         let deleted: Vec<Arc<User>> = {
@@ -192,8 +191,8 @@ impl Acl {
         deleted.len()
     }
 
-    /// Replaces all users by others, of whom the default user keeps its identity. Connections of
-    /// all others are closed, but for the one that asks. The caller holds `changing`.
+    /// Replaces all users; the default user keeps its identity. Closes the connections of all
+    /// others except the asking one. The caller holds `changing`.
     pub(crate) fn replace_users(
         &self,
         server: Server<'_>,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What of a request is refused, and the texts that clients get.
+//! Denials of requests, and their texts.
 
 use braid_spec::{Command, CommandError};
 
-/// What of a request is not allowed, in the order in which it is checked; with the index of the argument.
+/// What a request lacks permission for, in the order of checks, with the index of the argument.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Denied {
     Command,
@@ -12,7 +12,7 @@ pub enum Denied {
 }
 
 impl Denied {
-    /// What the user is told, without a code.
+    /// Text for the user, without an error code.
     pub fn text(self, user: &[u8], command: &Command) -> Vec<u8> {
         match self {
             Denied::Command => {
@@ -24,7 +24,7 @@ impl Denied {
         }
     }
 
-    /// The same for those who may know the key or channel.
+    /// The same, for clients that may learn the key or channel.
     pub fn detailed_text(self, user: &[u8], command: &Command, args: &[&[u8]]) -> Vec<u8> {
         let (index, kind) = match self {
             Denied::Command => return self.text(user, command),
@@ -35,12 +35,12 @@ impl Denied {
     }
 }
 
-/// The error for a request that is not allowed.
+/// The error for a denied request.
 pub fn refusal(denied: Denied, user: &[u8], command: &Command) -> CommandError {
     CommandError::Bytes([b"NOPERM ", &denied.text(user, command)[..]].concat())
 }
 
-/// The error for a queued command that has been forbidden since.
+/// The error for a queued command whose permission was revoked.
 pub fn refusal_in_transaction(denied: Denied) -> CommandError {
     let reason = match denied {
         Denied::Command => "no permission to execute the command or subcommand",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Users as text: lines of the configuration file, and the file of users (`aclfile`).
+//! Users as text: `user` lines of the configuration file, and the users file (`aclfile`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,8 +13,8 @@ use crate::rules::{LineFault, RuleError, has_spaces, merge_selectors};
 use crate::user::User;
 
 impl Acl {
-    /// Defines the users of a configuration's `user` lines: their names and rules. The error is the
-    /// number of the line and what is wrong with it.
+    /// Defines users from a configuration's `user` lines. The error has the number of the line and
+    /// the fault.
     pub fn define_users(&self, server: Server<'_>, lines: &[&[String]]) -> Result<(), (usize, String)> {
         let _changing = self.changing.lock();
         for (number, line) in lines.iter().enumerate() {
@@ -27,7 +27,7 @@ impl Acl {
                 return Err(fault("Spaces not allowed in ACL usernames".into()));
             }
             let user = self.define_user(server, name.as_bytes(), rules).map_err(|(rule, error)| {
-                // A rule may hold a password.
+                // A rule may contain a password.
                 let shown = match rule.first() {
                     Some(b'>' | b'<') => "(redacted)".into(),
                     _ => String::from_utf8_lossy(&rule).into_owned(),
@@ -45,7 +45,7 @@ impl Acl {
         Ok(())
     }
 
-    /// A user made of rules from nothing.
+    /// Creates a user from rules.
     fn define_user(
         &self,
         server: Server<'_>,
@@ -66,8 +66,8 @@ impl Acl {
         Ok(user)
     }
 
-    /// Replaces all users by those of the file, or after any fault none. The error is the text that
-    /// users of Redis know, without a code.
+    /// Replaces all users by those of the file or, after any fault, none. The error has Redis's
+    /// text, without an error code.
     pub fn load_file(&self, server: Server<'_>, asking: u64) -> Result<(), String> {
         let name = server.config.aclfile();
         let path = file_of(server.config).unwrap_or_default();
@@ -101,7 +101,7 @@ impl Acl {
         Ok(())
     }
 
-    /// The user that a line of the file defines, if it is not empty.
+    /// Parses a line of the file; `None` if it is empty.
     fn read_line(&self, server: Server<'_>, line: &[u8]) -> Result<Option<User>, String> {
         let line = line.trim_ascii();
         if line.is_empty() {
@@ -117,7 +117,7 @@ impl Acl {
         }
         let rules: Vec<&[u8]> = rules.iter().map(|rule| rule.trim_ascii()).collect();
         let user = self.define_user(server, name, &rules).map_err(|(rule, error)| match error {
-            // What is no command is no secret either.
+            // An unknown command is no secret.
             RuleError::Unknown => {
                 format!(": Error in applying operation '{}': {error}.", String::from_utf8_lossy(&rule))
             }
@@ -127,7 +127,7 @@ impl Acl {
         Ok(Some(user))
     }
 
-    /// Writes all users into the file.
+    /// Writes all users to the file.
     pub fn save_file(&self, config: &Config) -> Result<(), String> {
         let mut text = Vec::new();
         for user in self.users() {
@@ -138,7 +138,7 @@ impl Acl {
         braid_config::replace_file(&path, &text).map_err(|error| braid_base::system_text::reason(&error))
     }
 
-    /// The `user` lines that CONFIG REWRITE writes: none if users are kept in a file of their own.
+    /// The `user` lines for CONFIG REWRITE: none with a users file.
     pub fn config_lines(&self, config: &Config) -> Vec<String> {
         if file_of(config).is_some() {
             return Vec::new();
@@ -157,13 +157,13 @@ impl Acl {
     }
 }
 
-/// Path of the file of users; nothing without `aclfile`.
+/// Path of the users file; `None` without `aclfile`.
 pub fn file_of(config: &Config) -> Option<PathBuf> {
     let name = config.aclfile();
     (!name.is_empty()).then(|| config.dir().join(&*name))
 }
 
-/// Quotes those words of a line that a reader would take for something else.
+/// Quotes words that a reader would misread.
 fn quote_words(line: &str) -> String {
     let words: Vec<String> = line.split(' ').map(braid_config::quote_if_needed).collect();
     words.join(" ")

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Users and their rights.
+//! Users and permissions (ACL).
 //!
-//! A session holds its [`User`](user::User), which is never changed but replaced: every change
-//! moves the generation in the attention word, and a session that finds another generation than it
-//! knows looks its user up again before its next command. For a user who may do everything that
-//! comparison is the whole check, and it is the one that asks for a pause or a memory limit anyway.
+//! A session holds an immutable [`User`](user::User). Every change of users increments the
+//! generation in the attention word, and a session that sees a new generation looks its user up
+//! again before its next command. For a user with all permissions that comparison is the whole
+//! check, and it also covers pauses and the memory limit.
 //!
-//! Flow: [`rules`] are applied to a copy of a [`user`] and its [`selector`]s; refusals go into the
+//! Flow: [`rules`] are applied to a copy of a [`user`] and its [`selector`]s; denials go into the
 //! [`log`]; [`file`] reads and writes users as text. Sessions and commands are above this crate.
 
 #![forbid(unsafe_code)]

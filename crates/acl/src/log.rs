@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The log of what was refused: who tried what. Alike events within a minute are one entry.
+//! ACL LOG: denied requests and log-ins. Similar events within a minute form one entry.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::denied::Denied;
 
-/// Where a refused command came from.
+/// Origin of a denied command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     TopLevel,
@@ -17,7 +17,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// As ACL LOG has it.
+    /// Name in ACL LOG.
     pub const fn name(self) -> &'static str {
         match self {
             Origin::TopLevel => "toplevel",
@@ -37,7 +37,7 @@ impl From<Denied> for Reason {
     }
 }
 
-/// An event that was refused.
+/// A denial.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub reason: Reason,
@@ -45,19 +45,19 @@ pub struct Event {
     /// The command, key or channel.
     pub object: Vec<u8>,
     pub user: Vec<u8>,
-    /// The client as CLIENT LIST shows it.
+    /// The client, as in CLIENT LIST.
     pub client: Vec<u8>,
 }
 
-/// Alike events.
+/// Similar events.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub id: u64,
     pub count: u64,
-    /// Times of the first and the last one, ms since the Unix epoch.
+    /// Times of the first and the last event, ms since the Unix epoch.
     pub created_ms: i64,
     pub updated_ms: i64,
-    /// The last one.
+    /// The last event.
     pub event: Event,
 }
 
@@ -67,9 +67,9 @@ pub struct AclLog {
     inner: Mutex<(u64, VecDeque<Entry>)>,
 }
 
-/// Events further apart are never one entry.
+/// Events further apart are separate entries, in ms.
 const GROUPING_MS: i64 = 60_000;
-/// So many of the newest entries are looked at for one that is alike.
+/// Number of newest entries searched for a similar one.
 const LOOK_BACK: usize = 10;
 
 impl AclLog {

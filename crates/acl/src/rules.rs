@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules as ACL SETUSER takes them, applied one at a time to a user or a selector.
+//! Rules of ACL SETUSER, applied one by one to a user or a selector.
 //!
-//! Nothing here is in force: rules are applied to a copy, which [`Acl`](crate::Acl) puts in place
-//! when all of them were right.
+//! Rules are applied to a copy, which [`Acl`](crate::Acl) activates if all of them are valid.
 
 use braid_resp::inline::split_words;
 use braid_spec::{Category, Command, CommandTable};
@@ -11,10 +10,10 @@ use crate::selector::{Access, KeyPattern, Selector};
 use crate::terms::Terms;
 use crate::user::{Password, User};
 
-/// A fault in a user's definition in a configuration file: the rule, and what is wrong with it.
+/// A fault in a `user` line of the configuration: the rule and its error.
 pub type LineFault = (Vec<u8>, RuleError);
 
-/// Why a rule was not taken. The texts are those that users of Redis know.
+/// Why a rule is invalid, in Redis's words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RuleError {
     #[error("Unknown command or category name in ACL")]
@@ -43,13 +42,13 @@ pub enum RuleError {
     ArgumentOfSubcommand,
 }
 
-/// True for names and patterns that could not be written down among others.
+/// True for names and patterns with spaces, which cannot be written to a file.
 pub fn has_spaces(text: &[u8]) -> bool {
     text.iter().any(|&byte| byte == 0 || byte.is_ascii_whitespace() || byte == 0x0b)
 }
 
-/// Puts selectors together that are spread over several arguments. The error is the argument that
-/// opens one which nothing closes.
+/// Joins selectors that are spread over several arguments. The error is the argument that opens an
+/// unclosed one.
 pub fn merge_selectors(rules: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>, Vec<u8>> {
     let mut merged = Vec::with_capacity(rules.len());
     let mut open: Option<(&[u8], Vec<u8>)> = None;
@@ -119,7 +118,7 @@ impl User {
     }
 }
 
-/// A password behind the sign for plain text, or its digest behind another sign.
+/// A password in plain text (after `plain`), or its digest (after another sign).
 fn parse_password(rule: &[u8], plain: u8) -> Result<Password, RuleError> {
     let text = &rule[1..];
     if rule[0] == plain {
@@ -246,8 +245,8 @@ impl Selector {
     }
 }
 
-/// `R~`, `W~`, `RW~` in front of a pattern, in any case. As in stock servers, an empty pattern may
-/// stand without the `~`.
+/// Parses `R~`, `W~` or `RW~` before a pattern, case-insensitively. As in stock servers, an empty
+/// pattern may omit the `~`.
 fn parse_access(text: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     let mut access = Access::NONE;
     for (at, byte) in text.iter().enumerate() {
@@ -265,8 +264,7 @@ fn parse_access(text: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     if access == Access::NONE { Err(RuleError::Syntax) } else { Ok((access, b"")) }
 }
 
-/// A command or subcommand by its own name, whatever it may have been renamed to: rights do not
-/// change by that.
+/// Finds a command or subcommand by its original name: renaming does not change permissions.
 fn find<'c>(commands: &'c CommandTable, name: &[u8]) -> Option<&'c Command> {
     commands.all().iter().find(|command| command.full_name.as_bytes().eq_ignore_ascii_case(name))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A selector: what commands may be run, on which keys, with which channels. A user has one of its
-//! own and perhaps more; a command has to be allowed by one of them alone.
+//! Selector: permitted commands, keys and channels. A user has a root selector and optionally
+//! others; a command must be permitted by one of them alone.
 
 use braid_base::glob::{literal_prefix, matches};
 use braid_spec::keys::{self, KeyList};
@@ -9,7 +9,7 @@ use braid_spec::{Category, ChannelAccess, Command, CommandTable, Flags, KeyFlags
 use crate::denied::Denied;
 use crate::terms::Terms;
 
-/// What may be done with keys.
+/// Access to keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access(u8);
 
@@ -19,17 +19,17 @@ impl Access {
     pub const WRITE: Access = Access(2);
     pub const BOTH: Access = Access(3);
 
-    /// Both.
+    /// Union.
     pub const fn and(self, other: Access) -> Access {
         Access(self.0 | other.0)
     }
 
-    /// True if all of `other` is allowed.
+    /// True if it includes all of `other`.
     pub const fn has(self, other: Access) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// What a command needs that does this with a key. To ask whether there is something needs neither.
+    /// The access that a command with these key flags needs. Checking existence needs none.
     #[inline]
     pub(crate) fn needed(flags: KeyFlags) -> Access {
         let read = if flags.has(KeyFlags::ACCESS) { Access::READ } else { Access::NONE };
@@ -37,7 +37,7 @@ impl Access {
         if flags.any(changes) { read.and(Access::WRITE) } else { read }
     }
 
-    /// As rules have it, in front of a pattern.
+    /// The prefix of a pattern in rules.
     const fn sign(self) -> &'static [u8] {
         match self {
             Access::READ => b"%R~",
@@ -47,22 +47,22 @@ impl Access {
     }
 }
 
-/// How a pattern goes on behind its literal beginning.
+/// The rest of a pattern after its literal prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rest {
     Nothing,
-    /// One star.
+    /// A single star.
     Anything,
     Pattern,
 }
 
-/// Keys, and what may be done with them. Most patterns are names with a star behind them, which
-/// need no matching.
+/// A key pattern with its access. Most patterns are a prefix and a star, which needs no glob
+/// matching.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyPattern {
     pub access: Access,
     pub text: Box<[u8]>,
-    /// So many bytes in front are literal.
+    /// Length of the literal prefix.
     literal: usize,
     rest: Rest,
 }
@@ -82,25 +82,25 @@ impl KeyPattern {
     pub fn matches(&self, key: &[u8]) -> bool {
         match self.rest {
             Rest::Nothing => *self.text == *key,
-            // As with stock servers, a star alone does not match an empty key.
+            // As in stock servers, a lone star does not match an empty key.
             Rest::Anything => key.starts_with(&self.text[..self.literal]) && !key.is_empty(),
             Rest::Pattern => key.starts_with(&self.text[..self.literal]) && matches(&self.text, key, false),
         }
     }
 }
 
-/// What of commands, keys and channels is allowed.
+/// Permissions on commands, keys and channels.
 #[derive(Clone, Debug)]
 pub struct Selector {
-    /// Nothing has been taken away since all commands were allowed.
+    /// All commands are allowed.
     all_commands: bool,
-    /// It began with all commands rather than with none.
+    /// It started from all commands rather than from none.
     starts_from_all: bool,
-    /// By command id, a bit each.
+    /// One bit per command id.
     commands: Box<[u64]>,
-    /// Commands that are allowed with certain first arguments only.
+    /// Commands allowed with certain first arguments only.
     first_arguments: Vec<(u32, Vec<Box<[u8]>>)>,
-    /// The rules that led from all or none to `commands`, without their signs.
+    /// The rules that produced `commands`, without their signs.
     rules: Vec<(bool, Vec<u8>)>,
     pub(crate) all_keys: bool,
     pub(crate) patterns: Vec<KeyPattern>,
@@ -108,7 +108,7 @@ pub struct Selector {
     pub(crate) channels: Vec<Box<[u8]>>,
 }
 
-/// The keys of a request, looked for once though several selectors ask.
+/// The keys of a request, found once for several selectors.
 #[derive(Default)]
 pub(crate) struct FoundKeys(Option<KeyList>);
 
@@ -119,7 +119,7 @@ impl FoundKeys {
 }
 
 impl Selector {
-    /// Nothing is allowed, except channels if new selectors may use them.
+    /// A selector without permissions, except for channels if the defaults allow them.
     pub(crate) fn new(terms: Terms<'_>) -> Selector {
         Selector {
             all_commands: false,
@@ -193,7 +193,7 @@ impl Selector {
         }
     }
 
-    /// Notes a rule on commands; it replaces an earlier one about the same, or about a part of it.
+    /// Records a command rule; it replaces earlier ones about the same command or a part of it.
     pub(crate) fn note_rule(&mut self, allowed: bool, name: Vec<u8>) {
         self.rules.retain(|(_, known)| match known.strip_prefix(&name[..]) {
             Some(rest) => !(rest.is_empty() || rest[0] == b'|'),
@@ -202,7 +202,7 @@ impl Selector {
         self.rules.push((allowed, name));
     }
 
-    /// Whether a command on the one key is allowed without looking any closer.
+    /// True if a command on this key is certainly allowed, by a quick check.
     #[inline]
     pub(crate) fn allows_key(&self, command: &Command, key: &[u8], needed: Access) -> bool {
         let bit = self.commands[command.id as usize / 64] >> (command.id % 64) & 1;
@@ -224,7 +224,7 @@ impl Selector {
         self.patterns.iter().any(|known| known.access.has(needed) && known.matches(key))
     }
 
-    /// Whether a channel may be used. A pattern to listen to has to be allowed in so many letters.
+    /// True if a channel may be used. A pattern to subscribe to must be listed literally.
     pub fn may_use_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.all_channels
             || self.channels.iter().any(|allowed| {
@@ -232,7 +232,7 @@ impl Selector {
             })
     }
 
-    /// Whether a request is allowed; if not, what is wrong with it first.
+    /// Checks a request; the error is the first missing permission.
     pub(crate) fn check(
         &self,
         command: &Command,
@@ -265,7 +265,7 @@ impl Selector {
         Ok(())
     }
 
-    /// The rules on commands, as ACL SETUSER would take them.
+    /// The command rules, as ACL SETUSER takes them.
     pub fn command_rules(&self) -> Vec<u8> {
         let mut text = if self.starts_from_all { b"+@all".to_vec() } else { b"-@all".to_vec() };
         for (allowed, name) in &self.rules {
@@ -275,7 +275,7 @@ impl Selector {
         text
     }
 
-    /// The rules on keys, separated by spaces.
+    /// The key rules, separated by spaces.
     pub fn key_rules(&self) -> Vec<u8> {
         if self.all_keys {
             return b"~*".to_vec();
@@ -285,7 +285,7 @@ impl Selector {
         rules.join(&b' ')
     }
 
-    /// The rules on channels, separated by spaces.
+    /// The channel rules, separated by spaces.
     pub fn channel_rules(&self) -> Vec<u8> {
         if self.all_channels {
             return b"&*".to_vec();
@@ -294,7 +294,7 @@ impl Selector {
         rules.join(&b' ')
     }
 
-    /// All rules, from a new selector on.
+    /// All rules, starting from a new selector.
     pub fn describe(&self) -> Vec<u8> {
         let (keys, channels) = (self.key_rules(), self.channel_rules());
         let mut parts = Vec::new();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What rules are understood by.
+//! Context in which rules are interpreted.
 
 use braid_spec::CommandTable;
 
-/// What rules are understood by.
+/// Context in which rules are interpreted.
 #[derive(Clone, Copy)]
 pub struct Terms<'a> {
     pub commands: &'a CommandTable,

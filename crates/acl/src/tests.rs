@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Users that cannot be made, and files that are half right.
+//! Invalid users, and partly valid files.
 
 use std::sync::Arc;
 
@@ -160,7 +160,7 @@ fn the_file_is_taken_whole_or_not_at_all() {
     assert!(saved.contains(
         "\nuser b on sanitize-payload #148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940 "
     ));
-    // Who is loaded again is somebody else, but for the default user.
+    // A reloaded user is a new one, except for the default user.
     assert!(engine.acl.current(&a.identity).is_none());
     assert!(engine.acl.current(&engine.acl.default_user().identity).is_some());
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A user: who may log in as it, and what it may do.
+//! A user: its credentials and permissions.
 //!
-//! Users are never changed where others see them: a change makes a new [`User`] of the same [`Identity`].
+//! Users are immutable once shared: a change creates a new [`User`] with the same [`Identity`].
 
 use std::sync::Arc;
 
@@ -18,25 +18,25 @@ pub use braid_clients::Identity;
 /// SHA-256 of a password, in hexadecimal digits.
 pub(crate) type Password = [u8; 64];
 
-/// A user as it is at some time.
+/// A version of a user.
 #[derive(Clone, Debug)]
 pub struct User {
     pub identity: Arc<Identity>,
-    /// One can log in as it.
+    /// Log-in is allowed.
     pub enabled: bool,
-    /// Any password will do.
+    /// Any password is accepted.
     pub no_password: bool,
     /// Payloads that it restores are checked deeply.
     pub sanitizes: bool,
     pub(crate) passwords: Vec<Password>,
-    /// Its own one first.
+    /// The root selector is first.
     pub(crate) selectors: Vec<Selector>,
     /// Everything is allowed.
     unrestricted: bool,
 }
 
 impl User {
-    /// A new user, who may do nothing and cannot log in.
+    /// A new user without permissions and credentials.
     pub(crate) fn new(identity: Arc<Identity>, terms: Terms<'_>) -> User {
         User {
             identity,
@@ -49,7 +49,7 @@ impl User {
         }
     }
 
-    /// The default user as it is unless somebody says otherwise: it may do everything and needs no password.
+    /// The default user of a new server: all permissions and no password.
     pub(crate) fn default_user(terms: Terms<'_>) -> User {
         let identity = Identity::new(0, DEFAULT_USER);
         let mut user = User::new(Arc::new(identity), terms);
@@ -61,7 +61,7 @@ impl User {
         user
     }
 
-    /// To be called when rules have been applied.
+    /// Updates derived fields after rules were applied.
     pub(crate) fn settle(&mut self) {
         self.unrestricted = self.selectors.iter().any(Selector::is_unrestricted);
     }
@@ -77,12 +77,12 @@ impl User {
         self.unrestricted
     }
 
-    /// True if connections are this user without logging in.
+    /// True if unauthenticated connections are this user.
     pub fn is_open(&self) -> bool {
         self.no_password && self.enabled
     }
 
-    /// Makes this the one password; with an empty one, none is needed.
+    /// Replaces all passwords by this one; an empty one means none is needed.
     pub(crate) fn set_password(&mut self, password: &[u8]) {
         self.no_password = password.is_empty();
         self.passwords.clear();
@@ -91,8 +91,7 @@ impl User {
         }
     }
 
-    /// Whether one can log in with a password. Takes the same time whichever of the user's
-    /// passwords it is, if any.
+    /// Checks a password. Takes the same time for all of the user's passwords, and if none matches.
     pub(crate) fn accepts(&self, password: &[u8]) -> bool {
         let digest = sha256_hex(password);
         let mut known = false;
@@ -102,22 +101,22 @@ impl User {
         self.enabled && (self.no_password || known)
     }
 
-    /// The digests of its passwords.
+    /// SHA-256 digests of the passwords.
     pub fn passwords(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.passwords.iter().map(|password| &password[..])
     }
 
-    /// Its own selector.
+    /// The root selector.
     pub fn root(&self) -> &Selector {
         &self.selectors[0]
     }
 
-    /// Its selectors, its own one first.
+    /// All selectors, the root selector first.
     pub fn selectors(&self) -> &[Selector] {
         &self.selectors
     }
 
-    /// The words that describe its state.
+    /// Names of the flags.
     pub fn flags(&self) -> impl Iterator<Item = &'static str> {
         let all = [
             (self.enabled, "on"),
@@ -129,8 +128,8 @@ impl User {
         all.into_iter().filter(|(is, _)| *is).map(|(_, word)| word)
     }
 
-    /// Whether a request with the right number of arguments is allowed. Of several selectors'
-    /// reasons that it is not, the one counts that comes last on the way of a check.
+    /// Checks a request of valid arity. With several selectors, the error is the one that occurs
+    /// latest in a check.
     pub fn check(&self, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
         if self.unrestricted {
             return Ok(());
@@ -146,7 +145,7 @@ impl User {
         Err(reason)
     }
 
-    /// Whether a request is one on a single key, and allowed. False also when that takes a closer look.
+    /// True if the request has a single key and is certainly allowed, by a quick check.
     #[inline]
     pub fn allows_quickly(&self, command: &Command, args: &[&[u8]]) -> bool {
         let spec = command.spec;
@@ -157,8 +156,8 @@ impl User {
         self.selectors.iter().any(|selector| selector.allows_key(command, key, needed))
     }
 
-    /// Whether a request is allowed by a selector that lets all keys be read: its keys cannot all
-    /// be told beforehand.
+    /// Checks a request whose keys are not known in advance: a selector must allow reading all
+    /// keys.
     pub fn check_reading_all(&self, command: &Command, args: &[&[u8]]) -> bool {
         let mut found = FoundKeys::default();
         self.unrestricted
@@ -167,17 +166,17 @@ impl User {
             })
     }
 
-    /// Whether a channel, or a pattern of channels, may be used.
+    /// True if a channel or a channel pattern may be used.
     pub fn may_use_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.selectors.iter().any(|selector| selector.may_use_channel(channel, is_pattern))
     }
 
-    /// Whether all channels may be used.
+    /// True if all channels may be used.
     pub(crate) fn may_use_all_channels(&self) -> bool {
         self.selectors.iter().any(|selector| selector.all_channels)
     }
 
-    /// All its rules behind its name, as ACL LIST shows them.
+    /// The name and all rules, as in ACL LIST.
     pub fn describe(&self) -> Vec<u8> {
         let mut text = [b"user ", self.name()].concat();
         for flag in self.flags() {
@@ -201,7 +200,7 @@ impl User {
     }
 }
 
-/// A selector's rules are split as a line of arguments is when they are read.
+/// Quotes a selector's rule if the reader would split it.
 fn quote_if_needed(rule: &[u8]) -> Vec<u8> {
     match std::str::from_utf8(rule) {
         Ok(text) => braid_config::quote_if_needed(text).into_bytes(),

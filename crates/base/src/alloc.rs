@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The counting allocator: jemalloc, with the bytes in use known at any moment by adding up one counter per
-//! thread.
+//! Counting allocator: jemalloc, with the bytes in use known at any moment as the sum of per-thread
+//! counters.
 //!
-//! Counts are of size classes (what jemalloc really sets aside), so they agree with its own statistics. A
-//! thread that registers owns its counter and adds to it without any locked instruction; all others share
-//! counter 0.
+//! Counts are of size classes (what jemalloc really reserves), so they agree with its own
+//! statistics. A registered thread owns its counter and adds to it without a locked instruction;
+//! all others share counter 0.
 //!
-//! The build asks jemalloc for size classes every 8 bytes. Blocks that need 16-byte alignment are rounded up
-//! to a multiple of 16, because classes such as 24 or 56 are only 8-byte aligned.
+//! The build asks jemalloc for size classes every 8 bytes. Blocks that need 16-byte alignment are
+//! rounded up to a multiple of 16, because classes such as 24 or 56 are only 8-byte aligned.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;

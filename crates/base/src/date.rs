@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Calendar dates of moments, in UTC (the standard library knows neither). For logs and reports: what
-//! commands say of time are numbers.
+//! Calendar dates in UTC, which the standard library lacks. For logs and reports; commands report
+//! times as numbers.
 
 use time::OffsetDateTime;
 

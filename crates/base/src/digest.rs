@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Digests of bytes, as lower-case hexadecimal text, and comparison of secrets.
+//! Digests as lower-case hexadecimal text, and comparison of secrets.
 //!
-//! SHA-1 names scripts (EVALSHA), SHA-256 hides passwords in ACL rules. Secrets are compared with
-//! [`constant_time_eq`], never with `==`, whose duration tells how many bytes were right.
+//! SHA-1 names scripts (EVALSHA), SHA-256 stores passwords of ACL rules. Secrets are compared with
+//! [`constant_time_eq`], never with `==`, whose duration reveals how many bytes are right.
 
 use sha1::Digest as _;
 

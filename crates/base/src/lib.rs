@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clock, locks, hashing, numbers and bytes: what every layer uses and none of it knows Redis.
+//! Foundation: clock, locks, hashing, numbers and bytes. Knows nothing of Redis beyond text
+//! formats.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Braid runs on Linux only: it uses epoll, eventfd, /proc and other interfaces of that kernel");

@@ -19,11 +19,11 @@ use crate::number::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongDouble {
     negative: bool,
-    kind: Kind,
+    kind: NumberClass,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum NumberClass {
     Finite { mantissa: u64, exponent: i32 },
     Infinite,
     NotANumber,
@@ -41,11 +41,11 @@ impl LongDouble {
     pub const ZERO: LongDouble = LongDouble::finite(false, 0, EXPONENT_MIN);
 
     const fn finite(negative: bool, mantissa: u64, exponent: i32) -> LongDouble {
-        LongDouble { negative, kind: Kind::Finite { mantissa, exponent } }
+        LongDouble { negative, kind: NumberClass::Finite { mantissa, exponent } }
     }
 
     const fn infinite(negative: bool) -> LongDouble {
-        LongDouble { negative, kind: Kind::Infinite }
+        LongDouble { negative, kind: NumberClass::Infinite }
     }
 
     /// Reads a whole text as Redis does (C's `strtold` and its checks): decimal or hexadecimal, `inf`,
@@ -82,8 +82,8 @@ impl LongDouble {
     pub fn from_f64(value: f64) -> LongDouble {
         let negative = value.is_sign_negative();
         if !value.is_finite() {
-            let kind = if value.is_nan() { Kind::NotANumber } else { Kind::Infinite };
-            return LongDouble { negative: negative && kind == Kind::Infinite, kind };
+            let kind = if value.is_nan() { NumberClass::NotANumber } else { NumberClass::Infinite };
+            return LongDouble { negative: negative && kind == NumberClass::Infinite, kind };
         }
         let bits = value.to_bits();
         let (fraction, exponent) = (bits & ((1 << 52) - 1), (bits >> 52 & 0x7ff) as i32);
@@ -93,11 +93,11 @@ impl LongDouble {
 
     /// False for infinities and NaN, which commands answer with "increment would produce NaN or Infinity".
     pub fn is_finite(&self) -> bool {
-        matches!(self.kind, Kind::Finite { .. })
+        matches!(self.kind, NumberClass::Finite { .. })
     }
 
     fn is_zero(&self) -> bool {
-        matches!(self.kind, Kind::Finite { mantissa: 0, .. })
+        matches!(self.kind, NumberClass::Finite { mantissa: 0, .. })
     }
 
     /// The sum, rounded to nearest, ties to even; infinities of opposite signs give NaN.
@@ -105,17 +105,17 @@ impl LongDouble {
     pub fn add(self, other: LongDouble) -> LongDouble {
         let ((left, left_exponent), (right, right_exponent)) = match (self.kind, other.kind) {
             (
-                Kind::Finite { mantissa, exponent },
-                Kind::Finite { mantissa: mantissa2, exponent: exponent2 },
+                NumberClass::Finite { mantissa, exponent },
+                NumberClass::Finite { mantissa: mantissa2, exponent: exponent2 },
             ) => ((mantissa, exponent), (mantissa2, exponent2)),
-            (Kind::NotANumber, _) | (_, Kind::NotANumber) => {
-                return LongDouble { negative: false, kind: Kind::NotANumber };
+            (NumberClass::NotANumber, _) | (_, NumberClass::NotANumber) => {
+                return LongDouble { negative: false, kind: NumberClass::NotANumber };
             }
-            (Kind::Infinite, Kind::Infinite) if self.negative != other.negative => {
-                return LongDouble { negative: false, kind: Kind::NotANumber };
+            (NumberClass::Infinite, NumberClass::Infinite) if self.negative != other.negative => {
+                return LongDouble { negative: false, kind: NumberClass::NotANumber };
             }
-            (Kind::Infinite, _) => return self,
-            (_, Kind::Infinite) => return other,
+            (NumberClass::Infinite, _) => return self,
+            (_, NumberClass::Infinite) => return other,
         };
         if left == 0 && right == 0 {
             return LongDouble::finite(self.negative && other.negative, 0, EXPONENT_MIN);
@@ -156,7 +156,7 @@ impl LongDouble {
     /// The product, rounded to nearest, ties to even.
     pub fn times(self, factor: u32) -> LongDouble {
         match self.kind {
-            Kind::Finite { mantissa, exponent } => {
+            NumberClass::Finite { mantissa, exponent } => {
                 round(self.negative, u128::from(mantissa) * u128::from(factor), exponent, false)
             }
             _ => self,
@@ -167,9 +167,9 @@ impl LongDouble {
     /// what is above all, or NaN.
     pub fn ceil_i64(self) -> Option<i64> {
         let (mantissa, exponent) = match self.kind {
-            Kind::Finite { mantissa, exponent } => (mantissa, exponent),
-            Kind::Infinite => return self.negative.then_some(i64::MIN),
-            Kind::NotANumber => return None,
+            NumberClass::Finite { mantissa, exponent } => (mantissa, exponent),
+            NumberClass::Infinite => return self.negative.then_some(i64::MIN),
+            NumberClass::NotANumber => return None,
         };
         let magnitude = match exponent {
             0.. if mantissa == 0 => 0,
@@ -191,9 +191,11 @@ impl LongDouble {
     /// zero is `0`. `inf`, `-inf`, `nan` otherwise.
     pub fn write_human(&self, out: &mut Vec<u8>) {
         let (mantissa, exponent) = match self.kind {
-            Kind::NotANumber => return out.extend_from_slice(b"nan"),
-            Kind::Infinite => return out.extend_from_slice(if self.negative { b"-inf" } else { b"inf" }),
-            Kind::Finite { mantissa, exponent } => (mantissa, exponent),
+            NumberClass::NotANumber => return out.extend_from_slice(b"nan"),
+            NumberClass::Infinite => {
+                return out.extend_from_slice(if self.negative { b"-inf" } else { b"inf" });
+            }
+            NumberClass::Finite { mantissa, exponent } => (mantissa, exponent),
         };
         let (whole, fraction) = split_at_point(mantissa, exponent);
         if self.negative && (whole != 0 || fraction != 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Counts in sentences.
+//! Plural forms in messages.
 
 /// `1 key`, `2 keys`: the number and its noun, which takes an `s` unless there is one.
 pub fn plural(count: impl Into<u64>, noun: &str) -> String {

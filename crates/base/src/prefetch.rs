@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Asking the processor to fetch memory that will be needed soon. A hint: never a read, never a fault.
+//! Prefetching: asks the processor to load memory that will be needed soon. A hint: never a read,
+//! never a fault.
 
 /// Bytes that are fetched at a time.
 pub const CACHE_LINE: usize = 64;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The title of the process: what `ps` and `/proc/PID/cmdline` show, on Linux; elsewhere nothing is shown.
+//! Process title, as shown by `ps` and `/proc/PID/cmdline`, on Linux; no effect elsewhere.
 //!
-//! Linux shows there what stands in the memory in which it handed the arguments over and, if no NUL
-//! ends them, goes on into the environment behind them. So the title is written over both, once the
-//! environment has been copied to another place. The names of threads, which are what `top -H`
-//! shows, have nothing to do with it.
+//! Linux shows the memory in which it passed the arguments and, if no NUL ends them, the
+//! environment behind them. So the title is written over both, once the environment has been copied
+//! to another place. Thread names, which `top -H` shows, are independent of it.
 //!
-//! Where that memory is, the kernel says itself (`/proc/self/stat`, proc(5)). If it does not, there
-//! is no [`TitleArea`].
+//! The kernel reports the address of that memory (`/proc/self/stat`, proc(5)). If it does not,
+//! there is no [`TitleArea`].
 
 use std::ffi::{CStr, c_char};
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Things of which each executing thread has one, made when there is such a thread for the first time.
+//! Per-thread slots, grown on demand.
 //!
-//! A thread is known by its slot, a small number. How many threads there may ever be is known at
-//! the start and how many there are is not, so there is a place for each of them and something in
-//! it only once it is needed: a place alone costs two words. What was made stays, as others may be
-//! looking at it, and is used again by the next thread that gets the slot.
+//! A thread is known by its slot, a small number. The maximum number of threads is fixed at start,
+//! the current number is not, so each possible thread has a place of two words that is filled when
+//! first needed. Contents are never dropped, because other threads may be reading them; the next
+//! thread with the same slot uses them again.
 
 use std::ops::Index;
 use std::sync::OnceLock;
@@ -29,7 +29,7 @@ impl<T> Slots<T> {
     pub fn try_grow<E>(&self, count: usize, make: impl Fn(usize) -> Result<T, E>) -> Result<(), E> {
         for (slot, place) in self.places[..count].iter().enumerate() {
             if place.get().is_none() {
-                // Two threads that grow the same slots would agree on whoever came first.
+                // Of two threads that grow the same slot the first one wins.
                 let _ = place.set(Box::new(make(slot)?));
             }
             self.made.fetch_max(slot + 1, Ordering::Release);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The primitives that the lock, the gate and the journal are made of: the standard library's, or
-//! the model checker's.
+//! Synchronization primitives of the lock, the gate and the journal: the standard library's, or the
+//! model checker's.
 //!
-//! With the feature `model` the same protocol code runs under `shuttle`, which explores interleavings.
+//! With the feature `model` the same protocol code runs under `shuttle`, which explores
+//! interleavings.
 
 #[cfg(not(feature = "model"))]
 pub use std::{
@@ -21,7 +22,7 @@ pub use shuttle::{
 };
 
 /// Parking under the model checker. Its own wakes threads for no reason, which hides who is not
-/// woken; and time does not pass, so that whoever is not woken sleeps forever and the checker
+/// woken; and time does not pass, so that a thread that is not woken sleeps forever and the checker
 /// tells.
 #[cfg(feature = "model")]
 mod parking {
@@ -63,7 +64,7 @@ mod parking {
 pub enum Fault {
     /// A writer does not wait for readers.
     WriterIgnoresReaders,
-    /// Whoever unlocks does not wake those who sleep.
+    /// Unlocking does not wake sleepers.
     NobodyIsWoken,
     /// An exclusive section leaves the version as it was.
     VersionStays,
@@ -71,11 +72,11 @@ pub enum Fault {
     EnterUnchecked,
     /// Closing waits for the caller's own slot too.
     CloserStaysInside,
-    /// The epoch moves on whoever is inside.
+    /// The epoch advances regardless of threads inside.
     EpochIgnoresReaders,
-    /// Whoever appends to the journal notes that only after others can see it.
+    /// An appender publishes its offset only after others can see the range.
     NoteComesLate,
-    /// Whoever goes to sleep looks for the last time before it says so.
+    /// A sleeper checks for the last time before it marks itself as sleeping.
     SleeperLooksBefore,
     /// A waiting client is claimed in two steps, a look and a change.
     ClaimInTwoSteps,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The system's words for what went wrong.
+//! Texts of operating system errors.
 
 /// The reason as C's `strerror` gives it: the standard library adds the number behind it.
 pub fn reason(error: &std::io::Error) -> String {

@@ -3,30 +3,29 @@
 //! to be the bottleneck.
 //!
 //! Flow: [`options`] turns a command line into a plan; [`session`] opens the connections and runs
-//! passes over them, each thread in [`worker`]'s loop, which sends what [`request`] makes (keys and
-//! sizes drawn by [`draw`]) and counts with [`skim`] into a [`tally`]; [`plan`] repeats passes and
-//! sums them up with [`statistics`]; [`output`] prints. [`compare`] does all that for several
-//! servers in turn, which [`server`] starts and stops, and [`report`] draws the result with
-//! [`plot`].
+//! passes over them. Each thread runs [`worker`]'s loop, which sends requests made by [`request`]
+//! (keys and sizes by [`distributions`]) and counts replies with [`reply_scanner`] in a [`tally`].
+//! [`plan`] repeats passes and summarizes them with [`statistics`]; [`output`] prints. [`compare`]
+//! does all that for several servers in turn, which [`server`] starts and stops, and [`report`]
+//! draws the result with [`plot`].
 //!
-//! What it must never do: change a server's data beyond what the load asks for (FLUSHDB only on
-//! request), call a result good that had errors in it, or measure itself instead of the server
-//! without saying so.
+//! Must never change a server's data beyond the load (FLUSHDB only on request), accept a result
+//! that had errors in it, or measure itself instead of the server without saying so.
 #![forbid(unsafe_code)]
 
 pub mod compare;
-pub mod draw;
-pub mod named;
+pub mod distributions;
 pub mod options;
 pub mod output;
 pub mod plan;
 pub mod plot;
+pub mod presets;
 pub mod progress;
+pub mod reply_scanner;
 pub mod report;
 pub mod request;
 pub mod server;
 pub mod session;
-pub mod skim;
 pub mod statistics;
 pub mod table;
 pub mod tally;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The command line: redis-benchmark's names where its users expect them, memtier_benchmark's as aliases.
+//! Command line of braid-bench: redis-benchmark's names where its users expect them,
+//! memtier_benchmark's as aliases.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,10 +9,10 @@ use std::time::Duration;
 use braid_client::options::Argument;
 use braid_client::{Arguments, TargetOptions};
 
-use crate::draw::{Pattern, Sizes};
-use crate::named;
+use crate::distributions::{Pattern, Sizes};
 use crate::plan::{Case, Method, mixture};
-use crate::request::{Keys, Kind, Load, Template};
+use crate::presets;
+use crate::request::{Keys, Load, RequestKind, Template};
 use crate::worker::Rate;
 
 pub const HELP: &str = "\
@@ -428,17 +429,17 @@ impl Raw {
         };
         let keys = Keys { count, ..keys };
         let patterns = self.patterns();
-        let mut loads: Vec<(String, Vec<Kind>)> = Vec::new();
+        let mut loads: Vec<(String, Vec<RequestKind>)> = Vec::new();
         let command = |words: &[String], weight, pattern| {
             let name = words.first().map(String::as_str).unwrap_or_default().to_uppercase();
-            Kind { name, template: Template::new(words, &keys), weight, pattern }
+            RequestKind { name, template: Template::new(words, &keys), weight, pattern }
         };
         if is_mixture {
             for &(sets, gets) in &self.ratios {
                 loads.push((format!("SET:GET {sets}:{gets}"), mixture(sets, gets, patterns, &keys)));
             }
         } else if !self.commands.is_empty() {
-            let kinds: Vec<Kind> = self
+            let kinds: Vec<RequestKind> = self
                 .commands
                 .iter()
                 .filter(|(_, weight, _)| *weight > 0)
@@ -452,7 +453,7 @@ impl Raw {
         } else if !self.words.is_empty() {
             loads.push((self.words.join(" "), vec![command(&self.words, 1, patterns.1)]));
         } else {
-            for test in named::select(self.tests.as_deref())? {
+            for test in presets::select(self.tests.as_deref())? {
                 let pattern = if test.name == "get" { patterns.1 } else { patterns.0 };
                 loads.push((test.title.to_owned(), vec![test.kind(&keys, pattern)]));
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Running a case: warm-up, iterations, and what the server spent on it.
+//! Runs a case: warm-up, iterations, and the server's processor time.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use braid_client::process::{self, Task as ThreadTime};
 use braid_client::{Connection, Info, Target, cannot_connect};
 
-use crate::draw::{Pattern, Sizes};
-use crate::request::{Keys, Kind, Load, Template};
+use crate::distributions::{Pattern, Sizes};
+use crate::request::{Keys, Load, RequestKind, Template};
 use crate::session::{Progress, Session, Task};
 use crate::statistics::{Estimate, estimate};
 use crate::tally::Tally;
@@ -307,7 +307,7 @@ impl<'a> Runner<'a> {
 const FILL_PIPELINE: usize = 32;
 
 fn fill_load(load: &Load) -> Load {
-    let kind = Kind {
+    let kind = RequestKind {
         name: "SET".into(),
         template: Template::new(&["SET", "__key__", "__data__"], &load.keys),
         weight: 1,
@@ -357,14 +357,14 @@ impl Series {
 }
 
 /// A mixture of SET and GET.
-pub fn mixture(sets: u32, gets: u32, patterns: (Pattern, Pattern), keys: &Keys) -> Vec<Kind> {
-    let set = Kind {
+pub fn mixture(sets: u32, gets: u32, patterns: (Pattern, Pattern), keys: &Keys) -> Vec<RequestKind> {
+    let set = RequestKind {
         name: "SET".into(),
         template: Template::new(&["SET", "__key__", "__data__"], keys),
         weight: sets,
         pattern: patterns.0,
     };
-    let get = Kind {
+    let get = RequestKind {
         name: "GET".into(),
         template: Template::new(&["GET", "__key__"], keys),
         weight: gets,

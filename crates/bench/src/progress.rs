@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The line on a terminal that tells how far things are.
+//! Progress line on a terminal.
 
 use std::io::IsTerminal;
 

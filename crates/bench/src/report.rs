@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The page: one self-contained HTML file with the table and its plots. No scripts, nothing from
-//! elsewhere; readable on light and dark.
+//! HTML report: one self-contained file with the table and its plots. No scripts and no external
+//! resources; readable on light and dark.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use braid_base::clock::unix_ms;
 use braid_base::date::Date;
 use braid_client::figures::grouped;
 
-use crate::draw::Sizes;
+use crate::distributions::Sizes;
 use crate::output;
 use crate::plan::{Measurement, Method, Outcome, QUANTILES};
 use crate::plot::{self, Series};
@@ -53,7 +53,7 @@ pub fn page(subjects: &[Subject], table: Option<&Table>, method: &Method) -> Str
     out += "</style></head><body>\n<h1>braid-bench</h1>\n";
     out += &introduction(subjects, method);
     out += &warnings(subjects, method);
-    let places = Places::of(subjects);
+    let places = Results::of(subjects);
     let names = places.names.clone();
     for axis in [Axis::Threads, Axis::Pipeline, Axis::Size] {
         out += &by_axis(&places, axis, &names);
@@ -155,9 +155,9 @@ enum Axis {
     Size,
 }
 
-/// Where a result stands on all axes.
+/// A result's position on all axes.
 #[derive(Clone, PartialEq)]
-struct Place {
+struct ResultKey {
     name: usize,
     load: String,
     threads: Option<usize>,
@@ -165,13 +165,13 @@ struct Place {
     size: Sizes,
 }
 
-struct Places<'a> {
+struct Results<'a> {
     names: Vec<String>,
-    results: Vec<(Place, &'a Outcome)>,
+    results: Vec<(ResultKey, &'a Outcome)>,
 }
 
-impl<'a> Places<'a> {
-    fn of(subjects: &'a [Subject]) -> Places<'a> {
+impl<'a> Results<'a> {
+    fn of(subjects: &'a [Subject]) -> Results<'a> {
         let mut names: Vec<String> = Vec::new();
         let mut results = Vec::new();
         for subject in subjects {
@@ -180,7 +180,7 @@ impl<'a> Places<'a> {
                 names.len() - 1
             });
             for outcome in &subject.outcomes {
-                let place = Place {
+                let place = ResultKey {
                     name,
                     load: outcome.case.title.clone(),
                     threads: subject.threads,
@@ -190,11 +190,11 @@ impl<'a> Places<'a> {
                 results.push((place, outcome));
             }
         }
-        Places { names, results }
+        Results { names, results }
     }
 }
 
-impl Place {
+impl ResultKey {
     fn on(&self, axis: Axis) -> String {
         match axis {
             Axis::Threads => self.threads.map_or("-".into(), |threads| threads.to_string()),
@@ -231,7 +231,7 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 /// Throughput and p99 along an axis, if anything is varied along it.
-fn by_axis(places: &Places<'_>, axis: Axis, names: &[String]) -> String {
+fn by_axis(places: &Results<'_>, axis: Axis, names: &[String]) -> String {
     let ticks = distinct(places.results.iter().map(|(place, _)| place.on(axis)));
     if ticks.len() < 2 {
         return String::new();

@@ -16,23 +16,23 @@ use std::sync::atomic::AtomicU64;
 
 use fastrand::Rng;
 
-use crate::draw::{KeyDraw, Pattern, Sizes};
+use crate::distributions::{KeyDraw, Pattern, Sizes};
 
 /// Digits of a key's number.
 pub const DIGITS: usize = 12;
 
-/// One way in which a load's requests are made.
+/// One kind of request in a load.
 #[derive(Clone, Debug)]
-pub struct Kind {
-    /// As it is reported: `SET`, `GET`.
+pub struct RequestKind {
+    /// Name in reports: `SET`, `GET`.
     pub name: String,
     pub template: Template,
-    /// How often, beside the other kinds' weights.
+    /// Relative frequency among the kinds.
     pub weight: u32,
     pub pattern: Pattern,
 }
 
-/// What all kinds of a load share.
+/// Keys shared by all kinds of a load.
 #[derive(Clone, Debug)]
 pub struct Keys {
     pub prefix: String,
@@ -168,7 +168,7 @@ fn joined(parts: Vec<Part>) -> Vec<Part> {
 /// What a load sends.
 #[derive(Clone, Debug)]
 pub struct Load {
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<RequestKind>,
     pub keys: Keys,
     pub sizes: Sizes,
     /// Values of random bytes instead of a repeated letter.
@@ -430,7 +430,7 @@ mod tests {
         let kind = |&(line, weight): &(&str, u32)| {
             let words: Vec<&str> = line.split(' ').collect();
             let pattern = Pattern::Uniform;
-            Kind { name: words[0].into(), template: Template::new(&words, &keys), weight, pattern }
+            RequestKind { name: words[0].into(), template: Template::new(&words, &keys), weight, pattern }
         };
         Load {
             kinds: commands.iter().map(kind).collect(),

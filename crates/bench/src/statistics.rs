@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Means with confidence: the bootstrap.
+//! Statistics: means with confidence intervals, by the bootstrap.
 
 use fastrand::Rng;
 

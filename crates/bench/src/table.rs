@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A table: for terminals, for Markdown, for the page.
+//! Table output: for terminals, for Markdown, for the report.
 
 /// Cells under headings; the first `left` columns are text, the rest figures.
 pub struct Table {

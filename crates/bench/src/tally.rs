@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What was counted in a pass: latencies, replies, errors, bytes, processor time; of a thread, or
-//! of all together.
+//! Tally of a pass: latencies, replies, errors, bytes and processor time; per thread, or in total.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use braid_base::clock::Ticks;
 
-use crate::skim::Class;
+use crate::reply_scanner::Class;
 
 /// Latencies in nanoseconds.
 pub type Histogram = hdrhistogram::Histogram<u64>;

@@ -5,10 +5,10 @@
 //! reading for each.
 //!
 //! Closed loop (no rate given): a connection sends a batch of `pipeline` requests, waits for all
-//! replies, sends the next, as redis-benchmark does. Open loop: requests are due at times fixed in
-//! advance, connection after connection; a connection sends what is due unless `pipeline` requests
-//! are under way on it, and latency counts from when a request was due, not from when it could be
-//! sent: a server that stalls is charged with all who had to wait (no coordinated omission).
+//! replies and sends the next, as redis-benchmark does. Open loop: requests are due at fixed times,
+//! connection after connection; a connection sends what is due unless `pipeline` requests are in
+//! flight on it, and latency counts from the due time, not from the time of sending. So a stalled
+//! server is charged with all requests that had to wait (no coordinated omission).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -24,8 +24,8 @@ use braid_net::poller::{Interest, Poller};
 use fastrand::Rng;
 use socket2::SockAddr;
 
+use crate::reply_scanner::{Class, ReplyScanner, Sink};
 use crate::request::{Generator, Load, Sequences};
-use crate::skim::{Class, Sink, Skimmer};
 use crate::tally::{Histogram, KindTally, Tally, new_histogram};
 
 /// What one pass does; shared by all threads.
@@ -91,7 +91,7 @@ pub struct Worker {
 
 struct Connection {
     stream: Stream,
-    skimmer: Skimmer,
+    scanner: ReplyScanner,
     interest: Interest,
     /// Made but not taken by the socket yet.
     leftover: Vec<u8>,
@@ -165,7 +165,7 @@ impl Worker {
             .map_err(|error| format!("cannot watch a connection: {error}"))?;
         Ok(Connection {
             stream,
-            skimmer: Skimmer::default(),
+            scanner: ReplyScanner::default(),
             interest: Interest::ReadWrite,
             leftover,
             leftover_sent: 0,
@@ -533,7 +533,7 @@ impl Connection {
             } else {
                 let latency = now.nanos_since(self.begun);
                 let mut sink = Replies { recorder, kinds: &mut self.kinds, latency, count: 0 };
-                let result = self.skimmer.feed(bytes, &mut sink);
+                let result = self.scanner.feed(bytes, &mut sink);
                 let replies = sink.finish(now);
                 result.map_err(|_| malformed(bytes))?;
                 self.under_way = self.under_way.checked_sub(replies).ok_or("more replies than requests")?;
@@ -558,7 +558,7 @@ impl Connection {
                 due: &mut self.due_under_way,
                 count: 0,
             };
-            let result = self.skimmer.feed(bytes, &mut sink);
+            let result = self.scanner.feed(bytes, &mut sink);
             let replies = sink.count;
             run.recorder.flush_live(replies, now);
             result.map_err(|_| malformed(bytes))?;
@@ -595,7 +595,7 @@ impl Connection {
             fn push(&mut self) {}
         }
         let mut sink = Greeting::default();
-        self.skimmer.feed(bytes, &mut sink).map_err(|_| malformed(bytes))?;
+        self.scanner.feed(bytes, &mut sink).map_err(|_| malformed(bytes))?;
         if let Some(error) = sink.error {
             return Err(format!("the server refuses connections: {error}"));
         }

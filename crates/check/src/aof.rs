@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Checking an append-only file without a server: the manifest, the base and the increments, or an
+//! Checks an append-only file without a server: the manifest, the base and the increments, or an
 //! old single file.
 //!
-//! What is said, and the exit codes, follow redis-check-aof, since scripts look for its words. With
-//! [`Task::Fix`] or [`Task::TruncateTo`] the end of the last file that has any data is cut off,
-//! nothing else is ever changed.
+//! Messages and exit codes follow redis-check-aof, because scripts parse them. With [`Task::Fix`]
+//! or [`Task::TruncateTo`] the last file with data is truncated; nothing else is ever changed.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -18,7 +17,7 @@ use braid_persistence::{AofRecord, CommandReader, FileKind, Manifest, ReadError,
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     Check,
-    /// Cut what is wrong off the end of the last file, when somebody says yes.
+    /// Truncate the damaged end of the last file, after confirmation.
     Fix,
     /// Cut off what was written after this time, in seconds since the Unix epoch.
     TruncateTo(i64),

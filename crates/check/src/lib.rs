@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Checking a dump file without a server: every record is decoded as a load would do it, nothing is kept.
+//! Checks a dump file without a server: every record is decoded as by a load, and dropped.
 //!
-//! What is said follows redis-check-rdb, since scripts look for its words: a line for each note and
-//! database with its offset, a verdict, and counts. It never changes the file.
+//! Messages follow redis-check-rdb, because scripts parse them: a line for each note and database
+//! with its offset, a verdict, and counts. It never changes the file.
 #![forbid(unsafe_code)]
 
 pub mod aof;
@@ -10,7 +10,7 @@ pub mod aof;
 use std::fmt::Write;
 use std::io::Read;
 
-use braid_rdb::{Error, Fault, FileReader, Kind, Limits, Record};
+use braid_rdb::{Error, Fault, FileReader, Limits, RdbType, Record};
 
 /// Values are decoded with these thresholds between packed and other forms; which ones does not matter here.
 fn limits() -> Limits {
@@ -39,7 +39,7 @@ pub struct Findings {
 struct Doing {
     what: &'static str,
     key: Option<Vec<u8>>,
-    kind: Option<Kind>,
+    kind: Option<RdbType>,
 }
 
 /// Checks a dump file of `len` bytes, if that is known. `name` is what the file is called in the

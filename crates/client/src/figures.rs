@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Numbers for people.
+//! Formatting of numbers for people.
 
 /// A number with commas between thousands.
 pub fn grouped(number: f64) -> String {

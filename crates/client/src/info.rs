@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The text of INFO, by field.
+//! Parsed INFO text, by field.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The command-line options that say where a server is: the same in every tool, named as redis-cli and
-//! redis-benchmark name them.
+//! Command-line options of a server's address: the same in every tool, named as in redis-cli and
+//! redis-benchmark.
 
 use std::path::PathBuf;
 use std::str::FromStr;

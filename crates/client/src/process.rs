@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What `/proc` says of a process on this machine: processor time, whole and by thread. Linux only;
-//! elsewhere, and for processes that are gone, the answers are empty.
+//! Process statistics from `/proc`: processor time in total and by thread. Linux only; empty
+//! elsewhere and for processes that have ended.
 
 use std::path::PathBuf;
 use std::time::Duration;

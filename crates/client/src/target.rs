@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where a server is, and how a connection to it begins.
+//! Address of a server, and the start of a connection.
 
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The client's side of TLS: what is trusted, how we identify ourselves, which cipher suites are offered.
+//! Client side of TLS: trusted certificates, the client's own, and cipher suites.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,52 +1,52 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! States in which commands need more than the usual checks, as bits of one word that every thread
-//! reads once per command.
+//! Attention word: server states in which commands need more than the usual checks, as bits of one
+//! word that every thread reads once per command.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Clients are paused.
 pub const PAUSED: u64 = 1;
-/// There is a memory limit.
+/// `maxmemory` is set.
 pub const MEMORY_LIMIT: u64 = 2;
 
-/// The dataset is saved for the end of the server: nothing is executed any more.
+/// The dataset is being saved for shutdown: no command executes any more.
 pub const STOPPING: u64 = 4;
 
-/// The dataset is being loaded: only commands that say they work meanwhile do.
+/// The dataset is being loaded: only commands with the flag `loading` are allowed.
 pub const LOADING: u64 = 8;
 
-/// A dataset is being loaded beside the present one, which is served: commands that would disturb
-/// that are refused.
+/// A dataset is being loaded beside the current one, which is served: commands that would disturb
+/// the load are refused.
 pub const LOADING_BESIDE: u64 = 1 << 4;
 
-/// The dataset could not be saved: nothing may be written until it can.
+/// The dataset could not be saved: writes are refused until it can.
 pub const WRITES_REFUSED: u64 = 1 << 8;
 
-/// Writers are ahead of the snapshot in progress: they wait.
+/// Writers are ahead of the running snapshot and have to wait.
 pub const SNAPSHOT_FULL: u64 = 1 << 9;
 
-/// Changes cannot be written to the append-only file: nothing may be changed until they can.
+/// The append-only file cannot be written: writes are refused until it can.
 pub const APPEND_ONLY_FAILED: u64 = 1 << 11;
 
-/// Writers are ahead of the append-only file: they wait.
+/// Writers are ahead of the append-only file and have to wait.
 pub const JOURNAL_FULL: u64 = 1 << 12;
 
-/// Fewer replicas keep up than there must be for writing to be allowed.
+/// Too few replicas keep up (`min-replicas-to-write`).
 pub const FEW_REPLICAS: u64 = 1 << 13;
 
-/// Clients are told of every command.
+/// Clients are in MONITOR mode.
 pub const MONITORS: u64 = 1 << 10;
 
-/// A replica that refuses writes.
+/// Read-only replica.
 pub const READ_ONLY: u64 = 1 << 14;
 
-/// A replica without a link to its primary that does not serve old data.
+/// Replica without a link to its primary that does not serve stale data.
 pub const STALE: u64 = 1 << 15;
 
-/// The bits of states. Those above count the changes of users, so that one comparison tells a
-/// session that nothing is on and its user is as it was.
+/// Bits of states. The bits above count changes of users, so that one comparison shows a session
+/// that no state is set and its user is unchanged.
 const STATES: u64 = GENERATION - 1;
-/// One generation of users.
+/// Increment of the users' generation.
 const GENERATION: u64 = 1 << 16;
 
 /// The word.
@@ -54,30 +54,30 @@ const GENERATION: u64 = 1 << 16;
 pub struct Attention(AtomicU64);
 
 impl Attention {
-    /// What is on, and the generation of users.
+    /// The states and the generation of users.
     #[inline]
     pub fn word(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// What is on.
+    /// The states.
     #[inline]
     pub fn get(&self) -> u64 {
         self.word() & STATES
     }
 
-    /// The generation of users, as the word has it when nothing is on. To be read before users are.
+    /// The generation of users, as in a word without states. Read it before the users.
     #[inline]
     pub fn generation(&self) -> u64 {
         self.0.load(Ordering::Acquire) & !STATES
     }
 
-    /// Users have changed: all sessions look theirs up again.
+    /// Users have changed: all sessions refresh theirs.
     pub fn next_generation(&self) {
         self.0.fetch_add(GENERATION, Ordering::AcqRel);
     }
 
-    /// Switches a state on or off.
+    /// Sets or clears a state.
     pub fn set(&self, bit: u64, on: bool) {
         if on {
             self.0.fetch_or(bit, Ordering::Relaxed);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Scripts that take long: what they are, and ending them.
+//! Long-running scripts: their state, and killing them.
 //!
-//! A run is *visible* here after some milliseconds: SCRIPT KILL, FUNCTION KILL and FUNCTION STATS
-//! know it then, on every thread. One that runs alone, with the world stopped, keeps everybody else
-//! waiting: the other threads go on without entering the gate, and run the few commands that are
-//! allowed then. Other requests are held back until `busy-reply-threshold`, when the run is *busy*
-//! and they are answered with an error.
+//! A run becomes *visible* after some milliseconds: from then on SCRIPT KILL, FUNCTION KILL and
+//! FUNCTION STATS know it on every thread. A run with the world stopped blocks all other threads:
+//! they continue outside of the gate and run the few commands that are allowed there. Other
+//! requests are held back until `busy-reply-threshold`, when the run is *busy* and they get an
+//! error.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,31 +16,31 @@ use parking_lot::Mutex;
 
 use braid_spec::{CommandError, CommandResult};
 
-/// What is running.
+/// Kind of the running script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ScriptKind {
     Script,
     Function,
 }
 
-impl Kind {
-    /// The error that everybody else gets.
+impl ScriptKind {
+    /// The error for all other clients.
     pub fn busy_error(self) -> &'static str {
         match self {
-            Kind::Script => {
+            ScriptKind::Script => {
                 "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
             }
-            Kind::Function => {
+            ScriptKind::Function => {
                 "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
             }
         }
     }
 }
 
-/// A run that is visible.
+/// A visible run.
 pub struct Running {
-    pub kind: Kind,
-    /// Of the function, or the script's SHA-1.
+    pub kind: ScriptKind,
+    /// The function's name, or the script's SHA-1.
     pub name: String,
     /// The request that runs it.
     pub command: Vec<Vec<u8>>,
@@ -49,13 +49,13 @@ pub struct Running {
     wrote: AtomicBool,
     /// It has run for `busy-reply-threshold`.
     busy: AtomicBool,
-    /// Nobody else can work meanwhile.
+    /// It runs with the world stopped.
     alone: AtomicBool,
 }
 
 impl Running {
-    /// A script that began at `started`.
-    pub fn new(kind: Kind, name: &str, command: &[&[u8]], started: Instant) -> Running {
+    /// A run that started at `started`.
+    pub fn new(kind: ScriptKind, name: &str, command: &[&[u8]], started: Instant) -> Running {
         Running {
             kind,
             name: name.to_owned(),
@@ -68,17 +68,17 @@ impl Running {
         }
     }
 
-    /// Milliseconds since it began.
+    /// Milliseconds since its start.
     pub fn elapsed_ms(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
     }
 
-    /// Somebody wants it to end.
+    /// A kill was requested.
     pub fn is_killed(&self) -> bool {
         self.killed.load(Relaxed)
     }
 
-    /// Requests that wait for it are answered with an error from now on.
+    /// Marks the run as busy: waiting requests get an error from now on.
     pub fn set_busy(&self) {
         self.busy.store(true, Relaxed);
     }
@@ -93,13 +93,13 @@ impl Running {
         self.alone.store(true, Relaxed);
     }
 
-    /// It has called a command that writes, so it can no longer be ended.
+    /// Records a write, after which the run can no longer be killed.
     pub fn note_write(&self) {
         self.wrote.store(true, Relaxed);
     }
 }
 
-/// The runs that are visible.
+/// The visible runs.
 #[derive(Default)]
 pub struct Busy {
     running: Mutex<Vec<Arc<Running>>>,
@@ -111,18 +111,17 @@ impl Busy {
         self.running.lock().push(running);
     }
 
-    /// It has ended.
+    /// Removes a run that has ended.
     pub fn end(&self, running: &Arc<Running>) {
         self.running.lock().retain(|other| !Arc::ptr_eq(other, running));
     }
 
-    /// The error for commands that have to wait, while there is a busy script that nobody can work beside.
+    /// The error for other commands while a busy script has stopped the world.
     pub fn error(&self) -> Option<CommandError> {
         self.error_of(|running| running.alone.load(Relaxed))
     }
 
-    /// The error for commands that have to wait because of any busy script, also one that others
-    /// can work beside.
+    /// The error for commands that wait for any busy script, also one that runs beside others.
     pub fn any_error(&self) -> Option<CommandError> {
         self.error_of(|_| true)
     }
@@ -133,24 +132,24 @@ impl Busy {
         Some(CommandError::text(running.kind.busy_error()))
     }
 
-    /// Whether any run is visible. What it holds back goes on when it ends, or becomes busy.
+    /// True if any run is visible. Requests held back resume when it ends or becomes busy.
     pub fn is_any(&self) -> bool {
         !self.running.lock().is_empty()
     }
 
-    /// The run of this kind that has lasted for longest.
-    pub fn current_of(&self, kind: Kind) -> Option<Arc<Running>> {
+    /// The longest run of this kind.
+    pub fn current_of(&self, kind: ScriptKind) -> Option<Arc<Running>> {
         let all = self.running.lock();
         all.iter().filter(|running| running.kind == kind).min_by_key(|running| running.started).cloned()
     }
 
-    /// Ends all runs, even those that have written. The server ends, and saves nothing.
+    /// Kills all runs, even those that have written, because the server exits without saving.
     pub fn kill_all(&self) {
         self.running.lock().iter().for_each(|running| running.killed.store(true, Relaxed));
     }
 
-    /// Ends the run of this kind that has lasted for longest among those that have not written.
-    pub fn kill(&self, kind: Kind) -> CommandResult {
+    /// Kills the longest run of this kind that has not written.
+    pub fn kill(&self, kind: ScriptKind) -> CommandResult {
         let all = self.running.lock();
         let of_kind = || all.iter().filter(|running| running.kind == kind);
         let victim = of_kind()

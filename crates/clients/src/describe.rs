@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A client as CLIENT LIST, CLIENT INFO and ACL LOG show it: one line of fields, in the order that
-//! tools know.
+//! Client descriptions for CLIENT LIST, CLIENT INFO and ACL LOG: one line of fields, in Redis's
+//! order.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use braid_spec::{Command, CommandTable};
 
 use crate::record::{ClientRecord, UNCOUNTED_REPLY, client_flags, counted_reply_bytes};
 
-/// The letters of flags, in the order in which they are shown.
+/// Letters of the flags, in display order.
 pub const FLAG_LETTERS: &[(u32, u8)] = &[
     (client_flags::REPLICA, b'S'),
     (client_flags::PRIMARY, b'M'),
@@ -33,7 +33,7 @@ pub const FLAG_LETTERS: &[(u32, u8)] = &[
     (client_flags::IMPORT_SOURCE, b'I'),
 ];
 
-/// The letters of a client's flags; `N` if it has none.
+/// Flag letters of a client; `N` if it has none.
 pub fn letters(record: &ClientRecord) -> impl Iterator<Item = u8> {
     let dirty = if record.is_watch_dirty() { client_flags::DIRTY_WATCH } else { 0 };
     let flags = record.flags.load(Relaxed) | dirty;
@@ -52,8 +52,8 @@ pub fn idle_seconds(now_ms: i64, record: &ClientRecord) -> i64 {
     seconds_since(now_ms, record.last_active_ms.load(Relaxed))
 }
 
-/// Appends a client's line. `current`: the command that it has sent and that is executed now, if
-/// this is the calling client, of which more is known than its record says.
+/// Appends a client's line. `current`: the running command if this is the calling client, whose
+/// record lags behind.
 pub fn describe(
     out: &mut Vec<u8>,
     commands: &CommandTable,
@@ -80,8 +80,8 @@ pub fn describe(
     let argument_bytes =
         if own { args.iter().map(|arg| arg.len()).sum() } else { bytes(&record.argument_bytes) };
     let pending = bytes(&record.reply_bytes);
-    // The first bytes are shown as `obl`, what exceeds them as `omem`: other servers keep the two
-    // apart, and tools look at `omem` to find clients that read too slowly.
+    // The first bytes are shown as `obl`, the rest as `omem`, as in other servers: tools watch
+    // `omem` to find slow readers.
     let overflow = counted_reply_bytes(pending);
     let _ = write!(
         out,
@@ -121,7 +121,7 @@ pub fn describe(
     );
 }
 
-/// Bytes of a request on the wire: the calling client's is in its read buffer while it runs.
+/// Size of a request on the wire. The calling client's request is still in its read buffer.
 pub fn request_bytes(args: &[&[u8]]) -> usize {
     let header = |number: usize| 1 + number::digits_len(i64::try_from(number).unwrap_or(i64::MAX)) + 2;
     header(args.len()) + args.iter().map(|arg| header(arg.len()) + arg.len() + 2).sum::<usize>()

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Client eviction: which clients are closed when all of them together hold more memory than
-//! `maxmemory-clients` allows.
+//! Client eviction: the clients to close while all of them together exceed `maxmemory-clients`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,7 +9,7 @@ use braid_config::{ClientsMemoryLimit, Config};
 use crate::record::{ClientRecord, client_flags};
 use crate::registry::Registry;
 
-/// The most bytes that clients may hold together; nothing without a limit.
+/// The limit in bytes; `None` without one.
 #[inline]
 pub fn limit_bytes(config: &Config) -> Option<u64> {
     match config.maxmemory_clients() {
@@ -24,8 +23,8 @@ pub fn limit_bytes(config: &Config) -> Option<u64> {
 }
 
 impl Registry {
-    /// The clients to close so that the others hold at most `max` bytes, largest first. Clients
-    /// protected by CLIENT NO-EVICT, monitors and replicas neither count nor are closed.
+    /// The clients to close, largest first, so that the others hold at most `max` bytes. Clients
+    /// with CLIENT NO-EVICT, monitors and replicas neither count nor are closed.
     pub fn beyond(&self, max: u64) -> Vec<Arc<ClientRecord>> {
         let exempt =
             client_flags::NO_EVICT | client_flags::MONITOR | client_flags::REPLICA | client_flags::CLOSE_NOW;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The identity of a user: what a client's record keeps of it, and what was refused to it.
+//! User identity, as kept in a client's record, with counters of denials.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The user of connections that have not logged in.
+/// The user of unauthenticated connections.
 pub const DEFAULT_USER: &[u8] = b"default";
 
-/// What kind of thing was refused.
+/// Kind of denial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
     Command,
@@ -17,10 +17,10 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All of them, in the order of their numbers.
+    /// All kinds, by number.
     pub const ALL: [Reason; 4] = [Reason::Command, Reason::Key, Reason::Channel, Reason::Authentication];
 
-    /// As ACL LOG has it.
+    /// Name in ACL LOG.
     pub const fn name(self) -> &'static str {
         match self {
             Reason::Command => "command",
@@ -31,13 +31,12 @@ impl Reason {
     }
 }
 
-/// What never changes of a user. A user that is deleted and created again is another one.
+/// The immutable part of a user. A user that is deleted and created again gets a new identity.
 #[derive(Debug)]
 pub struct Identity {
     pub number: u64,
     pub name: Box<[u8]>,
-    /// Requests and logins that were refused, by [`Reason`]. They go with the user, so there are
-    /// never more of them than users.
+    /// Denied requests and log-ins by [`Reason`]. Stored with the user, so their number is bounded.
     denied: [AtomicU64; Reason::ALL.len()],
 }
 
@@ -55,17 +54,17 @@ impl Identity {
         Identity { number, name: name.into(), denied: Default::default() }
     }
 
-    /// Counts a refusal.
+    /// Counts a denial.
     pub fn count_denied(&self, reason: Reason) {
         self.denied[reason as usize].fetch_add(1, Relaxed);
     }
 
-    /// Refusals for a reason since the user was created or CONFIG RESETSTAT.
+    /// Denials for a reason since the user was created or CONFIG RESETSTAT.
     pub fn denied(&self, reason: Reason) -> u64 {
         self.denied[reason as usize].load(Relaxed)
     }
 
-    /// Sets the counters to zero.
+    /// Resets the counters.
     pub fn reset_denied(&self) {
         self.denied.iter().for_each(|count| count.store(0, Relaxed));
     }

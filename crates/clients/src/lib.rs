@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What all threads know of connected clients, and how they reach the loop that owns one.
+//! State of connected clients shared by all threads, and the channels to the loop that owns a
+//! client.
 //!
-//! A client belongs to one event loop. Other threads see its [`record`](ClientRecord), leave
-//! messages in its owner's mailbox, end its wait, or close it. States that concern all clients (a
-//! pause, a script that runs for long, the attention word) stand here too. Nothing in this crate
-//! takes a shard lock or touches a socket.
+//! A client belongs to one event loop. Other threads see its [`record`](ClientRecord), send
+//! messages to its owner's mailbox, end its wait, or close it. States that concern all clients (a
+//! pause, a long script, the attention word) are here, too. This crate takes no shard locks and
+//! touches no sockets.
 
 #![forbid(unsafe_code)]
 
@@ -25,5 +26,5 @@ pub use mailboxes::Mailboxes;
 pub use record::{Address, ClientRecord, Message, Unblocking, client_flags};
 pub use registry::Registry;
 
-/// The most threads that there may be.
+/// Maximum number of threads.
 pub const THREADS_MAX: usize = 256;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Mailboxes: how one thread tells another something about a client it owns.
+//! Mailbox: messages from other threads about a client that a loop owns.
 //!
-//! A connection belongs to one event loop, and only that loop touches it. Everyone else leaves a message here
-//! and rings the event notifier that the loop polls. Ringing is skipped while the loop is known to be awake
-//! with mail waiting.
+//! A connection belongs to one event loop, and only that loop touches it. Other threads post a
+//! message and ring the event notifier that the loop polls. The ring is skipped while the loop is
+//! known to be awake with mail waiting.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ impl<M> Mailbox<M> {
         Ok(Mailbox { queue: SegQueue::new(), notifier, rung: AtomicBool::new(false) })
     }
 
-    /// Leaves a message and wakes the owner.
+    /// Posts a message and wakes the owner.
     pub fn send(&self, message: M) {
         self.queue.push(message);
         self.ring();
@@ -34,7 +34,7 @@ impl<M> Mailbox<M> {
     /// Wakes the owner.
     pub fn ring(&self) {
         if !self.rung.swap(true, Ordering::AcqRel) {
-            // Only a full counter could refuse, and then the owner is woken already.
+            // The write only fails if the counter is full, and then the owner is awake already.
             let _ = rustix::io::write(&self.notifier, &1u64.to_ne_bytes());
         }
     }
@@ -42,8 +42,8 @@ impl<M> Mailbox<M> {
     /// Called by the owner when the notifier is readable, before it takes messages.
     pub fn acknowledge(&self) {
         let _ = rustix::io::read(&self.notifier, &mut [0; 8]);
-        // An exchange and not a store: it sees what was sent by those who found the bell rung already, and is
-        // not reordered with the taking that follows.
+        // An exchange rather than a store: it synchronizes with senders that found the bell rung,
+        // and is not reordered with the following take.
         self.rung.swap(false, Ordering::AcqRel);
     }
 
@@ -52,7 +52,7 @@ impl<M> Mailbox<M> {
         self.queue.pop()
     }
 
-    /// The notifier, to be polled for reading.
+    /// The notifier, polled for reading.
     pub fn notifier(&self) -> BorrowedFd<'_> {
         self.notifier.as_fd()
     }

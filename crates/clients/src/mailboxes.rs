@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The mailboxes of all executing threads.
+//! Mailboxes of all executing threads.
 
 use std::ops::Index;
 use std::sync::Arc;
@@ -11,20 +11,21 @@ use crate::THREADS_MAX;
 use crate::mailbox::Mailbox;
 use crate::record::Message;
 
-/// The mailboxes of all executing threads, by slot.
+/// Mailboxes of all executing threads, by slot.
 pub struct Mailboxes {
     slots: Slots<Arc<Mailbox<Message>>>,
-    /// Threads that run. They have the slots below it; mailboxes of ended threads stay.
+    /// Number of running threads, with the slots below it. Mailboxes of stopped threads stay.
     threads: AtomicUsize,
 }
 
 impl Mailboxes {
-    /// Mailboxes for no threads yet ([`Mailboxes::make_room`]), of which so many will run.
+    /// Mailboxes for `threads` threads, which [`Mailboxes::make_room`] allocates.
     pub fn new(threads: usize) -> Mailboxes {
         Mailboxes { slots: Slots::new(THREADS_MAX), threads: AtomicUsize::new(threads) }
     }
 
-    /// Makes mailboxes for so many threads. Fails when the process is out of file descriptors.
+    /// Allocates mailboxes for `threads` threads. Fails when the process is out of file
+    /// descriptors.
     pub fn make_room(&self, threads: usize) -> std::io::Result<()> {
         self.slots.try_grow(threads, |_| Mailbox::new().map(Arc::new))
     }
@@ -39,12 +40,12 @@ impl Mailboxes {
         self.threads.store(threads, Ordering::SeqCst);
     }
 
-    /// All mailboxes, those of ended threads included.
+    /// All mailboxes, including those of stopped threads.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Mailbox<Message>>> {
         self.slots.iter()
     }
 
-    /// Leaves a message for each thread that runs.
+    /// Posts a message to each running thread.
     pub fn tell_all(&self, message: impl Fn() -> Message) {
         self.iter().take(self.thread_count()).for_each(|mailbox| mailbox.send(message()));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Holding back commands, or only writes, until a time: CLIENT PAUSE, and the server's end or a
-//! failover while replicas catch up.
+//! Pausing commands, or only writes, until a deadline: CLIENT PAUSE, shutdown, and failover while
+//! replicas catch up.
 
 use braid_base::clock::unix_ms;
 use parking_lot::Mutex;
@@ -9,30 +9,30 @@ use crate::attention::{Attention, PAUSED};
 use crate::mailboxes::Mailboxes;
 use crate::record::Message;
 
-/// Which commands are held back.
+/// Commands to pause.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum PauseMode {
     Write,
     All,
 }
 
-/// What for: each is begun and ended by itself.
+/// Purpose of a pause; pauses of different purposes are independent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// A client wants it.
+    /// CLIENT PAUSE.
     Client,
-    /// The server is about to end.
+    /// Shutdown.
     Shutdown,
-    /// A replica is to take this primary's place.
+    /// FAILOVER.
     Failover,
 }
 
-/// The pauses in force, by purpose.
+/// Active pauses, by purpose.
 #[derive(Default)]
 pub struct Pause(Mutex<[Option<(PauseMode, i64)>; 3]>);
 
 impl Pause {
-    /// Pauses until `until_ms`. A pause in force is never made weaker or shorter.
+    /// Pauses until `until_ms`. An active pause is never made weaker or shorter.
     fn start(&self, purpose: Purpose, mode: PauseMode, until_ms: i64, now_ms: i64) {
         let pause = &mut self.0.lock()[purpose as usize];
         *pause = match pause.filter(|(_, until)| *until > now_ms) {
@@ -45,7 +45,7 @@ impl Pause {
         self.0.lock()[purpose as usize] = None;
     }
 
-    /// Forgets pauses whose time is over at `now_ms`. True if there was one.
+    /// Removes pauses that have ended at `now_ms`. True if there was one.
     fn forget_ended(&self, now_ms: i64) -> bool {
         let mut pauses = self.0.lock();
         let mut ended = false;
@@ -55,11 +55,11 @@ impl Pause {
         ended
     }
 
-    /// What is in force at `now_ms`: the strongest, and when that ends.
+    /// The strongest pause at `now_ms`, and its end.
     pub fn current(&self, now_ms: i64) -> Option<(PauseMode, i64)> {
         self.0.lock().iter().flatten().filter(|(_, until)| *until > now_ms).max().copied()
     }
-    /// Begins a pause. One in force is never made weaker or shorter.
+    /// Starts a pause. An active one is never made weaker or shorter.
     pub fn begin(
         &self,
         attention: &Attention,
@@ -72,22 +72,22 @@ impl Pause {
         attention.set(PAUSED, true);
     }
 
-    /// Ends a pause: what it held back goes on, unless another pause holds it.
+    /// Ends a pause. Paused commands resume, unless another pause applies.
     pub fn end(&self, attention: &Attention, mailboxes: &Mailboxes, purpose: Purpose) {
         self.stop(purpose);
         self.follow(attention, mailboxes, unix_ms());
     }
 
-    /// Ends the pauses whose time is over.
+    /// Ends pauses that are over.
     pub fn end_in_time(&self, attention: &Attention, mailboxes: &Mailboxes, now_ms: i64) {
         if attention.get() & PAUSED != 0 && self.forget_ended(now_ms) {
             self.follow(attention, mailboxes, now_ms);
         }
     }
 
-    /// Has the attention word and the loops follow the pauses in force.
+    /// Updates the attention word and the loops.
     fn follow(&self, attention: &Attention, mailboxes: &Mailboxes, now_ms: i64) {
-        // In this order: a pause that begins meanwhile is not left in force with its bit cleared.
+        // In this order, so that a pause that starts meanwhile keeps its bit.
         attention.set(PAUSED, false);
         if self.current(now_ms).is_some() {
             attention.set(PAUSED, true);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A client's shared record: atomics that its owner keeps up cheaply, for all threads to read; and
-//! the messages that its owner can be sent.
+//! Client record: atomics updated by the owner and readable by all threads; and the messages to the
+//! owner.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,22 +13,21 @@ use parking_lot::Mutex;
 use crate::identity::{DEFAULT_USER, Identity};
 use crate::mailbox::Mailbox;
 
-/// What can be told to the loop that owns a client.
+/// Messages to the loop that owns a client.
 pub enum Message {
     /// Close this client.
     Kill(u64),
-    /// A client's wait was ended before it was served.
+    /// A client's wait ended without being served.
     Unblock { id: u64, how: Unblocking },
-    /// A client that waited was served: its reply, and where what was changed for it ends in the
-    /// journal (0: nothing was).
+    /// A blocked client was served: its reply, and the journal offset of the changes (0: none).
     Served { id: u64, reply: Vec<u8>, written_to: u64 },
-    /// What a client's waiting command stores has been computed: the command is to be run again.
+    /// A precomputed result is ready: run the command again.
     RunAgain(u64),
-    /// There is something to be sent to a client that is a replica.
+    /// A replica has data to send.
     Feed(u64),
-    /// The pause is over, or shorter: look at postponed clients again.
+    /// A pause has ended or become shorter: check postponed clients again.
     Resume,
-    /// A connection for this loop.
+    /// A new connection for this loop.
     Accepted(Accepted),
     /// Settings that loops cache have changed.
     Reconfigure,
@@ -37,7 +36,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// The client that it is about, if it is about one.
+    /// The client concerned, if any.
     pub fn client(&self) -> Option<u64> {
         match self {
             Message::Kill(id)
@@ -50,21 +49,21 @@ impl Message {
     }
 }
 
-/// How a wait was ended before it was served.
+/// How a wait ended without being served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unblocking {
-    /// As if its time was over.
+    /// As by its timeout.
     Timeout,
-    /// By CLIENT UNBLOCK ... ERROR.
+    /// CLIENT UNBLOCK ... ERROR.
     Error,
     /// This server has become a replica.
     RoleChange,
 }
 
-/// A connection that was just accepted.
+/// A newly accepted connection.
 pub struct Accepted {
     pub socket: std::os::fd::OwnedFd,
-    /// It came in where TLS is spoken.
+    /// Accepted on a TLS port.
     pub is_tls: bool,
     pub record: Arc<ClientRecord>,
 }
@@ -73,7 +72,7 @@ pub struct Accepted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     Tcp(SocketAddr),
-    /// A unix socket's path.
+    /// Path of a Unix socket.
     Unix(Arc<str>),
     Unknown,
 }
@@ -92,18 +91,18 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// Bytes of replies that do not count towards `client-output-buffer-limit`.
+/// Reply bytes that do not count towards `client-output-buffer-limit`.
 pub const UNCOUNTED_REPLY: usize = 16 * 1024;
-/// What exceeds them counts in steps of this many bytes: so much memory Redis takes at a time, and
-/// limits are set by that.
+/// Bytes beyond count in steps of this size: Redis allocates in such steps, and limits are tuned to
+/// it.
 const REPLY_STEP: usize = 20 * 1024;
 
-/// What waits to be sent to a client beyond the first bytes, as limits count it and CLIENT LIST shows it.
+/// Bytes waiting to be sent beyond the first ones, as limits count them and CLIENT LIST shows them.
 pub fn counted_reply_bytes(bytes: usize) -> usize {
     bytes.saturating_sub(UNCOUNTED_REPLY).next_multiple_of(REPLY_STEP)
 }
 
-/// Texts of a client that change rarely.
+/// Texts that change rarely.
 #[derive(Default, Clone)]
 pub struct ClientTexts {
     pub name: Vec<u8>,
@@ -115,7 +114,7 @@ pub struct ClientTexts {
 pub mod client_flags {
     pub const MULTI: u32 = 1;
     pub const BLOCKED: u32 = 2;
-    /// Never stored: told from the flag of the watched keys.
+    /// Never stored: derived from the flag of the watched keys.
     pub const DIRTY_WATCH: u32 = 4;
     pub const CLOSE_AFTER_REPLY: u32 = 8;
     pub const CLOSE_NOW: u32 = 16;
@@ -125,23 +124,23 @@ pub mod client_flags {
     pub const PUBSUB: u32 = 256;
     pub const MONITOR: u32 = 512;
     pub const WATCHING: u32 = 1024;
-    /// Held back by CLIENT PAUSE: set together with BLOCKED, but CLIENT UNBLOCK does not end it.
+    /// Paused by CLIENT PAUSE: set together with BLOCKED, but CLIENT UNBLOCK does not end it.
     pub const POSTPONED: u32 = 2048;
     pub const TRACKING: u32 = 4096;
-    /// The client that invalidations are redirected to is gone.
+    /// The target of redirected invalidations is gone.
     pub const TRACKING_BROKEN: u32 = 8192;
     pub const TRACKING_BCAST: u32 = 16384;
-    /// It is not told of its own changes.
+    /// Not told of its own changes.
     pub const TRACKING_NOLOOP: u32 = 32768;
-    /// It is fed as a replica.
+    /// Is a replica.
     pub const REPLICA: u32 = 65536;
-    /// It sees what is past its expiry while the server is in import mode.
+    /// Sees expired keys while the server is in import mode.
     pub const IMPORT_SOURCE: u32 = 131_072;
-    /// It is no client: the link to a primary, of which CLIENT LIST tells.
+    /// The link to a primary, which CLIENT LIST shows as a client.
     pub const PRIMARY: u32 = 262_144;
 }
 
-/// What a blocked client waits for.
+/// The wait of a blocked client.
 #[derive(Clone)]
 pub struct Waiting {
     pub waiter: Arc<AnyWaiter>,
@@ -150,7 +149,7 @@ pub struct Waiting {
     pub can_be_ended: bool,
 }
 
-/// The shared record of one client. Times are ms since the Unix epoch, sizes are bytes.
+/// A client's record. Times are ms since the Unix epoch, sizes are bytes.
 pub struct ClientRecord {
     pub id: u64,
     pub address: Address,
@@ -164,9 +163,9 @@ pub struct ClientRecord {
     pub flags: AtomicU32,
     /// 2 or 3.
     pub protocol: AtomicU8,
-    /// It has said that it follows redirections (CLIENT CAPA).
+    /// Supports redirections (CLIENT CAPA).
     pub knows_redirect: AtomicBool,
-    /// The loop that owns it. See [`ClientRecord::set_owner`].
+    /// The owning loop. See [`ClientRecord::set_owner`].
     pub io_thread: AtomicU32,
     /// Commands executed or queued.
     pub commands: AtomicU64,
@@ -179,11 +178,11 @@ pub struct ClientRecord {
     /// Queued commands; -1 outside MULTI.
     pub multi_count: AtomicI64,
     pub watch_count: AtomicUsize,
-    /// What it listens to.
+    /// Number of subscriptions.
     pub channels: AtomicU32,
     pub patterns: AtomicU32,
     pub shard_channels: AtomicU32,
-    /// The client that its invalidations go to; 0 = itself, -1 = it does not track.
+    /// Target of its invalidations; 0 = itself, -1 = not tracking.
     pub redirect: AtomicI64,
     pub reply_bytes: AtomicUsize,
     pub reply_capacity: AtomicUsize,
@@ -191,18 +190,18 @@ pub struct ClientRecord {
     pub total_bytes: AtomicUsize,
     pub authenticated: AtomicBool,
     pub texts: Mutex<Arc<ClientTexts>>,
-    /// The user that it has logged in as; the default user if it has not.
+    /// Its user; the default user before log-in.
     pub user: Mutex<Arc<Identity>>,
-    /// Raised when a watched key has changed; there while keys are watched.
+    /// Set when a watched key has changed; present while keys are watched.
     pub watch_flag: Mutex<Option<Arc<AtomicBool>>>,
-    /// What it waits for, if it is blocked.
+    /// Its wait, while blocked.
     pub waiting: Mutex<Option<Waiting>>,
-    /// Set once by the loop that owns it.
+    /// Set once by the owning loop.
     mailbox: Mutex<Option<Arc<Mailbox<Message>>>>,
 }
 
 impl ClientRecord {
-    /// The record of a connection that was just accepted.
+    /// The record of a new connection.
     pub fn new(
         id: u64,
         descriptor: i32,
@@ -250,12 +249,12 @@ impl ClientRecord {
         }
     }
 
-    /// True if a watched key has changed, so that the client's transaction will not run.
+    /// True if a watched key has changed, so that EXEC will fail.
     pub fn is_watch_dirty(&self) -> bool {
         self.watch_flag.lock().as_ref().is_some_and(|flag| flag.load(Relaxed))
     }
 
-    /// True if the client sits on this machine: some directives and commands are for such clients only.
+    /// True for clients on this machine, which some directives and commands require.
     pub fn is_local(&self) -> bool {
         match &self.address {
             Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
@@ -265,30 +264,30 @@ impl ClientRecord {
         }
     }
 
-    /// True while it speaks RESP2, in which nothing tells messages from replies.
+    /// True with RESP2, which cannot tell messages from replies.
     pub fn speaks_resp2(&self) -> bool {
         self.protocol.load(Relaxed) != 3
     }
 
-    /// Says that another loop owns the client from now on: what is pushed to it goes there. Its
-    /// mailbox is said by [`ClientRecord::set_mailbox`] once the client has come there.
+    /// Makes another loop the owner: pushes go there from now on. [`ClientRecord::set_mailbox`]
+    /// follows once the client has arrived.
     pub fn set_owner(&self, slot: usize) {
         let _mailbox = self.mailbox.lock();
         self.io_thread.store(slot as u32, Relaxed);
     }
 
-    /// Does something with the slot of the loop that owns the client, which stays the owner meanwhile.
+    /// Calls `work` with the owner's slot; the owner cannot change meanwhile.
     pub fn with_owner<R>(&self, work: impl FnOnce(usize) -> R) -> R {
         let _mailbox = self.mailbox.lock();
         work(self.io_thread.load(Relaxed) as usize)
     }
 
-    /// Says which mailbox reaches the owner. Nothing is put into the old one any more when this returns.
+    /// Sets the owner's mailbox. When this returns nothing is posted to the old one any more.
     pub fn set_mailbox(&self, mailbox: &Arc<Mailbox<Message>>) {
         *self.mailbox.lock() = Some(Arc::clone(mailbox));
     }
 
-    /// Leaves a message for the owner. False if the client has none yet.
+    /// Posts a message to the owner. False if the client has none yet.
     pub fn send(&self, message: Message) -> bool {
         match &*self.mailbox.lock() {
             Some(mailbox) => {
@@ -304,7 +303,7 @@ impl ClientRecord {
         self.flags.load(Relaxed) & flag != 0
     }
 
-    /// Sets or clears a flag; whether it was set.
+    /// Sets or clears a flag; returns its old value.
     pub fn set_flag(&self, flag: u32, on: bool) -> bool {
         let before =
             if on { self.flags.fetch_or(flag, Relaxed) } else { self.flags.fetch_and(!flag, Relaxed) };
@@ -315,12 +314,12 @@ impl ClientRecord {
     pub fn edit_texts(&self, edit: impl FnOnce(&mut ClientTexts)) {
         edit(Arc::make_mut(&mut self.texts.lock()));
     }
-    /// Whether the client waits with a deadline.
+    /// True if the client waits with a deadline.
     pub fn waits_until_deadline(&self) -> bool {
         self.waiting.lock().as_ref().is_some_and(|waiting| waiting.has_deadline)
     }
 
-    /// Claims a wait of this client. True for the one caller who is responsible for the reply from now on.
+    /// Claims a wait of this client. True for the one caller that must reply.
     pub fn claim(&self, waiter: &AnyWaiter) -> bool {
         if !waiter.claim() {
             return false;
@@ -331,14 +330,14 @@ impl ClientRecord {
         true
     }
 
-    /// Ends the client's wait, if it waits: nobody serves it after this. The caller has to tell the
-    /// client's loop.
+    /// Ends the client's wait, if any, without serving it. The caller must notify the client's
+    /// loop.
     pub fn end_wait(&self) -> bool {
         let waiting = self.waiting.lock().clone();
         waiting.is_some_and(|waiting| self.claim(&waiting.waiter))
     }
 
-    /// As [`ClientRecord::end_wait`], unless the client waits for a reply that it must get (CLIENT UNBLOCK).
+    /// Like [`ClientRecord::end_wait`], but not if the client must get its reply (CLIENT UNBLOCK).
     pub fn unblock(&self) -> bool {
         let waiting = self.waiting.lock().clone().filter(|waiting| waiting.can_be_ended);
         waiting.is_some_and(|waiting| self.claim(&waiting.waiter))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The registry of all connected clients, by id.
+//! Registry of connected clients, by id.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,12 +23,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A new client id.
+    /// Allocates a client id.
     pub fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Relaxed) + 1
     }
 
-    /// The last id given out.
+    /// The last allocated id.
     pub fn last_id(&self) -> u64 {
         self.next_id.load(Relaxed)
     }
@@ -39,7 +39,7 @@ impl Registry {
         self.clients.write().insert(record.id, record);
     }
 
-    /// Takes a client away.
+    /// Removes a client.
     pub fn remove(&self, id: u64) {
         if self.clients.write().remove(&id).is_some() {
             self.count.fetch_sub(1, Relaxed);
@@ -56,21 +56,21 @@ impl Registry {
         self.clients.read().get(&id).cloned()
     }
 
-    /// All clients in the order of their ids.
+    /// All clients, by id.
     pub fn all(&self) -> Vec<Arc<ClientRecord>> {
         let mut all: Vec<_> = self.clients.read().values().cloned().collect();
         all.sort_by_key(|record| record.id);
         all
     }
 
-    /// Closes a client's connection. Its owner does so in its own time; to all others the client is
-    /// gone at once. False if it was closed before.
+    /// Closes a client's connection. Its owner does so later; for all others the client is gone at
+    /// once. False if it was closed before.
     pub fn disconnect(&self, record: &ClientRecord) -> bool {
         let was_told = record.set_flag(client_flags::CLOSE_NOW, true);
         self.remove(record.id);
         // Nothing is served to it after this.
         record.end_wait();
-        // A client that no loop owns yet is found marked by the loop that takes it over.
+        // A client without an owner is closed by the loop that takes it over.
         record.send(Message::Kill(record.id));
         !was_told
     }

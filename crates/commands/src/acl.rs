@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! ACL: users and what they may do.
-//!
-//! Rules, checks and the log are the engine's (its module `acl`); here are the commands that show
-//! and change them.
+//! ACL: the commands that show and change users. Rules, checks and the log are in crate `acl`.
 
 use braid_acl::file::file_of;
 use braid_acl::log::Entry;

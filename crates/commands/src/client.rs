@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CLIENT: what connections say of themselves and of each other, and how they are held back or closed.
+//! CLIENT: information about connections, and pausing or closing them.
 //!
-//! Flow: a client's own state is its session; of others, only their shared records are read,
-//! chosen by filters (`filter.rs`). Whatever is to happen to another client is a message to the loop that
-//! owns it.
+//! Flow: a client's own state is its session; of other clients only the shared records are read,
+//! selected by filters (`filter.rs`). Actions on another client are messages to the loop that owns
+//! it.
 
 mod filter;
 mod tracking;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CLUSTER, READONLY, READWRITE and ASKING: known by name, and answered as every stock server answers them
-//! while its cluster mode is off.
+//! CLUSTER, READONLY, READWRITE and ASKING: answered as by a stock server with cluster mode off.
 //!
 //! Configurations and users of stock servers name these commands (`+cluster|slots`, `rename-command
-//! CLUSTER ""`), so their rows must be here before a cluster is.
+//! CLUSTER ""`), so their rows must exist without a cluster.
 
 use braid_engine::{Call, Row};
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands on the connection itself: greeting, authentication, choice of protocol and database, ends.
+//! Connection commands: greeting, authentication, protocol, database, and closing.
 //!
-//! Who may log in is the engine's to say (its module `acl`); passwords are never logged.
+//! Authentication is the engine's (`engine/access.rs`); passwords are never logged.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DUMP and RESTORE: values as payloads that other servers read, too.
+//! DUMP and RESTORE: values as payloads that other servers also read.
 //!
-//! Flow: DUMP writes the value in its present form (crate `rdb`); RESTORE checks all of a payload,
-//! makes the value in the form that the configured thresholds want, and only then touches the key.
-//! What a payload says is never believed, whatever `sanitize-dump-payload` says: checking is part
-//! of reading here.
+//! Flow: DUMP writes the value in its current encoding (crate `rdb`). RESTORE validates the whole
+//! payload, builds the value in the encoding that the thresholds require, and only then touches the
+//! key. Payloads are never trusted, whatever `sanitize-dump-payload` says: validation is part of
+//! reading.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -175,7 +175,7 @@ fn restore(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Reads the whole value. Fields of hashes that expired meanwhile stay until somebody removes them,
+/// Reads the whole value. Fields of hashes that expired meanwhile stay until they are removed,
 /// as in a live hash.
 fn read_value<'d>(
     call: &Call,

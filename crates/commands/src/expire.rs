@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on the expiry of keys.
 //!
-//! Flow: times given in any unit become milliseconds since the Unix epoch before anything is looked up, so
-//! that a time that does not fit is refused whether or not the key is there. A key whose new expiry is not in
-//! the future is deleted at once.
+//! Flow: times in any unit become milliseconds since the Unix epoch before any lookup, so that an
+//! invalid time is refused whether or not the key exists. A key whose new expiry is not in the
+//! future is deleted at once.
 
 use braid_engine::{Call, Row};
 use braid_spec::{CommandResult, Flags, Group, KeyFlags, KeySpec};

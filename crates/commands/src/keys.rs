@@ -2,11 +2,11 @@
 //! Commands on keys of any type, and on whole databases.
 //!
 //! Flow: the dispatcher holds the locks of the named keys (FLUSHDB, FLUSHALL and SWAPDB: of
-//! everything; KEYS: all shards for reading). KEYS of a large database, and the freeing that
-//! FLUSHALL and FLUSHDB wait for, are left to threads in the background. DBSIZE and RANDOMKEY walk
-//! the shards themselves, one lock at a time.
+//! everything; KEYS: all shards, shared). KEYS of a large database, and the freeing that FLUSHALL
+//! and FLUSHDB wait for, run on background threads. DBSIZE and RANDOMKEY walk the shards
+//! themselves, one lock at a time.
 //!
-//! What is past its expiry is never seen here, whether or not somebody has removed it yet.
+//! Expired keys are never visible here, whether or not they have been removed yet.
 
 use braid_base::{glob, number};
 use braid_engine::background::Answer;
@@ -383,8 +383,8 @@ fn copy(call: &mut Call) -> CommandResult {
     }
     let copy = call.take_precomputed::<SortedSet>().transpose()?;
     if copy.is_none() && is_long_to_copy(call, from) && call.may_precompute() {
-        return call.precompute(&[from], |loans, _| {
-            let set = loans[0].object()?.get::<SortedSet>()?;
+        return call.precompute(&[from], |shared, _| {
+            let set = shared[0].object()?.get::<SortedSet>()?;
             Some(Ok(set.clone()))
         });
     }
@@ -439,7 +439,7 @@ fn flush(call: &mut Call, db: Option<u32>) -> CommandResult {
     }
     call.keyspace.databases_changed(|changed| db.is_none_or(|db| db == changed));
     call.engine.trackers.flushed(&call.engine.keyspace, call.keyspace.context.slot);
-    // Also where there was nothing: whoever repeats it may have something.
+    // Also if nothing existed here: a replica may have something.
     let args = call.args;
     call.keyspace.journal_as(args);
     if removed.is_large() {

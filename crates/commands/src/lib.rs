@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The commands that belong to no type of value: one file a family, each row with its body and
-//! tests. Those of the types are in their folders (crate `types`).
+//! Commands that belong to no data type: one file per family, each row with its body and tests.
+//! Commands of data types are in their folders (crate `types`).
 //!
 //! A family exports `COMMANDS`, a list of [`Row`]s. Bodies run under the locks that their specs
 //! name; nothing here blocks, takes a shard lock for a key of its own, or performs I/O.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Each collection type against a simple model, through its commands: thresholds are so small that
-//! every form is used.
+//! every encoding is used.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! MODULE: there are no modules, so listing shows none, and loading fails after the permission check that a
-//! stock server makes.
+//! MODULE: there are no modules, so listing shows none, and loading fails after the permission
+//! check of a stock server.
 
 use braid_engine::{Call, Row};
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Publish and subscribe: SUBSCRIBE and its kin, PUBLISH, SPUBLISH, PUBSUB.
+//! Pub/sub: SUBSCRIBE and its relatives, PUBLISH, SPUBLISH, PUBSUB.
 //!
-//! Who listens to what, and how messages travel, is the engine's `pubsub` module. A subscription is
-//! told of by a push of its own, one per channel, instead of a reply.
+//! Subscriptions and delivery are in `braid_notify::hub`. A subscription is confirmed by one push
+//! per channel instead of a reply.
 
 use braid_engine::{Call, Row};
-use braid_notify::Kind;
+use braid_notify::SubscriptionKind;
 use braid_spec::{ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
 
 const ANY_TIME: Flags = Flags::PUBSUB.and(Flags::LOADING).and(Flags::STALE);
@@ -158,34 +158,34 @@ const SUBCOMMANDS: &[Row] = &[
 ];
 
 fn subscribe(call: &mut Call) -> CommandResult {
-    listen(call, Kind::Channel, "subscribe")
+    listen(call, SubscriptionKind::Channel, "subscribe")
 }
 
 fn psubscribe(call: &mut Call) -> CommandResult {
-    listen(call, Kind::Pattern, "psubscribe")
+    listen(call, SubscriptionKind::Pattern, "psubscribe")
 }
 
 fn ssubscribe(call: &mut Call) -> CommandResult {
-    listen(call, Kind::ShardChannel, "ssubscribe")
+    listen(call, SubscriptionKind::ShardChannel, "ssubscribe")
 }
 
 fn unsubscribe(call: &mut Call) -> CommandResult {
-    stop_listening(call, Kind::Channel, "unsubscribe")
+    stop_listening(call, SubscriptionKind::Channel, "unsubscribe")
 }
 
 fn punsubscribe(call: &mut Call) -> CommandResult {
-    stop_listening(call, Kind::Pattern, "punsubscribe")
+    stop_listening(call, SubscriptionKind::Pattern, "punsubscribe")
 }
 
 fn sunsubscribe(call: &mut Call) -> CommandResult {
-    stop_listening(call, Kind::ShardChannel, "sunsubscribe")
+    stop_listening(call, SubscriptionKind::ShardChannel, "sunsubscribe")
 }
 
-fn listen(call: &mut Call, kind: Kind, event: &str) -> CommandResult {
+fn listen(call: &mut Call, kind: SubscriptionKind, event: &str) -> CommandResult {
     // A script takes one reply from each command; so does a transaction, but there it was allowed
     // from the beginning.
     let in_transaction = call.session.deny_blocking && !call.session.in_script;
-    if call.session.in_script || (in_transaction && kind == Kind::ShardChannel) {
+    if call.session.in_script || (in_transaction && kind == SubscriptionKind::ShardChannel) {
         let name = event.to_ascii_uppercase();
         return Err(CommandError::text(format!("ERR {name} isn't allowed for a DENY BLOCKING client")));
     }
@@ -196,7 +196,7 @@ fn listen(call: &mut Call, kind: Kind, event: &str) -> CommandResult {
     Ok(())
 }
 
-fn stop_listening(call: &mut Call, kind: Kind, event: &str) -> CommandResult {
+fn stop_listening(call: &mut Call, kind: SubscriptionKind, event: &str) -> CommandResult {
     let hub = &call.engine.hub;
     let all;
     let mut names: Vec<&[u8]> = call.args[1..].to_vec();
@@ -254,14 +254,14 @@ fn spublish(call: &mut Call) -> CommandResult {
 }
 
 fn list_channels(call: &mut Call) -> CommandResult {
-    list(call, Kind::Channel)
+    list(call, SubscriptionKind::Channel)
 }
 
 fn list_shard_channels(call: &mut Call) -> CommandResult {
-    list(call, Kind::ShardChannel)
+    list(call, SubscriptionKind::ShardChannel)
 }
 
-fn list(call: &mut Call, kind: Kind) -> CommandResult {
+fn list(call: &mut Call, kind: SubscriptionKind) -> CommandResult {
     if call.args.len() > 3 {
         return Err(call.unknown_subcommand());
     }
@@ -274,19 +274,19 @@ fn list(call: &mut Call, kind: Kind) -> CommandResult {
 }
 
 fn count_patterns(call: &mut Call) -> CommandResult {
-    call.reply.integer(call.engine.hub.name_count(Kind::Pattern) as i64);
+    call.reply.integer(call.engine.hub.name_count(SubscriptionKind::Pattern) as i64);
     Ok(())
 }
 
 fn count_listeners(call: &mut Call) -> CommandResult {
-    count(call, Kind::Channel)
+    count(call, SubscriptionKind::Channel)
 }
 
 fn count_shard_listeners(call: &mut Call) -> CommandResult {
-    count(call, Kind::ShardChannel)
+    count(call, SubscriptionKind::ShardChannel)
 }
 
-fn count(call: &mut Call, kind: Kind) -> CommandResult {
+fn count(call: &mut Call, kind: SubscriptionKind) -> CommandResult {
     let names = &call.args[2..];
     call.reply.array(names.len() * 2);
     for name in names {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What replicas say to their primary (REPLCONF, PSYNC, SYNC), ROLE, and the commands that change roles
+//! Replication commands: REPLCONF, PSYNC and SYNC of replicas, ROLE, and changes of roles
 //! (REPLICAOF, FAILOVER).
 //!
-//! What replicas are sent, and how this server follows a primary, is the engine's
-//! (`engine/replication`) and the loops' (`threading/replica_output.rs`).
+//! The data sent to replicas, and following a primary, are in the engine (`engine/replication`) and
+//! the loops (`threading/replica_output.rs`).
 
 use braid_base::number;
 use braid_clients::ClientRecord;
@@ -44,11 +44,7 @@ pub const COMMANDS: &[Row] = &[
         .at_least(3)
         .flags(SYNCHRONISES)
         .scope(Scope::World)
-        .docs(
-            "2.8.0",
-            "Has a replica fed with changes from an offset on, or else with a full copy first.",
-            "",
-        )
+        .docs("2.8.0", "Sends a replica the changes from an offset on, after a full sync if needed.", "")
         .syntax("replicationid:string offset:integer"),
     Row::new("replconf", Group::Server, replconf)
         .behavior(Behavior::ALLOWED_ON_REPLICA_LINK)
@@ -68,7 +64,7 @@ pub const COMMANDS: &[Row] = &[
         .behavior(Behavior::ALLOWED_ON_REPLICA_LINK)
         .exactly(1)
         .flags(SYNCHRONISES)
-        .docs("1.0.0", "Has a replica fed with a full copy, and then with changes.", ""),
+        .docs("1.0.0", "Sends a replica a full sync, and then all changes.", ""),
 ];
 
 fn sync(call: &mut Call) -> CommandResult {
@@ -157,7 +153,7 @@ fn replconf(call: &mut Call) -> CommandResult {
                 if !(0..=1).contains(&flag) {
                     return Err(CommandError::text("ERR value is out of range, must be between 0 and 1"));
                 }
-                wish(call).copy_only = flag == 1;
+                wish(call).rdb_only = flag == 1;
             }
             b"rdb-filter-only" => wish(call).filter = filter(value)?,
             _ => {
@@ -174,7 +170,7 @@ fn wish<'c>(call: &'c mut Call) -> &'c mut ReplicaOptions {
     call.session.replica_options.get_or_insert_default()
 }
 
-/// Names of the parts that a copy is to have, with blanks between them.
+/// Names of the parts that a full sync includes, separated by blanks.
 fn filter(text: &[u8]) -> Result<Filter, CommandError> {
     let mut filter = Filter { keys: false, functions: false };
     for part in text.split(u8::is_ascii_whitespace).filter(|part| !part.is_empty()) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SCAN. What HSCAN, SSCAN and ZSCAN have in common with it is in `braid_types::scan_options`.
+//! SCAN. The parts shared with HSCAN, SSCAN and ZSCAN are in `braid_types::scan_options`.
 //!
-//! Flow: nothing is locked when the body starts; it walks from the cursor on, one shard at a time, and
-//! gathers the keys in a buffer of its own, because the next cursor is replied before them. Keys past their
-//! expiry that it comes across are removed afterwards, outside of the walk.
+//! Flow: nothing is locked when the body starts; it walks from the cursor on, one shard at a time,
+//! and collects keys in a buffer, because the next cursor precedes them in the reply. Expired keys
+//! on its way are removed after the walk.
 
 use braid_engine::{Call, Row};
 use braid_keyspace::scan as walk;

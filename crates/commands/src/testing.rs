@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Tests of command bodies: an engine in this process, text lines in, RESP bytes out.
 //!
-//! A line is split as inline requests are (`"\x00"` and quotes work) and goes the whole way of a request:
-//! look-up, checks, locks, body, reply. Arguments of 32 KiB and more arrive in allocations of their own, as
-//! they do from a socket.
+//! A line is split like an inline request (`"\x00"` and quotes work) and takes the whole way of a
+//! request: lookup, checks, locks, body, reply. Arguments of 32 KiB and more arrive in allocations
+//! of their own, as they do from a socket.
 
 use std::sync::Arc;
 
 use braid_base::blob::Blob;
 use braid_clients::{Address, ClientRecord, Message};
 use braid_config::Config;
-use braid_engine::blocking::Ending;
+use braid_engine::blocking::WaitEnd;
 use braid_engine::engine::Start;
 use braid_engine::engine::call::Others;
 use braid_engine::locks::{LockSet, lock};
@@ -162,11 +162,11 @@ impl Tester {
     /// Ends a client's wait, as its loop does when its time is over; nothing if it is being served.
     pub fn time_out(&mut self, client: usize) {
         if self.clients[client].0.blocked.as_ref().is_some_and(|blocked| blocked.claim()) {
-            self.give_up(client, Ending::Timeout);
+            self.give_up(client, WaitEnd::Timeout);
         }
     }
 
-    fn give_up(&mut self, client: usize, ending: Ending) {
+    fn give_up(&mut self, client: usize, ending: WaitEnd) {
         let (session, reply) = &mut self.clients[client];
         let blocked = session.blocked.take().expect("a client that waits");
         blocked.leave(&self.engine, &mut self.worker);

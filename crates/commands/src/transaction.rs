@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 //!
-//! The dispatcher queues commands and runs EXEC (see the engine's `dispatch.rs`); here are the rows and the
-//! bodies that prepare a transaction or give it up. Watches take the locks of their keys for themselves,
-//! because they change what hangs at the keys' shards though they only read the keys.
+//! The dispatcher queues commands and runs EXEC (the engine's `dispatch/transaction.rs`); here are
+//! the rows and the bodies that open or discard a transaction. Watches lock their keys exclusively,
+//! because they change the watch lists of the keys' shards although they only read the keys.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests of the commands that wait, across types: who is served, in which order, with what.
+//! Tests of blocking commands across types: which client is served, in which order, with what.
 
 use braid_resp::reply::Protocol;
 

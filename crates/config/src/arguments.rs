@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The command line: `braid-server [file] [-] [--name value ...]`.
 //!
-//! The options become text in the syntax of a configuration file, read behind the file and standard input, so
-//! they win. The rules are those of stock servers 7.2, including their forgiving corners.
+//! Options are converted to the syntax of a configuration file and read after the file and standard
+//! input, so they win. The rules are those of stock servers 7.2, including their lenient cases.
 
 use crate::text::{quote, split_arguments};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// What the command line asks for.
+/// Action requested by the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Print the version and end.
@@ -25,14 +25,14 @@ pub enum Request {
 pub struct Arguments {
     /// The configuration file, as an absolute path.
     pub file: Option<PathBuf>,
-    /// Whether standard input is read too, behind the file.
+    /// Whether standard input is read after the file.
     pub from_stdin: bool,
     /// The options as lines of a configuration file.
     pub options: Vec<u8>,
 }
 
 impl Request {
-    /// Reads the arguments behind the program's name.
+    /// Parses the arguments after the program's name.
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Request {
         let arguments: Vec<OsString> = arguments.into_iter().collect();
         match arguments.first().map(|first| first.as_bytes()) {
@@ -70,8 +70,7 @@ impl Arguments {
         parsed
     }
 
-    /// Adds the name of an option, perhaps with values in the same argument. Whether it is complete by
-    /// itself.
+    /// Adds an option, possibly with values in the same argument. True if the option is complete.
     fn add_option(&mut self, option: &[u8], next: Option<&[u8]>) -> bool {
         if !self.options.is_empty() {
             self.options.push(b'\n');
@@ -97,7 +96,8 @@ impl Arguments {
     }
 }
 
-/// The path from the root: the server may change its directory before the file is written again.
+/// Makes the path absolute, because the server may change its directory before the file is
+/// rewritten.
 fn absolute(file: &OsStr) -> PathBuf {
     std::path::absolute(file).unwrap_or_else(|_| PathBuf::from(file))
 }

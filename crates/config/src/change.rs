@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CONFIG SET: several directives at once, all or nothing, with hooks that put the new values into effect.
+//! CONFIG SET: several directives at once, all or nothing, with hooks that apply the new values.
 //!
-//! Order of events: names are checked, then each text is parsed and put in place, then the hooks of what
-//! changed run. The first failure puts every old value back and runs again the hooks that had run. Error
-//! texts are those of stock servers, with the error code in front.
+//! Order: names are checked, then each text is parsed and stored, then the hooks of the changed
+//! directives run. The first failure restores all old values and repeats the hooks that had run.
+//! Error texts are those of stock servers, with the error code in front.
 
 use crate::config::{Config, Hook, REDACTED};
 use crate::directive::{Directive, Mutability};
@@ -14,7 +14,7 @@ use crate::value::{ParseContext, Value, format_value, lacks_effect, parse};
 use std::fmt;
 use std::sync::Arc;
 
-/// Who asks for a change; decides about protected directives.
+/// Origin of a change; decides about protected directives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A client on this machine (loopback or Unix socket).
@@ -23,7 +23,7 @@ pub enum Origin {
     Remote,
 }
 
-/// One directive that got another value.
+/// A changed directive.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Change {
     /// The directive's main name.
@@ -32,7 +32,7 @@ pub struct Change {
     pub old: String,
     /// Text after.
     pub new: String,
-    /// Whether the texts must not be printed; `Display` and `Debug` heed it.
+    /// The texts must not be printed; `Display` and `Debug` redact them.
     pub secret: bool,
 }
 
@@ -51,14 +51,14 @@ impl fmt::Debug for Change {
 
 /// A hook refused the new values.
 struct HookFailure {
-    /// The directive to blame.
+    /// The directive named in the error.
     name: &'static str,
     reason: String,
-    /// The hooks that ran, the failed one last.
+    /// The hooks that ran, ending with the failed one.
     ran: Vec<Arc<Hook>>,
 }
 
-/// A value to go back to.
+/// A value to restore.
 struct Undo {
     index: usize,
     old: Value,
@@ -70,9 +70,9 @@ impl Config {
         self.set_from(Origin::Local, pairs)
     }
 
-    /// CONFIG SET: gives every named directive its text, or none of them.
+    /// CONFIG SET: stores all named directives' values, or none.
     ///
-    /// Returns what changed. The error is the whole error reply without the leading hyphen, such as
+    /// Returns the changes. The error is the whole error reply without the leading hyphen, such as
     /// `ERR CONFIG SET failed (possibly related to argument 'port') - ...`.
     pub fn set_from(
         &self,
@@ -82,7 +82,7 @@ impl Config {
         let _writing = self.writing.lock();
         let requests = self.check_names(origin, pairs)?;
 
-        // Everything is parsed before anything is put in place, so readers never see a refused request.
+        // Everything is parsed before anything is stored, so readers never see a refused request.
         let mut parsed: Vec<(&Request, Value)> = Vec::with_capacity(requests.len());
         for (request, (_, text)) in requests.iter().zip(pairs) {
             let earlier = parsed.iter().rev().find(|(other, _)| other.index == request.index);
@@ -126,8 +126,9 @@ impl Config {
         Ok(self.changes(undo))
     }
 
-    /// Gives a directive a value on the server's own behalf (REPLICAOF, a lowered `maxclients`, ...): no rule
-    /// about immutable or protected directives applies and no hook runs. Words are the directive's arguments.
+    /// Sets a directive on the server's own behalf (REPLICAOF, a lowered `maxclients`, ...):
+    /// immutable and protected directives can be set, and no hook runs. `words` are the directive's
+    /// arguments.
     pub fn assign(&self, name: &str, words: &[&str]) -> Result<(), String> {
         let _writing = self.writing.lock();
         let index = table().find(name).ok_or_else(|| format!("no directive is called '{name}'"))?;
@@ -144,7 +145,7 @@ impl Config {
         parse(directive, words, &ParseContext { present: &self.value(index), directory: &directory })
     }
 
-    /// Finds the rows and checks what does not depend on the values. The first fault decides.
+    /// Finds the rows and checks what does not depend on values. The first fault is reported.
     fn check_names<'a>(
         &self,
         origin: Origin,
@@ -188,7 +189,7 @@ impl Config {
         }
     }
 
-    /// Parses the single text of CONFIG SET; lists are cut at every blank.
+    /// Parses the single text of CONFIG SET; lists are split at blanks.
     fn parse_set(&self, directive: &Directive, text: &[u8], present: &Value) -> Result<Value, String> {
         let text = std::str::from_utf8(text).map_err(|_| NOT_UTF8)?;
         let words: Vec<&str> = match directive.takes_several() {
@@ -201,13 +202,13 @@ impl Config {
     }
 
     fn put_back(&self, undo: Vec<Undo>) {
-        // Backwards, because a directive may stand twice, under two names.
+        // In reverse, because a directive may occur twice, under two names.
         for step in undo.into_iter().rev() {
             self.store(step.index, step.old);
         }
     }
 
-    /// Runs every hook of a touched row once.
+    /// Runs each hook of the changed rows once.
     fn run_hooks(&self, touched: &[(usize, &'static str)]) -> Result<(), HookFailure> {
         let hooks: Vec<Arc<Hook>> = self.hooks.lock().clone();
         let mut ran: Vec<Arc<Hook>> = Vec::new();
@@ -238,9 +239,9 @@ impl Config {
     }
 }
 
-/// One name of a CONFIG SET.
+/// A name in CONFIG SET.
 struct Request {
-    /// The name as the table writes it, main name or alias.
+    /// The main name or alias, as in the table.
     name: &'static str,
     index: usize,
 }

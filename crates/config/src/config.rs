@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The store of all values: what every thread reads.
+//! The configuration store, which every thread reads.
 //!
-//! Numbers, switches and words live in one array of atomics, so a hot value costs one relaxed load; texts and
-//! lists are swapped in whole behind `ArcSwap`. A change of several directives is not one step for readers:
-//! each value is right by itself, and `version` moves after all of them are in place. Writing goes through
-//! `change.rs`.
+//! Numbers, switches and words live in one array of atomics, so a hot value costs one relaxed load;
+//! texts and lists are swapped as a whole behind `ArcSwap`. A change of several directives is not
+//! atomic for readers: each value is valid by itself, and `version` is incremented after all of
+//! them are stored. Writes go through `change.rs`.
 
 use crate::directive::Directive;
 use crate::enums::ClientsMemoryLimit;
@@ -21,27 +21,27 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What a hook does.
+/// Body of a hook.
 type Run = dyn Fn(&Config) -> Result<(), String> + Send + Sync;
 
-/// A function that runs when one of its directives changed.
+/// A hook: a function that runs when one of its directives changes.
 pub(crate) struct Hook {
     pub(crate) rows: Vec<usize>,
     pub(crate) run: Box<Run>,
 }
 
-/// All directives' values. Shared as `Arc<Config>`.
+/// The values of all directives. Shared as `Arc<Config>`.
 pub struct Config {
     values: Values<TOTAL>,
     version: AtomicU64,
     loading: AtomicBool,
-    /// Held while values change, so that changes happen one after the other.
+    /// Serializes changes.
     pub(crate) writing: Mutex<()>,
     pub(crate) hooks: Mutex<Vec<Arc<Hook>>>,
 }
 
 impl Config {
-    /// Every directive at its default.
+    /// A configuration of default values.
     pub fn new() -> Config {
         let config = Config {
             values: Values::new(),
@@ -56,7 +56,7 @@ impl Config {
         config
     }
 
-    /// Moves on every change of any value. A thread that caches values compares it with one load.
+    /// Incremented by every change. A thread that caches values compares it with one load.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
@@ -66,23 +66,23 @@ impl Config {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Says whether a data set is being loaded, during which some directives cannot change.
+    /// Marks a dataset as being loaded: some directives cannot change meanwhile.
     pub fn set_loading(&self, loading: bool) {
         self.loading.store(loading, Ordering::Relaxed);
     }
 
-    /// Whether a data set is being loaded.
+    /// True while a dataset is being loaded.
     pub fn is_loading(&self) -> bool {
         self.loading.load(Ordering::Relaxed)
     }
 
-    /// Registers a hook for some directives. It runs once for each CONFIG SET that changes at least one of
-    /// them, after all new values are in place, on the thread that asks. Its error is the reason that the
-    /// client reads, and everything is put back. A hook must not set directives or rewrite the file itself:
-    /// it would wait for itself for ever.
+    /// Registers a hook for some directives. It runs once for each CONFIG SET that changes at least
+    /// one of them, after all new values are stored, on the calling thread. If it fails, the client
+    /// gets its error as the reason, and all values are restored. A hook must not set directives or
+    /// rewrite the file: it would deadlock.
     ///
     /// # Panics
-    /// If a name is no directive: that is a mistake in the server's wiring, not input.
+    /// If a name is no directive, which is a bug of the caller.
     pub fn on_change(
         &self,
         names: &[&str],
@@ -95,7 +95,7 @@ impl Config {
         self.hooks.lock().push(Arc::new(Hook { rows, run: Box::new(hook) }));
     }
 
-    /// The present value of a row.
+    /// The current value of a row.
     pub(crate) fn value(&self, index: usize) -> Value {
         if table().directives[index].is_scalar() {
             Value::Scalar(self.scalar_at(index))
@@ -104,10 +104,11 @@ impl Config {
         }
     }
 
-    /// Answers CONFIG GET: name and value of every match, patterns in order, names of one pattern sorted.
+    /// CONFIG GET: names and values of all matches, in the order of patterns; the names of one
+    /// pattern are sorted.
     ///
-    /// A name without `*`, `?` or `[` is looked up as it is and answered as it was written; hidden directives
-    /// are found only that way. An alias counts as a name of its own.
+    /// A name without `*`, `?` or `[` is looked up literally and returned as written; hidden
+    /// directives are found only that way. An alias counts as a name of its own.
     pub fn get(&self, patterns: &[impl AsRef<str>]) -> Vec<(String, String)> {
         let mut seen = HashSet::new();
         let mut found = Vec::new();
@@ -142,7 +143,8 @@ impl Config {
         format_value(table().directives[index], &self.value(index))
     }
 
-    /// Working directory, an absolute path. The server's process changes into it; this crate never does.
+    /// Working directory, as an absolute path. The server's process changes into it; this crate
+    /// never does.
     pub fn dir(&self) -> PathBuf {
         PathBuf::from(&*self.text_at(index::DIR))
     }
@@ -155,7 +157,7 @@ impl Config {
         }
     }
 
-    /// Save points; empty means that snapshots are not made by themselves.
+    /// Save points; empty means no automatic snapshots.
     pub fn save_points(&self) -> Arc<[SavePoint]> {
         match &**self.other_at(index::SAVE) {
             Value::Save(points) => points.clone(),
@@ -171,7 +173,7 @@ impl Config {
         }
     }
 
-    /// Kernel scores of master, replica and background child.
+    /// OOM scores of master, replica and background child.
     pub fn oom_score_adj_values(&self) -> [i32; 3] {
         match &**self.other_at(index::OOM_SCORES) {
             Value::OomScores(scores) => *scores,
@@ -179,7 +181,7 @@ impl Config {
         }
     }
 
-    /// Events that are published.
+    /// Published event classes.
     #[inline]
     pub fn notify_keyspace_events(&self) -> NotifyFlags {
         NotifyFlags(self.scalar_at(index::NOTIFY) as u32)
@@ -230,7 +232,7 @@ impl Default for Config {
 }
 
 impl fmt::Debug for Config {
-    /// Names and values that differ from the default; secrets are replaced.
+    /// Names and values that differ from the default; secrets are redacted.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = formatter.debug_map();
         for (index, directive) in table().directives.iter().enumerate() {
@@ -243,15 +245,15 @@ impl fmt::Debug for Config {
     }
 }
 
-/// What stands in logs instead of a secret.
+/// Text in logs instead of a secret.
 pub const REDACTED: &str = "(redacted)";
 
-/// The text of a value as it may appear in a log.
+/// A value's text for logs.
 pub(crate) fn shown(directive: &Directive, text: &str) -> String {
     if directive.secret && !text.is_empty() { REDACTED.to_owned() } else { text.to_owned() }
 }
 
-/// Whether the value of this directive (any name or alias, any case) must never be printed.
+/// True if the value of this directive (any name or alias, case-insensitive) must never be printed.
 pub fn is_secret(name: &str) -> bool {
     find_directive(name).is_some_and(|directive| directive.secret)
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One directive: the row type of the table, with the builder the rows are written in.
+//! A directive: the row type of the table, and its builder.
 //!
-//! A row states everything there is to know about a directive; reading, CONFIG GET and SET, rewriting and the
-//! documentation are derived from it. Nothing here holds a value.
+//! A row states everything about a directive; reading, CONFIG GET and SET, rewriting and the
+//! documentation are derived from it. It holds no value.
 
-/// Unit of an integer, which decides how it is written.
+/// Unit of an integer, which decides its format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A plain number.
@@ -62,7 +62,7 @@ pub type IntegerCheck = fn(i64) -> Result<i64, &'static str>;
 
 /// The type of a directive with its default.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum DirectiveKind {
     /// `yes` or `no`.
     Bool { default: bool, check: Option<SwitchCheck>, also_true_false: bool },
     /// A number within bounds (both inclusive). Bounds above `i64::MAX` mean an unsigned 64-bit value.
@@ -73,14 +73,14 @@ pub enum Kind {
     Enum { default: i64, words: &'static [(&'static str, i64)] },
     /// Several words, each a bit.
     Flags { default: i64, words: &'static [(&'static str, i64)] },
-    /// A list or a value that needs its own code.
+    /// A list, or a value with its own code.
     Special(Special),
 }
 
 /// When a directive may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutability {
-    /// With CONFIG SET at any time.
+    /// At any time, by CONFIG SET.
     Live,
     /// Only at start.
     Immutable,
@@ -89,43 +89,42 @@ pub enum Mutability {
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Directive {
-    /// The name that is written to files.
+    /// Name written to files.
     pub name: &'static str,
-    /// Other accepted names; CONFIG GET answers them too.
+    /// Other accepted names; CONFIG GET lists them as well.
     pub aliases: &'static [&'static str],
     /// Type and default.
-    pub kind: Kind,
+    pub kind: DirectiveKind,
     /// What it does, in a sentence or two.
     pub doc: &'static str,
-    /// More accepted names, which patterns of CONFIG GET do not list: they add nothing for a reader of the
-    /// list, and tools that write back what they read know the main name only.
+    /// Accepted names that patterns of CONFIG GET do not list: tools that write back what they read
+    /// know the main name only.
     pub unlisted_aliases: &'static [&'static str],
     /// When it may change.
     pub mutability: Mutability,
     /// Not listed by patterns, only by its exact name.
     pub hidden: bool,
-    /// Not to be changed while data is loading.
+    /// Cannot change while data is loading.
     pub deny_loading: bool,
     /// Needs `enable-protected-configs`.
     pub protected: bool,
     /// Never printed.
     pub secret: bool,
-    /// Hooks run even if the text is the same (a file of that name may have changed).
+    /// Hooks run even if the text is the same (the file of that name may have changed).
     pub always_applied: bool,
-    /// Whether Braid acts on it already; otherwise it is accepted and remembered.
+    /// Braid implements it; otherwise it is accepted and stored.
     pub takes_effect: bool,
-    /// Why any value but the default is refused at start: a server that took it would not be what
-    /// its operator believes.
+    /// Why any value but the default is refused at start, where ignoring it would be dangerous.
     pub refused: Option<&'static str>,
-    /// Redis 7.2 has no such directive. Tools that write back all that they read know which of Redis's are
-    /// immutable, but not these: giving one the value that it has is therefore no error.
+    /// Not in Redis 7.2. Setting its current value is no error even if it is immutable, because
+    /// tools that write back all values do not know that.
     pub beyond_redis: bool,
     /// Example and default text for the documentation where the real default depends on the machine.
     pub documented_default: Option<(&'static str, &'static str)>,
 }
 
 impl Directive {
-    const fn new(name: &'static str, kind: Kind) -> Directive {
+    const fn new(name: &'static str, kind: DirectiveKind) -> Directive {
         Directive {
             name,
             aliases: &[],
@@ -147,7 +146,7 @@ impl Directive {
 
     /// A yes/no directive.
     pub const fn switch(name: &'static str, default: bool) -> Directive {
-        Directive::new(name, Kind::Bool { default, check: None, also_true_false: false })
+        Directive::new(name, DirectiveKind::Bool { default, check: None, also_true_false: false })
     }
 
     /// A number; `default` is a function because one default depends on the machine.
@@ -158,17 +157,17 @@ impl Directive {
         max: i128,
         unit: Unit,
     ) -> Directive {
-        Directive::new(name, Kind::Integer { default, min, max, unit, check: None })
+        Directive::new(name, DirectiveKind::Integer { default, min, max, unit, check: None })
     }
 
     /// A text that may be empty.
     pub const fn text(name: &'static str, default: &'static str) -> Directive {
-        Directive::new(name, Kind::Text { default, empty_is_unset: false, check: None })
+        Directive::new(name, DirectiveKind::Text { default, empty_is_unset: false, check: None })
     }
 
     /// A text that is not set by default; the empty text unsets it.
     pub const fn optional_text(name: &'static str) -> Directive {
-        Directive::new(name, Kind::Text { default: "", empty_is_unset: true, check: None })
+        Directive::new(name, DirectiveKind::Text { default: "", empty_is_unset: true, check: None })
     }
 
     /// One of several words.
@@ -177,92 +176,92 @@ impl Directive {
         default: i64,
         words: &'static [(&'static str, i64)],
     ) -> Directive {
-        Directive::new(name, Kind::Enum { default, words })
+        Directive::new(name, DirectiveKind::Enum { default, words })
     }
 
     /// Several words that are bits.
     pub const fn flags(name: &'static str, default: i64, words: &'static [(&'static str, i64)]) -> Directive {
-        Directive::new(name, Kind::Flags { default, words })
+        Directive::new(name, DirectiveKind::Flags { default, words })
     }
 
     /// A list.
     pub const fn special(name: &'static str, special: Special) -> Directive {
-        Directive::new(name, Kind::Special(special))
+        Directive::new(name, DirectiveKind::Special(special))
     }
 
-    /// Gives it other names.
+    /// Sets other names.
     pub const fn aliases(mut self, aliases: &'static [&'static str]) -> Directive {
         self.aliases = aliases;
         self
     }
 
-    /// Gives it other names that lists leave out.
+    /// Sets other names that lists leave out.
     pub const fn unlisted_aliases(mut self, aliases: &'static [&'static str]) -> Directive {
         self.unlisted_aliases = aliases;
         self
     }
 
-    /// Redis 7.2 does not have it.
+    /// Marks it as absent from Redis 7.2.
     pub const fn beyond_redis(mut self) -> Directive {
         self.beyond_redis = true;
         self
     }
 
-    /// Says what it does.
+    /// Sets the documentation.
     pub const fn doc(mut self, doc: &'static str) -> Directive {
         self.doc = doc;
         self
     }
 
-    /// It can only be set at start.
+    /// Makes it settable at start only.
     pub const fn immutable(mut self) -> Directive {
         self.mutability = Mutability::Immutable;
         self
     }
 
-    /// Patterns do not find it.
+    /// Hides it from patterns.
     pub const fn hidden(mut self) -> Directive {
         self.hidden = true;
         self
     }
 
-    /// It stays as it is while data is loading.
+    /// Forbids changes while data is loading.
     pub const fn deny_loading(mut self) -> Directive {
         self.deny_loading = true;
         self
     }
 
-    /// It needs `enable-protected-configs`.
+    /// Requires `enable-protected-configs`.
     pub const fn protected(mut self) -> Directive {
         self.protected = true;
         self
     }
 
-    /// It is never printed.
+    /// Hides its value.
     pub const fn secret(mut self) -> Directive {
         self.secret = true;
         self
     }
 
-    /// Its hooks run even when the text stays the same.
+    /// Runs its hooks even when the text stays the same.
     pub const fn always_applied(mut self) -> Directive {
         self.always_applied = true;
         self
     }
 
-    /// It is accepted, remembered and answered, and Braid does not act on it yet.
+    /// Marks it as accepted but not implemented yet.
     pub const fn no_effect_yet(mut self) -> Directive {
         self.takes_effect = false;
         self
     }
 
-    /// A value other than the default keeps the server from starting, for this reason.
+    /// Refuses values other than the default at start, for this reason.
     pub const fn refused_yet(mut self, reason: &'static str) -> Directive {
         self.refused = Some(reason);
         self
     }
 
-    /// The documentation shows this example, and this sentence as the default.
+    /// Sets the example and the description of the default in the documentation.
     pub const fn documented_default(mut self, example: &'static str, sentence: &'static str) -> Directive {
         self.documented_default = Some((example, sentence));
         self
@@ -270,50 +269,55 @@ impl Directive {
 
     /// Adds a check to a text.
     pub const fn text_check(mut self, added: TextCheck) -> Directive {
-        if let Kind::Text { default, empty_is_unset, .. } = self.kind {
-            self.kind = Kind::Text { default, empty_is_unset, check: Some(added) };
+        if let DirectiveKind::Text { default, empty_is_unset, .. } = self.kind {
+            self.kind = DirectiveKind::Text { default, empty_is_unset, check: Some(added) };
         }
         self
     }
 
     /// Adds a check to an integer.
     pub const fn integer_check(mut self, added: IntegerCheck) -> Directive {
-        if let Kind::Integer { default, min, max, unit, .. } = self.kind {
-            self.kind = Kind::Integer { default, min, max, unit, check: Some(added) };
+        if let DirectiveKind::Integer { default, min, max, unit, .. } = self.kind {
+            self.kind = DirectiveKind::Integer { default, min, max, unit, check: Some(added) };
         }
         self
     }
 
     /// Adds a check to a yes/no directive.
     pub const fn switch_check(mut self, added: SwitchCheck) -> Directive {
-        if let Kind::Bool { default, also_true_false, .. } = self.kind {
-            self.kind = Kind::Bool { default, check: Some(added), also_true_false };
+        if let DirectiveKind::Bool { default, also_true_false, .. } = self.kind {
+            self.kind = DirectiveKind::Bool { default, check: Some(added), also_true_false };
         }
         self
     }
 
-    /// Lets a yes/no directive also be written `true` or `false`.
+    /// Also accepts `true` and `false` for a yes/no directive.
     pub const fn also_true_false(mut self) -> Directive {
-        if let Kind::Bool { default, check, .. } = self.kind {
-            self.kind = Kind::Bool { default, check, also_true_false: true };
+        if let DirectiveKind::Bool { default, check, .. } = self.kind {
+            self.kind = DirectiveKind::Bool { default, check, also_true_false: true };
         }
         self
     }
 
-    /// Whether its value is one number (and therefore readable with one atomic load).
+    /// True if its value is one number, readable by one atomic load.
     pub const fn is_scalar(&self) -> bool {
         match self.kind {
-            Kind::Bool { .. } | Kind::Integer { .. } | Kind::Enum { .. } | Kind::Flags { .. } => true,
-            Kind::Special(special) => matches!(special, Special::NotifyKeyspaceEvents),
-            Kind::Text { .. } => false,
+            DirectiveKind::Bool { .. }
+            | DirectiveKind::Integer { .. }
+            | DirectiveKind::Enum { .. }
+            | DirectiveKind::Flags { .. } => true,
+            DirectiveKind::Special(special) => matches!(special, Special::NotifyKeyspaceEvents),
+            DirectiveKind::Text { .. } => false,
         }
     }
 
-    /// Whether it takes several arguments.
+    /// True if it takes several arguments.
     pub const fn takes_several(&self) -> bool {
         match self.kind {
-            Kind::Flags { .. } => true,
-            Kind::Special(special) => !matches!(special, Special::Directory | Special::NotifyKeyspaceEvents),
+            DirectiveKind::Flags { .. } => true,
+            DirectiveKind::Special(special) => {
+                !matches!(special, Special::Directory | Special::NotifyKeyspaceEvents)
+            }
             _ => false,
         }
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Text made from the table: the example configuration, the reference page, the usage.
+//! Generated text: the example configuration, the reference page, the usage.
 //!
-//! `braid.conf` and `docs/configuration.md` in the repository are these texts; a test compares them. To renew
-//! the files after a change of the table: `BLESS=1 cargo test -p braid-config docs`.
+//! `braid.conf` and `docs/configuration.md` in the repository are these texts; a test compares
+//! them. To update the files after a change of the table: `BLESS=1 cargo test -p braid-config
+//! docs`.
 
-use crate::directive::{Directive, Kind, Mutability, Section, Special, Unit};
+use crate::directive::{Directive, DirectiveKind, Mutability, Section, Special, Unit};
 use crate::number::format_memory;
 use crate::rows::SECTIONS;
 use crate::value::{default_value, file_lines, format_value};
@@ -13,7 +14,7 @@ use std::fmt::Write;
 /// Width of the example configuration.
 const WIDTH: usize = 80;
 
-/// The example configuration: everything there is, commented out, at its default.
+/// The example configuration: every directive, commented out, at its default.
 pub fn example_configuration() -> String {
     let mut text = String::new();
     let rule = format!("#{}\n", "-".repeat(WIDTH - 1));
@@ -69,20 +70,20 @@ fn write_example_section(text: &mut String, section: &Section) {
     }
 }
 
-/// The lines that say the default.
+/// The lines that set the default.
 fn example_lines(directive: &Directive) -> Vec<String> {
     if let Some((example, _)) = directive.documented_default {
         return vec![format!("{} {example}", directive.name)];
     }
     let lines = file_lines(directive, &default_value(directive));
     match directive.kind {
-        Kind::Special(Special::ReplicaOf) => vec![format!("{} no one", directive.name)],
+        DirectiveKind::Special(Special::ReplicaOf) => vec![format!("{} no one", directive.name)],
         _ if lines.is_empty() => vec![format!("{} \"\"", directive.name)],
         _ => lines,
     }
 }
 
-/// What else there is to say, in brackets behind the doc; nothing if there is nothing.
+/// Remarks in brackets after the doc; empty if there are none.
 fn remarks(directive: &Directive) -> String {
     let mut remarks = Vec::new();
     if let Some((_, sentence)) = directive.documented_default {
@@ -97,7 +98,7 @@ fn remarks(directive: &Directive) -> String {
     if remarks.is_empty() { String::new() } else { commented(&format!("[{}]", remarks.join("; "))) }
 }
 
-/// What is to be said of a directive that does not do what it says.
+/// Mark of a directive that is not implemented.
 fn effect_mark(directive: &Directive) -> Option<&'static str> {
     match (directive.refused, directive.takes_effect) {
         (Some(_), _) => Some("not supported yet"),
@@ -106,20 +107,20 @@ fn effect_mark(directive: &Directive) -> Option<&'static str> {
     }
 }
 
-/// Whether the doc already lists what may stand there.
+/// True if the doc already lists all accepted words.
 fn doc_names_all_words(directive: &Directive) -> bool {
     match directive.kind {
-        Kind::Enum { words, .. } | Kind::Flags { words, .. } => {
+        DirectiveKind::Enum { words, .. } | DirectiveKind::Flags { words, .. } => {
             words.iter().all(|(word, _)| doc(directive).contains(word))
         }
         _ => false,
     }
 }
 
-/// Bounds or words, where they say more than the default does.
+/// Range or words, where they add to the default.
 fn range(directive: &Directive) -> Option<String> {
     match directive.kind {
-        Kind::Integer { min, max, unit, .. } => {
+        DirectiveKind::Integer { min, max, unit, .. } => {
             let number = |bound: i128| match u64::try_from(bound) {
                 Ok(bytes) if unit.is_memory() => format_memory(bytes),
                 _ if unit == Unit::Octal => format!("{bound:o}"),
@@ -134,7 +135,7 @@ fn range(directive: &Directive) -> Option<String> {
                 _ => Some(format!("{} to {}", number(min), number(max))),
             }
         }
-        Kind::Enum { words, .. } | Kind::Flags { words, .. } => {
+        DirectiveKind::Enum { words, .. } | DirectiveKind::Flags { words, .. } => {
             let words: Vec<&str> = words.iter().map(|entry| entry.0).collect();
             Some(words.join(", "))
         }
@@ -249,8 +250,8 @@ fn reference_row(directive: &Directive) -> String {
 fn type_text(directive: &Directive) -> String {
     let range = range(directive).map(|range| format!(", {range}")).unwrap_or_default();
     match directive.kind {
-        Kind::Bool { .. } => "yes/no".to_owned(),
-        Kind::Integer { unit, .. } => {
+        DirectiveKind::Bool { .. } => "yes/no".to_owned(),
+        DirectiveKind::Integer { unit, .. } => {
             let base = match unit {
                 Unit::Plain => "number",
                 Unit::Seconds => "seconds",
@@ -263,10 +264,10 @@ fn type_text(directive: &Directive) -> String {
             };
             format!("{base}{range}")
         }
-        Kind::Text { .. } => "text".to_owned(),
-        Kind::Enum { .. } => format!("one of{}", range.trim_start_matches(',')),
-        Kind::Flags { .. } => format!("some of{}", range.trim_start_matches(',')),
-        Kind::Special(_) => "list".to_owned(),
+        DirectiveKind::Text { .. } => "text".to_owned(),
+        DirectiveKind::Enum { .. } => format!("one of{}", range.trim_start_matches(',')),
+        DirectiveKind::Flags { .. } => format!("some of{}", range.trim_start_matches(',')),
+        DirectiveKind::Special(_) => "list".to_owned(),
     }
 }
 
@@ -276,7 +277,7 @@ fn default_text(directive: &Directive) -> String {
     }
     let value = default_value(directive);
     let text = match directive.kind {
-        Kind::Integer { unit, .. } if unit.is_memory() => match value {
+        DirectiveKind::Integer { unit, .. } if unit.is_memory() => match value {
             crate::value::Value::Scalar(raw) => format_memory(raw.unsigned_abs()),
             _ => String::new(),
         },
@@ -285,7 +286,7 @@ fn default_text(directive: &Directive) -> String {
     if text.is_empty() { String::new() } else { format!("`{text}`") }
 }
 
-/// What `--help` prints: usage and the names of all directives by section.
+/// Output of `--help`: usage and the names of all directives by section.
 pub fn usage(program: &str) -> String {
     let mut text = format!(
         "Usage: {program} [/path/to/braid.conf] [options] [-]
@@ -319,7 +320,8 @@ Any directive may stand as an option: --name value
 const USAGE_WIDTH: usize = 100;
 const USAGE_NAMES: usize = 36;
 
-/// Words behind a head, in lines of the usage's width; further lines begin below the first one's words.
+/// Writes a heading and words in lines of the usage's width; further lines are indented to the
+/// first word.
 fn write_wrapped(text: &mut String, head: &str, words: &str) {
     let mut line = head.to_owned();
     for word in words.split(' ').filter(|word| !word.is_empty()) {
@@ -364,7 +366,7 @@ mod tests {
         compare("docs/configuration.md", &reference_page());
     }
 
-    /// Every directive is in the example, and what stands there is really the default.
+    /// Every directive is in the example, at its real default.
     #[test]
     fn docs_example_states_the_defaults() {
         let example = example_configuration();
@@ -406,7 +408,7 @@ mod tests {
         assert!(usage.contains("[not supported yet]") && usage.contains("[no effect yet]"));
         for line in usage.lines() {
             assert!(line.len() <= USAGE_WIDTH, "{line}");
-            // Names end before the column where all texts begin.
+            // Names end before the column of the texts.
             let column = 2 + 2 + USAGE_NAMES;
             assert!(!line.starts_with("  --") || line.as_bytes()[column] == b' ', "{line}");
         }

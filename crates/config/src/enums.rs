@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The enumerations among the directives, each as a Rust enum with the words a configuration file uses.
+//! Enumerations among the directives, each as a Rust enum with its words in configuration files.
 //!
-//! The order of the words is the order in which stock servers list them in their error text. A word behind
-//! `|` is a second spelling of the same value; CONFIG GET answers with the first one.
+//! The words are in the order of stock servers' error texts. A word after `|` is another spelling
+//! of the same value; CONFIG GET replies with the first one.
 
-/// A directive's enumeration: its words, and the way back from the stored number.
+/// An enumeration of a directive: its words, and the conversion from the stored number.
 pub trait ConfigEnum: Sized {
     /// Every accepted word with its number, in the order of the error text.
     const WORDS: &'static [(&'static str, i64)];
@@ -75,7 +75,7 @@ config_enums! {
     Supervised { Upstart = "upstart", Systemd = "systemd", Auto = "auto", No = "no" }
     /// When the append-only file is forced to disk.
     AppendFsync { Everysec = "everysec", Always = "always", No = "no" }
-    /// How a replica takes a full copy that comes over the socket.
+    /// How a replica takes a full sync that comes over the socket.
     ReplDisklessLoad { Disabled = "disabled", OnEmptyDb = "on-empty-db", Swapdb = "swapdb",
         FlushBeforeLoad = "flush-before-load" }
     /// Whether TLS clients must show a certificate.

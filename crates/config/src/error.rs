@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Errors of the configuration: what stops the start, and how operating system errors read.
+//! Configuration errors that stop the start, and the text of operating system errors.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// The start is impossible. `Display` is the whole message for standard error, without a final line end.
+/// The start fails. `Display` is the whole message for standard error, without a final line end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigError {
     /// A file named on the command line or by `include` cannot be read.
@@ -14,21 +14,21 @@ pub enum ConfigError {
         /// The operating system's reason.
         reason: String,
     },
-    /// A line is wrong.
+    /// A line is invalid.
     Line {
         /// Where it is.
-        place: Place,
+        place: SourceLine,
         /// Why it is wrong.
         reason: String,
     },
-    /// The lines are right one by one, but not together.
+    /// The lines are valid one by one, but not together.
     Whole {
         /// Why not.
         reason: String,
     },
 }
 
-/// What a line of the configuration was read from.
+/// Source of a line of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// A text without a name.
@@ -42,25 +42,26 @@ pub enum Source {
     Options,
 }
 
-/// A line of the configuration, kept so that later stages (users, renamed commands) can complain about it.
+/// A line of the configuration, kept so that later stages (users, renamed commands) can report
+/// errors in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLine {
     /// What it was read from.
     pub source: Source,
-    /// Counted from 1 in that source. Means nothing for options.
+    /// Counted from 1; meaningless for options.
     pub line: usize,
     /// The line without surrounding blanks; secrets are replaced.
     pub text: String,
 }
 
-impl Place {
-    /// The error that this line is wrong.
+impl SourceLine {
+    /// An error in this line.
     pub fn error(&self, reason: impl Into<String>) -> ConfigError {
         ConfigError::Line { place: self.clone(), reason: reason.into() }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLine {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
             Source::Text => write!(formatter, "Reading the configuration, at line {}", self.line)?,

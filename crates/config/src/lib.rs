@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Configuration: every directive with its name, type, default and meaning; reading, changing, rewriting.
+//! Configuration: every directive with its name, type, default and meaning; reading, changing,
+//! rewriting.
 //!
-//! One row in `rows/` states everything about a directive (see [`Directive`]); from it come the typed
-//! accessors of [`Config`], CONFIG GET and SET with the error texts that clients of stock servers know, the
-//! reader of redis.conf syntax, CONFIG REWRITE, the example file `braid.conf` and `docs/configuration.md`.
+//! One row in `rows/` states everything about a directive (see [`Directive`]). Derived from it are
+//! the typed accessors of [`Config`], CONFIG GET and SET with stock servers' error texts, the
+//! reader of redis.conf syntax, CONFIG REWRITE, the example file `braid.conf` and
+//! `docs/configuration.md`.
 //!
-//! This crate knows nothing of sockets, keys or commands. Putting a new value into effect is the business of
-//! hooks that the server registers ([`Config::on_change`]). It never prints a secret and never ends the
-//! process.
+//! This crate knows nothing of sockets, keys or commands: the server registers hooks that apply new
+//! values ([`Config::on_change`]). It never prints a secret and never ends the process.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -29,9 +30,9 @@ mod values;
 pub use arguments::{Arguments, Request};
 pub use change::{Change, Origin};
 pub use config::{Config, REDACTED, find_directive, is_secret};
-pub use directive::{Directive, Kind, Mutability, Section, Special, Unit};
+pub use directive::{Directive, DirectiveKind, Mutability, Section, Special, Unit};
 pub use enums::*;
-pub use error::{ConfigError, Place, Source};
+pub use error::{ConfigError, Source, SourceLine};
 pub use number::parse_memory;
 pub use reader::{Loaded, Renamed, UserLine};
 pub use rewrite::{ExtraLines, REWRITE_SIGNATURE, replace_file};

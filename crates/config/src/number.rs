@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Integers and memory sizes as directives write them, with the leniency of stock servers.
+//! Integers and memory sizes of directives, parsed as leniently as by stock servers.
 
 /// A number of bytes with an optional unit. No digits at all count as 0, and a number too long for 64 bits as
 /// the largest one, as stock servers do; a product that overflows is refused (stock servers wrap around).

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading a configuration at start: file, then standard input, then command line.
+//! Reads the configuration at start: file, then standard input, then command line.
 //!
-//! Lines go one by one into a `Config` that nobody shares yet. What belongs to other layers (users, renamed
-//! commands) is collected with its place, so that those layers can complain about the line in the same words.
+//! Lines go one by one into a `Config` that is not shared yet. Lines of other layers (users,
+//! renamed commands) are collected with their location, so that those layers can report errors in
+//! the same words.
 
 use crate::arguments::Arguments;
 use crate::config::{Config, REDACTED, is_secret};
-use crate::error::{ConfigError, Place, Source};
+use crate::error::{ConfigError, Source, SourceLine};
 use crate::rows::{index, table};
 use crate::text::{NOT_UTF8, split_arguments};
 use crate::value::{Value, default_value, lacks_effect};
@@ -47,7 +48,7 @@ pub struct Renamed {
     /// New name; empty removes the command.
     pub new_name: String,
     /// For complaints.
-    pub place: Place,
+    pub place: SourceLine,
 }
 
 /// A `user` line. The commands layer parses the rules.
@@ -56,7 +57,7 @@ pub struct UserLine {
     /// Name of the user and the rules.
     pub words: Vec<String>,
     /// For complaints; the rules are left out because they may hold passwords.
-    pub place: Place,
+    pub place: SourceLine,
 }
 
 impl std::fmt::Debug for UserLine {
@@ -150,7 +151,7 @@ impl Reader<'_> {
             if line.is_empty() || line[0] == b'#' {
                 continue;
             }
-            let place = Place { source: source.clone(), line: index + 1, text: shown_line(line) };
+            let place = SourceLine { source: source.clone(), line: index + 1, text: shown_line(line) };
             let read = self.read_words(line, place, depth);
             if self.only.is_empty() {
                 read?;
@@ -159,7 +160,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn read_words(&mut self, line: &[u8], place: Place, depth: usize) -> Result<(), ConfigError> {
+    fn read_words(&mut self, line: &[u8], place: SourceLine, depth: usize) -> Result<(), ConfigError> {
         let words =
             split_arguments(line).ok_or_else(|| place.error("Unbalanced quotes in configuration line"))?;
         let words: Result<Vec<String>, _> = words.into_iter().map(String::from_utf8).collect();
@@ -176,7 +177,7 @@ impl Reader<'_> {
         &mut self,
         name: &str,
         values: &[String],
-        place: Place,
+        place: SourceLine,
         depth: usize,
     ) -> Result<(), ConfigError> {
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
@@ -271,7 +272,7 @@ impl Reader<'_> {
         }
     }
 
-    fn include(&mut self, name: &str, place: &Place, depth: usize) -> Result<(), ConfigError> {
+    fn include(&mut self, name: &str, place: &SourceLine, depth: usize) -> Result<(), ConfigError> {
         if depth == INCLUDE_DEPTH_MAX {
             return Err(place.error("Files include each other too deeply"));
         }

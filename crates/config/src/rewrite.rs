@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CONFIG REWRITE: the present values go into the configuration file, which keeps its comments and its order.
+//! CONFIG REWRITE: writes the current values to the configuration file, and keeps its comments and
+//! order.
 //!
-//! A line of a directive is replaced where it stands; a second line of the same directive (except for lists
-//! with one item a line) is blanked; a value that is not the default and has no line yet is appended behind a
-//! signature. The file is replaced in one step, so that a crash leaves either the old one or the new one.
+//! A directive's line is replaced in place; a second line of the same directive (except for lists
+//! with one item per line) is blanked; a value that is not the default and has no line yet is
+//! appended after a signature. The file is replaced atomically, so that a crash leaves either the
+//! old or the new one.
 
 use crate::config::Config;
-use crate::directive::{Directive, Kind, Special};
+use crate::directive::{Directive, DirectiveKind, Special};
 use crate::rows::{index, table};
 use crate::special::DEFAULT_OUTPUT_LIMITS;
 use crate::text::split_arguments;
@@ -85,7 +87,7 @@ impl Config {
 /// default depends on where and how the server is started.
 fn must_be_written(directive: &Directive, item: usize, value: &Value, default: &Value) -> bool {
     match (directive.kind, value) {
-        (Kind::Special(Special::Save | Special::Directory), _) => true,
+        (DirectiveKind::Special(Special::Save | Special::Directory), _) => true,
         (_, Value::OutputLimits(limits)) => limits.get(item) != DEFAULT_OUTPUT_LIMITS.get(item),
         _ => value != default,
     }

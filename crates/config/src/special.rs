@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The directives whose value is a list: their types, how they are parsed and how they are written.
+//! Directives whose value is a list: types, parsing and formatting.
 //!
-//! The reasons in the errors are what clients of stock servers see; `value.rs` calls this file, nothing else
-//! does.
+//! The reasons in errors are those of stock servers. Only `value.rs` uses this module.
 
 use crate::number::{c_integer, parse_memory};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Text of configuration files: splitting a line into arguments, quoting an argument.
+//! Text of configuration files: splitting a line into arguments, and quoting an argument.
 //!
-//! The line syntax is that of redis.conf (the same as inline commands use): blanks separate arguments, double
-//! quotes know escapes, single quotes know only `\'`. This file knows bytes only, never a directive.
+//! The line syntax is that of redis.conf (and of inline commands): blanks separate arguments,
+//! double quotes allow escapes, single quotes only `\'`. This module knows bytes, not directives.
 
 /// Splits one line into its arguments, or `None` when a quote is left open or is followed by more text.
 ///

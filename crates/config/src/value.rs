@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Values: how the text of a directive becomes a value and how a value becomes text.
+//! Values: conversion between the text of a directive and its value.
 //!
-//! Pure functions over a row of the table; nothing here stores or applies anything. The reasons in the errors
-//! are the ones clients of stock servers see behind "CONFIG SET failed".
+//! Pure functions over a row of the table; nothing is stored or applied. The reasons in errors are
+//! those that stock servers show after "CONFIG SET failed".
 
-use crate::directive::{Directive, Kind, Special, Unit};
+use crate::directive::{Directive, DirectiveKind, Special, Unit};
 use crate::number::{format_memory, octal_integer, parse_memory, strict_integer};
 use crate::special::{self, MasterAddress, NotifyFlags, OutputLimit, SavePoint};
 use crate::text::{quote, quote_if_needed};
@@ -42,24 +42,26 @@ pub(crate) struct ParseContext<'a> {
 /// The value of a directive when the configuration says nothing. For `dir` that is the process's directory.
 pub(crate) fn default_value(directive: &Directive) -> Value {
     match directive.kind {
-        Kind::Bool { default, .. } => Value::Scalar(i64::from(default)),
-        Kind::Integer { default, .. } => Value::Scalar(default()),
-        Kind::Enum { default, .. } | Kind::Flags { default, .. } => Value::Scalar(default),
-        Kind::Text { default, .. } => Value::Text(default.into()),
-        Kind::Special(Special::Directory) => {
+        DirectiveKind::Bool { default, .. } => Value::Scalar(i64::from(default)),
+        DirectiveKind::Integer { default, .. } => Value::Scalar(default()),
+        DirectiveKind::Enum { default, .. } | DirectiveKind::Flags { default, .. } => Value::Scalar(default),
+        DirectiveKind::Text { default, .. } => Value::Text(default.into()),
+        DirectiveKind::Special(Special::Directory) => {
             let present =
                 std::env::current_dir().ok().and_then(|path| path.into_os_string().into_string().ok());
             Value::Text(present.unwrap_or_default().into())
         }
-        Kind::Special(Special::Save) => Value::Save(special::DEFAULT_SAVE.into()),
-        Kind::Special(Special::ClientOutputBufferLimit) => {
+        DirectiveKind::Special(Special::Save) => Value::Save(special::DEFAULT_SAVE.into()),
+        DirectiveKind::Special(Special::ClientOutputBufferLimit) => {
             Value::OutputLimits(special::DEFAULT_OUTPUT_LIMITS)
         }
-        Kind::Special(Special::OomScoreAdjValues) => Value::OomScores(special::DEFAULT_OOM_SCORES),
-        Kind::Special(Special::NotifyKeyspaceEvents) => Value::Scalar(0),
-        Kind::Special(Special::Bind) => Value::Words(special::DEFAULT_BIND.map(str::to_owned).into()),
-        Kind::Special(Special::ReplicaOf) => Value::Master(None),
-        Kind::Special(Special::LatencyPercentiles) => {
+        DirectiveKind::Special(Special::OomScoreAdjValues) => Value::OomScores(special::DEFAULT_OOM_SCORES),
+        DirectiveKind::Special(Special::NotifyKeyspaceEvents) => Value::Scalar(0),
+        DirectiveKind::Special(Special::Bind) => {
+            Value::Words(special::DEFAULT_BIND.map(str::to_owned).into())
+        }
+        DirectiveKind::Special(Special::ReplicaOf) => Value::Master(None),
+        DirectiveKind::Special(Special::LatencyPercentiles) => {
             Value::Percentiles(special::DEFAULT_PERCENTILES.as_slice().into())
         }
     }
@@ -76,14 +78,14 @@ pub(crate) fn parse(
     }
     let word = words.first().copied().unwrap_or("");
     match directive.kind {
-        Kind::Bool { check, also_true_false, .. } => {
+        DirectiveKind::Bool { check, also_true_false, .. } => {
             let value = parse_bool(word, also_true_false).ok_or("argument must be 'yes' or 'no'")?;
             if let Some(check) = check {
                 check(value)?;
             }
             Ok(Value::Scalar(i64::from(value)))
         }
-        Kind::Integer { min, max, unit, check, .. } => {
+        DirectiveKind::Integer { min, max, unit, check, .. } => {
             let number = parse_number(word, unit)?;
             check_range(number, min, max, unit)?;
             // Within range the number fits 64 bits, signed or unsigned; both keep their bits.
@@ -93,15 +95,15 @@ pub(crate) fn parse(
                 None => stored,
             }))
         }
-        Kind::Text { check, .. } => {
+        DirectiveKind::Text { check, .. } => {
             if let Some(check) = check {
                 check(word)?;
             }
             Ok(Value::Text(word.into()))
         }
-        Kind::Enum { words: allowed, .. } => find_word(allowed, word).map(Value::Scalar),
-        Kind::Flags { words: allowed, .. } => parse_flags(allowed, words).map(Value::Scalar),
-        Kind::Special(special) => parse_special(special, words, context),
+        DirectiveKind::Enum { words: allowed, .. } => find_word(allowed, word).map(Value::Scalar),
+        DirectiveKind::Flags { words: allowed, .. } => parse_flags(allowed, words).map(Value::Scalar),
+        DirectiveKind::Special(special) => parse_special(special, words, context),
     }
 }
 
@@ -210,7 +212,7 @@ pub fn parse_version(text: &str) -> Option<[u8; 3]> {
 /// Whether a value that is given to a directive changes nothing. A feature that is absent is off, so saying
 /// that it is to be off, or that a number is to be what it is anyway, is no such case.
 pub(crate) fn lacks_effect(directive: &Directive, value: &Value) -> bool {
-    let is_on = matches!(directive.kind, Kind::Bool { .. }) && *value == Value::Scalar(1);
+    let is_on = matches!(directive.kind, DirectiveKind::Bool { .. }) && *value == Value::Scalar(1);
     !directive.takes_effect && (is_on || *value != default_value(directive))
 }
 
@@ -240,15 +242,17 @@ pub(crate) fn format_value(directive: &Directive, value: &Value) -> String {
 
 fn format_scalar(directive: &Directive, raw: i64) -> String {
     match directive.kind {
-        Kind::Bool { .. } => yes_no(raw != 0).to_owned(),
-        Kind::Integer { unit: Unit::BytesOrPercent, .. } if raw < 0 => format!("{}%", raw.unsigned_abs()),
-        Kind::Integer { unit: Unit::Octal, .. } => format!("{raw:o}"),
-        Kind::Integer { max, .. } if max > i128::from(i64::MAX) => (raw as u64).to_string(),
-        Kind::Enum { words, .. } => {
+        DirectiveKind::Bool { .. } => yes_no(raw != 0).to_owned(),
+        DirectiveKind::Integer { unit: Unit::BytesOrPercent, .. } if raw < 0 => {
+            format!("{}%", raw.unsigned_abs())
+        }
+        DirectiveKind::Integer { unit: Unit::Octal, .. } => format!("{raw:o}"),
+        DirectiveKind::Integer { max, .. } if max > i128::from(i64::MAX) => (raw as u64).to_string(),
+        DirectiveKind::Enum { words, .. } => {
             words.iter().find(|entry| entry.1 == raw).map_or("unknown", |entry| entry.0).to_owned()
         }
-        Kind::Flags { words, .. } => format_flags(words, raw),
-        Kind::Special(Special::NotifyKeyspaceEvents) => NotifyFlags(raw as u32).letters(),
+        DirectiveKind::Flags { words, .. } => format_flags(words, raw),
+        DirectiveKind::Special(Special::NotifyKeyspaceEvents) => NotifyFlags(raw as u32).letters(),
         _ => raw.to_string(),
     }
 }
@@ -270,14 +274,16 @@ pub(crate) fn file_lines(directive: &Directive, value: &Value) -> Vec<String> {
     let name = directive.name;
     match value {
         Value::Scalar(raw) => vec![match directive.kind {
-            Kind::Integer { unit, .. } if unit.is_memory() && (*raw >= 0 || unit == Unit::Bytes) => {
+            DirectiveKind::Integer { unit, .. } if unit.is_memory() && (*raw >= 0 || unit == Unit::Bytes) => {
                 format!("{name} {}", format_memory(*raw as u64))
             }
-            Kind::Special(_) => format!("{name} {}", quote(format_scalar(directive, *raw).as_bytes())),
+            DirectiveKind::Special(_) => {
+                format!("{name} {}", quote(format_scalar(directive, *raw).as_bytes()))
+            }
             _ => format!("{name} {}", format_scalar(directive, *raw)),
         }],
         Value::Text(text) => match directive.kind {
-            Kind::Text { empty_is_unset: true, .. } if text.is_empty() => Vec::new(),
+            DirectiveKind::Text { empty_is_unset: true, .. } if text.is_empty() => Vec::new(),
             _ => vec![format!("{name} {}", quote(text.as_bytes()))],
         },
         Value::Save(points) if points.is_empty() => vec![format!("{name} \"\"")],

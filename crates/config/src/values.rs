@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The values by row: what the accessors of `rows/` read.
+//! Values by row: the storage behind the accessors of `rows/`.
 //!
-//! Numbers, switches and words are relaxed atomics in one array; everything else is swapped in whole
-//! behind `ArcSwap`. Rows are known by position alone: what they mean is the table's business.
+//! Numbers, switches and words are relaxed atomics in one array; everything else is swapped as a
+//! whole behind `ArcSwap`. Rows are known by position alone; their meaning is in the table.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

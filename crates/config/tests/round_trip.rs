@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Whatever can be set can be read, written to a file and read back; whatever is refused changes nothing.
 
-use braid_config::{Config, Directive, ExtraLines, Kind, Mutability, SECTIONS, Special, Unit, quote};
+use braid_config::{
+    Config, Directive, DirectiveKind, ExtraLines, Mutability, SECTIONS, Special, Unit, quote,
+};
 use proptest::prelude::*;
 use std::fmt::Write;
 use std::path::Path;
@@ -48,8 +50,8 @@ fn valid(directive: &Directive, dice: &mut Dice, folder: &Path) -> Vec<String> {
         _ => {}
     }
     match directive.kind {
-        Kind::Bool { .. } => single(["yes", "no", "YES", "No"][dice.below(4) as usize].into()),
-        Kind::Integer { min, max, unit, .. } => {
+        DirectiveKind::Bool { .. } => single(["yes", "no", "YES", "No"][dice.below(4) as usize].into()),
+        DirectiveKind::Integer { min, max, unit, .. } => {
             let span = max - min;
             let number = match dice.below(4) {
                 0 => min,
@@ -66,18 +68,18 @@ fn valid(directive: &Directive, dice: &mut Dice, folder: &Path) -> Vec<String> {
                 _ => number.to_string(),
             })
         }
-        Kind::Text { check: Some(_), .. } => single(format!("name-{}.x", dice.below(1000))),
-        Kind::Text { .. } => {
+        DirectiveKind::Text { check: Some(_), .. } => single(format!("name-{}.x", dice.below(1000))),
+        DirectiveKind::Text { .. } => {
             let letters =
                 ['a', 'B', ' ', '"', '\'', '\\', '\n', '\t', '\0', '#', '-', '\u{e9}', '\u{1f600}', '%'];
             single((0..dice.below(12)).map(|_| *dice.pick(&letters)).collect())
         }
-        Kind::Enum { words, .. } => single(dice.pick(words).0.to_uppercase()),
-        Kind::Flags { words, .. } => {
+        DirectiveKind::Enum { words, .. } => single(dice.pick(words).0.to_uppercase()),
+        DirectiveKind::Flags { words, .. } => {
             let without_save: Vec<_> = words.iter().filter(|word| word.0 != "save").collect();
             (0..=dice.below(3)).map(|_| dice.pick(&without_save).0.to_owned()).collect()
         }
-        Kind::Special(special) => valid_special(special, dice, folder),
+        DirectiveKind::Special(special) => valid_special(special, dice, folder),
     }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Collections lent to whoever writes a snapshot: what a large one had at one moment, without a copy of it.
+//! Copy on write: a collection shared with a snapshot writer as it was at one moment, without
+//! copying it.
 //!
-//! A large collection stands in many blocks of memory. To lend it is to make a second head for the
+//! A large collection stands in many blocks of memory. To share it is to make a second head for the
 //! same blocks; where blocks lead to others (nodes of a tree, chunks of a list of blocks) only the
 //! first ones are touched, which takes some nanoseconds, where copying or encoding all of it would
 //! take as much time as it has content. From then on such a block belongs to both: neither changes
@@ -22,15 +23,15 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of lent blocks that were copied since they were lent.
+/// Bytes of shared blocks copied before a change.
 static COPIED: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes that were copied since [`forget_copies`], because a block that is lent was to be changed.
+/// Bytes that were copied since [`forget_copies`], because a shared block was to be changed.
 pub fn copied_bytes() -> usize {
     COPIED.load(Ordering::Relaxed)
 }
 
-/// Counts anew: nothing is lent any more.
+/// Resets the count: nothing is shared any more.
 pub fn forget_copies() {
     COPIED.store(0, Ordering::Relaxed);
 }
@@ -44,11 +45,11 @@ struct Block<T> {
     value: T,
 }
 
-/// A box with one owner or, while it is lent, several: none of them changes it then. A clone is
+/// A box with one owner or, while it is shared, several: none of them changes it then. A clone is
 /// another owner; it copies nothing.
 pub struct CowBox<T>(NonNull<Block<T>>, PhantomData<Block<T>>);
 
-// SAFETY: what is lent is read by several and written by none; a block that is not lent belongs to one.
+// SAFETY: a shared block is read by several and written by none; any other block belongs to one.
 unsafe impl<T: Send + Sync> Send for CowBox<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for CowBox<T> {}
@@ -160,29 +161,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lent_stays_and_goes_once() {
+    fn a_shared_value_stays_and_is_freed_once() {
         let token = Arc::new(());
         let mut one = CowBox::new(vec![Arc::clone(&token)]);
-        let lent = one.clone();
+        let shared = one.clone();
         one.push(Arc::clone(&token));
-        assert_eq!((one.len(), lent.len()), (2, 1));
-        drop(lent);
+        assert_eq!((one.len(), shared.len()), (2, 1));
+        drop(shared);
         assert_eq!(Arc::strong_count(&token), 3);
         // Nobody has it besides: it is changed where it is.
         let place: *const Vec<Arc<()>> = &*one;
         one.push(Arc::clone(&token));
         assert_eq!(place, &raw const *one);
         // The owner goes first.
-        let lent = one.clone();
+        let shared = one.clone();
         drop(one);
-        assert_eq!(lent.len(), 3);
+        assert_eq!(shared.len(), 3);
         // Of several owners the one that changes it gets a copy.
-        let (mut second, third) = (lent.clone(), lent.clone());
+        let (mut second, third) = (shared.clone(), shared.clone());
         assert_eq!(Arc::strong_count(&token), 4);
         second.clear();
-        assert_eq!((second.len(), lent.len(), third.into_value().len()), (0, 3, 3));
+        assert_eq!((second.len(), shared.len(), third.into_value().len()), (0, 3, 3));
         drop(second);
-        assert_eq!(lent.into_value().len(), 3);
+        assert_eq!(shared.into_value().len(), 3);
         assert_eq!(Arc::strong_count(&token), 1);
     }
 
@@ -191,12 +192,12 @@ mod tests {
         let token = Arc::new(());
         for round in 0..300 {
             let mut one = CowBox::new((vec![7u64; 100], Arc::clone(&token)));
-            let lent = one.clone();
+            let shared = one.clone();
             std::thread::scope(|scope| {
                 scope.spawn(move || {
-                    let (numbers, _) = &*lent;
+                    let (numbers, _) = &*shared;
                     assert!(numbers.iter().all(|&number| number == 7));
-                    drop(lent);
+                    drop(shared);
                 });
                 scope.spawn(move || {
                     if round % 3 > 0 {

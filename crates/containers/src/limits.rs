@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Thresholds between the encodings of the types, as configured: plain numbers that whoever loads
-//! or changes a value passes along.
+//! Thresholds between the encodings of the types, as configured: plain numbers, passed to code that
+//! loads or changes a value.
 
 /// Thresholds between the encodings of hashes.
 #[derive(Clone, Copy, Debug)]

@@ -6,11 +6,12 @@
 //! block knows nothing of what is stored in it, and never hands out a byte that was not
 //! initialised.
 //!
-//! Invariants (kept here alone): the pointer is valid for `HEADER + capacity` bytes, allocated with the
-//! layout of that size; the first word is the capacity; every byte behind the header is initialised at all
-//! times (new ones are zero), which is why the whole capacity can be lent out as a plain slice.
+//! Invariants (kept here alone): the pointer is valid for `HEADER + capacity` bytes, allocated with
+//! the layout of that size; the first word is the capacity; every byte behind the header is
+//! initialised at all times (new ones are zero), which is why the whole capacity can be handed out
+//! as a plain slice.
 //!
-//! A block can be lent (see [`cow`](crate::cow), whose rules hold here, too): its mark is the
+//! A block can be shared (see [`cow`](crate::cow), whose rules hold here, too): its mark is the
 //! highest bit of the first word.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
@@ -25,21 +26,21 @@ struct Header {
     word: u32,
 }
 
-/// In the word of the capacity: the block is lent.
-const LENT: u32 = 1 << 31;
+/// In the word of the capacity: the block is shared.
+const SHARED: u32 = 1 << 31;
 
 /// Bytes in front of the content.
 pub const HEADER: usize = size_of::<Header>();
 
 /// Most bytes one block may hold.
-pub const MAX_CAPACITY: usize = LENT as usize - 4096;
+pub const MAX_CAPACITY: usize = SHARED as usize - 4096;
 
 /// An owned, always initialised block of bytes, one pointer wide.
 #[repr(transparent)]
 pub struct ThinBlock(NonNull<Header>);
 
-// SAFETY: the block owns its bytes and is only changed through a unique reference; one that is lent
-// is not changed.
+// SAFETY: the block owns its bytes and is only changed through a unique reference; one that is
+// shared is not changed.
 unsafe impl Send for ThinBlock {}
 // SAFETY: as above; shared access only reads.
 unsafe impl Sync for ThinBlock {}
@@ -96,13 +97,13 @@ impl ThinBlock {
     /// Number of content bytes.
     #[inline]
     pub fn capacity(&self) -> usize {
-        (self.header().capacity.load(Ordering::Relaxed) & !LENT) as usize
+        (self.header().capacity.load(Ordering::Relaxed) & !SHARED) as usize
     }
 
     /// A second owner of the same block: neither changes it from now on, but copies it first. A
     /// copy if it has two already.
     pub fn cow(&self) -> ThinBlock {
-        if self.header().capacity.fetch_or(LENT, Ordering::Relaxed) & LENT != 0 {
+        if self.header().capacity.fetch_or(SHARED, Ordering::Relaxed) & SHARED != 0 {
             return self.clone();
         }
         ThinBlock(self.0)
@@ -111,7 +112,7 @@ impl ThinBlock {
     /// Makes sure that nobody else has the block.
     #[inline]
     fn own(&mut self) {
-        if self.header().capacity.load(Ordering::Acquire) & LENT != 0 {
+        if self.header().capacity.load(Ordering::Acquire) & SHARED != 0 {
             self.part();
         }
     }
@@ -139,7 +140,7 @@ impl ThinBlock {
     #[inline]
     pub fn set_word(&mut self, word: u32) {
         self.own();
-        // SAFETY: valid, uniquely borrowed and not lent.
+        // SAFETY: valid, uniquely borrowed and not shared.
         unsafe { self.0.as_mut().word = word };
     }
 
@@ -155,7 +156,7 @@ impl ThinBlock {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.own();
         let capacity = self.capacity();
-        // SAFETY: as for bytes, uniquely borrowed and not lent.
+        // SAFETY: as for bytes, uniquely borrowed and not shared.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr().add(1).cast::<u8>(), capacity) }
     }
 
@@ -193,7 +194,9 @@ impl Clone for ThinBlock {
 impl Drop for ThinBlock {
     fn drop(&mut self) {
         let word = &self.header().capacity;
-        if word.load(Ordering::Acquire) & LENT != 0 && word.fetch_and(!LENT, Ordering::AcqRel) & LENT != 0 {
+        if word.load(Ordering::Acquire) & SHARED != 0
+            && word.fetch_and(!SHARED, Ordering::AcqRel) & SHARED != 0
+        {
             // It belongs to the other one.
             return;
         }
@@ -224,27 +227,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_stays_whoever_goes_first() {
+    fn a_shared_block_stays_whichever_owner_goes_first() {
         let mut block = ThinBlock::zeroed(100);
         block.bytes_mut().fill(1);
         block.set_word(5);
         let changes: [fn(&mut ThinBlock); 3] =
             [|block| block.bytes_mut().fill(2), |block| block.set_word(6), |block| block.resize(3)];
         for change in changes {
-            let lent = block.cow();
-            assert_eq!(lent.address(), block.address(), "no copy");
+            let shared = block.cow();
+            assert_eq!(shared.address(), block.address(), "no copy");
             change(&mut block);
-            assert!(lent.bytes() == [1; 100] && lent.word() == 5 && lent.capacity() == 100);
+            assert!(shared.bytes() == [1; 100] && shared.word() == 5 && shared.capacity() == 100);
             // The owner alone again: it changes in place.
-            block = lent;
+            block = shared;
             let place = block.address();
             block.bytes_mut().fill(1);
             assert_eq!(block.address(), place);
         }
-        let (lent, copy) = (block.cow(), block.cow());
-        assert_ne!(copy.address(), lent.address(), "a third one gets a copy");
+        let (shared, copy) = (block.cow(), block.cow());
+        assert_ne!(copy.address(), shared.address(), "a third one gets a copy");
         drop(block);
-        assert_eq!((lent.bytes(), lent.capacity()), (copy.bytes(), 100));
+        assert_eq!((shared.bytes(), shared.capacity()), (copy.bytes(), 100));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Loading an append-only file: its base, then its increments in order, command by command.
+//! Loads an append-only file: its base, then its increments in order, command by command.
 //!
-//! The words in the log are those of Redis, since people and scripts look for them. A load that
-//! fails has said in the log why; what is there then is no dataset.
+//! Log lines use Redis's words, because people and scripts look for them. A failed load has logged
+//! its reason; the keyspace then holds no valid dataset.
 //!
-//! A file that was being written when the power failed ends within a command. If nothing was
-//! written behind it, it is cut there, with `aof-load-truncated`; anything else that is wrong ends
-//! the load, and the files stay as they are.
+//! A file that was being written at a power failure ends within a command. If it is the last file,
+//! it is truncated there (`aof-load-truncated`). Any other damage fails the load and leaves the
+//! files unchanged.
 
 pub mod outcome;
 
@@ -30,21 +30,21 @@ use crate::engine::Engine;
 use crate::saving::Manner;
 pub use outcome::{AofLoadError, AofLoaded};
 
-/// How a file has ended.
+/// How a file ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Good,
     Empty,
-    /// Within a command or a transaction: it was cut.
+    /// Within a command or a transaction: it is truncated.
     Cut,
 }
 
-/// The file that is being loaded.
+/// The file being loaded.
 struct Present<'f> {
     name: String,
     path: std::path::PathBuf,
     folder: &'f Folder,
-    /// The files behind it, if there are any, are empty.
+    /// It is the last file with data.
     ends_data: bool,
 }
 
@@ -56,8 +56,8 @@ impl Engine {
         Folder::new(dir.join(&*self.config.appenddirname()), &*self.config.appendfilename())
     }
 
-    /// Loads the append-only file while the world is stopped. The transaction must be one to which
-    /// nothing has expired ([`NOTHING_EXPIRED`]). `at_start`: others are served in between.
+    /// Loads the append-only file while the world is stopped. Nothing may expire in the transaction
+    /// ([`NOTHING_EXPIRED`]). `at_start`: serve clients in between.
     pub fn load_append_only(&self, txn: &mut Txn<'_>, at_start: bool) -> Result<AofLoaded, AofLoadError> {
         debug_assert_eq!(txn.now(), NOTHING_EXPIRED);
         let folder = self.append_only_folder();
@@ -84,8 +84,8 @@ impl Engine {
         Ok(loaded)
     }
 
-    /// Throws everything away and loads the append-only file again, while the world is stopped
-    /// (DEBUG LOADAOF). If that fails the server ends, since what is there then is no dataset.
+    /// Clears the dataset and loads the append-only file again, while the world is stopped (DEBUG
+    /// LOADAOF). Exits if that fails, because there is no valid dataset then.
     pub fn reload_append_only(&self, txn: &mut Txn<'_>) -> Result<(), AofLoadError> {
         txn.journal_now();
         let (keyspace, appender) = (&self.keyspace, &self.append_only.appender);
@@ -96,7 +96,7 @@ impl Engine {
         {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // What is loaded is in the file already.
+        // The loaded changes are in the file already.
         keyspace.settings.journals.store(0, Relaxed);
         self.set_loading(true);
         if let Some(world) = txn.stopped_world() {
@@ -105,14 +105,14 @@ impl Engine {
         let now = txn.set_now(NOTHING_EXPIRED);
         self.scripts.clear_libraries();
         let loaded = {
-            // A rewrite that ends meanwhile would replace what is being read.
+            // A rewrite that ends meanwhile would replace the files being read.
             let _files = self.append_only.hold_files();
             self.load_append_only(txn, false)
         };
         txn.set_now(now);
         self.set_loading(false);
         if let Err(error) = loaded {
-            // Nobody may save it either.
+            // Saving would write a partial dataset.
             self.persistence.progress.active.store(true, Relaxed);
             self.set_loading(true);
             self.request_shutdown();
@@ -159,7 +159,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Loads one file; how it ended.
+    /// Loads one file and returns how it ended.
     fn load_file(
         &self,
         txn: &mut Txn<'_>,
@@ -201,7 +201,7 @@ impl Engine {
         Ok(end)
     }
 
-    /// Loads the dump at a file's begin; its size.
+    /// Loads the dump at the file's start and returns its size.
     fn load_base(
         &self,
         txn: &mut Txn<'_>,
@@ -237,7 +237,7 @@ impl Engine {
         }
     }
 
-    /// Runs the commands of a file until it ends, in whatever way.
+    /// Runs the commands of a file up to its end.
     fn replay_file(
         &self,
         txn: &mut Txn<'_>,
@@ -289,7 +289,7 @@ impl Engine {
         }
     }
 
-    /// Cuts a file behind what can be used, if that is allowed.
+    /// Truncates a file after its usable part, if allowed.
     fn cut(&self, present: &Present<'_>, usable: u64) -> Result<(), AofLoadError> {
         let name = &present.name;
         if !self.config.aof_load_truncated() {
@@ -301,7 +301,7 @@ impl Engine {
         }
         log::warn!("!!! Warning: short read while loading the AOF file {name}!!!");
         if !present.ends_data {
-            // Nothing is cut then: whoever repairs it may want all that there is.
+            // A repair may need the data of all files, so nothing is truncated.
             return Err(fail("Fatal error: the truncated file is not the last file".to_owned()));
         }
         log::warn!("!!! Truncating the AOF {name} at offset {usable} !!!");
@@ -312,13 +312,13 @@ impl Engine {
     }
 }
 
-/// Says in the log what the error says.
+/// Logs the error and returns it.
 fn fail(text: String) -> AofLoadError {
     log::warn!("{text}");
     AofLoadError::File(text)
 }
 
-/// The sizes of the files with data. One that is missing is an error: without it the rest is not the dataset.
+/// Sizes of the data files. A missing file is an error, because the dataset would be incomplete.
 fn sizes(folder: &Folder, manifest: &Manifest) -> Result<Vec<u64>, AofLoadError> {
     let size = |info: &FileInfo| {
         files::len(&folder.path(&info.name)).map_err(|error| {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The append-only file as the server has it: switched on and off, rewritten, in trouble; and what
-//! INFO tells of it.
+//! The server's append-only file: switching it on and off, rewriting it, handling write errors, and
+//! its INFO fields.
 //!
-//! While it is on, changes are journalled (`keyspace/journal.rs`) and a thread takes the journal to
-//! disk ([`braid_persistence::Appender`]). A rewrite writes a new base from a snapshot, as a dump
-//! file is saved in the background; at the snapshot's cut the thread goes on in a new increment, so
-//! that base and increment fit together exactly. The manifest names the new increment before the
-//! cut and the new base after it is on disk: whenever the server ends, what the manifest names is
-//! the dataset.
+//! While it is on, changes are journalled (`keyspace/journal.rs`) and a thread writes the journal
+//! to disk ([`braid_persistence::Appender`]). A rewrite writes a new base from a snapshot, like
+//! BGSAVE. At the snapshot's cut the thread switches to a new increment, so base and increment fit
+//! together exactly. The manifest names the new increment before the cut, and the new base once it
+//! is on disk: whenever the server stops, the files named by the manifest are the dataset.
 
 pub mod state;
 
@@ -32,26 +31,26 @@ use crate::saving::Settings;
 use braid_clients::attention::{APPEND_ONLY_FAILED, JOURNAL_FULL};
 pub use state::AppendOnly;
 
-/// What may be journalled and not yet written before those who write wait, in bytes.
+/// Unwritten journal bytes at which writers have to wait.
 const JOURNAL_BYTES: u64 = 64 << 20;
-/// Under `everysec` what has changed is on disk after so long, or those who write wait.
+/// Under `everysec`, writers wait when changes have not been synced for this long.
 const SYNC_LAG_MS: i64 = 2000;
-/// After so many rewrites that failed in a row the next one waits a while.
+/// Consecutive failed rewrites before the next one is delayed.
 const FAILURES_BEFORE_REST: i64 = 3;
-/// The longest such wait, in minutes.
+/// Longest such delay, in minutes.
 const REST_MINUTES_MAX: i64 = 60;
-/// The longest one while writes are refused until a rewrite succeeds, in seconds.
+/// Longest delay while writes are refused until a rewrite succeeds, in seconds.
 const REST_WHEN_NEEDED_S: i64 = 30;
 
-/// What became of the wish to rewrite the append-only file.
+/// Result of requesting a rewrite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rewriting {
     Begun,
-    /// As soon as what is under way is over.
+    /// It starts when the current save or rewrite ends.
     Scheduled,
 }
 
-/// Why a rewrite has failed.
+/// Why a rewrite failed.
 #[derive(Debug, thiserror::Error)]
 enum RewriteError {
     #[error(transparent)]
@@ -67,9 +66,8 @@ enum RewriteError {
 }
 
 impl Engine {
-    /// Begins to write changes to the append-only file, after what it has was loaded: the dataset
-    /// is what the manifest names. With nothing there yet a base of what the dataset is now is
-    /// written first. The world is stopped.
+    /// Starts writing changes to the append-only file after loading it. If it is new, a base is
+    /// written from the dataset first. The world is stopped.
     pub(crate) fn begin_append_only(&self, world: &World<'_>, loaded: &AofLoaded) -> Result<(), String> {
         let (folder, mut manifest) = (&loaded.folder, loaded.manifest.clone());
         let text = |error: &dyn std::error::Error| error.to_string();
@@ -106,7 +104,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Starts the thread that writes, and has changes journalled from now on. The world is stopped.
+    /// Starts the writer thread and the journalling of changes. The world is stopped.
     fn start_writer(&self, reader: Reader, file: File) -> io::Result<()> {
         let (engine, appender) = (self.this.clone(), Arc::clone(&self.append_only.appender));
         appender.begin(&reader);
@@ -121,24 +119,24 @@ impl Engine {
         Ok(())
     }
 
-    /// Has the thread that writes end, after it has written everything. Nothing may be journalled any more.
+    /// Stops the writer thread after it has written everything. Nothing may be journalled any more.
     fn end_writer(&self) {
         let mut state = self.append_only.state.lock();
         if let Some(writer) = state.writer.take() {
             self.append_only.appender.end(&self.keyspace.journal);
-            state.ending = Some(writer);
+            state.stopping = Some(writer);
         }
     }
 
-    /// Waits until a thread that was told to end has done so.
+    /// Joins a writer thread that was told to stop.
     fn wait_for_end_of_writer(&self) {
-        let writer = self.append_only.state.lock().ending.take();
+        let writer = self.append_only.state.lock().stopping.take();
         if let Some(writer) = writer {
             let _ = writer.join();
         }
     }
 
-    /// Follows the configuration: when changes are forced to disk, and what else is written.
+    /// Applies the settings for syncing and annotations.
     pub(crate) fn configure_append_only(&self) {
         let (state, config) = (&self.append_only, &self.config);
         let policy = match config.appendfsync() {
@@ -153,7 +151,7 @@ impl Engine {
         self.ring_for_disk();
     }
 
-    /// CONFIG SET appendonly: switches it on, which begins with a rewrite, or off.
+    /// CONFIG SET appendonly: starts the file by a rewrite, or stops it.
     pub(crate) fn switch_append_only(&self) -> Result<(), String> {
         let state = &self.append_only;
         let on = self.config.appendonly();
@@ -171,7 +169,7 @@ impl Engine {
             state.on.store(true, Relaxed);
             state.scheduled.store(true, Relaxed);
             if !self.is_saving() {
-                // Why it could not begin is in the log; it will be tried again.
+                // The reason is in the log; the rewrite will be retried.
                 let _ = self.rewrite_append_only(false);
             }
         } else {
@@ -180,8 +178,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Switches the append-only file off, if it is on: CONFIG SET, or a dataset that takes the place
-    /// of what was written.
+    /// Stops the append-only file if it is on: by CONFIG SET, or because another dataset replaces
+    /// this one.
     pub(crate) fn end_append_only(&self) {
         let state = &self.append_only;
         if state.on.swap(false, Relaxed) {
@@ -209,16 +207,16 @@ impl Engine {
         "Unable to turn on AOF. Check server logs.".into()
     }
 
-    /// Writes the append-only file anew in the background. The outcome is in the log and in
-    /// [`AppendOnly`]. `in_transaction`: not before it is over. Nothing if a rewrite is under way
-    /// that goes on.
+    /// Rewrites the append-only file in the background. The outcome is in the log and in
+    /// [`AppendOnly`]. `in_transaction`: start after the transaction. `None` if a rewrite is
+    /// already running.
     pub fn rewrite_append_only(&self, in_transaction: bool) -> Option<Rewriting> {
         let state = &self.append_only;
         {
-            // Switching the file off comes before all of this, or finds a rewrite that it can stop.
+            // Serializes with switching the file off, which stops a rewrite it finds.
             let _files = state.state.lock();
             if state.rewriting.load(SeqCst) {
-                // One that was told to stop is over soon.
+                // A stopped rewrite ends soon, so another one is scheduled.
                 return state.progress.is_stopped().then(|| {
                     state.scheduled.store(true, SeqCst);
                     Rewriting::Scheduled
@@ -263,7 +261,7 @@ impl Engine {
         }
         self.append_only.last_copied_bytes.store(self.background_save.copied_bytes(), Relaxed);
         if matches!(outcome, Err(RewriteError::Busy)) {
-            // A save in the background has come first: this is no failure, it only has to wait.
+            // A BGSAVE was faster: the rewrite waits for it, which is no failure.
             self.append_only.scheduled.store(true, SeqCst);
             self.append_only.rewriting.store(false, SeqCst);
             return;
@@ -277,7 +275,7 @@ impl Engine {
         state.last_failed.store(failed, Relaxed);
         if failed {
             state.failures.fetch_add(1, Relaxed);
-            // Without a base what is gathered is worth nothing: it is tried again.
+            // Without a base the increment is useless, so the rewrite is retried.
             state.scheduled.store(state.state.lock().awaits_base, SeqCst);
         } else {
             state.failures.store(0, Relaxed);
@@ -286,7 +284,7 @@ impl Engine {
         state.rewriting.store(false, SeqCst);
     }
 
-    /// A rewrite, from beginning to end. The size of all files afterwards.
+    /// Runs a rewrite and returns the size of all files afterwards.
     fn write_base(&self) -> Result<u64, RewriteError> {
         let state = &self.append_only;
         let folder = self.append_only_folder();
@@ -297,12 +295,12 @@ impl Engine {
             (state.manifest.clone(), state.awaits_base)
         };
         if !on && manifest.has_no_data() {
-            // Files of an earlier life are replaced, too.
+            // Files left by an earlier run are replaced, too.
             manifest = folder.load_manifest()?;
         }
         let mut increment = None;
         if on && awaits_base {
-            // What was gathered for a base that has failed is of no use.
+            // The increment of a failed first base is useless.
             self.set_journal_use(FOR_FILE, false);
             self.configure_append_only();
             self.end_writer();
@@ -341,7 +339,7 @@ impl Engine {
         let options = settings.options(&notes);
         braid_persistence::write_snapshot(&self.keyspace, cut, &options, &state.progress)?;
         {
-            // Whoever switches the file off, and perhaps on again, does so before or after this.
+            // Serializes with switching the file off and on.
             let mut files = state.state.lock();
             if state.progress.is_stopped() {
                 return Err(RewriteError::Stopped);
@@ -369,14 +367,14 @@ impl Engine {
         Ok(size)
     }
 
-    /// Has a new increment begin with the choice of a database; where it begins in the journal. The
-    /// world is stopped.
+    /// Starts a new increment by selecting a database, and returns its journal offset. The world is
+    /// stopped.
     fn begin_increment(&self, mut file: &File) -> io::Result<u64> {
         let (journal, link) = (&self.keyspace.journal, &self.replication.link);
         if !link.is_replica() {
             return Ok(journal.forget_database());
         }
-        // The stream has chosen it some time ago.
+        // The journal has selected it long ago.
         let mut select = Vec::new();
         let db = link.db.load(Relaxed).to_string();
         braid_resp::request::push(&mut select, &[b"SELECT", db.as_bytes()]);
@@ -384,8 +382,8 @@ impl Engine {
         Ok(journal.end())
     }
 
-    /// Ends a rewrite without a result, and waits until it has ended; not for long, since it may
-    /// wait for the caller itself. The caller must not have closed the gate.
+    /// Stops a rewrite and waits a limited time for its end, because it may be waiting for the
+    /// caller. The caller must not have closed the gate.
     pub(crate) fn stop_rewrite(&self) {
         let state = &self.append_only;
         let mut rounds = 0;
@@ -396,8 +394,7 @@ impl Engine {
         }
     }
 
-    /// Removes what a rewrite has replaced, unless it is to be kept. Why that could not be done is
-    /// in the log.
+    /// Removes files that a rewrite has replaced, unless they are to be kept. Failures are logged.
     fn remove_history(&self, folder: &Folder, manifest: &mut Manifest) {
         if !self.config.aof_disable_auto_gc()
             && let Err(error) = folder.remove_history(manifest)
@@ -406,7 +403,7 @@ impl Engine {
         }
     }
 
-    /// Begins a rewrite that is due; has those who write wait if the disk is behind. Called by the
+    /// Starts a rewrite that is due, and makes writers wait if the disk is behind. Called by the
     /// first loop's cron, outside of the gate.
     pub fn append_only_cron(&self, now_ms: i64) {
         let state = &self.append_only;
@@ -423,7 +420,7 @@ impl Engine {
         let needed = || is_on && state.appender.failure().is_some_and(|failure| failure.needs_rewrite);
         if failures > 0 {
             let rest_s = if needed() {
-                // Nobody can write until it succeeds.
+                // Writes are refused until it succeeds.
                 (1 << failures.min(6)).min(REST_WHEN_NEEDED_S)
             } else if failures >= FAILURES_BEFORE_REST {
                 60 * (1 << (failures - FAILURES_BEFORE_REST).min(6)).min(REST_MINUTES_MAX)
@@ -439,7 +436,7 @@ impl Engine {
         }
     }
 
-    /// Whether the files have grown so much since the last rewrite that another one is due.
+    /// True if the files have grown enough since the last rewrite for another one.
     fn has_grown(&self) -> bool {
         let percentage = u64::from(self.config.auto_aof_rewrite_percentage());
         let size = self.append_only.appender.size();
@@ -454,15 +451,14 @@ impl Engine {
         growth >= percentage
     }
 
-    /// Has those who write wait while the file is too far behind the journal, or too long not on
-    /// disk; or no longer.
+    /// Makes writers wait while the file is too far behind the journal or too long unsynced.
     fn watch_journal(&self, now_ms: i64) {
         let state = &self.append_only;
         let behind = self.keyspace.journal.end().saturating_sub(state.appender.written());
         let is_late = state.appender.policy() == Policy::EverySecond
             && !self.config.no_appendfsync_on_rewrite()
             && state.appender.unsynced_ms(now_ms) > SYNC_LAG_MS;
-        // Who is refused need not wait.
+        // Refused writers need not wait.
         let is_full = state.on.load(Relaxed)
             && (behind > JOURNAL_BYTES || is_late)
             && self.attention.get() & APPEND_ONLY_FAILED == 0;
@@ -480,13 +476,12 @@ impl Engine {
         }
     }
 
-    /// Waits until there is room in the journal, for a tenth of a second at most. No lock may be
-    /// held. The thread steps outside of the gate meanwhile, and stays there if a script has
-    /// stopped the world for long.
+    /// Waits at most 100 ms for room in the journal. No lock may be held. The thread leaves the
+    /// gate meanwhile, and stays outside if a script has stopped the world for long.
     pub(crate) fn wait_for_journal(&self, context: &mut Context) {
         self.keyspace.gate.leave(context.slot);
         context.outside = true;
-        // The cron of this very thread may be the one to tell.
+        // The waiting thread may be the one whose cron would clear the flag.
         self.watch_journal(unix_ms());
         let mut full = self.append_only.full.lock();
         if *full {
@@ -496,9 +491,9 @@ impl Engine {
         self.keyspace.come_in(context);
     }
 
-    /// Waits until everything that has changed so far is on disk, if replies may not be sent
-    /// before. False if it cannot be written: what the clients that have changed anything would be
-    /// told is not certain. No lock may be held, and the thread is outside of the gate.
+    /// Waits until all changes so far are on disk, if replies must not be sent before. False if
+    /// they cannot be written: the replies of clients that have written are uncertain then. No lock
+    /// may be held, and the thread is outside of the gate.
     #[inline]
     pub fn settle_changes(&self) -> bool {
         if !self.append_only.waits.load(Relaxed) {
@@ -508,8 +503,8 @@ impl Engine {
         self.append_only.appender.wait_until_synced(end)
     }
 
-    /// Whether everything up to an offset of the journal is on disk, as [`Engine::settle_changes`]
-    /// answers; nothing while it would wait.
+    /// Whether the journal is on disk up to `offset`, like [`Engine::settle_changes`]; `None` where
+    /// that would wait.
     pub fn progress_on_disk(&self, offset: u64) -> Option<bool> {
         if self.append_only.waits.load(Relaxed) {
             self.append_only.appender.progress(offset)
@@ -518,8 +513,8 @@ impl Engine {
         }
     }
 
-    /// Has a loop's bell rung, once, when there may be another answer to
-    /// [`Engine::progress_on_disk`]. What has become of it before is not told.
+    /// Rings a loop's bell once when [`Engine::progress_on_disk`] may have changed. Earlier changes
+    /// are not reported.
     pub fn ask_for_disk(&self, slot: usize, offset: u64) {
         let mut loops = self.append_only.loops.lock();
         if !loops.contains(&slot) {
@@ -529,20 +524,20 @@ impl Engine {
         self.append_only.appender.ask(offset);
     }
 
-    /// Has the loops look that hold back replies.
+    /// Rings the loops that hold replies.
     pub(crate) fn ring_for_disk(&self) {
         for slot in self.append_only.loops.lock().drain(..) {
             self.mailboxes[slot].ring();
         }
     }
 
-    /// Tells the loops whose clients wait until something is on disk.
+    /// Rings the loops whose clients wait for the disk.
     pub(crate) fn tell_durable(&self) {
         self.ring_for_disk();
         self.durability.serve(self);
     }
 
-    /// Writes everything, at the end of the server. No command is executed any more.
+    /// Writes everything at shutdown. No command may execute any more.
     pub(crate) fn finish_append_only(&self) {
         if self.append_only.on.load(Relaxed) {
             log::info!("Calling fsync() on the AOF file.");

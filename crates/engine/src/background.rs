@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Long commands that threads in the background work for, while their clients wait and all others are served.
+//! Long commands that run on background threads, while their clients wait and all others are
+//! served.
 //!
-//! A body that finds that it would take long calls [`Call::leave_to_background`] and hands the
-//! [`Answer`] over with the work: to [`Engine::in_background`], or to the lazy-free thread. The
-//! wait is one for no key (`blocking.rs`): what the client has sent behind the command stays in its
-//! buffer, and whoever closes the connection ends the wait. CLIENT UNBLOCK does not.
+//! A body that would take long calls [`Call::leave_to_background`] and passes the [`Answer`] with
+//! the work to [`Engine::in_background`], or to the lazy-free thread. The client blocks without a
+//! key (`blocking.rs`): its further requests stay in its buffer, and closing the connection ends
+//! the wait. CLIENT UNBLOCK does not.
 //!
-//! What is computed of whole collections is computed of loans
-//! ([`Reader::lend`](braid_keyspace::reader::Reader::lend)): all keys are borrowed at one moment,
-//! and their locks are free again microseconds later. A command that only reads is done then: its
-//! reply is that of this moment ([`Call::answer_from_loans`]). One that stores its result
-//! ([`Call::precompute`]) is run again by its client's own thread, as if the client had sent it
-//! anew, with the result at hand ([`Precomputed`]): all checks, a pause, the journal, events and
-//! waiters are those of an ordinary command. The keys are watched meanwhile. If one has changed the
-//! result is void, and is computed again; after some tries the command does the work itself, under
-//! its locks.
+//! Results of whole collections are computed from shared copies
+//! ([`Reader::share`](braid_keyspace::reader::Reader::share)): all keys are shared at one moment,
+//! and their locks are free again microseconds later. A read-only command is done then: its reply
+//! is that of this moment ([`Call::answer_from_shared`]). A command that stores its result
+//! ([`Call::precompute`]) is run again by its client's own thread, as if it had been sent anew,
+//! with the precomputed result ([`Precomputed`]): checks, pauses, the journal, events and waiters
+//! work as for any command. The keys are watched meanwhile. If one has changed, the result is
+//! computed again; after some tries the command does the work itself, under its locks.
 //!
-//! In a transaction or a script everything happens at one moment: there, bodies do the work themselves.
+//! Transactions and scripts are atomic: there, bodies do the work themselves.
 
 pub mod threads;
 
@@ -26,7 +26,7 @@ use std::sync::mpsc::channel;
 use braid_base::clock::{Ticks, unix_ms};
 use braid_keyspace::Type;
 use braid_keyspace::object::{Object, ObjectType};
-use braid_keyspace::reader::Loan;
+use braid_keyspace::reader::CowValue;
 use braid_resp::reply::ReplyBuffer;
 use parking_lot::Mutex;
 
@@ -40,7 +40,7 @@ use braid_spec::{CommandError, CommandResult};
 pub use threads::Background;
 use threads::Job;
 
-/// The right to answer a client whose command was left to a thread in the background.
+/// The right to answer a client whose command runs in the background.
 pub struct Answer {
     waiter: Arc<Waiter>,
     limit: usize,
@@ -48,32 +48,32 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// False if the client is gone: nobody needs the work any more.
+    /// False if the client has disconnected: the work can be dropped.
     pub fn is_wanted(&self) -> bool {
         self.waiter.is_waiting()
     }
 
-    /// For the client's reply: in its protocol, with its limit.
+    /// A reply buffer with the client's protocol and limit.
     pub fn buffer(&self) -> ReplyBuffer {
         let mut reply = ReplyBuffer::new(blocking::protocol_of(&self.waiter));
         reply.set_limit(self.limit);
         reply
     }
 
-    /// Answers the client. The time until now counts as the command's.
+    /// Sends the client its reply. The time until now counts as the command's.
     pub fn give(self, reply: ReplyBuffer) {
         blocking::note_work(&self.waiter, Ticks::now().nanos_since(self.began));
         blocking::serve_keyless(&self.waiter, |answer| *answer = reply);
     }
 
-    /// Answers the client that its command has failed.
+    /// Replies with an error.
     pub fn give_error(self, error: &CommandError) {
         let mut reply = self.buffer();
         reply.error_bytes(&error.line());
         self.give(reply);
     }
 
-    /// Answers the client that its command is done.
+    /// Replies with OK.
     pub fn give_ok(self) {
         let mut reply = self.buffer();
         reply.ok();
@@ -81,12 +81,12 @@ impl Answer {
     }
 }
 
-/// How often a result is computed in the background before the command does the work itself.
+/// Background computations of a result before the command does the work itself.
 const TRIES_MAX: u32 = 3;
 
 impl Engine {
-    /// What a [`Precomputed`] is dropped by: locks may be held, and a result may take long to free.
-    /// If it cannot be sent the server ends.
+    /// Frees a [`Precomputed`] in the background, because locks may be held and freeing may take
+    /// long. If it cannot be sent, the server is shutting down.
     fn discard(&self) -> Discard {
         let engine = self.this.clone();
         Box::new(move |watch, result| {
@@ -101,8 +101,8 @@ impl Engine {
         })
     }
 
-    /// Has a thread in the background do `job`, begun after those that were given before. False if
-    /// there is none.
+    /// Runs `job` on a background thread, after earlier jobs have started. False if there is no
+    /// thread.
     pub fn in_background(&self, job: impl FnOnce(&Engine) + Send + 'static) -> bool {
         let sender = self.background.sender.lock();
         let engine = self.this.clone();
@@ -114,7 +114,7 @@ impl Engine {
         sender.as_ref().is_some_and(|sender| sender.send(Box::new(job)).is_ok())
     }
 
-    /// Sees to it that the threads are there. False if none can be started.
+    /// Starts the threads if needed. False if none can be started.
     fn start_background(&self) -> bool {
         let mut sender = self.background.sender.lock();
         if sender.is_none() {
@@ -139,9 +139,8 @@ impl Engine {
 }
 
 impl Call<'_, '_> {
-    /// Whether long work may be left to a thread in the background. `reads`: the reply tells of
-    /// keys. A client that is told of changes to what it reads (CLIENT TRACKING) must not be told
-    /// before it has the reply.
+    /// Whether long work may run in the background. `reads`: the reply contains data of keys. A
+    /// client with CLIENT TRACKING must not get an invalidation before the reply.
     pub fn may_leave(&self, reads: bool) -> bool {
         let session = &*self.session;
         let tracks = session.attention & session_attention::TRACKS != 0;
@@ -149,7 +148,7 @@ impl Call<'_, '_> {
         !must_stay && (!reads || !tracks) && self.engine.start_background()
     }
 
-    /// The client waits from now on; whoever has what this returns answers it.
+    /// Blocks the client until the returned [`Answer`] is used.
     pub fn leave_to_background(&mut self) -> Result<Option<Answer>, CommandError> {
         let limit = self.reply.limit();
         self.wait(Wait { timeout: TimeoutReply::Never, ..Wait::new(Type::STRING, &[], 0) })?;
@@ -158,8 +157,8 @@ impl Call<'_, '_> {
         Ok(blocked.map(|blocked| Answer { waiter: Arc::clone(&blocked.waiter), limit, began }))
     }
 
-    /// Has the thread in the background do `work` and answer the client. To be called only where
-    /// [`Call::may_leave`] says so.
+    /// Runs `work` in the background, which answers the client. Call it only if
+    /// [`Call::may_leave`].
     pub fn work_in_background(
         &mut self,
         work: impl FnOnce(&Engine, Answer) + Send + 'static,
@@ -170,7 +169,7 @@ impl Call<'_, '_> {
         Ok(())
     }
 
-    /// Whether a result may be computed by the thread in the background, from loans.
+    /// Whether a result may be computed by a background thread, from shared copies.
     pub fn may_precompute(&self) -> bool {
         let session = &*self.session;
         let tries = session.precomputed.as_ref().map_or(0, |precomputed| precomputed.tries);
@@ -178,8 +177,8 @@ impl Call<'_, '_> {
         tries < TRIES_MAX && session.attention & must_stay == 0 && self.may_leave(true)
     }
 
-    /// What [`Call::precompute`] has had computed for this command, if it is of this type and the
-    /// keys that it was computed of have not changed since.
+    /// The result of [`Call::precompute`] for this command, if it is of this type and the source keys
+    /// have not changed since.
     pub fn take_precomputed<T: ObjectType>(&mut self) -> Option<Result<T, CommandError>> {
         let now = self.now();
         let precomputed = self.session.precomputed.as_mut()?;
@@ -189,15 +188,14 @@ impl Call<'_, '_> {
         precomputed.result.take()?.map(Object::into_inner).transpose()
     }
 
-    /// Has the thread in the background borrow `keys`, which are in the command's lock set, and
-    /// compute what the command stores of them; then the command is run again. To be called only
-    /// where [`Call::may_precompute`] says so. `compute` gets a loan for each key, none of them
-    /// [`Loan::Unlent`], and the time in ms since the Unix epoch; nothing if these are not what the
-    /// command is for.
+    /// Shares `keys`, which are in the command's lock set, on a background thread and computes what
+    /// the command stores; then the command runs again. Call it only if [`Call::may_precompute`].
+    /// `compute` gets a copy for each key, none of them [`CowValue::Unshareable`], and the time in
+    /// ms since the Unix epoch; it returns `None` for values of the wrong type.
     pub fn precompute<T: ObjectType>(
         &mut self,
         keys: &[&[u8]],
-        compute: impl FnOnce(&[Loan], i64) -> Option<Result<T, CommandError>> + Send + 'static,
+        compute: impl FnOnce(&[CowValue], i64) -> Option<Result<T, CommandError>> + Send + 'static,
     ) -> CommandResult {
         let before = self.session.precomputed.as_ref();
         let (tries, began) = before.map_or((0, None), |before| (before.tries, Some(before.began)));
@@ -207,27 +205,26 @@ impl Call<'_, '_> {
                 return;
             }
             let now = unix_ms();
-            let (loans, watch) = engine.keyspace.reader().lend(db, now, &keys, true);
+            let (shared, watch) = engine.keyspace.reader().share(db, now, &keys, true);
             let began = began.unwrap_or(answer.began);
             let mut again = Precomputed::new(began, tries + 1, watch, engine.discard());
-            if are_lent(&loans) {
-                again.result = compute(&loans, now).map(|result| result.map(Object::new));
+            if are_shared(&shared) {
+                again.result = compute(&shared, now).map(|result| result.map(Object::new));
             } else {
                 again.tries = TRIES_MAX;
             }
-            drop(loans);
+            drop(shared);
             blocking::run_again(&answer.waiter, again);
         })
     }
 
-    /// Has the thread in the background borrow `keys`, which are in the command's lock set, and
-    /// write the command's reply. To be called only where [`Call::may_precompute`] says so. `work`
-    /// gets a loan for each key, none of them [`Loan::Unlent`], and the time in ms since the Unix
-    /// epoch.
-    pub fn answer_from_loans(
+    /// Shares `keys`, which are in the command's lock set, on a background thread and writes the
+    /// command's reply. Call it only if [`Call::may_precompute`]. `work` gets a copy for each key,
+    /// none of them [`CowValue::Unshareable`], and the time in ms since the Unix epoch.
+    pub fn answer_from_shared(
         &mut self,
         keys: &[&[u8]],
-        work: impl FnOnce(&[Loan], i64, &mut ReplyBuffer) -> CommandResult + Send + 'static,
+        work: impl FnOnce(&[CowValue], i64, &mut ReplyBuffer) -> CommandResult + Send + 'static,
     ) -> CommandResult {
         let (db, keys) = (self.keyspace.db(), boxed(keys));
         self.work_in_background(move |engine, answer| {
@@ -235,14 +232,14 @@ impl Call<'_, '_> {
                 return;
             }
             let now = unix_ms();
-            let (loans, _) = engine.keyspace.reader().lend(db, now, &keys, false);
-            if !are_lent(&loans) {
+            let (shared, _) = engine.keyspace.reader().share(db, now, &keys, false);
+            if !are_shared(&shared) {
                 let inline = Precomputed::new(answer.began, TRIES_MAX, None, engine.discard());
                 return blocking::run_again(&answer.waiter, inline);
             }
             let mut reply = answer.buffer();
-            let result = work(&loans, now, &mut reply);
-            drop(loans);
+            let result = work(&shared, now, &mut reply);
+            drop(shared);
             match result {
                 Ok(()) => answer.give(reply),
                 Err(error) => answer.give_error(&error),
@@ -255,6 +252,6 @@ fn boxed(keys: &[&[u8]]) -> Vec<Box<[u8]>> {
     keys.iter().map(|&key| key.into()).collect()
 }
 
-fn are_lent(loans: &[Loan]) -> bool {
-    loans.iter().all(|loan| !matches!(loan, Loan::Unlent))
+fn are_shared(shared: &[CowValue]) -> bool {
+    shared.iter().all(|value| !matches!(value, CowValue::Unshareable))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! BGSAVE: the dump file is written by a thread of its own from a snapshot, while the server goes
-//! on; and what follows when that fails.
+//! BGSAVE: a separate thread writes the dump file from a snapshot; and the refusal of writes after
+//! a failure.
 
 pub mod state;
 
@@ -18,14 +18,14 @@ use crate::saving::Settings;
 use braid_clients::attention::WRITES_REFUSED;
 pub use state::BackgroundSave;
 
-/// Old forms of entries may take this much memory, or [`FORMS_SHARE`] of all that is in use if that
-/// is more, before writers wait.
+/// Memory for old forms of entries before writers wait: this much, or [`FORMS_SHARE`] of the memory
+/// in use if that is more.
 const FORMS_BYTES: usize = 64 << 20;
 const FORMS_SHARE: usize = 20;
-/// Seconds between two attempts by save points when the first one failed.
+/// Seconds before a failed save by save points is retried.
 const RETRY_AFTER_S: i64 = 5;
 
-/// Why no save in the background has begun.
+/// Why a background save did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum NotBegun {
     #[error("one is under way")]
@@ -34,14 +34,14 @@ pub enum NotBegun {
     NoThread(#[from] std::io::Error),
 }
 
-/// How much memory old forms may take now.
+/// Current memory limit of old forms, in bytes.
 pub(crate) fn old_forms_limit() -> usize {
     FORMS_BYTES.max(braid_base::alloc::used_bytes() / FORMS_SHARE)
 }
 
 impl Engine {
-    /// Begins to save all databases as they are now to the dump file. The outcome is in the log and
-    /// in [`BackgroundSave`].
+    /// Saves all databases as they are now to the dump file. The outcome is in the log and in
+    /// [`BackgroundSave`].
     pub fn save_in_background(&self, world: &World<'_>) -> Result<(), NotBegun> {
         let state = &self.background_save;
         if self.is_saving() || self.append_only.rewriting.load(Relaxed) {
@@ -51,7 +51,7 @@ impl Engine {
         let dirty = self.keyspace.total(|counters| counters.dirty.get());
         let (engine, settings) = (self.this.clone(), Settings::of(self));
         let form = settings.form();
-        // First the thread, since a cut must be walked through.
+        // The thread comes first, because a cut must be walked.
         let thread = std::thread::Builder::new().name("bgsave".into()).spawn(move || {
             if let (Ok(cut), Some(engine)) = (receiver.recv(), engine.upgrade()) {
                 engine.write_in_background(cut, &settings, dirty);
@@ -66,7 +66,7 @@ impl Engine {
         state.progress.begin();
         log::info!("Background saving started by a thread");
         *state.thread.lock() = Some(thread);
-        // The thread waits for it.
+        // The thread is waiting for it.
         let _ = sender.send(cut);
         Ok(())
     }
@@ -108,14 +108,14 @@ impl Engine {
         state.active.store(false, Relaxed);
     }
 
-    /// Notes how a save ended: while saves fail nothing may be written, if
-    /// `stop-writes-on-bgsave-error` says so.
+    /// Records the outcome of a save: after a failure writes are refused, if
+    /// `stop-writes-on-bgsave-error`.
     pub(crate) fn note_save_outcome(&self, failed: bool) {
         self.background_save.last_failed.store(failed, Relaxed);
         self.apply_refusal();
     }
 
-    /// Switches the refusal of writes on or off, as the last save and the configuration say.
+    /// Refuses or allows writes according to the last save and the configuration.
     pub(crate) fn apply_refusal(&self) {
         let config = &self.config;
         let refused = config.stop_writes_on_bgsave_error()
@@ -124,28 +124,27 @@ impl Engine {
         self.attention.set(WRITES_REFUSED, refused);
     }
 
-    /// Ends a save in the background without a result: its file does not take the place of the old
-    /// one any more. The thread may go on for a while.
+    /// Cancels a background save: its file will not replace the dump file. The thread may run on
+    /// for a while.
     pub fn stop_background_save(&self) {
         if self.background_save.active.load(Relaxed) {
             self.background_save.progress.stop();
         }
     }
 
-    /// Everything has been removed: a file of what was there must not appear any more, and if there
-    /// are save points the one that is there makes way for an empty one, as users of FLUSHALL
-    /// expect.
+    /// After FLUSHALL: cancels a save of the removed keys, and with save points writes an empty
+    /// dump file, as users of FLUSHALL expect.
     pub fn save_after_flush(&self, world: &World<'_>) {
         self.stop_background_save();
-        // A FLUSHALL that is read from the append-only file is none of now.
+        // A FLUSHALL read from the append-only file is an old one.
         let is_loading = self.persistence.progress.active.load(Relaxed);
         if !is_loading && !self.config.save_points().is_empty() {
-            // Why it failed is in the log.
+            // The reason is in the log.
             let _ = self.save(world);
         }
     }
 
-    /// Ends a save in the background and waits until it has. The caller must not have closed the gate.
+    /// Cancels a background save and waits for its end. The caller must not have closed the gate.
     pub fn finish_background_save(&self) {
         self.stop_background_save();
         let thread = self.background_save.thread.lock().take();
@@ -154,8 +153,8 @@ impl Engine {
         }
     }
 
-    /// Begins a save that a save point asks for, or that is scheduled. Called by the first loop's
-    /// cron, outside of the gate.
+    /// Starts a save that is scheduled or due by a save point. Called by the first loop's cron,
+    /// outside of the gate.
     pub fn save_if_due(&self, now_ms: i64) {
         let state = &self.background_save;
         let is_busy = self.is_saving() || self.append_only.rewriting.load(Relaxed);
@@ -194,9 +193,8 @@ impl Engine {
         }
     }
 
-    /// Waits until a snapshot in progress has room for old forms again. No lock may be held. The
-    /// thread steps outside of the gate meanwhile, and stays there if a script has stopped the
-    /// world for long.
+    /// Waits until a running snapshot has room for old forms again. No lock may be held. The thread
+    /// leaves the gate meanwhile, and stays outside if a script has stopped the world for long.
     pub(crate) fn wait_for_snapshot(&self, context: &mut Context) {
         self.keyspace.gate.leave(context.slot);
         context.outside = true;

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that wait: how a client begins to, how it is served, how its wait ends otherwise.
+//! Blocking commands: how a client starts to wait, is served, or stops waiting.
 //!
-//! A body that finds nothing calls [`Call::wait`]: under the locks that it holds the client is put
-//! into the queue of each of its keys (`keyspace/waiters.rs`). Every change of such a key is noted
-//! by the thread that makes it, and before that thread's next command it serves whoever waits, the
-//! longest waiting first: it runs the waiter's own command again, for the waiter, under the locks
-//! that it still holds ([`serve_held`]). So nobody comes between a push and the pop that it allows.
-//! Only a command that needs more keys than are held (BLMOVE's destination) is run afterwards under
-//! its own lock set ([`serve_later`]); bodies see to it that those who come later do not overtake
-//! it ([`Call::may_take`]).
+//! A body that finds nothing calls [`Call::wait`]: under the current locks the client is added to
+//! the queue of each of its keys (`keyspace/waiters.rs`). A thread that changes such a key notes
+//! it, and before its next command it serves the waiting clients, the longest waiting first: it
+//! runs the waiter's own command for it, under the locks that it still holds ([`serve_held`]). So
+//! no other client comes between a push and the pop that it allows. Only a command that needs more
+//! keys than are held (BLMOVE's destination) runs afterwards under its own lock set
+//! ([`serve_later`]); bodies make sure that later commands do not overtake it ([`Call::may_take`]).
 //!
-//! While a command is served, keys outside of the lock set are left alone: were one of them filled,
-//! another thread has just filled it and is about to serve the client itself. Which of the two does
-//! is decided by [`Call::claim`], the one step that ends a wait, which a body takes when it has
-//! found what to answer and before it changes anything. Timeouts, CLIENT UNBLOCK and the end of a
-//! connection claim in the same way, so a client gets exactly one answer, and one that is gone
-//! takes nothing.
+//! While a waiter is served, keys outside of the lock set are left alone: if one of them has been
+//! filled, the thread that filled it is about to serve the client itself. [`Call::claim`] decides
+//! between the two: the single step that ends a wait, which a body takes once it knows its reply
+//! and before it changes anything. Timeouts, CLIENT UNBLOCK and closed connections claim in the
+//! same way, so a client gets exactly one reply, and a disconnected one takes nothing.
 //!
-//! The answer travels to the loop that owns the client as a message.
+//! The reply is sent to the loop that owns the client as a message.
 
 pub mod state;
 
@@ -36,11 +34,11 @@ use smallvec::SmallVec;
 use crate::dispatch::body::run_journalled;
 use crate::dispatch::journal::note_unit;
 use crate::dispatch::report;
-use crate::ending::state::CANNOT_END;
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
 use crate::locks::{LockSet, lock};
 use crate::session::{ReplyMode, Session};
+use crate::shutdown::state::SHUTDOWN_FAILED;
 use crate::worker::Worker;
 use braid_acl as acl;
 use braid_acl::Denied;
@@ -53,9 +51,8 @@ pub use state::{Blocked, Precomputed, Refusal, TimeoutReply, Wait};
 pub(crate) use state::{Later, Request, Serving, Unserved, Waiter};
 
 impl Blocked {
-    /// Shows to all that the client waits, unless its wait has ended meanwhile. After those who
-    /// monitor were told of the command: who sees that somebody waits finds the command that does
-    /// behind it.
+    /// Makes the wait visible, unless it has ended meanwhile. Called after MONITOR lines are sent,
+    /// so that a client seen as blocked has its command in MONITOR's output.
     pub(crate) fn show(&self) {
         let client = &self.waiter.request.client;
         let waiting = client.waiting.lock();
@@ -65,22 +62,23 @@ impl Blocked {
     }
 }
 
-/// Ends a wait. True for the one caller who is responsible for the reply from now on.
+/// Ends a wait. True for the one caller that must reply.
 fn claim(waiter: &Waiter) -> bool {
     waiter.request.client.claim(waiter)
 }
 
 impl Call<'_, '_> {
-    /// A timeout in seconds, perhaps with a fraction, as a deadline (ms since the Unix epoch; 0 = none).
+    /// A timeout in seconds, possibly fractional, as a deadline (ms since the Unix epoch; 0 =
+    /// none).
     pub fn deadline_arg(&self, index: usize) -> Result<i64, CommandError> {
         let seconds = LongDouble::parse(self.args[index])
             .ok_or(CommandError::text("ERR timeout is not a float or out of range"))?;
         deadline(seconds.times(1000).ceil_i64(), self.clock_ms())
     }
 
-    /// Whether what is at a key may be taken by a command that could wait for it. Not if others
-    /// wait for it already: then it is about to be given to them. While a waiting client is served,
-    /// only from keys under lock.
+    /// True if a blocking command may take a key's value. False if others wait for the key, because
+    /// it is about to be given to them. While a waiter is served, only keys under lock may be
+    /// taken.
     pub fn may_take(&self, key: &[u8], kind: Type) -> bool {
         if self.session.serving.is_some() {
             return self.reaches(key);
@@ -88,13 +86,13 @@ impl Call<'_, '_> {
         self.session.deny_blocking || !is_awaited(self.engine, self.keyspace, key, kind)
     }
 
-    /// Whether a key may be looked at: while a waiting client is served, only those under lock.
+    /// True if a key may be read: while a waiter is served, only those under lock.
     pub fn reaches(&self, key: &[u8]) -> bool {
         self.session.serving.is_none() || self.keyspace.holds(key)
     }
 
-    /// To be called when a command that can wait is about to answer, before it changes anything.
-    /// False if it serves a client whose wait has ended meanwhile: then it must do nothing.
+    /// Call it when a blocking command is about to reply, before it changes anything. False if the
+    /// served client's wait has ended meanwhile: then the command must do nothing.
     pub fn claim(&mut self) -> bool {
         match &mut self.session.serving {
             None => true,
@@ -105,8 +103,8 @@ impl Call<'_, '_> {
         }
     }
 
-    /// Waits. A client that waits already goes on waiting; one that may not wait (in a transaction)
-    /// is answered now.
+    /// Blocks the client. A client that is waiting already continues; one that may not wait (in a
+    /// transaction) gets its reply now.
     pub fn wait(&mut self, wait: Wait<'_>) -> CommandResult {
         if self.session.serving.is_some() {
             return Ok(());
@@ -138,8 +136,8 @@ impl Call<'_, '_> {
         let can_be_ended = wait.timeout != TimeoutReply::Never;
         *session.record.waiting.lock() =
             Some(Waiting { waiter: Arc::clone(&waiter) as _, has_deadline, can_be_ended });
-        // From here on it may be claimed (by CLIENT UNBLOCK), and as soon as the locks are released
-        // it may be served.
+        // From here on CLIENT UNBLOCK may claim it, and it may be served once the locks are
+        // released.
         self.keyspace.wait(&self.engine.wait_queues, &waiter);
         let silent = session.reply_mode != ReplyMode::On;
         session.blocked = Some(Box::new(Blocked { waiter, deadline_ms: wait.deadline_ms, silent }));
@@ -148,7 +146,7 @@ impl Call<'_, '_> {
     }
 }
 
-/// Answers a client that waits for no key, if nobody has ended its wait before.
+/// Answers a client that waits for no key, unless its wait has ended.
 pub(crate) fn serve_keyless(waiter: &Waiter, answer: impl FnOnce(&mut ReplyBuffer)) {
     if claim(waiter) {
         let request = &waiter.request;
@@ -159,7 +157,7 @@ pub(crate) fn serve_keyless(waiter: &Waiter, answer: impl FnOnce(&mut ReplyBuffe
     }
 }
 
-/// Has the command of a client that waits for no key run again, if nobody has ended its wait before.
+/// Runs the command of a client that waits for no key again, unless its wait has ended.
 pub(crate) fn run_again(waiter: &Waiter, precomputed: Precomputed) {
     if claim(waiter) {
         let Request { client, precomputed: slot, .. } = &waiter.request;
@@ -168,17 +166,17 @@ pub(crate) fn run_again(waiter: &Waiter, precomputed: Precomputed) {
     }
 }
 
-/// What a client that waits speaks.
+/// Protocol of a blocked client.
 pub(crate) fn protocol_of(waiter: &Waiter) -> Protocol {
     waiter.request.protocol
 }
 
-/// Adds to the time that a command takes which its client waits for.
+/// Adds background work to the execution time of a command.
 pub(crate) fn note_work(waiter: &Waiter, nanos: u64) {
     waiter.request.nanos.fetch_add(nanos, Relaxed);
 }
 
-/// A timeout in ms (nothing: too many of them) as a deadline.
+/// A timeout in ms (`None`: overflow) as a deadline.
 pub fn deadline(timeout_ms: Option<i64>, now_ms: i64) -> Result<i64, CommandError> {
     match timeout_ms {
         Some(..0) => Err(CommandError::text("ERR timeout is negative")),
@@ -200,10 +198,10 @@ fn is_awaited(engine: &Engine, keyspace: &Txn<'_>, key: &[u8], kind: Type) -> bo
     false
 }
 
-/// Serves the clients that wait for keys changed under the locks held, as far as these locks suffice.
+/// Serves clients that wait for changed keys, as far as the held locks suffice.
 pub(crate) fn serve_held(engine: &Engine, txn: &mut Txn<'_>, later: &mut Later) {
     let db = txn.db();
-    // To serve one client may make keys ready for others: round after round, as long as there are any.
+    // Serving a client may make keys ready for others, so repeat.
     loop {
         let ready = std::mem::take(txn.context.ready.get_mut());
         if ready.is_empty() {
@@ -221,7 +219,7 @@ pub(crate) fn serve_held(engine: &Engine, txn: &mut Txn<'_>, later: &mut Later) 
     txn.set_db(db);
 }
 
-/// Serves those who wait for a key, in the order in which they came.
+/// Serves the waiters of a key in order of arrival.
 fn serve_key(engine: &Engine, txn: &mut Txn<'_>, key: Box<[u8]>, later: &mut Later) {
     let mut behind = 0;
     while let Some(waiter) = txn.next_waiter(&engine.wait_queues, &key, behind) {
@@ -234,7 +232,7 @@ fn serve_key(engine: &Engine, txn: &mut Txn<'_>, key: Box<[u8]>, later: &mut Lat
             continue;
         }
         if needs_more_locks(engine, txn, &waiter) {
-            // Those behind it have to wait for their turn.
+            // Later waiters must not overtake it.
             later.keys.push(Unserved { db: txn.db(), key, waiter: Some(waiter) });
             return;
         }
@@ -268,7 +266,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     let mut session = Session::serving(&request.client, &request.user, waiter.db, request.no_touch, serving);
     session.generation = request.generation;
     let mut reply = ReplyBuffer::new(request.protocol);
-    // Its rights may have changed while it waited.
+    // Permissions may have changed during the wait.
     engine.refresh_user(&mut session);
     let access = engine.check_access(&session, command, &args, Origin::TopLevel, (command, &args));
     if let Err(denied) = access {
@@ -314,7 +312,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     true
 }
 
-/// Ends the wait of a client that may not run its command any more. True if it was answered.
+/// Ends the wait of a client that lost the permission for its command. True if it was answered.
 #[cold]
 fn refuse(
     engine: &Engine,
@@ -352,7 +350,8 @@ fn account(
     report::log(engine, session, command, args, Cost { nanos, reply_bytes: 0 });
 }
 
-/// Does what [`serve_held`] could not do, each under the locks that it needs. No lock may be held.
+/// Performs the work deferred by [`serve_held`], each part under its own locks. No lock may be
+/// held.
 pub(crate) fn serve_later(engine: &Engine, worker: &mut Worker, mut later: Later) {
     loop {
         for (db, key) in std::mem::take(worker.context.ready.get_mut()) {
@@ -377,7 +376,7 @@ pub(crate) fn serve_later(engine: &Engine, worker: &mut Worker, mut later: Later
     }
 }
 
-/// Takes a waiter out of all queues. No lock may be held.
+/// Removes a waiter from all queues. No lock may be held.
 fn leave_queues(engine: &Engine, worker: &mut Worker, waiter: &Waiter) {
     let keys: SmallVec<[KeyRef<'_>; 8]> =
         waiter.keys.iter().map(|key| KeyRef { key, hash: engine.keyspace.hash(key), write: true }).collect();
@@ -385,40 +384,40 @@ fn leave_queues(engine: &Engine, worker: &mut Worker, waiter: &Waiter) {
         .stop_waiting(&engine.wait_queues, waiter);
 }
 
-/// How a wait ends without having been served.
+/// How a wait ends without being served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ending {
-    /// Its time is over, or CLIENT UNBLOCK says so.
+pub enum WaitEnd {
+    /// Its timeout has passed, or CLIENT UNBLOCK.
     Timeout,
     /// CLIENT UNBLOCK ... ERROR.
     Error,
-    /// This server has become a replica: the connection ends, too.
+    /// This server has become a replica; the connection is closed, too.
     RoleChange,
 }
 
-impl From<Unblocking> for Ending {
-    fn from(how: Unblocking) -> Ending {
+impl From<Unblocking> for WaitEnd {
+    fn from(how: Unblocking) -> WaitEnd {
         match how {
-            Unblocking::Timeout => Ending::Timeout,
-            Unblocking::Error => Ending::Error,
-            Unblocking::RoleChange => Ending::RoleChange,
+            Unblocking::Timeout => WaitEnd::Timeout,
+            Unblocking::Error => WaitEnd::Error,
+            Unblocking::RoleChange => WaitEnd::RoleChange,
         }
     }
 }
 
 impl Blocked {
-    /// Ends the wait, if nobody has done so before.
+    /// Ends the wait; false if it has ended already.
     pub fn claim(&self) -> bool {
         claim(&self.waiter)
     }
 
-    /// True when somebody has ended the wait: the answer is on its way.
+    /// True if the wait has ended and its reply is in transit.
     pub fn is_over(&self) -> bool {
         !self.waiter.is_waiting()
     }
 
-    /// Adds the answer of whoever served the client to its replies, and counts a command that
-    /// nobody else has counted.
+    /// Adds the reply of the serving thread to the client's replies, and counts the command if
+    /// needed.
     pub fn answer(
         &self,
         engine: &Engine,
@@ -444,20 +443,20 @@ impl Blocked {
         }
     }
 
-    /// What was computed for the command, which is to be run again.
+    /// The precomputed result for the command that runs again.
     pub fn take_precomputed(&self) -> Option<Box<Precomputed>> {
         self.waiter.request.precomputed.lock().take()
     }
 
-    /// The request of the command that waits, as the client could have sent it.
+    /// The waiting command's request, encoded.
     pub fn request(&self) -> Vec<u8> {
         let mut encoded = Vec::new();
         request::push(&mut encoded, &self.waiter.request.args());
         encoded
     }
 
-    /// Leaves the queues. Called by the thread that owns the client, inside the gate and without
-    /// locks, when the wait was ended by anybody but a server.
+    /// Leaves the queues. Called by the client's own thread, inside the gate and without locks,
+    /// when the wait ended without being served.
     pub fn leave(&self, engine: &Engine, worker: &mut Worker) {
         leave_queues(engine, worker, &self.waiter);
     }
@@ -469,22 +468,22 @@ impl Blocked {
         worker: &Worker,
         session: &Session,
         reply: &mut ReplyBuffer,
-        ending: Ending,
+        end: WaitEnd,
     ) {
         let request = &self.waiter.request;
         let command = engine.commands.get(request.command);
         let slot = worker.context.slot;
         let mark = reply.mark();
-        match ending {
-            Ending::Timeout => match request.timeout {
+        match end {
+            WaitEnd::Timeout => match request.timeout {
                 TimeoutReply::NullArray => reply.null_array(),
-                TimeoutReply::Copies(copies) => copies.reply(engine, reply),
-                TimeoutReply::CannotEnd => reply.error(CANNOT_END),
+                TimeoutReply::Acknowledgements(acks) => acks.reply(engine, reply),
+                TimeoutReply::ShutdownFailed => reply.error(SHUTDOWN_FAILED),
                 TimeoutReply::Never => reply.error("ERR the command was given up"),
             },
-            Ending::Error | Ending::RoleChange => {
-                let line = match ending {
-                    Ending::RoleChange => {
+            WaitEnd::Error | WaitEnd::RoleChange => {
+                let line = match end {
+                    WaitEnd::RoleChange => {
                         "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
                     }
                     _ => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
@@ -497,10 +496,10 @@ impl Blocked {
             reply.truncate(mark);
         }
         let nanos = request.nanos.load(Relaxed);
-        account(engine, slot, session, command, &request.args(), nanos, ending != Ending::Timeout);
+        account(engine, slot, session, command, &request.args(), nanos, end != WaitEnd::Timeout);
     }
 
-    /// Notes how long the command ran before it began to wait.
+    /// Records how long the command ran before it blocked.
     pub(crate) fn note_nanos(&self, nanos: u64) {
         self.waiter.request.nanos.fetch_add(nanos, Relaxed);
     }

@@ -15,7 +15,7 @@ mod reach;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub mod script;
-pub mod tentative;
+pub mod speculative;
 mod transaction;
 
 pub use braid_spec::Reach;
@@ -49,21 +49,21 @@ use checks::{LOADING_REFUSAL, busy, check, check_rights, is_held_back, queues};
 
 use transaction::{abort_exec, exec};
 
-/// What the loop does after a command.
+/// What the loop does after a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// Go on with the client's next request.
     Done,
-    /// The command has not run: keep it, and the client's following requests, until the client is resumed.
+    /// The command has not run: keep it and the following requests until the client is resumed.
     Postponed,
-    /// The command has run and waits: keep the client's following requests until it is answered.
+    /// The command has run and blocks: keep the following requests until it is answered.
     Blocked,
 }
 
-/// What [`prepare`] found out about a request.
+/// Result of [`prepare`].
 ///
-/// Two words that are handed on in registers: with a field more they went through the memory, where
-/// the processor waits for small stores to arrive before it reads them together.
+/// Two words, passed in registers. A third field would move it to memory, where the processor
+/// stalls when it reads freshly stored parts together.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared {
     /// Command id, and in the highest bit whether it runs scripts; or [`Prepared::UNKNOWN`].
@@ -76,13 +76,13 @@ impl Prepared {
     const RUNS_SCRIPTS: u32 = 1 << 31;
     const UNKNOWN: u32 = Prepared::RUNS_SCRIPTS - 1;
 
-    /// The id of the command, if there is one of that name.
+    /// The command's id, if the name is known.
     #[inline]
     pub fn command(self) -> Option<u32> {
         (!self.is_unknown()).then_some(self.command & !Prepared::RUNS_SCRIPTS)
     }
 
-    /// There is no such command.
+    /// The name is unknown.
     #[inline]
     pub fn is_unknown(self) -> bool {
         self.command == Prepared::UNKNOWN
@@ -101,8 +101,8 @@ pub fn prepare(engine: &Engine, args: &[&[u8]]) -> Prepared {
     prepare_by(engine, |index| args.get(index).copied())
 }
 
-/// As [`prepare`], for a request whose arguments are not listed yet: `argument` gives one of them,
-/// if there is one.
+/// Like [`prepare`], for a request whose arguments are not collected yet: `argument` returns one of
+/// them.
 #[inline]
 pub fn prepare_by<'a>(engine: &Engine, argument: impl Fn(usize) -> Option<&'a [u8]>) -> Prepared {
     let Some(command) = argument(0).and_then(|name| engine.commands.find(name)) else {
@@ -116,7 +116,7 @@ pub fn prepare_by<'a>(engine: &Engine, argument: impl Fn(usize) -> Option<&'a [u
     Prepared { command: command.id | scripts, hash }
 }
 
-/// Runs one request for a client and writes its reply.
+/// Runs one request and writes its reply.
 #[inline]
 pub fn execute(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
     let (engine, session) = (request.engine, &*request.session);
@@ -137,11 +137,10 @@ pub fn execute(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
     execute_checked(request, prepared, attention)
 }
 
-/// Whether nothing is on, and a user who may not do everything may do this, as far as a look at one
-/// key tells.
+/// True if no special state is set and a restricted user's permission follows from one key.
 #[inline(never)]
 fn is_quickly_allowed(session: &Session, command: &Command, args: &[&[u8]], attention: u64) -> bool {
-    // What a replica refuses is to write.
+    // A replica refuses writes only.
     let attention = if command.spec.flags.has(Flags::WRITE) { attention } else { attention & !READ_ONLY };
     attention == session.calm
         || (attention == session.generation
@@ -149,7 +148,7 @@ fn is_quickly_allowed(session: &Session, command: &Command, args: &[&[u8]], atte
             && session.user.allows_quickly(command, args))
 }
 
-/// The way of a request that needs more than the ordinary checks.
+/// Runs a request that needs more than the ordinary checks.
 fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64) -> Outcome {
     let (engine, args) = (request.engine, request.args);
     let mut mark = request.reply.mark();
@@ -184,7 +183,7 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
                 mark = begin_watched(request, command, attention, mark);
             }
             if let Some(precomputed) = &request.session.precomputed {
-                // The work done in the background counts as the command's.
+                // The background work is part of the command's time.
                 request.worker.boundary = precomputed.began;
             }
             outcome = run(request, command, prepared.hash);
@@ -206,7 +205,7 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
     let mark = if command.spec.replies_with_pushes() && !session.in_multi() { reply.mark() } else { mark };
     finish_reply(session, reply, mark);
     if session.hears() {
-        // What its own command has caused to be sent to it follows the reply.
+        // Messages caused by the command follow its reply.
         engine.hub.claim(&mut session.listener, reply);
     }
     outcome
@@ -216,8 +215,8 @@ fn is_exec(command: &Command) -> bool {
     command.behavior.has(Behavior::EXECUTES_QUEUE)
 }
 
-/// Before a command of a client that tracks, or of which others are told, is run: sees to it that
-/// [`finish_held`] follows. Returns where the command's own reply begins.
+/// Prepares a command of a client that tracks or that others monitor, so that [`finish_held`]
+/// follows. Returns the start of the command's own reply.
 #[cold]
 fn begin_watched(request: &mut Request<'_>, command: &Command, attention: u64, mark: Mark) -> Mark {
     let Request { engine, worker, session, reply, args, .. } = request;
@@ -227,14 +226,14 @@ fn begin_watched(request: &mut Request<'_>, command: &Command, attention: u64, m
         report::monitor_always(engine, worker.context.slot, session, command, args);
     }
     if attention & MEMORY_LIMIT != 0 && session.attention & session_attention::TRACKS != 0 {
-        // Of keys that were evicted for the command the client is told before the reply.
+        // Invalidations of keys evicted for the command precede its reply.
         engine.hub.claim(&mut session.listener, reply);
         return reply.mark();
     }
     mark
 }
 
-/// Drops the reply if the client wants none.
+/// Drops the reply if the client has switched replies off.
 fn finish_reply(session: &mut Session, reply: &mut ReplyBuffer, mark: Mark) {
     match session.reply_mode {
         ReplyMode::On => {}
@@ -250,13 +249,13 @@ fn finish_reply(session: &mut Session, reply: &mut ReplyBuffer, mark: Mark) {
     }
 }
 
-/// What of an argument is shown in an error: at most `max` bytes, up to a NUL.
+/// The part of an argument shown in an error: at most `max` bytes, up to a NUL.
 fn printable(bytes: &[u8], max: usize) -> &[u8] {
     let bytes = &bytes[..bytes.len().min(max)];
     &bytes[..bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len())]
 }
 
-/// The command of a request with the right number of arguments, or the error.
+/// The command of a request, checked for arity, or the error.
 fn resolve<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Result<&'e Command, CommandError> {
     let Some(id) = prepared.command() else {
         const SHOWN: usize = 128;
@@ -292,7 +291,7 @@ fn resolve<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Result
     Ok(command)
 }
 
-/// The command or subcommand that a request names, whatever its number of arguments.
+/// The command or subcommand that a request names; arity is not checked.
 fn named<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Option<&'e Command> {
     let command = engine.commands.get(prepared.command()?);
     match args.get(1) {
@@ -301,8 +300,8 @@ fn named<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Option<&
     }
 }
 
-/// What a request may do while a script has stopped the world for long: nearly nothing, and nothing
-/// with keys. The thread is outside of the gate.
+/// Handles a request while a script has stopped the world for long: nearly all are refused, and no
+/// keys are touched. The thread is outside of the gate.
 pub fn execute_outside(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
     let (engine, args) = (request.engine, request.args);
     let mark = request.reply.mark();
@@ -310,7 +309,7 @@ pub fn execute_outside(request: &mut Request<'_>, prepared: Prepared) -> Outcome
         Err(error) => refuse(request, named(engine, prepared, args), &error),
         Ok(command) => {
             let flags = command.spec.flags;
-            // Before the script is busy nobody is to end the server because of it.
+            // A script that is not busy yet must not be killed by a shutdown.
             let is_early = engine.busy.is_any() && engine.busy.any_error().is_none();
             let allowed = flags.has(Flags::ALLOW_BUSY) && !(is_early && flags.has(Flags::ADMIN));
             let behavior = command.behavior;
@@ -320,10 +319,10 @@ pub fn execute_outside(request: &mut Request<'_>, prepared: Prepared) -> Outcome
             if let Err(error) = check_rights(engine, request.session, command, args) {
                 refuse(request, Some(command), &error);
             } else if engine.attention.get() & LOADING != 0 && !flags.has(Flags::LOADING) {
-                // The script is one of the append-only file.
+                // The script is being replayed from the append-only file.
                 refuse(request, Some(command), &CommandError::text(LOADING_REFUSAL));
             } else if allowed && watches {
-                // What is watched stands with the keys: the script has them.
+                // Watches are stored with the keys, which the script holds.
                 return Outcome::Postponed;
             } else if allowed {
                 run_without_keys(request, command);
@@ -334,7 +333,7 @@ pub fn execute_outside(request: &mut Request<'_>, prepared: Prepared) -> Outcome
                     refuse(request, Some(command), &error);
                 }
             } else {
-                // It is not busy yet, and says when it is, or it has just ended.
+                // The script is not busy yet, or has just ended; it resumes the client either way.
                 if !engine.busy.is_any() {
                     request.session.record.send(braid_clients::Message::Resume);
                 }
@@ -428,7 +427,7 @@ fn run(request: &mut Request<'_>, command: &Command, hash: u64) -> Outcome {
 
 /// Runs a command under its locks: whether it ended with an error, and what is left to do for it.
 #[inline]
-fn run_under(request: &mut Request<'_>, command: &Command, locks: LockSet<'_>) -> (bool, Option<Held>) {
+fn run_under(request: &mut Request<'_>, command: &Command, locks: LockSet<'_>) -> (bool, Option<FollowUp>) {
     let now = request.now();
     let Request { engine, worker, session, reply, args, blobs, others } = request;
     let start = worker.boundary;
@@ -440,22 +439,22 @@ fn run_under(request: &mut Request<'_>, command: &Command, locks: LockSet<'_>) -
     (failed, held)
 }
 
-/// What is left to do for a command when its locks are released.
-struct Held {
-    /// When its body ended.
+/// Work left for after the command's locks are released.
+struct FollowUp {
+    /// End of the command's body.
     end: Ticks,
     later: Later,
 }
 
-/// What a command has caused beyond its own work, as far as it is done under the command's locks.
+/// The effects of a command beyond its own reply, as far as they belong under its locks.
 #[cold]
-fn finish_held(call: &mut Call<'_, '_>, start: Ticks) -> Held {
+fn finish_held(call: &mut Call<'_, '_>, start: Ticks) -> FollowUp {
     let Call { engine, command, session, args, keyspace: txn, .. } = call;
     txn.context.follow_up.set(false);
-    // Those who are served come after it.
+    // Served clients come after the command.
     txn.journal_now();
     let (end, mut later) = (Ticks::now(), *session.later.take().unwrap_or_default());
-    // Of one that runs again others were told when it ran first.
+    // A command that runs again was shown to monitors the first time.
     let is_told = !is_exec(command) && session.attention & session_attention::RUNS_AGAIN == 0;
     if engine.attention.get() & MONITORS != 0 && is_told {
         report::monitor(engine, txn.context.slot, session, command, args);
@@ -463,17 +462,17 @@ fn finish_held(call: &mut Call<'_, '_>, start: Ticks) -> Held {
     note_reads(engine, session, txn, command, args);
     engine.trackers.settle(txn.context, Some(session.id()));
     if let Some(blocked) = &session.blocked {
-        // Once the locks are released its waiter may be served, and this is counted.
+        // The waiter may be served and counted once the locks are released.
         blocked.note_nanos(end.nanos_since(start));
         blocked.show();
     }
     blocking::serve_held(engine, txn, &mut later);
-    // What those who were served have changed is news to everybody.
+    // Changes by served clients invalidate for all trackers.
     engine.trackers.settle(txn.context, None);
-    Held { end, later }
+    FollowUp { end, later }
 }
 
-/// Notes which keys a client that tracks has read.
+/// Records the keys that a tracking client has read.
 fn note_reads(engine: &Engine, session: &Session, txn: &mut Txn<'_>, command: &Command, args: &[&[u8]]) {
     if session.attention & session_attention::TRACKS != 0 {
         let keys_max = engine.config.tracking_table_max_keys();
@@ -481,12 +480,12 @@ fn note_reads(engine: &Engine, session: &Session, txn: &mut Txn<'_>, command: &C
     }
 }
 
-/// Counts a command that has caused something beyond its own work, and does what needs other locks.
+/// Counts a command with effects beyond its own reply, and performs those that need other locks.
 #[cold]
-fn finish_later(request: &mut Request<'_>, command: &Command, failed: bool, held: Held) -> Outcome {
+fn finish_later(request: &mut Request<'_>, command: &Command, failed: bool, held: FollowUp) -> Outcome {
     let Request { engine, worker, session, args, .. } = request;
     let blocked = session.blocked.is_some();
-    // A command that waits is counted when it is answered.
+    // A blocked command is counted when it is answered.
     if !blocked {
         let nanos = held.end.nanos_since(worker.boundary);
         count(engine, worker.context.slot, command, nanos, failed);
@@ -496,15 +495,15 @@ fn finish_later(request: &mut Request<'_>, command: &Command, failed: bool, held
     }
     session.record.last_command.store(command.id + 1, Relaxed);
     blocking::serve_later(engine, worker, held.later);
-    // Serving and reading may have found keys past their expiry.
+    // Serving and reading may have found expired keys.
     worker.context.follow_up.set(true);
     follow_up(engine, worker);
     worker.boundary = Ticks::now();
     if blocked { Outcome::Blocked } else { Outcome::Done }
 }
 
-/// Removes keys that reads have found past their expiry, and serves the clients that wait for keys
-/// that were changed outside of commands (by expiry, by eviction). No lock may be held.
+/// Removes expired keys that reads have found, and serves clients waiting for keys that expiry or
+/// eviction changed. No lock may be held.
 pub fn follow_up(engine: &Engine, worker: &mut Worker) {
     while worker.context.follow_up.replace(false) {
         if !worker.context.stale.get_mut().is_empty() {
@@ -515,7 +514,7 @@ pub fn follow_up(engine: &Engine, worker: &mut Worker) {
     }
 }
 
-/// Removes keys that a read found past their expiry. The read itself only held them shared.
+/// Removes expired keys that a read found; the read held their shards shared only.
 #[cold]
 fn remove_stale(engine: &Engine, worker: &mut Worker) {
     let stale = std::mem::take(worker.context.stale.get_mut());
@@ -527,8 +526,8 @@ fn remove_stale(engine: &Engine, worker: &mut Worker) {
     }
 }
 
-/// Commands with several keys, with none, or with a wider scope.
-fn run_wide(request: &mut Request<'_>, command: &Command) -> (bool, Option<Held>) {
+/// Runs commands with several keys, with none, or with a wider scope.
+fn run_wide(request: &mut Request<'_>, command: &Command) -> (bool, Option<FollowUp>) {
     if is_exec(command) {
         return exec(request, command);
     }
@@ -557,7 +556,7 @@ fn run_wide(request: &mut Request<'_>, command: &Command) -> (bool, Option<Held>
     run_under(request, command, locks)
 }
 
-/// The lock set of a request.
+/// Collects the lock set of a request.
 fn collect_keys<'a>(engine: &Engine, spec: &Spec, args: &[&'a [u8]], out: &mut SmallVec<[KeyRef<'a>; 8]>) {
     if spec.keys.is_empty() && spec.key_finder.is_none() {
         return;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients that wait until what they have changed is on disk (WAITAOF), or has reached replicas (WAIT).
+//! WAIT and WAITAOF: clients that wait until their changes have reached replicas or are on disk.
 //!
-//! What is waited for is the journal up to the end of the client's own last change. The append-only
-//! file's threads tell whenever more is on disk, and replicas when they have more; who waits for
-//! that is answered then. Timeouts end as those of all commands that wait (`blocking.rs`).
+//! A client waits for the journal up to the end of its own last change. The append-only file's
+//! threads report when more is on disk, and replicas when they have more; the clients concerned are
+//! answered then. Timeouts work as for all blocking commands (`blocking.rs`).
 
-pub mod copies;
+pub mod acknowledgements;
 pub mod state;
 
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use crate::engine::Engine;
 use crate::engine::call::Call;
 use braid_spec::CommandResult;
 
-pub use copies::{Copies, CopiesOf};
+pub use acknowledgements::{AckTarget, Acknowledgements};
 pub use state::Durability;
 
-/// The error for those who wait for an append-only file that there is not.
+/// Error for WAITAOF without an append-only file.
 pub const NO_FILE: &str = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 
-impl Copies {
+impl Acknowledgements {
     fn is_met(self, engine: &Engine) -> bool {
         let replication = &engine.replication;
         match self.of {
-            CopiesOf::Replicas(wanted) => replication.have(self.offset) >= wanted,
-            // Nothing will come true any more: the reply is an error.
-            CopiesOf::Files { own: true, .. } if !engine.append_only.on.load(Relaxed) => true,
-            CopiesOf::Files { own, replicas } => {
+            AckTarget::Replicas(wanted) => replication.have(self.offset) >= wanted,
+            // The condition can no longer be met: the reply is an error.
+            AckTarget::Files { own: true, .. } if !engine.append_only.on.load(Relaxed) => true,
+            AckTarget::Files { own, replicas } => {
                 (!own || self.is_in_own_file(engine)) && replication.have_on_disk(self.offset) >= replicas
             }
         }
@@ -43,14 +43,14 @@ impl Copies {
         engine.append_only.on.load(Relaxed) && engine.append_only.appender.synced() >= self.offset
     }
 
-    /// Replies with who has it now.
+    /// Replies with the current counts.
     pub(crate) fn reply(self, engine: &Engine, reply: &mut ReplyBuffer) {
         match self.of {
-            CopiesOf::Replicas(_) => reply.integer(engine.replication.have(self.offset)),
-            CopiesOf::Files { own: true, .. } if !engine.append_only.on.load(Relaxed) => {
+            AckTarget::Replicas(_) => reply.integer(engine.replication.have(self.offset)),
+            AckTarget::Files { own: true, .. } if !engine.append_only.on.load(Relaxed) => {
                 reply.error(NO_FILE);
             }
-            CopiesOf::Files { .. } => {
+            AckTarget::Files { .. } => {
                 reply.array(2);
                 reply.integer(i64::from(self.is_in_own_file(engine)));
                 reply.integer(engine.replication.have_on_disk(self.offset));
@@ -60,37 +60,37 @@ impl Copies {
 }
 
 impl Durability {
-    /// Answers those who have what they wait for.
+    /// Answers clients whose condition is met.
     pub(crate) fn serve(&self, engine: &Engine) {
         let ready: Vec<_> = {
             let mut waiters = self.waiters.lock();
             waiters.retain(|(_, waiter)| waiter.is_waiting());
-            waiters.extract_if(.., |(copies, _)| copies.is_met(engine)).collect()
+            waiters.extract_if(.., |(acks, _)| acks.is_met(engine)).collect()
         };
-        for (copies, waiter) in ready {
-            blocking::serve_keyless(&waiter, |reply| copies.reply(engine, reply));
+        for (acks, waiter) in ready {
+            blocking::serve_keyless(&waiter, |reply| acks.reply(engine, reply));
         }
     }
 }
 
 impl Call<'_, '_> {
-    /// Answers with how many replicas, or files, have everything that the client has changed so
-    /// far, once there are as many as wanted or the time is over.
-    pub fn wait_for_copies(&mut self, of: CopiesOf, deadline_ms: i64) -> CommandResult {
+    /// Blocks until enough replicas or files have the client's changes, or until the deadline, and
+    /// replies with their numbers.
+    pub fn wait_for_acknowledgements(&mut self, of: AckTarget, deadline_ms: i64) -> CommandResult {
         let engine = self.engine;
-        let copies = Copies { offset: self.session.written_to, of };
-        if copies.is_met(engine) || self.session.deny_blocking {
-            copies.reply(engine, self.reply);
+        let acks = Acknowledgements { offset: self.session.written_to, of };
+        if acks.is_met(engine) || self.session.deny_blocking {
+            acks.reply(engine, self.reply);
             return Ok(());
         }
         self.wait(Wait {
-            timeout: TimeoutReply::Copies(copies),
+            timeout: TimeoutReply::Acknowledgements(acks),
             ..Wait::new(Type::STRING, &[], deadline_ms)
         })?;
         if let Some(blocked) = &self.session.blocked {
-            engine.durability.waiters.lock().push((copies, Arc::clone(&blocked.waiter)));
+            engine.durability.waiters.lock().push((acks, Arc::clone(&blocked.waiter)));
             engine.ask_replicas(self.keyspace.context);
-            // It may have come true in between.
+            // The condition may have been met in between.
             engine.durability.serve(engine);
         }
         Ok(())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The engine: what all executing threads share.
+//! The composition root: state shared by all executing threads.
 
 pub mod access;
 pub mod call;
@@ -29,7 +29,7 @@ use braid_clients::attention::{APPEND_ONLY_FAILED, Attention, LOADING, MEMORY_LI
 use braid_clients::pause::Pause;
 use braid_notify::Hub;
 use braid_scripting::Scripts;
-use braid_scripting::machines::Environment;
+use braid_scripting::thread_vms::Environment;
 use braid_telemetry::big_keys::BigKeys;
 use braid_telemetry::command_log::CommandLogs;
 use braid_telemetry::hot_keys::HotKeys;
@@ -44,7 +44,7 @@ use braid_telemetry::stats::{CommandStats, ThreadStats};
 
 pub use braid_clients::THREADS_MAX;
 
-/// Everything that is one per server.
+/// State of the server; one instance per process.
 pub struct Engine {
     pub keyspace: Keyspace,
     /// The keyspace's queues of clients that wait for keys (`blocking.rs`).
@@ -54,30 +54,30 @@ pub struct Engine {
     /// By command id.
     pub(crate) bodies: Box<[Option<Body>]>,
     pub clients: Arc<Registry>,
-    /// One per executing thread. What was counted by those that have ended stays.
+    /// Per-thread statistics. Those of stopped threads are kept.
     pub threads: Threads,
-    /// How to reach each event loop.
+    /// Mailboxes of the event loops.
     pub mailboxes: Arc<Mailboxes>,
     pub logs: CommandLogs,
-    /// Publish and subscribe, and whatever else is sent without being asked for.
+    /// Pub/sub and all other pushes.
     pub hub: Arc<Hub>,
-    /// Clients that are told of changes to what they have read.
+    /// Client-side caching: clients that track keys.
     pub trackers: Trackers,
     pub latency: LatencyMonitor,
-    /// Which keys cost most, while somebody wants to know.
+    /// Hot keys, while sampling is on.
     pub hot_keys: Arc<HotKeys>,
-    /// Which keys are largest, while somebody wants to know.
+    /// Big keys, while sampling is on.
     pub big_keys: BigKeys,
     pub attention: Attention,
-    /// Users and their rights.
+    /// Users and permissions.
     pub acl: Acl,
     pub pause: Pause,
     pub busy: braid_clients::busy::Busy,
-    /// Hex digits that name this process.
+    /// Random hex digits that identify this process.
     pub run_id: String,
-    /// Unix time of the start, seconds.
+    /// Unix time of the start, in seconds.
     pub started_at: i64,
-    /// The version of Redis that clients are told (`redis-version`).
+    /// The reported version of Redis (`redis-version`).
     pub redis_version: [u8; 3],
     /// The configuration file, if the server was started with one.
     pub config_file: Option<std::path::PathBuf>,
@@ -85,39 +85,39 @@ pub struct Engine {
     pub executable: String,
     /// The service manager that started the server.
     pub supervisor: crate::supervisor::Supervisor,
-    /// Bytes that clients hold, as loops keep it up.
+    /// Memory held by clients in bytes, updated by the loops.
     pub client_bytes: Arc<AtomicI64>,
-    /// Bytes that do not count towards `maxmemory`.
+    /// Bytes excluded from `maxmemory`.
     pub uncounted_bytes: AtomicUsize,
-    /// Most memory ever in use, as last observed.
+    /// Highest memory usage seen, in bytes.
     pub peak_bytes: AtomicUsize,
     /// Bytes in use at start.
     pub initial_bytes: usize,
     /// How long the memory limit has been exceeded.
     pub over_limit: OverLimit,
-    /// The end that a signal has asked for.
-    pub ending: crate::ending::state::Ending,
-    /// Set once: SHUTDOWN or a signal asked for the end.
+    /// Pending shutdown.
+    pub shutdown_state: crate::shutdown::state::ShutdownState,
+    /// The loops must stop. Set once.
     pub shutdown: AtomicBool,
     /// Samples of instantaneous rates.
     pub rates: Mutex<Rates>,
-    /// Calls to end the server, put in by whoever owns the threads.
+    /// Stops the threads; set by the thread pool.
     pub on_shutdown: RwLock<Option<Box<dyn Fn() + Send + Sync>>>,
     /// Saving and loading.
     pub persistence: braid_persistence::State,
-    /// Long commands.
+    /// Threads for long commands.
     pub background: crate::background::threads::Background,
-    /// Saving in the background.
+    /// State of BGSAVE.
     pub background_save: crate::background_save::state::BackgroundSave,
     /// The append-only file.
     pub append_only: crate::append_only::state::AppendOnly,
-    /// Clients that wait until something is on disk.
+    /// Clients waiting for acknowledgements (WAIT, WAITAOF).
     pub durability: crate::durability::state::Durability,
     /// Replicas, and the link to a primary.
     pub replication: braid_replication::Replication,
-    /// The engine itself, for threads that it starts.
+    /// Self reference for threads that the engine starts.
     pub(crate) this: Weak<Engine>,
-    /// The threads beyond the first have work now; false only in models that let them sleep.
+    /// Threads beyond the first have work; false only in models that let them sleep.
     pub io_threads_active: AtomicBool,
     /// The threading model lets scripts run beside other commands.
     pub scripts_run_beside: AtomicBool,
@@ -126,25 +126,25 @@ pub struct Engine {
     pub scripts: Scripts,
 }
 
-/// What DEBUG switches.
+/// Switches of DEBUG.
 #[derive(Default)]
 pub struct DebugSettings {
-    /// Scripts may call commands that no script may call (DEBUG SET-DISABLE-DENY-SCRIPTS).
+    /// Scripts may call commands with `noscript` (DEBUG SET-DISABLE-DENY-SCRIPTS).
     pub scripts_call_all: AtomicBool,
-    /// The cron of each loop stands still (DEBUG PAUSE-CRON).
+    /// The cron of each loop is paused (DEBUG PAUSE-CRON).
     pub cron_paused: AtomicBool,
     /// Fixed peak-reset interval of reply buffers (DEBUG REPLYBUFFER).
     pub reply_buffer_peak_reset_ms: AtomicI64,
-    /// RESTORE takes payloads with any checksum (DEBUG SET-SKIP-CHECKSUM-VALIDATION).
+    /// RESTORE accepts wrong checksums (DEBUG SET-SKIP-CHECKSUM-VALIDATION).
     pub skip_checksums: AtomicBool,
     /// Reply buffers are not resized (DEBUG REPLYBUFFER RESIZING 0).
     pub reply_buffer_fixed: AtomicBool,
-    /// From how many bytes on a list's element has a node of its own; 0 = as usual (DEBUG
+    /// Size in bytes from which a list element has a node of its own; 0 = default (DEBUG
     /// QUICKLIST-PACKED-THRESHOLD).
     pub list_packed_threshold: AtomicUsize,
 }
 
-/// How the server was started.
+/// Process arguments and environment.
 #[derive(Default)]
 pub struct Start {
     pub config_file: Option<std::path::PathBuf>,
@@ -153,7 +153,7 @@ pub struct Start {
 }
 
 impl Engine {
-    /// An engine with the given commands, as configured.
+    /// Creates an engine with the given commands and configuration.
     pub fn new(config: Arc<Config>, commands: Rows, start: Start) -> std::io::Result<Arc<Engine>> {
         let Rows { table: commands, bodies } = commands;
         let threads = config.io_threads();
@@ -186,7 +186,7 @@ impl Engine {
             busy: braid_clients::busy::Busy::default(),
             run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
             started_at: braid_base::clock::unix_ms() / 1000,
-            // The directive's check has let nothing else through.
+            // Validated by the directive's check.
             redis_version: braid_config::parse_version(&config.redis_version()).unwrap_or_default(),
             config_file: start.config_file,
             executable: start.executable,
@@ -196,7 +196,7 @@ impl Engine {
             peak_bytes: AtomicUsize::new(0),
             initial_bytes: braid_base::alloc::used_bytes(),
             over_limit: OverLimit::default(),
-            ending: crate::ending::state::Ending::default(),
+            shutdown_state: crate::shutdown::state::ShutdownState::default(),
             shutdown: AtomicBool::new(false),
             rates: Mutex::default(),
             on_shutdown: RwLock::new(None),
@@ -226,22 +226,22 @@ impl Engine {
         Ok(engine)
     }
 
-    /// What scripts are read and compiled with.
+    /// Environment for compiling scripts.
     pub fn script_environment(&self) -> Environment<'_> {
         Environment { config: &self.config, commands: &self.commands, cache: &self.scripts.cache }
     }
 
-    /// Whether clients are told of Redis 8 or later, some of whose replies differ from those of 7.2.
+    /// True if the reported version is Redis 8 or later, which changes some replies.
     pub fn follows_redis_8(&self) -> bool {
         self.redis_version >= [8, 0, 0]
     }
 
-    /// Number of executing threads. They have the slots below it.
+    /// Number of executing threads. Their slots are `0..thread_count()`.
     pub fn thread_count(&self) -> usize {
         self.mailboxes.thread_count()
     }
 
-    /// Makes what so many threads need. Fails when the process is out of file descriptors.
+    /// Allocates the state of `threads` threads. Fails when the process is out of file descriptors.
     pub fn make_room_for_threads(&self, threads: usize) -> std::io::Result<()> {
         self.mailboxes.make_room(threads)?;
         self.hub.make_room_for_loops(threads);
@@ -250,14 +250,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Says how many threads there are: before the new ones start, and when the old ones have
-    /// ended. There must be room for them. Not to be called by one of them.
+    /// Sets the number of threads: before new ones start, and after old ones have ended. There must
+    /// be room for them. Must not be called by one of them.
     pub fn set_thread_count(&self, threads: usize) {
         self.keyspace.gate.set_threads(threads);
         self.mailboxes.set_thread_count(threads);
     }
 
-    /// Copies the settings that hot paths read into where they read them.
+    /// Copies settings to where hot paths read them.
     pub(crate) fn apply_settings(&self) {
         let (config, settings) = (&self.config, &self.keyspace.settings);
         let is_replica = self.replication.link.is_replica();
@@ -298,30 +298,30 @@ impl Engine {
         self.apply_refusal();
     }
 
-    /// The worker of the thread that owns slot `slot`; each slot has one thread.
+    /// The worker of the thread with slot `slot`; each slot has one thread.
     pub fn worker(&self, slot: usize) -> Worker {
         Worker::new(Context::new(&self.keyspace, slot), Arc::clone(&self.hot_keys))
     }
 
-    /// The body of a command that is no container.
+    /// The body of a command that is not a container.
     #[inline]
     pub(crate) fn body_of(&self, command: &Command) -> Handler {
         self.bodies[command.id as usize].expect("containers are resolved to their subcommands").run
     }
 
-    /// How a command is executed without a lock, if it can be.
+    /// The command's lock-free implementation, if it has one.
     #[inline]
     pub(crate) fn lock_free_of(&self, command: &Command) -> Option<LockFree> {
         self.bodies[command.id as usize].and_then(|body| body.lock_free)
     }
 
-    /// A command's counters on the thread that owns `slot`.
+    /// A command's counters in slot `slot`.
     #[inline]
     pub fn command_stats(&self, slot: usize, command: u32) -> &CommandStats {
         &self.threads[slot].commands[command as usize]
     }
 
-    /// Takes a sample for the instantaneous rates, and of the memory in use; called every 100 ms.
+    /// Samples rates and memory usage; called every 100 ms.
     pub fn sample_rates(&self, now_us: i64) {
         self.rates.lock().sample(&self.threads, now_us);
         self.peak_bytes.fetch_max(braid_base::alloc::used_bytes(), Relaxed);
@@ -332,9 +332,9 @@ impl Engine {
         braid_telemetry::stats::total(&self.threads, |stats| stats.executed.get())
     }
 
-    /// Asks for the end of the server.
+    /// Stops the loops.
     pub fn request_shutdown(&self) {
-        // Either the threads that begin just now see it, or they are told.
+        // Threads that are just starting see the flag; the others are woken.
         self.shutdown.store(true, SeqCst);
         if let Some(end) = &*self.on_shutdown.read() {
             end();
@@ -347,7 +347,7 @@ impl Engine {
     }
 }
 
-/// Follows whether the old forms of a snapshot take too much memory.
+/// Called when the old forms of a snapshot exceed their memory limit, or no longer.
 fn on_full(engine: Weak<Engine>) -> Box<dyn Fn(bool) + Send + Sync> {
     Box::new(move |full| {
         if let Some(engine) = engine.upgrade() {
@@ -356,18 +356,18 @@ fn on_full(engine: Weak<Engine>) -> Box<dyn Fn(bool) + Send + Sync> {
     })
 }
 
-/// Follows whether the append-only file can be written.
+/// Called when writing the append-only file fails, or works again.
 fn on_append_failure(engine: Weak<Engine>) -> Box<dyn Fn(bool) + Send + Sync> {
     Box::new(move |failed| {
         if let Some(engine) = engine.upgrade() {
-            // One that was switched off refuses nobody.
+            // A file that is off does not refuse writes.
             engine.attention.set(APPEND_ONLY_FAILED, failed && engine.append_only.on.load(Relaxed));
             engine.ring_for_disk();
         }
     })
 }
 
-/// Follows how much of the append-only file is on disk.
+/// Called when more of the append-only file is on disk.
 fn on_append_sync(engine: Weak<Engine>) -> Box<dyn Fn() + Send + Sync> {
     Box::new(move || {
         if let Some(engine) = engine.upgrade() {
@@ -376,7 +376,7 @@ fn on_append_sync(engine: Weak<Engine>) -> Box<dyn Fn() + Send + Sync> {
     })
 }
 
-/// Has the engine follow settings that change, and ring loops when something is journalled.
+/// Subscribes the engine to configuration changes, and the loops' bells to the journal.
 fn follow_settings(engine: &Arc<Engine>) {
     let weak = Arc::downgrade(engine);
     let names = [

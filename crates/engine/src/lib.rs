@@ -10,8 +10,8 @@
 //! This crate never touches a socket, and files only through `braid-persistence`.
 #![forbid(unsafe_code)]
 
-/// The version of Redis whose behaviour and texts the server follows. What clients are told is the directive
-/// `redis-version`, which is this by default.
+/// The Redis version that behaviour and texts follow, and the default of the directive
+/// `redis-version`.
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
 pub mod aof_load;
@@ -21,9 +21,7 @@ pub mod background_save;
 pub mod blocking;
 pub mod dispatch;
 pub mod durability;
-pub mod ending;
 pub mod engine;
-pub mod hot_copies;
 pub mod limits;
 pub mod locks;
 pub mod memory;
@@ -31,9 +29,11 @@ pub mod over_limit;
 pub mod replication;
 pub mod saving;
 pub mod session;
+pub mod shutdown;
 pub mod supervisor;
 pub mod tls;
 pub mod transaction;
+pub mod value_cache;
 pub mod worker;
 
 pub use dispatch::{Outcome, Prepared};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Up to which sizes values keep their compact forms, as configured now.
+//! Size limits of compact encodings, as configured now.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,7 +9,7 @@ use braid_rdb::Limits;
 use crate::engine::Engine;
 
 impl Engine {
-    /// The limits of all types, for values that are loaded.
+    /// Limits of all types, for loading values.
     pub fn limits(&self) -> Limits {
         Limits {
             hash: self.hash_limits(),
@@ -54,7 +54,7 @@ impl Engine {
         }
     }
 
-    /// Up to where sorted sets stay packed.
+    /// Limits of packed sorted sets.
     #[inline]
     pub fn sorted_set_limits(&self) -> PackedLimits {
         PackedLimits {

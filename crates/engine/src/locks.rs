@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Shard locks: [`lock`] takes them for commands, transactions, scripts, watches, waiters and
-//! copies of values. Nothing else in this crate and above takes any, so that what is held, and in
-//! which order, is decided in one place (`keyspace/txn.rs`).
+//! Shard locks: [`lock`] takes them for commands, transactions, scripts, watches, waiters and the
+//! value cache. No other code in this crate and above takes any, so that lock order is decided in
+//! one place (`keyspace/txn.rs`).
 
 use braid_base::gate::World;
 use braid_keyspace::txn::{KeyRef, Txn};
 use braid_keyspace::{Context, Keyspace};
 
-/// What is locked.
+/// What to lock.
 pub enum LockSet<'k> {
-    /// The shards of these keys, each shared or exclusively as its keys ask for; several are taken
-    /// in ascending order. With no key nothing is held: the walk over a database takes its shards one
-    /// by one.
+    /// The shards of these keys, shared or exclusive as each key asks, in ascending order. Without
+    /// keys nothing is held: a walk over a database locks its shards one by one.
     Keys(&'k [KeyRef<'k>]),
     /// All shards, shared.
     AllShared,
-    /// Everything: the other threads have left the gate.
+    /// Everything: all other threads are outside of the gate.
     World(World<'k>),
 }
 
 impl<'k> LockSet<'k> {
-    /// Stops the world for the thread of `context`. Nothing if a script has stopped it for long.
+    /// Stops the world for the thread of `context`. `None` if a script has stopped it for long.
     pub fn world(keyspace: &'k Keyspace, context: &mut Context) -> Option<LockSet<'k>> {
         keyspace.stop_world(context).map(LockSet::World)
     }
 }
 
-/// Takes the locks for work in database `db`; they are held until the transaction is dropped.
-/// `now`: the time by which keys have expired, ms since the Unix epoch.
+/// Takes the locks for work in database `db`; dropping the transaction releases them. `now`: the
+/// time that decides expiry, ms since the Unix epoch.
 #[inline]
 pub fn lock<'k>(
     keyspace: &'k Keyspace,

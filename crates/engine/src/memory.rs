@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The memory limit: what counts, and making room before a command that needs some.
+//! The memory limit: which memory counts, and eviction before a command that needs some.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,30 +10,30 @@ use crate::engine::Engine;
 use crate::over_limit::{TELLING_MAX_MS, TELLING_MS};
 use crate::worker::Worker;
 
-/// What [`make_room`] achieved.
+/// Result of [`make_room`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
     /// Below the limit.
     Enough,
-    /// Above, but keys are still being evicted: the command may run.
+    /// Above the limit, but eviction is making progress: the command may run.
     Coming,
-    /// Above, and nothing can be evicted.
+    /// Above the limit, and nothing can be evicted.
     None,
 }
 
-/// Bytes of physical memory of the machine.
+/// Physical memory of the machine, in bytes.
 pub fn total_memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     (info.totalram as u64).saturating_mul(u64::from(info.mem_unit).max(1))
 }
 
-/// Bytes in use that count towards `maxmemory`.
+/// Memory in use that counts towards `maxmemory`, in bytes.
 pub fn counted_bytes(engine: &Engine) -> usize {
     braid_base::alloc::used_bytes().saturating_sub(engine.uncounted_bytes.load(Relaxed))
 }
 
-/// How long one call may evict, in nanoseconds, by `maxmemory-eviction-tenacity` as documented: 500 us at the
-/// default of 10, up to 2 ms per step exponentially beyond, without limit at 100.
+/// Time slice of one eviction call in nanoseconds, by `maxmemory-eviction-tenacity` as documented:
+/// 500 us at the default of 10, up to 2 ms per step exponentially beyond, unlimited at 100.
 fn slice_nanos(tenacity: u32) -> u64 {
     match tenacity {
         0..=10 => 50_000 * u64::from(tenacity),
@@ -42,7 +42,7 @@ fn slice_nanos(tenacity: u32) -> u64 {
     }
 }
 
-/// Evicts keys until memory is below the limit or the time slice is over. Called without any lock held.
+/// Evicts keys until memory is below the limit or the time slice is over. No lock may be held.
 pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
     let limit = engine.config.maxmemory() as usize;
     let counted = counted_bytes(engine);
@@ -50,25 +50,26 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
         engine.over_limit.end(now_ms);
         return Room::Enough;
     }
-    // What the eviction itself causes to be said (invalidations, events) is not made room for: more
-    // would follow from that, until no key is left.
+    // Messages caused by the eviction itself (invalidations, events) do not count: making room for
+    // them would cause more of them, until no key is left.
     let (to_free, mut freed) = (counted - limit, 0);
     engine.over_limit.begin(now_ms);
     if is_telling(engine, now_ms) {
         return Room::Coming;
     }
     if engine.config.import_mode() {
-        // Which keys are to stay is known when all are there.
+        // Which keys to evict is known only once all are loaded.
         return Room::None;
     }
     let slice = slice_nanos(engine.config.maxmemory_eviction_tenacity());
     let start = Ticks::now();
     let mut evicted = 0u32;
-    // What was evicted by this call but is not given back yet, because another thread may still look at it.
+    // Bytes evicted by this call that are not freed yet, because another thread may still read
+    // them.
     let mut on_its_way = 0;
     loop {
         let Some(victim) = eviction::evict_one(&engine.keyspace, &mut worker.context, now_ms) else {
-            // What waits to be freed counts too: it will be gone soon.
+            // Memory queued for lazy freeing counts as well: it will be free soon.
             return if evicted > 0 || engine.keyspace.lazy_free.pending() > 0 {
                 Room::Coming
             } else {
@@ -101,7 +102,7 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
     }
 }
 
-/// Whether what clients are told of evicted keys may be on its way.
+/// True if messages about evicted keys may be in transit.
 fn is_telling(engine: &Engine, now_ms: i64) -> bool {
     let since_ms = now_ms - engine.over_limit.told_ms.load(Relaxed);
     let is_waiting = || (0..engine.thread_count()).any(|owner| engine.hub.has_pushes(owner));
@@ -109,7 +110,7 @@ fn is_telling(engine: &Engine, now_ms: i64) -> bool {
 }
 
 impl Engine {
-    /// Enough was evicted: what clients are told of it is on its way.
+    /// Records an eviction whose messages are in transit.
     fn note_told(&self, now_ms: i64) {
         if self.trackers.clients() > 0 {
             self.over_limit.told_ms.store(now_ms, Relaxed);
@@ -117,10 +118,10 @@ impl Engine {
     }
 }
 
-/// Frees what was evicted, as far as no other thread can still see it. Steps outside the gate for that, which
-/// is allowed between two commands: nothing found before is used afterwards.
+/// Frees evicted memory that no other thread can still see. Steps outside of the gate for that,
+/// which is allowed between two commands: nothing looked up before is used afterwards.
 ///
-/// False if the thread could not come in again, because a script has stopped the world for long.
+/// False if the thread could not come back in, because a script has stopped the world for long.
 fn give_back(engine: &Engine, worker: &mut Worker) -> bool {
     let (gate, slot) = (&engine.keyspace.gate, worker.context.slot);
     let inside = gate.is_inside(slot);

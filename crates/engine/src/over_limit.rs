@@ -1,32 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How long memory has been above `maxmemory`, and since when clients are told of what was evicted.
+//! Time above `maxmemory`, and the grace period for messages about evicted keys.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
-/// How long memory has been above its limit, as the commands that make room find it. Any thread may note it.
+/// Time above the memory limit, as seen by commands that make room. Shared by all threads.
 #[derive(Default)]
 pub struct OverLimit {
-    /// Unix time (ms) since when; 0 = below.
+    /// Start of the current period above the limit, Unix time in ms; 0 = below.
     since_ms: AtomicI64,
-    /// Ms in all, the present time above not included.
+    /// Total ms above the limit, without the current period.
     total_ms: AtomicU64,
-    /// Unix time (ms) at which enough was evicted last while clients had to be told of it.
+    /// Unix time (ms) of the last sufficient eviction that had to be announced to clients.
     pub(crate) told_ms: AtomicI64,
 }
 
-/// Time that is left to what clients are told of evicted keys to leave the server, before room is
-/// made for it as well.
+/// Time for messages about evicted keys to leave the server before room is made for them, too.
 pub(crate) const TELLING_MS: i64 = 10;
-/// The same if loops have not come to it yet, as on a machine with too much to do.
+/// The same when loops are late, on a busy machine.
 pub(crate) const TELLING_MAX_MS: i64 = 100;
-/// Time after that in which threads keep little memory for later.
+/// Time after that in which threads cache little memory.
 const SHORT_MS: i64 = 1000;
 
 impl OverLimit {
     /// Memory is above the limit.
     pub(crate) fn begin(&self, now_ms: i64) {
-        // The first to notice counts.
+        // The first thread to notice wins.
         let _ = self.since_ms.compare_exchange(0, now_ms, Relaxed, Relaxed);
     }
 
@@ -41,15 +40,15 @@ impl OverLimit {
         }
     }
 
-    /// Whether memory is above its limit, or was so short a time ago that what clients are told of
-    /// evicted keys may be on its way.
+    /// True if memory is above its limit, or was so recently that messages about evicted keys may
+    /// be in transit.
     pub fn is_short(&self) -> bool {
         let told_ms = self.told_ms.load(Relaxed);
         self.since_ms.load(Relaxed) != 0
             || (told_ms != 0 && braid_base::clock::unix_ms() - told_ms < SHORT_MS)
     }
 
-    /// Milliseconds above the limit in all, and of these without interruption until now.
+    /// Milliseconds above the limit: in total, and of the current period.
     pub fn times(&self, now_ms: i64) -> (u64, u64) {
         let since = self.since_ms.load(Relaxed);
         let now = if since == 0 { 0 } else { u64::try_from(now_ms - since).unwrap_or(0) };

@@ -54,7 +54,7 @@ pub struct Position<'a> {
 
 impl Engine {
     /// Attaches the client as a replica, which goes on from a position if that is possible, and
-    /// gets a full copy otherwise. `position`: nothing for SYNC, by which a replica does not say
+    /// gets a full sync otherwise. `position`: nothing for SYNC, by which a replica does not say
     /// where it is, and does not hear either.
     pub fn attach_replica(&self, session: &mut Session, position: Option<&Position<'_>>, now_ms: i64) {
         let wish = session.replica_options.take().map(|wish| *wish).unwrap_or_default();
@@ -62,7 +62,7 @@ impl Engine {
         let replica = Arc::new(Replica::new(Arc::clone(&session.record), wish, is_told, now_ms));
         session.record.set_flag(client_flags::REPLICA, true);
         session.replica = Some(Arc::clone(&replica));
-        // Nothing but copy and stream may come on this connection.
+        // Nothing but full sync and stream may come on this connection.
         session.set_reply_mode(ReplyMode::Off);
         let replication = &self.replication;
         let reader = {
@@ -84,8 +84,10 @@ impl Engine {
                 replica.order(Order::Stream { head, position: self.position_of(reader) });
                 true
             } else {
-                if let Some(copy) = state.copy.clone().filter(|copy| copy.serves(&replica.options)) {
-                    self.join(&state, &replica, &copy);
+                if let Some(full_sync) =
+                    state.full_sync.clone().filter(|full_sync| full_sync.serves(&replica.options))
+                {
+                    self.join(&state, &replica, &full_sync);
                 }
                 false
             }
@@ -118,7 +120,7 @@ impl Engine {
         StreamPosition::new(reader, Box::new(end))
     }
 
-    /// Tells whether a full copy must go on without waiting for replicas: old forms fill up, or it
+    /// Tells whether a full sync must go on without waiting for replicas: old forms fill up, or it
     /// was stopped.
     fn must_go_on(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
         let engine = self.this.clone();
@@ -138,25 +140,26 @@ impl Engine {
         self.keyspace.journal.reader_from(state.history.journal_offset(offset)?)
     }
 
-    /// Has a replica take part in a copy whose cut has been made. Nothing happens if it is too late for that.
-    fn join(&self, state: &State, replica: &Arc<Replica>, copy: &Arc<FullSync>) {
-        let position = if replica.options.copy_only {
+    /// Has a replica take part in a full sync whose cut has been made. Nothing happens if it is too
+    /// late for that.
+    fn join(&self, state: &State, replica: &Arc<Replica>, full_sync: &Arc<FullSync>) {
+        let position = if replica.options.rdb_only {
             None
         } else {
-            let Some(reader) = self.keyspace.journal.reader_from(copy.offset) else { return };
+            let Some(reader) = self.keyspace.journal.reader_from(full_sync.offset) else { return };
             Some(self.position_of(reader))
         };
-        if !copy.join(replica.record.id) {
+        if !full_sync.join(replica.record.id) {
             return;
         }
         let head = if replica.is_told {
-            format!("+FULLRESYNC {} {}\r\n", state.history.id(), state.history.offset(copy.offset))
+            format!("+FULLRESYNC {} {}\r\n", state.history.id(), state.history.offset(full_sync.offset))
         } else {
             String::new()
         };
-        replica.acknowledged.store(copy.offset, Relaxed);
+        replica.acknowledged.store(full_sync.offset, Relaxed);
         replica.set_stage(Stage::Copying);
-        replica.order(Order::FullSync { head, full_sync: Arc::clone(copy), position });
+        replica.order(Order::FullSync { head, full_sync: Arc::clone(full_sync), position });
     }
 
     /// A client is a replica no longer: its connection ends.
@@ -165,8 +168,8 @@ impl Engine {
         let mut state = self.replication.state.lock();
         state.replicas.retain(|other| !Arc::ptr_eq(other, &replica));
         state.last_replica_ms = now_ms;
-        if let Some(copy) = &state.copy {
-            copy.leave(replica.record.id);
+        if let Some(full_sync) = &state.full_sync {
+            full_sync.leave(replica.record.id);
         }
         drop(state);
         replica.set_stage(Stage::Gone);

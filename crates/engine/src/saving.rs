@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Saving and loading as the server does it: with the configured settings, words for the operator's
-//! log, and the numbers that INFO shows.
+//! Saving and loading with the configured settings, log lines, and the figures for INFO.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,7 +22,7 @@ use crate::engine::Engine;
 use crate::locks::{LockSet, lock};
 use braid_clients::attention::LOADING;
 
-/// Dump files of less than so many bytes are loaded by one thread.
+/// Smaller dump files are loaded by one thread, in bytes.
 const CREW_MIN: u64 = 1 << 20;
 
 /// Why a dump file was not loaded.
@@ -36,7 +35,7 @@ pub enum LoadFailure {
 }
 
 impl LoadFailure {
-    /// Whether the file itself is at fault: braid-check-rdb says more of it then.
+    /// True if the file itself is damaged: braid-check-rdb says more.
     pub fn is_damage(&self) -> bool {
         let LoadFailure::Load(error) = self else { return false };
         match error {
@@ -51,20 +50,20 @@ impl LoadFailure {
     }
 }
 
-/// Among what a dump file is loaded.
+/// How a dump file is combined with the keyspace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Manner {
-    /// Among nothing; others are served in between.
+    /// Into an empty keyspace; clients are served in between.
     AtStart,
-    /// A key that is there already ends the load.
+    /// An existing key fails the load.
     Strict,
-    /// Keys that are there give way.
+    /// Existing keys are replaced.
     Merge,
-    /// Among nothing, beside the present dataset (`keyspace/staging.rs`).
+    /// Into an empty keyspace beside the current one (`keyspace/staging.rs`).
     Staged,
 }
 
-/// How to save, as configured at one moment.
+/// Settings of a save, as configured at one moment.
 pub(crate) struct Settings {
     path: PathBuf,
     form: Form,
@@ -75,14 +74,14 @@ pub(crate) struct Settings {
     functions: Vec<Vec<u8>>,
     /// The file is the base of an append-only file.
     is_base: bool,
-    /// The history that the dataset belongs to, if its changes are kept for replicas.
+    /// Replication history of the dataset, if changes are kept for replicas.
     replication: Option<ReplicationNote>,
 }
 
 impl Settings {
     pub(crate) fn of(engine: &Engine) -> Settings {
         let config = &engine.config;
-        // The working folder is `dir`, which may be another one when the save ends.
+        // Absolute, because CONFIG SET dir may change the working folder during the save.
         let folder = std::env::current_dir().unwrap_or_default();
         Settings {
             path: folder.join(&*config.dbfilename()),
@@ -97,8 +96,8 @@ impl Settings {
         }
     }
 
-    /// For a new base of an append-only file, which `manifest` names from now on. Functions are
-    /// those of the time of [`Settings::read_functions`].
+    /// Settings for a new base of an append-only file, named by `manifest` from now on. Functions
+    /// are those at the last [`Settings::read_functions`].
     pub(crate) fn for_base(engine: &Engine, folder: &Folder, manifest: &mut Manifest) -> Settings {
         let is_dump = engine.config.aof_use_rdb_preamble();
         let base = manifest.begin_base(folder.name(), is_dump);
@@ -111,16 +110,15 @@ impl Settings {
             },
             sync_pieces: engine.config.aof_rewrite_incremental_fsync(),
             is_base: true,
-            // The increments behind it go on without one.
+            // Increments carry no replication state.
             replication: None,
             ..Settings::of(engine)
         }
     }
 
-    /// For a copy that replicas get: it is not forced to disk. Unless `rdb-target` says for whom,
-    /// any version of Redis and Valkey from 7.0 on reads it, if no members expire (`expiring`:
-    /// there may be some).
-    pub(crate) fn for_copy(engine: &Engine, expiring: bool) -> Settings {
+    /// Settings for a full sync: not synced to disk. Unless `rdb-target` says otherwise, readable
+    /// by all versions of Redis and Valkey from 7.0 on if no members expire (`expiring`: some may).
+    pub(crate) fn for_full_sync(engine: &Engine, expiring: bool) -> Settings {
         let mut format = engine.rdb_format();
         if format.target == Target::Own && !expiring {
             format.target = Target::Redis70;
@@ -128,17 +126,17 @@ impl Settings {
         Settings { form: Form::Dump(format), sync_pieces: false, ..Settings::of(engine) }
     }
 
-    /// Has no functions saved.
+    /// Saves no functions.
     pub(crate) fn forget_functions(&mut self) {
         self.functions = Vec::new();
     }
 
-    /// Has the functions saved that there are now.
+    /// Saves the current functions.
     pub(crate) fn read_functions(&mut self, engine: &Engine) {
         self.functions = functions(engine);
     }
 
-    /// In which form keys are written.
+    /// The format of keys.
     pub(crate) fn form(&self) -> Form {
         self.form
     }
@@ -148,7 +146,7 @@ impl Settings {
         Path::new(self.path.file_name().unwrap_or_default()).display()
     }
 
-    /// What the file says about itself.
+    /// Auxiliary fields of the file.
     pub(crate) fn notes(&self) -> Vec<(&'static str, String)> {
         let mut notes = vec![
             ("redis-ver", crate::COMPATIBLE_VERSION.to_string()),
@@ -180,7 +178,7 @@ impl Settings {
 }
 
 impl Engine {
-    /// What a dump of the dataset as it is now says of its history. The world is stopped.
+    /// The replication fields of a dump of the current dataset. The world is stopped.
     fn replication_note(&self) -> Option<ReplicationNote> {
         let journal = &self.keyspace.journal;
         journal.backlog()?;
@@ -192,7 +190,7 @@ impl Engine {
         Some(ReplicationNote { id, offset: history.offset(journal.end()), db })
     }
 
-    /// How values are written, for the servers that `rdb-target` names.
+    /// The format of values, for the servers that `rdb-target` names.
     pub fn rdb_format(&self) -> Format {
         let target = match self.config.rdb_target() {
             RdbTarget::Braid => Target::Own,
@@ -211,9 +209,8 @@ fn functions(engine: &Engine) -> Vec<Vec<u8>> {
 }
 
 impl Engine {
-    /// Saves all databases to the dump file, while the world is stopped. The outcome is in the log,
-    /// too. A save in the background is ended, since its older file must not take the place of this
-    /// one.
+    /// Saves all databases to the dump file while the world is stopped, and logs the outcome.
+    /// Cancels a background save, whose older file must not replace this one.
     pub fn save(&self, world: &World<'_>) -> Result<(), SaveError> {
         self.stop_background_save();
         let settings = Settings::of(self);
@@ -234,21 +231,20 @@ impl Engine {
         Ok(())
     }
 
-    /// The dataset is what the dump file has: from now on changes are counted anew.
+    /// The dataset equals the dump file: resets the change counters.
     pub(crate) fn forget_changes(&self) {
         self.keyspace.dirty_baseline.store(self.keyspace.total(|counters| counters.dirty.get()), Relaxed);
     }
 
-    /// Loads the dump file at the start, before there is any data, while the loops already run:
-    /// they serve what needs no data between slices of the load. False when there is no dump file.
+    /// Loads the dump file at start. The loops already run and serve commands that need no data
+    /// between slices of the load. False if there is no dump file.
     pub fn load_at_start(&self) -> Result<bool, LoadFailure> {
-        // On a replica keys past their expiry wait for the primary's word.
+        // On a replica, expired keys stay until the primary deletes them.
         let now = if self.replication.link.is_replica() { NOTHING_EXPIRED } else { unix_ms() };
         self.at_start(now, |txn| self.load(txn, Manner::AtStart))
     }
 
-    /// As [`Engine::load_at_start`], but loads the append-only file, which changes are written to
-    /// from then on.
+    /// Like [`Engine::load_at_start`], but loads the append-only file and continues writing it.
     pub fn load_append_only_at_start(&self) -> Result<AofLoaded, AofLoadError> {
         self.at_start(NOTHING_EXPIRED, |txn| {
             let loaded = self.load_append_only(txn, true)?;
@@ -263,7 +259,7 @@ impl Engine {
     }
 
     fn at_start<T, E>(&self, now: i64, load: impl FnOnce(&mut Txn<'_>) -> Result<T, E>) -> Result<T, E> {
-        // This thread lends itself the first loop's context: it is used with the world stopped only.
+        // This thread uses the first loop's context, with the world stopped only.
         let mut worker = self.worker(0);
         let world = self.keyspace.gate.close(None);
         let mut txn = lock(&self.keyspace, &mut worker.context, LockSet::World(world), 0, now);
@@ -271,14 +267,14 @@ impl Engine {
         if loaded.is_ok() {
             self.set_loading(false);
         } else {
-            // What is there is no dataset: nobody may see it, and nobody may save it.
+            // A partial dataset must be neither served nor saved.
             self.persistence.progress.active.store(true, Relaxed);
         }
         loaded
     }
 
-    /// Has commands that need data refused from now on, until [`Engine::load_at_start`] is done.
-    /// Call it before the loops start.
+    /// Refuses commands that need data until [`Engine::load_at_start`] is done. Call it before the
+    /// loops start.
     pub fn expect_load(&self) {
         self.set_loading(true);
     }
@@ -286,17 +282,17 @@ impl Engine {
     pub(crate) fn set_loading(&self, is_loading: bool) {
         self.attention.set(LOADING, is_loading);
         self.config.set_loading(is_loading);
-        // What the load does is no event.
+        // Loading publishes no events.
         self.apply_settings();
     }
 
-    /// Changes to the dataset since the last save.
+    /// Changes since the last save.
     pub fn unsaved_changes(&self) -> u64 {
         let changes = self.keyspace.total(|counters| counters.dirty.get());
         changes.wrapping_sub(self.keyspace.dirty_baseline.load(Relaxed))
     }
 
-    /// Loads the dump file, while the world is stopped; false when there is none.
+    /// Loads the dump file while the world is stopped; false if there is none.
     pub fn load(&self, txn: &mut Txn<'_>, manner: Manner) -> Result<bool, LoadFailure> {
         let config = &self.config;
         let name = config.dbfilename().to_string();
@@ -324,8 +320,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Loads a dump of at most `len` bytes (if that is known) from the begin of a file, behind
-    /// which more may follow.
+    /// Loads a dump of at most `len` bytes (if known) from the start of a file; more data may
+    /// follow it.
     pub(crate) fn load_dump(
         &self,
         txn: &mut Txn<'_>,
@@ -335,7 +331,7 @@ impl Engine {
         slices: &mut Slices<'_>,
     ) -> Result<Loaded, LoadError> {
         let (config, state) = (&self.config, &self.persistence);
-        // Replicas that go on from where this server was have them still.
+        // Replicas that continue from this server's offset still have them.
         let is_primary = !self.replication.link.is_replica();
         let expired = (manner == Manner::AtStart && is_primary).then(ExpiredKeys::default);
         let options = LoadOptions {
@@ -356,7 +352,7 @@ impl Engine {
         })?;
         let (slot, replace) = (txn.context.slot, manner == Manner::Merge);
         if manner == Manner::Staged {
-            // What could not be loaded ends the load, and the present ones stay.
+            // Functions that fail to load fail the whole load, and the current ones stay.
             self.scripts.replace_libraries(slot, config, &functions).map_err(LoadError::Function)?;
         } else {
             self.scripts.load_libraries(slot, config, &functions, replace).map_err(LoadError::Function)?;
@@ -381,7 +377,7 @@ impl Engine {
         Ok(loaded)
     }
 
-    /// Removes what saves that are under way have written so far, since they will not be finished.
+    /// Removes the unfinished files of running saves.
     pub fn remove_unfinished_saves(&self) {
         let folder = std::env::current_dir().unwrap_or_default();
         braid_persistence::remove_unfinished(&folder.join(&*self.config.dbfilename()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A session: what a client's commands can see and change of the client itself. Owned by the thread
-//! that serves it.
+//! Session: the client state that commands can see and change. Owned by the thread that serves the
+//! client.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,11 +14,11 @@ use braid_clients::attention::Attention;
 use braid_clients::{ClientRecord, client_flags};
 use braid_keyspace::Keyspace;
 use braid_notify::tracking::Trackers;
-use braid_notify::{Hub, Kind, Listener, Tracking};
+use braid_notify::{Hub, Listener, SubscriptionKind, Tracking};
 use braid_replication::{Replica, ReplicaOptions};
 use braid_telemetry::monitor;
 
-/// What becomes of replies (CLIENT REPLY).
+/// Whether replies are sent (CLIENT REPLY).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReplyMode {
     #[default]
@@ -30,29 +30,29 @@ pub enum ReplyMode {
     Skip,
 }
 
-/// What of a session needs more than the usual checks, as bits of one word that is read once per command.
+/// Bits of session states that need more than the usual checks, read as one word per command.
 pub mod session_attention {
-    /// Replies are off, or this one or the next is skipped.
+    /// Replies are off, or skipped for this command or the next.
     pub const REPLIES: u16 = 1;
-    /// It listens to channels or patterns.
+    /// Subscribed to channels or patterns.
     pub const LISTENS: u16 = 2;
     /// Reads do not mark keys as used.
     pub const NO_TOUCH: u16 = 4;
-    /// It is told of every command.
+    /// In MONITOR mode.
     pub const MONITORS: u16 = 8;
-    /// It tracks what it reads.
+    /// Tracks the keys that it reads.
     pub const TRACKS: u16 = 16;
-    /// Its present command is to be run under its locks, though it could do without.
+    /// The current command must run under its locks, though it could do without.
     pub const LOCKS: u16 = 32;
-    /// It is fed as a replica.
+    /// Is a replica.
     pub const FED: u16 = 64;
-    /// It is a source of what is imported.
+    /// Is an import source.
     pub const IMPORTS: u16 = 128;
-    /// Its present command runs again, with a result that was computed in the background.
+    /// The current command runs again, with a result computed in the background.
     pub const RUNS_AGAIN: u16 = 256;
 }
 
-/// A watched key. If it was past its expiry when the watch began it was removed then.
+/// A watched key. If it had expired when the watch began it was removed then.
 pub struct Watched {
     pub db: u32,
     pub key: Box<[u8]>,
@@ -62,53 +62,54 @@ pub struct Watched {
 pub struct Session {
     pub record: Arc<ClientRecord>,
     pub db: u32,
-    /// It need not log in any more.
+    /// Authenticated.
     pub authenticated: bool,
-    /// Who it is, with the rights that it had in this generation of users (`attention.rs`).
+    /// The user, with the permissions of this generation of users (`attention.rs`).
     pub user: Arc<User>,
     pub(crate) generation: u64,
-    /// The attention word under which its commands need no particular checks; [`Session::NEVER`] if
-    /// there is none.
+    /// The attention word under which the session's commands need no special checks;
+    /// [`Session::NEVER`] if there is none.
     pub(crate) calm: u64,
-    /// Bits of [`session_attention`], kept by [`Session::settle_attention`].
+    /// Bits of [`session_attention`], updated by [`Session::settle_attention`].
     pub attention: u16,
     /// Set with [`Session::set_reply_mode`].
     pub reply_mode: ReplyMode,
     /// Commands queued since MULTI.
     pub queue: Option<Box<Queue>>,
     pub watched: Vec<Watched>,
-    /// Raised by whoever changes a watched key.
+    /// Set when a watched key changes.
     pub watch_flag: Arc<AtomicBool>,
-    /// CLIENT NO-TOUCH. Followed by [`Session::settle_attention`].
+    /// CLIENT NO-TOUCH. Call [`Session::settle_attention`] after changes.
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE. Set with [`Session::set_import_source`].
     pub import_source: bool,
-    /// What it is sent without asking.
+    /// Subscriptions, tracking and monitoring.
     pub listener: Listener,
-    /// What it has said about itself as a replica, before it became one; and what it is since.
+    /// Options sent by REPLCONF, also before the client becomes a replica.
     pub replica_options: Option<Box<ReplicaOptions>>,
     pub replica: Option<Arc<Replica>>,
     /// CLIENT NO-EVICT.
     pub no_evict: bool,
-    /// A script of it is running.
+    /// A script of this client is running.
     pub in_script: bool,
-    /// What a script has caused and needs other locks than its run's.
+    /// Effects of a script that need other locks than the run's.
     pub(crate) later: Option<Box<Later>>,
-    /// Memory was above the limit, and nothing could be evicted, when the present command was checked.
+    /// When the current command was checked, memory was above the limit and nothing could be
+    /// evicted.
     pub out_of_memory: bool,
-    /// It has changed something since replies were last sent. Kept while changes are journalled.
+    /// Changed something since replies were last sent. Maintained while changes are journalled.
     pub has_written: bool,
-    /// Where its own last change ends in the journal.
+    /// End of the client's last change in the journal.
     pub written_to: u64,
     /// Close the connection when the pending replies are sent.
     pub close_after_reply: bool,
-    /// Its command waits: nothing else of it is executed until it is answered.
+    /// Its command blocks: nothing else runs until it is answered.
     pub blocked: Option<Box<Blocked>>,
-    /// Commands may not wait: they run within something that must not be interrupted.
+    /// Commands may not block: they run within an atomic context.
     pub deny_blocking: bool,
-    /// What its present command stores, computed in the background (`background.rs`).
+    /// Result for the current command, computed in the background (`background.rs`).
     pub(crate) precomputed: Option<Box<Precomputed>>,
-    /// Not the client's own session but one that stands in for it, while another thread runs its command.
+    /// Set for a session that stands in for a client's own while another thread runs its command.
     pub(crate) serving: Option<Serving>,
 }
 
@@ -159,7 +160,7 @@ impl Session {
         }
     }
 
-    /// A session that stands in for a client's own while it is served.
+    /// A session that stands in for a blocked client's own while its command runs.
     pub(crate) fn serving(
         record: &Arc<ClientRecord>,
         user: &Arc<User>,
@@ -177,13 +178,13 @@ impl Session {
         self.record.id
     }
 
-    /// Chooses a database.
+    /// Selects a database.
     pub fn select(&mut self, db: u32) {
         self.db = db;
         self.record.db.store(db, Relaxed);
     }
 
-    /// Becomes a user, with the rights of a generation.
+    /// Sets the user, with the permissions of a generation.
     pub(crate) fn take_user(&mut self, user: Arc<User>, authenticated: bool, generation: u64) {
         self.authenticated = authenticated;
         self.generation = generation;
@@ -193,13 +194,13 @@ impl Session {
         self.user = user;
     }
 
-    /// Says what becomes of replies.
+    /// Sets the reply mode.
     pub fn set_reply_mode(&mut self, mode: ReplyMode) {
         self.reply_mode = mode;
         self.settle_attention();
     }
 
-    /// To be called when something has changed that checks before commands have to know of.
+    /// Recomputes the attention bits after a change.
     pub fn settle_attention(&mut self) {
         let bit = |on: bool, bit: u16| if on { bit } else { 0 };
         self.attention = bit(self.reply_mode != ReplyMode::On, session_attention::REPLIES)
@@ -212,43 +213,42 @@ impl Session {
             | bit(self.precomputed.is_some(), session_attention::RUNS_AGAIN);
     }
 
-    /// Gives its next command the result that was computed for it.
+    /// Provides the precomputed result of the next command.
     pub fn set_precomputed(&mut self, precomputed: Box<Precomputed>) {
         self.precomputed = Some(precomputed);
         self.settle_attention();
     }
 
-    /// Forgets what was computed for a command that has ended.
+    /// Drops the precomputed result of a finished command.
     pub(crate) fn forget_precomputed(&mut self) {
         if self.precomputed.take().is_some() {
             self.settle_attention();
         }
     }
 
-    /// Lets the client see keys past their expiry while the server is in import mode, or not
-    /// (CLIENT IMPORT-SOURCE).
+    /// Lets the client see expired keys while the server is in import mode (CLIENT IMPORT-SOURCE).
     pub fn set_import_source(&mut self, on: bool) {
         self.import_source = on;
         self.record.set_flag(client_flags::IMPORT_SOURCE, on);
         self.settle_attention();
     }
 
-    /// True if things are sent to it that it has not asked for.
+    /// True if pushes may be sent to it.
     pub fn hears(&self) -> bool {
         self.attention
             & (session_attention::LISTENS | session_attention::MONITORS | session_attention::TRACKS)
             != 0
     }
 
-    /// Lets the client listen to a channel or pattern. Returns how many subscriptions it has then.
-    pub fn subscribe(&mut self, hub: &Hub, kind: Kind, name: &[u8]) -> usize {
+    /// Subscribes to a channel or pattern. Returns the client's number of subscriptions.
+    pub fn subscribe(&mut self, hub: &Hub, kind: SubscriptionKind, name: &[u8]) -> usize {
         let count = hub.subscribe(&mut self.listener, kind, name);
         self.settle_attention();
         count
     }
 
-    /// Ends a subscription. Returns how many the client has left.
-    pub fn unsubscribe(&mut self, hub: &Hub, kind: Kind, name: &[u8]) -> usize {
+    /// Ends a subscription. Returns the number left.
+    pub fn unsubscribe(&mut self, hub: &Hub, kind: SubscriptionKind, name: &[u8]) -> usize {
         let count = hub.unsubscribe(&mut self.listener, kind, name);
         self.settle_attention();
         count
@@ -260,7 +260,7 @@ impl Session {
         self.settle_attention();
     }
 
-    /// Starts or changes the client's tracking of the keys that it reads.
+    /// Starts or changes key tracking.
     pub fn start_tracking(&mut self, trackers: &Trackers, keyspace: &Keyspace, tracking: Tracking) {
         trackers.start(keyspace, &mut self.listener, tracking);
         self.settle_attention();
@@ -279,19 +279,19 @@ impl Session {
         self.settle_attention();
     }
 
-    /// Ends it.
+    /// Stops key tracking.
     pub fn stop_tracking(&mut self, trackers: &Trackers, keyspace: &Keyspace) {
         trackers.stop(keyspace, &mut self.listener);
         self.settle_attention();
     }
 
-    /// True if commands are queued rather than executed.
+    /// True if commands are queued (MULTI).
     #[inline]
     pub fn in_multi(&self) -> bool {
         self.queue.is_some()
     }
 
-    /// Asks for the connection to be closed once the replies are sent.
+    /// Closes the connection once the replies are sent.
     pub fn close(&mut self) {
         self.close_after_reply = true;
         self.record.set_flag(client_flags::CLOSE_AFTER_REPLY, true);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The service manager that started the server (`supervised`): systemd is told what the server is
-//! doing, in the protocol of sd_notify(3); upstart sees the process stop itself when it is ready to
-//! be supervised.
+//! The service manager (`supervised`): reports the server's state to systemd by sd_notify(3); under
+//! upstart the process stops itself when it is ready.
 //!
-//! Nothing here may fail the server: a message that cannot be sent is logged and forgotten.
+//! Must never fail the server: a message that cannot be sent is logged and dropped.
 
 use std::env;
 use std::ffi::OsStr;
@@ -16,15 +15,15 @@ use std::time::Duration;
 use braid_config::Supervised;
 use rustix::process::{Signal, getpid, kill_process};
 
-/// Variable that holds the address of systemd's socket.
+/// Environment variable with the address of systemd's socket.
 const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
-/// Variable that upstart sets.
+/// Environment variable set by upstart.
 const UPSTART_JOB: &str = "UPSTART_JOB";
 
-/// How often a long load or the final save reports.
+/// Interval of reports during a long load or the final save.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
-/// What each report adds to systemd's time limits; far more than `REPORT_EVERY`, since a busy
-/// machine may keep the reporter waiting.
+/// Extension of systemd's time limits by each report; far longer than `REPORT_EVERY`, because a
+/// busy machine may delay the reporter.
 const EXTENSION: Duration = Duration::from_secs(60);
 
 /// The service manager, if there is one.
@@ -37,7 +36,7 @@ pub enum Supervisor {
 }
 
 impl Supervisor {
-    /// The service manager that the directive and the environment name. An error says what the
+    /// Detects the service manager from the directive and the environment. The error names what the
     /// environment lacks.
     pub fn detect(mode: Supervised) -> Result<Supervisor, String> {
         Supervisor::of(mode, env::var_os(NOTIFY_SOCKET).as_deref(), env::var_os(UPSTART_JOB).is_some())
@@ -58,7 +57,7 @@ impl Supervisor {
         }
     }
 
-    /// Its word in the directive `supervised`, and in INFO.
+    /// Its name in the directive `supervised` and in INFO.
     pub fn name(&self) -> &'static str {
         match self {
             Supervisor::None => "no",
@@ -67,8 +66,8 @@ impl Supervisor {
         }
     }
 
-    /// Logs who supervises the server. Under upstart the process stops here until it is told to go
-    /// on: that is upstart's sign of readiness.
+    /// Logs the service manager. Under upstart the process stops here until it is continued: that
+    /// is upstart's sign of readiness.
     pub fn begin(&self) {
         match self {
             Supervisor::None => {}
@@ -93,19 +92,19 @@ impl Supervisor {
         self.tell("STATUS=Ready to accept connections\nREADY=1");
     }
 
-    /// Shows a line in `systemctl status`.
+    /// Sets the line shown by `systemctl status`.
     pub fn status(&self, text: &str) {
-        // Each line of a message is an assignment of its own.
+        // Each line of a message is an assignment.
         self.tell(&format!("STATUS={}", text.replace('\n', " ")));
     }
 
-    /// The server ends, for sure.
+    /// The server is shutting down.
     pub fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 
-    /// Runs something that may take longer than systemd's time limits, which are put off as long as
-    /// it lasts. `status` gives the line for `systemctl status`, if it changes meanwhile.
+    /// Runs work that may exceed systemd's time limits, which are extended meanwhile. `status`
+    /// returns the line for `systemctl status`, if it changes.
     pub fn patiently<T>(&self, status: impl Fn() -> Option<String> + Sync, work: impl FnOnce() -> T) -> T {
         let Supervisor::Systemd(_) = self else { return work() };
         let report = || {
@@ -113,7 +112,7 @@ impl Supervisor {
             self.tell(&format!("EXTEND_TIMEOUT_USEC={}{text}", EXTENSION.as_micros()));
         };
         std::thread::scope(|scope| {
-            // Dropped when the work is done, also by a panic.
+            // Dropped at the end of the work, also by a panic.
             let (_working, until_done) = mpsc::channel::<()>();
             let reports = move || {
                 while until_done.recv_timeout(REPORT_EVERY) == Err(RecvTimeoutError::Timeout) {
@@ -129,11 +128,11 @@ impl Supervisor {
         })
     }
 
-    /// Sends assignments, one a line, to systemd.
+    /// Sends assignments to systemd, one per line.
     fn tell(&self, assignments: &str) {
         let Supervisor::Systemd(address) = self else { return };
         let sent = UnixDatagram::unbound().and_then(|socket| {
-            // A manager that does not listen must not hold up the server.
+            // A manager that does not read must not block the server.
             socket.set_nonblocking(true)?;
             socket.send_to_addr(format!("{assignments}\n").as_bytes(), address)
         });
@@ -143,7 +142,7 @@ impl Supervisor {
     }
 }
 
-/// The address that a variable gives: a path, or, after an `@`, an abstract name.
+/// Parses a socket address: a path, or `@` and an abstract name.
 fn address(text: &OsStr) -> Result<SocketAddr, String> {
     let address = match text.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
@@ -228,7 +227,7 @@ mod tests {
             },
         );
         assert_eq!(message, "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=42 %\n");
-        // Short work ends at once, and is not talked about.
+        // Short work is not reported.
         let begin = Instant::now();
         let was_asked = AtomicBool::new(false);
         let status = || {

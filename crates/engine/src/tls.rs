@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the configuration says about TLS: for clients that connect, and for connections that the
-//! server opens itself.
+//! TLS settings from the configuration, for clients and for outgoing connections.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use std::sync::Arc;
 use braid_config::{Config, TlsAuthClients};
 use braid_net::tls::{ClientCertificates, ClientConfig, TlsSettings};
 
-/// The settings for clients' connections.
+/// Settings for clients' connections.
 pub fn settings(config: &Config) -> TlsSettings {
     let path = |text: &str| PathBuf::from(text);
     TlsSettings {
@@ -31,8 +30,8 @@ pub fn settings(config: &Config) -> TlsSettings {
     }
 }
 
-/// The configuration for connections that the server opens itself. It shows the certificate of
-/// `tls-client-cert-file` if there is one, and the server's own otherwise.
+/// Configuration of outgoing connections. The client certificate is `tls-client-cert-file`, or else
+/// the server's own.
 pub fn client_config(config: &Config) -> Result<Arc<ClientConfig>, String> {
     let mut settings = settings(config);
     let certificate = config.tls_client_cert_file();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! MULTI/EXEC: the queue of a transaction. Execution is the dispatcher's (`dispatch.rs`).
+//! Queue of a MULTI transaction. The dispatcher executes it (`dispatch/transaction.rs`).
 
-/// A queued command: its arguments, copied out of the read buffer.
+/// A queued command with its arguments, copied out of the read buffer.
 pub struct Queued {
     pub command: u32,
-    /// All arguments one after the other.
+    /// All arguments, concatenated.
     bytes: Box<[u8]>,
     /// End of each argument.
     ends: Box<[u32]>,
@@ -33,7 +33,7 @@ impl Queued {
         self.ends.iter().map(slice).collect()
     }
 
-    /// Bytes it takes.
+    /// Memory in bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Queued>() + self.bytes.len() + self.ends.len() * 4
     }
@@ -43,7 +43,7 @@ impl Queued {
 #[derive(Default)]
 pub struct Queue {
     pub commands: Vec<Queued>,
-    /// A command was refused while queueing: EXEC will refuse all.
+    /// A command was refused while queueing, so EXEC will fail.
     pub broken: bool,
     pub memory_bytes: usize,
 }

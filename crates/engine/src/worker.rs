@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A worker: what an executing thread has of its own.
+//! Worker: the state of an executing thread.
 
 use std::sync::Arc;
 
@@ -10,29 +10,36 @@ use braid_keyspace::{Context, Keyspace};
 use braid_resp::reply::ReplyBuffer;
 use braid_telemetry::HotKeys;
 
-use crate::hot_copies::{Found, HotCopies};
 use crate::locks::{LockSet, lock};
+use crate::value_cache::{Lookup, ValueCache};
 
-/// An executing thread's own state.
+/// State of an executing thread.
 pub struct Worker {
     pub context: Context,
     /// End of the last command (and so the start of the next one in the same batch).
     pub(crate) boundary: Ticks,
-    /// Wall clock of the batch, ms.
+    /// Wall clock of the batch, in ms.
     pub(crate) now_ms: i64,
     hot_keys: Arc<HotKeys>,
-    /// Of `hot_keys`, as last seen.
+    /// Last seen version of `hot_keys`.
     hot_version: u64,
-    /// Long values that this thread reads again and again.
-    pub copies: HotCopies,
+    /// Long values that this thread reads often.
+    pub value_cache: ValueCache,
 }
 
 impl Worker {
     /// The worker of one thread.
     pub fn new(context: Context, hot_keys: Arc<HotKeys>) -> Worker {
         let (boundary, now_ms) = (Ticks::now(), braid_base::clock::unix_ms());
-        // No version: the first batch looks.
-        Worker { context, boundary, now_ms, hot_keys, hot_version: u64::MAX, copies: HotCopies::default() }
+        // No version: the first batch reads the settings.
+        Worker {
+            context,
+            boundary,
+            now_ms,
+            hot_keys,
+            hot_version: u64::MAX,
+            value_cache: ValueCache::default(),
+        }
     }
 
     /// Reads the clocks; called at the start of a batch, inside the gate.
@@ -47,10 +54,10 @@ impl Worker {
         }
     }
 
-    /// Answers with this thread's copy of a long value, which is made if the value is read often.
-    /// False, with nothing done, if there is none.
+    /// Replies with a long value from this thread's value cache, which is filled if the value is
+    /// read often. False, with nothing done, if the value is not cached.
     #[inline(never)]
-    pub fn read_copy(
+    pub fn read_cached(
         &mut self,
         keyspace: &Keyspace,
         db: u32,
@@ -58,15 +65,15 @@ impl Worker {
         key: &KeyRef<'_>,
         state: State,
     ) -> bool {
-        match self.copies.find(db, key, state) {
-            Found::Copy(copy) => reply.bulk_blob(copy),
-            Found::Nothing => return false,
-            Found::Wanted => {
+        match self.value_cache.find(db, key, state) {
+            Lookup::Hit(copy) => reply.bulk_blob(copy),
+            Lookup::Miss => return false,
+            Lookup::Fill => {
                 let keys = [*key];
                 let txn = lock(keyspace, &mut self.context, LockSet::Keys(&keys), db, self.now_ms);
                 let Some(ValueRef::Blob(value)) = txn.peek(key.key).map(Entry::value) else { return false };
                 let Some(state) = txn.state(key.key) else { return false };
-                match self.copies.keep(db, key, state, value) {
+                match self.value_cache.fill(db, key, state, value) {
                     Some(copy) => reply.bulk_blob(copy),
                     None => return false,
                 }
@@ -76,7 +83,7 @@ impl Worker {
         true
     }
 
-    /// When the last command ended, or the batch began.
+    /// End of the last command, or start of the batch.
     #[inline]
     pub fn boundary(&self) -> Ticks {
         self.boundary

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The journal: one ordered log, in memory, of all changes to the dataset, in the form in which
-//! append-only files and replicas take them: requests in the protocol's own encoding.
+//! The journal: an ordered in-memory log of all changes to the dataset, encoded as requests, for
+//! append-only files and replicas.
 //!
-//! Flow: a thread that changes keys collects the requests that say so in its [`Unit`]; before it
-//! releases the locks of these keys, [`Journal::append`] gives the unit a place in the log and
-//! copies it there. As the place is given out under the locks, the order of the log agrees with
-//! what every client sees, though many threads copy at once. A [`Reader`] (the append-only file's
-//! thread) takes what is complete, and what all readers have passed is given back.
+//! Flow: a thread that changes keys collects requests in its [`Unit`]; before it releases the keys'
+//! locks, [`Journal::append`] reserves a range of the log for the unit and copies it there. Ranges
+//! are reserved under the locks, so the order of the log agrees with what every client sees,
+//! although threads copy in parallel. A [`Reader`] (the append-only file's thread) takes complete
+//! ranges, and chunks that all readers have passed are freed.
 //!
 //! This crate knows neither keys nor commands nor files.
 

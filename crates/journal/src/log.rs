@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The log: bytes at offsets, in chunks, appended to by many threads and read behind them.
 //!
-//! HOT PATH ([`Journal::append`]): no lock, no allocation and no system call, except when a chunk is full.
+//! HOT PATH ([`Journal::append`]): no lock, no allocation and no system call, except when a chunk
+//! is full.
 //!
-//! A thread takes a range of offsets with one atomic step on the log's end and copies its bytes
-//! there afterwards; others do so at the same time. What may be read is told by the threads
-//! themselves: before a thread takes a range it notes an offset that is not behind it, and it takes
-//! the note away when it has copied. Everything before the end and before all notes is complete.
+//! A thread reserves a range of offsets with one atomic step on the log's end and then copies its
+//! bytes there, in parallel with other threads. Before it reserves, it publishes an offset that is
+//! not behind its range, and clears it after copying. Everything before the end and before all
+//! published offsets is complete.
 //!
-//! The word that has the end also has the database that the last request was for, so that whoever
-//! comes next knows whether its unit needs a SELECT before it.
+//! The word with the end also has the database of the last request, so that the next thread knows
+//! whether its unit needs a SELECT first.
 //!
-//! Who appends and who goes to sleep until something is appended must not miss each other: one
-//! moves the end on and then looks whether anybody sleeps, the other says that it sleeps and then
-//! looks at the end. All four steps are sequentially consistent, so at least one of them sees what
-//! the other did. `tests/model.rs` has the schedules of that explored.
+//! An appender and a reader that falls asleep must not miss each other: the appender advances the
+//! end and then checks for sleepers; the reader marks itself as sleeping and then checks the end.
+//! All four steps are sequentially consistent, so at least one of them sees the other.
+//! `tests/model.rs` explores the schedules.
 //!
-//! What follows the log by other means than a thread that sleeps in [`Reader::wait`] has a bell
-//! rung instead ([`Journal::wants_bell`]), under the same rule.
+//! Consumers other than a thread sleeping in [`Reader::wait`] have a bell rung
+//! ([`Journal::wants_bell`]), by the same rule.
 //!
-//! `unsafe`: a chunk's bytes are shared without a lock. A range of offsets belongs to the one
-//! thread that has taken it, until that thread has taken its note away; readers look only at
-//! complete ranges, which nobody writes any more.
+//! `unsafe`: a chunk's bytes are shared without a lock. A range belongs to the thread that has
+//! reserved it until that thread clears its published offset; readers access complete ranges only,
+//! which are not written any more.
 
 mod backlog;
 
@@ -77,7 +78,7 @@ impl Chunk {
         unsafe { self.room(at, bytes.len()) }.copy_from_slice(bytes);
     }
 
-    /// Has the lines fetched that the next units will be written to: a reader on another core had them last.
+    /// Prefetches the cache lines of the next units: a reader on another core had them last.
     #[inline]
     fn prefetch(&self, at: usize) {
         for ahead in [LINE, 2 * LINE] {
@@ -113,7 +114,7 @@ struct Chunks {
     list: VecDeque<Arc<Chunk>>,
     spare: Vec<Arc<Chunk>>,
     readers: Vec<Position>,
-    /// What is kept though all readers have passed it.
+    /// Bytes kept although all readers have passed them.
     backlog: Option<Backlog>,
     asides: Asides,
 }
@@ -133,7 +134,7 @@ pub struct Journal {
     /// it writes none.
     notes: Slots<Padded<AtomicU64>>,
     chunks: Mutex<Chunks>,
-    /// Who wants to be told when there is something to read: [`SLEEPER`], [`BELL`].
+    /// Who is waiting for new bytes: [`SLEEPER`], [`BELL`].
     wanted_by: Padded<AtomicU64>,
     sleeper: Mutex<Option<Thread>>,
     bell: OnceLock<Bell>,
@@ -151,7 +152,7 @@ const BELL: u64 = 2;
 #[derive(Default)]
 pub struct Writer {
     pub unit: Unit,
-    /// Something was appended since this was last looked at: whoever reads the log is to be woken
+    /// Something was appended since this was last checked: readers of the log are to be woken
     /// when the locks are released.
     pub news: bool,
     /// Where what was appended last ends.
@@ -209,7 +210,7 @@ impl Journal {
     /// answer may be less than an earlier one, when a thread has just begun that saw an older end;
     /// what was complete stays complete.
     pub fn complete(&self) -> u64 {
-        // Whoever has taken a range before this end has made its note before.
+        // A thread that has taken a range before this end has published its offset before.
         let (end, _) = unpack(self.end.load(Acquire));
         self.notes.iter().map(|note| note.load(Acquire)).fold(end, u64::min)
     }
@@ -222,7 +223,7 @@ impl Journal {
         end
     }
 
-    /// Has the log's end fetched, for an append that may follow soon: another thread had it last, perhaps.
+    /// Prefetches the log's end for an append that may follow soon.
     #[inline]
     pub fn prefetch(&self) {
         prefetch_to_write(&raw const *self.end);
@@ -316,8 +317,8 @@ impl Journal {
             }
             let end = start + (select.len() + len) as u64;
             let next = pack(end, last_db);
-            // Releases the note to whoever sees the new end; comes before the look of `wake` for
-            // whoever does not.
+            // Releases the offset to threads that see the new end; precedes the check of `wake` for
+            // those that do not.
             match self.end.compare_exchange_weak(word, next, SeqCst, Relaxed) {
                 Ok(_) => break (start, end),
                 Err(now) => word = now,
@@ -375,7 +376,7 @@ impl Journal {
             chunks.list.push_back(chunk);
         }
         let chunk = Arc::clone(&chunks.list[at]);
-        // What a backlog keeps has perhaps nobody who reads it.
+        // A backlog may have no reader.
         self.trim_chunks(&mut chunks);
         chunk
     }
@@ -431,7 +432,7 @@ impl Journal {
     }
 
     /// Has the bell rung, once, when something is appended behind `seen`, at the next
-    /// [`Journal::wake`]. True if that has happened already: whoever asks looks again instead of
+    /// [`Journal::wake`]. True if that has happened already: the caller checks again instead of
     /// going to sleep.
     pub fn wants_bell(&self, seen: u64) -> bool {
         let looked_before = planted(Fault::SleeperLooksBefore).then(|| self.end());
@@ -468,7 +469,7 @@ impl Journal {
     }
 }
 
-/// A place in the log up to which somebody has read. The log keeps what lies behind it.
+/// A reader's position in the log. The log keeps everything behind it.
 pub struct Reader {
     position: Position,
 }

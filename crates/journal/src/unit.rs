@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What one command, transaction or script has changed: the requests that repeat it.
+//! A unit: the changes of one command, transaction or script, as the requests that repeat them.
 //!
-//! HOT PATH: no allocation once the buffer has grown to what a thread's commands need, no lock, no
-//! system call.
+//! HOT PATH: no allocation once the buffer has grown to the size of a thread's commands, no lock,
+//! no system call.
 
 use braid_resp::request;
 

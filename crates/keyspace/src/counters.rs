@@ -73,7 +73,7 @@ counters! {
     /// Optimistic reads that had to be repeated under the lock.
     optimistic_failures,
     /// Reads of long values answered with a thread's own copy.
-    from_copies,
+    from_value_cache,
     /// Values freed in the background at the request of a command.
     lazy_freed,
 }

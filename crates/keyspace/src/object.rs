@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use braid_containers::listpack::Listpack;
-use braid_rdb::{Kind, Limits, SavedObject, ValueDecoder, ValueForm};
+use braid_rdb::{Limits, RdbType, SavedObject, ValueDecoder, ValueForm};
 
 use crate::events::Event;
 use crate::value_type::Type;
@@ -148,7 +148,7 @@ pub struct MemberWords {
 }
 
 /// Reads a value of one of a type's forms. Members that expire before `now_ms` are left out.
-pub type DecodeFn = fn(&mut ValueDecoder<'_>, Kind, &Limits, i64) -> Result<Object, braid_rdb::Error>;
+pub type DecodeFn = fn(&mut ValueDecoder<'_>, RdbType, &Limits, i64) -> Result<Object, braid_rdb::Error>;
 
 /// What is known of a type.
 pub struct Descriptor {
@@ -262,7 +262,7 @@ impl Type {
 /// Reads a value other than a string, behind its form.
 pub fn decode(
     decoder: &mut ValueDecoder<'_>,
-    kind: Kind,
+    kind: RdbType,
     limits: &Limits,
     now_ms: i64,
 ) -> Result<Object, braid_rdb::Error> {

@@ -7,7 +7,7 @@
 //! It marks nothing as used, counts nothing, and removes nothing: what is past its expiry is passed
 //! over.
 //!
-//! Collections of several keys are seen at one moment by [`Reader::lend`]: it holds all their
+//! Collections of several keys are seen at one moment by [`Reader::share`]: it holds all their
 //! shards while it borrows them, which takes microseconds at any size.
 
 use std::sync::Arc;
@@ -72,30 +72,30 @@ impl Drop for AllOf<'_> {
     }
 }
 
-/// What stood at a key when it was borrowed.
-pub enum Loan {
+/// A key's value at the moment of [`Reader::share`].
+pub enum CowValue {
     Missing,
     /// A collection, sharing memory with the key's own (`braid_containers::cow`).
-    Lent(CowEntry),
-    /// A string, or a collection whose members expire: these are not lent.
-    Unlent,
+    Shared(CowEntry),
+    /// A string, or a collection with expiring members.
+    Unshareable,
 }
 
-impl Loan {
-    /// The collection, if one was lent.
+impl CowValue {
+    /// The collection, if it is shared.
     pub fn object(&self) -> Option<ObjectRef<'_>> {
         match self {
-            Loan::Lent(entry) => match entry.entry().value() {
+            CowValue::Shared(entry) => match entry.entry().value() {
                 ValueRef::Object(object) => Some(object),
                 _ => None,
             },
-            Loan::Missing | Loan::Unlent => None,
+            CowValue::Missing | CowValue::Unshareable => None,
         }
     }
 }
 
-/// Keys that are watched from the moment in which they were borrowed. To be given to [`Reader::unwatch`].
-pub struct LoanWatch {
+/// Keys watched since they were shared. To be passed to [`Reader::unwatch`].
+pub struct CowWatch {
     db: u32,
     keys: Vec<Box<[u8]>>,
     flag: Arc<AtomicBool>,
@@ -103,7 +103,7 @@ pub struct LoanWatch {
     expiry: i64,
 }
 
-impl LoanWatch {
+impl CowWatch {
     /// Whether none of the keys has changed or expired until `now`. Some lock of each key's shard
     /// must be held.
     pub fn holds(&self, now: i64) -> bool {
@@ -136,19 +136,25 @@ impl Reader<'_> {
         }
     }
 
-    /// Borrows what stands at some keys, all at one moment. With `watch` they are watched from that
-    /// moment on.
-    pub fn lend(&self, db: u32, now: i64, keys: &[Box<[u8]>], watch: bool) -> (Vec<Loan>, Option<LoanWatch>) {
+    /// Shares the values of several keys, all at one moment. With `watch` they are watched from
+    /// that moment on.
+    pub fn share(
+        &self,
+        db: u32,
+        now: i64,
+        keys: &[Box<[u8]>],
+        watch: bool,
+    ) -> (Vec<CowValue>, Option<CowWatch>) {
         let keyspace = self.keyspace;
         let hashes: Vec<u64> = keys.iter().map(|key| keyspace.hash(key)).collect();
-        let mut watch = watch.then(|| LoanWatch {
+        let mut watch = watch.then(|| CowWatch {
             db,
             keys: Vec::with_capacity(keys.len()),
             flag: txn::new_watch_flag(),
             expiry: i64::MAX,
         });
         let held = AllOf::enter(keyspace, hashes.iter().copied());
-        let mut loans = Vec::with_capacity(keys.len());
+        let mut shared = Vec::with_capacity(keys.len());
         for (key, &hash) in keys.iter().zip(&hashes) {
             let shard = keyspace.shard(keyspace.shard_of(hash));
             // SAFETY: the shard is held.
@@ -160,21 +166,21 @@ impl Reader<'_> {
                 watch.keys.push(key.clone());
                 watch.expiry = watch.expiry.min(entry.and_then(Entry::expiry).unwrap_or(i64::MAX));
             }
-            loans.push(match entry {
-                None => Loan::Missing,
-                Some(entry) if can_be_lent(entry) => {
+            shared.push(match entry {
+                None => CowValue::Missing,
+                Some(entry) if can_be_shared(entry) => {
                     // SAFETY: the shard is held exclusively, and nobody refers to the collection.
-                    unsafe { CowEntry::of(entry) }.map_or(Loan::Unlent, Loan::Lent)
+                    unsafe { CowEntry::of(entry) }.map_or(CowValue::Unshareable, CowValue::Shared)
                 }
-                Some(_) => Loan::Unlent,
+                Some(_) => CowValue::Unshareable,
             });
         }
         drop(held);
-        (loans, watch)
+        (shared, watch)
     }
 
-    /// Ends the watch of borrowed keys.
-    pub fn unwatch(&self, watch: &LoanWatch) {
+    /// Ends the watch of shared keys.
+    pub fn unwatch(&self, watch: &CowWatch) {
         let keyspace = self.keyspace;
         for key in &watch.keys {
             let hash = keyspace.hash(key);
@@ -186,7 +192,8 @@ impl Reader<'_> {
     }
 }
 
-/// Whether an entry can be borrowed and read outside of locks. When members expire is not lent with them.
-fn can_be_lent(entry: Entry<'_>) -> bool {
+/// Whether an entry can be shared and read outside of locks. Expiry times of members are not
+/// shared.
+fn can_be_shared(entry: Entry<'_>) -> bool {
     matches!(entry.value(), ValueRef::Object(object) if object.next_member_expiry().is_none())
 }

@@ -9,7 +9,7 @@
 //! function for changes) has the entry's old form kept by the [`Keeper`] and marks it. When the
 //! walker is through, all entries have the same mark again.
 //!
-//! A large collection is lent to the keeper (`braid_containers::cow`), by whoever comes first,
+//! A large collection is shared with the keeper (`braid_containers::cow`), by whoever comes first,
 //! walker or writer: so nobody waits until all of it has been encoded, and who changes it meanwhile
 //! copies the few blocks of memory that it changes. So is a long string to whoever is about to
 //! change it.
@@ -39,7 +39,7 @@ pub trait Keeper: Send + Sync {
 
     /// Keeps an entry of database `origin` with a large collection or string. Called with its shard
     /// held, once per entry.
-    fn keep_lent(&self, origin: u32, entry: CowEntry);
+    fn keep_shared(&self, origin: u32, entry: CowEntry);
 
     /// Takes tables of database `origin` that nobody else can reach any more. What carries
     /// [`Snapshots::is_due`] in them belongs to the snapshot.
@@ -86,9 +86,9 @@ impl Snapshots {
             let origin = current.origins[db as usize];
             // SAFETY: the shard is held exclusively, and whoever changes the entry makes a
             // reference to its collection later.
-            let lent = if is_large(entry) { unsafe { CowEntry::of(entry) } } else { None };
-            match lent {
-                Some(lent) => current.keeper.keep_lent(origin, lent),
+            let shared = if is_large(entry) { unsafe { CowEntry::of(entry) } } else { None };
+            match shared {
+                Some(shared) => current.keeper.keep_shared(origin, shared),
                 None => current.keeper.keep(origin, entry, access),
             }
         }

@@ -63,7 +63,7 @@ impl Walk<'_> {
 
     /// Shows `visit` what is left to be written from `cursor` on, in a shard's table of database
     /// `origin`, until what it answers adds up to `most`; an entry that has been written counts
-    /// as one. Large collections are not shown, but lent to the keeper. Where to go on; nothing at
+    /// as one. Large collections are not shown, but shared with the keeper. Where to go on; nothing at
     /// the table's end. `lines`: how many cache lines an entry takes, about, all of which will be
     /// looked at. Enters the gate by the slot that is the walker's ([`Keyspace::walker_slot`]) and
     /// holds the shard meanwhile.

@@ -45,7 +45,9 @@ mod walk;
 
 use resize::directory_layout;
 pub(crate) use segment::SLOTS;
-use segment::{ADDRESS, CLASSES, EXPIRES, Place, Segment, entry_of, home_of, limit, position_of, tag_of};
+use segment::{
+    ADDRESS, CLASSES, EXPIRES, Segment, SlotLocation, entry_of, home_of, limit, position_of, tag_of,
+};
 pub use walk::TableCursor;
 
 /// Directory bits; with 16 shard bits, 16 of position and 8 of tag they fit the hash.
@@ -188,7 +190,7 @@ impl Table {
         Some(entry_of(word))
     }
 
-    fn place_of(&self, hash: u64, shard_bits: u32, address: u64) -> (Segment, Place) {
+    fn place_of(&self, hash: u64, shard_bits: u32, address: u64) -> (Segment, SlotLocation) {
         let segment = self.segment(hash, shard_bits);
         let (place, _) =
             segment.probe(hash, |word| word & ADDRESS == address).expect("the entry is in the table");

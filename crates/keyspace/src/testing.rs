@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use braid_rdb::{Error, Kind, Limits, Part, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm};
+use braid_rdb::{Error, Limits, Part, RdbType, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm};
 
 use crate::object::{AccessFns, Collection, Descriptor, DigestSink, Object, ObjectType, RequestSink};
 use crate::value_type::Type;
@@ -96,7 +96,7 @@ impl SavedObject for Texts {
     }
 }
 
-fn decode(decoder: &mut ValueDecoder<'_>, _: Kind, _: &Limits, _: i64) -> Result<Object, Error> {
+fn decode(decoder: &mut ValueDecoder<'_>, _: RdbType, _: &Limits, _: i64) -> Result<Object, Error> {
     let mut texts = Texts::default();
     for _ in 0..decoder.members(1)? {
         texts.0.push(decoder.string()?.to_vec());

@@ -64,7 +64,7 @@ pub const NOTHING_EXPIRED: i64 = 0;
 
 pub use braid_base::WrongType;
 
-enum Held<'a> {
+enum HeldLocks<'a> {
     Nothing,
     One(u32, bool),
     Many(SmallVec<[(u32, bool); 8]>),
@@ -78,7 +78,7 @@ pub struct Txn<'a> {
     /// The executing thread's context.
     pub context: &'a mut Context,
     keys: &'a [KeyRef<'a>],
-    held: Held<'a>,
+    held: HeldLocks<'a>,
     hint: Cell<usize>,
     db: u32,
     now: i64,
@@ -99,13 +99,13 @@ impl<'a> Txn<'a> {
         keys: &'a [KeyRef<'a>],
     ) -> Self {
         let held = match keys {
-            [] => Held::Nothing,
-            [only] => Held::One(keyspace.shard_of(only.hash), only.write),
+            [] => HeldLocks::Nothing,
+            [only] => HeldLocks::One(keyspace.shard_of(only.hash), only.write),
             several => lock_set(keyspace, several),
         };
         match &held {
-            Held::One(shard, write) => lock_shard(keyspace, context, *shard, *write),
-            Held::Many(shards) => {
+            HeldLocks::One(shard, write) => lock_shard(keyspace, context, *shard, *write),
+            HeldLocks::Many(shards) => {
                 for &(shard, write) in shards {
                     lock_shard(keyspace, context, shard, write);
                 }
@@ -128,7 +128,7 @@ impl<'a> Txn<'a> {
             keyspace,
             context,
             keys: &[],
-            held: Held::One(shard, true),
+            held: HeldLocks::One(shard, true),
             hint: Cell::new(0),
             db,
             now,
@@ -146,7 +146,7 @@ impl<'a> Txn<'a> {
             keyspace,
             context,
             keys: &[],
-            held: Held::AllShared,
+            held: HeldLocks::AllShared,
             hint: Cell::new(0),
             db,
             now,
@@ -167,7 +167,7 @@ impl<'a> Txn<'a> {
             keyspace,
             context,
             keys: &[],
-            held: Held::World(world),
+            held: HeldLocks::World(world),
             hint: Cell::new(0),
             db,
             now,
@@ -185,7 +185,7 @@ impl<'a> Txn<'a> {
     /// The proof that the world is stopped, if it is.
     pub fn stopped_world(&self) -> Option<&World<'a>> {
         match &self.held {
-            Held::World(world) => Some(world),
+            HeldLocks::World(world) => Some(world),
             _ => None,
         }
     }
@@ -194,16 +194,16 @@ impl<'a> Txn<'a> {
     /// held, or the world is stopped and nobody holds any. Within other locks a walk could wait for its own
     /// thread, or break the order of locks.
     pub fn may_walk(&self) -> bool {
-        matches!(self.held, Held::Nothing | Held::World(_))
+        matches!(self.held, HeldLocks::Nothing | HeldLocks::World(_))
     }
 
     /// Lets the world go on for a moment, between two pieces of work that needs it stopped. Only
     /// for a transaction made by [`Txn::world`] on a thread that executes nothing else.
     pub fn let_world_go_on(&mut self, pause: std::time::Duration) {
-        if let Held::World(world) = std::mem::replace(&mut self.held, Held::Nothing) {
+        if let HeldLocks::World(world) = std::mem::replace(&mut self.held, HeldLocks::Nothing) {
             drop(world);
             std::thread::sleep(pause);
-            self.held = Held::World(self.keyspace.gate.close(None));
+            self.held = HeldLocks::World(self.keyspace.gate.close(None));
         }
     }
 
@@ -222,7 +222,7 @@ impl<'a> Txn<'a> {
     /// Goes on at another time; the one before is returned. For what is loaded in the middle of a
     /// transaction that has the world stopped.
     pub fn set_now(&mut self, now: i64) -> i64 {
-        debug_assert!(matches!(self.held, Held::World(_)));
+        debug_assert!(matches!(self.held, HeldLocks::World(_)));
         std::mem::replace(&mut self.now, now)
     }
 
@@ -250,10 +250,10 @@ impl<'a> Txn<'a> {
         }
         // SAFETY: only the lifetime is longer than true, and the keys are gone before this function
         // returns: `keys` is private, and nothing here hands out what it refers to.
-        let lent = unsafe { std::mem::transmute::<&[KeyRef<'_>], &'a [KeyRef<'a>]>(keys) };
+        let extended = unsafe { std::mem::transmute::<&[KeyRef<'_>], &'a [KeyRef<'a>]>(keys) };
         let before = self.keys;
         let restore = Restore(self, before);
-        restore.0.keys = lent;
+        restore.0.keys = extended;
         restore.0.hint.set(0);
         work(restore.0)
     }
@@ -305,13 +305,13 @@ impl<'a> Txn<'a> {
 
     fn covers(&self, index: u32, write: bool) -> bool {
         match &self.held {
-            Held::Nothing => false,
-            Held::One(shard, exclusive) => *shard == index && (*exclusive || !write),
-            Held::Many(shards) => {
+            HeldLocks::Nothing => false,
+            HeldLocks::One(shard, exclusive) => *shard == index && (*exclusive || !write),
+            HeldLocks::Many(shards) => {
                 shards.iter().any(|&(shard, exclusive)| shard == index && (exclusive || !write))
             }
-            Held::AllShared => !write,
-            Held::World(_) => true,
+            HeldLocks::AllShared => !write,
+            HeldLocks::World(_) => true,
         }
     }
 }
@@ -322,18 +322,18 @@ impl Drop for Txn<'_> {
         self.journal_now();
         let news = std::mem::take(&mut self.context.journal.news);
         match &self.held {
-            Held::One(shard, write) => unlock_shard(self.keyspace, *shard, *write),
-            Held::Many(shards) => {
+            HeldLocks::One(shard, write) => unlock_shard(self.keyspace, *shard, *write),
+            HeldLocks::Many(shards) => {
                 for &(shard, write) in shards {
                     unlock_shard(self.keyspace, shard, write);
                 }
             }
-            Held::AllShared => {
+            HeldLocks::AllShared => {
                 for shard in 0..self.keyspace.shard_count() as u32 {
                     unlock_shard(self.keyspace, shard, false);
                 }
             }
-            Held::Nothing | Held::World(_) => {}
+            HeldLocks::Nothing | HeldLocks::World(_) => {}
         }
         if news {
             self.keyspace.journal.wake();
@@ -362,7 +362,7 @@ fn unlock_shard(keyspace: &Keyspace, shard: u32, write: bool) {
     if write { lock.unlock_exclusive() } else { lock.unlock_shared() }
 }
 
-fn lock_set<'a>(keyspace: &Keyspace, keys: &[KeyRef<'_>]) -> Held<'a> {
+fn lock_set<'a>(keyspace: &Keyspace, keys: &[KeyRef<'_>]) -> HeldLocks<'a> {
     let mut shards: SmallVec<[(u32, bool); 8]> =
         keys.iter().map(|key| (keyspace.shard_of(key.hash), key.write)).collect();
     shards.sort_unstable();
@@ -376,5 +376,5 @@ fn lock_set<'a>(keyspace: &Keyspace, keys: &[KeyRef<'_>]) -> Held<'a> {
         kept += 1;
     }
     shards.truncate(kept);
-    Held::Many(shards)
+    HeldLocks::Many(shards)
 }

@@ -89,7 +89,7 @@ impl Store {
         let mut txn = self.lock(&mut context, &set);
         let mut found = None;
         for key in keys {
-            // Not what is about to be given to somebody who waits already.
+            // Not what is about to be given to a client that waits already.
             if found.is_none() && txn.next_waiter(&self.queues, key, 0).is_none() {
                 found = self.take(&mut txn, key, || true);
             }
@@ -163,7 +163,7 @@ impl Store {
         }
     }
 
-    /// Whether somebody was told exactly one thing, or waits, and then for keys that have nothing;
+    /// Whether a client was told exactly one thing, or waits, and then for keys that have nothing;
     /// every element is somewhere, once.
     fn check(&self) {
         let mut elements: Vec<Vec<u8>> = Vec::new();
@@ -210,7 +210,7 @@ fn run(store: &Arc<Store>, threads: Vec<fn(&Store, usize)>) {
 }
 
 /// One client waits for two keys until its time is over, another one for the second key until
-/// somebody ends that; meanwhile both keys are filled.
+/// that ends; meanwhile both keys are filled.
 fn pushes_race_with_ends() {
     let store = Arc::new(Store::new(4));
     run(

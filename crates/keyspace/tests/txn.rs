@@ -272,7 +272,7 @@ fn editing_grows_a_string_through_its_shapes() {
         rig.run(&["k"], |txn| txn.edit_string(EVENT, b"k", 2, |bytes, _| (bytes[..2].fill(b'!'), 1)))
             .expect("a string");
         assert_eq!((rig.get("k"), rig.encoding("k")), (Some(format!("!!{}", &half[2..])), "raw"));
-        // A blob that somebody else still holds (a reply being sent) is not changed under them.
+        // A shared blob (a reply being sent) is not changed.
         rig.set("k", &"b".repeat(4000), Expiry::Clear);
         let held = rig.run(&["k"], |txn| match txn.peek(b"k").expect("there").value() {
             ValueRef::Blob(blob) => blob.clone(),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Access: which user a request is made for (HTTP basic authentication), and what that user may
-//! see.
+//! Access control: the user of a request (HTTP basic authentication), and the resources that the
+//! user may see.
 //!
-//! A resource is open to users who may run the commands that would tell the same ([`Resource`]).
-//! Requests without a name and password are the default user's, if that one needs no password. An
+//! A resource is open to users who may run the commands that would show the same ([`Resource`]).
+//! Requests without name and password are the default user's, if that one needs no password. An
 //! empty name means the default user, too.
 
 use base64::Engine as _;
@@ -13,7 +13,7 @@ use braid_acl::log::{Event, Origin, Reason};
 use braid_acl::user::User;
 use braid_engine::Engine;
 
-/// What a request asks for.
+/// The requested resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resource {
     /// The metrics, and the page that shows them: for users who may run INFO.
@@ -24,7 +24,7 @@ pub enum Resource {
     BigKeys,
 }
 
-/// What becomes of a request.
+/// Outcome of an access check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     Granted,
@@ -41,7 +41,7 @@ pub fn check(engine: &Engine, resource: Resource, authorization: Option<&[u8]>, 
         return Access::Granted;
     }
     let Some((name, password)) = authorization.and_then(credentials) else {
-        // Whoever sees the page without a password is not asked for one because of a panel.
+        // A page shown without a password must not ask for one because of a panel.
         let sees_page = default.is_open() && Resource::Metrics.is_open_to(engine, &default);
         return if sees_page { Access::Forbidden } else { Access::Unauthorized };
     };
@@ -81,7 +81,7 @@ impl Resource {
         }
     }
 
-    /// What users without the right are told.
+    /// Text for users without the permission.
     pub fn refusal(self) -> &'static str {
         match self {
             Resource::Metrics => "This user may not run INFO.\n",

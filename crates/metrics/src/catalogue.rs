@@ -2,13 +2,13 @@
 //! The catalogue: one row per metric, with its name, type, help text and source.
 //!
 //! Names follow Prometheus' conventions: prefix `braid_`, base units (seconds, bytes, ratios from 0
-//! to 1), `_total` for counters. The five metrics `process_...` have the names and meaning that all
-//! Prometheus client libraries give them. A metric without labels is always present; one with
-//! labels has a sample per existing thing (a thread, a replica, a command that was called). No
-//! label takes unbounded values from clients: see [`USERS_MAX`].
+//! to 1), `_total` for counters. The five metrics `process_...` have the names and meaning of all
+//! Prometheus client libraries. A metric without labels is always present; one with labels has a
+//! sample per existing thing (a thread, a replica, a command that was called). No label takes
+//! unbounded values from clients: see [`USERS_MAX`].
 //!
-//! A source reads counters and settings. It must take no lock of a shard and look at no key, since
-//! the world may be stopped.
+//! A source reads counters and settings. It must not lock a shard or read a key, because the world
+//! may be stopped.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,10 +24,10 @@ use braid_commands::server::system::{self, Whose};
 use braid_commands::server::{allocator, hot_keys};
 use braid_engine::Engine;
 use braid_keyspace::Counters;
-use braid_notify::Kind as Channels;
+use braid_notify::SubscriptionKind;
 use braid_replication::{Replica, Stage};
 use braid_spec::Command;
-use braid_telemetry::command_log::Kind as Log;
+use braid_telemetry::command_log::LogKind;
 use braid_telemetry::hot_keys::Report;
 use braid_telemetry::stats;
 use braid_telemetry::stats::{CommandTotals, ThreadStats};
@@ -97,7 +97,7 @@ pub const BUCKETS_NANOS: [u64; 16] = [
     1_000_000_000,
 ];
 
-/// What several metrics are taken from, read once a scrape.
+/// Sources shared by several metrics, read once per scrape.
 pub struct Scrape<'e> {
     engine: &'e Engine,
     now_ms: i64,
@@ -135,8 +135,8 @@ impl<'e> Scrape<'e> {
             allocator: allocator::figures(),
             cpu_seconds: (cpu.user + cpu.system).as_secs_f64(),
             scripts: (scripts.scripts, scripts.functions),
-            script_bytes: scripts.script_machines
-                + scripts.function_machines
+            script_bytes: scripts.script_vm_bytes
+                + scripts.function_vm_bytes
                 + scripts.script_bytes
                 + scripts.function_bytes,
             hot_keys: hot_keys::report(engine),
@@ -225,10 +225,12 @@ fn each_replica(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Scrap
     }
 }
 
-fn each_log(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Engine, Log) -> f64) {
-    for (name, log) in
-        [("slow", Log::Slow), ("large-request", Log::LargeRequest), ("large-reply", Log::LargeReply)]
-    {
+fn each_log(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Engine, LogKind) -> f64) {
+    for (name, log) in [
+        ("slow", LogKind::Slow),
+        ("large-request", LogKind::LargeRequest),
+        ("large-reply", LogKind::LargeReply),
+    ] {
         samples.add(&[("log", name)], value(scrape.engine, log));
     }
 }
@@ -432,7 +434,7 @@ pub const METRICS: &[Metric] = &[
     gauge("braid_replication_backlog_bytes", "Bytes of the replication stream kept for replicas that reconnect.", |s| s.engine.keyspace.journal.backlog().map_or(0, |kept| kept.len) as f64),
     gauge("braid_replication_backlog_max_bytes", "Limit of these bytes (repl-backlog-size).", |s| s.engine.config.repl_backlog_size() as f64),
     counter("braid_replication_sent_bytes_total", "Bytes sent to replicas.", |s| s.engine.replication.sent_bytes.load(Relaxed) as f64),
-    counter("braid_replication_full_syncs_total", "Full copies begun for replicas.", |s| s.engine.replication.full.load(Relaxed) as f64),
+    counter("braid_replication_full_syncs_total", "Full syncs started for replicas.", |s| s.engine.replication.full.load(Relaxed) as f64),
     counter("braid_replication_partial_syncs_total", "Replicas that resumed from the backlog.", |s| s.engine.replication.partial.load(Relaxed) as f64),
     counter("braid_replication_partial_syncs_refused_total", "Replicas that could not resume from the backlog.", |s| s.engine.replication.partial_refused.load(Relaxed) as f64),
     gauges("braid_replica_online", "1 if the replica has its copy of the dataset and receives changes.", |s, to| {
@@ -456,9 +458,9 @@ pub const METRICS: &[Metric] = &[
     counters("braid_errors_total", "Error replies by their first word (128 of them at most for each thread).", errors_by_code),
     counters("braid_access_denied_total", "Logins, commands, keys and channels refused by the ACL.", refused_by_reason),
     counters("braid_user_access_denied_total", "The same by user: at most 100 users, those with the most refusals. Logins with unknown names are not among them.", refused_by_user),
-    gauge("braid_pubsub_channels", "Channels with subscribers.", |s| s.engine.hub.name_count(Channels::Channel) as f64),
-    gauge("braid_pubsub_patterns", "Patterns with subscribers.", |s| s.engine.hub.name_count(Channels::Pattern) as f64),
-    gauge("braid_pubsub_shard_channels", "Shard channels with subscribers.", |s| s.engine.hub.name_count(Channels::ShardChannel) as f64),
+    gauge("braid_pubsub_channels", "Channels with subscribers.", |s| s.engine.hub.name_count(SubscriptionKind::Channel) as f64),
+    gauge("braid_pubsub_patterns", "Patterns with subscribers.", |s| s.engine.hub.name_count(SubscriptionKind::Pattern) as f64),
+    gauge("braid_pubsub_shard_channels", "Shard channels with subscribers.", |s| s.engine.hub.name_count(SubscriptionKind::ShardChannel) as f64),
     gauge("braid_tracking_keys", "Keys that clients with client-side caching have read.", |s| s.engine.trackers.keys() as f64),
     gauge("braid_scripts_cached", "Scripts in the script cache.", |s| s.scripts.0 as f64),
     gauge("braid_functions", "Functions loaded.", |s| s.scripts.1 as f64),

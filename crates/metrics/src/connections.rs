@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The open connections, and which of them gives way when there are too many.
+//! Open connections, and which of them is closed when there are too many.
 //!
-//! A new connection is always taken. Where there is no room the one that has said nothing for
-//! longest is closed: of the same peer if that one has its share, else of the peer that has most.
-//! So whoever opens many closes its own, and a request, which is answered at once, is out of the
-//! way long before its connection could be the one to go.
+//! A new connection is always accepted. If there is no room, the connection that has been idle
+//! longest is closed: one of the same peer if that peer has its share, else one of the peer with
+//! the most. So a peer with many connections closes its own, and a request, which is answered at
+//! once, completes long before its connection could be chosen.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -70,7 +70,7 @@ impl Connections {
     }
 }
 
-/// What of an address stands for one peer.
+/// The part of an address that identifies a peer.
 fn group(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The page: one file without anything from elsewhere.
+//! The dashboard page: one file without external resources.
 
 /// The page.
 pub const PAGE: &str = include_str!("page.html");

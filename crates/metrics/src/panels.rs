@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the page shows beyond metrics, as JSON: the slow log and the largest keys. Key names and
-//! arguments are no labels for metrics.
+//! JSON data of the page beyond metrics: the slow log and the largest keys. Key names and arguments
+//! must not become labels of metrics.
 
 use braid_base::clock::unix_ms;
 use braid_engine::Engine;
-use braid_telemetry::command_log::Kind;
+use braid_telemetry::command_log::LogKind;
 use serde_json::{Value, json};
 
 /// Entries of the slow log that are shown.
@@ -17,7 +17,7 @@ fn escaped(bytes: &[u8]) -> String {
 
 /// The newest entries of the slow log.
 pub fn slow_log(engine: &Engine) -> Value {
-    let log = engine.logs.of(Kind::Slow);
+    let log = engine.logs.of(LogKind::Slow);
     let entries: Vec<Value> = log
         .latest(SLOW_SHOWN)
         .iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The answer to a scrape: all metrics of the catalogue, in the text format of Prometheus.
+//! Renders a scrape: all metrics of the catalogue, in the text format of Prometheus.
 
 use braid_engine::Engine;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The thread that answers HTTP requests.
+//! HTTP server thread.
 
 use std::convert::Infallible;
 use std::future::poll_fn;

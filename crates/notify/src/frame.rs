@@ -1,35 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A message as it is sent, encoded once for all who get it.
+//! An encoded message, shared by all receivers.
 //!
-//! The forms of RESP2 and RESP3 differ in the first header only, so the rest is the same bytes for everybody.
+//! RESP2 and RESP3 differ in the first header only, so the rest is the same bytes for all.
 
 use braid_base::blob::Blob;
 use braid_resp::reply::ReplyBuffer;
 use braid_resp::request;
 use smallvec::SmallVec;
 
-/// Messages of at least this many bytes are sent from where they are, if they came in an allocation
-/// of their own.
+/// Smallest message that is sent without a copy, if it came in an allocation of its own, in bytes.
 const SHARED_MIN: usize = 16 * 1024;
 
-/// Texts of so many bytes need no allocation of their own.
+/// Longest text stored inline, in bytes.
 const INLINE: usize = 96;
 type Text = SmallVec<[u8; INLINE]>;
 
 /// An encoded message.
 #[derive(Debug)]
 pub struct Frame {
-    /// Elements of the array or push that it is.
+    /// Number of elements of the array or push.
     elements: usize,
-    /// What comes behind the header.
+    /// The encoding after the header.
     text: Text,
-    /// The last element, if it is not part of the text.
+    /// The last element, unless it is part of the text.
     big: Option<Blob>,
 }
 
 impl Frame {
-    /// A message of some strings, of which the last is the body; `blob` holds its bytes too if they
-    /// have an allocation of their own.
+    /// A message of strings, the last of them the body; `blob` shares the body's bytes if they have
+    /// an allocation of their own.
     pub fn new(head: &[&[u8]], body: &[u8], blob: Option<&Blob>) -> Frame {
         let big = blob.filter(|blob| blob.len() >= SHARED_MIN).cloned();
         let inline = big.is_none().then_some(body);
@@ -46,12 +45,12 @@ impl Frame {
         Frame { elements: head.len() + 1, text, big }
     }
 
-    /// A message of `elements` whose encoding, without the header, is given.
+    /// A message of `elements` elements, encoded without the header.
     pub fn encoded(elements: usize, text: Vec<u8>) -> Frame {
         Frame { elements, text: text.into(), big: None }
     }
 
-    /// Adds it to what a client is sent.
+    /// Appends the message to a reply buffer.
     pub fn write(&self, reply: &mut ReplyBuffer) {
         reply.push(self.elements);
         reply.raw(&self.text);

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Publish and subscribe: who listens to what, and how messages reach them.
+//! Pub/sub hub: subscriptions, and the delivery of messages.
 //!
-//! One table for the whole process ([`Hub`]) tells for each channel and pattern which clients
-//! listen, by the event loop that owns them. PUBLISH looks its channel up, encodes the message
-//! once, and leaves one push per loop with listeners in that loop's queue (`queue.rs`); the loop
-//! writes it into its clients' replies. Nothing else is shared, and nobody waits for a slow client.
+//! One table per process ([`Hub`]) maps each channel and pattern to its subscribers, grouped by the
+//! event loop that owns them. PUBLISH looks the channel up, encodes the message once, and puts one
+//! push per loop with subscribers into that loop's queue (`queue.rs`); the loop writes it into its
+//! clients' replies. Nothing else is shared, and no publisher waits for a slow client.
 //!
-//! Order: a channel's lock is held while a message is put into the queues, so all listeners of a
-//! channel see its messages in the same order, and those of one publisher in the order in which it
-//! published them. A SUBSCRIBE is in the table before it is answered, so it gets whatever is
-//! published afterwards.
+//! Order: the channel's lock is held while a message is queued, so all subscribers of a channel see
+//! its messages in the same order, and those of one publisher in publishing order. SUBSCRIBE
+//! updates the table before it replies, so the client gets all messages published afterwards.
 //!
-//! What must never happen: a shard lock is taken, or a reply is written, while a lock of this module is held.
+//! Must never take a shard lock or write a reply while holding a lock of this module.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -29,16 +28,16 @@ use braid_clients::attention::{Attention, MONITORS};
 use braid_clients::{ClientRecord, Mailboxes, THREADS_MAX, client_flags};
 
 use crate::frame::Frame;
-use crate::listener::{Kind, Listener};
+use crate::listener::{Listener, SubscriptionKind};
 use crate::payload::Payload;
 use crate::queue::{Listeners, Push, Queue};
 
-/// Locks that channels are spread over.
+/// Number of channel locks.
 const TABLES: usize = 64;
 
 type Names<T> = HashMap<Box<[u8]>, T, foldhash::fast::RandomState>;
 
-/// The clients that listen to one channel or pattern, by the loop that owns them.
+/// Subscribers of a channel or pattern, by owning loop.
 #[derive(Default)]
 struct Audience {
     loops: SmallVec<[(usize, Listeners); 2]>,
@@ -56,7 +55,7 @@ impl Audience {
         self.loops[at].1.add(client);
     }
 
-    /// True if nobody is left.
+    /// True if it was the last one.
     fn remove(&mut self, client: u64) -> bool {
         for (_, listeners) in &mut self.loops {
             listeners.remove(client);
@@ -65,7 +64,7 @@ impl Audience {
         self.loops.is_empty()
     }
 
-    /// Has a client's part go to another loop.
+    /// Moves a client to another loop.
     fn relocate(&mut self, client: u64, to: usize) {
         if self.contains(client) {
             self.remove(client);
@@ -82,22 +81,22 @@ impl Audience {
     }
 }
 
-/// Channels with their listeners.
+/// Channels with their subscribers.
 type Table = Box<[Padded<Mutex<Names<Audience>>>]>;
 
-/// Who listens to what, and the queues that messages travel in. One per server.
+/// Subscriptions, and the queues of pushes. One per server.
 pub struct Hub {
     hasher: foldhash::fast::RandomState,
     channels: Table,
     shard_channels: Table,
     patterns: RwLock<Names<Audience>>,
-    /// Numbers of names in the tables: PUBLISH looks no further where there is none.
+    /// Number of names in the tables; PUBLISH skips the lookup at 0.
     channel_count: AtomicUsize,
     pattern_count: AtomicUsize,
     shard_channel_count: AtomicUsize,
-    /// Clients that are told of every command.
+    /// Clients in MONITOR mode.
     monitors: Mutex<Audience>,
-    /// The kinds of channels that keyspace events are published on.
+    /// Event classes published to channels.
     pub event_channels: AtomicU32,
     /// One per event loop.
     queues: Slots<Padded<Queue>>,
@@ -105,7 +104,7 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// A hub for the loops with these mailboxes. Room is to be made for them ([`Hub::make_room_for_loops`]).
+    /// A hub for the loops with these mailboxes. Call [`Hub::make_room_for_loops`] before use.
     pub fn new(mailboxes: &Arc<Mailboxes>) -> Hub {
         let table = || (0..TABLES).map(|_| Padded::default()).collect();
         Hub {
@@ -123,7 +122,7 @@ impl Hub {
         }
     }
 
-    /// Provides for so many loops.
+    /// Allocates queues for `loops` loops.
     pub fn make_room_for_loops(&self, loops: usize) {
         self.queues.grow(loops, |_| Padded::default());
     }
@@ -132,36 +131,42 @@ impl Hub {
         &table[self.hasher.hash_one(name) as usize % TABLES]
     }
 
-    fn count_of(&self, kind: Kind) -> &AtomicUsize {
+    fn count_of(&self, kind: SubscriptionKind) -> &AtomicUsize {
         match kind {
-            Kind::Channel => &self.channel_count,
-            Kind::Pattern => &self.pattern_count,
-            Kind::ShardChannel => &self.shard_channel_count,
+            SubscriptionKind::Channel => &self.channel_count,
+            SubscriptionKind::Pattern => &self.pattern_count,
+            SubscriptionKind::ShardChannel => &self.shard_channel_count,
         }
     }
 
-    /// Works on the table that a name belongs to.
-    fn with_names<R>(&self, kind: Kind, name: &[u8], work: impl FnOnce(&mut Names<Audience>) -> R) -> R {
+    /// Calls `work` with the table of a name.
+    fn with_names<R>(
+        &self,
+        kind: SubscriptionKind,
+        name: &[u8],
+        work: impl FnOnce(&mut Names<Audience>) -> R,
+    ) -> R {
         match kind {
-            Kind::Channel => work(&mut self.part(&self.channels, name).lock()),
-            Kind::ShardChannel => work(&mut self.part(&self.shard_channels, name).lock()),
-            Kind::Pattern => work(&mut self.patterns.write()),
+            SubscriptionKind::Channel => work(&mut self.part(&self.channels, name).lock()),
+            SubscriptionKind::ShardChannel => work(&mut self.part(&self.shard_channels, name).lock()),
+            SubscriptionKind::Pattern => work(&mut self.patterns.write()),
         }
     }
 
-    /// How many channels, patterns or shard channels somebody listens to.
-    pub fn name_count(&self, kind: Kind) -> usize {
+    /// Number of channels, patterns or shard channels with subscribers.
+    pub fn name_count(&self, kind: SubscriptionKind) -> usize {
         self.count_of(kind).load(Ordering::Relaxed)
     }
 
-    /// How many clients listen to a channel (not by a pattern).
-    pub fn listener_count(&self, kind: Kind, name: &[u8]) -> usize {
+    /// Number of subscribers of a channel (patterns not included).
+    pub fn listener_count(&self, kind: SubscriptionKind, name: &[u8]) -> usize {
         self.with_names(kind, name, |names| names.get(name).map_or(0, Audience::len))
     }
 
-    /// The channels that somebody listens to and whose names match a pattern, if one is given.
-    pub fn channel_names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
-        let table = if kind == Kind::ShardChannel { &self.shard_channels } else { &self.channels };
+    /// Channels with subscribers whose names match a pattern, if one is given.
+    pub fn channel_names(&self, kind: SubscriptionKind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
+        let table =
+            if kind == SubscriptionKind::ShardChannel { &self.shard_channels } else { &self.channels };
         let wanted = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name, false));
         let mut found = Vec::new();
         for part in table {
@@ -170,19 +175,19 @@ impl Hub {
         found
     }
 
-    /// Whether a client listens to a channel or a pattern (then with `true`) that is not `allowed`.
-    /// Looks at all names: for rare occasions.
+    /// True if a client is subscribed to a channel or pattern (`true`) that is not `allowed`. Scans
+    /// all names, so use it rarely.
     pub fn listens_to_other(&self, client: u64, allowed: impl Fn(&[u8], bool) -> bool) -> bool {
         let other = |names: &Names<Audience>, is_pattern: bool| {
             names.iter().any(|(name, audience)| audience.contains(client) && !allowed(name, is_pattern))
         };
-        // No lock is held while the next one is waited for.
+        // Each lock is released before the next one is taken.
         let hears_other = other(&self.patterns.read(), true);
         hears_other || self.channels.iter().chain(&self.shard_channels).any(|part| other(&part.lock(), false))
     }
 
-    /// Lets a client listen. Returns how many subscriptions it has then, as it is told.
-    pub fn subscribe(&self, listener: &mut Listener, kind: Kind, name: &[u8]) -> usize {
+    /// Subscribes a client. Returns its number of subscriptions, as reported to it.
+    pub fn subscribe(&self, listener: &mut Listener, kind: SubscriptionKind, name: &[u8]) -> usize {
         let subscriptions = listener.subscriptions.get_or_insert_default();
         if subscriptions.names(kind).insert(name.into()) {
             let record = &listener.record;
@@ -200,8 +205,8 @@ impl Hub {
         count
     }
 
-    /// Stops a client's listening to something. Returns how many subscriptions it has left, as it is told.
-    pub fn unsubscribe(&self, listener: &mut Listener, kind: Kind, name: &[u8]) -> usize {
+    /// Ends a client's subscription. Returns the number left, as reported to it.
+    pub fn unsubscribe(&self, listener: &mut Listener, kind: SubscriptionKind, name: &[u8]) -> usize {
         let Some(subscriptions) = &mut listener.subscriptions else { return 0 };
         if subscriptions.names(kind).remove(name) {
             self.forget(kind, name, listener.record.id);
@@ -211,7 +216,7 @@ impl Hub {
         count
     }
 
-    fn forget(&self, kind: Kind, name: &[u8], client: u64) {
+    fn forget(&self, kind: SubscriptionKind, name: &[u8], client: u64) {
         self.with_names(kind, name, |names| {
             if names.get_mut(name).is_some_and(|audience| audience.remove(client)) {
                 names.remove(name);
@@ -220,15 +225,15 @@ impl Hub {
         });
     }
 
-    /// What a client listens to of one kind.
-    pub fn names_of(&self, listener: &mut Listener, kind: Kind) -> Vec<Box<[u8]>> {
+    /// A client's subscriptions of one kind.
+    pub fn names_of(&self, listener: &mut Listener, kind: SubscriptionKind) -> Vec<Box<[u8]>> {
         listener.subscriptions.as_mut().map_or_else(Vec::new, |all| all.names(kind).iter().cloned().collect())
     }
 
-    /// Stops all of a client's listening. What was published before and has not reached it is dropped.
+    /// Ends all subscriptions of a client and drops undelivered messages.
     pub fn leave(&self, listener: &mut Listener) {
         let Some(mut subscriptions) = listener.subscriptions.take() else { return };
-        for kind in [Kind::Channel, Kind::Pattern, Kind::ShardChannel] {
+        for kind in [SubscriptionKind::Channel, SubscriptionKind::Pattern, SubscriptionKind::ShardChannel] {
             for name in std::mem::take(subscriptions.names(kind)) {
                 self.forget(kind, &name, listener.record.id);
             }
@@ -237,9 +242,9 @@ impl Hub {
         self.skip(listener);
     }
 
-    /// Sends a message to all who listen to a channel. `from` is the slot of the calling thread;
-    /// `blob` holds the message's bytes if they came in an allocation of their own. Returns how
-    /// many clients get it (one that listens by a pattern too counts twice, as it gets it twice).
+    /// Publishes a message to a channel. `from`: slot of the calling thread; `blob`: the message's
+    /// bytes if they came in an allocation of their own. Returns the number of receivers (a client
+    /// that also matches by a pattern gets it twice and counts twice).
     #[inline]
     pub fn publish(&self, from: usize, channel: &[u8], message: &[u8], blob: Option<&Blob>) -> usize {
         let nobody = self.channel_count.load(Ordering::Acquire) == 0
@@ -248,7 +253,7 @@ impl Hub {
     }
 
     fn publish_to(&self, from: usize, channel: &[u8], message: &[u8], blob: Option<&Blob>) -> usize {
-        // Held to the end, so that all listeners get the channel's messages in one order.
+        // Held to the end, so that all subscribers see one order.
         let names = self.part(&self.channels, channel).lock();
         let mut receivers = 0;
         if let Some(audience) = names.get(channel) {
@@ -265,7 +270,7 @@ impl Hub {
         receivers
     }
 
-    /// As [`Hub::publish`], for shard channels, which no pattern matches.
+    /// Like [`Hub::publish`], for shard channels; patterns do not apply.
     pub fn publish_shard(&self, from: usize, channel: &[u8], message: &[u8], blob: Option<&Blob>) -> usize {
         if self.shard_channel_count.load(Ordering::Acquire) == 0 {
             return 0;
@@ -275,7 +280,7 @@ impl Hub {
         self.send(from, audience, || Frame::new(&[b"smessage", channel], message, blob))
     }
 
-    /// True if a message on some channel could reach anybody.
+    /// True if any message could have a receiver.
     #[inline]
     pub fn has_listeners(&self) -> bool {
         self.channel_count.load(Ordering::Acquire) > 0 || self.pattern_count.load(Ordering::Acquire) > 0
@@ -287,13 +292,13 @@ impl Hub {
         for (owner, listeners) in rest {
             self.push(from, *owner, listeners.clone(), Arc::clone(&payload));
         }
-        // Mostly the only one: what is shared by nobody else need not be counted twice.
+        // Usually the only one: an unshared payload is moved rather than cloned.
         self.push(from, *last, others.clone(), payload);
         audience.len()
     }
 
-    /// Adds one who monitors. The attention word follows under the same lock, so that it never says
-    /// less than there is.
+    /// Adds a MONITOR client. The attention word changes under the same lock, so that it never
+    /// misses one.
     pub fn add_monitor(&self, record: &ClientRecord, attention: &Attention) {
         let owner = record.io_thread.load(Ordering::Relaxed) as usize;
         let mut monitors = self.monitors.lock();
@@ -301,7 +306,7 @@ impl Hub {
         attention.set(MONITORS, true);
     }
 
-    /// Takes one away.
+    /// Removes a MONITOR client.
     pub fn remove_monitor(&self, client: u64, attention: &Attention) {
         let mut monitors = self.monitors.lock();
         if monitors.remove(client) {
@@ -309,37 +314,36 @@ impl Hub {
         }
     }
 
-    /// Sends the same to all who monitor.
+    /// Sends a payload to all MONITOR clients.
     pub fn tell_monitors(&self, from: usize, payload: &Arc<Payload>) {
         for (owner, listeners) in &self.monitors.lock().loops {
             self.push(from, *owner, listeners.clone(), Arc::clone(payload));
         }
     }
 
-    /// Has everything that is sent to a client go to another loop from now on. What waits in the
-    /// queue of its present one came before that, and is to be handed out by that loop, before the
-    /// client goes over.
+    /// Moves a client's deliveries to another loop. What is queued at its current loop is older and
+    /// must be delivered there before the client moves.
     pub fn relocate(&self, listener: &mut Listener, to: usize) {
         let Listener { record, subscriptions, .. } = listener;
-        // First of all, so that what comes to the new loop early waits there.
+        // First, so that early messages wait at the new loop.
         record.set_owner(to);
         if record.has(client_flags::MONITOR) {
             self.monitors.lock().relocate(record.id, to);
         }
         let Some(subscriptions) = subscriptions else { return };
-        // All tables at once: otherwise of two messages, sent one after the other on two channels,
-        // the first could go to the new queue and the second one to the old. In the order in which
-        // publishers take them: channels, then patterns.
+        // All tables at once: otherwise, of two messages sent one after the other on two channels,
+        // the first could go to the new queue and the second to the old one. Locked in the
+        // publishers' order: channels, then patterns.
         let mut channels: Vec<_> = self.channels.iter().map(|part| part.lock()).collect();
         let mut shard_channels: Vec<_> = self.shard_channels.iter().map(|part| part.lock()).collect();
         let mut patterns = self.patterns.write();
         let part = |name: &[u8]| self.hasher.hash_one(name) as usize % TABLES;
-        for kind in [Kind::Channel, Kind::ShardChannel, Kind::Pattern] {
+        for kind in [SubscriptionKind::Channel, SubscriptionKind::ShardChannel, SubscriptionKind::Pattern] {
             for name in &*subscriptions.names(kind) {
                 let names = match kind {
-                    Kind::Channel => &mut *channels[part(name)],
-                    Kind::ShardChannel => &mut *shard_channels[part(name)],
-                    Kind::Pattern => &mut *patterns,
+                    SubscriptionKind::Channel => &mut *channels[part(name)],
+                    SubscriptionKind::ShardChannel => &mut *shard_channels[part(name)],
+                    SubscriptionKind::Pattern => &mut *patterns,
                 };
                 if let Some(audience) = names.get_mut(name) {
                     audience.relocate(record.id, to);
@@ -348,8 +352,8 @@ impl Hub {
         }
     }
 
-    /// Leaves something for clients of a loop. A loop looks into its queue after what it has
-    /// executed itself: only others have to be woken.
+    /// Queues a push for clients of a loop. A loop checks its queue after its own commands, so only
+    /// other loops are woken.
     pub fn push(&self, from: usize, owner: usize, to: Listeners, payload: Arc<Payload>) {
         self.queues[owner].push(to, payload);
         if owner != from {
@@ -357,29 +361,29 @@ impl Hub {
         }
     }
 
-    /// True if something waits for clients of a loop.
+    /// True if pushes wait for clients of a loop.
     #[inline]
     pub fn has_pushes(&self, owner: usize) -> bool {
         self.queues[owner].has_some()
     }
 
-    /// Takes what waits for clients of a loop, in order, behind what is in `out`.
+    /// Takes the pushes of a loop, in order, and appends them to `out`.
     pub fn take_pushes(&self, owner: usize, out: &mut Vec<Push>) {
         self.queues[owner].take(out);
     }
 
-    /// As [`Hub::take_pushes`], without what is for clients that `is_away` names.
+    /// Like [`Hub::take_pushes`], without those for clients that `is_away` names.
     pub fn take_pushes_here(&self, owner: usize, out: &mut Vec<Push>, is_away: impl Fn(u64) -> bool) {
         self.queues[owner].take_for_those_here(out, is_away);
     }
 
-    /// Puts what could not be handed out yet back in front.
+    /// Puts undelivered pushes back at the front.
     pub fn put_back(&self, owner: usize, pushes: &mut Vec<Push>) {
         self.queues[owner].put_back(pushes);
     }
 
-    /// Writes what waits for a client into its reply, before its loop gets to it: what follows
-    /// there comes later.
+    /// Writes a client's queued pushes into its reply before its loop gets to them, so that they
+    /// precede what follows.
     pub fn claim(&self, listener: &mut Listener, reply: &mut ReplyBuffer) {
         let owner = listener.record.io_thread.load(Ordering::Relaxed) as usize;
         let queue = &self.queues[owner];
@@ -393,7 +397,7 @@ impl Hub {
         }
     }
 
-    /// Has a client miss what waits for it.
+    /// Drops a client's queued pushes.
     pub fn skip(&self, listener: &mut Listener) {
         let owner = listener.record.io_thread.load(Ordering::Relaxed) as usize;
         listener.pushes_seen = self.queues[owner].end();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Keyspace events, published on the channels that `notify-keyspace-events` names.
+//! Keyspace events, published to the channels that `notify-keyspace-events` selects.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::hub::Hub;
 
-// What the configuration says is handed to the keyspace as it is: both must mean the same by each bit.
+// The configuration's bits are passed to the keyspace as they are, so both must agree.
 const _: () = {
     let pairs = [
         (class::GENERIC, NotifyFlags::GENERIC),
@@ -56,7 +56,7 @@ impl Observer for Hub {
             self.publish(slot, &channel(b"__keyevent@", event.name.as_bytes()), key, None);
         }
         if let Some(old) = old {
-            // The lost value, on a channel of its own that is named after event and key.
+            // The lost value is published to a channel named after event and key.
             let subject = [event.name.as_bytes(), b":", key].concat();
             self.publish(slot, &channel(b"__keyvalue@", &subject), old, None);
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What clients are sent without asking: messages, keyspace events, invalidations, monitor lines.
+//! Pushes to clients: messages, keyspace events, invalidations, MONITOR lines.
 //!
-//! Flow: a publisher leaves a push in the queue of each loop that owns listeners ([`hub`],
-//! [`queue`]); the loop writes it into its clients' replies. The engine calls down into this crate;
-//! nothing here takes a shard lock or writes to a socket.
+//! Flow: a publisher queues a push at each loop that owns receivers ([`hub`], [`queue`]); the loop
+//! writes it into its clients' replies. The engine calls down into this crate; nothing here takes a
+//! shard lock or writes to a socket.
 
 #![forbid(unsafe_code)]
 
@@ -16,4 +16,4 @@ pub mod queue;
 pub mod tracking;
 
 pub use hub::Hub;
-pub use listener::{Kind, Listener, Subscriptions, Tracking};
+pub use listener::{Listener, SubscriptionKind, Subscriptions, Tracking};

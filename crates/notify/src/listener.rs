@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A client as a listener: what it subscribes to, how it tracks keys, and which pushes have reached
-//! it. A part of its session.
+//! Listener: the part of a session that receives pushes: subscriptions, key tracking, and the
+//! position in the loop's queue.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,18 +8,18 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_clients::{ClientRecord, client_flags};
 use hashbrown::HashSet;
 
-/// What a client can listen to.
+/// Kind of a subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum SubscriptionKind {
     Channel,
     Pattern,
-    /// A channel that lives where its hash slot does (SSUBSCRIBE).
+    /// A channel of one hash slot (SSUBSCRIBE).
     ShardChannel,
 }
 
 type NameSet = HashSet<Box<[u8]>, foldhash::fast::RandomState>;
 
-/// What one client listens to.
+/// A client's subscriptions.
 #[derive(Default)]
 pub struct Subscriptions {
     channels: NameSet,
@@ -28,20 +28,21 @@ pub struct Subscriptions {
 }
 
 impl Subscriptions {
-    pub(crate) fn names(&mut self, kind: Kind) -> &mut NameSet {
+    pub(crate) fn names(&mut self, kind: SubscriptionKind) -> &mut NameSet {
         match kind {
-            Kind::Channel => &mut self.channels,
-            Kind::Pattern => &mut self.patterns,
-            Kind::ShardChannel => &mut self.shard_channels,
+            SubscriptionKind::Channel => &mut self.channels,
+            SubscriptionKind::Pattern => &mut self.patterns,
+            SubscriptionKind::ShardChannel => &mut self.shard_channels,
         }
     }
 
-    /// How many there are, as clients are told when one of a kind changes: patterns and channels
-    /// count together.
-    pub fn count(&self, kind: Kind) -> usize {
+    /// Number of subscriptions reported to the client: channels and patterns count together.
+    pub fn count(&self, kind: SubscriptionKind) -> usize {
         match kind {
-            Kind::Channel | Kind::Pattern => self.channels.len() + self.patterns.len(),
-            Kind::ShardChannel => self.shard_channels.len(),
+            SubscriptionKind::Channel | SubscriptionKind::Pattern => {
+                self.channels.len() + self.patterns.len()
+            }
+            SubscriptionKind::ShardChannel => self.shard_channels.len(),
         }
     }
 
@@ -50,34 +51,34 @@ impl Subscriptions {
     }
 }
 
-/// How a client tracks.
+/// Tracking options of a client.
 #[derive(Default)]
 pub struct Tracking {
-    /// Invalidations go to this client; 0 = to itself.
+    /// Target of invalidations; 0 = the client itself.
     pub redirect: u64,
     pub bcast: bool,
     pub optin: bool,
     pub optout: bool,
     pub noloop: bool,
-    /// CLIENT CACHING was called: the next command is an exception.
+    /// CLIENT CACHING was called for the next command.
     pub caching: bool,
-    /// What BCAST is restricted to, in order.
+    /// Prefixes of BCAST, sorted.
     pub prefixes: Vec<Box<[u8]>>,
 }
 
-/// The part of a session that decides what its client is sent without asking.
+/// Receives a client's pushes.
 pub struct Listener {
     pub record: Arc<ClientRecord>,
-    /// Nothing while it subscribes to nothing.
+    /// `None` without subscriptions.
     pub subscriptions: Option<Box<Subscriptions>>,
-    /// How it tracks the keys that it reads, if it does.
+    /// `None` without tracking.
     pub tracking: Option<Box<Tracking>>,
-    /// Pushes in its loop's queue below this number have reached it.
+    /// Pushes below this number in its loop's queue have been delivered.
     pub pushes_seen: u64,
 }
 
 impl Listener {
-    /// The listener of a client that listens to nothing.
+    /// A listener without subscriptions.
     pub fn new(record: Arc<ClientRecord>) -> Listener {
         Listener { record, subscriptions: None, tracking: None, pushes_seen: 0 }
     }
@@ -92,7 +93,7 @@ impl Listener {
         self.pushes_seen = 0;
     }
 
-    /// Tells the shared record of the subscriptions.
+    /// Updates the record's number of subscriptions.
     pub(crate) fn note_subscriptions(&mut self) {
         if self.subscriptions.as_ref().is_some_and(|all| all.is_empty()) {
             self.subscriptions = None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a push carries, and its form in each protocol.
+//! Payload of a push, and its encoding in each protocol.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use braid_resp::reply::{Protocol, ReplyBuffer};
 use crate::frame::Frame;
 use crate::listener::Listener;
 
-/// The channel that RESP2 clients get invalidations of others on.
+/// The channel of redirected invalidations in RESP2.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
-/// What is sent.
+/// Content of a push.
 #[derive(Debug)]
 pub enum Payload {
     /// A published message.
     Message(Frame),
-    /// A line for those who monitor.
+    /// A line of MONITOR.
     Line(Box<[u8]>),
-    /// Keys that a client shall forget.
+    /// Invalidated keys.
     Invalidation(Invalidation),
-    /// The client that a tracking one redirects to is gone.
+    /// The target of redirected invalidations is gone.
     RedirectBroken(i64),
 }
 
 impl Payload {
-    /// Adds it to what a client is sent.
+    /// Appends the payload to a reply buffer.
     pub fn write(&self, listener: &Listener, reply: &mut ReplyBuffer) {
         match self {
             Payload::Message(frame) => frame.write(reply),
@@ -42,19 +42,19 @@ impl Payload {
     }
 }
 
-/// Keys that a client shall forget.
+/// Invalidated keys.
 #[derive(Debug)]
 pub struct Invalidation {
-    /// The client that tracks.
+    /// The tracking client.
     pub(crate) owner: u64,
-    /// It is told to another one.
+    /// Sent to another client.
     pub(crate) redirected: bool,
-    /// The encoded array of keys; nothing: all of them.
+    /// The encoded array of keys; `None`: all keys.
     pub(crate) keys: Option<Arc<[u8]>>,
 }
 
 impl Invalidation {
-    /// Adds it to what a client is sent, if there is a form that the client understands.
+    /// Appends the invalidation to a reply buffer, if the client's protocol supports it.
     pub(crate) fn write(&self, listener: &Listener, reply: &mut ReplyBuffer) {
         match reply.protocol {
             Protocol::Resp3 => {

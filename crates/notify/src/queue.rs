@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What waits for the clients of one event loop: messages that answer no request.
+//! Queue of pushes to the clients of one event loop.
 //!
-//! Every push has a number. A session remembers up to which number it has been served out of turn
-//! ([`Hub::claim`](crate::Hub::claim)), so that each push reaches it once.
+//! Every push has a number. A session remembers the number up to which it was served out of turn
+//! ([`Hub::claim`](crate::Hub::claim)), so that each push is delivered once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::payload::Payload;
 
-/// Clients of one loop, by id, in ascending order.
+/// Clients of one loop: ids in ascending order.
 #[derive(Clone, Default, Debug)]
 pub struct Listeners(Arc<Vec<u64>>);
 
@@ -21,41 +21,41 @@ impl Listeners {
         Listeners(Arc::new(vec![client]))
     }
 
-    /// Adds a client. Messages under way do not reach it.
+    /// Adds a client. Messages in transit do not reach it.
     pub fn add(&mut self, client: u64) {
         if let Err(at) = self.0.binary_search(&client) {
             Arc::make_mut(&mut self.0).insert(at, client);
         }
     }
 
-    /// Takes a client away.
+    /// Removes a client.
     pub fn remove(&mut self, client: u64) {
         if let Ok(at) = self.0.binary_search(&client) {
             Arc::make_mut(&mut self.0).remove(at);
         }
     }
 
-    /// How many there are.
+    /// Number of clients.
     #[expect(clippy::len_without_is_empty, reason = "nobody keeps an empty list")]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True if a client is among them.
+    /// True if it contains a client.
     pub fn contains(&self, client: u64) -> bool {
         self.0.binary_search(&client).is_ok()
     }
 
-    /// Their ids.
+    /// The ids.
     pub fn ids(&self) -> &[u64] {
         &self.0
     }
 }
 
-/// Something for clients of a loop.
+/// A push to clients of one loop.
 #[derive(Clone, Debug)]
 pub struct Push {
-    /// Its number in the loop's queue.
+    /// Number in the loop's queue.
     pub number: u64,
     pub to: Listeners,
     pub payload: Arc<Payload>,
@@ -63,7 +63,7 @@ pub struct Push {
 
 #[derive(Default)]
 struct Waiting {
-    /// The number of the next push.
+    /// Number of the next push.
     next: u64,
     pushes: Vec<Push>,
 }
@@ -76,7 +76,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// True if there is something. Whoever put something in before it woke the loop is seen.
+    /// True if it is not empty. Sees pushes that were queued before the loop was woken.
     #[inline]
     pub fn has_some(&self) -> bool {
         self.has_some.load(Ordering::Acquire)
@@ -90,7 +90,7 @@ impl Queue {
         self.has_some.store(true, Ordering::Release);
     }
 
-    /// Takes all, behind what is in `out`.
+    /// Takes all pushes and appends them to `out`.
     pub(crate) fn take(&self, out: &mut Vec<Push>) {
         let mut waiting = self.waiting.lock();
         self.has_some.store(false, Ordering::Relaxed);
@@ -101,9 +101,9 @@ impl Queue {
         }
     }
 
-    /// As [`Queue::take`], but what is for clients that `is_away` names stays: they are with
-    /// another thread, which finds it here. To take it and put it back would not do, since in
-    /// between that thread would find what came later.
+    /// Like [`Queue::take`], but leaves pushes for clients that `is_away` names: they are with
+    /// another thread, which finds them here. Taking them and putting them back would not do,
+    /// because that thread could meanwhile find newer ones.
     pub(crate) fn take_for_those_here(&self, out: &mut Vec<Push>, is_away: impl Fn(u64) -> bool) {
         let mut waiting = self.waiting.lock();
         for push in std::mem::take(&mut waiting.pushes) {
@@ -121,14 +121,14 @@ impl Queue {
         self.has_some.store(!waiting.pushes.is_empty(), Ordering::Relaxed);
     }
 
-    /// Puts back, in front, what could not be handed out yet.
+    /// Puts undelivered pushes back at the front.
     pub(crate) fn put_back(&self, pushes: &mut Vec<Push>) {
         let mut waiting = self.waiting.lock();
         waiting.pushes.splice(..0, pushes.drain(..));
         self.has_some.store(true, Ordering::Release);
     }
 
-    /// What waits for a client from number `from` on, and the number behind the last of it.
+    /// A client's pushes from number `from` on, and the number after the last one.
     pub(crate) fn find(&self, client: u64, from: u64) -> (Vec<Arc<Payload>>, u64) {
         let waiting = self.waiting.lock();
         let start = waiting.pushes.partition_point(|push| push.number < from);
@@ -137,7 +137,7 @@ impl Queue {
         (own.map(|push| Arc::clone(&push.payload)).collect(), end)
     }
 
-    /// The number of the next push.
+    /// Number of the next push.
     pub(crate) fn end(&self) -> u64 {
         self.waiting.lock().next
     }
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!((found.len(), end), (2, 3));
         queue.push(Listeners::one(2), line("d"));
         assert_eq!(queue.find(2, end).0.len(), 1);
-        // It is back: what it has not found elsewhere is handed out.
+        // It is back: pushes that it has not found elsewhere are delivered.
         taken.clear();
         queue.take_for_those_here(&mut taken, |_| false);
         assert_eq!(numbers(&taken), [(0, vec![2]), (2, vec![2]), (3, vec![2])]);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Client-side caching: telling clients which of the keys that they have read are no longer as they were.
+//! Client-side caching: invalidation of keys that clients have read.
 //!
-//! A client that tracks is noted beside each key that it reads, in the key's shard, while the lock
-//! is held under which it read (`keyspace/watch.rs`). Whoever changes the key takes the note away,
-//! under the exclusive lock, and the dispatcher tells the client before that lock is released: so
-//! an invalidation cannot be missed, and it comes behind the reply that it makes stale. With BCAST
-//! a client is told of all keys that begin with its prefixes, whether it has read them or not.
+//! A tracking client is noted beside each key that it reads, in the key's shard, under the lock of
+//! the read (`keyspace/watch.rs`). A thread that changes the key removes the note under the
+//! exclusive lock, and the dispatcher notifies the client before that lock is released: so no
+//! invalidation is missed, and it follows the reply that it invalidates. With BCAST a client is
+//! told of all keys with its prefixes, whether it has read them or not.
 //!
-//! Invalidations travel as pushes (`pubsub`).
+//! Invalidations are pushes (`hub.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ use crate::listener::{Listener, Tracking};
 use crate::payload::{Invalidation, Payload};
 use crate::queue::Listeners;
 
-/// The clients that track, and how they are told. One per server.
+/// State of key tracking. One per server.
 pub struct Trackers {
     hub: Arc<Hub>,
     registry: Arc<Registry>,
     clients: AtomicUsize,
-    /// Keys beside which clients are noted, and the notes.
+    /// Number of tracked keys, and of notes beside them.
     keys: AtomicUsize,
     items: AtomicUsize,
     /// Clients by prefix.
@@ -39,7 +39,7 @@ pub struct Trackers {
 }
 
 impl Trackers {
-    /// Trackers without clients, which are told through `hub`.
+    /// Creates the state; invalidations go through `hub`.
     pub fn new(hub: Arc<Hub>, registry: Arc<Registry>) -> Trackers {
         Trackers {
             hub,
@@ -51,27 +51,27 @@ impl Trackers {
         }
     }
 
-    /// Clients that track.
+    /// Number of tracking clients.
     pub fn clients(&self) -> usize {
         self.clients.load(Relaxed)
     }
 
-    /// Keys beside which clients are noted.
+    /// Number of tracked keys.
     pub fn keys(&self) -> usize {
         self.keys.load(Relaxed)
     }
 
-    /// Clients noted beside keys, in all.
+    /// Number of clients noted beside keys.
     pub fn items(&self) -> usize {
         self.items.load(Relaxed)
     }
 
-    /// Prefixes that clients are told of.
+    /// Number of BCAST prefixes.
     pub fn prefixes(&self) -> usize {
         self.prefixes.read().len()
     }
 
-    /// Starts a client's tracking, or changes it. Prefixes are added to those that it has.
+    /// Starts or changes a client's tracking. Prefixes are added to existing ones.
     pub fn start(&self, keyspace: &Keyspace, listener: &mut Listener, tracking: Tracking) {
         let mut prefixes = match listener.tracking.take() {
             Some(old) => old.prefixes,
@@ -104,7 +104,7 @@ impl Trackers {
         listener.tracking = Some(Box::new(Tracking { prefixes, ..tracking }));
     }
 
-    /// Ends a client's tracking. The notes beside keys go when these change.
+    /// Stops a client's tracking. Its notes disappear when the keys change.
     pub fn stop(&self, keyspace: &Keyspace, listener: &mut Listener) {
         let Some(tracking) = listener.tracking.take() else { return };
         self.clients.fetch_sub(1, Relaxed);
@@ -131,8 +131,8 @@ impl Trackers {
         listener.record.redirect.store(-1, Relaxed);
     }
 
-    /// Notes that a client has read the keys that a command names, under the locks under which it
-    /// did. At most `most_keys` keys are noted at once.
+    /// Notes the keys that a client's command has read, under the locks of the read. `most_keys`
+    /// limits the number of tracked keys.
     #[cold]
     pub fn remember(
         &self,
@@ -158,8 +158,8 @@ impl Trackers {
         self.enforce_limit(txn.keyspace(), most_keys, txn.context.slot);
     }
 
-    /// Keeps the number of noted keys within `most` (`tracking-table-max-keys`; 0 = unlimited): the
-    /// clients are told that keys changed.
+    /// Limits the number of tracked keys to `most` (`tracking-table-max-keys`; 0 = unlimited) by
+    /// invalidating some.
     pub fn enforce_limit(&self, keyspace: &Keyspace, most: usize, slot: usize) {
         while most > 0 && self.keys() > most {
             let Some((key, clients)) = keyspace.take_tracked() else { return };
@@ -167,7 +167,7 @@ impl Trackers {
         }
     }
 
-    /// Tells the clients that were noted beside a key, which is taken from the table.
+    /// Notifies the clients noted beside a key that was removed from the table.
     fn forget(&self, slot: usize, key: &[u8], clients: &[u64], changed_by: Option<u64>) {
         self.keys.fetch_sub(1, Relaxed);
         self.items.fetch_sub(clients.len(), Relaxed);
@@ -177,7 +177,8 @@ impl Trackers {
         }
     }
 
-    /// Tells of the keys that were changed since the last time, by the client of this id if by any.
+    /// Sends invalidations for keys changed since the last call; `changed_by` is the client that
+    /// changed them, if any.
     pub fn settle(&self, context: &mut Context, changed_by: Option<u64>) {
         let slot = context.slot;
         for (key, clients) in std::mem::take(context.invalidated.get_mut()) {
@@ -202,7 +203,7 @@ impl Trackers {
         }
     }
 
-    /// Tells all clients that track to forget everything: a database was emptied.
+    /// Invalidates all keys of all tracking clients, after a flush.
     pub fn flushed(&self, keyspace: &Keyspace, slot: usize) {
         if self.clients() > 0 {
             for record in self.registry.all() {
@@ -211,14 +212,13 @@ impl Trackers {
                 }
             }
         }
-        // Clients that have stopped tracking are still noted.
+        // Clients that have stopped tracking may still be noted.
         let (keys, items) = keyspace.forget_tracked();
         self.keys.fetch_sub(keys, Relaxed);
         self.items.fetch_sub(items, Relaxed);
     }
 
-    /// An invalidation could not be delivered, since the client that it was redirected to is gone:
-    /// its owner has to know.
+    /// Tells the owner of an invalidation that its redirection target is gone.
     pub fn undeliverable(&self, invalidation: &Invalidation, slot: usize) {
         if invalidation.redirected
             && let Some(owner) = self.registry.get(invalidation.owner)

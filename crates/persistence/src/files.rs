@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Opens, measures and cuts off the files that the server loads and writes. What is in them, and
-//! which of them there are, is known elsewhere (`load.rs`, `aof/`).
+//! Opens, measures and truncates the files that the server loads and writes. Their content and
+//! names are the business of `load.rs` and `aof/`.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -18,7 +18,7 @@ pub fn create(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(true).open(path)
 }
 
-/// Has a file take the place of another one.
+/// Replaces a file by another one.
 pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(from, to)
 }

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Dump files: the whole keyspace to disk and back, and what the format (crate `rdb`) and the
-//! keyspace know of values.
+//! Persistence: writes the keyspace to dump files and append-only files, and loads them; converts
+//! values to the format of crate `rdb`.
 //!
-//! Flow: [`save`] walks all databases with the world stopped and writes a file that only takes its
-//! name when it is complete and on disk; [`write_snapshot`] writes the same file from a [`cut`]
-//! while the world goes on. Either may write requests instead ([`Form`]). [`load`] reads one record
-//! after the other and adds its key. What operators see of both is in [`State`].
+//! Flow: [`save`] walks all databases with the world stopped and writes a file that gets its name
+//! once it is complete and on disk; [`write_snapshot`] writes the same file from a [`cut`] while
+//! the world goes on. Either may write requests instead ([`Form`]). [`load`] reads one record after
+//! the other and adds its key. [`State`] has the figures for operators.
 //!
-//! This crate knows neither clients nor commands nor the configuration: settings come as plain structs.
+//! This crate knows neither clients nor commands nor the configuration: settings come as plain
+//! structs.
 
 pub mod aof;
+mod direct_writer;
 pub mod files;
 mod form;
-mod gathered;
 mod load;
 mod old_forms;
-mod pace;
 mod save;
 mod scheduling;
 mod slices;
 mod snapshot;
+mod staging_buffer;
 mod state;
 mod synced_file;
-mod tail;
+mod throttle;
 mod value;
 mod writer;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading a dump file into the keyspace.
+//! Loads a dump file into the keyspace.
 //!
-//! One thread reads the file and finds where its values end; with several threads others decode
-//! them and add the keys (`load/crew.rs`).
+//! One thread reads the file and finds where values end; with several threads, others decode them
+//! and add the keys (`load/crew.rs`).
 
 mod crew;
 mod times;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::unix_ms;
 use braid_base::plural::plural;
 use braid_keyspace::{Keyspace, Txn, eviction};
-use braid_rdb::{Access, Fault, FileReader, Kind, Limits, Record};
+use braid_rdb::{Access, Fault, FileReader, Limits, RdbType, Record};
 
 use crate::slices::{Slices, Stopped};
 use crate::state::Progress;
@@ -36,7 +36,7 @@ pub struct LoadOptions<'a> {
     /// Takes the names of keys that are left out since they are past their expiry, with their
     /// databases.
     pub expired: Option<&'a ExpiredKeys>,
-    /// What the file has in database 0 goes to this one, and so on.
+    /// Target of the file's database 0; later databases follow it.
     pub first_db: u32,
     /// So many threads decode values beside the one that reads; with less than two, that one does everything.
     pub threads: usize,
@@ -46,7 +46,7 @@ pub struct LoadOptions<'a> {
 /// Keys of a file that were past their expiry, with their databases.
 pub type ExpiredKeys = parking_lot::Mutex<Vec<(u32, Box<[u8]>)>>;
 
-/// What was loaded.
+/// Result of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
     pub keys: u64,
@@ -60,7 +60,7 @@ pub struct Loaded {
     pub replication: Option<ReplicationNote>,
 }
 
-/// What a dump file says of the history of changes that led to its dataset.
+/// Replication history noted in a dump file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicationNote {
     /// The replication ID.
@@ -174,7 +174,7 @@ impl Loader<'_, '_, '_> {
         function: &mut dyn FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<Loaded, LoadError> {
         let outcome = self.read(&mut reader, function);
-        // What is wrong with what came before is what is wrong first.
+        // Faults in earlier records are reported first.
         settle(&mut self.crew)?;
         outcome?;
         self.times.set_all(self.txn);
@@ -245,7 +245,7 @@ impl Loader<'_, '_, '_> {
     fn hand_over<R: Read>(
         &mut self,
         reader: &mut FileReader<R>,
-        kind: Kind,
+        kind: RdbType,
         expire_at: Option<i64>,
         access: Option<Access>,
     ) -> Result<bool, LoadError> {
@@ -269,7 +269,7 @@ impl Loader<'_, '_, '_> {
     fn key<R: Read>(
         &mut self,
         reader: &mut FileReader<R>,
-        kind: Kind,
+        kind: RdbType,
         expire_at: Option<i64>,
         access: Option<Access>,
     ) -> Result<(), LoadError> {

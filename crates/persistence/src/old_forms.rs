@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Old forms of entries on their way to the file of the snapshot in progress: what the keyspace's
-//! writers hand over before they change an entry, and `snapshot.rs` writes.
+//! Old forms of entries on their way to the file of the running snapshot: writers hand them over
+//! before they change an entry, and `snapshot.rs` writes them.
 //!
-//! What is handed over and not yet written is bounded: above the limit [`OldForms::is_full`] says
-//! so, and a thread about to write waits in [`OldForms::wait_for_room`], outside of all locks.
+//! Their memory is bounded: above the limit [`OldForms::is_full`] is true, and a thread about to
+//! write waits in [`OldForms::wait_for_room`], outside of all locks.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -29,15 +29,15 @@ pub(crate) struct Record {
 #[derive(Default)]
 struct Queue {
     records: Vec<Record>,
-    lent: Vec<(u32, CowEntry)>,
+    shared: Vec<(u32, CowEntry)>,
     tables: Vec<(u32, Vec<Table>)>,
 }
 
 /// Old forms of entries on their way to the file of the snapshot in progress.
 pub struct OldForms {
     queue: Mutex<Queue>,
-    /// Large collections and strings that were lent and have not been written.
-    lent: AtomicUsize,
+    /// Number of shared large collections and strings that have not been written.
+    shared: AtomicUsize,
     bytes: AtomicUsize,
     /// Bytes of all that was kept for the snapshot in progress, or for the last one.
     kept_bytes: AtomicUsize,
@@ -60,7 +60,7 @@ impl OldForms {
     pub fn new(on_full: Box<dyn Fn(bool) + Send + Sync>) -> OldForms {
         OldForms {
             queue: Mutex::default(),
-            lent: AtomicUsize::new(0),
+            shared: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             kept_bytes: AtomicUsize::new(0),
             limit: AtomicUsize::new(0),
@@ -98,16 +98,16 @@ impl OldForms {
         self.kept_bytes.load(Relaxed)
     }
 
-    /// Bytes that wait to be written, and those that changes of lent collections have had copied.
+    /// Bytes waiting to be written, and bytes copied by changes of shared collections.
     pub fn bytes(&self) -> usize {
-        let copied = if self.lent.load(Relaxed) > 0 { cow::copied_bytes() } else { 0 };
+        let copied = if self.shared.load(Relaxed) > 0 { cow::copied_bytes() } else { 0 };
         self.bytes.load(Relaxed) + copied
     }
 
-    /// Has those who are about to write wait if copies of what is lent have used up the room:
-    /// whoever makes those does not look.
+    /// Makes writers wait if copies of shared blocks exceed the memory bound, which copying itself
+    /// does not check.
     pub(crate) fn watch_copies(&self) {
-        if self.lent.load(Relaxed) > 0 && self.is_full() {
+        if self.shared.load(Relaxed) > 0 && self.is_full() {
             (self.on_full)(true);
         }
     }
@@ -161,20 +161,20 @@ impl OldForms {
         self.tell_of_room();
     }
 
-    /// Takes the lent entries that wait to be written, with their databases. Each goes to
-    /// [`OldForms::lent_written`] afterwards.
-    pub(crate) fn take_lent(&self) -> Vec<(u32, CowEntry)> {
-        if self.lent.load(Relaxed) == 0 {
+    /// Takes the shared entries waiting to be written, with their databases. Each goes to
+    /// [`OldForms::shared_written`] afterwards.
+    pub(crate) fn take_shared(&self) -> Vec<(u32, CowEntry)> {
+        if self.shared.load(Relaxed) == 0 {
             return Vec::new();
         }
-        std::mem::take(&mut self.queue.lock().lent)
+        std::mem::take(&mut self.queue.lock().shared)
     }
 
-    /// A lent entry has been written: gives it up.
-    pub(crate) fn lent_written(&self, entry: CowEntry) {
+    /// Releases a shared entry that has been written.
+    pub(crate) fn shared_written(&self, entry: CowEntry) {
         self.bytes.fetch_sub(entry.kept_bytes(), Relaxed);
         drop(entry);
-        if self.lent.fetch_sub(1, Relaxed) == 1 {
+        if self.shared.fetch_sub(1, Relaxed) == 1 {
             self.kept_bytes.fetch_add(cow::copied_bytes(), Relaxed);
             cow::forget_copies();
         }
@@ -211,14 +211,14 @@ impl Keeper for OldForms {
         self.queue.lock().records.push(Record { origin, bytes });
     }
 
-    fn keep_lent(&self, origin: u32, entry: CowEntry) {
+    fn keep_shared(&self, origin: u32, entry: CowEntry) {
         if !self.void.load(Relaxed) {
             let bytes = entry.kept_bytes();
             self.keys.fetch_add(1, Relaxed);
-            self.lent.fetch_add(1, Relaxed);
+            self.shared.fetch_add(1, Relaxed);
             // Before it can be taken away, and its bytes with it.
             self.count(bytes);
-            self.queue.lock().lent.push((origin, entry));
+            self.queue.lock().shared.push((origin, entry));
         }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writing all keys to a file.
+//! Writes all keys to a file.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,8 +12,8 @@ use braid_rdb::FileWriter;
 
 use crate::aof::RequestWriter;
 use crate::form::Form;
-use crate::pace::Pace;
 use crate::synced_file::{Sink, SyncedFile};
+use crate::throttle::Throttle;
 use crate::writer::Writer;
 
 /// How to save.
@@ -37,7 +37,7 @@ pub struct SaveOptions<'a> {
     pub functions: &'a [Vec<u8>],
 }
 
-/// What was saved.
+/// Result of a save.
 #[derive(Clone, Copy, Debug)]
 pub struct Saved {
     pub keys: u64,
@@ -78,7 +78,7 @@ pub fn save(keyspace: &Keyspace, world: &World<'_>, options: &SaveOptions<'_>) -
     replace(options, SAVE, |file| write(keyspace, world, options, file), || Ok(()))
 }
 
-/// What a file has.
+/// Content of a file.
 pub(crate) struct Written {
     pub keys: u64,
     pub bytes: u64,
@@ -166,14 +166,14 @@ fn write(
     Ok(Written { keys: total, bytes: end(writer)?, times_left_out })
 }
 
-/// A file with what comes before the keys; it is written at the given pace.
+/// Opens a dump and writes everything before the keys. `throttle` is set for background saves.
 pub(crate) fn begin(
     options: &SaveOptions<'_>,
     file: Sink,
     version: u16,
-    pace: Option<Pace>,
+    throttle: Option<Throttle>,
 ) -> io::Result<Writer> {
-    let file = SyncedFile::new(file, options.sync_pieces, pace);
+    let file = SyncedFile::new(file, options.sync_pieces, throttle);
     let mut writer = match options.form {
         Form::Dump(format) => {
             let writer = FileWriter::new(file, version, options.compress, options.checksum)?;

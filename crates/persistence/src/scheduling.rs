@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the thread that writes a snapshot asks of the system's scheduler: short turns.
+//! Short scheduler turns for the thread that writes a snapshot.
 //!
-//! Whoever waits for a processor that a thread without a break is working on waits until that one's
-//! turn is over, some milliseconds by default. A thread may ask for shorter turns; its share of the
-//! processors stays the same. Linux knows that since 6.12, and earlier versions pass over the wish.
+//! A thread that waits for a busy processor waits until the running thread's turn is over, some
+//! milliseconds by default. A thread may ask for shorter turns; its share of the processor stays
+//! the same. Linux supports this since 6.12; earlier versions ignore the request.
 //!
 //! Invariants behind the `unsafe` here: the structure is that of sched_setattr(2) in its first
-//! version, and its size is told.
+//! version, and its size is passed along.
 
 /// `struct sched_attr` in its first version.
 #[repr(C)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A load in slices: the world stands still for some milliseconds, then goes on for a moment, so
-//! that clients are told what is going on.
+//! Loading in slices: the world is stopped for some milliseconds, then resumes for a moment, so
+//! that clients get an answer.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(5);
 /// Time between two heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// Somebody wants the load to end early.
+/// The load was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
@@ -67,13 +67,13 @@ impl<'p> Slices<'p> {
         }
     }
 
-    /// Lets the world go on for half of the time, in turns that clients hardly notice.
+    /// Resumes the world for half of the time, in turns that clients hardly notice.
     pub fn with_long_breaks(mut self) -> Slices<'p> {
         (self.slice, self.rest) = (SHORT_SLICE, SHORT_SLICE);
         self
     }
 
-    /// Has `heartbeat` called each second while the load goes on.
+    /// Calls `heartbeat` every second during the load.
     pub fn with_heartbeat(mut self, heartbeat: &'p dyn Fn()) -> Slices<'p> {
         self.heartbeat = Some(heartbeat);
         self
@@ -110,7 +110,7 @@ impl<'p> Slices<'p> {
             return Err(Stopped.into());
         }
         progress.loaded_bytes.store(self.before + position, Relaxed);
-        // What adding keys has set aside would otherwise wait until the end.
+        // Otherwise memory retired by adding keys would be freed only at the end.
         txn.context.limbo.reclaim();
         let now = Instant::now();
         if self.in_slices && now.duration_since(self.slice_began) >= self.slice {

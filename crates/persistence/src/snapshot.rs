@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writing a file of all keys while the dataset is in use: what the keyspace's snapshots (its
-//! `snapshot.rs`) show goes to the file.
+//! Writes a file of all keys while the dataset is in use, from a snapshot of the keyspace
+//! (`keyspace/snapshot.rs`).
 //!
-//! The thread that writes walks through the tables, a few entries at a time. Writers that come
-//! before it hand it old forms, encoded as they will stand in the file; their order there does not
-//! matter (`old_forms.rs`). It never waits for the disk while it holds a shard.
+//! The thread walks the tables, a few entries at a time. Writers that are ahead of it hand it old
+//! forms, encoded as in the file; their order in the file does not matter (`old_forms.rs`). It
+//! never waits for the disk while it holds a shard.
 
 use std::io;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use braid_keyspace::{Entry, Keyspace};
 use parking_lot::Mutex;
 
 use crate::form::Form;
-use crate::gathered::Gathered;
 use crate::old_forms::{OldForms, Record};
-use crate::pace::Pace;
 use crate::save::{Pause, SNAPSHOT, SaveError, SaveOptions, Saved, Written, begin, end, replace, version};
+use crate::staging_buffer::StagingBuffer;
 use crate::synced_file::Sink;
+use crate::throttle::Throttle;
 use crate::writer::Writer;
 
 /// Entries looked at while a shard is held; one counts once more for each so many bytes that it
-/// has. So whoever waits for the shard waits a few microseconds, unless there is a huge value.
+/// has. So other threads wait for the shard a few microseconds, unless there is a huge value.
 const STEP: usize = 32;
 const STEP_BYTES: usize = 256;
 /// Entries are fetched into the cache before a shard is held, so many lines of each at most; longer
@@ -107,7 +107,7 @@ impl SnapshotProgress {
         self.stop.store(false, Relaxed);
     }
 
-    /// True if somebody has stopped it.
+    /// True if it was stopped.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Relaxed)
     }
@@ -117,18 +117,18 @@ impl SnapshotProgress {
     }
 }
 
-/// What is written to, until that fails.
+/// The destination, until it fails.
 struct Output<'o> {
     file: io::Result<Writer>,
-    /// What is still to be written.
-    gathered: Gathered,
+    /// State of an unfinished snapshot.
+    staged: StagingBuffer,
     /// The database that it is of.
     origin: u32,
     forms: &'o OldForms,
     /// Room for old forms.
     spare: Vec<Record>,
     pause: Pause,
-    pace: Pace,
+    throttle: Throttle,
     keys: u64,
     form: Form,
     times_left_out: u64,
@@ -140,7 +140,7 @@ struct Output<'o> {
 }
 
 impl Output<'_> {
-    /// Gives up if somebody has asked for that.
+    /// Fails if the snapshot was stopped.
     fn heed_stop(&mut self) {
         if let (Ok(_), Err(error)) = (&self.file, self.progress.check()) {
             self.fail(error);
@@ -168,7 +168,7 @@ impl Output<'_> {
         self.times_left_out += self.form.times_left_out(entry);
         let Ok(writer) = &mut self.file else { return 1 };
         self.origin = origin;
-        let bytes = match self.gathered.take(keyspace, entry, writer.packed_format()) {
+        let bytes = match self.staged.take(keyspace, entry, writer.packed_format()) {
             Some(bytes) => bytes,
             None => {
                 let before = writer.written();
@@ -188,7 +188,7 @@ impl Output<'_> {
 
     /// Writes an entry with a large collection that nobody changes. No shard is held, so the file
     /// is written to meanwhile.
-    fn lent(&mut self, keyspace: &Keyspace, origin: u32, entry: &CowEntry) {
+    fn shared(&mut self, keyspace: &Keyspace, origin: u32, entry: &CowEntry) {
         self.times_left_out += self.form.times_left_out(entry.entry());
         self.put(|writer| {
             writer.select(origin)?;
@@ -201,7 +201,7 @@ impl Output<'_> {
     /// Writes what has been handed over. No shard is held.
     fn drain(&mut self, walk: &Walk<'_>, keyspace: &Keyspace) {
         let forms = self.forms;
-        // What is handed over meanwhile finds room that was made before.
+        // Entries handed over meanwhile use the room made before.
         let mut records = std::mem::take(&mut self.spare);
         if forms.take_records(&mut records) {
             let bytes = records.iter().map(|record| record.bytes.len()).sum();
@@ -215,9 +215,9 @@ impl Output<'_> {
             forms.records_written(bytes);
         }
         self.spare = records;
-        for (origin, entry) in forms.take_lent() {
-            self.lent(keyspace, origin, &entry);
-            forms.lent_written(entry);
+        for (origin, entry) in forms.take_shared() {
+            self.shared(keyspace, origin, &entry);
+            forms.shared_written(entry);
         }
         for (origin, tables) in forms.take_tables() {
             for table in &tables {
@@ -238,21 +238,21 @@ impl Output<'_> {
 
     /// Writes what was taken, and rests if that is better. No shard is held.
     fn let_go(&mut self) {
-        let (origin, mut gathered) = (self.origin, std::mem::take(&mut self.gathered));
-        if let Some(bytes) = gathered.average_bytes() {
+        let (origin, mut staged) = (self.origin, std::mem::take(&mut self.staged));
+        if let Some(bytes) = staged.average_bytes() {
             self.lines = (ENTRY_HEAD + bytes).div_ceil(CACHE_LINE).min(LINES_MAX);
         }
         self.put(|writer| {
             writer.let_go()?;
-            if gathered.is_empty() {
+            if staged.is_empty() {
                 return Ok(());
             }
             writer.select(origin)?;
-            gathered.write(writer)
+            staged.write(writer)
         });
-        gathered.forget();
-        self.gathered = gathered;
-        self.pace.turn();
+        staged.clear();
+        self.staged = staged;
+        self.throttle.pause_if_due();
         for _ in 0..std::mem::take(&mut self.unpaused) {
             if self.file.is_ok() {
                 let progress = self.progress;
@@ -272,12 +272,12 @@ pub fn write_snapshot(
     progress: &SnapshotProgress,
 ) -> Result<Saved, SaveError> {
     let mut walked = false;
-    let pace = Pace::new(&cut.forms);
+    let throttle = Throttle::new(&cut.forms);
     debug_assert_eq!(cut.form.is_dump(), options.form.is_dump(), "old forms are kept in the cut's form");
     let in_writing = |file| {
         walked = true;
-        let writer = begin(options, Sink::file(file), cut.version, Some(pace.clone()));
-        write(keyspace, &cut, writer, options.key_delay, pace.clone(), progress)
+        let writer = begin(options, Sink::file(file), cut.version, Some(throttle.clone()));
+        write(keyspace, &cut, writer, options.key_delay, throttle.clone(), progress)
     };
     let in_replacing = || {
         let guard = progress.replacing.lock();
@@ -287,7 +287,7 @@ pub fn write_snapshot(
     if !walked {
         // There is no file. The marks of the entries have to be made equal nevertheless.
         let nowhere = Err(io::Error::from(io::ErrorKind::NotFound));
-        let _ = write(keyspace, &cut, nowhere, 0, pace, progress);
+        let _ = write(keyspace, &cut, nowhere, 0, throttle, progress);
     }
     saved
 }
@@ -301,9 +301,9 @@ pub fn send_snapshot(
     progress: &SnapshotProgress,
 ) -> io::Result<(u64, u64)> {
     debug_assert_eq!(cut.form.is_dump(), options.form.is_dump(), "old forms are kept in the cut's form");
-    let pace = Pace::new(&cut.forms);
-    let writer = begin(options, Sink::Other(to), cut.version, Some(pace.clone()));
-    let written = write(keyspace, &cut, writer, options.key_delay, pace, progress)?;
+    let throttle = Throttle::new(&cut.forms);
+    let writer = begin(options, Sink::Other(to), cut.version, Some(throttle.clone()));
+    let written = write(keyspace, &cut, writer, options.key_delay, throttle, progress)?;
     Ok((written.keys, written.bytes))
 }
 
@@ -312,7 +312,7 @@ fn write(
     cut: &Cut,
     file: io::Result<Writer>,
     key_delay: i64,
-    pace: Pace,
+    throttle: Throttle,
     progress: &SnapshotProgress,
 ) -> io::Result<Written> {
     let forms = &*cut.forms;
@@ -321,12 +321,12 @@ fn write(
     }
     let mut out = Output {
         file,
-        gathered: Gathered::default(),
+        staged: StagingBuffer::default(),
         origin: 0,
         forms,
         spare: Vec::new(),
         pause: Pause::new(key_delay),
-        pace,
+        throttle,
         keys: 0,
         form: cut.form,
         times_left_out: 0,

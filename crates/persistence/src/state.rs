@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is known about saving and loading, for INFO and LASTSAVE.
+//! State of saving and loading, for INFO and LASTSAVE.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
@@ -32,7 +32,7 @@ pub struct Progress {
     pub loaded_bytes: AtomicU64,
     /// Memory in use when the file was written, in bytes, as it says.
     pub used_memory: AtomicU64,
-    /// Set by whoever wants the load to end early.
+    /// Set to cancel the load.
     pub stop: AtomicBool,
 }
 

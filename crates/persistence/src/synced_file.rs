@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The file below a [`Writer`](crate::writer::Writer): forced to disk piece by piece, so that the
-//! end of a large save does not stall the disk, and written at the pace of its thread.
+//! The file below a [`Writer`](crate::writer::Writer): synced piece by piece, so that the end of a
+//! large save does not stall the disk, and throttled.
 
 use std::fs::File;
 use std::io::{self, Write};
 
-use crate::pace::Pace;
-use crate::tail::Tail;
+use crate::direct_writer::DirectWriter;
+use crate::throttle::Throttle;
 
-/// Bytes after which a file is forced to disk.
+/// Bytes between syncs.
 const PIECE: u64 = 4 << 20;
 
-/// What is written to.
+/// Destination of the bytes.
 pub(crate) enum Sink {
-    /// A new file, which is forced to disk in the end.
-    File { file: File, tail: Tail },
-    /// Whatever takes bytes.
+    /// A new file, synced at the end.
+    File { file: File, writer: DirectWriter },
+    /// Any other destination, such as a socket.
     Other(Box<dyn Write>),
 }
 
 impl Sink {
     pub(crate) fn file(file: File) -> Sink {
-        let tail = Tail::new(&file, 0);
-        Sink::File { file, tail }
+        let writer = DirectWriter::new(&file, 0);
+        Sink::File { file, writer }
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Sink::File { file, tail } => {
-                if tail.room() == 0 {
-                    tail.flush(file, true, 0)?;
+            Sink::File { file, writer } => {
+                if writer.room() == 0 {
+                    writer.flush(file, true, 0)?;
                 }
-                Ok(tail.push(bytes))
+                Ok(writer.push(bytes))
             }
             Sink::Other(sink) => sink.write(bytes),
         }
@@ -39,15 +39,15 @@ impl Sink {
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Sink::File { file, tail } => tail.flush(file, true, 0),
+            Sink::File { file, writer } => writer.flush(file, true, 0),
             Sink::Other(sink) => sink.flush(),
         }
     }
 
-    /// Forces to disk what was written through the page cache.
+    /// Syncs what was written through the page cache.
     fn sync(&self) -> io::Result<()> {
         match self {
-            Sink::File { tail, .. } if tail.is_direct() => Ok(()),
+            Sink::File { writer, .. } if writer.is_direct() => Ok(()),
             Sink::File { file, .. } => file.sync_data(),
             Sink::Other(_) => Ok(()),
         }
@@ -61,24 +61,23 @@ impl Sink {
     }
 }
 
-/// A file that is forced to disk piece by piece, or only at its end; or something else that is
-/// written at the same pace.
+/// A throttled destination; a file is synced piece by piece or only at its end.
 pub(crate) struct SyncedFile {
     file: Sink,
     sync_pieces: bool,
-    /// Bytes written since it was last forced to disk.
+    /// Bytes written since the last sync.
     waiting: u64,
-    /// Of the thread that writes beside others.
-    pace: Option<Pace>,
+    /// Set for background saves.
+    throttle: Option<Throttle>,
 }
 
 impl SyncedFile {
-    /// `sync_pieces`: force it to disk piece by piece (`rdb-save-incremental-fsync`).
-    pub(crate) fn new(file: Sink, sync_pieces: bool, pace: Option<Pace>) -> SyncedFile {
-        SyncedFile { file, sync_pieces, waiting: 0, pace }
+    /// `sync_pieces`: sync piece by piece (`rdb-save-incremental-fsync`).
+    pub(crate) fn new(file: Sink, sync_pieces: bool, throttle: Option<Throttle>) -> SyncedFile {
+        SyncedFile { file, sync_pieces, waiting: 0, throttle }
     }
 
-    /// Forces all of a file to disk.
+    /// Syncs the whole file.
     pub(crate) fn sync_all(&self) -> io::Result<()> {
         self.file.sync_all()
     }
@@ -92,8 +91,8 @@ impl Write for SyncedFile {
             self.file.sync()?;
             self.waiting = 0;
         }
-        if let Some(pace) = &self.pace {
-            pace.turn();
+        if let Some(throttle) = &self.throttle {
+            throttle.pause_if_due();
         }
         Ok(written)
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Values of the keyspace as values of the format, and back.
+//! Conversion between values of the keyspace and of the RDB format.
 
 use braid_keyspace::object::decode;
 use braid_keyspace::{Entry, Value, ValueRef};
-use braid_rdb::{Decoder, Error, Kind, Limits, Source, Text};
+use braid_rdb::{Decoder, Error, Limits, RdbType, Source, Text};
 
-/// What an entry holds, to be written.
+/// An entry's value, for writing.
 pub fn to_rdb(entry: Entry<'_>) -> braid_rdb::ValueRef<'_> {
     value_to_rdb(entry.value())
 }
@@ -27,11 +27,11 @@ pub(crate) fn value_to_rdb(value: ValueRef<'_>) -> braid_rdb::ValueRef<'_> {
 /// from the decoder.
 pub fn read_value<'d, S: Source>(
     decoder: &'d mut Decoder<S>,
-    kind: Kind,
+    kind: RdbType,
     limits: &Limits,
     now_ms: i64,
 ) -> Result<Value<'d>, Error> {
-    if kind == Kind::STRING {
+    if kind == RdbType::STRING {
         return Ok(match decoder.text_or_blob()? {
             Ok(Text::Bytes(bytes)) => Value::string(bytes),
             Ok(Text::Integer(number)) => Value::Integer(number),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The writer of a file in either form (`form.rs`): a dump file, or the requests that make the
+//! Writer of a file in either form (`form.rs`): a dump file, or the requests that create the
 //! keyspace.
 
 use std::io;
 
 use braid_keyspace::eviction::access;
 use braid_keyspace::{Entry, Keyspace, ValueRef};
-use braid_rdb::{Access, FileWriter, Format, Kind};
+use braid_rdb::{Access, FileWriter, Format, RdbType};
 
 use crate::aof::RequestWriter;
 use crate::synced_file::SyncedFile;
@@ -80,7 +80,7 @@ impl Writer {
     pub(crate) fn packed_key(
         &mut self,
         name: &[u8],
-        kind: Kind,
+        kind: RdbType,
         packed: &[u8],
         expire_at: Option<i64>,
         access: Option<Access>,

@@ -18,7 +18,7 @@ use braid_containers::lzf;
 use crate::error::{Error, Fault};
 use crate::source::Source;
 
-/// What a length field says.
+/// Content of a length field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// So many bytes or elements.
@@ -59,7 +59,7 @@ impl<S: Source> Decoder<S> {
         Decoder { source, version, scratch: Vec::new() }
     }
 
-    /// Has a value read by code that is compiled for one source only.
+    /// Reads a value by code compiled for one source only.
     pub fn erased<R>(&mut self, read: impl FnOnce(&mut ValueDecoder<'_>) -> R) -> R {
         let (version, scratch) = (self.version, std::mem::take(&mut self.scratch));
         let mut inner = Decoder { source: &mut self.source as &mut dyn Source, version, scratch };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Payloads of DUMP and RESTORE: a value with its type in front, version and checksum behind.
+//! Payloads of DUMP and RESTORE: a value preceded by its type, followed by version and checksum.
 
 use braid_base::crc::crc64;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writing the elements of the format; `decode.rs` shows them.
+//! Encoding of the format's elements, which `decode.rs` describes.
 
 use std::io::{self, Write};
 

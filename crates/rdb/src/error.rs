@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What can be wrong with bytes that should be values.
+//! Errors in encoded values.
 
-/// What is wrong, and where.
+/// An error with its position.
 #[derive(Debug, thiserror::Error)]
 #[error("{fault} (at byte {position})")]
 pub struct Error {
@@ -10,7 +10,7 @@ pub struct Error {
     pub fault: Fault,
 }
 
-/// What is wrong.
+/// Kind of error.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// The data end within a value.

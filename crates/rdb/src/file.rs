@@ -25,7 +25,7 @@ use braid_base::crc::crc64;
 use crate::decode::Decoder;
 use crate::encode::Encoder;
 use crate::error::{Error, Fault};
-use crate::kind::Kind;
+use crate::rdb_type::RdbType;
 use crate::read::module_name;
 use crate::source::Stream;
 use crate::target::Format;
@@ -193,7 +193,7 @@ impl<W: Write> FileWriter<W> {
     pub fn packed_key(
         &mut self,
         name: &[u8],
-        kind: Kind,
+        kind: RdbType,
         packed: &[u8],
         expire_at: Option<i64>,
         access: Option<Access>,
@@ -308,7 +308,7 @@ pub fn encode_key(
     encoder.into_inner()
 }
 
-/// What comes next in a file.
+/// A record of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A note about the file.
@@ -319,11 +319,11 @@ pub enum Record {
     Size { keys: u64, expiring: u64 },
     /// A library of functions: its code.
     Function(Vec<u8>),
-    /// What a module of this name keeps beside the keys; it was passed over.
+    /// Auxiliary data of a module, skipped.
     ModuleData(String),
     /// A key: its name is [`FileReader::name`], its value must be read by
     /// [`FileReader::name_and_value`] next.
-    Key { kind: Kind, expire_at: Option<i64>, access: Option<Access> },
+    Key { kind: RdbType, expire_at: Option<i64>, access: Option<Access> },
     /// The end, where the checksum was right, or none was kept (`checked` is false then).
     End { checked: bool },
 }
@@ -421,7 +421,7 @@ impl<R: Read> FileReader<R> {
                 }
                 END => return self.end(),
                 number => {
-                    let kind = Kind::from_number(number, decoder.version)
+                    let kind = RdbType::from_number(number, decoder.version)
                         .ok_or_else(|| decoder.error(Fault::UnknownType(number)))?;
                     decoder.string_into(&mut self.name)?;
                     return Ok(Record::Key { kind, expire_at, access });
@@ -454,7 +454,7 @@ impl<R: Read> FileReader<R> {
     /// to `max` bytes and its end can be found. If not, nothing has been read, and reading it tells
     /// what is wrong if anything is.
     #[inline]
-    pub fn raw_entry(&mut self, kind: Kind, max: usize) -> Option<(&[u8], &[u8])> {
+    pub fn raw_entry(&mut self, kind: RdbType, max: usize) -> Option<(&[u8], &[u8])> {
         let end = self.decoder.position() + max as u64;
         self.decoder.source().keep();
         if self.decoder.skip_value(kind, end).is_err() {
@@ -464,7 +464,7 @@ impl<R: Read> FileReader<R> {
         Some((&self.name, self.decoder.source().taken()))
     }
 
-    /// What was read behind the end, and the stream.
+    /// The bytes read beyond the end, and the stream.
     pub fn into_rest(self) -> (Vec<u8>, R) {
         self.decoder.into_source().into_rest()
     }
@@ -497,7 +497,7 @@ mod tests {
                     format!("note {}={}", name.escape_ascii(), text.escape_ascii())
                 }
                 Record::Key { kind, expire_at, access } => {
-                    assert_eq!(*kind, Kind::STRING);
+                    assert_eq!(*kind, RdbType::STRING);
                     let (name, decoder) = reader.name_and_value();
                     let len = match decoder.text_or_blob()? {
                         Ok(crate::Text::Bytes(text)) => text.len(),

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Redis's own format for values: what DUMP answers, RESTORE takes, and dump files are made of.
+//! RDB: Redis's format for values, used by DUMP, RESTORE and dump files.
 //!
 //! ```text
 //! payload:  type, body, version of the format (2 bytes), CRC-64 of all before it (8 bytes)
 //! ```
-//! A value is written in the form that it has in memory, with the types of Redis 7.2 ([`VERSION`]),
-//! so that stock servers of that version and later read it; for others as they need it
-//! (`target.rs`). The one exception is a hash with fields that expire, which Redis 7.2 does not
-//! know: it is written as Valkey 9 does ([`VERSION_FIELD_EXPIRY`]). Sets and sorted sets with
-//! members that expire, which no other server has, are written under types of our own, which other
-//! servers refuse. What is read: every type of every version that Redis 7.2 reads, back to version
-//! 1, and those of Valkey 9 and Redis 8. Files of KeyDB are those of Redis 6 with notes of its own
-//! (`file.rs`).
+//! A value is written in its in-memory encoding, with the types of Redis 7.2 ([`VERSION`]), so that
+//! stock servers of that version and later read it; other targets are served by `target.rs`. The
+//! one exception is a hash with expiring fields, which Redis 7.2 does not know: it is written as
+//! Valkey 9 does ([`VERSION_FIELD_EXPIRY`]). Sets and sorted sets with expiring members, which no
+//! other server has, have types of our own, which other servers refuse. Reading supports every type
+//! of every version that Redis 7.2 reads, back to version 1, and those of Valkey 9 and Redis 8.
+//! Files of KeyDB are those of Redis 6 with additional notes (`file.rs`).
 //!
-//! Bytes from outside are never believed: lengths are checked against what is left before anything
-//! is allocated, packed forms are checked entry by entry, members that come twice and collections
-//! without any are refused. (Stock servers can be told to leave such checks out, by
-//! `sanitize-dump-payload`; here that would save little, since loading looks at everything anyway.)
+//! Input is never trusted: lengths are checked against the remaining bytes before anything is
+//! allocated, packed encodings are checked entry by entry, duplicate members and empty collections
+//! are refused. (Stock servers can skip such checks by `sanitize-dump-payload`; here that would
+//! save little, because loading visits everything anyway.)
 //!
-//! This crate knows strings and how the format is built; how other values are read and written,
-//! their types say (crate `types`, [`SavedObject`], [`ValueForm`]). It knows neither keys nor
-//! databases, and no clock.
+//! This crate knows strings and the structure of the format; the types read and write their own
+//! values (crate `types`, [`SavedObject`], [`ValueForm`]). It knows neither keys nor databases, and
+//! no clock.
 #![forbid(unsafe_code)]
 
 mod decode;
@@ -28,9 +27,9 @@ mod dump;
 mod encode;
 mod error;
 mod file;
-mod kind;
 mod limits;
 mod object;
+mod rdb_type;
 mod read;
 mod skip;
 mod source;
@@ -45,9 +44,9 @@ pub use dump::{PayloadError, dump, open, seal};
 pub use encode::{Encoder, ValueEncoder};
 pub use error::{Error, Fault};
 pub use file::{Access, FileReader, FileWriter, Record, encode_key};
-pub use kind::{Kind, Part, ValueForm, register};
 pub use limits::Limits;
 pub use object::SavedObject;
+pub use rdb_type::{Part, RdbType, ValueForm, register};
 pub use source::{Bytes, Source, Stream};
 pub use target::{Format, Target};
 pub use write::{NO_TIME, ValueRef};

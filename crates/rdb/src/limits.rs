@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Thresholds between the forms of values, which apply to what is loaded, too.
+//! Thresholds between encodings of values, which also apply to loaded ones.
 
 use braid_containers::limits::{HashLimits, ListLimits, PackedLimits, SetLimits};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a type tells of its values so that they can be written: under which form, and how.
+//! The interface of a type that can be saved: the value's form, and how to write it.
 //!
 //! Strings are written by this crate itself; every other type implements [`SavedObject`] in its own
 //! folder (crate `types`) and names its forms there.
@@ -9,7 +9,7 @@ use std::io;
 use braid_containers::listpack::Element;
 
 use crate::encode::ValueEncoder;
-use crate::kind::ValueForm;
+use crate::rdb_type::ValueForm;
 use crate::target::Target;
 
 /// A value other than a string, to be written.

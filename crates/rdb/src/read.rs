@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading what is common to the forms of all types, and what has no place here: modules' values and
+//! Reading shared by the forms of all types, and forms without a type here: modules' values and
 //! KeyDB's jobs. Types read their own forms (crate `types`).
 
 use braid_containers::listpack::Listpack;
 
 use crate::decode::Decoder;
 use crate::error::{Error, Fault};
-use crate::kind::Kind;
+use crate::rdb_type::RdbType;
 use crate::source::Source;
 use crate::write::NO_TIME;
 use crate::ziplist;
 
 impl<S: Source> Decoder<S> {
     /// The form of a value.
-    pub fn kind(&mut self) -> Result<Kind, Error> {
+    pub fn kind(&mut self) -> Result<RdbType, Error> {
         let number = self.byte()?;
-        Kind::from_number(number, self.version).ok_or_else(|| self.error(Fault::UnknownType(number)))
+        RdbType::from_number(number, self.version).ok_or_else(|| self.error(Fault::UnknownType(number)))
     }
 
     /// Reads a value of a form that no type here has, as far as that can be done: the fault says what
     /// it is.
-    pub fn foreign_value(&mut self, kind: Kind) -> Error {
+    pub fn foreign_value(&mut self, kind: RdbType) -> Error {
         let read = match kind.number() {
             7 => self.length().map(|id| Fault::Module(module_name(id))),
             64 => self.skip_keydb_job().map(|()| Fault::LeftOut("a job of KeyDB's KEYDB.CRON")),

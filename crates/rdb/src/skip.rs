@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Passing over values without decoding them, to find where they end. Nothing is checked beyond that.
+//! Skips values without decoding them, to find where they end. Checks nothing else.
 
 use crate::decode::{Decoder, Length};
 use crate::error::Error;
-use crate::kind::{Kind, Part};
+use crate::rdb_type::{Part, RdbType};
 use crate::source::Source;
 
 /// The value may be larger than what was allowed, is of a kind that has no known end, or is none.
@@ -17,7 +17,7 @@ impl From<Error> for NotSkipped {
 
 impl<S: Source> Decoder<S> {
     /// Passes over a value of this type, of up to `end` bytes from the begin of the source.
-    pub fn skip_value(&mut self, kind: Kind, end: u64) -> Result<(), NotSkipped> {
+    pub fn skip_value(&mut self, kind: RdbType, end: u64) -> Result<(), NotSkipped> {
         match kind.0.layout {
             Some([Part::Text]) => self.skip_text(end),
             Some(parts) => self.skip_parts(parts, end),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where values are read from: bytes at hand, or a stream of them.
+//! Sources of encoded values: bytes in memory, or a stream.
 
 use std::io::Read;
 
@@ -90,7 +90,7 @@ pub struct Stream<R> {
     /// Up to here the checksum is in `crc`.
     summed: usize,
     crc: u64,
-    /// What was taken from here on is kept.
+    /// Keeps the bytes taken from here on.
     mark: Option<usize>,
     /// Position in the stream of the buffer's first byte.
     base: u64,
@@ -134,7 +134,7 @@ impl<R: Read> Stream<R> {
         self.mark = Some(self.start);
     }
 
-    /// What was taken since [`Stream::keep`], which is kept no longer.
+    /// Returns the bytes taken since [`Stream::keep`], and stops keeping them.
     pub fn taken(&mut self) -> &[u8] {
         let from = self.mark.take().unwrap_or(self.start);
         &self.buffer[from..self.start]
@@ -145,7 +145,7 @@ impl<R: Read> Stream<R> {
         self.start = self.mark.take().unwrap_or(self.start);
     }
 
-    /// What was read from the stream but not taken, and the stream.
+    /// The bytes read but not taken, and the stream.
     pub fn into_rest(self) -> (Vec<u8>, R) {
         (self.buffer[self.start..self.end].to_vec(), self.inner)
     }
@@ -153,7 +153,7 @@ impl<R: Read> Stream<R> {
     /// Forgets what was taken, to have room behind.
     fn compact(&mut self) {
         let from = self.mark.unwrap_or(self.start);
-        // What may be given back is not summed yet.
+        // Bytes that may be put back are not summed yet.
         self.sum_up_to(from);
         self.base += from as u64;
         self.buffer.copy_within(from..self.end, 0);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! For which servers values are written: in the newest version and with the newest types that such
-//! a server reads.
+//! Target servers: the newest version and types that each of them reads.
 //!
-//! Not every server has times at which members of collections expire. Where one has none they are
-//! left out: members that have expired by then are left out with them, and the others stay for
-//! good. Whoever writes tells the operator ([`Format::times_left_out`]).
+//! Not every server has expiring members. For others the times are left out, expired members are
+//! left out with them, and the remaining members stay for good. The writer reports it to the
+//! operator ([`Format::times_left_out`]).
 
 /// The servers that are to read what is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

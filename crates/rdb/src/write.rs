@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writing values: strings here, all others by their types ([`SavedObject`]).
+//! Writes values: strings here, all others by their types ([`SavedObject`]).
 
 use std::io::{self, Write};
 
 use braid_containers::listpack::Element;
 
 use crate::encode::Encoder;
-use crate::kind::Kind;
 use crate::object::SavedObject;
+use crate::rdb_type::RdbType;
 use crate::staged::Staged;
 use crate::target::{Format, Target};
 
@@ -19,26 +19,26 @@ pub enum ValueRef<'a> {
     Object(&'a dyn SavedObject),
 }
 
-/// What stands for the time of a field or member without one.
+/// Encoded time of a field or member without expiry.
 pub const NO_TIME: i64 = -1;
 
 impl ValueRef<'_> {
     /// The form under which it is written for this server itself.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> RdbType {
         self.kind_for(Target::Own)
     }
 
-    pub(crate) fn kind_for(self, target: Target) -> Kind {
+    pub(crate) fn kind_for(self, target: Target) -> RdbType {
         match self {
-            ValueRef::Text(_) | ValueRef::Integer(_) => Kind::STRING,
-            ValueRef::Object(object) => Kind(object.form(target)),
+            ValueRef::Text(_) | ValueRef::Integer(_) => RdbType::STRING,
+            ValueRef::Object(object) => RdbType(object.form(target)),
         }
     }
 
     /// Adds the packed form of a collection that has one, and is written in it, to `out`; the form
     /// under which it is written. Copying it takes less time than writing it:
     /// [`FileWriter::packed_key`](crate::FileWriter::packed_key) does that later.
-    pub fn take_packed(self, format: Format, out: &mut Vec<u8>) -> Option<Kind> {
+    pub fn take_packed(self, format: Format, out: &mut Vec<u8>) -> Option<RdbType> {
         let ValueRef::Object(object) = self else { return None };
         let kind = self.kind();
         (format.kind(self) == kind && object.take_packed(out)).then_some(kind)
@@ -64,7 +64,7 @@ impl ValueRef<'_> {
     }
 }
 
-/// What becomes of a value in a format.
+/// How a value is represented in a format.
 impl Format {
     /// The version of a value by itself.
     pub(crate) fn version_of(self, value: ValueRef<'_>) -> u16 {
@@ -72,7 +72,7 @@ impl Format {
     }
 
     /// The form under which a value is written.
-    pub fn kind(self, value: ValueRef<'_>) -> Kind {
+    pub fn kind(self, value: ValueRef<'_>) -> RdbType {
         value.kind_for(self.target)
     }
 
@@ -118,7 +118,7 @@ impl Format {
 
 impl<W: Write> Encoder<W> {
     /// The form of a value.
-    pub fn kind(&mut self, kind: Kind) -> io::Result<()> {
+    pub fn kind(&mut self, kind: RdbType) -> io::Result<()> {
         self.byte(kind.number())
     }
 
@@ -134,7 +134,7 @@ impl<W: Write> Encoder<W> {
         }
     }
 
-    /// Has something written by code that is compiled for one sink only.
+    /// Writes by code compiled for one sink only.
     fn staged(&mut self, write: impl FnOnce(&mut Encoder<Staged<'_>>) -> io::Result<()>) -> io::Result<()> {
         let (format, compressor, stage) =
             (self.format, self.compressor.take(), std::mem::take(&mut self.stage));
@@ -147,7 +147,7 @@ impl<W: Write> Encoder<W> {
     }
 
     /// A value of which [`ValueRef::take_packed`] has taken the form, behind its form.
-    pub(crate) fn packed(&mut self, kind: Kind, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn packed(&mut self, kind: RdbType, bytes: &[u8]) -> io::Result<()> {
         for &number in kind.0.packed_head {
             self.length(number)?;
         }

@@ -20,12 +20,12 @@ pub struct Replication {
     pub link: Link,
     pub failover: Failover,
     pub state: Mutex<State>,
-    /// A full copy is being made.
-    pub copying: AtomicBool,
+    /// A full sync is being made.
+    pub full_sync_active: AtomicBool,
     pub progress: SnapshotProgress,
     /// Replicas that keep up (`min-replicas-max-lag`).
     pub good: AtomicUsize,
-    /// Full copies and streams from the backlog that were begun, and requests for the latter that
+    /// Full syncs and streams from the backlog that were begun, and requests for the latter that
     /// were refused.
     pub full: AtomicU64,
     pub partial: AtomicU64,
@@ -46,14 +46,14 @@ pub struct Replication {
 pub struct State {
     pub history: History,
     pub replicas: Vec<Arc<Replica>>,
-    /// The last copy, for as long as it is being made.
-    pub copy: Option<Arc<FullSync>>,
+    /// The last full sync, for as long as it is being made.
+    pub full_sync: Option<Arc<FullSync>>,
     /// When there was a replica last, ms since the Unix epoch.
     pub last_replica_ms: i64,
     /// When replicas were last shown that the link is alive, ms since the Unix epoch.
     pub last_ping_ms: i64,
     pub next_look_ms: i64,
-    /// No copy is begun before: the last attempt has failed.
+    /// Earliest start of the next full sync: the last attempt has failed.
     pub not_before_ms: i64,
 }
 
@@ -65,13 +65,13 @@ impl Default for Replication {
             state: Mutex::new(State {
                 history: History::default(),
                 replicas: Vec::new(),
-                copy: None,
+                full_sync: None,
                 last_replica_ms: 0,
                 last_ping_ms: 0,
                 next_look_ms: 0,
                 not_before_ms: 0,
             }),
-            copying: AtomicBool::new(false),
+            full_sync_active: AtomicBool::new(false),
             progress: SnapshotProgress::default(),
             good: AtomicUsize::new(0),
             full: AtomicU64::new(0),

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Inline requests: a plain line of words, as typed into telnet or sent by the simplest of clients.
+//! Inline requests: a plain line of words, as typed into telnet or sent by simple clients.
 //!
-//! The same quoting rules serve configuration files and `redis-cli`, so [`split_words`] stands alone:
-//! words are separated by blanks; `"..."` understands `\n \r \t \b \a`, `\xHH` and `\` before any other byte
-//! as that byte; `'...'` understands `\'` alone; a closing quote ends its word and must be followed by a
-//! blank or the end. A quote may open in the middle of a word: `ab"c d"` is the word `abc d`.
+//! Configuration files and `redis-cli` use the same quoting rules, so [`split_words`] stands alone:
+//! words are separated by blanks; `"..."` understands `\n \r \t \b \a`, `\xHH` and `\` before any
+//! other byte as that byte; `'...'` understands `\'` alone; a closing quote ends its word and must
+//! be followed by a blank or the end. A quote may open in the middle of a word: `ab"c d"` is the
+//! word `abc d`.
 
 /// The error of [`split_words`]: a quote was left open, or closed right before another byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The `redis` table, which scripts written for Valkey know as `server`.
+//! The `redis` table; also known as `server`, for scripts written for Valkey.
 
 use std::ffi::c_int;
 
@@ -86,7 +86,7 @@ pub(crate) fn push_loading_globals(lua: Lua<'_>, shared: *mut Shared, version: &
     lua.raw_set_field(-3, "redis");
 }
 
-/// Lets it be an error to ask the table on top for what it does not have.
+/// Makes access to missing fields of the table on top an error.
 pub(crate) fn set_strict(lua: Lua<'_>, shared: *mut Shared) {
     lua.push_table(0, 1);
     lua.push_function(function!(base::missing_global), shared);
@@ -177,7 +177,7 @@ fn run_command(lua: Lua<'_>, shared: &mut Shared) -> Result<bool, Raise> {
         }
         Some(Some(Called::Replied | Called::Refused)) => {
             lua.set_top(0);
-            // What is full may have been cut off anywhere.
+            // A full buffer may have been cut anywhere.
             let pushed = if shared.reply.is_full() {
                 Err(convert::no_memory())
             } else {

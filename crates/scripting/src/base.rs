@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Changes to Lua's own functions: `pcall`, `math.random`, errors with their place, globals that
-//! are not there.
+//! Changes to Lua's own functions: `pcall`, `math.random`, locations in errors, undefined globals.
 
 use std::ffi::c_int;
 
 use mlua_sys as sys;
 
-use crate::lua::{GLOBALS, Kind, Lua, Raise, function, lua_State};
+use crate::lua::{GLOBALS, Lua, LuaType, Raise, function, lua_State};
 use crate::random::Random;
 use crate::shared::Shared;
 
@@ -95,7 +94,7 @@ fn clock(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
     Ok(1)
 }
 
-/// What `lua_pcall` calls with an error: makes it a table and adds where it happened.
+/// Error handler of `lua_pcall`: makes the error a table and adds its location.
 pub(crate) fn describe_error(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
     lua.set_top(1);
     if !lua.has_room(6) {
@@ -105,10 +104,10 @@ pub(crate) fn describe_error(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Rais
         Some(place) if place.is_native => lua.position(2),
         place => place,
     };
-    if lua.kind(1) != Kind::Table {
+    if lua.kind(1) != LuaType::Table {
         let text = match lua.kind(1) {
-            Kind::Nil | Kind::None => b"nil".to_vec(),
-            Kind::Boolean => lua.boolean(1).to_string().into_bytes(),
+            LuaType::Nil | LuaType::None => b"nil".to_vec(),
+            LuaType::Boolean => lua.boolean(1).to_string().into_bytes(),
             _ => match lua.text(1) {
                 Some(text) => text.to_vec(),
                 None => lua.kind_name(1).as_bytes().to_vec(),

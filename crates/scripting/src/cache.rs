@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What all threads know of scripts: their text by their SHA-1.
+//! The script cache shared by all threads: scripts by SHA-1.
 //!
-//! A thread compiles a script when it first runs it. SCRIPT FLUSH empties the cache and moves its
-//! generation on; a thread whose machine is of an older generation makes a new one before it runs
+//! A thread compiles a script when it first runs it. SCRIPT FLUSH empties the cache and increments
+//! its generation; a thread with a VM of an older generation makes a new one before it runs
 //! anything.
 //!
-//! Of the scripts that only EVAL has brought, those run last are kept ([`EVAL_SCRIPTS_MAX`]): a
-//! client that puts values into its scripts' text must not fill the memory. Threads let go of
-//! evicted scripts when they next come across them, or when there have been some.
+//! Of the scripts known from EVAL alone, the most recently used are kept ([`EVAL_SCRIPTS_MAX`]),
+//! because a client that puts values into its scripts' text must not fill the memory. Threads drop
+//! evicted scripts when they next meet them, or after a number of evictions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -38,7 +38,7 @@ pub struct Script {
     pub flags: ScriptFlags,
     /// Where the code begins, behind the first line that declares flags.
     pub code_at: usize,
-    /// What its text proves of the keys that it touches.
+    /// Result of its key analysis.
     pub reach: Reach,
     pub history: SpeculationHistory,
     is_evicted: AtomicBool,
@@ -111,7 +111,7 @@ pub fn parse_sha(text: &[u8]) -> Option<Sha> {
 #[derive(Default)]
 struct Known {
     by_sha: HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>,
-    /// Those of them that only EVAL has brought.
+    /// Scripts known from EVAL alone.
     evaluated: HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>,
 }
 
@@ -137,17 +137,17 @@ pub struct Cache {
     libraries_generation: AtomicU64,
     /// Held while the libraries are changed.
     changing: Mutex<()>,
-    /// Bytes of each thread's machines: for scripts, for functions.
-    machine_bytes: Box<[(AtomicUsize, AtomicUsize)]>,
+    /// Bytes of each thread's VMs: for scripts, for functions.
+    vm_bytes: Box<[(AtomicUsize, AtomicUsize)]>,
 }
 
-/// What INFO tells of scripts.
+/// Figures for INFO.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Figures {
     /// Lua's memory for scripts, over all threads.
-    pub script_machines: usize,
+    pub script_vm_bytes: usize,
     /// Lua's memory for functions, over all threads.
-    pub function_machines: usize,
+    pub function_vm_bytes: usize,
     pub scripts: usize,
     /// Scripts of EVAL that made way for others.
     pub evicted: u64,
@@ -170,7 +170,7 @@ impl Cache {
             libraries: RwLock::default(),
             libraries_generation: AtomicU64::new(0),
             changing: Mutex::new(()),
-            machine_bytes: (0..threads).map(|_| Default::default()).collect(),
+            vm_bytes: (0..threads).map(|_| Default::default()).collect(),
         }
     }
 
@@ -217,7 +217,7 @@ impl Cache {
         script
     }
 
-    /// Has a script stay that SCRIPT LOAD has been given. False if it has been evicted meanwhile.
+    /// Keeps a script that SCRIPT LOAD was given. False if it has been evicted meanwhile.
     pub fn keep(&self, script: &Script) -> bool {
         let mut scripts = self.scripts.write();
         if script.is_evicted() {
@@ -227,7 +227,7 @@ impl Cache {
         true
     }
 
-    /// Has [`Figures::evicted`] begin anew.
+    /// Resets [`Figures::evicted`].
     pub fn reset_figures(&self) {
         self.evicted_before.store(self.evicted(), Ordering::Relaxed);
     }
@@ -237,10 +237,10 @@ impl Cache {
         let mut scripts = self.scripts.write();
         let old = std::mem::take(&mut *scripts);
         self.bytes.store(0, Ordering::Relaxed);
-        for (scripts, _) in &self.machine_bytes {
+        for (scripts, _) in &self.vm_bytes {
             scripts.store(0, Ordering::Relaxed);
         }
-        // Whoever is about to keep one finds that it is gone.
+        // A thread that is about to keep one finds it gone.
         old.by_sha.values().for_each(|script| script.is_evicted.store(true, Ordering::Relaxed));
         self.generation.fetch_add(1, Ordering::Release);
         drop(scripts);
@@ -267,18 +267,18 @@ impl Cache {
         Ok(result)
     }
 
-    /// Notes what a thread's machines take.
+    /// Records the memory of a thread's VMs.
     #[inline]
-    pub(crate) fn note_machines(&self, slot: usize, scripts: usize, functions: usize) {
-        let (for_scripts, for_functions) = &self.machine_bytes[slot];
+    pub(crate) fn note_vm_bytes(&self, slot: usize, scripts: usize, functions: usize) {
+        let (for_scripts, for_functions) = &self.vm_bytes[slot];
         for_scripts.store(scripts, Ordering::Relaxed);
         for_functions.store(functions, Ordering::Relaxed);
     }
 
-    /// With the machines of the first so many threads: those that there are.
+    /// Sums over the VMs of the first `threads` threads.
     pub fn figures(&self, threads: usize) -> Figures {
         let sum = |of: fn(&(AtomicUsize, AtomicUsize)) -> &AtomicUsize| {
-            self.machine_bytes.iter().take(threads).map(|bytes| of(bytes).load(Ordering::Relaxed)).sum()
+            self.vm_bytes.iter().take(threads).map(|bytes| of(bytes).load(Ordering::Relaxed)).sum()
         };
         let libraries = self.libraries();
         let (library_count, functions) = libraries.counts();
@@ -286,8 +286,8 @@ impl Cache {
             libraries: library_count,
             functions,
             function_bytes: libraries.memory_bytes(),
-            script_machines: sum(|bytes| &bytes.0),
-            function_machines: sum(|bytes| &bytes.1),
+            script_vm_bytes: sum(|bytes| &bytes.0),
+            function_vm_bytes: sum(|bytes| &bytes.1),
             scripts: self.scripts.read().by_sha.len(),
             evicted: self.evicted() - self.evicted_before.load(Ordering::Relaxed),
             script_bytes: self.bytes.load(Ordering::Relaxed),

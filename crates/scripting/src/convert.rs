@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Conversions between replies and Lua values, as Redis 7.2 defines them.
 //!
-//! A reply becomes a number, a string, a table; statuses and errors become tables with one field,
-//! `ok` or `err`; RESP3's types tables with a field that names them (`map`, `set`, `double`,
-//! `big_number`, `verbatim_string`). Nothing is `false` in RESP2 and `nil` in RESP3. The way back
-//! is the same, and numbers lose their fraction.
+//! A reply becomes a number, a string or a table; statuses and errors become tables with one field,
+//! `ok` or `err`; RESP3's types become tables with a field that names them (`map`, `set`, `double`,
+//! `big_number`, `verbatim_string`). Null is `false` in RESP2 and `nil` in RESP3. The reverse is
+//! the same, and numbers lose their fraction.
 
 use std::ffi::c_int;
 
 use braid_resp::reply::{Deferred, Protocol, ReplyBuffer};
 
-use crate::lua::{Kind, Lua, Raise};
+use crate::lua::{Lua, LuaType, Raise};
 use crate::outcome::{Ended, Returned};
 
 /// Bytes of a reply that are left.
@@ -171,7 +171,7 @@ pub(crate) fn push_field(lua: Lua<'_>, name: &str, push: impl FnOnce(Lua<'_>)) {
 /// Sets a pair of a table, if the key can be one.
 fn set_pair(lua: Lua<'_>) {
     let is_nan = lua.number(-2).is_some_and(f64::is_nan);
-    if lua.kind(-2) == Kind::Nil || is_nan {
+    if lua.kind(-2) == LuaType::Nil || is_nan {
         lua.pop(2);
     } else {
         lua.raw_set(-3);
@@ -269,14 +269,14 @@ impl Writer<'_, '_> {
             return self.error(b"ERR reached lua stack limit".to_vec(), false);
         }
         match lua.kind(-1) {
-            Kind::String => self.reply.bulk(lua.string(-1).unwrap_or_default()),
-            Kind::Number => self.reply.integer(integer(lua.number(-1).unwrap_or_default())),
-            Kind::Boolean => match (self.script, lua.boolean(-1)) {
+            LuaType::String => self.reply.bulk(lua.string(-1).unwrap_or_default()),
+            LuaType::Number => self.reply.integer(integer(lua.number(-1).unwrap_or_default())),
+            LuaType::Boolean => match (self.script, lua.boolean(-1)) {
                 (Protocol::Resp2, true) => self.reply.integer(1),
                 (Protocol::Resp2, false) => self.reply.null(),
                 (Protocol::Resp3, value) => self.reply.boolean(value),
             },
-            Kind::Table => {
+            LuaType::Table => {
                 if !self.table() {
                     return self.begin();
                 }
@@ -287,7 +287,7 @@ impl Writer<'_, '_> {
     }
 
     /// Pushes a field of the table on top; true if it is of this kind, else it is taken off again.
-    fn has(&self, name: &str, kind: Kind) -> bool {
+    fn has(&self, name: &str, kind: LuaType) -> bool {
         let lua = self.lua;
         lua.raw_get_field(-2, name);
         let found = lua.kind(-1) == kind;
@@ -300,10 +300,10 @@ impl Writer<'_, '_> {
     /// Writes the table on top, which stays there, if it stands for a value without elements.
     fn table(&mut self) -> bool {
         let lua = self.lua;
-        if self.has("err", Kind::String) {
+        if self.has("err", LuaType::String) {
             let line = up_to_nul(lua.string(-1).unwrap_or_default()).to_vec();
             lua.pop(1);
-            let counted = self.has("ignore_error_stats_update", Kind::Boolean) && {
+            let counted = self.has("ignore_error_stats_update", LuaType::Boolean) && {
                 let counted = lua.boolean(-1);
                 lua.pop(1);
                 counted
@@ -311,15 +311,15 @@ impl Writer<'_, '_> {
             self.error(line, counted);
             return true;
         }
-        if self.has("ok", Kind::String) {
+        if self.has("ok", LuaType::String) {
             let line = one_line(up_to_nul(lua.string(-1).unwrap_or_default()));
             self.reply.raw(&[b"+", &line[..], b"\r\n"].concat());
-        } else if self.has("double", Kind::Number) {
+        } else if self.has("double", LuaType::Number) {
             self.reply.double(lua.number(-1).unwrap_or_default());
-        } else if self.has("big_number", Kind::String) {
+        } else if self.has("big_number", LuaType::String) {
             let digits = one_line(lua.string(-1).unwrap_or_default());
             self.reply.big_number(&String::from_utf8_lossy(&digits));
-        } else if self.has("verbatim_string", Kind::Table) {
+        } else if self.has("verbatim_string", LuaType::Table) {
             let is_written = self.verbatim();
             lua.pop(1);
             return is_written;
@@ -333,12 +333,12 @@ impl Writer<'_, '_> {
     /// Writes the table on top as a text with a format, if it is one.
     fn verbatim(&mut self) -> bool {
         let lua = self.lua;
-        if !self.has("format", Kind::String) {
+        if !self.has("format", LuaType::String) {
             return false;
         }
         let format = String::from_utf8_lossy(lua.string(-1).unwrap_or_default()).into_owned();
         lua.pop(1);
-        if !self.has("string", Kind::String) {
+        if !self.has("string", LuaType::String) {
             return false;
         }
         self.reply.verbatim(&format, lua.string(-1).unwrap_or_default());
@@ -348,10 +348,10 @@ impl Writer<'_, '_> {
 
     /// Begins to write the table on top as a map, a set or an array.
     fn begin(&mut self) {
-        let open = if self.has("map", Kind::Table) {
+        let open = if self.has("map", LuaType::Table) {
             self.lua.push_nil();
             Open::Map { header: self.reply.begin_map(), count: 0, is_value_due: false }
-        } else if self.has("set", Kind::Table) {
+        } else if self.has("set", LuaType::Table) {
             self.lua.push_nil();
             Open::Set { header: self.reply.begin_set(), count: 0 }
         } else {
@@ -367,7 +367,7 @@ impl Writer<'_, '_> {
         match open {
             Open::Array { count, .. } => {
                 lua.raw_get_index(-1, *count as c_int + 1);
-                if lua.kind(-1) == Kind::Nil {
+                if lua.kind(-1) == LuaType::Nil {
                     lua.pop(1);
                     return false;
                 }
@@ -431,7 +431,7 @@ fn one_line(bytes: &[u8]) -> Vec<u8> {
 
 /// The error line for the error on top of the stack.
 pub(crate) fn failure(lua: Lua<'_>, name: &str) -> Ended {
-    if lua.kind(-1) != Kind::Table {
+    if lua.kind(-1) != LuaType::Table {
         let text = lua.text(-1).unwrap_or(b"execution failure");
         let shown = &up_to_nul(text)[..up_to_nul(text).len().min(100)];
         let line = [b"ERR Error running script ", name.as_bytes(), b", ", shown].concat();
@@ -458,7 +458,7 @@ pub(crate) fn failure(lua: Lua<'_>, name: &str) -> Ended {
 
 /// The text of the error on top of the stack, as loading a library reports it.
 pub(crate) fn error_text(lua: Lua<'_>) -> Vec<u8> {
-    if lua.kind(-1) == Kind::Table {
+    if lua.kind(-1) == LuaType::Table {
         lua.raw_get_field(-2, "err");
         let text = lua.text(-1).unwrap_or_default().to_vec();
         lua.pop(1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Flags that a script declares for itself, and the first line that declares them.
+//! Script flags, and the first line of a script, which declares them.
 
-/// What a script says about itself.
+/// Flags of a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ScriptFlags(u8);
 
@@ -74,7 +74,7 @@ pub fn parse_shebang(script: &[u8]) -> Result<(ScriptFlags, usize), Vec<u8>> {
     Ok((flags, line))
 }
 
-/// What a library's first line says.
+/// Content of a library's first line.
 pub struct Library<'a> {
     pub engine: Vec<u8>,
     pub name: Vec<u8>,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Functions that a machine keeps: compiled code, and those that a library has registered.
+//! Functions held by a VM: compiled code, and functions that a library has registered.
 
 use std::ffi::c_int;
 
 use crate::flags::ScriptFlags;
 
-/// Compiled code: a function kept in the machine it was compiled by.
+/// Compiled code: a function kept in the VM it was compiled by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Function(pub(crate) c_int);
 

@@ -51,7 +51,7 @@ impl Library {
     }
 }
 
-/// What becomes of the libraries that are there when others are restored.
+/// Treatment of existing libraries by FUNCTION RESTORE.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     Flush,

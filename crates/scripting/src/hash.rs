@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The hash of Lua's strings: SipHash-1-3 of all bytes, with a key drawn at start.
+//! Hash of Lua's strings: SipHash-1-3 of all bytes, with a random key.
 //!
 //! Lua keeps each string once, in a table by this hash, and tables use it for their keys. Scripts
-//! read what clients have written, so nobody may be able to aim collisions at it.
+//! process clients' data, so clients must not be able to construct collisions.
 
 use std::ffi::c_char;
 use std::sync::LazyLock;
 
 use braid_base::hash::KeyHasher;
 
-/// All machines use one key: strings do not move between them, but a key for each would have to be looked up.
+/// All VMs use one key: strings do not move between them, but a key for each would have to be
+/// looked up.
 static HASHER: LazyLock<KeyHasher> = LazyLock::new(KeyHasher::random);
 
 /// Called by the patched `luaS_newlstr`.

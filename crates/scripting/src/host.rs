@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a machine asks of the server that runs it.
+//! The interface through which a Lua VM calls the server that runs it.
 
 use braid_resp::reply::ReplyBuffer;
 
@@ -14,11 +14,11 @@ pub enum Called {
     Abandoned,
 }
 
-/// What the host wants of a script that has been running for a while.
+/// The host's verdict on a script that has been running for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     Continue,
-    /// End it: somebody asked for that.
+    /// Kill it.
     Kill,
     /// End it: the run is repeated in another way.
     Abandon,

@@ -19,7 +19,7 @@ const INSTRUCTIONS: c_int = 100_000;
 /// Where the registry holds the pointer to the shared part; Lua's own references begin at 1.
 const SHARED_AT: c_int = -1;
 
-/// Lets the hook find the shared part.
+/// Makes the shared part available to the hook.
 ///
 /// # Safety
 /// The shared part outlives the state, and only functions that the state runs borrow it meanwhile.
@@ -31,7 +31,7 @@ pub(crate) unsafe fn register(lua: Lua<'_>, shared: *mut Shared) {
     }
 }
 
-/// Has the host asked at its usual intervals.
+/// Restores the usual interval of host calls.
 ///
 /// # Safety
 /// [`register`] has been called for this state.

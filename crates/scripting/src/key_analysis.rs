@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which scripts provably touch the keys that they declare and no others, by their text.
+//! Key analysis: finds scripts whose text proves that they touch no undeclared keys.
 //!
-//! The proof is simple and errs on the safe side. `redis` may only be used as `redis.call(...)`,
+//! The proof is simple and conservative. `redis` may only be used as `redis.call(...)`,
 //! `redis.pcall(...)` or for a few harmless functions. Each call names its command by a literal,
-//! the command finds its keys at fixed places, and at each of these places stands a *key
+//! the command has its keys at fixed positions, and at each of these positions stands a *key
 //! expression*: `KEYS[...]`, or a local variable that is declared once, as `local name =
-//! KEYS[...]`, and never assigned. `KEYS` itself may only be indexed. Whatever could reach the same
-//! things by another way (`_G`, `getfenv`, `load` ...) makes a script unprovable, as does
-//! everything that is not understood here.
+//! KEYS[...]`, and never assigned. `KEYS` itself may only be indexed. Other ways to the same values
+//! (`_G`, `getfenv`, `load` ...) make a script unprovable, as does any syntax not covered here.
 //!
-//! `server` is another name of `redis`. A script in which neither occurs reaches nothing, whatever
+//! `server` is another name of `redis`. A script in which neither occurs reaches no keys, whatever
 //! else it does.
 //!
-//! The names of such variables may be used anywhere: where one is not in scope it is a global that
-//! does not exist, and so an error.
+//! The names of such variables may be used anywhere: where one is not in scope it is an undefined
+//! global, and so an error.
 
 use braid_spec::{Begin, CommandTable, Find, Flags, KeyFlags, Scope};
 
@@ -132,7 +131,7 @@ const FORBIDDEN: &[&[u8]] = &[b"_G", b"getfenv", b"setfenv", b"load", b"loadstri
 /// up nor let others know, so what could go on for ever runs alone: then it is everybody's
 /// business, and SCRIPT KILL and SHUTDOWN are heard.
 const ENDLESS: &[&[u8]] = &[b"while", b"repeat"];
-/// What of `redis` is harmless.
+/// Harmless members of `redis`.
 const HARMLESS: &[&[u8]] = &[
     b"error_reply",
     b"status_reply",
@@ -162,7 +161,7 @@ const HARMLESS: &[&[u8]] = &[
 const TABLES: [Token<'_>; 2] = [Token::Name(b"redis"), Token::Name(b"server")];
 const KEYS: Token<'_> = Token::Name(b"KEYS");
 
-/// What a script touches, as far as its text proves it.
+/// Computes the reach of a script from its text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
     /// No keys: it calls no command.
@@ -173,7 +172,7 @@ pub enum Reach {
     Anything,
 }
 
-/// What a script can reach.
+/// Keys that a script can reach.
 pub fn reach(commands: &CommandTable, code: &[u8]) -> Reach {
     match tokens(code) {
         Some(tokens) if calls_nothing(&tokens) => Reach::Nothing,
@@ -275,7 +274,7 @@ impl<'t> Proof<'_, 't> {
                 }
                 next += 1;
             }
-            // What follows must begin a new statement, not go on with the expression.
+            // The next token must begin a new statement, not continue the expression.
             let ends = match self.token(next) {
                 None | Some(Token::Symbol(b';')) => true,
                 Some(Token::Name(word)) => word != b"and" && word != b"or",

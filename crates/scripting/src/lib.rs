@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Lua 5.1 in a sandbox, as Redis 7.2 gives it to scripts: states, the `redis` table, libraries, conversions.
+//! Scripting: Lua 5.1 in a sandbox, as in Redis 7.2: VMs, the `redis` table, libraries,
+//! conversions.
 //!
-//! Flow: a thread that executes commands owns a [`Machine`] or two. A script is compiled by
-//! [`Machine::compile`] and run by [`Machine::run`]; the commands that it calls go to the [`Host`],
-//! their replies come back as Lua values, and what the script returns is written as a reply. Which
-//! commands there are, who may run them and under which locks is the host's business.
+//! Flow: a thread that executes commands owns up to two [`LuaVm`]s. A script is compiled by
+//! [`LuaVm::compile`] and run by [`LuaVm::run`]; its commands go to the [`Host`], their replies
+//! come back as Lua values, and the script's return value is written as a reply. The host decides
+//! which commands exist, their permissions and locks.
 //!
-//! [`Scripts`] has what all threads know: the text of scripts (`cache.rs`), libraries of functions
-//! (`function_libraries.rs`), what a script's text proves of its keys (`key_analysis.rs`), and each
-//! thread's machines (`machines.rs`).
+//! [`Scripts`] has the state shared by all threads: the text of scripts (`cache.rs`), function
+//! libraries (`function_libraries.rs`), the key analysis (`key_analysis.rs`), and each thread's VMs
+//! (`thread_vms.rs`).
 //!
-//! Lua's C interface is only touched in `lua.rs`, `machine.rs` and `interrupt.rs` (and by `pcall` in
+//! Lua's C interface is only used in `lua.rs`, `lua_vm.rs` and `interrupt.rs` (and by `pcall` in
 //! `base.rs`); everything else is safe code.
 
 mod api;
@@ -26,8 +27,7 @@ mod interrupt;
 pub mod key_analysis;
 mod libraries;
 mod lua;
-mod machine;
-pub mod machines;
+mod lua_vm;
 mod memory;
 mod outcome;
 mod random;
@@ -37,12 +37,13 @@ mod shared;
 pub mod speculation;
 #[cfg(test)]
 mod tests;
+pub mod thread_vms;
 mod watch;
 
 pub use flags::{Library, ScriptFlags, parse_library, parse_shebang};
 pub use function::{Function, Registered};
 pub use host::{Called, Host, Level, Verdict};
-pub use machine::{Machine, Purpose};
+pub use lua_vm::{LuaVm, Purpose};
 pub use outcome::{Ended, Returned};
 pub use register::{INVALID_NAME, is_valid_name};
 pub use scripts::Scripts;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The raw interface of Lua, wrapped thinly: the only place, with `machine.rs` and `interrupt.rs`,
+//! The raw interface of Lua, wrapped thinly: the only place, with `lua_vm.rs` and `interrupt.rs`,
 //! that calls it.
 //!
 //! Lua reports errors by jumping out of the C function that it called, past everything above it on
@@ -38,7 +38,7 @@ pub(crate) const GLOBALS: c_int = sys::LUA_GLOBALSINDEX;
 
 /// Types of Lua values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum LuaType {
     None,
     Nil,
     Boolean,
@@ -92,7 +92,7 @@ impl<'l> Lua<'l> {
     pub(crate) fn check_memory(self, bytes: usize) -> Result<(), Raise> {
         let mut memory = std::ptr::null_mut();
         raw!(sys::lua_getallocf(self.0, &mut memory));
-        // SAFETY: the allocator's data is the machine's memory counter (`Machine::new`), which
+        // SAFETY: the allocator's data is the VM's memory counter (`LuaVm::new`), which
         // outlives the state.
         let memory = unsafe { &*memory.cast::<Memory>() };
         if memory.has_room(bytes) { Ok(()) } else { Err(Raise::text("not enough memory")) }
@@ -104,17 +104,17 @@ impl<'l> Lua<'l> {
         raw!(sys::lua_checkstack(self.0, count)) != 0
     }
 
-    pub(crate) fn kind(self, index: c_int) -> Kind {
+    pub(crate) fn kind(self, index: c_int) -> LuaType {
         match raw!(sys::lua_type(self.0, index)) {
-            sys::LUA_TNONE => Kind::None,
-            sys::LUA_TNIL => Kind::Nil,
-            sys::LUA_TBOOLEAN => Kind::Boolean,
-            sys::LUA_TLIGHTUSERDATA => Kind::LightUserdata,
-            sys::LUA_TNUMBER => Kind::Number,
-            sys::LUA_TSTRING => Kind::String,
-            sys::LUA_TTABLE => Kind::Table,
-            sys::LUA_TFUNCTION => Kind::Function,
-            _ => Kind::Other,
+            sys::LUA_TNONE => LuaType::None,
+            sys::LUA_TNIL => LuaType::Nil,
+            sys::LUA_TBOOLEAN => LuaType::Boolean,
+            sys::LUA_TLIGHTUSERDATA => LuaType::LightUserdata,
+            sys::LUA_TNUMBER => LuaType::Number,
+            sys::LUA_TSTRING => LuaType::String,
+            sys::LUA_TTABLE => LuaType::Table,
+            sys::LUA_TFUNCTION => LuaType::Function,
+            _ => LuaType::Other,
         }
     }
 
@@ -126,7 +126,7 @@ impl<'l> Lua<'l> {
 
     /// The bytes of a string; nothing for other values, numbers included.
     pub(crate) fn string(self, index: c_int) -> Option<&'l [u8]> {
-        if self.kind(index) != Kind::String {
+        if self.kind(index) != LuaType::String {
             return None;
         }
         let mut len = 0;
@@ -139,7 +139,7 @@ impl<'l> Lua<'l> {
     /// The bytes of a string or number; a number on the stack becomes a string by that (so never
     /// use it on a key of a table that is being walked).
     pub(crate) fn text(self, index: c_int) -> Option<&'l [u8]> {
-        if self.kind(index) == Kind::Number {
+        if self.kind(index) == LuaType::Number {
             let mut len = 0;
             raw!(sys::lua_tolstring(self.0, index, &mut len));
         }
@@ -148,7 +148,7 @@ impl<'l> Lua<'l> {
 
     /// A number; nothing for other values.
     pub(crate) fn number(self, index: c_int) -> Option<f64> {
-        (self.kind(index) == Kind::Number).then(|| raw!(sys::lua_tonumber(self.0, index)))
+        (self.kind(index) == LuaType::Number).then(|| raw!(sys::lua_tonumber(self.0, index)))
     }
 
     /// A number, or a string that Lua takes for one.
@@ -263,7 +263,7 @@ impl<'l> Lua<'l> {
         raw!(sys::lua_concat(self.0, count));
     }
 
-    /// Pushes a function for Lua; the pointer to the machine's shared part is its only upvalue.
+    /// Pushes a function for Lua; the pointer to the VM's shared part is its only upvalue.
     pub(crate) fn push_function(self, function: sys::lua_CFunction, shared: *mut Shared) {
         raw!({
             sys::lua_pushlightuserdata(self.0, shared.cast());
@@ -312,7 +312,7 @@ impl<'l> Lua<'l> {
     }
 
     pub(crate) fn wrong_type(self, index: c_int, expected: &str) -> Raise {
-        let found = if self.kind(index) == Kind::None { "no value" } else { self.kind_name(index) };
+        let found = if self.kind(index) == LuaType::None { "no value" } else { self.kind_name(index) };
         Raise::argument(index, format!("{expected} expected, got {found}"))
     }
 }
@@ -350,7 +350,7 @@ impl Raise {
 /// The body of a function for Lua: arguments from the stack, results onto it; the number of results.
 pub(crate) type Body = for<'l> fn(Lua<'l>, &mut Shared) -> Result<c_int, Raise>;
 
-/// What is left when a body has ended and its values are gone.
+/// Outcome of a body, after its values are dropped.
 enum Ended {
     Returned(c_int),
     Raised,
@@ -361,10 +361,10 @@ enum Ended {
 /// Runs a body, and jumps if it raises an error.
 ///
 /// # Safety
-/// Called by Lua, with the machine's shared part as the first upvalue, which nobody else has borrowed.
+/// Called by Lua, with the VM's shared part as the first upvalue, which nobody else has borrowed.
 #[inline]
 pub(crate) unsafe fn enter(state: *mut lua_State, body: Body) -> c_int {
-    // SAFETY: the caller's: `push_function` put the pointer there, and the machine outlives its state.
+    // SAFETY: the caller's: `push_function` put the pointer there, and the VM outlives its state.
     let shared = unsafe { &mut *sys::lua_touserdata(state, sys::lua_upvalueindex(1)).cast::<Shared>() };
     let limit = shared.memory.lift();
     let ended = run(state, shared, body);

@@ -22,7 +22,7 @@ pub(crate) struct Memory {
     pub watch: Arc<Watch>,
     pub used: Cell<usize>,
     pub limit: Cell<usize>,
-    /// What the limit is when it is not lifted.
+    /// The limit while it is not lifted.
     run_limit: Cell<usize>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) unsafe extern "C" fn allocate(
     new: usize,
 ) -> *mut c_void {
     let old = if block.is_null() { 0 } else { old };
-    // SAFETY: the caller's; the machine owns it and outlives its state.
+    // SAFETY: the caller's; the VM owns it and outlives its state.
     let memory = unsafe { &*memory.cast::<Memory>() };
     let used = memory.used.get().wrapping_sub(old).wrapping_add(new);
     if new > old && used > memory.limit.get() || new > isize::MAX as usize - ALIGN {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How the run of a script has ended, for the host.
+//! Outcome of a script's run.
 
 /// How a run has ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Ended {
     Abandoned,
 }
 
-/// What a script's result was, beyond what was written.
+/// Result of a script, beyond its written reply.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Returned {
     /// The result as a whole is an error: this line.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `redis.register_function`: how the code of a library names its functions.
+//! `redis.register_function`: names the functions of a library.
 
 use std::ffi::c_int;
 
 use crate::convert::push_error;
 use crate::flags::ScriptFlags;
 use crate::function::{Function, Registered};
-use crate::lua::{Kind, Lua, Raise};
+use crate::lua::{Lua, LuaType, Raise};
 use crate::shared::Shared;
 
 /// True for names that libraries and functions may have.
@@ -53,7 +53,7 @@ fn positional(lua: Lua<'_>) -> Result<Registered, &'static str> {
     let Some(name) = lua.text(1) else {
         return Err("first argument to redis.register_function must be a string");
     };
-    if lua.kind(2) != Kind::Function {
+    if lua.kind(2) != LuaType::Function {
         return Err("second argument to redis.register_function must be a function");
     }
     let function = Function(lua.keep());
@@ -61,7 +61,7 @@ fn positional(lua: Lua<'_>) -> Result<Registered, &'static str> {
 }
 
 fn named(lua: Lua<'_>) -> Result<Registered, &'static str> {
-    if lua.kind(1) != Kind::Table {
+    if lua.kind(1) != LuaType::Table {
         return Err(
             "calling redis.register_function with a single argument is only applicable to Lua table \
              (representing named arguments).",
@@ -96,13 +96,13 @@ fn named(lua: Lua<'_>) -> Result<Registered, &'static str> {
                 }
                 None => Some("description argument given to redis.register_function must be a string"),
             },
-            b"callback" if lua.kind(3) == Kind::Function => {
+            b"callback" if lua.kind(3) == LuaType::Function => {
                 lua.push_copy(3);
                 release(function.replace(Function(lua.keep())));
                 None
             }
             b"callback" => Some("callback argument given to redis.register_function must be a function"),
-            b"flags" if lua.kind(3) == Kind::Table => match read_flags(lua) {
+            b"flags" if lua.kind(3) == LuaType::Table => match read_flags(lua) {
                 Some(read) => {
                     flags = read;
                     None
@@ -133,7 +133,7 @@ fn read_flags(lua: Lua<'_>) -> Option<ScriptFlags> {
     let mut flags = ScriptFlags::NONE;
     for index in 1.. {
         lua.raw_get_index(3, index);
-        if lua.kind(-1) == Kind::Nil {
+        if lua.kind(-1) == LuaType::Nil {
             lua.pop(1);
             break;
         }

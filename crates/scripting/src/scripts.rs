@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The server's scripts: what all threads know of them, and each thread's machines.
+//! The server's scripts: the shared cache, and each thread's VMs.
 //!
-//! A thread takes its machines out while it runs or compiles something, and puts them back: a script
+//! A thread takes its VMs out while it runs or compiles something, and puts them back: a script
 //! never runs within a script.
 
 use std::convert::Infallible;
@@ -12,14 +12,14 @@ use parking_lot::Mutex;
 
 use crate::cache::Cache;
 use crate::function_libraries::Libraries;
-use crate::machines::Machines;
+use crate::thread_vms::ThreadVms;
 
-/// A thread's machines, where they are while nothing runs.
+/// A thread's VMs, where they are while nothing runs.
 #[derive(Default)]
 enum Slot {
     #[default]
     Unused,
-    Idle(Box<Machines>),
+    Idle(Box<ThreadVms>),
     Taken,
 }
 
@@ -27,29 +27,29 @@ enum Slot {
 pub struct Scripts {
     pub cache: Cache,
     /// By the thread's slot; touched by that thread only.
-    machines: Box<[Mutex<Slot>]>,
+    vms: Box<[Mutex<Slot>]>,
 }
 
 impl Scripts {
     /// No scripts, for up to so many threads.
     pub fn new(threads: usize) -> Scripts {
-        Scripts { cache: Cache::new(threads), machines: (0..threads).map(|_| Mutex::default()).collect() }
+        Scripts { cache: Cache::new(threads), vms: (0..threads).map(|_| Mutex::default()).collect() }
     }
 
-    /// Has `work` done with a thread's machines. An error while a script runs on the thread.
-    pub fn with_machines<R>(
+    /// Calls `work` with a thread's VMs. Fails while a script runs on the thread.
+    pub fn with_vms<R>(
         &self,
         slot: usize,
-        work: impl FnOnce(&mut Machines) -> R,
+        work: impl FnOnce(&mut ThreadVms) -> R,
     ) -> Result<R, CommandError> {
-        let mut machines = match std::mem::replace(&mut *self.machines[slot].lock(), Slot::Taken) {
-            Slot::Unused => Box::new(Machines::new()),
-            Slot::Idle(machines) => machines,
+        let mut vms = match std::mem::replace(&mut *self.vms[slot].lock(), Slot::Taken) {
+            Slot::Unused => Box::new(ThreadVms::new()),
+            Slot::Idle(vms) => vms,
             Slot::Taken => return Err(CommandError::text("ERR A script cannot run another script")),
         };
-        let result = work(&mut machines);
-        self.cache.note_machines(slot, machines.script_bytes(), machines.function_bytes());
-        *self.machines[slot].lock() = Slot::Idle(machines);
+        let result = work(&mut vms);
+        self.cache.note_vm_bytes(slot, vms.script_bytes(), vms.function_bytes());
+        *self.vms[slot].lock() = Slot::Idle(vms);
         Ok(result)
     }
 
@@ -68,10 +68,10 @@ impl Scripts {
         replace: bool,
     ) -> Result<(), String> {
         let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let result = self.with_machines(slot, |machines| {
+        let result = self.with_vms(slot, |vms| {
             self.cache.change_libraries(|libraries| {
                 for code in codes {
-                    let read = |code: &[u8]| machines.read_library(config, code, None);
+                    let read = |code: &[u8]| vms.read_library(config, code, None);
                     let library = libraries.prepare(code, replace, read)?;
                     libraries.add(library);
                 }
@@ -85,11 +85,11 @@ impl Scripts {
     /// As [`Scripts::load_libraries`], in place of all that there are.
     pub fn replace_libraries(&self, slot: usize, config: &Config, codes: &[Vec<u8>]) -> Result<(), String> {
         let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let result = self.with_machines(slot, |machines| {
+        let result = self.with_vms(slot, |vms| {
             self.cache.change_libraries(|libraries| {
                 let mut new = Libraries::default();
                 for code in codes {
-                    let read = |code: &[u8]| machines.read_library(config, code, None);
+                    let read = |code: &[u8]| vms.read_library(config, code, None);
                     let library = new.prepare(code, false, read)?;
                     new.add(library);
                 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the functions that Lua calls share with their machine: memory, the host, settings, and how
-//! the run is going. Each function has a pointer to it as its upvalue (`lua.rs`).
+//! State shared by a VM and the functions that Lua calls: memory, the host, settings, and the
+//! progress of the run. Each function has a pointer to it as its upvalue (`lua.rs`).
 
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use crate::libraries::json::settings::Settings;
 use crate::memory::Memory;
 use crate::random::Random;
 
-/// What functions called by Lua share with the machine.
+/// State shared by functions called by Lua and the VM.
 pub(crate) struct Shared {
     pub memory: Rc<Memory>,
     /// The server, while a script runs.
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub json: Settings,
     /// The run is being ended, and this is why.
     pub verdict: Verdict,
-    /// What a library that is being loaded has registered.
+    /// Functions registered by the library being loaded.
     pub registering: Option<Vec<Registered>>,
     /// When loading a library has to be over.
     pub load_deadline: Option<Instant>,
@@ -50,7 +50,7 @@ impl Shared {
 
     /// The server. Only scripts that run can call what needs it.
     pub(crate) fn host(&mut self) -> Option<&mut dyn Host> {
-        // SAFETY: set by `Machine::run` for the time of the run, from a reference that is exclusive
+        // SAFETY: set by `LuaVm::run` for the time of the run, from a reference that is exclusive
         // for that time.
         self.host.map(|mut host| unsafe { host.as_mut() })
     }

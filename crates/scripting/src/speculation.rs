@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whether a script is worth a speculative run under the locks of its declared keys.
+//! Speculation history: whether a speculative run of a script is worth trying.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a script has been seen to do. Shared by all threads; to miss an update does no harm.
+/// How past runs of a script ended. Shared by all threads; to miss an update does no harm.
 #[derive(Default)]
 pub struct SpeculationHistory {
     /// Runs that needed more than the declared keys.
-    strays: AtomicU32,
-    /// Runs that are still to be made with the world stopped.
-    wary: AtomicU32,
+    undeclared: AtomicU32,
+    /// Runs left that must stop the world.
+    alone_runs: AtomicU32,
 }
 
 impl SpeculationHistory {
     /// Whether a run under the locks of the declared keys is worth trying.
     pub fn may_try(&self) -> bool {
-        let wary = self.wary.load(Relaxed);
-        if wary > 0 {
-            self.wary.store(wary - 1, Relaxed);
+        let alone_runs = self.alone_runs.load(Relaxed);
+        if alone_runs > 0 {
+            self.alone_runs.store(alone_runs - 1, Relaxed);
         }
-        wary == 0
+        alone_runs == 0
     }
 
-    /// A run has strayed: the next ones are made alone, more of them each time.
-    pub fn note_stray(&self) {
-        let strays = self.strays.load(Relaxed).saturating_add(1);
-        self.strays.store(strays, Relaxed);
-        self.wary.store(64 << strays.min(10), Relaxed);
+    /// A run reached an undeclared key: the next runs stop the world, more of them each time.
+    pub fn note_undeclared(&self) {
+        let undeclared = self.undeclared.load(Relaxed).saturating_add(1);
+        self.undeclared.store(undeclared, Relaxed);
+        self.alone_runs.store(64 << undeclared.min(10), Relaxed);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests of machines with a host that knows a few commands.
+//! Tests of VMs with a host that knows a few commands.
 
 mod attacks;
 mod data;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use braid_resp::reply::{Protocol, ReplyBuffer};
 
-use crate::{Called, Ended, Host, Level, Machine, Purpose, Verdict};
+use crate::{Called, Ended, Host, Level, LuaVm, Purpose, Verdict};
 
 /// A server of four commands.
 #[derive(Default)]
@@ -73,7 +73,7 @@ impl Host for Server {
 }
 
 struct Tester {
-    machine: Machine,
+    vm: LuaVm,
     server: Server,
     protocol: Protocol,
 }
@@ -81,7 +81,7 @@ struct Tester {
 impl Tester {
     fn new() -> Tester {
         Tester {
-            machine: Machine::new(Purpose::Scripts, 64 << 20, "7.2.4"),
+            vm: LuaVm::new(Purpose::Scripts, 64 << 20, "7.2.4"),
             server: Server::default(),
             protocol: Protocol::Resp2,
         }
@@ -89,13 +89,13 @@ impl Tester {
 
     /// Runs a script; the reply, or the error line behind a `!`.
     fn run_with(&mut self, script: &str, keys: &[&[u8]], args: &[&[u8]]) -> String {
-        let function = match self.machine.compile(c"@user_script", script.as_bytes()) {
+        let function = match self.vm.compile(c"@user_script", script.as_bytes()) {
             Ok(function) => function,
             Err(message) => return format!("compile: {}", String::from_utf8_lossy(&message)),
         };
         let mut reply = ReplyBuffer::new(self.protocol);
-        let ended = self.machine.run(function, "sha", keys, args, &mut self.server, &mut reply);
-        self.machine.release(function);
+        let ended = self.vm.run(function, "sha", keys, args, &mut self.server, &mut reply);
+        self.vm.release(function);
         match ended {
             Ended::Replied(_) => String::from_utf8_lossy(reply.as_contiguous().expect("short replies"))
                 .replace("\r\n", " ")
@@ -300,13 +300,13 @@ fn a_script_can_be_ended() {
 #[test]
 fn a_run_can_be_abandoned() {
     for script in [
-        "redis.call('stray')",
-        "pcall(redis.call, 'stray') return 1",
-        "while true do pcall(redis.call, 'stray') end",
-        "local co = coroutine.wrap(function() redis.call('stray') end) pcall(co) while true do pcall(co) redis.pcall('set', 'a', 'b') end",
+        "redis.call('undeclared')",
+        "pcall(redis.call, 'undeclared') return 1",
+        "while true do pcall(redis.call, 'undeclared') end",
+        "local co = coroutine.wrap(function() redis.call('undeclared') end) pcall(co) while true do pcall(co) redis.pcall('set', 'a', 'b') end",
     ] {
         let mut tester = Tester::new();
-        tester.server.abandon_on = Some("stray");
+        tester.server.abandon_on = Some("undeclared");
         tester.check(script, "abandoned");
         assert!(tester.server.values.is_empty());
         tester.check("return 1", ":1");

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Interrupts runs that take long, at whatever they are.
+//! Watch thread: interrupts long runs, whatever they are doing.
 //!
 //! Lua's own hook counts instructions, and one instruction can take seconds: a pattern, a sort, a
-//! long concatenation. So one thread for the process looks at all machines 50 times a second and
-//! sets a word in those that are still in the same run; Lua and its libraries look at that word
-//! wherever something can take long (`build/patches.rs`), and call the hook. The thread sleeps
-//! while no script has run for a second.
+//! long concatenation. So one thread per process checks all VMs 50 times a second and sets a word
+//! in those that are still in the same run; Lua and its libraries check that word wherever
+//! something can take long (`build/patches.rs`), and call the hook. The thread sleeps while no
+//! script has run for a second.
 //!
-//! This module must never touch a Lua state: it is read by another thread than the one that runs it.
+//! Must never touch a Lua state, because another thread is running it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Time between two looks at the machines.
+/// Time between two looks at the VMs.
 const TICK: Duration = Duration::from_millis(20);
 /// Looks without any run after which the thread sleeps.
 const IDLE_TICKS: u32 = 50;
 
-/// What the watching thread knows of one machine.
+/// State of one VM in the watch thread.
 #[derive(Default)]
 pub(crate) struct Watch {
     /// Number of the present run; 0 between runs.
@@ -137,7 +137,7 @@ impl Watcher {
         }
     }
 
-    /// Looks at all machines. True if one of them is in a run.
+    /// Looks at all VMs. True if one of them is in a run.
     fn look(&self) -> bool {
         let mut runs = false;
         for watch in self.watches.lock().iter().filter_map(Weak::upgrade) {

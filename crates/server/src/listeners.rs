@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Opening the sockets that the configuration asks for.
+//! Opens the configured listening sockets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ const TLS_DIRECTIVES: [&str; 13] = [
     "tls-session-cache-timeout",
 ];
 
-/// Has the listeners follow CONFIG SET. Connections that came in on a closed one stay.
+/// Adapts the listeners to CONFIG SET. Connections of a closed listener stay open.
 pub fn follow(engine: &Engine, listeners: &Arc<Listeners>) {
     let reload = |listeners: &Listeners, config: &Config| {
         if config.tls_port() == 0 {

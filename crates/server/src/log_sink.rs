@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The log: lines in the form that operators of Redis know, to the log file or the standard output.
+//! The log: lines in Redis's format, to the log file or standard output.
 //!
-//! `pid:role time level message`. Levels map: debug, verbose (`debug!`), notice (`info!`), warning (`warn!`
-//! and above).
+//! `pid:role time level message`. Levels map: debug, verbose (`debug!`), notice (`info!`), warning
+//! (`warn!` and above).
 
 use std::fmt::{self, Display};
 use std::io::Write;

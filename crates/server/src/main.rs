@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The server program: configuration, log, listeners, threads; and their end.
+//! The server program: starts and stops configuration, log, listeners and threads.
 
 mod crash;
 mod listeners;
@@ -247,7 +247,7 @@ fn load(engine: &Engine) -> Result<(), String> {
             log::info!("DB loaded from disk: {:.3} seconds", began.elapsed().as_secs_f64());
             Ok(())
         }
-        // Somebody asked for the end, which is under way.
+        // A shutdown is under way.
         Err(LoadFailure::Load(LoadError::Stopped)) => Ok(()),
         Err(error) => {
             log::warn!("Terminating server after rdb file reading failure.");
@@ -279,8 +279,8 @@ fn load_append_only(engine: &Engine) -> Result<(), String> {
     }
 }
 
-/// Has the loops told when somebody asks for the end. Nobody is let in any more: who sees a
-/// connection close finds no server there.
+/// Stops the loops at shutdown. The listeners are closed first, so that a client whose connection
+/// closes cannot reconnect.
 fn stop_loops_on_shutdown(engine: &Arc<Engine>, listeners: &Arc<Listeners>) {
     let weak = Arc::downgrade(engine);
     let listeners = Arc::clone(listeners);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use braid_config::{Config, ShutdownFlags};
 use braid_engine::Engine;
-use braid_engine::ending::Manner;
+use braid_engine::shutdown::ShutdownOptions;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::{Handle, Signals};
@@ -46,7 +46,8 @@ pub fn daemonize() -> Result<(), String> {
 /// Descriptors that are not clients.
 const RESERVED: u64 = 32;
 
-/// Makes sure that `maxclients` connections can be open, or lowers `maxclients` to what can.
+/// Raises the limit of open files for `maxclients` connections, or lowers `maxclients` to the
+/// limit.
 pub fn raise_descriptor_limit(config: &Config) {
     let wanted = config.maxclients();
     if let Err(possible) = allow_clients(wanted) {
@@ -61,7 +62,7 @@ pub fn raise_descriptor_limit(config: &Config) {
     }
 }
 
-/// Has the limit follow CONFIG SET maxclients.
+/// Adapts the limit of open files to CONFIG SET maxclients.
 pub fn follow_client_limit(config: &Config) {
     config.on_change(&["maxclients"], |config| {
         allow_clients(config.maxclients()).map_err(|possible| {
@@ -72,7 +73,8 @@ pub fn follow_client_limit(config: &Config) {
     });
 }
 
-/// Raises the process's limit for so many clients. The error is the number of clients that there can be.
+/// Raises the process's limit of open files for `clients` connections. The error is the number of
+/// clients that the limit allows.
 fn allow_clients(clients: u32) -> Result<(), u64> {
     let wanted = u64::from(clients) + RESERVED;
     let limit = getrlimit(Resource::Nofile);
@@ -86,7 +88,7 @@ fn allow_clients(clients: u32) -> Result<(), u64> {
     if now >= wanted { Ok(()) } else { Err(now.saturating_sub(RESERVED).max(1)) }
 }
 
-/// Writes the process number where the configuration says.
+/// Writes the process id to the file that `pidfile` names.
 pub fn write_pid_file(config: &Config) {
     let path = config.pidfile();
     if !path.is_empty()
@@ -96,16 +98,16 @@ pub fn write_pid_file(config: &Config) {
     }
 }
 
-/// Removes the file again.
+/// Removes the file that `pidfile` names.
 pub fn remove_pid_file(config: &Config) {
     let path = config.pidfile();
     if !path.is_empty() {
-        // Somebody else may have removed it.
+        // It may have been removed already.
         let _ = std::fs::remove_file(&*path);
     }
 }
 
-/// Ends the server on SIGTERM and SIGINT. A SIGINT while it is about to end, ends it at once.
+/// Shuts the server down on SIGTERM and SIGINT. A second SIGINT exits at once.
 pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGXFSZ]).map_err(|error| error.to_string())?;
     let handle = signals.handle();
@@ -113,11 +115,11 @@ pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
     let watch = move || {
         for signal in signals.forever() {
             if signal == SIGXFSZ {
-                // A file that may not grow: whoever writes to it gets the error.
+                // A file has reached its size limit: the write returns the error.
                 continue;
             }
             let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
-            if !engine.ending.schedule() {
+            if !engine.shutdown_state.schedule() {
                 if signal == SIGINT {
                     log::warn!("You insist... exiting now.");
                     engine.remove_unfinished_saves();
@@ -131,10 +133,10 @@ pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
                 if signal == SIGINT { config.shutdown_on_sigint() } else { config.shutdown_on_sigterm() };
             // By a thread of its own, so that signals are still heard.
             let of_end = Arc::clone(&engine);
-            let end = move || end_by_signal(&of_end, name, flags);
+            let end = move || shut_down_by_signal(&of_end, name, flags);
             if let Err(error) = std::thread::Builder::new().name("shutdown".into()).spawn(end) {
                 log::warn!("{name} received, but there is no thread to shut down the server: {error}");
-                engine.take_end_back();
+                engine.abort_shutdown();
             }
         }
     };
@@ -143,9 +145,9 @@ pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
 }
 
 /// Ends the server, if the request is not taken back.
-fn end_by_signal(engine: &Engine, name: &str, flags: ShutdownFlags) {
+fn shut_down_by_signal(engine: &Engine, name: &str, flags: ShutdownFlags) {
     // While periodic work is held (DEBUG PAUSE-CRON) this is, too.
-    while engine.debug.cron_paused.load(Relaxed) && engine.ending.is_scheduled() {
+    while engine.debug.cron_paused.load(Relaxed) && engine.shutdown_state.is_scheduled() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let save = match (flags.has(ShutdownFlags::SAVE), flags.has(ShutdownFlags::NOSAVE)) {
@@ -154,14 +156,14 @@ fn end_by_signal(engine: &Engine, name: &str, flags: ShutdownFlags) {
         _ => None,
     };
     let (now, force) = (flags.has(ShutdownFlags::NOW), flags.has(ShutdownFlags::FORCE));
-    if engine.end_by_signal(Manner { save, now, force }).is_err() {
+    if engine.shut_down_by_signal(ShutdownOptions { save, now, force }).is_err() {
         log::warn!(
             "{name} received but errors trying to shut down the server, check the logs for more information"
         );
     }
 }
 
-/// Greets whoever starts the server at a terminal.
+/// Prints the banner if the server is started at a terminal.
 pub fn banner(config: &Config, version: &str) {
     println!(
         r"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `--check-system`: settings of the system that matter to the server, as they are, and what to do
-//! about them.
+//! `--check-system`: system settings that matter to the server, their values, and advice.
 //!
-//! Looks only; `deploy/install` is what changes anything. Files are read below a folder that tests choose.
+//! Read-only; `deploy/install` changes settings. Files are read below a folder that tests choose.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -16,7 +15,7 @@ const DESCRIPTORS: u64 = 10_032;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finding {
     pub is_good: bool,
-    /// What it is, and what it should be and why if it is not.
+    /// The value, and advice if it is not as it should be.
     pub text: String,
     /// The command that puts it right until the next start of the system.
     pub remedy: Option<String>,
@@ -106,7 +105,7 @@ pub fn report(findings: &[Finding]) -> String {
     text
 }
 
-/// What is good on this system, and what is not.
+/// Checks the settings of this system.
 pub fn check_this() -> Vec<Finding> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

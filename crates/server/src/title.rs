@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The title of the process, from the template that the configuration has for it.
+//! Process title, from the configured template.
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The watchdog (`watchdog-period`): when a command takes longer than so many milliseconds, the log
-//! says in which functions its thread is.
+//! The watchdog (`watchdog-period`): logs the stack of a thread whose command takes longer than the
+//! period.
 //!
-//! A thread of its own looks at the executing threads a few times in that period. Who is inside of
-//! the gate, or has the world stopped, and has not got a command done since it was first seen so,
-//! is asked for its calls by a signal, as in a crash report. Those who work do not know of it and
-//! pay nothing.
+//! A separate thread checks the executing threads a few times per period. A thread that is inside
+//! of the gate, or has stopped the world, and has completed no command since it was first seen so,
+//! is asked for its stack by a signal, as in a crash report. The executing threads have no
+//! overhead.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The errors a command body can end with, and their text on the wire.
+//! Errors of command bodies, and their text on the wire.
 //!
-//! Client libraries match on the first word; the texts are the ones that users of Redis know.
+//! Client libraries match on the first word; the texts are Redis's.
 
 use std::borrow::Cow;
 
 use braid_base::WrongType;
 
-/// What a body returns: nothing when it has written its reply, or the error to reply with.
+/// Result of a body: it has written its reply, or the error to reply with.
 pub type CommandResult = Result<(), CommandError>;
 
-/// A refusal, sent to the client as one error line. The text holds the code: `ERR syntax error`.
+/// An error reply: one line, including the code (`ERR syntax error`).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
@@ -33,24 +33,24 @@ pub enum CommandError {
     InvalidExpire(Cow<'static, str>),
     #[error("ERR wrong number of arguments for '{0}' command")]
     WrongArity(Cow<'static, str>),
-    /// Any other text, code included.
+    /// Any other text, including the code.
     #[error("{0}")]
     Text(Cow<'static, str>),
     /// A text that quotes a client's bytes, which need not be UTF-8; code included.
     #[error("{}", String::from_utf8_lossy(.0))]
     Bytes(Vec<u8>),
-    /// The same, of an error that was counted when a script's command ended with it.
+    /// Bytes of an error that was counted already when a script's command failed.
     #[error("{}", String::from_utf8_lossy(.0))]
     Counted(Vec<u8>),
 }
 
 impl CommandError {
-    /// An error with a text of its own, code included.
+    /// An error with its own text, including the code.
     pub fn text(text: impl Into<Cow<'static, str>>) -> CommandError {
         CommandError::Text(text.into())
     }
 
-    /// An error whose text quotes bytes from the client, as they are up to a NUL.
+    /// An error that quotes a client's bytes up to a NUL.
     pub fn quoting(before: &str, bytes: &[u8], after: &str) -> CommandError {
         let bytes = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
         CommandError::Bytes([before.as_bytes(), bytes, after.as_bytes()].concat())

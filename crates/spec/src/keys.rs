@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finding a request's keys from its command's specification.
+//! Finds the keys of a request from its command's specification.
 
 use smallvec::SmallVec;
 
 use crate::spec::{Begin, Find, KeyFlags, KeySpec, Spec};
 
-/// Key positions that can be told from numbers alone: `first`, then every `step` up to `last` (negative: from
+/// Key positions given by three numbers: `first`, then every `step` up to `last` (negative: from
 /// the end).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SimpleKeys {
-    /// 0 = the command has no keys of this kind.
+    /// 0 = no keys of this kind.
     pub first: i32,
     pub last: i32,
     pub step: i32,
-    /// The keys may be changed.
+    /// The keys may be written.
     pub writes: bool,
-    /// All of the command's keys are found this way.
+    /// All keys of the command are covered.
     pub complete: bool,
 }
 
@@ -37,7 +37,7 @@ impl SimpleKeys {
         }
     }
 
-    /// Exactly one key, always at argument 1.
+    /// True for exactly one key, always at argument 1.
     #[inline]
     pub fn is_single(&self) -> bool {
         self.first == 1 && self.last == 1 && self.complete
@@ -54,8 +54,8 @@ pub struct KeyAt {
 /// Key positions of a request.
 pub type KeyList = SmallVec<[KeyAt; 8]>;
 
-/// The keys of a request whose arity is right; nothing if the arguments do not make sense (a key count that
-/// is not a number, say). The body then replies with the error that fits, having no keys to touch.
+/// The keys of a request of valid arity; `None` if the arguments are invalid (such as a key count
+/// that is no number). The body then replies with the error and touches no keys.
 pub fn find(spec: &Spec, args: &[&[u8]]) -> Option<KeyList> {
     if let Some(finder) = spec.key_finder {
         return Some(finder(args)?.into_iter().map(|(index, flags)| KeyAt { index, flags }).collect());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Command specifications: everything that is stated about a command, once.
+//! Command specifications: the single place that states a command's properties.
 //!
-//! A row ([`Spec`]) names a command's arity, flags, keys and documentation. Key positions, lock
+//! A row ([`Spec`]) states a command's arity, flags, keys and documentation. Key positions, lock
 //! sets, ACL categories, COMMAND's replies and the compatibility page are derived from rows. The
 //! type of a command's body is a parameter, so this crate knows neither the engine nor the
 //! keyspace.

@@ -5,7 +5,7 @@
 //! the compatibility page are derived from it. A command that needs to be treated differently gets
 //! a flag here ([`Behavior`]): no code recognizes a command by its name.
 
-/// A property of a request, told from its arguments.
+/// A property of a request, computed from its arguments.
 pub type RequestTest = fn(&[&[u8]]) -> bool;
 
 macro_rules! bit_set {
@@ -19,10 +19,10 @@ macro_rules! bit_set {
 
             /// Nothing set.
             pub const NONE: $name = $name(0);
-            /// Each flag with its name, in the order in which they are listed.
+            /// Each flag with its name, in listing order.
             pub const ALL: &'static [($name, &'static str)] = &[$(($name::$flag, $text)),*];
 
-            /// Both.
+            /// Union.
             pub const fn and(self, other: $name) -> $name { $name(self.0 | other.0) }
 
             /// True if all of `other` is set.
@@ -33,7 +33,7 @@ macro_rules! bit_set {
             #[inline]
             pub const fn any(self, other: $name) -> bool { self.0 & other.0 != 0 }
 
-            /// The names of what is set.
+            /// Names of the flags that are set.
             pub fn names(self) -> impl Iterator<Item = &'static str> {
                 Self::ALL.iter().filter(move |(flag, name)| self.has(*flag) && !name.is_empty()).map(|(_, name)| *name)
             }
@@ -47,7 +47,7 @@ macro_rules! bit_set {
 }
 
 bit_set! {
-    /// Command flags, named as COMMAND INFO names them (empty name: not listed there).
+    /// Command flags, with their names in COMMAND INFO (empty: not listed).
     Flags: u32 {
         WRITE = 0, "write";
         READONLY = 1, "readonly";
@@ -68,7 +68,7 @@ bit_set! {
         NO_ASYNC_LOADING = 16, "no_async_loading";
         NO_MULTI = 17, "no_multi";
         ALLOW_BUSY = 18, "allow_busy";
-        /// Key positions cannot be told from the first three numbers alone.
+        /// The first three key numbers do not cover all keys.
         MOVABLE_KEYS = 19, "movablekeys";
         PROTECTED = 20, "";
         SENTINEL = 21, "";
@@ -143,7 +143,7 @@ bit_set! {
 }
 
 bit_set! {
-    /// What a command does with keys, named as COMMAND INFO's key specifications name it.
+    /// What a command does with its keys, as in COMMAND INFO's key specifications.
     KeyFlags: u16 {
         RO = 0, "RO";
         RW = 1, "RW";
@@ -159,38 +159,37 @@ bit_set! {
     }
 }
 
-/// How a key specification finds its first key.
+/// How a key specification finds the first key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Begin {
     /// At this argument (0 is the command's name).
     Index(i32),
-    /// Behind the first argument that equals the keyword, searched from `from` (negative: from the
-    /// end, backwards).
+    /// After the first argument that equals the keyword, searched from `from` (negative: backwards
+    /// from the end).
     Keyword { word: &'static str, from: i32 },
-    /// Cannot be told.
+    /// Not known in advance.
     Unknown,
 }
 
-/// How a key specification goes on from the first key.
+/// How a key specification continues from the first key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Find {
     /// Up to `last` (relative to the first key; negative: from the end of the arguments), every
-    /// `step`; with a `limit` above 1 only the first 1/limit of what remains.
+    /// `step`; with a `limit` above 1 only the first 1/limit of the rest.
     Range { last: i32, step: i32, limit: i32 },
-    /// As many as the argument `count_at` (relative to the beginning) says, from `first` on
-    /// (likewise relative).
+    /// As many keys as argument `count_at` says, starting at `first` (both relative to the start).
     KeyNum { count_at: i32, first: i32, step: i32 },
-    /// Cannot be told.
+    /// Not known in advance.
     Unknown,
 }
 
-/// Where keys are among the arguments, and what is done with them.
+/// A key specification: positions and flags.
 #[derive(Clone, Copy, Debug)]
 pub struct KeySpec {
     pub flags: KeyFlags,
     pub begin: Begin,
     pub find: Find,
-    /// A remark for COMMAND INFO and DOCS.
+    /// Note for COMMAND INFO and DOCS.
     pub notes: &'static str,
 }
 
@@ -205,30 +204,30 @@ impl KeySpec {
         KeySpec { flags, begin: Begin::Index(index), find: Find::Range { last, step, limit: 0 }, notes: "" }
     }
 
-    /// A key count at argument `index`, keys behind it.
+    /// A key count at argument `index`, followed by the keys.
     pub const fn counted(index: i32, flags: KeyFlags) -> KeySpec {
         let find = Find::KeyNum { count_at: 0, first: 1, step: 1 };
         KeySpec { flags, begin: Begin::Index(index), find, notes: "" }
     }
 
-    /// With a remark.
+    /// Adds a note.
     pub const fn notes(mut self, notes: &'static str) -> KeySpec {
         self.notes = notes;
         self
     }
 
-    /// True if such keys may be changed.
+    /// True if the keys may be written.
     pub const fn writes(&self) -> bool {
         !self.flags.has(KeyFlags::RO)
     }
 }
 
-/// What of the keyspace a body needs.
+/// The part of the keyspace that a body needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// The keys that its key specifications name (perhaps none).
+    /// The keys of its key specifications (perhaps none).
     Keys,
-    /// All keys of the database, for reading, at one moment.
+    /// All keys of the database, for a consistent read.
     AllKeys,
     /// Nothing locked: the body walks shard by shard (SCAN) or touches no keys at a fixed moment.
     Walk,
@@ -236,7 +235,7 @@ pub enum Scope {
     World,
 }
 
-/// Number of arguments, the command's name included.
+/// Number of arguments, including the command's name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arity {
     Exactly(u32),
@@ -244,7 +243,7 @@ pub enum Arity {
 }
 
 impl Arity {
-    /// As COMMAND INFO has it: negative for a minimum.
+    /// As in COMMAND INFO: negative for a minimum.
     pub const fn number(self) -> i64 {
         match self {
             Arity::Exactly(count) => count as i64,
@@ -252,7 +251,7 @@ impl Arity {
         }
     }
 
-    /// True if `count` arguments are right.
+    /// True if `count` arguments are valid.
     #[inline]
     pub const fn allows(self, count: usize) -> bool {
         match self {
@@ -262,7 +261,7 @@ impl Arity {
     }
 }
 
-/// The group a command is documented in.
+/// Documentation group of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
     Bitmap,
@@ -273,7 +272,7 @@ pub enum Group {
     Hash,
     HyperLogLog,
     List,
-    /// Of types that stock servers have from modules.
+    /// Types that stock servers have from modules.
     Module,
     PubSub,
     Scripting,
@@ -286,7 +285,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// As COMMAND DOCS has it.
+    /// Name in COMMAND DOCS.
     pub const fn name(self) -> &'static str {
         match self {
             Group::Bitmap => "bitmap",
@@ -310,16 +309,16 @@ impl Group {
     }
 }
 
-/// Finds keys where specifications cannot: pairs of argument index and whether it is written.
+/// Finds keys that specifications cannot express: argument indices with flags.
 pub type KeyFinder = fn(&[&[u8]]) -> Option<Vec<(usize, KeyFlags)>>;
 
-/// Tells from a request's arguments what it does with its keys.
+/// Computes from a request's arguments what it does with its keys.
 pub type KeyFlagsFinder = fn(&[&[u8]]) -> KeyFlags;
 
-/// Whether an argument of a request (its index) is a secret.
+/// True if the argument with this index is a secret.
 pub type SecretFinder = fn(&[&[u8]], usize) -> bool;
 
-/// Finds what of the keyspace a request needs.
+/// Computes the scope of a request.
 pub type ScopeFinder = fn(&[&[u8]]) -> Scope;
 
 /// What a command does with channels.
@@ -330,12 +329,12 @@ pub enum ChannelAccess {
     Unsubscribe,
 }
 
-/// Which arguments are names of channels.
+/// The channel arguments of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChannelSpec {
-    /// The first of them.
+    /// The first one.
     pub first: usize,
-    /// All arguments from there on; otherwise only the first.
+    /// All arguments from there on; otherwise one.
     pub all: bool,
     /// They are patterns.
     pub patterns: bool,
@@ -343,14 +342,14 @@ pub struct ChannelSpec {
 }
 
 impl ChannelSpec {
-    /// The channels among the arguments of a request.
+    /// The channels of a request.
     pub fn find<'s, 'a>(&self, args: &'s [&'a [u8]]) -> &'s [&'a [u8]] {
         let end = if self.all { args.len() } else { self.first + 1 };
         args.get(self.first..end).unwrap_or_default()
     }
 }
 
-/// Everything about a command. Built by chaining, in a `const`.
+/// A command's specification. Built by chaining, in a `const`.
 #[derive(Clone, Copy)]
 pub struct Spec {
     /// Lower case; a subcommand's own name without its parent's.
@@ -360,19 +359,19 @@ pub struct Spec {
     pub arity: Arity,
     pub flags: Flags,
     pub behavior: Behavior,
-    /// Categories beyond those that follow from flags and group.
+    /// Categories beyond those derived from flags and group.
     pub extra_categories: Category,
     pub keys: &'static [KeySpec],
     pub key_finder: Option<KeyFinder>,
-    /// What a request really does with its keys, where the specifications only state the most it
-    /// may do (`VARIABLE_FLAGS`).
+    /// What a request really does with its keys, where the specifications state the maximum
+    /// (`VARIABLE_FLAGS`).
     pub exact_key_flags: Option<KeyFlagsFinder>,
-    /// Which arguments are secrets, not to be shown in logs.
+    /// Secret arguments, hidden from logs.
     pub secrets: Option<SecretFinder>,
-    /// Which arguments are names of channels; permissions are checked by it.
+    /// Channel arguments, for permission checks.
     pub channels: Option<ChannelSpec>,
     pub scope: Scope,
-    /// Tells from the arguments that a request needs less than `scope`.
+    /// Computes from the arguments that a request needs less than `scope`.
     pub scope_finder: Option<ScopeFinder>,
     pub group: Group,
     pub since: &'static str,
@@ -384,20 +383,19 @@ pub struct Spec {
     pub history: &'static [(&'static str, &'static str)],
     /// Hints for clients and proxies (COMMAND INFO's tips).
     pub tips: &'static [&'static str],
-    /// Version since which it is deprecated, and what to use instead.
+    /// Version of the deprecation, and the replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
-    /// Tells of a request whether its keys are locked exclusively though their flags are `RO`:
-    /// stock servers mark what changes only a stream's groups as reading, and a client that may
-    /// have to wait stands in a queue beside the key.
+    /// True if a request's keys are locked exclusively although their flags are `RO`: stock servers
+    /// mark changes to a stream's groups as reads, and a blocking client is queued beside the key.
     pub locks_exclusively: Option<RequestTest>,
-    /// Not in the ACL category of its group (SORT works on three types and is in the categories of those).
+    /// Not in its group's ACL category (SORT works on three types and is in their categories).
     pub ungrouped: bool,
-    /// What of the command is not supported yet, for the compatibility page; empty if all of it works.
+    /// Unsupported parts, for the compatibility page; empty if all of it works.
     pub unsupported: &'static str,
 }
 
 impl Spec {
-    /// The specification of a command that takes any arguments and no keys, and does nothing special.
+    /// A command with any number of arguments, no keys and no flags.
     pub const fn new(name: &'static str, group: Group) -> Spec {
         Spec {
             name,
@@ -427,7 +425,7 @@ impl Spec {
         }
     }
 
-    /// The specification of a command that only has subcommands.
+    /// A command that only has subcommands.
     pub const fn container(name: &'static str, group: Group) -> Spec {
         let mut spec = Spec::new(name, group);
         spec.is_container = true;
@@ -435,13 +433,13 @@ impl Spec {
         spec
     }
 
-    /// Exactly so many arguments, the name (and a subcommand's) included.
+    /// Exactly `count` arguments, including the name (and a subcommand's).
     pub const fn exactly(mut self, count: u32) -> Spec {
         self.arity = Arity::Exactly(count);
         self
     }
 
-    /// At least so many arguments, the name (and a subcommand's) included.
+    /// At least `count` arguments, including the name (and a subcommand's).
     pub const fn at_least(mut self, count: u32) -> Spec {
         self.arity = Arity::AtLeast(count);
         self
@@ -452,7 +450,7 @@ impl Spec {
         self
     }
 
-    /// Adds to how the command is treated.
+    /// Adds behaviour flags.
     pub const fn behavior(mut self, behavior: Behavior) -> Spec {
         self.behavior = self.behavior.and(behavior);
         self
@@ -468,7 +466,7 @@ impl Spec {
         self
     }
 
-    /// A function that finds the keys where specifications cannot.
+    /// Sets a function that finds keys that specifications cannot express.
     pub const fn find_keys(mut self, finder: KeyFinder) -> Spec {
         self.key_finder = Some(finder);
         self
@@ -486,18 +484,18 @@ impl Spec {
         self
     }
 
-    /// True if requests name keys.
+    /// True if requests have keys.
     pub const fn has_keys(&self) -> bool {
         !self.keys.is_empty() || self.key_finder.is_some()
     }
 
-    /// Names the arguments that are channels.
+    /// Sets the channel arguments.
     pub const fn channels(mut self, channels: ChannelSpec) -> Spec {
         self.channels = Some(channels);
         self
     }
 
-    /// True for commands that tell of each subscription by a push of its own instead of a reply.
+    /// True for commands that reply with one push per subscription.
     pub fn replies_with_pushes(&self) -> bool {
         self.channels.is_some_and(|channels| channels.access != ChannelAccess::Publish)
     }
@@ -513,19 +511,19 @@ impl Spec {
         self
     }
 
-    /// A function that finds what a request needs, where not all need the same; [`Spec::scope`] is the most.
+    /// Sets a function that computes a request's scope; [`Spec::scope`] is the maximum.
     pub const fn find_scope(mut self, finder: ScopeFinder) -> Spec {
         self.scope_finder = Some(finder);
         self
     }
 
-    /// What of the keyspace a request needs.
+    /// The scope of a request.
     #[inline]
     pub fn scope_of(&self, args: &[&[u8]]) -> Scope {
         self.scope_finder.map_or(self.scope, |finder| finder(args))
     }
 
-    /// Documentation: first version, one sentence, complexity.
+    /// Documentation: first version, summary, complexity.
     pub const fn docs(
         mut self,
         since: &'static str,
@@ -571,7 +569,7 @@ impl Spec {
         self
     }
 
-    /// All ACL categories: those that follow from flags and group, and the extra ones.
+    /// All ACL categories: derived and extra ones.
     pub fn categories_all(&self) -> Category {
         let mut all = self.extra_categories;
         let follows = [
@@ -586,14 +584,14 @@ impl Spec {
                 all = all | category;
             }
         }
-        // A scripting command that only reads is not a read of the keyspace by itself.
+        // A read-only scripting command is not a read of the keyspace by itself.
         if self.flags.has(Flags::READONLY) && self.group != Group::Scripting {
             all = all | Category::READ;
         }
         if !self.flags.has(Flags::FAST) {
             all = all | Category::SLOW;
         }
-        // Containers are nothing by themselves; their subcommands belong to the group.
+        // Containers have no category; their subcommands belong to the group.
         if self.is_container {
             return all;
         }

@@ -16,14 +16,14 @@
 //! NOW@7.0.0    ip:string!2.8.12 since this version; deprecated since that one
 //! ```
 //!
-//! The notation is only read when somebody asks for documentation. A mistake in it is a mistake in a
+//! The notation is only parsed for documentation requests. A mistake in it is a mistake in a
 //! command's row, found by a test that parses every row.
 
 use std::borrow::Cow;
 
-/// What an argument is.
+/// Type of an argument, as COMMAND DOCS names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ArgumentKind {
     String,
     Integer,
     Double,
@@ -35,52 +35,59 @@ pub enum Kind {
     Block,
 }
 
-impl Kind {
-    /// As COMMAND DOCS has it.
+impl ArgumentKind {
+    /// Name in COMMAND DOCS.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::String => "string",
-            Kind::Integer => "integer",
-            Kind::Double => "double",
-            Kind::Key => "key",
-            Kind::Pattern => "pattern",
-            Kind::UnixTime => "unix-time",
-            Kind::PureToken => "pure-token",
-            Kind::OneOf => "oneof",
-            Kind::Block => "block",
+            ArgumentKind::String => "string",
+            ArgumentKind::Integer => "integer",
+            ArgumentKind::Double => "double",
+            ArgumentKind::Key => "key",
+            ArgumentKind::Pattern => "pattern",
+            ArgumentKind::UnixTime => "unix-time",
+            ArgumentKind::PureToken => "pure-token",
+            ArgumentKind::OneOf => "oneof",
+            ArgumentKind::Block => "block",
         }
     }
 
-    fn of(word: &str) -> Option<Kind> {
-        let scalar = [Kind::String, Kind::Integer, Kind::Double, Kind::Key, Kind::Pattern, Kind::UnixTime];
+    fn of(word: &str) -> Option<ArgumentKind> {
+        let scalar = [
+            ArgumentKind::String,
+            ArgumentKind::Integer,
+            ArgumentKind::Double,
+            ArgumentKind::Key,
+            ArgumentKind::Pattern,
+            ArgumentKind::UnixTime,
+        ];
         scalar.into_iter().find(|kind| kind.name() == word)
     }
 }
 
-/// One argument, or a group of them.
+/// An argument, or a group of arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Argument<'a> {
     pub name: Cow<'a, str>,
-    pub kind: Kind,
-    /// The literal text before it (or that it is).
+    pub kind: ArgumentKind,
+    /// Literal text before the argument, or the token itself.
     pub token: Option<&'a str>,
-    /// The text to display instead of the name.
+    /// Displayed instead of the name.
     pub display: Option<&'a str>,
-    /// Which of the command's key specifications covers it.
+    /// Index of the key specification that covers it.
     pub key_spec: Option<u32>,
     pub since: Option<&'a str>,
     pub deprecated: Option<&'a str>,
     pub optional: bool,
-    /// May be repeated.
+    /// Repeatable.
     pub multiple: bool,
-    /// The token is repeated with it.
+    /// The token is repeated, too.
     pub multiple_token: bool,
-    /// Of a choice or a block.
+    /// Members of a choice or block.
     pub arguments: Vec<Argument<'a>>,
 }
 
 impl<'a> Argument<'a> {
-    fn new(name: impl Into<Cow<'a, str>>, kind: Kind) -> Argument<'a> {
+    fn new(name: impl Into<Cow<'a, str>>, kind: ArgumentKind) -> Argument<'a> {
         Argument {
             name: name.into(),
             kind,
@@ -96,12 +103,11 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// A block of arguments without a name of its own: it takes that of its first token, or of its first
-    /// argument.
-    fn unnamed(kind: Kind, mut arguments: Vec<Argument<'a>>) -> Argument<'a> {
+    /// An unnamed block: named by its first token, or by its first argument.
+    fn unnamed(kind: ArgumentKind, mut arguments: Vec<Argument<'a>>) -> Argument<'a> {
         let name = match arguments.first_mut() {
-            // The token that opens an optional block is the block's.
-            Some(first) if kind == Kind::Block && first.kind != Kind::PureToken => {
+            // A token that opens an optional block belongs to the block.
+            Some(first) if kind == ArgumentKind::Block && first.kind != ArgumentKind::PureToken => {
                 let token = first.token.take();
                 let name =
                     token.map_or_else(|| first.name.clone(), |token| token.to_ascii_lowercase().into());
@@ -119,7 +125,7 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// Reads a row's notation. The error tells what is wrong and where (a byte offset).
+/// Parses a row's notation. The error states the fault and its byte offset.
 pub fn parse(text: &str) -> Result<Vec<Argument<'_>>, String> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     let arguments = parser.sequence()?;
@@ -129,7 +135,7 @@ pub fn parse(text: &str) -> Result<Vec<Argument<'_>>, String> {
     }
 }
 
-/// Groups inside groups; deeper ones are a mistake.
+/// Maximum nesting; deeper groups are a mistake.
 const DEPTH_MAX: usize = 16;
 
 struct Parser<'a> {
@@ -142,7 +148,7 @@ fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
 }
 
-/// Ends a token or a display text.
+/// True for bytes that end a token or display text.
 fn is_end(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'|' | b'@' | b'!')
 }
@@ -185,7 +191,7 @@ impl<'a> Parser<'a> {
         &rest[..len]
     }
 
-    /// A token or display text: up to whatever ends it, the repetition mark included; never empty.
+    /// A token or display text up to its end, including a repetition mark; never empty.
     fn literal(&mut self) -> Result<&'a str, String> {
         let rest = self.rest();
         let end = rest.char_indices().position(|(at, character)| {
@@ -200,7 +206,7 @@ impl<'a> Parser<'a> {
         Ok(&rest[..len])
     }
 
-    /// Arguments one after the other, up to a closing sign or the end.
+    /// A sequence of arguments up to a closing sign or the end.
     fn sequence(&mut self) -> Result<Vec<Argument<'a>>, String> {
         let mut arguments = Vec::new();
         loop {
@@ -231,7 +237,7 @@ impl<'a> Parser<'a> {
                 let mut argument = match inside.len() {
                     0 => return Err(self.fault("empty brackets")),
                     1 => inside.remove(0),
-                    _ => Argument::unnamed(Kind::Block, inside),
+                    _ => Argument::unnamed(ArgumentKind::Block, inside),
                 };
                 argument.optional = true;
                 self.suffixes(&mut argument)?;
@@ -242,7 +248,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `(..)` or `{..}`, with the name that stood before it.
+    /// `(..)` or `{..}`, with the name before it.
     fn group(&mut self, name: Option<&'a str>) -> Result<Argument<'a>, String> {
         let (kind, arguments) = if self.eat("(") {
             let mut choices = Vec::new();
@@ -251,14 +257,14 @@ impl<'a> Parser<'a> {
                 choices.push(match choice.len() {
                     0 => return Err(self.fault("an empty choice")),
                     1 => choice.remove(0),
-                    _ => Argument::unnamed(Kind::Block, choice),
+                    _ => Argument::unnamed(ArgumentKind::Block, choice),
                 });
                 if !self.eat("|") {
                     break;
                 }
             }
             self.expect(")")?;
-            (Kind::OneOf, choices)
+            (ArgumentKind::OneOf, choices)
         } else {
             self.expect("{")?;
             let arguments = self.sequence()?;
@@ -266,7 +272,7 @@ impl<'a> Parser<'a> {
             if arguments.is_empty() {
                 return Err(self.fault("an empty block"));
             }
-            (Kind::Block, arguments)
+            (ArgumentKind::Block, arguments)
         };
         let mut argument = match name {
             Some(name) => Argument { arguments, ..Argument::new(name, kind) },
@@ -285,7 +291,7 @@ impl<'a> Parser<'a> {
             return self.typed(word);
         }
         if self.eat("=") {
-            let mut argument = Argument::new(word, Kind::PureToken);
+            let mut argument = Argument::new(word, ArgumentKind::PureToken);
             argument.token = Some(self.literal()?);
             self.suffixes(&mut argument)?;
             return Ok(argument);
@@ -300,13 +306,13 @@ impl<'a> Parser<'a> {
         if word.bytes().any(|byte| byte.is_ascii_lowercase()) {
             return Err(self.fault(&format!("'{word}' is neither a token nor has it a type")));
         }
-        let mut argument = Argument::new(word.to_ascii_lowercase(), Kind::PureToken);
+        let mut argument = Argument::new(word.to_ascii_lowercase(), ArgumentKind::PureToken);
         argument.token = Some(word);
         self.suffixes(&mut argument)?;
         Ok(argument)
     }
 
-    /// True if what comes after a token is the argument it introduces.
+    /// True if the token is followed by its argument.
     fn argument_follows(&self) -> bool {
         let rest = self.rest();
         let next = rest.trim_ascii_start();
@@ -317,15 +323,15 @@ impl<'a> Parser<'a> {
         next.starts_with(['(', '{']) || (name > 0 && next[name..].starts_with(':'))
     }
 
-    /// What stands behind `name:`.
+    /// The part after `name:`.
     fn typed(&mut self, name: &'a str) -> Result<Argument<'a>, String> {
         if let Some(b'(' | b'{') = self.peek() {
             return self.group(Some(name));
         }
         let word = self.word(is_name);
-        let kind = Kind::of(word).ok_or_else(|| self.fault(&format!("unknown type '{word}'")))?;
+        let kind = ArgumentKind::of(word).ok_or_else(|| self.fault(&format!("unknown type '{word}'")))?;
         let mut argument = Argument::new(name, kind);
-        if kind == Kind::Key {
+        if kind == ArgumentKind::Key {
             argument.key_spec = Some(0);
         }
         if self.eat("#") {
@@ -373,7 +379,10 @@ mod tests {
     #[test]
     fn scalars_tokens_and_their_suffixes() {
         let key = one("key:key#1...");
-        assert_eq!((&*key.name, key.kind, key.key_spec, key.multiple), ("key", Kind::Key, Some(1), true));
+        assert_eq!(
+            (&*key.name, key.kind, key.key_spec, key.multiple),
+            ("key", ArgumentKind::Key, Some(1), true)
+        );
         assert_eq!(one("key:key").key_spec, Some(0));
         let expiry = one("[EX seconds:integer@2.6.12]");
         assert_eq!((expiry.token, expiry.since, expiry.optional), (Some("EX"), Some("2.6.12"), true));
@@ -383,19 +392,22 @@ mod tests {
         assert!(repeated.multiple && repeated.multiple_token && repeated.optional);
         assert_eq!((repeated.key_spec, repeated.display), (Some(1), Some("pattern")));
         let change = one("[change=CH@3.0.2]");
-        assert_eq!((&*change.name, change.token, change.kind), ("change", Some("CH"), Kind::PureToken));
+        assert_eq!(
+            (&*change.name, change.token, change.kind),
+            ("change", Some("CH"), ArgumentKind::PureToken)
+        );
         assert_eq!(one("lib-name libname:string").token, Some("lib-name"));
         let plain = one("NX");
-        assert_eq!((&*plain.name, plain.token, plain.kind), ("nx", Some("NX"), Kind::PureToken));
+        assert_eq!((&*plain.name, plain.token, plain.kind), ("nx", Some("NX"), ArgumentKind::PureToken));
     }
 
     #[test]
     fn odd_tokens() {
         let operator = one("operator:(equal==|approximately=~)");
         let tokens: Vec<_> = operator.arguments.iter().map(|choice| choice.token.unwrap()).collect();
-        assert_eq!((operator.kind, tokens), (Kind::OneOf, vec!["=", "~"]));
+        assert_eq!((operator.kind, tokens), (ArgumentKind::OneOf, vec!["=", "~"]));
         let id = one("id-selector:(auto-id=*|id:string)");
-        assert_eq!((id.arguments[0].token, id.arguments[1].kind), (Some("*"), Kind::String));
+        assert_eq!((id.arguments[0].token, id.arguments[1].kind), (Some("*"), ArgumentKind::String));
         assert_eq!(one("(key:key#0|empty-string=\"\")").arguments[1].token, Some("\"\""));
     }
 
@@ -404,7 +416,7 @@ mod tests {
         let limit = one("[LIMIT limit:{offset:integer count:integer}]");
         assert_eq!(
             (&*limit.name, limit.token, limit.kind, limit.arguments.len()),
-            ("limit", Some("LIMIT"), Kind::Block, 2)
+            ("limit", Some("LIMIT"), ArgumentKind::Block, 2)
         );
         assert_eq!(one("[LIMIT offset:integer count:integer]"), limit);
         let data = one("data:{score:double member:string}...");

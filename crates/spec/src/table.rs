@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The command table: finding a command by name, in any case, without a copy.
+//! The command table: case-insensitive lookup by name, without a copy.
 //!
-//! HOT PATH: a look-up takes the name as up to three words in lower case, hashes them and compares once.
+//! HOT PATH: a lookup folds the name to lower case in up to three words, hashes them and compares
+//! once.
 
 use crate::keys::SimpleKeys;
 use crate::spec::{Behavior, Flags, Scope, Spec};
 
-/// How many keys a request may lock.
+/// Number of keys that a request may lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// One key at most.
+    /// At most one key.
     OneKey,
     /// Several keys, all of them, or an unknown set: scripts and transactions.
     Wide,
@@ -18,7 +19,7 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// The reach of a command, as far as its specification tells.
+    /// Reach of a command by its specification.
     fn of(spec: &Spec, takes_single_key: bool) -> Reach {
         if spec.behavior.any(Behavior::RUNS_SCRIPTS | Behavior::EXECUTES_QUEUE) {
             Reach::Wide
@@ -30,8 +31,7 @@ impl Reach {
     }
 }
 
-/// A row of a family: a specification and its subcommands' rows. What else a row has (the body) is
-/// its own business.
+/// A row of a family: a specification and the rows of its subcommands.
 pub trait Row: Sized + 'static {
     /// The row's specification.
     fn spec(&'static self) -> &'static Spec;
@@ -39,30 +39,30 @@ pub trait Row: Sized + 'static {
     fn subcommands(&'static self) -> &'static [Self];
 }
 
-/// A command or subcommand as the server knows it: the spec plus what is derived from it once.
+/// A command or subcommand: the specification and what is derived from it.
 pub struct Command {
     pub spec: &'static Spec,
-    /// What clients call it by: the spec's name, unless it was renamed; empty if it was taken away.
+    /// Name for clients: the spec's, unless it was renamed; empty if it was removed.
     pub called: Box<str>,
-    /// The same as [`fold`] has it, if it is not too long for that.
+    /// The folded name, if it is short enough.
     folded: Name,
-    /// Place in the table; statistics are kept by it.
+    /// Index in the table and in the statistics.
     pub id: u32,
-    /// `get`, or `client|list`. Statistics and COMMAND show this, renamed or not.
+    /// `get`, or `client|list`: shown by statistics and COMMAND, even if renamed.
     pub full_name: String,
     /// The container of a subcommand.
     pub parent: Option<u32>,
-    /// Subcommands by id.
+    /// Ids of the subcommands.
     pub subcommands: Vec<u32>,
-    /// Key positions when they can be told from numbers alone.
+    /// Key positions given by numbers.
     pub simple_keys: SimpleKeys,
-    /// How it is treated, its container's flags included.
+    /// Behaviour, including the container's flags.
     pub behavior: Behavior,
-    /// It runs scripts, or may do so (EXEC): others must be answered meanwhile.
+    /// It runs scripts, or may do so (EXEC): other clients are served meanwhile.
     pub runs_scripts: bool,
-    /// How much of the keyspace it may need.
+    /// Keys that it may need.
     pub reach: Reach,
-    /// No check beyond arity and authentication applies, in the normal state of server and client.
+    /// Needs no check beyond arity and authentication while no state is set.
     pub plain: bool,
 }
 
@@ -73,20 +73,19 @@ pub struct CommandTable {
     slots: Vec<u16>,
     seed: u64,
     top_level: Vec<u32>,
-    /// Renamed commands with names too long for the quick look-up. Nearly always empty.
+    /// Renamed commands with names too long for the fast lookup. Nearly always empty.
     long: Vec<u32>,
 }
 
-/// The longest command name that is found by the quick way (all of Redis's are shorter).
+/// Longest name found by the fast lookup; all of Redis's are shorter.
 const NAME_MAX: usize = 24;
 
 type Name = [u64; 3];
 
-/// The name in lower case as words, with zeros behind it, or nothing if it is too long.
+/// The name in lower case as words, padded with zeros; `None` if it is too long.
 ///
-/// Its bytes are read as words in the first place: copied to a buffer and read from there they
-/// would have to go through the memory, since the processor cannot put a word together from several
-/// stores that are still on their way.
+/// Reads words directly: a copy to a buffer would go through memory, because the processor cannot
+/// forward several small stores to one load.
 #[inline]
 fn fold(name: &[u8]) -> Option<Name> {
     let (words, rest) = name.as_chunks::<8>();
@@ -108,14 +107,14 @@ fn whole_word(bytes: &[u8; 8]) -> u64 {
     lower(u64::from_le_bytes(*bytes))
 }
 
-/// At most seven bytes as a word.
+/// Up to seven bytes as a word.
 #[inline]
 fn short_word(bytes: &[u8]) -> u64 {
     let len = bytes.len();
     let at = |index: usize| u64::from(bytes[index]) << (8 * index);
     match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
         (Some(first), Some(last)) => {
-            // Where they overlap they agree.
+            // Overlapping bytes are equal.
             u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (8 * (len - 4))
         }
         _ if len == 0 => 0,
@@ -123,12 +122,12 @@ fn short_word(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Eight bytes with ASCII's capitals made small.
+/// Converts eight ASCII bytes to lower case.
 #[inline]
 fn lower(word: u64) -> u64 {
     const EACH: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = 0x80 * EACH;
-    // The high bit of each byte tells: no carry gets from one byte to the next.
+    // The high bit of each byte decides, and no carry crosses bytes.
     let low = word & !HIGH;
     let from_a = low + EACH * (0x80 - b'A' as u64);
     let beyond_z = low + EACH * (0x80 - b'Z' as u64 - 1);
@@ -143,7 +142,7 @@ fn mix(name: &Name, len: usize, seed: u64) -> usize {
 }
 
 impl CommandTable {
-    /// A table of the given families, and each command's row by id.
+    /// Builds the table from families, with each command's row by id.
     pub fn new<R: Row>(families: &[&'static [R]]) -> (CommandTable, Vec<&'static R>) {
         let mut table = CommandTable {
             commands: Vec::new(),
@@ -202,11 +201,9 @@ impl CommandTable {
         id
     }
 
-    /// Gives a command another name, or with an empty one takes it away. The error is the reason as operators
-    /// know it.
+    /// Renames a command, or removes it if `new_name` is empty. The error is Redis's text.
     ///
-    /// What it is called changes nothing but how clients reach it: specs refer to commands by their own
-    /// names.
+    /// Only clients use the new name: specifications refer to original names.
     pub fn rename(&mut self, command: &str, new_name: &str) -> Result<(), &'static str> {
         let Some(id) = self.find(command.as_bytes()).map(|command| command.id) else {
             return Err("No such command in rename-command");
@@ -223,7 +220,7 @@ impl CommandTable {
         Ok(())
     }
 
-    /// Chooses a seed for which no two names collide, so that a look-up is one probe.
+    /// Chooses a seed without collisions, so that a lookup takes one probe.
     fn index(&mut self) {
         for command in &mut self.commands {
             command.folded = fold(command.called.as_bytes()).unwrap_or_default();
@@ -246,7 +243,7 @@ impl CommandTable {
         }
     }
 
-    /// The command of this name, in any case.
+    /// Finds a command by name, case-insensitively.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&Command> {
         if let Some(folded) = fold(name) {
@@ -267,7 +264,7 @@ impl CommandTable {
         long.find(|command| command.called.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// A subcommand of this name, in any case.
+    /// Finds a subcommand by name, case-insensitively.
     pub fn find_subcommand(&self, container: &Command, name: &[u8]) -> Option<&Command> {
         container
             .subcommands
@@ -276,7 +273,7 @@ impl CommandTable {
             .find(|sub| sub.spec.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// The command of a full name such as `get` or `client|list`, in any case.
+    /// Finds a command by its full name, such as `get` or `client|list`, case-insensitively.
     pub fn find_full(&self, name: &[u8]) -> Option<&Command> {
         match name.iter().position(|&byte| byte == b'|') {
             None => self.find(name),
@@ -298,7 +295,7 @@ impl CommandTable {
             .filter(move |&command| !taken_away(command.parent.map_or(command, |parent| self.get(parent))))
     }
 
-    /// Commands and subcommands, also those that were taken away: by id.
+    /// All commands and subcommands by id, including removed ones.
     pub fn all(&self) -> &[Command] {
         &self.commands
     }
@@ -313,7 +310,7 @@ impl CommandTable {
 mod tests {
     use super::*;
 
-    /// What `fold` is to be, byte by byte.
+    /// Reference implementation of `fold`.
     fn folded(name: &[u8]) -> Option<Name> {
         let mut bytes = [0; NAME_MAX];
         bytes.get_mut(..name.len())?.copy_from_slice(&name.to_ascii_lowercase());

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Big keys: which keys take the most memory, found by walking the keyspace while somebody wants to know.
+//! Big keys: the keys with the most memory, found by walking the keyspace on demand.
 //!
-//! Flow: a reader (the metrics page) calls [`BigKeys::report`], which keeps the walk going for some
-//! seconds more. The first loop's cron then walks on from where it was, [`STEP_NANOS`] each turn,
-//! in hash order, as SCAN does: what has been seen at any time is a uniform sample of all keys, and
-//! a complete pass has seen all of them. While nobody asks, a turn of the cron costs one load.
+//! Flow: a reader (the metrics page) calls [`BigKeys::report`], which keeps the walk alive for some
+//! seconds. The first loop's cron walks on, [`STEP_NANOS`] per turn, in hash order like SCAN: the
+//! keys seen so far are a uniform sample, and a complete pass has seen all of them. Without demand
+//! a turn of the cron costs one load.
 //!
-//! It must never hold others up: it takes one shard's shared lock for a few keys at a time, and
-//! nobody waits for it.
+//! Must never delay other work: it holds one shard's shared lock for a few keys at a time, and
+//! nothing waits for it.
 
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,47 +17,47 @@ use braid_keyspace::Keyspace;
 use braid_keyspace::table::TableCursor;
 use parking_lot::Mutex;
 
-/// Keys that are kept.
+/// Number of keys in a report.
 const KEPT: usize = 20;
 /// Bytes kept of a key's name.
 const NAME_LEN_MAX: usize = 128;
-/// The walk goes on for so long after somebody has asked, in milliseconds.
+/// The walk continues for this long after a request, in milliseconds.
 const ASKED_MS: i64 = 5_000;
-/// What was found is forgotten when nobody has asked for so long, in milliseconds.
+/// Results are dropped after this long without a request, in milliseconds.
 const FORGET_MS: i64 = 60_000;
-/// The time from the end of a pass to the begin of the next one, in milliseconds.
+/// Pause between two passes, in milliseconds.
 const REST_MS: i64 = 5_000;
-/// Nanoseconds of walking in a turn of the cron: 0.2 % of one thread with 10 turns a second.
+/// Time of a step in nanoseconds: 0.2 % of one thread at 10 turns a second.
 const STEP_NANOS: u64 = 200_000;
-/// Keys looked at between two looks at the clock.
+/// Keys between two readings of the clock.
 const STEP_KEYS: usize = 16;
 
-/// A key, as it was when the walk came by.
+/// A key, as the walk saw it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BigKey {
     pub db: u32,
-    /// Its name, cut to 128 bytes.
+    /// Name, cut to 128 bytes.
     pub name: Vec<u8>,
-    /// Bytes of the name that were cut off.
+    /// Bytes cut off the name.
     pub name_cut: usize,
-    /// The name of its type, as TYPE answers.
+    /// Type, as in TYPE.
     pub kind: &'static str,
-    /// What key and value take, all allocations included.
+    /// Memory of key and value, including allocations.
     pub bytes: usize,
-    /// When the walk saw it, ms since the Unix epoch.
+    /// Time of the visit, ms since the Unix epoch.
     pub seen_ms: i64,
     shard: u32,
     hash: u64,
 }
 
-/// What the walk has found so far.
+/// Results of the walk.
 #[derive(Clone, Default, Debug)]
 pub struct Report {
-    /// The largest first.
+    /// Largest first.
     pub keys: Vec<BigKey>,
-    /// Keys that the present pass has seen.
+    /// Keys seen by the current pass.
     pub walked: u64,
-    /// Complete passes over all keys.
+    /// Completed passes.
     pub passes: u64,
 }
 
@@ -67,9 +67,9 @@ struct Walk {
     cursor: u64,
     walked: u64,
     passes: u64,
-    /// No step is taken before, ms since the Unix epoch.
+    /// Earliest time of the next step, ms since the Unix epoch.
     rests_until_ms: i64,
-    /// The largest keys of this pass, and of the last complete one; the largest first.
+    /// Largest keys of this pass and of the last complete one, largest first.
     found: Vec<BigKey>,
     before: Vec<BigKey>,
 }
@@ -77,18 +77,18 @@ struct Walk {
 /// The walk. One per server.
 #[derive(Default)]
 pub struct BigKeys {
-    /// When somebody has asked last, ms since the Unix epoch; 0: nothing is known and nobody wants to know.
+    /// Time of the last request, ms since the Unix epoch; 0: the walk is off.
     asked_ms: AtomicI64,
     walk: Mutex<Walk>,
 }
 
 impl BigKeys {
-    /// What is known now. Has the walk begin, or go on.
+    /// Returns the current results, and starts or prolongs the walk.
     pub fn report(&self, now_ms: i64) -> Report {
         self.asked_ms.store(now_ms, Relaxed);
         let walk = self.walk.lock();
         let mut keys = walk.found.clone();
-        // What this pass has not come to yet.
+        // Keys that this pass has not reached yet.
         let is_same = |one: &BigKey, other: &BigKey| (one.db, one.hash) == (other.db, other.hash);
         let is_open =
             |key: &&BigKey| !walk.has_passed(key) && !walk.found.iter().any(|found| is_same(found, key));
@@ -98,7 +98,7 @@ impl BigKeys {
         Report { keys, walked: walk.walked, passes: walk.passes }
     }
 
-    /// Walks on, if somebody wants to know. Called by the first loop's cron, inside of the gate.
+    /// Performs a step if the walk is on. Called by the first loop's cron, inside of the gate.
     #[inline]
     pub fn step(&self, keyspace: &Keyspace, now_ms: i64) {
         let asked_ms = self.asked_ms.load(Relaxed);
@@ -112,7 +112,7 @@ impl BigKeys {
         let mut walk = self.walk.lock();
         if now_ms - asked_ms > FORGET_MS {
             *walk = Walk::default();
-            // Whoever asks just now is heeded.
+            // A concurrent request wins.
             let _ = self.asked_ms.compare_exchange(asked_ms, 0, Relaxed, Relaxed);
             return;
         }
@@ -130,7 +130,7 @@ impl BigKeys {
 }
 
 impl Walk {
-    /// Looks at some keys. True at the end of a pass.
+    /// Visits some keys. True at the end of a pass.
     fn advance(&mut self, keyspace: &Keyspace, now_ms: i64) -> bool {
         if self.cursor == 0 && self.db == 0 {
             self.walked = 0;
@@ -179,8 +179,8 @@ impl Walk {
         true
     }
 
-    /// Whether this pass has been where a key of the last one was. If it is still there it was
-    /// found again, or is too small.
+    /// True if this pass is past a key of the last one. If the key still exists it was found again,
+    /// or is too small.
     fn has_passed(&self, key: &BigKey) -> bool {
         (key.db, u64::from(key.shard)) < (self.db, self.cursor >> TableCursor::BITS)
     }

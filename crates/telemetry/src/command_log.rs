@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The command logs: the latest commands that took long, or whose request or reply was large.
+//! Command logs: the latest commands that took long, or whose request or reply was large.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
@@ -15,30 +15,30 @@ use parking_lot::Mutex;
 use crate::latency::LatencyMonitor;
 use crate::{Cost, without_secrets};
 
-/// Commands below this many nanoseconds are no concern of any log, unless a log takes everything.
+/// Commands below this many nanoseconds are in no log, unless a log records everything.
 const NANOS_MIN: u64 = 1000;
-/// Below this many bytes, requests and replies are no concern of any log but one with a low
-/// threshold. What is larger is either copied, which takes longer than [`NANOS_MIN`], or handed
-/// over in allocations of its own.
+/// Requests and replies below this many bytes are in no log, except one with a low threshold.
+/// Larger ones are either copied, which takes longer than [`NANOS_MIN`], or passed on in
+/// allocations of their own.
 const BYTES_MIN: i64 = (NANOS_MIN as i64 + 24) << REPLY_SHIFT;
-/// So many bits of a reply's length weigh less than a nanosecond.
+/// A reply's length in bytes is shifted right by this to compare with nanoseconds.
 const REPLY_SHIFT: u32 = 6;
 
-/// What a log is about.
+/// The logs of COMMANDLOG.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum LogKind {
     Slow,
     LargeRequest,
     LargeReply,
 }
 
-impl Kind {
-    /// As COMMANDLOG names it, in any case.
-    pub fn parse(name: &[u8]) -> Option<Kind> {
+impl LogKind {
+    /// Parses the name used by COMMANDLOG, case-insensitively.
+    pub fn parse(name: &[u8]) -> Option<LogKind> {
         Some(match name.to_ascii_lowercase().as_slice() {
-            b"slow" => Kind::Slow,
-            b"large-request" => Kind::LargeRequest,
-            b"large-reply" => Kind::LargeReply,
+            b"slow" => LogKind::Slow,
+            b"large-request" => LogKind::LargeRequest,
+            b"large-reply" => LogKind::LargeReply,
             _ => return None,
         })
     }
@@ -48,7 +48,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub id: u64,
-    /// Seconds since the Unix epoch.
+    /// Unix time in seconds.
     pub time: i64,
     /// Microseconds or bytes.
     pub amount: u64,
@@ -59,7 +59,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// An entry, which gets its id from the log.
+    /// A new entry; the log assigns the id.
     pub fn new(time: i64, amount: u64, args: &[&[u8]], address: String, client_name: Vec<u8>) -> Entry {
         Entry { id: 0, time, amount, args: shorten(args), address, client_name }
     }
@@ -112,12 +112,12 @@ impl CommandLog {
     }
 }
 
-/// All logs.
+/// All command logs.
 pub struct CommandLogs {
     slow: CommandLog,
     large_requests: CommandLog,
     large_replies: CommandLog,
-    /// Commands of less weight ([`CommandLogs::is_noteworthy`]) are in none of them.
+    /// Commands with a lower weight ([`CommandLogs::is_noteworthy`]) are in no log.
     floor: AtomicU64,
 }
 
@@ -133,15 +133,15 @@ impl CommandLogs {
         logs
     }
 
-    /// Whether a log may want to know of a command. `blobs`: how many arguments came in allocations
-    /// of their own. HOT PATH: asked after every command.
+    /// True if a log may record a command. `blobs`: number of arguments in allocations of their
+    /// own. HOT PATH: called after every command.
     #[inline]
     pub fn is_noteworthy(&self, cost: Cost, blobs: usize) -> bool {
         let weight = cost.nanos + (cost.reply_bytes as u64 >> REPLY_SHIFT) + blobs as u64 * NANOS_MIN;
         weight >= self.floor.load(Relaxed)
     }
 
-    /// Gives a command to the logs, and the latency monitor, whose thresholds it exceeds.
+    /// Records a command in the logs, and in the latency monitor, whose thresholds it exceeds.
     #[cold]
     pub fn note(
         &self,
@@ -159,44 +159,44 @@ impl CommandLogs {
             let seconds = braid_base::clock::unix_ms() / 1000;
             latency.add(event, seconds, u32::try_from(micros / 1000).unwrap_or(u32::MAX));
         }
-        // A transaction's commands are logged one by one; EXEC is not slow by itself.
+        // A transaction's commands are logged individually; EXEC itself is not slow.
         if command.spec.flags.has(Flags::SKIP_SLOWLOG) || command.behavior.has(Behavior::EXECUTES_QUEUE) {
             return;
         }
         let exceeds =
             |amount: u64, threshold: i64| u64::try_from(threshold).is_ok_and(|least| amount >= least);
-        let log = |kind: Kind, amount: u64, len_max: usize| {
+        let log = |kind: LogKind, amount: u64, len_max: usize| {
             let name = record.texts.lock().name.clone();
             let time = braid_base::clock::unix_ms() / 1000;
             let args = without_secrets(command, args);
             self.of(kind).push(Entry::new(time, amount, &args, record.address.to_string(), name), len_max);
         };
         if exceeds(micros, config.slowlog_log_slower_than_microseconds()) {
-            log(Kind::Slow, micros, config.slowlog_max_len());
+            log(LogKind::Slow, micros, config.slowlog_max_len());
         }
         let larger_than = config.commandlog_request_larger_than();
         if larger_than >= 0 {
             let bytes = request_bytes(args) as u64;
             if exceeds(bytes, larger_than) {
-                log(Kind::LargeRequest, bytes, config.commandlog_large_request_max_len());
+                log(LogKind::LargeRequest, bytes, config.commandlog_large_request_max_len());
             }
         }
         let bytes = cost.reply_bytes as u64;
         if exceeds(bytes, config.commandlog_reply_larger_than()) {
-            log(Kind::LargeReply, bytes, config.commandlog_large_reply_max_len());
+            log(LogKind::LargeReply, bytes, config.commandlog_large_reply_max_len());
         }
     }
 
     /// A log.
-    pub fn of(&self, kind: Kind) -> &CommandLog {
+    pub fn of(&self, kind: LogKind) -> &CommandLog {
         match kind {
-            Kind::Slow => &self.slow,
-            Kind::LargeRequest => &self.large_requests,
-            Kind::LargeReply => &self.large_replies,
+            LogKind::Slow => &self.slow,
+            LogKind::LargeRequest => &self.large_requests,
+            LogKind::LargeReply => &self.large_replies,
         }
     }
 
-    /// To be called when thresholds have changed.
+    /// Applies changed thresholds.
     pub fn configure(&self, config: &Config) {
         let takes_small = |threshold: i64| (0..BYTES_MIN).contains(&threshold);
         let takes_all = config.slowlog_log_slower_than_microseconds() == 0
@@ -206,7 +206,8 @@ impl CommandLogs {
     }
 }
 
-/// Keeps the logs small: long arguments and long commands are cut, with a remark on how much is missing.
+/// Limits the size of the logs: long arguments and long commands are cut, with a note of how much
+/// is missing.
 fn shorten(args: &[&[u8]]) -> Vec<Vec<u8>> {
     let kept = if args.len() > ARGS_MAX { ARGS_MAX - 1 } else { args.len() };
     let mut short: Vec<Vec<u8>> = args[..kept].iter().map(|arg| shorten_one(arg)).collect();

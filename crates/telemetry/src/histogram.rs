@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Latency histograms: log-linear cells that their owning thread counts up and anyone may read.
+//! Latency histograms: log-linear cells, counted by their owning thread and readable by all.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,7 +21,7 @@ impl Default for Histogram {
     }
 }
 
-/// The cell that a value falls into.
+/// The cell of a value.
 #[inline]
 pub fn cell_of(nanos: u64) -> usize {
     if nanos < 1 << SUB_BITS {
@@ -32,7 +32,7 @@ pub fn cell_of(nanos: u64) -> usize {
     ((((doubling - SUB_BITS + 1) as usize) << SUB_BITS) + within).min(CELLS - 1)
 }
 
-/// The largest value that falls into a cell.
+/// The largest value of a cell.
 fn upper_bound(cell: usize) -> u64 {
     let (block, within) = (cell >> SUB_BITS, (cell & ((1 << SUB_BITS) - 1)) as u64);
     if block == 0 {
@@ -50,8 +50,8 @@ impl Histogram {
         cell.store(cell.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Takes counts of a cell back, as far as nobody has set them to zero meanwhile. Only the
-    /// owning thread may.
+    /// Subtracts counts from a cell, as far as it has not been reset meanwhile. Only the owning
+    /// thread may.
     pub fn take_back(&self, cell: usize, count: u64) {
         let cell = &self.cells[cell];
         cell.store(cell.load(Relaxed).saturating_sub(count), Relaxed);
@@ -64,13 +64,13 @@ impl Histogram {
         }
     }
 
-    /// Sets all counts to zero.
+    /// Resets all counts.
     pub fn reset(&self) {
         self.cells.iter().for_each(|cell| cell.store(0, Relaxed));
     }
 }
 
-/// The counts of several threads' histograms together.
+/// Sum of several threads' histograms.
 pub struct HistogramSum {
     cells: Vec<u64>,
 }
@@ -100,7 +100,7 @@ impl HistogramSum {
         0
     }
 
-    /// How many values were at most `nanos` (to the cell's precision).
+    /// Number of values up to `nanos` (to the cell's precision).
     pub fn count_at_most(&self, nanos: u64) -> u64 {
         self.cells[..=cell_of(nanos)].iter().sum()
     }

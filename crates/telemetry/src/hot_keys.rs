@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Hot keys: which keys cost the most processor time, and which the most traffic (HOTKEYS, as Redis
-//! 8.6 documents it).
+//! Hot keys: the keys with the most processor time and the most traffic (HOTKEYS, as documented by
+//! Redis 8.6).
 //!
-//! While somebody wants to know, one command in so many is looked at, with a gap to the next one
-//! that is drawn anew each time, so that no rhythm of the requests is mistaken for a preference.
-//! Each thread keeps what it has seen in a sketch of its own ([`Sketch`]); whoever asks adds them
-//! up.
+//! While tracking is on, one in `sample` commands is sampled. The gap to the next one is random, so
+//! that periodic requests do not bias the result. Each thread has a sketch of its own ([`Sketch`]);
+//! a report adds them up.
 //!
-//! HOT PATH: each command counts a number of its thread's down and compares it with zero
-//! ([`HotKeys::note`]), tracking or not.
+//! HOT PATH: each command decrements a counter of its thread and compares it with zero
+//! ([`HotKeys::note`]), whether tracking is on or not.
 
 mod sketch;
 
@@ -31,26 +30,26 @@ use crate::Cost;
 use crate::stats::{self, Threads};
 use sketch::Sketch;
 
-/// Keys that are longer are not followed.
+/// Longer keys are ignored.
 const KEY_BYTES_MAX: usize = 4096;
-/// Keys in a sketch for each one that is asked for, and at least.
+/// Keys in a sketch per reported key, and the minimum.
 const SKETCH_FACTOR: usize = 8;
 const SKETCH_MIN: usize = 128;
 
-/// What is to be found out.
+/// Options of HOTKEYS START.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     pub cpu: bool,
     pub net: bool,
     /// Keys in the report.
     pub count: usize,
-    /// One command in so many is looked at.
+    /// One command in this many is sampled.
     pub sample: u32,
-    /// Milliseconds after which it ends by itself.
+    /// Duration after which tracking stops, in milliseconds.
     pub duration_ms: Option<i64>,
 }
 
-/// What the whole server has done since its start.
+/// Totals of the server since its start.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Totals {
     pub command_nanos: u64,
@@ -60,7 +59,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The present ones; `user` and `system` are the processor time of the process, which the caller knows.
+    /// The current totals; `user` and `system` are the processor time of the process, supplied by
+    /// the caller.
     pub fn of(threads: &Threads, (user, system): (Duration, Duration)) -> Totals {
         let in_commands =
             |thread: &stats::ThreadStats| thread.commands.iter().map(|command| command.nanos.get()).sum();
@@ -70,7 +70,7 @@ impl Totals {
     }
 
     fn since(self, before: Totals) -> Totals {
-        // Statistics can be reset in between.
+        // Statistics may have been reset in between.
         Totals {
             command_nanos: self.command_nanos.saturating_sub(before.command_nanos),
             net_bytes: self.net_bytes.saturating_sub(before.net_bytes),
@@ -80,20 +80,20 @@ impl Totals {
     }
 }
 
-/// How the totals are found out.
+/// Computes the totals.
 pub type TotalsOf = fn(&Threads) -> Totals;
 
-/// Samples of one run that are held at most.
+/// Most samples held of one speculative run.
 const HELD_MAX: usize = 1024;
 
-/// What was found out about a key of a command, held until it is certain that the command counts.
+/// A sampled key of a command, held until the command counts.
 pub struct Sample {
     key: Box<[u8]>,
     nanos: u64,
     bytes: u64,
 }
 
-/// What a thread has seen.
+/// A thread's samples.
 struct Seen {
     cpu: Sketch,
     net: Sketch,
@@ -110,15 +110,15 @@ impl Seen {
     }
 }
 
-/// One time of tracking, under way or over.
+/// A tracking period, active or ended.
 struct Tracking {
     wish: Wish,
     began_ms: i64,
     before: Totals,
     totals: TotalsOf,
-    /// When it ended, and the totals then.
+    /// End of the period, and the totals at that time.
     ended: OnceLock<(i64, Totals)>,
-    /// By slot. Locked by its thread, and by those who ask.
+    /// By slot. Locked by the slot's thread and by readers.
     seen: Slots<Padded<Mutex<Seen>>>,
 }
 
@@ -131,27 +131,27 @@ impl Tracking {
     }
 }
 
-/// What was found out.
+/// Result of tracking.
 #[derive(Debug)]
 pub struct Report {
     pub wish: Wish,
     pub is_active: bool,
     pub began_ms: i64,
     pub duration_ms: i64,
-    /// Of all commands meanwhile.
+    /// Totals of all commands in the period.
     pub totals: Totals,
-    /// Keys with nanoseconds, the most expensive first.
+    /// Keys with nanoseconds, the highest first.
     pub by_cpu: Vec<(Box<[u8]>, u64)>,
-    /// Keys with bytes of requests and replies, the most expensive first.
+    /// Keys with bytes of requests and replies, the highest first.
     pub by_net: Vec<(Box<[u8]>, u64)>,
 }
 
-/// What is one per server.
+/// State of hot-key tracking. One per server.
 pub struct HotKeys {
     tracking: ArcSwapOption<Tracking>,
-    /// Moves when tracking begins or ends: threads look at it with each batch.
+    /// Incremented when tracking starts or stops; threads compare it with each batch.
     version: AtomicU64,
-    /// When tracking ends by itself, ms since the Unix epoch.
+    /// Time at which tracking stops, ms since the Unix epoch.
     ends_ms: AtomicI64,
     changing: Mutex<()>,
 }
@@ -168,13 +168,13 @@ impl Default for HotKeys {
 }
 
 impl HotKeys {
-    /// Moves when tracking begins or ends; threads compare it with each batch.
+    /// Incremented when tracking starts or stops; threads compare it with each batch.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// Begins. False if it is under way already.
+    /// Starts tracking. False if it is active already.
     pub fn start(&self, threads: &Threads, wish: Wish, totals: TotalsOf) -> bool {
         let _changing = self.changing.lock();
         if self.active().is_some() {
@@ -189,19 +189,19 @@ impl HotKeys {
         true
     }
 
-    /// Ends, and keeps what was found. False if it was not under way.
+    /// Stops tracking and keeps the result. False if it was not active.
     pub fn stop(&self, threads: &Threads) -> bool {
         let _changing = self.changing.lock();
         let Some(tracking) = self.active() else { return false };
         let now = braid_base::clock::unix_ms().min(self.ends_ms.load(Ordering::Relaxed));
-        // Nobody else ends it meanwhile.
+        // No other thread sets it meanwhile.
         let _ = tracking.ended.set((now, (tracking.totals)(threads)));
         self.ends_ms.store(i64::MAX, Ordering::Relaxed);
         self.version.fetch_add(1, Ordering::Release);
         true
     }
 
-    /// Forgets what was found. False if it is under way.
+    /// Drops the result. False while tracking is active.
     pub fn reset(&self) -> bool {
         let _changing = self.changing.lock();
         let is_over = self.active().is_none();
@@ -211,7 +211,7 @@ impl HotKeys {
         is_over
     }
 
-    /// Ends when its time is over. Called now and then.
+    /// Stops tracking when its duration is over. Called periodically.
     #[inline]
     pub fn end_if_due(&self, threads: &Threads, now_ms: i64) {
         if now_ms >= self.ends_ms.load(Ordering::Relaxed) {
@@ -223,7 +223,7 @@ impl HotKeys {
         self.tracking.load_full().filter(|tracking| tracking.ended.get().is_none())
     }
 
-    /// What is known by now; nothing if there was no tracking.
+    /// The current result; `None` if tracking was never started.
     pub fn report(&self, threads: &Threads) -> Option<Report> {
         self.end_if_due(threads, braid_base::clock::unix_ms());
         let tracking = self.tracking.load_full()?;
@@ -258,20 +258,20 @@ impl HotKeys {
         })
     }
 
-    /// How many commands of a thread lie ahead up to the one that is looked at, that included; 0: none is.
+    /// Commands until the next sample, including it; 0: no sampling.
     fn gap(&self, context: &mut Context) -> u32 {
         let tracking = self.tracking.load();
         let active = tracking.as_ref().filter(|tracking| tracking.ended.get().is_none());
-        // On the average as many as are asked for.
+        // On average the requested rate.
         active.map_or(0, |tracking| context.random.u32(1..tracking.wish.sample.saturating_mul(2).max(2)))
     }
 
-    /// Has a thread follow what is asked for now.
+    /// Adapts a thread to the current tracking state.
     #[cold]
     pub fn follow(&self, context: &mut Context) {
         context.until_sample = self.gap(context);
     }
-    /// Notes that a command was executed.
+    /// Counts an executed command.
     #[inline]
     pub fn note(&self, context: &mut Context, command: &Command, args: &[&[u8]], cost: Cost) {
         context.until_sample = context.until_sample.wrapping_sub(1);
@@ -280,7 +280,7 @@ impl HotKeys {
         }
     }
 
-    /// As [`HotKeys::note`], for a command that may have to be taken back: a sample is held.
+    /// Like [`HotKeys::note`], for a command that may be rolled back: its sample is held.
     #[inline]
     pub fn note_held(
         &self,
@@ -296,7 +296,7 @@ impl HotKeys {
         }
     }
 
-    /// Adds what was held.
+    /// Adds held samples.
     #[cold]
     pub fn add(&self, slot: usize, samples: Vec<Sample>) {
         let tracking = self.tracking.load();
@@ -309,7 +309,7 @@ impl HotKeys {
         }
     }
 
-    /// Looks at a command.
+    /// Samples a command.
     #[cold]
     #[inline(never)]
     fn sample(
@@ -326,19 +326,19 @@ impl HotKeys {
             return;
         };
         if command.runs_scripts {
-            // Its commands are looked at one by one.
+            // Its commands are sampled individually.
             return;
         }
         let Some(keys) = keys::find(command.spec, args) else { return };
         if keys.is_empty() {
             return;
         }
-        // What is spent on several keys is shared out evenly.
+        // The cost of several keys is divided evenly.
         let share = |whole: u64| whole / keys.len() as u64;
         let (nanos, bytes) = (share(cost.nanos), share((request_bytes(args) + cost.reply_bytes) as u64));
         for key in keys.iter().map(|at| args[at.index]).filter(|key| key.len() <= KEY_BYTES_MAX) {
             match &mut held {
-                // So many keys of a single run are not to fill the memory; they are sampled anyway.
+                // Held samples are bounded to limit memory; they are a random selection anyway.
                 Some(held) if held.len() < HELD_MAX => held.push(Sample { key: key.into(), nanos, bytes }),
                 _ => tracking.seen_by(context.slot).lock().add(tracking.wish, key, nanos, bytes),
             }

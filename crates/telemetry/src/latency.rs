@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The latency monitor: for each kind of event the latest spikes above `latency-monitor-threshold`.
+//! Latency monitor: for each event the latest spikes above `latency-monitor-threshold`.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,7 +23,7 @@ pub struct LatencyMonitor {
 }
 
 impl LatencyMonitor {
-    /// Notes a spike. Several in one second count as one, the largest.
+    /// Records a spike. Several in one second count as one, the largest.
     pub fn add(&self, event: &str, time: i64, millis: u32) {
         let mut events = self.events.lock();
         let series = events.entry(event.to_owned()).or_default();
@@ -49,7 +49,7 @@ impl LatencyMonitor {
         self.events.lock().get(event).cloned()
     }
 
-    /// Forgets the named events, or all when none is named. Returns how many were forgotten.
+    /// Drops the named events, or all without names. Returns the number dropped.
     pub fn reset(&self, names: &[&str]) -> usize {
         let mut events = self.events.lock();
         if names.is_empty() {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is counted, timed, logged and sampled of commands.
+//! Telemetry: counters, latencies, logs and samples of commands.
 //!
 //! Each executing thread has counters of its own ([`stats`]), which a reader adds up. The
-//! dispatcher reports every command's [`Cost`]; logs, the latency monitor and the sample of hot
-//! keys take what they need of it. None of this may cost a command more than a few nanoseconds
-//! while nobody looks.
+//! dispatcher reports every command's [`Cost`] to the logs, the latency monitor and hot-key
+//! sampling. All of this may cost a command a few nanoseconds only while it is unused.
 
 #![forbid(unsafe_code)]
 
@@ -27,14 +26,14 @@ pub use latency::LatencyMonitor;
 pub use rates::Rates;
 pub use stats::{ThreadStats, Threads};
 
-/// What a command has cost.
+/// Cost of a command.
 #[derive(Clone, Copy, Default)]
 pub struct Cost {
     pub nanos: u64,
     pub reply_bytes: usize,
 }
 
-/// A request's arguments as logs may show them.
+/// A request's arguments with secrets removed, for logs.
 pub fn without_secrets<'a>(command: &Command, args: &[&'a [u8]]) -> SmallVec<[&'a [u8]; 8]> {
     let Some(is_secret) = command.spec.secrets else { return args.into() };
     let shown = |index| if is_secret(args, index) { &b"(redacted)"[..] } else { args[index] };

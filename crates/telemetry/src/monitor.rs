@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! MONITOR: a line for each command that is executed, to every client that asked for them.
+//! MONITOR: a line for each executed command, sent to all monitoring clients.
 //!
-//! Lines are made under the locks of the command, so those of commands that meet in a key come in
-//! the order of their effects. While nobody monitors the attention word says so, and nothing here
-//! runs.
+//! Lines are made under the command's locks, so those of commands on a common key come in the order
+//! of their effects. Without monitoring clients the attention word has no bit for it, and nothing
+//! here runs.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::without_secrets;
 pub struct Caller<'a> {
     pub record: &'a ClientRecord,
     pub db: u32,
-    /// The command comes out of a script.
+    /// The command was called by a script.
     pub in_script: bool,
 }
 
-/// Begins to tell a client of all commands. False if it is told already.
+/// Starts MONITOR for a client. False if it is on already.
 pub fn start(hub: &Hub, attention: &Attention, record: &ClientRecord) -> bool {
     if record.has(client_flags::MONITOR) {
         return false;
@@ -37,7 +37,7 @@ pub fn start(hub: &Hub, attention: &Attention, record: &ClientRecord) -> bool {
     true
 }
 
-/// Ends it.
+/// Stops MONITOR for a client.
 pub fn stop(hub: &Hub, attention: &Attention, record: &ClientRecord) {
     if record.has(client_flags::MONITOR) {
         record.set_flag(client_flags::MONITOR, false);
@@ -45,12 +45,12 @@ pub fn stop(hub: &Hub, attention: &Attention, record: &ClientRecord) {
     }
 }
 
-/// Whether monitors are told of a command.
+/// True if the command is shown to monitors.
 pub fn tells_of(command: &Command) -> bool {
     !command.spec.flags.any(Flags::SKIP_MONITOR | Flags::ADMIN)
 }
 
-/// Tells monitors of a command, if it is one that they are told of.
+/// Sends a command to monitors, if it is shown to them.
 #[cold]
 pub fn tell(
     hub: &Hub,
@@ -65,7 +65,7 @@ pub fn tell(
     }
 }
 
-/// Tells monitors of a command that runs others: its line comes before theirs.
+/// Sends a command that runs others to monitors, before their lines.
 #[cold]
 pub fn tell_always(
     hub: &Hub,
@@ -80,7 +80,7 @@ pub fn tell_always(
     }
 }
 
-/// The line of a command.
+/// Formats a command's line.
 #[cold]
 pub fn line(caller: Caller<'_>, command: &Command, args: &[&[u8]]) -> Arc<Payload> {
     let micros = braid_base::clock::unix_us();

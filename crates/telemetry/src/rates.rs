@@ -54,7 +54,7 @@ impl Rates {
         }
     }
 
-    /// Takes a sample; to be called every 100 ms.
+    /// Takes a sample; call it every 100 ms.
     pub fn sample(&mut self, threads: &Threads, now_us: i64) {
         let total = |counter: fn(&ThreadStats) -> u64| crate::stats::total(threads, counter);
         let sample = Sample {
@@ -71,7 +71,7 @@ impl Rates {
         self.samples.push_back(sample);
     }
 
-    /// Forgets the samples.
+    /// Drops the samples.
     pub fn clear(&mut self) {
         self.samples.clear();
     }

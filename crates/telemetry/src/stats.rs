@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Statistics: padded counters of each thread, summed when someone asks.
+//! Statistics: padded per-thread counters, summed on demand.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,14 +12,14 @@ use parking_lot::Mutex;
 
 use crate::histogram::{Histogram, HistogramSum};
 
-/// The counters of all executing threads, by slot.
+/// Counters of all executing threads, by slot.
 pub type Threads = Slots<Padded<ThreadStats>>;
 
 /// Counters of one command on one thread.
 #[derive(Default)]
 pub struct CommandStats {
     pub calls: Counter,
-    /// Nanoseconds spent in it.
+    /// Nanoseconds of execution.
     pub nanos: Counter,
     /// Refused before execution.
     pub rejected: Counter,
@@ -36,17 +36,18 @@ macro_rules! thread_counters {
             pub commands: Box<[CommandStats]>,
             /// Error replies by their first word.
             pub errors: Mutex<BTreeMap<String, u64>>,
-            /// Clients owned now, kept by the loop; no statistics, so never reset.
+            /// Clients owned by the loop; updated by it and never reset.
             pub clients: Counter,
-            /// The loop's cron has put its next turn off; kept by the loop.
+            /// The loop has postponed its next cron; updated by it.
             pub resting: AtomicBool,
-            /// The thread's id for the operating system, which keeps its processor time; 0 until it runs.
+            /// The thread's id in the operating system, which has its processor time; 0 until it
+            /// runs.
             pub task: AtomicU32,
             $($(#[$doc])* pub $name: Counter),*
         }
 
         impl ThreadStats {
-            /// Zeros for so many commands.
+            /// Counters for `commands` commands.
             pub fn new(commands: usize) -> ThreadStats {
                 ThreadStats {
                     commands: (0..commands).map(|_| CommandStats::default()).collect(),
@@ -59,7 +60,7 @@ macro_rules! thread_counters {
                 }
             }
 
-            /// Back to zero (CONFIG RESETSTAT).
+            /// Resets the counters (CONFIG RESETSTAT).
             pub fn reset(&self) {
                 for command in &self.commands {
                     command.calls.reset();
@@ -92,18 +93,18 @@ thread_counters! {
     cycles,
     /// Nanoseconds in turns of the event loop, waiting excluded.
     cycle_nanos,
-    /// How often the thread had to wait for other threads in a turn (for the lock of `global-lock`,
-    /// for the helpers of `fanout`).
+    /// Waits for other threads in a turn (for the lock of `global-lock`, for the helpers of
+    /// `fanout`).
     waits,
-    /// Nanoseconds of such waiting.
+    /// Nanoseconds of such waits.
     wait_nanos,
-    /// Clients that were handed over to loops with less to do.
+    /// Clients handed over to less loaded loops.
     handed_over,
-    /// Clients that were sent to the main thread to have their requests executed.
+    /// Clients migrated to the main thread for execution.
     sent_away,
-    /// Requests that were sent with them.
+    /// Requests migrated with them.
     requests_sent_away,
-    /// Clients that could not be sent at once, since the ring to the main thread was full.
+    /// Migrations delayed because the ring to the main thread was full.
     ring_full,
     /// Nanoseconds in the cron of the event loop.
     cron_nanos,
@@ -111,32 +112,32 @@ thread_counters! {
     cycle_nanos_max,
     /// Most commands executed in a turn of the event loop.
     cycle_commands_max,
-    /// Clients dropped for reading too slowly.
+    /// Clients closed for exceeding the output buffer limit.
     output_limit_disconnections,
-    /// Packed forms within RESTORE's payloads that were checked entry by entry.
+    /// Packed encodings in RESTORE payloads that were checked entry by entry.
     payload_checks,
-    /// Commands refused for want of a right to the command itself, to a key, to a channel.
+    /// Commands denied for a missing permission on the command, a key or a channel.
     denied_commands,
     denied_keys,
     denied_channels,
-    /// Wrong names or passwords.
+    /// Failed log-ins.
     denied_logins,
-    /// Clients closed because all together held more than `maxmemory-clients`.
+    /// Clients closed by `maxmemory-clients`.
     evicted_clients,
-    /// Clients dropped for sending more than the query buffer may hold.
+    /// Clients closed for exceeding the query buffer limit.
     query_limit_disconnections,
-    /// Turns of clients that ended before all their requests were executed, since others were waiting.
+    /// Turns of clients cut short because others were waiting.
     turns_cut_short,
-    /// Runs of scripts and functions under the locks of their declared keys, beside other commands.
+    /// Script and function runs under the locks of their declared keys.
     scripts_beside,
-    /// Runs of scripts and functions with the world stopped.
+    /// Script and function runs with the world stopped.
     scripts_alone,
-    /// Of these, such as were begun again after a run under locks that needed more than it held.
+    /// Script and function runs restarted with the world stopped after a speculative run.
     scripts_again,
 }
 
 impl ThreadStats {
-    /// Counts a read that has brought so many bytes.
+    /// Counts a read of `bytes` bytes.
     #[inline]
     pub fn count_received(&self, bytes: usize) {
         if bytes > 0 {
@@ -157,7 +158,7 @@ impl ThreadStats {
         }
     }
 
-    /// Takes back errors that were counted by this word.
+    /// Subtracts errors with this first word.
     #[cold]
     pub fn take_back_errors(&self, code: &[u8], count: u64) {
         self.error_replies.take_back(count);

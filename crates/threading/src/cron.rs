@@ -138,7 +138,7 @@ impl Cron {
         dispatch::follow_up(engine, worker);
         engine.keyspace.gate.leave(self.slot);
         worker.context.limbo.reclaim_now();
-        worker.copies.sweep();
+        worker.value_cache.sweep();
         self.visit_clients(engine, clients, now_ms, period);
         self.release_spare(engine, clients, now_ms);
         let timeouts = engine.config.timeout_seconds() > 0 && !clients.slab.is_empty();

@@ -48,7 +48,7 @@ enum Phase {
     /// A full sync is being sent. If it is a file: the bytes sent so far, and whether its length
     /// was announced.
     FullSync {
-        copy: Arc<FullSync>,
+        full_sync: Arc<FullSync>,
         sent: u64,
         is_announced: bool,
     },
@@ -132,10 +132,10 @@ impl ReplicaOutput {
         }
         match &mut self.phase {
             Phase::AwaitsOrder => self.follow_orders(context),
-            Phase::FullSync { .. } => self.send_copy(context, sender),
+            Phase::FullSync { .. } => self.send_full_sync(context, sender),
             Phase::Synced { marked } => {
                 let marked = *marked;
-                self.replica.has_copy(marked);
+                self.replica.full_sync_sent(marked);
                 if self.position.is_none() {
                     log::info!(
                         "Close the connection with replica {} as its copy is complete",
@@ -165,12 +165,12 @@ impl ReplicaOutput {
             Order::Stream { head, position } => {
                 (self.head, self.position, self.phase) = (head.into_bytes(), Some(position), Phase::Stream);
             }
-            Order::FullSync { mut head, full_sync: copy, position } => {
-                if let Some(mark) = copy.mark() {
+            Order::FullSync { mut head, full_sync, position } => {
+                if let Some(mark) = full_sync.mark() {
                     head.push_str(&format!("$EOF:{mark}\r\n"));
                 }
                 (self.head, self.position) = (head.into_bytes(), position);
-                self.phase = Phase::FullSync { copy, sent: 0, is_announced: false };
+                self.phase = Phase::FullSync { full_sync, sent: 0, is_announced: false };
             }
         }
         None
@@ -186,12 +186,12 @@ impl ReplicaOutput {
         None
     }
 
-    fn send_copy(&mut self, context: &SendContext<'_>, sender: &mut Sender<'_>) -> Option<SendOutcome> {
-        let Phase::FullSync { copy, sent, is_announced } = &mut self.phase else { return None };
+    fn send_full_sync(&mut self, context: &SendContext<'_>, sender: &mut Sender<'_>) -> Option<SendOutcome> {
+        let Phase::FullSync { full_sync, sent, is_announced } = &mut self.phase else { return None };
         let id = self.replica.record.id;
-        match copy.next(id, context.slot) {
+        match full_sync.next(id, context.slot) {
             Next::Bytes(piece, from) => match sender.send(&piece[from..]) {
-                Ok(count) => copy.took(id, count as u64),
+                Ok(count) => full_sync.took(id, count as u64),
                 Err(outcome) => return Some(outcome),
             },
             Next::File(len) if !*is_announced => {
@@ -199,7 +199,7 @@ impl ReplicaOutput {
                 self.head = format!("${len}\r\n").into_bytes();
             }
             Next::File(len) if *sent < len => {
-                let Some(file) = copy.file() else { return Some(SendOutcome::Close) };
+                let Some(file) = full_sync.file() else { return Some(SendOutcome::Close) };
                 let mut bytes = vec![0; FILE_BYTES.min((len - *sent) as usize)];
                 if let Err(error) = file.read_exact_at(&mut bytes, *sent) {
                     log::warn!("Read error sending a full copy to replica: {error}");
@@ -209,24 +209,26 @@ impl ReplicaOutput {
                     Ok(count) => *sent += count as u64,
                     Err(outcome) => return Some(outcome),
                 }
-                copy.took(id, 0);
+                full_sync.took(id, 0);
             }
-            Next::File(_) => self.end_copy(false),
+            Next::File(_) => self.end_full_sync(false),
             Next::End => {
-                self.head = copy.mark().unwrap_or_default().into();
-                self.end_copy(true);
+                self.head = full_sync.mark().unwrap_or_default().into();
+                self.end_full_sync(true);
             }
             // Heartbeats may stand in front of a file; within a stream they may not.
-            Next::Later if copy.file().is_some() => return self.heartbeat(context),
+            Next::Later if full_sync.file().is_some() => return self.heartbeat(context),
             Next::Later => return Some(SendOutcome::CaughtUp),
             Next::Failed => return Some(SendOutcome::Close),
         }
         None
     }
 
-    fn end_copy(&mut self, marked: bool) {
-        if let Phase::FullSync { copy, .. } = std::mem::replace(&mut self.phase, Phase::Synced { marked }) {
-            copy.leave(self.replica.record.id);
+    fn end_full_sync(&mut self, marked: bool) {
+        if let Phase::FullSync { full_sync, .. } =
+            std::mem::replace(&mut self.phase, Phase::Synced { marked })
+        {
+            full_sync.leave(self.replica.record.id);
         }
     }
 
@@ -261,13 +263,13 @@ impl ReplicaOutput {
     /// Measures how far the replica is behind: unsent bytes of a full sync in memory, and of the
     /// changes.
     pub fn measure(&mut self, end: u64) -> u64 {
-        let copy = match &self.phase {
-            Phase::FullSync { copy, .. } => copy.behind(self.replica.record.id),
+        let full_sync = match &self.phase {
+            Phase::FullSync { full_sync, .. } => full_sync.behind(self.replica.record.id),
             _ => 0,
         };
         let position =
             self.position.as_mut().and_then(StreamPosition::reader).map_or(end, |reader| reader.position());
-        self.behind = copy + end.saturating_sub(position);
+        self.behind = full_sync + end.saturating_sub(position);
         self.replica.record.reply_bytes.store(self.behind as usize, Relaxed);
         self.behind
     }
@@ -291,8 +293,8 @@ impl ReplicaOutput {
 
 impl Drop for ReplicaOutput {
     fn drop(&mut self) {
-        if let Phase::FullSync { copy, .. } = &self.phase {
-            copy.leave(self.replica.record.id);
+        if let Phase::FullSync { full_sync, .. } = &self.phase {
+            full_sync.leave(self.replica.record.id);
         }
     }
 }

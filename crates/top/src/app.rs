@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is shown and how: the state that keys change.
+//! Display state, which key input changes.
 
 use std::time::Duration;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::look::{Look, Wish};
 use crate::options::{INTERVAL_MAX, INTERVAL_MIN};
 use crate::panels::{self, Sheet};
+use crate::sample::{Sample, Wish};
 use crate::view::View;
 
 /// The lower half of the screen.
@@ -39,8 +39,8 @@ pub struct Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Draw,
-    /// Something else is to be shown than was asked of the server.
-    Look,
+    /// The open panel needs other data: take a sample now.
+    Refresh,
     Quit,
 }
 
@@ -60,9 +60,9 @@ pub struct App {
     pub paused: bool,
     pub help: bool,
     pub interval: Duration,
-    /// What went wrong with the last look.
+    /// Error of the last sample.
     pub trouble: Option<String>,
-    look: Option<Look>,
+    sample: Option<Sample>,
 }
 
 impl App {
@@ -79,25 +79,25 @@ impl App {
             help: false,
             interval,
             trouble: None,
-            look: None,
+            sample: None,
         }
     }
 
-    /// Takes a look's result. The first one shows rates since the server's start.
-    pub fn take(&mut self, result: Result<Look, String>) {
+    /// Takes a new sample. The first one shows rates since the server's start.
+    pub fn take(&mut self, result: Result<Sample, String>) {
         match result {
             Err(reason) => self.trouble = Some(reason),
-            Ok(look) => {
+            Ok(sample) => {
                 self.trouble = None;
-                let is_same = |before: &Look| {
-                    before.info.get("run_id") == look.info.get("run_id") && look.at > before.at
+                let is_same = |before: &Sample| {
+                    before.info.get("run_id") == sample.info.get("run_id") && sample.at > before.at
                 };
-                self.view = match self.look.as_ref().filter(|before| is_same(before)) {
-                    Some(before) => View::between(before, &look),
-                    None => View::between(&look, &look),
+                self.view = match self.sample.as_ref().filter(|before| is_same(before)) {
+                    Some(before) => View::between(before, &sample),
+                    None => View::between(&sample, &sample),
                 };
                 self.selected = self.selected.min(self.view.threads.len().saturating_sub(1));
-                self.look = Some(look);
+                self.sample = Some(sample);
             }
         }
     }
@@ -114,14 +114,14 @@ impl App {
 
     /// The open panel's table, in its order.
     pub fn sheet(&self) -> Sheet {
-        let nothing = Look::default();
-        let look = self.look.as_ref().unwrap_or(&nothing);
+        let nothing = Sample::default();
+        let sample = self.sample.as_ref().unwrap_or(&nothing);
         let mut sheet = match self.panel {
             Panel::Commands => panels::commands(&self.view),
-            Panel::Clients => panels::clients(&look.clients, self.thread),
-            Panel::SlowLog => panels::slow_log(&look.slow, panels::unix_seconds(look)),
+            Panel::Clients => panels::clients(&sample.clients, self.thread),
+            Panel::SlowLog => panels::slow_log(&sample.slow, panels::unix_seconds(sample)),
             Panel::Memory => panels::memory(&self.view),
-            Panel::HotKeys => panels::hot_keys(look.hot.as_deref().unwrap_or_default()),
+            Panel::HotKeys => panels::hot_keys(sample.hot.as_deref().unwrap_or_default()),
         };
         if let Some(order) = self.orders[self.place()] {
             sheet.sort(order.column, order.descending);
@@ -132,7 +132,7 @@ impl App {
     /// What to say where a panel has no rows.
     pub fn emptiness(&self) -> &'static str {
         match self.panel {
-            Panel::HotKeys if self.look.as_ref().is_some_and(|look| look.hot.is_none()) => {
+            Panel::HotKeys if self.sample.as_ref().is_some_and(|sample| sample.hot.is_none()) => {
                 "none known: HOTKEYS START METRICS 1 CPU SAMPLE 100 has the server look (or maxmemory-policy allkeys-lfu)"
             }
             Panel::SlowLog => "nothing was slow (slowlog-log-slower-than)",
@@ -148,7 +148,7 @@ impl App {
     fn open(&mut self, panel: Panel) -> Action {
         self.panel = panel;
         self.scroll = 0;
-        Action::Look
+        Action::Refresh
     }
 
     /// Does what a key says.

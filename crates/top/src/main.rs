@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The program: a thread that looks, a terminal that shows, keys in between.
+//! braid-top's main program: a sampling thread, the terminal, and key input.
 #![forbid(unsafe_code)]
 
 use std::io::{IsTerminal, Write};
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use braid_client::{Arguments, Target};
 use braid_top::app::{Action, App};
-use braid_top::look::{Look, Watcher, Wish};
 use braid_top::options::{self, Options, Request};
+use braid_top::sample::{Sample, Sampler, Wish};
 use braid_top::view::View;
 use braid_top::{once, screen};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
@@ -53,14 +53,14 @@ fn print(text: &str) -> ExitCode {
 
 fn print_once(options: &Options, target: Target) -> Result<(), String> {
     let address = target.address.to_string();
-    let mut watcher = Watcher::new(target);
+    let mut sampler = Sampler::new(target);
     let say = |error: String| format!("{address}: {error}");
-    let before = watcher.look(Wish::Nothing).map_err(say)?;
+    let before = sampler.sample(Wish::Nothing).map_err(say)?;
     std::thread::sleep(options.interval);
     // The rates are of what lies between these two; what is asked for next must not count.
-    let mut after = watcher.look(Wish::SlowLog).map_err(say)?;
+    let mut after = sampler.sample(Wish::SlowLog).map_err(say)?;
     if options.clients {
-        after.clients = watcher.look(Wish::Clients).map_err(say)?.clients;
+        after.clients = sampler.sample(Wish::Clients).map_err(say)?.clients;
     }
     let view = View::between(&before, &after);
     print(&match options.json {
@@ -70,15 +70,15 @@ fn print_once(options: &Options, target: Target) -> Result<(), String> {
     Ok(())
 }
 
-/// Looks when asked to, on a thread of its own: a server that does not answer must not hold up the keys.
-fn watch(target: Target, wishes: Receiver<Wish>, looks: Sender<Result<Look, String>>) {
-    let mut watcher = Watcher::new(target);
+/// Sampling thread: separate, so that a server that does not answer does not block key input.
+fn watch(target: Target, wishes: Receiver<Wish>, samples: Sender<Result<Sample, String>>) {
+    let mut sampler = Sampler::new(target);
     while let Ok(mut wish) = wishes.recv() {
         // Only the last wish counts.
         while let Ok(later) = wishes.try_recv() {
             wish = later;
         }
-        if looks.send(watcher.look(wish)).is_err() {
+        if samples.send(sampler.sample(wish)).is_err() {
             return;
         }
     }
@@ -93,11 +93,11 @@ fn live(options: &Options, target: Target) -> std::io::Result<()> {
     }
     let mut app = App::new(target.address.to_string(), options.interval);
     let (wish_sender, wishes) = channel();
-    let (look_sender, looks) = channel();
-    std::thread::spawn(move || watch(target, wishes, look_sender));
+    let (sample_sender, samples) = channel();
+    std::thread::spawn(move || watch(target, wishes, sample_sender));
     // Fails where there is no terminal, with words; restores it also after a panic.
     let mut terminal = ratatui::try_init()?;
-    let result = run(&mut terminal, &mut app, &wish_sender, &looks);
+    let result = run(&mut terminal, &mut app, &wish_sender, &samples);
     ratatui::restore();
     result
 }
@@ -106,7 +106,7 @@ fn run(
     terminal: &mut ratatui::DefaultTerminal,
     app: &mut App,
     wishes: &Sender<Wish>,
-    looks: &Receiver<Result<Look, String>>,
+    samples: &Receiver<Result<Sample, String>>,
 ) -> std::io::Result<()> {
     let mut next = Instant::now();
     let mut is_waiting = false;
@@ -116,10 +116,10 @@ fn run(
             next = Instant::now() + app.interval;
         }
         let mut changed = false;
-        match looks.recv_timeout(Duration::ZERO) {
-            Ok(look) => {
+        match samples.recv_timeout(Duration::ZERO) {
+            Ok(sample) => {
                 is_waiting = false;
-                app.take(look);
+                app.take(sample);
                 changed = true;
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
@@ -130,7 +130,7 @@ fn run(
             match event::read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => match app.key(key) {
                     Action::Quit => return Ok(()),
-                    Action::Look => next = Instant::now(),
+                    Action::Refresh => next = Instant::now(),
                     Action::Draw => {}
                 },
                 _ => {}

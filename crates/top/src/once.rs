@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::look::Look;
 use crate::panels;
+use crate::sample::Sample;
 use crate::screen::summary;
 use crate::view::{CommandRow, ThreadRow, View};
 
@@ -12,7 +12,7 @@ use crate::view::{CommandRow, ThreadRow, View};
 const ROWS_MAX: usize = 20;
 
 /// As text.
-pub fn text(view: &View, look: &Look, address: &str, with_clients: bool) -> String {
+pub fn text(view: &View, look: &Sample, address: &str, with_clients: bool) -> String {
     let mut out = summary(view, address).join("\n") + "\n\n" + &panels::threads(view).text(usize::MAX);
     let commands = panels::commands(view);
     if !commands.rows.is_empty() {
@@ -30,7 +30,7 @@ pub fn text(view: &View, look: &Look, address: &str, with_clients: bool) -> Stri
 
 /// As JSON. Rates are per second, shares parts of one core, sizes bytes; null is what the server
 /// does not tell.
-pub fn json(view: &View, look: &Look, address: &str, with_clients: bool) -> Json {
+pub fn json(view: &View, look: &Sample, address: &str, with_clients: bool) -> Json {
     let totals = &view.totals;
     let memory = &view.memory;
     let mut json = json!({

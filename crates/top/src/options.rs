@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The command line.
+//! Command line of braid-top.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub enum Request {
     Version,
 }
 
-/// The least time between two looks: more often, looking would be a load.
+/// Shortest interval: more frequent samples would load the server.
 pub const INTERVAL_MIN: Duration = Duration::from_millis(100);
 pub const INTERVAL_MAX: Duration = Duration::from_secs(60);
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The tables: what stands in each column, and how rows are ordered. The screen and `--once` print
-//! the same ones.
+//! The tables: columns and order of rows, for the screen and `--once`.
 
 use braid_client::figures::{bytes, short};
 
-use crate::look::{ClientLine, HotKey, Look, SlowEntry};
+use crate::sample::{ClientLine, HotKey, Sample, SlowEntry};
 use crate::view::View;
 
 /// A table whose rows can be ordered by each column.
@@ -165,7 +164,7 @@ pub fn threads(view: &View) -> Sheet {
     sheet.without_empty()
 }
 
-/// The commands that were called between the looks.
+/// Commands called between the samples.
 pub fn commands(view: &View) -> Sheet {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in view.commands.iter().flat_map(|command| &command.percentiles) {
@@ -306,9 +305,9 @@ pub fn hot_keys(keys: &[HotKey]) -> Sheet {
     sheet
 }
 
-/// The server's Unix time at a look; 0 if it does not tell.
-pub fn unix_seconds(look: &Look) -> f64 {
-    look.info.number("server_time_usec").unwrap_or(0.0) / 1e6
+/// The server's Unix time in a sample; 0 if unknown.
+pub fn unix_seconds(sample: &Sample) -> f64 {
+    sample.info.number("server_time_usec").unwrap_or(0.0) / 1e6
 }
 
 #[cfg(test)]
@@ -332,7 +331,7 @@ mod tests {
 
     #[test]
     fn clients_are_those_of_the_thread() {
-        let lines = crate::look::clients(
+        let lines = crate::sample::clients(
             "id=1 addr=a io-thread=0 cmd=get\nid=2 addr=b io-thread=1 cmd=client|list\n",
         );
         let ids =

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What real servers said, two seconds apart, under a load of SET, GET and HSET on 14 connections:
-//! the tests' servers.
+//! Recorded servers for tests: two samples, two seconds apart, under a load of SET, GET and HSET on
+//! 14 connections.
 
 use braid_client::Info;
 
-use crate::look::{Look, clients};
+use crate::sample::{Sample, clients};
 
 macro_rules! recordings {
     ($($name:literal),*) => {
@@ -20,13 +20,13 @@ macro_rules! recordings {
 
 recordings!("braid", "redis-7.0", "redis-8.0", "valkey-9.1");
 
-/// Two looks at a recorded server.
-pub fn pair(name: &str) -> (Look, Look) {
+/// Two samples of a recorded server.
+pub fn pair(name: &str) -> (Sample, Sample) {
     let (_, first, second, list) = ALL.iter().find(|(own, ..)| *own == name).expect("a recorded server");
-    let look = |text: &str| {
+    let sample = |text: &str| {
         let info = Info::parse(text);
         let at = info.number("server_time_usec").expect("its time") / 1e6;
-        Look { at, info, clients: clients(list), ..Look::default() }
+        Sample { at, info, clients: clients(list), ..Sample::default() }
     };
-    (look(first), look(second))
+    (sample(first), sample(second))
 }

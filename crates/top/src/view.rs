@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What happened between two looks: rates, shares of time, and the state at the second one.
+//! The difference of two samples: rates, shares of time, and the state at the second one.
 //!
-//! Servers differ in what they tell. Where a figure is not told it is None here, and a dash on the screen.
+//! Servers differ in the figures they report. A missing figure is `None` here, and a dash on the
+//! screen.
 
 use braid_client::info::{part, part_number};
 use braid_client::process::Task;
 
-use crate::look::Look;
+use crate::sample::Sample;
 
 /// Everything that is shown.
 #[derive(Clone, Debug, Default)]
@@ -17,7 +18,7 @@ pub struct View {
     pub model: Option<String>,
     pub role: String,
     pub uptime_seconds: f64,
-    /// Between the looks.
+    /// Between the samples.
     pub seconds: f64,
     pub totals: Totals,
     pub memory: Memory,
@@ -134,10 +135,10 @@ const MEMORY_PARTS: [(&str, &str); 8] = [
     ("allocator's rest", "allocator_frag_bytes"),
 ];
 
-/// The two looks that a view compares.
+/// The samples that a view compares.
 struct Pair<'a> {
-    before: &'a Look,
-    after: &'a Look,
+    before: &'a Sample,
+    after: &'a Sample,
     seconds: f64,
 }
 
@@ -164,16 +165,16 @@ impl Pair<'_> {
 }
 
 impl View {
-    /// Compares two looks. With one look in both places all rates are those since the server's start.
-    pub fn between(before: &Look, after: &Look) -> View {
+    /// Compares two samples. If both are the same, rates are those since the server's start.
+    pub fn between(before: &Sample, after: &Sample) -> View {
         let since_start = std::ptr::eq(before, after);
-        let nothing = Look::default();
+        let nothing = Sample::default();
         let seconds = if since_start {
             after.info.number("uptime_in_seconds").unwrap_or(1.0)
         } else {
             after.at - before.at
         };
-        // Rates of fields need them in both: a server's start had none, so the second look stands
+        // Rates of fields need them in both: a server's start had none, so the second sample stands
         // in with zeros.
         let pair =
             Pair { before: if since_start { &nothing } else { before }, after, seconds: seconds.max(1e-3) };
@@ -214,11 +215,11 @@ impl View {
     }
 }
 
-fn server_name(look: &Look) -> String {
+fn server_name(sample: &Sample) -> String {
     for (field, name) in
         [("braid_version", "braid"), ("valkey_version", "valkey"), ("redis_version", "redis")]
     {
-        if let Some(version) = look.info.get(field) {
+        if let Some(version) = sample.info.get(field) {
             return format!("{name} {version}");
         }
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How long it takes to lend a collection of a million members, and what the first changes after
+//! How long it takes to share a collection of a million members, and what the first changes after
 //! that cost: somebody waits for either, holding a key.
 //!
-//!     cargo bench -p braid-containers --bench lend
+//!     cargo bench -p braid-types --bench cow
 //!
 //! The shortest and the middle of the rounds are printed, in microseconds: a busy machine lengthens
 //! the others.
@@ -20,7 +20,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const MEMBERS: u32 = 1_000_000;
 const ROUNDS: usize = 15;
-/// Changes after each loan, of which the longest counts.
+/// Changes after each sharing, of which the longest counts.
 const CHANGES: u32 = 2000;
 const NEVER: i64 = i64::MIN;
 
@@ -43,13 +43,13 @@ fn shortest_and_middle(mut times: Vec<f64>) -> String {
     format!("{:9.1} {:9.1}", times[0], times[times.len() / 2])
 }
 
-fn measure<T>(name: &str, mut one: T, lend: impl Fn(&mut T) -> T, mut change: impl FnMut(&mut T, u32)) {
+fn measure<T>(name: &str, mut one: T, share: impl Fn(&mut T) -> T, mut change: impl FnMut(&mut T, u32)) {
     let mut random = fastrand::Rng::with_seed(1);
-    let (mut lending, mut first, mut longest) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut sharing, mut first, mut longest) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let begin = Instant::now();
-        let lent = lend(&mut one);
-        lending.push(us(begin));
+        let shared = share(&mut one);
+        sharing.push(us(begin));
         let mut most = 0.0_f64;
         for number in 0..CHANGES {
             let at = random.u32(0..MEMBERS);
@@ -62,16 +62,16 @@ fn measure<T>(name: &str, mut one: T, lend: impl Fn(&mut T) -> T, mut change: im
             }
         }
         longest.push(most);
-        drop(lent);
+        drop(shared);
     }
-    let [lending, first, longest] = [lending, first, longest].map(shortest_and_middle);
-    println!("{name:24} {lending}   {first}   {longest}");
+    let [sharing, first, longest] = [sharing, first, longest].map(shortest_and_middle);
+    println!("{name:24} {sharing}   {first}   {longest}");
 }
 
 fn main() {
     println!(
         "{:24} {:^19}   {:^19}   {:^19}",
-        "us, shortest and middle", "lend", "first change", "longest change"
+        "us, shortest and middle", "share", "first change", "longest change"
     );
     let limits = HashLimits::default();
     let mut hash = Hash::new();

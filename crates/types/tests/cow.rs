@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A collection that was lent stays as it was, whatever becomes of the one that it was lent by, and
+//! A shared copy of a collection stays as it was, whatever happens to the original, and
 //! nothing is lost or freed twice.
 
 use braid_types::hash::{Expiry, Hash, HashLimits};
@@ -57,12 +57,12 @@ fn stream_content(stream: &Stream) -> StreamContent {
     (entries.collect(), pending, consumers)
 }
 
-/// Lends what `make` makes again and again; one thread changes it, or drops it, while another reads
-/// what was lent.
+/// Shares what `make` makes again and again; one thread changes it, or drops it, while another
+/// reads the copy.
 fn check<T: Send, C: PartialEq + Send>(
     seed: u64,
     make: impl Fn() -> T,
-    lend: impl Fn(&mut T) -> T,
+    share: impl Fn(&mut T) -> T,
     content: impl Fn(&T) -> C + Sync,
     change: impl Fn(&mut T, &mut fastrand::Rng),
 ) {
@@ -70,29 +70,29 @@ fn check<T: Send, C: PartialEq + Send>(
     let mut one = make();
     for round in 0..6 {
         let before = content(&one);
-        let lent = lend(&mut one);
+        let shared = share(&mut one);
         let content = &content;
         one = std::thread::scope(|scope| {
             let reader = scope.spawn(move || {
-                let seen = content(&lent);
+                let seen = content(&shared);
                 // Whoever reads it may be done with it first, or keep it.
-                (seen, (round % 2 == 0).then_some(lent))
+                (seen, (round % 2 == 0).then_some(shared))
             });
             for _ in 0..2000 {
                 change(&mut one, &mut random);
             }
             let after = content(&one);
-            let (seen, lent) = reader.join().unwrap();
-            assert!(seen == before, "what was lent is as it was");
-            if let Some(lent) = lent {
-                assert!(content(&lent) == before, "and stays so");
+            let (seen, shared) = reader.join().unwrap();
+            assert!(seen == before, "what was shared is as it was");
+            if let Some(shared) = shared {
+                assert!(content(&shared) == before, "and stays so");
                 if round == 2 {
                     drop(one);
-                    assert!(content(&lent) == before, "when the owner goes, too");
+                    assert!(content(&shared) == before, "when the owner goes, too");
                     return make();
                 }
             }
-            assert!(content(&one) == after, "the owner's is not touched by the end of the loan");
+            assert!(content(&one) == after, "the owner's is not touched by the end of the copy");
             one
         });
     }
@@ -134,10 +134,10 @@ fn hashes_with_fields_that_expire_say_so() {
     for number in 0..5000u32 {
         hash.set(&number.to_le_bytes(), b"value", Expiry::At(i64::from(number) + 10), NEVER, &limits);
     }
-    let lent = hash.cow();
-    assert!(lent.expiring_len() > 0);
+    let shared = hash.cow();
+    assert!(shared.expiring_len() > 0);
     assert_eq!(hash.expiring_len(), 5000);
-    assert!(lent.iter_with_expiry().all(|(_, _, expire_at)| expire_at.is_some()));
+    assert!(shared.iter_with_expiry().all(|(_, _, expire_at)| expire_at.is_some()));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use braid_keyspace::Value;
 use braid_keyspace::object::Object;
 use braid_persistence::read_value;
-use braid_rdb::{Bytes, Decoder, Encoder, Fault, Format, Kind, Limits, PayloadError, ValueRef};
+use braid_rdb::{Bytes, Decoder, Encoder, Fault, Format, Limits, PayloadError, RdbType, ValueRef};
 use braid_types::hash::{Expiry, Hash, HashLimits};
 use braid_types::list::{End, List};
 use braid_types::set::{Set, SetLimits};
@@ -225,7 +225,7 @@ fn times_of_members_of_sets_are_kept() {
     let again = |value: ValueRef<'_>, number: u8| {
         let payload = braid_rdb::dump(value, Format::default(), false);
         assert_eq!(braid_rdb::open(&payload, true).unwrap().kind().unwrap().number(), number);
-        let kind = Kind::from_number(number, braid_rdb::VERSION).unwrap();
+        let kind = RdbType::from_number(number, braid_rdb::VERSION).unwrap();
         for cut in 1..payload.len() - 10 {
             let mut short = Decoder::new(Bytes::new(&payload[1..cut]), braid_rdb::VERSION_FIELD_EXPIRY);
             assert!(read_value(&mut short, kind, &Limits::default(), 0).is_err(), "cut at {cut}");
@@ -470,7 +470,7 @@ proptest! {
 fn every_type_has_its_number() {
     braid_types::register();
     for number in 0..=u8::MAX {
-        if let Some(kind) = Kind::from_number(number, 11) {
+        if let Some(kind) = RdbType::from_number(number, 11) {
             assert_eq!(kind.number(), number);
         }
     }

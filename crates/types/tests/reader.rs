@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::hash::KeyHasher;
 use braid_keyspace::entry::Value;
 use braid_keyspace::keyspace::{Keyspace, Shape};
-use braid_keyspace::reader::Loan;
+use braid_keyspace::reader::CowValue;
 use braid_keyspace::{Context, Event, Expiry, KeyRef, Txn};
 use braid_types::sorted_set::{AddRule, PackedLimits, SortedSet};
 
@@ -49,19 +49,19 @@ fn what_is_expired_is_passed_over() {
     set(&keyspace, &mut context, "c", Expiry::At(NOW + 1));
     assert_eq!(walk(&keyspace), ["a", "c"]);
     let has = |key: &str, db| {
-        let (loans, _) = keyspace.reader().lend(db, NOW, &[key.as_bytes().into()], false);
-        !matches!(loans[0], Loan::Missing)
+        let (shared, _) = keyspace.reader().share(db, NOW, &[key.as_bytes().into()], false);
+        !matches!(shared[0], CowValue::Missing)
     };
     assert!(has("a", 0) && has("c", 0) && !has("b", 0) && !has("a", 1) && !has("d", 0));
 }
 
-fn scores(loan: &Loan) -> Vec<f64> {
-    let set = loan.object().and_then(|object| object.get::<SortedSet>());
+fn scores(value: &CowValue) -> Vec<f64> {
+    let set = value.object().and_then(|object| object.get::<SortedSet>());
     set.map_or_else(Vec::new, |set| set.view(NOW).iter(0..usize::MAX).map(|(_, score)| score).collect())
 }
 
 #[test]
-fn what_is_lent_is_of_one_moment_and_watched_from_it() {
+fn shared_values_are_of_one_moment_and_watched_from_it() {
     let keyspace = keyspace(1);
     let mut context = Context::new(&keyspace, 0);
     let limits = PackedLimits::default();
@@ -81,11 +81,11 @@ fn what_is_lent_is_of_one_moment_and_watched_from_it() {
     set(&keyspace, &mut context, "text", Expiry::Clear);
     let keys: Vec<Box<[u8]>> = ["large", "small", "text", "none"].map(|key| key.as_bytes().into()).into();
     let reader = keyspace.reader();
-    let (loans, watch) = reader.lend(0, NOW, &keys, true);
+    let (shared, watch) = reader.share(0, NOW, &keys, true);
     let watch = watch.expect("watched");
     assert!(watch.holds(NOW) && keyspace.watched_keys() == 4);
-    // A second borrower, while the first one still has it.
-    let (others, none) = reader.lend(0, NOW, &keys[..1], false);
+    // A second copy, while the first one still exists.
+    let (others, none) = reader.share(0, NOW, &keys[..1], false);
     assert!(none.is_none());
     put(&mut context, "other", 1);
     assert!(watch.holds(NOW));
@@ -96,12 +96,12 @@ fn what_is_lent_is_of_one_moment_and_watched_from_it() {
     });
     assert!(!watch.holds(NOW));
     let all: Vec<f64> = (0..len).map(f64::from).collect();
-    assert_eq!((scores(&loans[0]), scores(&loans[1])), (all.clone(), vec![7.0]));
-    assert!(matches!((&loans[2], &loans[3]), (Loan::Unlent, Loan::Missing)));
+    assert_eq!((scores(&shared[0]), scores(&shared[1])), (all.clone(), vec![7.0]));
+    assert!(matches!((&shared[2], &shared[3]), (CowValue::Unshareable, CowValue::Missing)));
     // Whoever returns it first takes nothing from the other one, nor does the owner's end.
-    drop(loans);
+    drop(shared);
     assert_eq!(scores(&others[0]), all);
-    let (third, _) = reader.lend(0, NOW, &keys[..1], false);
+    let (third, _) = reader.share(0, NOW, &keys[..1], false);
     drop_key(&mut context, "large");
     drop(others);
     assert_eq!(scores(&third[0]), all[removed..]);
@@ -113,7 +113,7 @@ fn what_is_lent_is_of_one_moment_and_watched_from_it() {
         if at != i64::MAX {
             with(&keyspace, &mut context, key, |txn| txn.set_expiry(key.as_bytes(), Some(at)));
         }
-        let (_, watch) = reader.lend(0, NOW, &keys, true);
+        let (_, watch) = reader.share(0, NOW, &keys, true);
         let watch = watch.expect("watched");
         assert!(watch.holds(NOW));
         if at == i64::MAX {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The words and exit codes of braid-check-aof; beside those of redis-check-aof, where that is installed.
+//! Messages and exit codes of braid-check-aof; compared with redis-check-aof where it is installed.
 
 use super::*;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ways around the rights to keys: a user who may run every command, but only on key `a`, tries to
-//! get at key `x` by every command that takes keys, by every place where it takes them, directly,
-//! in a transaction, in scripts and functions, in every database.
+//! Attempts to bypass key permissions: a user who may run every command, but only on key `a`, tries
+//! to reach key `x` by every command with keys, at every key position: directly, in a transaction,
+//! in scripts and functions, in every database.
 
 use std::collections::BTreeSet;
 

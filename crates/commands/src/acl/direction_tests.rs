@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rights to read and to write a key, by selectors: what reads a key wants the one, what changes it
-//! the other, whichever way the request comes. What a command does with each of its keys is taken
-//! from the key specifications of Redis 7.2.
+//! Read and write permissions on keys, by selectors: reading a key needs one, changing it the
+//! other, whatever way the request comes. The expectations follow from the key specifications of
+//! Redis 7.2.
 
 use crate::testing::Tester;
 
@@ -132,7 +132,8 @@ fn sources_want_the_right_to_read_and_destinations_the_right_to_write() {
                 .any(|word| line.contains(word))
                 || line.starts_with("GEORADIUS");
             if reads && !writes_elsewhere {
-                // Under the locks of what it declares it strays, with this request or with the one before.
+                // Under the locks of what it declares it needs an undeclared key, with this request
+                // or with the one before.
                 for declared in ["a", "x"] {
                     // Who runs a script needs the right to what it declares.
                     if declared == "x" && right == "%W~x" {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What users may do, by every way there is to a command.
+//! Permissions, checked on every way to a command.
 
 use crate::testing::Tester;
 

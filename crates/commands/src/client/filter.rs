@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Filters of CLIENT LIST and CLIENT KILL: which clients are meant.
+//! Filters of CLIENT LIST and CLIENT KILL.
 //!
-//! Each filter may be given once (a later one replaces an earlier one of the same kind), most of them also
-//! negated; a client has to pass all of them.
+//! Each filter may be given once (a later one replaces an earlier one of the same kind), and most
+//! can be negated; a client has to pass all of them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CLIENT TRACKING and its kin: client-side caching. How it works is told in the engine's `tracking` module.
+//! CLIENT TRACKING and its relatives: client-side caching. The mechanism is in
+//! `braid_notify::tracking`.
 
 use braid_base::number;
 use braid_clients::client_flags;

@@ -2,7 +2,7 @@
 //! The reply of COMMAND DOCS for one command.
 
 use braid_resp::reply::ReplyBuffer;
-use braid_spec::syntax::{Argument, Kind};
+use braid_spec::syntax::{Argument, ArgumentKind};
 use braid_spec::{Command, CommandTable, syntax};
 
 /// Commands that are for the server's own use and tests.
@@ -107,7 +107,7 @@ fn document_arguments(reply: &mut ReplyBuffer, arguments: &[Argument<'_>]) {
 }
 
 fn document_argument(map: &mut Map<'_>, argument: &Argument<'_>) {
-    let is_group = matches!(argument.kind, Kind::OneOf | Kind::Block);
+    let is_group = matches!(argument.kind, ArgumentKind::OneOf | ArgumentKind::Block);
     map.text("name", &argument.name);
     map.text("type", argument.kind.name());
     if !is_group {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! COMMAND: what the server knows of its own commands, for clients, proxies and people.
-//!
-//! Everything here is derived from the rows of the families.
+//! COMMAND: information about the server's commands, derived from the rows of the families.
 
 mod describe;
 mod document;

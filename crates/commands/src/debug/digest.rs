@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DEBUG DIGEST: one number for a whole data set, equal to that of any server that computes it the same way.
+//! DEBUG DIGEST: one number for a whole dataset, equal on all servers that compute it the same way.
 //!
-//! A digest is 20 bytes. Bytes are put in by exclusive-or with their SHA-1, so that their order does not
-//! matter; where it does, the result is hashed again. Stock servers of Redis 7 compute the same for the same
-//! keys, values, databases and presence of expiries.
+//! A digest is 20 bytes. Bytes are combined by exclusive-or with their SHA-1, so that order does
+//! not matter; where it does, the result is hashed again. Stock servers of Redis 7 compute the same
+//! for the same keys, values, databases and presence of expiries.
 
 use braid_keyspace::object::DigestSink;
 use braid_keyspace::{Entry, ValueRef};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DEBUG's looks inside collections: how they are laid out, and from when on elements of lists stand alone.
+//! DEBUG commands that inspect collections: their layout, and the size from which list elements
+//! have nodes of their own.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;

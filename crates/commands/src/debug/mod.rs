@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DEBUG: switches and looks inside, for tests and for finding faults. Off by default
+//! DEBUG: switches and inspection, for tests and troubleshooting. Off by default
 //! (`enable-debug-command`).
 //!
-//! The whole command runs with the world stopped: DEBUG SLEEP holds up every client, as tests of other
-//! servers expect of it, and everything that looks at keys sees one moment.
+//! The whole command runs with the world stopped: DEBUG SLEEP blocks every client, as tests of
+//! other servers expect, and inspection sees one moment.
 
 mod digest;
 mod inside;

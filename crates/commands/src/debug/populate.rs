@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DEBUG POPULATE: many keys at once.
+//! DEBUG POPULATE: creates many keys at once.
 
 use std::fmt::Write;
 

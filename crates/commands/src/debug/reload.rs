@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DEBUG RELOAD and LOADAOF: the dataset to disk and back, so that tests see what survives.
+//! DEBUG RELOAD and LOADAOF: saves and reloads the dataset, for tests of persistence.
 
 use braid_engine::Call;
 use braid_engine::saving::Manner;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! EVAL, EVALSHA, their read-only kin, and SCRIPT.
+//! EVAL, EVALSHA, their read-only variants, and SCRIPT.
 
-use braid_clients::busy::Kind;
+use braid_clients::busy::ScriptKind;
 use braid_engine::{Call, Engine, Row};
 use braid_scripting::cache::parse_sha;
-use braid_scripting::machines::Machines;
+use braid_scripting::thread_vms::ThreadVms;
 use braid_scripting::{ScriptFlags, parse_shebang};
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group, Scope};
 
@@ -101,12 +101,12 @@ pub(super) fn eval_sha_read_only(call: &mut Call) -> CommandResult {
 fn evaluate(call: &mut Call, by: By, read_only: bool) -> CommandResult {
     let (keys, args) = run::split_arguments(call, "ERR value is not an integer or out of range")?;
     let (scripts, slot) = (&call.engine.scripts, call.keyspace.context.slot);
-    scripts.with_machines(slot, |machines| evaluate_on(call, machines, by, read_only, keys, args))?
+    scripts.with_vms(slot, |vms| evaluate_on(call, vms, by, read_only, keys, args))?
 }
 
 fn evaluate_on(
     call: &mut Call,
-    machines: &mut Machines,
+    vms: &mut ThreadVms,
     by: By,
     read_only: bool,
     keys: &[&[u8]],
@@ -114,8 +114,8 @@ fn evaluate_on(
 ) -> CommandResult {
     let environment = call.engine.script_environment();
     let compiled = match by {
-        By::Body => machines.by_body(&environment, call.args[1], false, call.clock_ms())?,
-        By::Sha => machines.by_sha(&environment, call.args[1], call.clock_ms())?,
+        By::Body => vms.by_body(&environment, call.args[1], false, call.clock_ms())?,
+        By::Sha => vms.by_sha(&environment, call.args[1], call.clock_ms())?,
     };
     let script = &compiled.script;
     let program = Program {
@@ -123,18 +123,18 @@ fn evaluate_on(
         name: &script.name,
         flags: script.flags,
         read_only,
-        kind: Kind::Script,
+        kind: ScriptKind::Script,
         history: &script.history,
         reach: script.reach,
     };
     run::check(call, &program)?;
-    run::run(call, machines.scripts(&call.engine.config), &program, keys, args)
+    run::run(call, vms.scripts(&call.engine.config), &program, keys, args)
 }
 
 fn load(call: &mut Call) -> CommandResult {
     let (scripts, slot) = (&call.engine.scripts, call.keyspace.context.slot);
-    let compiled = scripts.with_machines(slot, |machines| {
-        machines.by_body(&call.engine.script_environment(), call.args[2], true, call.clock_ms())
+    let compiled = scripts.with_vms(slot, |vms| {
+        vms.by_body(&call.engine.script_environment(), call.args[2], true, call.clock_ms())
     })??;
     call.reply.bulk(compiled.script.name.as_bytes());
     Ok(())
@@ -170,7 +170,7 @@ fn flush(call: &mut Call) -> CommandResult {
 }
 
 fn kill(call: &mut Call) -> CommandResult {
-    call.engine.busy.kill(Kind::Script)?;
+    call.engine.busy.kill(ScriptKind::Script)?;
     call.reply.ok();
     Ok(())
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! FUNCTION and FCALL: libraries of functions.
+//! FUNCTION and FCALL: function libraries.
 //!
-//! What all threads know is a table of libraries that is replaced as a whole (`libraries.rs`). A
-//! thread runs a library's code in its own machine when it first calls one of its functions; so
-//! what a library keeps in local variables between calls is kept by each thread for itself.
+//! All threads share a table of libraries that is replaced as a whole (`function_libraries.rs`). A
+//! thread runs a library's code in its own VM when it first calls one of its functions, so local
+//! variables of a library are per thread.
 
-use braid_clients::busy::Kind;
+use braid_clients::busy::ScriptKind;
 use braid_engine::{Call, Engine, Row};
 use braid_scripting::ScriptFlags;
 use braid_scripting::function_libraries::{Libraries, Library, Policy};
 use braid_scripting::key_analysis::Reach;
-use braid_scripting::machines::Machines;
+use braid_scripting::thread_vms::ThreadVms;
 use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 
 use super::run::{self, Program};
@@ -90,27 +90,27 @@ pub(super) fn fcall_read_only(call: &mut Call) -> CommandResult {
 
 fn call_function(call: &mut Call, read_only: bool) -> CommandResult {
     let (scripts, slot) = (&call.engine.scripts, call.keyspace.context.slot);
-    scripts.with_machines(slot, |machines| call_on(call, machines, read_only))?
+    scripts.with_vms(slot, |vms| call_on(call, vms, read_only))?
 }
 
-fn call_on(call: &mut Call, machines: &mut Machines, read_only: bool) -> CommandResult {
+fn call_on(call: &mut Call, vms: &mut ThreadVms, read_only: bool) -> CommandResult {
     let unknown = || CommandError::text("ERR Function not found");
-    let libraries = machines.libraries(&call.engine.scripts.cache);
+    let libraries = vms.libraries(&call.engine.scripts.cache);
     let (library, index) = libraries.function(call.args[1]).ok_or_else(unknown)?;
     let info = &library.functions[index];
     let (keys, args) = run::split_arguments(call, "ERR Bad number of keys provided")?;
-    let function = machines.function(&call.engine.config, &library, index).ok_or_else(unknown)?;
+    let function = vms.function(&call.engine.config, &library, index).ok_or_else(unknown)?;
     let program = Program {
         function,
         name: &info.name,
         flags: info.flags,
         read_only,
-        kind: Kind::Function,
+        kind: ScriptKind::Function,
         history: &info.history,
         reach: Reach::Anything,
     };
     run::check(call, &program)?;
-    run::run(call, machines.for_functions(&call.engine.config), &program, keys, args)
+    run::run(call, vms.for_functions(&call.engine.config), &program, keys, args)
 }
 
 fn error(text: impl Into<Vec<u8>>) -> CommandError {
@@ -131,10 +131,10 @@ fn change<R>(
     ) -> Result<R, Vec<u8>>,
 ) -> Result<R, CommandError> {
     let (scripts, config, slot) = (&call.engine.scripts, &call.engine.config, call.keyspace.context.slot);
-    let result = scripts.with_machines(slot, |machines| {
+    let result = scripts.with_vms(slot, |vms| {
         scripts.cache.change_libraries(|libraries| {
             let mut read =
-                |code: &[u8], hurry: bool| machines.read_library(config, code, hurry.then_some(LOAD_TIMEOUT));
+                |code: &[u8], hurry: bool| vms.read_library(config, code, hurry.then_some(LOAD_TIMEOUT));
             edit(libraries, &mut read)
         })
     })?;
@@ -243,9 +243,9 @@ fn list(call: &mut Call) -> CommandResult {
 }
 
 fn stats(call: &mut Call) -> CommandResult {
-    let running = call.engine.busy.current_of(Kind::Function);
-    if running.is_none() && call.engine.busy.current_of(Kind::Script).is_some() {
-        return Err(CommandError::text(Kind::Script.busy_error()));
+    let running = call.engine.busy.current_of(ScriptKind::Function);
+    if running.is_none() && call.engine.busy.current_of(ScriptKind::Script).is_some() {
+        return Err(CommandError::text(ScriptKind::Script.busy_error()));
     }
     let figures = call.engine.scripts.cache.figures(call.engine.thread_count());
     let reply = &mut *call.reply;
@@ -276,7 +276,7 @@ fn stats(call: &mut Call) -> CommandResult {
 }
 
 fn kill(call: &mut Call) -> CommandResult {
-    call.engine.busy.kill(Kind::Function)?;
+    call.engine.busy.kill(ScriptKind::Function)?;
     call.reply.ok();
     Ok(())
 }

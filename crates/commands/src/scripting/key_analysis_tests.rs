@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the analysis of scripts proves, with the commands that there are.
+//! Key analysis of scripts, with the real command table.
 
 use braid_scripting::key_analysis::{Reach, reach};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Scripts: EVAL and its kin, SCRIPT, and the functions of libraries.
+//! Scripting commands: EVAL and its variants, SCRIPT, and functions.
 //!
-//! The language lives in the crate `scripting`, with what threads know of scripts and functions. Here
-//! are the rows and bodies, and how a run gets its locks and its commands (`run.rs`).
+//! The language and the caches are in crate `scripting`. Here are the rows and bodies, and how a
+//! run gets its locks and calls commands (`run.rs`).
 
 mod eval;
 mod functions;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A run: a script gets its locks, and its commands get to the dispatcher.
+//! A script run: takes the locks and passes commands to the dispatcher.
 //!
-//! A script may call commands on keys that it did not declare, so by default it runs with the world
-//! stopped. It runs under the locks of its declared keys, beside others, when
+//! A script may call commands on undeclared keys, so by default it runs with the world stopped. It
+//! runs under the locks of its declared keys, beside others, when
 //! - only those are allowed (`script-undeclared-keys no`), or
 //! - its text proves that it touches no others (`key_analysis.rs`), or
-//! - it only reads. Should such a run stray, it is given up where it stands, which nobody can
-//!   notice, and begun again with the world stopped. A script that has done so is not tried again
-//!   for a while ([`SpeculationHistory`]).
+//! - it only reads (a speculative run). If such a run reaches an undeclared key, it is abandoned,
+//!   which no client can notice, and restarted with the world stopped. Such a script is not tried
+//!   again for a while ([`SpeculationHistory`]).
 //!
 //! In the other threading models scripts run on one thread at a time, and always alone.
 //!
-//! A run that lasts is visible to SCRIPT KILL and its kin after [`VISIBLE_AFTER`] (`busy.rs`).
-//! After `busy-reply-threshold` a run under locks that has not written is given up and begun again
-//! alone, because those who wait for its locks could not be told that it is busy. One that has
-//! written goes on, but can no longer be ended.
+//! A long run becomes visible to SCRIPT KILL and FUNCTION KILL after [`VISIBLE_AFTER`] (`busy.rs`).
+//! After `busy-reply-threshold` a run under locks that has not written is restarted alone, because
+//! clients that wait for its locks could not get BUSY. A run that has written continues, but can no
+//! longer be killed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,9 +24,9 @@ use braid_base::clock::Ticks;
 use braid_base::gate::Wait;
 use braid_clients::Message;
 use braid_clients::attention::{MEMORY_LIMIT, STALE};
-use braid_clients::busy::{Kind, Running};
+use braid_clients::busy::{Running, ScriptKind};
 use braid_engine::dispatch::script::{self, ScriptCall, ScriptRun};
-use braid_engine::dispatch::tentative::Tentative;
+use braid_engine::dispatch::speculative::Speculative;
 use braid_engine::engine::call::Others;
 use braid_engine::locks::{LockSet, lock};
 use braid_engine::{Call, Engine, Session};
@@ -35,7 +35,7 @@ use braid_keyspace::{KeyRef, Keyspace, Txn};
 use braid_resp::reply::{Mark, ReplyBuffer};
 use braid_scripting::key_analysis::Reach;
 use braid_scripting::speculation::SpeculationHistory;
-use braid_scripting::{Called, Ended, Function, Host, Level, Machine, ScriptFlags, Verdict};
+use braid_scripting::{Called, Ended, Function, Host, Level, LuaVm, ScriptFlags, Verdict};
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
@@ -50,7 +50,7 @@ pub(super) struct Program<'a> {
     pub flags: ScriptFlags,
     /// Called by a command that only reads.
     pub read_only: bool,
-    pub kind: Kind,
+    pub kind: ScriptKind,
     pub history: &'a SpeculationHistory,
     /// What its text proves of the keys that it touches.
     pub reach: Reach,
@@ -114,7 +114,7 @@ fn is_out_of_memory(engine: &Engine, session: &Session) -> bool {
 /// Runs a script for a client and writes its reply.
 pub(super) fn run(
     call: &mut Call,
-    machine: &mut Machine,
+    vm: &mut LuaVm,
     program: &Program<'_>,
     keys: &[&[u8]],
     args: &[&[u8]],
@@ -128,7 +128,7 @@ pub(super) fn run(
     let denied_blocking = std::mem::replace(&mut call.session.deny_blocking, true);
     call.session.in_script = true;
     let mut attempt =
-        Attempt { machine, program, declared: &declared, keys, args, started: Ticks::now(), running: None };
+        Attempt { vm, program, declared: &declared, keys, args, started: Ticks::now(), running: None };
     let ended = attempt.run(call);
     attempt.end_visible(call.engine);
     call.session.in_script = false;
@@ -141,7 +141,7 @@ pub(super) fn run(
 }
 
 struct Attempt<'a> {
-    machine: &'a mut Machine,
+    vm: &'a mut LuaVm,
     program: &'a Program<'a>,
     declared: &'a [KeyRef<'a>],
     keys: &'a [&'a [u8]],
@@ -185,11 +185,11 @@ impl Attempt<'_> {
                 return Ok(ended);
             }
             stats.scripts_again.add(1);
-            program.history.note_stray();
+            program.history.note_undeclared();
             call.session.db = db;
         }
         let Some(world) = LockSet::world(keyspace, call.keyspace.context) else {
-            let text = Kind::Script.busy_error();
+            let text = ScriptKind::Script.busy_error();
             return Err(engine.busy.error().unwrap_or(CommandError::text(text)));
         };
         stats.scripts_alone.add(1);
@@ -225,10 +225,10 @@ impl Attempt<'_> {
             out_of_memory: is_out_of_memory(engine, session),
             allow_all: engine.debug.scripts_call_all.load(Relaxed),
             wrote: false,
-            strayed: false,
+            used_undeclared: false,
             current: (command, request),
             boundary: Ticks::now(),
-            tentative: keyspace.stopped_world().is_none().then(|| Tentative::begin(keyspace.context)),
+            speculative: keyspace.stopped_world().is_none().then(|| Speculative::begin(keyspace.context)),
         };
         let started = self.started;
         let running = &mut self.running;
@@ -245,15 +245,14 @@ impl Attempt<'_> {
             held_log: Vec::new(),
             others: others.reborrow(),
         };
-        let ended =
-            self.machine.run(program.function, program.name, self.keys, self.args, &mut hosted, reply);
+        let ended = self.vm.run(program.function, program.name, self.keys, self.args, &mut hosted, reply);
         hosted.keyspace.context.unjournalled = false;
         let slot = hosted.keyspace.context.slot;
         if ended != Ended::Abandoned {
-            hosted.run.settle(engine, slot);
+            hosted.run.commit(engine, slot);
             hosted.held_log.iter().for_each(|(level, line)| write_log(*level, line));
-        } else if let Some(tentative) = hosted.run.tentative.take() {
-            tentative.take_back(engine, hosted.keyspace.context);
+        } else if let Some(speculative) = hosted.run.speculative.take() {
+            speculative.roll_back(engine, hosted.keyspace.context);
         }
         ended
     }
@@ -333,8 +332,8 @@ impl Hosted<'_, '_> {
     fn begin_busy(&mut self, running: &Running, elapsed: Duration) {
         let program = self.program;
         let command = match program.kind {
-            Kind::Script => "SCRIPT KILL",
-            Kind::Function => "FUNCTION KILL",
+            ScriptKind::Script => "SCRIPT KILL",
+            ScriptKind::Function => "FUNCTION KILL",
         };
         log::warn!(
             "Slow script detected: still in execution after {} milliseconds. You can try killing the script using the {command} \
@@ -361,10 +360,10 @@ impl Host for Hosted<'_, '_> {
         match called {
             ScriptCall::Replied => Called::Replied,
             ScriptCall::Refused => Called::Refused,
-            ScriptCall::Strayed if !self.run.wrote => Called::Abandoned,
-            ScriptCall::Strayed => {
-                // What could stray after a write does not run under locks; were it wrong about
-                // that, it must not go on as if nothing were.
+            ScriptCall::Undeclared if !self.run.wrote => Called::Abandoned,
+            ScriptCall::Undeclared => {
+                // A script that could reach an undeclared key after a write does not run under
+                // locks; were it wrong about that, it must not go on as if nothing were.
                 log::error!("Script {} touched a key it had been found not to touch", self.program.name);
                 reply.error("ERR Script attempted to access a key that it did not declare");
                 Called::Refused
@@ -374,7 +373,7 @@ impl Host for Hosted<'_, '_> {
 
     fn log(&mut self, level: Level, text: &[u8]) {
         let is_small = self.held_log.len() < HELD_LINES_MAX && text.len() < HELD_LINE_BYTES_MAX;
-        if self.run.tentative.is_some() && is_small {
+        if self.run.speculative.is_some() && is_small {
             self.held_log.push((level, text.into()));
         } else {
             self.held_log.drain(..).for_each(|(level, line)| write_log(level, &line));
@@ -409,7 +408,7 @@ impl Host for Hosted<'_, '_> {
             }
             let timeout = Duration::from_secs(u64::from(self.engine.config.shutdown_timeout_seconds()));
             if self.ends_since.get_or_insert_with(Instant::now).elapsed() >= timeout {
-                self.engine.end_without_script(self.program.name);
+                self.engine.exit_during_script(self.program.name);
             }
         }
         if running.is_killed() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests of scripts, in process.
+//! In-process tests of scripts.
 
 use crate::testing::{Tester, check};
 
@@ -340,7 +340,7 @@ fn a_library_known_to_one_thread_is_known_to_all() {
 }
 
 #[test]
-fn readers_that_stray_are_begun_again() {
+fn readers_of_undeclared_keys_are_begun_again() {
     let mut tester = Tester::new();
     tester.check(&[("SET b two", "+OK\r\n")]);
     for _ in 0..3 {
@@ -376,7 +376,7 @@ fn counted(tester: &mut Tester) -> String {
 }
 
 #[test]
-fn what_a_reader_that_strays_has_done_counts_once() {
+fn what_a_reader_of_undeclared_keys_has_done_counts_once() {
     let mut tester = Tester::new();
     tester.check(&[("SET a one", "+OK\r\n"), ("SET b two", "+OK\r\n")]);
     let script = "EVAL_RO \"for i = 1, 3 do redis.call('get', 'a') end redis.call('get', 'c') \
@@ -413,7 +413,7 @@ fn what_a_reader_that_strays_has_done_counts_once() {
 }
 
 #[test]
-fn refusals_of_a_reader_that_strays_are_noted_once() {
+fn refusals_of_a_reader_of_undeclared_keys_are_noted_once() {
     let mut tester = Tester::new();
     tester.check(&[
         ("SET a one", "+OK\r\n"),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the allocator tells and takes: statistics, release of unused pages, and its tuning values by name.
+//! Allocator statistics, release of unused pages, and tuning values by name.
 //!
-//! The `unsafe` here is jemalloc's control function. It reads and writes as many bytes as it is told and
-//! compares that with the size of the named value first, so a wrong size is an error, never an overrun. Names
-//! of values that are pointers to memory are only used by [`mallctl_text`].
+//! The `unsafe` here is jemalloc's control function. It reads and writes the given number of bytes
+//! and compares that with the size of the named value first, so a wrong size is an error, never an
+//! overrun. Names of pointer values are only used by [`mallctl_text`].
 
 use std::ffi::{CStr, CString, c_char};
 

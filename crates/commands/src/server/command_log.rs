@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SLOWLOG: looking at the latest slow commands. COMMANDLOG, as in Valkey: at those with large
-//! requests and replies, too.
+//! SLOWLOG: the latest slow commands. COMMANDLOG, as in Valkey: also those with large requests and
+//! replies.
 
 use braid_engine::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group};
-use braid_telemetry::command_log::Kind;
+use braid_telemetry::command_log::LogKind;
 
 use super::{BY_SUBCOMMAND, HELP, HELP_SUMMARY};
 
@@ -88,13 +88,13 @@ fn count_arg(call: &Call, index: usize) -> Result<usize, CommandError> {
     }
 }
 
-fn kind_arg(call: &Call, index: usize) -> Result<Kind, CommandError> {
-    Kind::parse(call.args[index]).ok_or(CommandError::text(
+fn kind_arg(call: &Call, index: usize) -> Result<LogKind, CommandError> {
+    LogKind::parse(call.args[index]).ok_or(CommandError::text(
         "ERR type should be one of the following: slow, large-request, large-reply",
     ))
 }
 
-fn reply_latest(call: &mut Call, kind: Kind, count: usize) {
+fn reply_latest(call: &mut Call, kind: LogKind, count: usize) {
     let entries = call.engine.logs.of(kind).latest(count);
     call.reply.array(entries.len());
     for entry in entries {
@@ -117,7 +117,7 @@ fn get(call: &mut Call) -> CommandResult {
         3 => count_arg(call, 2)?,
         _ => return Err(call.unknown_subcommand()),
     };
-    reply_latest(call, Kind::Slow, count);
+    reply_latest(call, LogKind::Slow, count);
     Ok(())
 }
 
@@ -128,13 +128,13 @@ fn get_of_kind(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-fn reply_len(call: &mut Call, kind: Kind) {
+fn reply_len(call: &mut Call, kind: LogKind) {
     let len = call.engine.logs.of(kind).len();
     call.reply.integer(len as i64);
 }
 
 fn len(call: &mut Call) -> CommandResult {
-    reply_len(call, Kind::Slow);
+    reply_len(call, LogKind::Slow);
     Ok(())
 }
 
@@ -145,7 +145,7 @@ fn len_of_kind(call: &mut Call) -> CommandResult {
 }
 
 fn reset(call: &mut Call) -> CommandResult {
-    call.engine.logs.of(Kind::Slow).clear();
+    call.engine.logs.of(LogKind::Slow).clear();
     call.reply.ok();
     Ok(())
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! HOTKEYS: which keys cost the most processor time and traffic, found out by looking at some of
-//! the commands for a while.
+//! HOTKEYS: the keys with the most processor time and traffic, found by sampling commands.
 //!
 //! Names, arguments and fields are those that Redis 8.6 documents.
 
@@ -55,7 +54,7 @@ fn totals(threads: &Threads) -> Totals {
     Totals::of(threads, (time.user, time.system))
 }
 
-/// What is known now, for whoever shows it.
+/// The current report.
 pub fn report(engine: &Engine) -> Option<Report> {
     engine.hot_keys.report(&engine.threads)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! INFO: which sections, in which order. What stands in them is in `sections.rs`.
+//! INFO: selection and order of sections. Their content is in `sections.rs`.
 
 use std::collections::BTreeSet;
 

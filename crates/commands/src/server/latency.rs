@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! LATENCY: spikes seen by the latency monitor, and histograms of every command.
+//! LATENCY: spikes from the latency monitor, and histograms of every command.
 
 use std::collections::VecDeque;
 use std::fmt::Write;

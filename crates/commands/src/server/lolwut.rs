@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! LOLWUT: a drawing, and the version.
 //!
-//! The drawing is a braid: strands that swing around each other, one in front of the other. VERSION 5 and 6
-//! take the place of the drawings that other servers show for these numbers: a flat braid and a knotted one.
+//! The drawing is a braid: strands that swing around each other, one in front of the other. VERSION
+//! 5 and 6 replace the drawings of other servers for these numbers: a flat braid and a knotted one.
 
 use braid_base::number;
 use braid_engine::{Call, Row};

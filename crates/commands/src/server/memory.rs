@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! MEMORY: what keys and the server take, and what the allocator says.
+//! MEMORY: memory of keys and of the server, and allocator statistics.
 
 use std::fmt::Write;
 

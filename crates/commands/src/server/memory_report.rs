@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where memory goes: the figures behind INFO memory and MEMORY STATS.
+//! Memory figures of INFO memory and MEMORY STATS.
 
 use std::sync::atomic::Ordering::Relaxed;
 

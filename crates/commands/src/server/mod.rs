@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands about the server itself: what it is doing, how it is set up, what it remembers of slow commands
-//! and latencies.
+//! Commands about the server itself: state, configuration, slow commands and latencies.
 //!
-//! Flow: counters live per thread and are summed here when someone asks. Nothing in this family touches keys,
-//! except MEMORY USAGE, and the sums never stop the threads that count.
+//! Flow: counters live per thread and are summed on demand, without stopping the threads. Nothing
+//! in this family touches keys, except MEMORY USAGE.
 
 pub mod allocator;
 mod command_log;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! MONITOR: the client is told of every command. What it is told is made in the engine's `monitor` module.
+//! MONITOR. Lines are made in `braid_telemetry::monitor`.
 
 use braid_engine::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Group};

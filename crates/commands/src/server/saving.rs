@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
 use braid_engine::append_only::Rewriting;
-use braid_engine::durability::{CopiesOf, NO_FILE};
+use braid_engine::durability::{AckTarget, NO_FILE};
 use braid_engine::{Call, Row, blocking};
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group, Scope};
 use braid_types::collection::least_arg;
@@ -138,7 +138,7 @@ fn wait(call: &mut Call) -> CommandResult {
     }
     let replicas = call.integer_arg(1)?;
     let deadline = deadline_arg(call, 2)?;
-    call.wait_for_copies(CopiesOf::Replicas(replicas), deadline)
+    call.wait_for_acknowledgements(AckTarget::Replicas(replicas), deadline)
 }
 
 fn waitaof(call: &mut Call) -> CommandResult {
@@ -159,7 +159,7 @@ fn waitaof(call: &mut Call) -> CommandResult {
     if local > 0 && !call.engine.append_only.on.load(Relaxed) {
         return Err(CommandError::text(NO_FILE));
     }
-    call.wait_for_copies(CopiesOf::Files { own: local > 0, replicas }, deadline)
+    call.wait_for_acknowledgements(AckTarget::Files { own: local > 0, replicas }, deadline)
 }
 
 fn last_save(call: &mut Call) -> CommandResult {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The sections of INFO and their fields, with the names and in the order of Redis 7.2, so that what reads
-//! them goes on working.
+//! The sections of INFO, with the field names and order of Redis 7.2, so that existing parsers
+//! work.
 //!
-//! Fields of features that the server does not have yet carry what a fresh standalone server shows. Fields of
-//! its own: `server_name` and `braid_version`, and the section `threads`.
+//! Fields of features that the server does not have carry the value of a fresh standalone server.
+//! Braid's own: `server_name`, `braid_version`, and the section `threads`.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -16,7 +16,7 @@ use braid_clients::client_flags;
 use braid_config::Config;
 use braid_engine::Engine;
 use braid_keyspace::table::TableCursor;
-use braid_notify::Kind;
+use braid_notify::SubscriptionKind;
 use braid_replication::history::{History, ID_LEN};
 use braid_replication::link::{Phase, Primary};
 use braid_replication::{Replica, Stage};
@@ -168,7 +168,7 @@ fn server(fields: &mut Fields<'_>) {
     fields.field("config_file", file.display());
     let active = engine.io_threads_active.load(Relaxed);
     fields.field("io_threads_active", u8::from(engine.thread_count() > 1 && active));
-    if let Some(left) = engine.ending.left_ms(now_us / 1000) {
+    if let Some(left) = engine.shutdown_state.left_ms(now_us / 1000) {
         fields.field("shutdown_in_milliseconds", left);
     }
     listeners(fields, config);
@@ -238,15 +238,15 @@ fn memory(fields: &mut Fields<'_>) {
     fields.field("allocator_muzzy", report.allocator.muzzy);
     fields.bytes("total_system_memory", braid_engine::memory::total_memory_bytes());
     let scripts = crate::scripting::figures(engine);
-    fields.field("used_memory_lua", scripts.script_machines);
-    fields.field("used_memory_vm_eval", scripts.script_machines);
-    fields.field("used_memory_lua_human", human(scripts.script_machines as u64));
+    fields.field("used_memory_lua", scripts.script_vm_bytes);
+    fields.field("used_memory_vm_eval", scripts.script_vm_bytes);
+    fields.field("used_memory_lua_human", human(scripts.script_vm_bytes as u64));
     fields.field("used_memory_scripts_eval", scripts.script_bytes);
     fields.field("number_of_cached_scripts", scripts.scripts);
     fields.field("number_of_functions", scripts.functions);
     fields.field("number_of_libraries", scripts.libraries);
-    fields.field("used_memory_vm_functions", scripts.function_machines);
-    fields.bytes("used_memory_vm_total", (scripts.script_machines + scripts.function_machines) as u64);
+    fields.field("used_memory_vm_functions", scripts.function_vm_bytes);
+    fields.bytes("used_memory_vm_total", (scripts.script_vm_bytes + scripts.function_vm_bytes) as u64);
     fields.field("used_memory_functions", scripts.function_bytes);
     fields.bytes("used_memory_scripts", (scripts.script_bytes + scripts.function_bytes) as u64);
     fields.bytes("maxmemory", config.maxmemory());
@@ -395,9 +395,9 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("current_eviction_exceeded_time", over_now);
     fields.field("keyspace_hits", keyspace.total(|counters| counters.hits.get()));
     fields.field("keyspace_misses", keyspace.total(|counters| counters.misses.get()));
-    fields.field("pubsub_channels", engine.hub.name_count(Kind::Channel));
-    fields.field("pubsub_patterns", engine.hub.name_count(Kind::Pattern));
-    fields.field("pubsubshard_channels", engine.hub.name_count(Kind::ShardChannel));
+    fields.field("pubsub_channels", engine.hub.name_count(SubscriptionKind::Channel));
+    fields.field("pubsub_patterns", engine.hub.name_count(SubscriptionKind::Pattern));
+    fields.field("pubsubshard_channels", engine.hub.name_count(SubscriptionKind::ShardChannel));
     fields.same(0, &["latest_fork_usec", "total_forks", "migrate_cached_sockets"]);
     fields.field("slave_expires_tracked_keys", engine.keyspace.own_expiring_keys());
     fields.same(0, &["active_defrag_hits", "active_defrag_misses"]);
@@ -667,7 +667,7 @@ fn threads(fields: &mut Fields<'_>) {
     }
     fields.field("lock_waits", keyspace.total(|counters| counters.contended.get()));
     fields.field("optimistic_retries", keyspace.total(|counters| counters.optimistic_failures.get()));
-    fields.field("reads_from_copies", keyspace.total(|counters| counters.from_copies.get()));
+    fields.field("reads_from_copies", keyspace.total(|counters| counters.from_value_cache.get()));
 }
 
 /// What HOTKEYS has found, if it was asked.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! SHUTDOWN.
 
-use braid_engine::ending::Manner;
+use braid_engine::shutdown::ShutdownOptions;
 use braid_engine::{Call, Row};
 use braid_spec::{CommandError, CommandResult, Flags, Group};
 
@@ -52,7 +52,7 @@ fn options(args: &[&[u8]]) -> Result<Options, CommandError> {
 fn shutdown(call: &mut Call) -> CommandResult {
     let options = options(&call.args[1..])?;
     if options.abort {
-        if call.engine.take_end_back() {
+        if call.engine.abort_shutdown() {
             log::info!("Shutdown manually aborted.");
             call.reply.ok();
             return Ok(());
@@ -68,7 +68,7 @@ fn shutdown(call: &mut Call) -> CommandResult {
         ));
     }
     let save = (options.save || options.no_save).then_some(options.save);
-    call.end_server(Manner { save, now: options.now, force: options.force })
+    call.shut_down_server(ShutdownOptions { save, now: options.now, force: options.force })
 }
 
 #[cfg(test)]

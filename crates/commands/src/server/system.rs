@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the operating system tells about the process and the machine.
+//! Information from the operating system about the process and the machine.
 //!
 //! The `unsafe` here is one C function that fills a plain structure.
 

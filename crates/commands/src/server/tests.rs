@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_resp::reply::Protocol;
-use braid_telemetry::command_log::{Entry, Kind};
+use braid_telemetry::command_log::{Entry, LogKind};
 
 use crate::testing::Tester;
 
@@ -152,7 +152,7 @@ fn slow_commands_are_listed_newest_first() {
     let mut tester = Tester::with("slowlog-log-slower-than 0");
     tester.run("SLOWLOG RESET");
     // Commands under a microsecond are never slow; these are entered as the dispatcher would.
-    let log = tester.engine.logs.of(Kind::Slow);
+    let log = tester.engine.logs.of(LogKind::Slow);
     log.clear();
     log.push(Entry::new(17, 5, &[b"get", b"k"], "1.2.3.4:5".into(), b"me".to_vec()), 10);
     log.push(Entry::new(18, 6, &[b"ping"], "1.2.3.4:5".into(), Vec::new()), 10);

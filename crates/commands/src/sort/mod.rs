@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! SORT and SORT_RO.
 //!
-//! Flow: the elements of a list, set or sorted set are copied out, given what they are sorted by
-//! (themselves, or the values of keys that a pattern makes of them), sorted, cut, and replied or
-//! stored as a list. A large collection that no pattern leads away from is sorted by a thread in
-//! the background, of what its key lends (`braid_engine::background`). Patterns reach keys that
-//! nobody can tell before the elements are read: with one, all keys are held for reading, and when
-//! the result is to be stored, too, the world is stopped. Without any (or only `#`, the element
-//! itself) the locks of the keys named are enough.
+//! Flow: the elements of a list, set or sorted set are copied, given their sort keys (themselves,
+//! or the values of keys that a pattern makes of them), sorted, cut, and replied or stored as a
+//! list. A large collection without patterns is sorted by a background thread, from a shared copy
+//! of its key (`braid_engine::background`). Patterns reach keys that are unknown until the elements
+//! are read: with one, all keys are locked for reading, and if the result is stored, the world is
+//! stopped. Without any (or only `#`, the element itself) the locks of the named keys suffice.
 
 mod options;
 #[cfg(test)]
@@ -18,7 +17,7 @@ use std::cmp::Ordering;
 use braid_base::number::{parse_f64, parse_f64_bound};
 use braid_engine::{Call, Row};
 use braid_keyspace::object::ObjectRef;
-use braid_keyspace::reader::Loan;
+use braid_keyspace::reader::CowValue;
 use braid_keyspace::{Entry, Event, Expiry, Txn, ValueRef};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{
@@ -214,8 +213,8 @@ fn size_of(entry: Entry<'_>) -> usize {
 /// Sorts a large collection in the background.
 fn sort_in_background(call: &mut Call, options: &Options<'_>) -> CommandResult {
     let mut options = options.to_owned_options();
-    call.answer_from_loans(&call.args[1..2], move |loans, now, reply| {
-        let elements = load_loan(&loans[0], now, &mut options)?;
+    call.answer_from_shared(&call.args[1..2], move |shared, now, reply| {
+        let elements = load_shared(&shared[0], now, &mut options)?;
         let items = sort_and_cut(None, &elements, &options)?;
         reply_with(None, reply, &items, &options);
         Ok(())
@@ -274,8 +273,8 @@ fn run(call: &mut Call, may_store: bool) -> CommandResult {
 /// Sorts a large collection in the background, to store what comes out.
 fn sort_for_later(call: &mut Call, options: &Options<'_>) -> CommandResult {
     let (mut options, limits) = (options.to_owned_options(), call.engine.list_limits());
-    call.precompute(&call.args[1..2], move |loans, now| {
-        Some(load_loan(&loans[0], now, &mut options).and_then(|elements| {
+    call.precompute(&call.args[1..2], move |shared, now| {
+        Some(load_shared(&shared[0], now, &mut options).and_then(|elements| {
             let items = sort_and_cut(None, &elements, &options)?;
             Ok(list_of(None, &items, &options, &limits))
         }))
@@ -355,8 +354,8 @@ fn load(
     }
 }
 
-fn load_loan(loan: &Loan, now: i64, options: &mut Options<'_>) -> Result<Elements, CommandError> {
-    match loan.object() {
+fn load_shared(value: &CowValue, now: i64, options: &mut Options<'_>) -> Result<Elements, CommandError> {
+    match value.object() {
         None => Ok(Elements::default()),
         Some(object) => load_object(object, now, options, false),
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Checks that some rows add to their type and range.
+//! Additional checks of some rows.
 
 use crate::text::fill_template;
 

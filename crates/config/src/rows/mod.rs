@@ -213,7 +213,7 @@ pub(crate) fn table() -> &'static Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::directive::{Kind, Unit};
+    use crate::directive::{DirectiveKind, Unit};
 
     /// Name of the accessor and of its type, for all rows.
     fn accessor_types() -> Vec<(&'static str, &'static str)> {
@@ -258,12 +258,12 @@ mod tests {
     fn accessors_hold_every_value_in_range() {
         for (directive, (accessor, ty)) in table().directives.iter().zip(accessor_types()) {
             let fits = match directive.kind {
-                Kind::Bool { .. } => ty == "bool",
-                Kind::Text { .. } => ty == "text",
-                Kind::Special(_) => ty == "special",
-                Kind::Enum { .. } => ty.starts_with(|letter: char| letter.is_ascii_uppercase()),
-                Kind::Flags { .. } => ty == "ShutdownFlags",
-                Kind::Integer { min, max, .. } => {
+                DirectiveKind::Bool { .. } => ty == "bool",
+                DirectiveKind::Text { .. } => ty == "text",
+                DirectiveKind::Special(_) => ty == "special",
+                DirectiveKind::Enum { .. } => ty.starts_with(|letter: char| letter.is_ascii_uppercase()),
+                DirectiveKind::Flags { .. } => ty == "ShutdownFlags",
+                DirectiveKind::Integer { min, max, .. } => {
                     let (lowest, highest) = match ty {
                         "u16" => (0, i128::from(u16::MAX)),
                         "u32" => (0, i128::from(u32::MAX)),
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn defaults_are_in_range() {
         for directive in &table().directives {
-            if let Kind::Integer { default, min, max, .. } = directive.kind {
+            if let DirectiveKind::Integer { default, min, max, .. } = directive.kind {
                 assert!((min..=max).contains(&i128::from(default())), "{}", directive.name);
             }
         }
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn only_memory_has_unsigned_bounds_or_percent() {
         for directive in &table().directives {
-            if let Kind::Integer { min, max, unit, .. } = directive.kind {
+            if let DirectiveKind::Integer { min, max, unit, .. } = directive.kind {
                 assert!(max <= LONG_MAX || (min >= 0 && unit == Unit::Bytes), "{}", directive.name);
                 assert!(min >= 0 || unit != Unit::Bytes, "{}", directive.name);
             }

@@ -27,10 +27,10 @@ super::directives! {
     replica_read_only: bool =>
         switch("replica-read-only", true).aliases(&["slave-read-only"]);
 
-    /// Send full copies over the socket without a file.
+    /// Send full syncs over the socket without a file.
     repl_diskless_sync: bool => switch("repl-diskless-sync", true);
 
-    /// Seconds to wait for more replicas before a full copy is sent over the socket.
+    /// Seconds to wait for more replicas before a full sync is sent over the socket.
     repl_diskless_sync_delay_seconds: u32 =>
         integer("repl-diskless-sync-delay", || 5, 0, INT_MAX, Unit::Seconds);
 
@@ -45,7 +45,7 @@ super::directives! {
         choice("repl-diskless-load", ReplDisklessLoad::Disabled.raw(), ReplDisklessLoad::WORDS)
             .deny_loading();
 
-    /// Send a full copy on a second connection while the stream of changes goes on.
+    /// Send a full sync on a second connection while the stream of changes goes on.
     dual_channel_replication_enabled: bool =>
         switch("dual-channel-replication-enabled", false).no_effect_yet();
 
@@ -63,7 +63,7 @@ super::directives! {
     /// Reach the master over several network paths (multipath TCP).
     repl_mptcp: bool => switch("repl-mptcp", false).immutable().beyond_redis().no_effect_yet();
 
-    /// Bytes of changes kept so that a replica that was away briefly needs no full copy.
+    /// Bytes of changes kept so that a replica that was away briefly needs no full sync.
     repl_backlog_size: u64 =>
         integer("repl-backlog-size", || 1 << 20, 1, LONG_MAX, Unit::Bytes)
             .integer_check(checks::backlog_size);
@@ -72,7 +72,8 @@ super::directives! {
     repl_backlog_ttl_seconds: u64 =>
         integer("repl-backlog-ttl", || 3600, 0, LONG_MAX, Unit::Seconds);
 
-    /// Most changes that a replica stores up while it loads a full copy; 0 takes the limit of its class.
+    /// Most changes that a replica stores up while it loads a full sync; 0 takes the limit of its
+    /// class.
     replica_full_sync_buffer_limit: u64 =>
         integer("replica-full-sync-buffer-limit", || 0, 0, LONG_MAX, Unit::Bytes).no_effect_yet();
 
@@ -95,7 +96,7 @@ super::directives! {
     replica_ignore_maxmemory: bool =>
         switch("replica-ignore-maxmemory", true).aliases(&["slave-ignore-maxmemory"]);
 
-    /// Free the old data in the background before a full copy is loaded.
+    /// Free the old data in the background before a full sync is loaded.
     replica_lazy_flush: bool =>
         switch("replica-lazy-flush", false).aliases(&["slave-lazy-flush"]);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where the table begins: the section before the first one.
+//! The start of the table: before the first section.
 
 /// Position behind the last row of a section that has none.
 pub(crate) const END: usize = 0;

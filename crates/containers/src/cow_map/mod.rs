@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! An ordered map that is lent at its root: a clone shares everything and takes some nanoseconds at
-//! any size, and whoever changes one of the two copies the nodes on the way to what it changes, no
-//! others.
+//! An ordered map that is shared at its root: a clone shares everything and takes some nanoseconds
+//! at any size, and a change of either copies the nodes on the way to the changed entry,
+//! no others.
 //!
 //! A B+ tree whose nodes count their owners ([`cow`](crate::cow)). While there is one map only it
 //! costs what a tree costs anyway.

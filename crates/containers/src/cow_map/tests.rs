@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random changes of maps that are lent, against a model, and what becomes of values.
+//! Random changes of shared maps, against a model, and what becomes of values.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -30,8 +30,8 @@ enum Step {
     Clear(u32, u32),
     Change(u32, u32),
     PopLast,
-    Lend,
-    EndLoan(usize),
+    Share,
+    EndShare(usize),
     Range(Bound<u32>, Bound<u32>, Vec<bool>),
 }
 
@@ -49,8 +49,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (key.clone(), 1..RUN).prop_map(|(from, count)| Step::Clear(from, count)),
         3 => (key, any::<u32>()).prop_map(|(key, value)| Step::Change(key, value)),
         1 => Just(Step::PopLast),
-        2 => Just(Step::Lend),
-        1 => (0..8usize).prop_map(Step::EndLoan),
+        2 => Just(Step::Share),
+        1 => (0..8usize).prop_map(Step::EndShare),
         3 => (bound(), bound(), proptest::collection::vec(any::<bool>(), 0..60))
             .prop_map(|(low, high, ends)| Step::Range(low, high, ends)),
     ]
@@ -79,10 +79,10 @@ const CASES: u32 = if cfg!(miri) { 2 } else { 150 };
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) })]
     #[test]
-    fn random_changes_agree_with_a_model_and_loans_stay(steps in proptest::collection::vec(step(), 1..STEPS)) {
+    fn random_changes_agree_with_a_model_and_copies_stay(steps in proptest::collection::vec(step(), 1..STEPS)) {
         let value = |number: u32| Arc::new(number);
         let (mut map, mut expected) = (Small::default(), BTreeMap::new());
-        let mut loans: Vec<(Small, Vec<(u32, u32)>)> = Vec::new();
+        let mut shared: Vec<(Small, Vec<(u32, u32)>)> = Vec::new();
         for step in steps {
             match step {
                 Step::Insert(key, number) => {
@@ -110,9 +110,9 @@ proptest! {
                 Step::PopLast => {
                     prop_assert_eq!(map.pop_last().map(|(key, old)| (key, *old)), expected.pop_last());
                 }
-                Step::Lend => loans.push((map.clone(), model(&expected))),
-                Step::EndLoan(number) if number < loans.len() => drop(loans.swap_remove(number)),
-                Step::EndLoan(_) => {}
+                Step::Share => shared.push((map.clone(), model(&expected))),
+                Step::EndShare(number) if number < shared.len() => drop(shared.swap_remove(number)),
+                Step::EndShare(_) => {}
                 Step::Range(low, high, ends) => {
                     let mut there: std::collections::VecDeque<_> = within(&expected, low, high).into();
                     let mut range = map.range(low, high);
@@ -130,9 +130,9 @@ proptest! {
         map.check();
         prop_assert_eq!(content(&map), model(&expected));
         prop_assert!(map.iter().rev().map(|(key, _)| *key).eq(expected.keys().rev().copied()));
-        for (loan, before) in &loans {
-            loan.check();
-            prop_assert_eq!(&content(loan), before);
+        for (value, before) in &shared {
+            value.check();
+            prop_assert_eq!(&content(value), before);
         }
     }
 }
@@ -166,7 +166,7 @@ fn values_go_once_whoever_goes_first() {
 }
 
 #[test]
-fn a_change_of_what_is_lent_copies_a_path() {
+fn a_change_of_a_shared_map_copies_a_path() {
     let mut map: CowMap<u64, u64, 63> = CowMap::default();
     (0..200_000).for_each(|key| {
         map.insert(key, key);
@@ -176,14 +176,14 @@ fn a_change_of_what_is_lent_copies_a_path() {
     let leaf_places = |map: &CowMap<u64, u64, 63>| -> Vec<*const u64> {
         map.iter().filter(|(key, _)| *key % 63 == 0).map(|(_, value)| std::ptr::from_ref(value)).collect()
     };
-    let lent = map.clone();
-    assert_eq!(leaf_places(&map), leaf_places(&lent));
+    let shared = map.clone();
+    assert_eq!(leaf_places(&map), leaf_places(&shared));
     map.remove(&100_000);
     let moved =
-        leaf_places(&map).iter().zip(leaf_places(&lent)).filter(|(one, other)| **one != *other).count();
+        leaf_places(&map).iter().zip(leaf_places(&shared)).filter(|(one, other)| **one != *other).count();
     assert_eq!(moved, 1, "one leaf of thousands");
     // What is the map's own again is changed where it is.
-    drop(lent);
+    drop(shared);
     let before = leaf_places(&map);
     map.insert(100_000, 1);
     *map.get_mut(&63).unwrap() = 1;
@@ -214,10 +214,10 @@ fn two_threads_share_a_map() {
         map.insert(key, Arc::new(key));
     });
     for round in 0..KEYS / 100 {
-        let (lent, before) = (map.clone(), map.len());
+        let (shared, before) = (map.clone(), map.len());
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                assert_eq!(lent.iter().filter(|(key, value)| *key == &***value).count(), before);
+                assert_eq!(shared.iter().filter(|(key, value)| *key == &***value).count(), before);
             });
             for key in 0..KEYS / 10 {
                 map.remove(&(key * 7 + round));

@@ -12,8 +12,8 @@
 //!
 //! Invariants (kept here alone): the pointer is valid for as many bytes as the class says,
 //! allocated with a layout of that size; all bytes are initialised at all times (new ones are
-//! zero), which is why the whole content can be lent out as a plain slice. The own byte is never
-//! lent out. Where the list begins can be overwritten by who has the content; then it is a wrong
+//! zero), which is why the whole content can be handed out as a plain slice. The own byte is never
+//! handed out. Where the list begins can be overwritten by who has the content; then it is a wrong
 //! number, nothing worse.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
@@ -247,7 +247,7 @@ mod tests {
         }
         block.set_start(0);
         assert_eq!(block.start(), 0);
-        // Whoever overwrites it makes a wrong number of it.
+        // Overwriting it yields a wrong number.
         block.set_start(5);
         block.bytes_mut().fill(0xff);
         assert!(block.start() < 1 << 35);

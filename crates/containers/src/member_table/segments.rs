@@ -3,9 +3,9 @@
 //!
 //! HOT PATH: no allocation but for growth, no lock, no logging, no syscalls.
 //!
-//! Chunks count their owners ([`cow`](crate::cow)), so to lend thousands of segments touches none
-//! of them. Whoever changes a segment of a chunk that is lent copies the chunk first, whose
-//! segments are then lent one by one, and the one that it changes.
+//! Chunks count their owners ([`cow`](crate::cow)), so to share thousands of segments touches none
+//! of them. A writer that changes a segment of a shared chunk copies the chunk first, whose
+//! segments are then shared one by one, and the one that it changes.
 //!
 //! Invariant: all chunks but the last are full, and none is empty.
 
@@ -20,7 +20,7 @@ use crate::cow::CowBox;
 /// Segments of a chunk: to copy one takes some microseconds. Up to so many are one list.
 const CHUNK: usize = 256;
 
-/// How far ahead segments are fetched into the cache while each of them is lent.
+/// How far ahead segments are fetched into the cache while each of them is shared.
 const AHEAD: usize = 8;
 
 /// The segments of a chunk. A clone shares them.

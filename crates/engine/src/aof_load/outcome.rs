@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How the load of an append-only file ended.
+//! Outcome of loading an append-only file.
 
 use braid_persistence::{Folder, FolderError, Manifest, Stopped};
 
-/// Why an append-only file was not loaded. Except for [`AofLoadError::Stopped`], the log says more.
+/// Why an append-only file was not loaded. The log has details, except for
+/// [`AofLoadError::Stopped`].
 #[derive(Debug, thiserror::Error)]
 pub enum AofLoadError {
     #[error(transparent)]
@@ -20,7 +21,7 @@ impl From<Stopped> for AofLoadError {
     }
 }
 
-/// What was loaded, for whoever goes on writing.
+/// What was loaded, for the writer that continues the file.
 #[derive(Clone, Debug)]
 pub struct AofLoaded {
     pub folder: Folder,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is known of the append-only file.
+//! State of the append-only file.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -12,38 +12,38 @@ use braid_persistence::aof::{Appender, Manifest};
 use braid_spec::CommandError;
 use parking_lot::{Condvar, Mutex};
 
-/// What is known of the append-only file. Anyone may read it.
+/// State of the append-only file; shared by all threads.
 pub struct AppendOnly {
-    /// Changes are written to it.
+    /// The file is on: changes are written to it.
     pub on: AtomicBool,
-    /// Replies wait until what they tell is on disk (`appendfsync always`).
+    /// Replies wait for the disk (`appendfsync always`).
     pub waits: AtomicBool,
-    /// The write side.
+    /// The writer's shared part.
     pub appender: Arc<Appender>,
-    /// A rewrite is under way.
+    /// A rewrite is running.
     pub rewriting: AtomicBool,
-    /// A rewrite is to begin as soon as possible.
+    /// A rewrite starts as soon as possible.
     pub scheduled: AtomicBool,
-    /// How the last rewrite ended.
+    /// The last rewrite failed.
     pub last_failed: AtomicBool,
-    /// Seconds that the last rewrite took; -1 before the first.
+    /// Duration of the last rewrite in seconds; -1 before the first.
     pub last_seconds: AtomicI64,
-    /// Bytes of old forms that the last rewrite had copied.
+    /// Bytes of old forms that the last rewrite copied.
     pub last_copied_bytes: AtomicUsize,
-    /// Rewrites begun.
+    /// Rewrites started.
     pub rewrites: AtomicU64,
-    /// Rewrites that have failed since one succeeded.
+    /// Consecutive failed rewrites.
     pub failures: AtomicI64,
-    /// Bytes of all files after the last rewrite, or at the start.
+    /// Size of all files after the last rewrite, or at start, in bytes.
     pub base_size: AtomicU64,
-    /// Times that those who write had to wait for the disk.
+    /// Times that writers waited for the disk.
     pub delayed_syncs: AtomicU64,
     pub(super) began_s: AtomicI64,
-    /// Loops whose bells are to be rung when more is on disk, or cannot be.
+    /// Loops to ring when more is on disk, or writing has failed.
     pub(super) loops: Mutex<Vec<usize>>,
     pub(super) progress: SnapshotProgress,
     pub(super) state: Mutex<State>,
-    /// Told when there is room in the journal again.
+    /// Notified when the journal has room again.
     pub(super) room: Condvar,
     pub(super) full: Mutex<bool>,
 }
@@ -51,17 +51,17 @@ pub struct AppendOnly {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) manifest: Manifest,
-    /// The thread that writes.
+    /// The writer thread.
     pub(super) writer: Option<JoinHandle<()>>,
-    /// One that writes what is left, and ends.
-    pub(super) ending: Option<JoinHandle<()>>,
-    /// Changes are gathered in a file that the manifest does not name, until the first base is complete.
+    /// A stopped writer thread that is flushing.
+    pub(super) stopping: Option<JoinHandle<()>>,
+    /// Changes go to an increment that the manifest does not name until the first base is complete.
     pub(super) awaits_base: bool,
 }
 
 impl AppendOnly {
-    /// Switched off. `on_failure` is called when writing fails (true) or works again, `on_sync`
-    /// when more is on disk.
+    /// A file that is off. `on_failure` is called when writing fails (true) or works again,
+    /// `on_sync` when more is on disk.
     pub(crate) fn new(
         on_failure: Box<dyn Fn(bool) + Send + Sync>,
         on_sync: Box<dyn Fn() + Send + Sync>,
@@ -88,31 +88,31 @@ impl AppendOnly {
         }
     }
 
-    /// Whether a rewrite is under way, and whether one is scheduled, so that neither is missed when
-    /// a scheduled one begins or one under way has to be repeated: a rewrite begins before it is
-    /// not scheduled any more, and is scheduled again before it ends.
+    /// Whether a rewrite is running, and whether one is scheduled. Consistent: a scheduled rewrite
+    /// is marked as running before its schedule is cleared, and a repeated one is scheduled before
+    /// its run ends.
     pub fn rewrite_status(&self) -> (bool, bool) {
         let was_scheduled = self.scheduled.load(SeqCst);
         let is_rewriting = self.rewriting.load(SeqCst);
         (is_rewriting, was_scheduled || self.scheduled.load(SeqCst))
     }
 
-    /// Seconds that the present rewrite has taken so far; -1 without one.
+    /// Duration of the current rewrite in seconds; -1 without one.
     pub fn current_seconds(&self) -> i64 {
         if self.rewriting.load(Relaxed) { unix_ms() / 1000 - self.began_s.load(Relaxed) } else { -1 }
     }
 
-    /// Changes are gathered, but there is no base for them yet: what is on disk is not the dataset.
+    /// The first base is not complete: the files are not the dataset yet.
     pub fn awaits_base(&self) -> bool {
         self.on.load(Relaxed) && self.state.lock().awaits_base
     }
 
-    /// Has the files that make up the dataset stay as they are while the guard is held; they may still grow.
+    /// Keeps the set of data files unchanged while the guard is held; files may still grow.
     pub(crate) fn hold_files(&self) -> impl Drop + '_ {
         self.state.lock()
     }
 
-    /// The error for those who want to write while changes cannot be written to the file.
+    /// The error for writers while changes cannot be written to the file.
     pub fn refusal(&self) -> CommandError {
         let text = self.appender.failure().map_or_else(String::new, |failure| failure.text);
         CommandError::text(format!("MISCONF Errors writing to the AOF file: {text}"))

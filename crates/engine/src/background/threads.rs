@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The threads in the background.
+//! Background threads.
 
 use std::sync::mpsc::Sender;
 
@@ -7,9 +7,8 @@ use parking_lot::Mutex;
 
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
-/// The threads in the background, started when they are first needed: half as many as execute
-/// commands, so that long commands of several clients are worked for side by side, and the others
-/// still find a processor.
+/// Background threads, started on first use: half as many as executing threads, so that long
+/// commands of several clients run in parallel and leave processors to the others.
 #[derive(Default)]
 pub struct Background {
     pub(super) sender: Mutex<Option<Sender<Job>>>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is known of saves in the background.
+//! State of background saves.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,30 +10,30 @@ use braid_base::clock::unix_ms;
 use braid_persistence::{OldForms, SnapshotProgress};
 use parking_lot::Mutex;
 
-/// What is known of saves in the background. Anyone may read it.
+/// State of background saves; shared by all threads.
 pub struct BackgroundSave {
-    /// One is under way.
+    /// A save is running.
     pub active: AtomicBool,
-    /// One is to begin as soon as possible.
+    /// A save starts as soon as possible.
     pub scheduled: AtomicBool,
-    /// How the last one ended.
+    /// The last save failed.
     pub last_failed: AtomicBool,
-    /// Seconds that the last one took; -1 before the first.
+    /// Duration of the last save in seconds; -1 before the first.
     pub last_seconds: AtomicI64,
-    /// Unix time at which the present one, or the last one, began, in seconds.
+    /// Unix time at which the current or last save started, in seconds.
     pub began_s: AtomicI64,
-    /// Bytes of old forms that the last one had copied.
+    /// Bytes of old forms that the last save copied.
     pub last_copied_bytes: AtomicUsize,
     /// Keys at the cut.
     pub keys: AtomicU64,
-    /// How the present one is getting on.
+    /// Progress of the current save.
     pub progress: SnapshotProgress,
     pub(crate) forms: Arc<OldForms>,
     pub(super) thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl BackgroundSave {
-    /// Nothing is under way. `on_full` is called when old forms take too much memory (true), or no longer.
+    /// No save. `on_full` is called when old forms exceed their memory limit (true), or no longer.
     pub(crate) fn new(on_full: Box<dyn Fn(bool) + Send + Sync>) -> BackgroundSave {
         BackgroundSave {
             active: AtomicBool::new(false),
@@ -49,7 +49,7 @@ impl BackgroundSave {
         }
     }
 
-    /// Seconds that the present one has taken so far; -1 without one.
+    /// Duration of the current save in seconds; -1 without one.
     pub fn current_seconds(&self) -> i64 {
         if self.active.load(Relaxed) { unix_ms() / 1000 - self.began_s.load(Relaxed) } else { -1 }
     }

@@ -9,14 +9,14 @@ use braid_base::clock::Ticks;
 use braid_clients::ClientRecord;
 use braid_keyspace::Type;
 use braid_keyspace::object::Object;
-use braid_keyspace::reader::LoanWatch;
+use braid_keyspace::reader::CowWatch;
 use braid_keyspace::waiters;
 use braid_resp::reply::Protocol;
 use braid_spec::CommandError;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::durability::copies::Copies;
+use crate::durability::acknowledgements::Acknowledgements;
 
 /// What a body wants to wait for.
 pub struct Wait<'k> {
@@ -42,9 +42,9 @@ pub struct Wait<'k> {
 pub enum TimeoutReply {
     NullArray,
     /// How many replicas or files have what the client has changed.
-    Copies(Copies),
+    Acknowledgements(Acknowledgements),
     /// The server does not end.
-    CannotEnd,
+    ShutdownFailed,
     /// It does not wait for a time, and CLIENT UNBLOCK does not end it (`background.rs`).
     Never,
 }
@@ -137,7 +137,7 @@ pub(crate) struct Later {
 pub struct Precomputed {
     /// Ends the watch and frees the result, in the background: locks may be held where it is dropped.
     discard: Option<Discard>,
-    pub(crate) watch: Option<LoanWatch>,
+    pub(crate) watch: Option<CowWatch>,
     /// The value to be stored; nothing if it has to be computed again.
     pub(crate) result: Option<Computed>,
     /// When the command began to wait first.
@@ -149,11 +149,11 @@ pub struct Precomputed {
 pub(crate) type Computed = Result<Object, CommandError>;
 
 /// Ends the watch of a [`Precomputed`] and frees its result.
-pub(crate) type Discard = Box<dyn FnOnce(Option<LoanWatch>, Option<Computed>) + Send>;
+pub(crate) type Discard = Box<dyn FnOnce(Option<CowWatch>, Option<Computed>) + Send>;
 
 impl Precomputed {
     /// Nothing computed yet, for a command that began to wait at `began`.
-    pub(crate) fn new(began: Ticks, tries: u32, watch: Option<LoanWatch>, discard: Discard) -> Precomputed {
+    pub(crate) fn new(began: Ticks, tries: u32, watch: Option<CowWatch>, discard: Discard) -> Precomputed {
         Precomputed { discard: Some(discard), watch, result: None, began, tries }
     }
 }

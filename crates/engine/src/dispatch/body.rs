@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Runs bodies: the one way into them for every command, wherever it comes from: clients,
-//! transactions, scripts, the append-only file, clients that have waited.
+//! Runs command bodies: the single entry for clients, transactions, scripts, the append-only file
+//! and unblocked clients.
 //!
 //! HOT PATH: as `dispatch.rs`.
 
@@ -9,8 +9,8 @@ use braid_spec::{Behavior, CommandError, CommandResult};
 use super::journal::Before;
 use crate::engine::call::Call;
 
-/// Runs the body and replies with its error, if it ends with one: true then. `is_alone`: the locks
-/// are held for this command only.
+/// Runs the body and replies with its error, if any; true on error. `is_alone`: the locks are held
+/// for this command only.
 #[inline]
 pub(super) fn run_body(call: &mut Call<'_, '_>, is_alone: bool) -> bool {
     if call.session.no_touch {
@@ -18,7 +18,7 @@ pub(super) fn run_body(call: &mut Call<'_, '_>, is_alone: bool) -> bool {
     }
     let mark = call.reply.mark();
     let Err(error) = run_journalled(call, is_alone) else { return false };
-    // Whatever a body had written before it found the error is void.
+    // Discards what the body wrote before its error.
     call.reply.truncate(mark);
     let line = error.line();
     call.reply.error_bytes(&line);
@@ -28,7 +28,7 @@ pub(super) fn run_body(call: &mut Call<'_, '_>, is_alone: bool) -> bool {
     true
 }
 
-/// Runs the body, and has the journal repeat what it does. `is_alone` as above.
+/// Runs the body and journals its changes. `is_alone` as above.
 #[inline]
 pub(crate) fn run_journalled(call: &mut Call<'_, '_>, is_alone: bool) -> CommandResult {
     let handler = call.engine.body_of(call.command);

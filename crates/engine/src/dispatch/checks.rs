@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whether a request may be executed, and whether now: rights, what a client that listens may say,
-//! memory and disk, pauses, loading.
+//! Checks before execution: permissions, restrictions of subscribers, memory and disk state,
+//! pauses, loading.
 //!
 //! HOT PATH: commands without special needs do not get here ([`execute`](super::execute)).
 
@@ -32,7 +32,7 @@ pub(super) fn is_held_back(request: &Request<'_>, command: &Command, attention: 
     match engine.pause.current(worker.now_ms) {
         None => false,
         Some((PauseMode::All, _)) => {
-            // A client must be able to end the pause that it is under.
+            // A client must be able to end its own pause.
             !(session.authenticated && command.behavior.has(Behavior::ENDS_PAUSE))
         }
         Some((PauseMode::Write, _)) => {
@@ -50,7 +50,7 @@ pub(super) fn is_held_back(request: &Request<'_>, command: &Command, attention: 
     }
 }
 
-/// Whether a request may write, or send something that replicas have to be told of.
+/// True if the request may write, or sends something that replicas receive.
 fn may_write(engine: &Engine, command: &Command, args: &[&[u8]]) -> bool {
     let spec = command.spec;
     spec.flags.any(Flags::WRITE | Flags::MAY_REPLICATE)
@@ -59,29 +59,29 @@ fn may_write(engine: &Engine, command: &Command, args: &[&[u8]]) -> bool {
             .is_none_or(|test| test(engine, args))
 }
 
-/// Whether the command goes into the transaction's queue.
+/// True if the command is queued by MULTI.
 pub(super) fn queues(session: &Session, command: &Command) -> bool {
     session.in_multi() && !command.behavior.has(Behavior::NEVER_QUEUED)
 }
 
-/// What a client that writes is told while the dataset cannot be saved, in the words that clients know.
+/// Error for writes while the dataset cannot be saved; Redis's text.
 const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify \
      the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails \
      (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
 
-/// What a client that writes is told by a replica, in the words that clients know.
+/// Error for writes on a replica; Redis's text.
 const READ_ONLY_REPLICA: &str = "READONLY You can't write against a read only replica.";
 
-/// What a client is told by a replica that does not serve old data, in the words that clients know.
+/// Error of a replica without a link that does not serve stale data; Redis's text.
 pub const NO_LINK: &str = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
 
-/// What a client that writes is told while too few replicas keep up, in the words that clients know.
+/// Error for writes while too few replicas keep up; Redis's text.
 const TOO_FEW_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 
-/// What a client is told while the dataset is loaded, in the words that clients know.
+/// Error while the dataset is loading; Redis's text.
 pub(super) const LOADING_REFUSAL: &str = "LOADING Redis is loading the dataset in memory";
 
-/// Everything that may keep a command from being executed, and what has to be done before it is.
+/// All checks that may refuse a command, and the work due before it runs.
 pub(super) fn check(
     request: &mut Request<'_>,
     command: &Command,
@@ -106,7 +106,7 @@ pub(super) fn check(
         check_fed(session, command)?;
     }
     if attention & LOADING != 0 {
-        // Nothing is evicted meanwhile: what is loaded fitted before.
+        // Nothing is evicted while loading: the dataset fitted before.
         return if flags.has(Flags::LOADING) { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
     }
     if attention & LOADING_BESIDE != 0 && flags.has(Flags::NO_ASYNC_LOADING) {
@@ -124,7 +124,7 @@ pub(super) fn check(
         check_disk(engine, worker, session, command, attention)?;
     }
     if attention & MEMORY_LIMIT != 0 {
-        // Every command gives eviction a slice, so that reads help to get below the limit too.
+        // Every command gives eviction a slice, so that reads help to get below the limit, too.
         let room = make_room(engine, worker, worker.now_ms);
         if worker.context.outside {
             return Err(busy(engine));
@@ -140,7 +140,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// What a replica refuses.
+/// The checks of a replica.
 #[cold]
 fn check_role(
     engine: &Engine,
@@ -166,7 +166,7 @@ fn check_role(
     Ok(())
 }
 
-/// Whether the client may send this command, and send it now.
+/// Checks permissions and connection state.
 pub(super) fn check_rights(
     engine: &Engine,
     session: &Session,
@@ -186,8 +186,8 @@ pub(super) fn check_rights(
         .map_err(|denied| acl::refusal(denied, session.user.name(), command))
 }
 
-/// A client that listens and speaks RESP2 could not tell replies from messages: only few commands
-/// are left to it.
+/// A RESP2 client with subscriptions cannot tell replies from messages, so only a few commands are
+/// allowed.
 #[cold]
 fn check_listening(session: &Session, command: &Command) -> Result<(), CommandError> {
     let allowed = command.behavior.has(Behavior::ALLOWED_SUBSCRIBED) || command.spec.replies_with_pushes();
@@ -200,8 +200,7 @@ fn check_listening(session: &Session, command: &Command) -> Result<(), CommandEr
     )))
 }
 
-/// On the connection of a replica the stream of changes is all that is sent: a reply would be taken
-/// for a part of it.
+/// A replica's connection carries the change stream only: a reply would be taken for a part of it.
 #[cold]
 fn check_fed(session: &mut Session, command: &Command) -> Result<(), CommandError> {
     if command.behavior.has(Behavior::ALLOWED_ON_REPLICA_LINK) {
@@ -218,11 +217,11 @@ fn check_fed(session: &mut Session, command: &Command) -> Result<(), CommandErro
 
 /// The error while a script has stopped the world for long.
 pub(super) fn busy(engine: &Engine) -> CommandError {
-    let text = braid_clients::busy::Kind::Script.busy_error();
+    let text = braid_clients::busy::ScriptKind::Script.busy_error();
     engine.busy.error().unwrap_or(CommandError::text(text))
 }
 
-/// Commands that could take the server over are off unless the operator has allowed them.
+/// Dangerous commands are disabled unless the operator has enabled them.
 #[cold]
 fn check_protected(engine: &Engine, session: &Session, command: &Command) -> Result<(), CommandError> {
     let container = command.parent.map_or(command, |parent| engine.commands.get(parent)).spec.name;
@@ -246,8 +245,7 @@ fn check_protected(engine: &Engine, session: &Session, command: &Command) -> Res
     )))
 }
 
-/// While the dataset cannot be saved nothing is written; while a snapshot is behind, whoever writes
-/// waits for it.
+/// Refuses writes while the dataset cannot be saved; makes writers wait while a snapshot is behind.
 #[cold]
 fn check_disk(
     engine: &Engine,
@@ -277,8 +275,8 @@ fn check_disk(
     Ok(())
 }
 
-/// Why nothing may be written at present, if the dataset cannot be saved or changes cannot be
-/// written to the append-only file.
+/// The reason why writes are refused, if the dataset cannot be saved or the append-only file cannot
+/// be written.
 #[inline]
 pub(super) fn disk_refusal(engine: &Engine) -> Option<CommandError> {
     let attention = engine.attention.get();
@@ -288,7 +286,7 @@ pub(super) fn disk_refusal(engine: &Engine) -> Option<CommandError> {
     (attention & APPEND_ONLY_FAILED != 0).then(|| engine.append_only.refusal())
 }
 
-/// Why nothing may be written at present, for whatever reason.
+/// The reason why writes are refused at present, whatever it is.
 #[inline]
 pub fn write_refusal(engine: &Engine) -> Option<CommandError> {
     let attention = engine.attention.get();
@@ -301,7 +299,7 @@ pub fn write_refusal(engine: &Engine) -> Option<CommandError> {
     disk_refusal(engine)
 }
 
-/// True if any command that waits for EXEC has one of these flags.
+/// True if a queued command has one of these flags.
 fn queue_has(engine: &Engine, session: &Session, flags: Flags) -> bool {
     session.queue.as_ref().is_some_and(|queue| {
         queue.commands.iter().any(|queued| engine.commands.get(queued.command).spec.flags.any(flags))

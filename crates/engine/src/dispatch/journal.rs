@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What becomes of a command in the journal: its own arguments, if it has changed anything and has
-//! not said better.
+//! Journalling of commands: the arguments of a command that changed something, unless its body
+//! journals something more exact.
 
 use std::ops::Range;
 
@@ -10,24 +10,24 @@ use braid_keyspace::keyspace::Removal;
 use crate::session::Session;
 use braid_spec::{Command, Flags};
 
-/// How things stood before a body ran that may change something, while changes are journalled.
+/// State before a body that may change something, while changes are journalled.
 pub(crate) struct Before {
     dirty: u64,
-    /// Keys that reads had found past their expiry.
+    /// Expired keys found by reads.
     stale: usize,
     db: u32,
-    /// What the body calls is journalled, not itself.
+    /// The commands that it calls are journalled instead.
     runs_scripts: bool,
 }
 
 impl Before {
-    /// Nothing if the command's changes need not be journalled.
+    /// `None` if the command's changes need not be journalled.
     #[inline]
     pub(crate) fn of(keyspace: &Txn<'_>, command: &Command) -> Option<Before> {
         if !keyspace.journals() || !command.spec.flags.any(Flags::WRITE | Flags::MAY_REPLICATE) {
             return None;
         }
-        // It comes while the body runs.
+        // The cache line arrives while the body runs.
         keyspace.prefetch_journal();
         Some(Before {
             dirty: keyspace.context.counters.dirty.get(),
@@ -37,9 +37,8 @@ impl Before {
         })
     }
 
-    /// Adds what the body has done to the unit that the locks held make up. `is_alone`: they are
-    /// held for this command only, so that the unit ends with it. Otherwise who ends the unit calls
-    /// [`note_unit`].
+    /// Adds the body's changes to the unit of the current locks. `is_alone`: the unit ends with
+    /// this command; otherwise the owner of the unit calls [`note_unit`].
     #[inline]
     pub(crate) fn journal(
         self,
@@ -63,7 +62,7 @@ impl Before {
         }
     }
 
-    /// As [`Before::journal`], for a command some of whose arguments are to be spelled otherwise.
+    /// Like [`Before::journal`], for a command that is journalled with other arguments.
     #[cold]
     fn journal_respelled(
         self,
@@ -91,8 +90,8 @@ impl Before {
     }
 }
 
-/// Ends the unit that several commands of a client make up, and notes where. `since`: where the
-/// thread's last one ended before (a script may have ended some in between).
+/// Ends a unit of several commands of a client and records its offset. `since`: end of the thread's
+/// previous unit (a script may have ended some in between).
 pub(crate) fn note_unit(keyspace: &mut Txn<'_>, session: &mut Session, since: u64) {
     keyspace.journal_now();
     let end = keyspace.context.journal.end;
@@ -101,9 +100,8 @@ pub(crate) fn note_unit(keyspace: &mut Txn<'_>, session: &mut Session, since: u6
     }
 }
 
-/// Keys that the command has only read, and that were as good as absent for it: whoever repeats it
-/// must not find them either. They are removed, and journalled once more, when the locks are
-/// released.
+/// Expired keys that the command has read as missing: a replay must not find them either. They are
+/// removed and journalled again when the locks are released.
 #[cold]
 fn journal_stale(keyspace: &mut Txn<'_>, found: Range<usize>) {
     let stale = keyspace.context.stale.take();

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How far a request reaches: whether one lock at most is all that it needs. The threading model
-//! `hybrid` asks.
+//! Reach of a request: whether it needs at most one lock. Used by the threading model `hybrid`.
 
 use super::Prepared;
 use crate::engine::Engine;
 use crate::session::Session;
 use braid_spec::{Behavior, Reach, Scope, keys};
 
-/// How far a client's request reaches, as far as that can be told without its arguments. What is
-/// queued for a transaction reaches nothing yet.
+/// Reach of a client's request, as far as it is known without the arguments. A queued command has
+/// none.
 #[inline]
 pub fn reach(engine: &Engine, session: &Session, prepared: Prepared) -> Reach {
     let Some(id) = prepared.command() else { return Reach::OneKey };
@@ -20,7 +19,7 @@ pub fn reach(engine: &Engine, session: &Session, prepared: Prepared) -> Reach {
     }
 }
 
-/// How far a request reaches, by its arguments. A request that is not understood needs no keys to be refused.
+/// Reach of a request by its arguments. An invalid request is refused without keys.
 pub fn reach_of(engine: &Engine, prepared: Prepared, args: &[&[u8]]) -> Reach {
     let Some(id) = prepared.command() else { return Reach::OneKey };
     let mut command = engine.commands.get(id);

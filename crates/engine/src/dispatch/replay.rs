@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that are read from an append-only file or from a primary's stream: the bodies of
-//! clients' commands, without any of the checks, and without a reply.
+//! Replays commands from an append-only file or a primary's stream: the bodies of clients'
+//! commands, without checks and without replies.
 //!
-//! HOT PATH: as `dispatch.rs`; how fast this is, is how long a restart takes, and how busy a primary
-//! may be whose replica keeps up.
+//! HOT PATH: as `dispatch.rs`. Its speed is the speed of a restart, and limits the write rate that
+//! a replica can follow.
 //!
-//! What stands there has been done once, and was allowed then. So nobody's rights are looked at, no
-//! memory limit, no pause. Only what changes data is run, and from a stream what is published;
-//! anything else that may stand there is passed over. The commands between MULTI and EXEC are kept
-//! until EXEC has been seen, so that a transaction whose end is missing is not done by half. What
-//! cannot be run as it was is an error of a file: going on would make another dataset. In a stream
-//! it is noted, as the primary goes on.
+//! The commands were checked when they first ran, so permissions, memory limits and pauses do not
+//! apply. Only commands that change data run, and from a stream those that publish; others are
+//! skipped. Commands after MULTI are queued until EXEC, so that a transaction without its end is
+//! not run in part. A command that cannot be repeated is an error in a file, because the dataset
+//! would differ. In a stream it is recorded, because the primary goes on.
 
 mod keydb;
 
@@ -33,35 +32,35 @@ use crate::transaction::Queued;
 use braid_clients::{Address, ClientRecord};
 use braid_spec::{Behavior, Command, Flags, Scope};
 
-/// Why a command of the file cannot be run.
+/// Why a replayed command cannot run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     #[error("Unknown command '{0}'")]
     Unknown(String),
     #[error("Wrong number of arguments for '{0}'")]
     Arity(String),
-    /// SELECT of a database that there is not.
+    /// SELECT of a database that does not exist.
     #[error("No such database: {0}")]
     Database(String),
-    /// What another server's requests are wrong in.
+    /// An invalid RREPLAY request of another server.
     #[error("Bad RREPLAY: {0}")]
     Stream(&'static str),
 }
 
-/// What is done with a command.
+/// How a replayed command is handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ReplayAction {
     Run,
     Select,
     Multi,
     Exec,
     Discard,
-    /// Changes nothing, and is for those who listen here.
+    /// Changes no keys; delivered to local subscribers.
     Publish,
     PassOver,
 }
 
-/// Where the commands come from.
+/// Source of the commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     File,
@@ -76,17 +75,17 @@ pub struct Single {
     pub hash: u64,
 }
 
-/// What a command of a stream is for those who read the journal here.
+/// What readers of the local journal need to know about a streamed command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Streamed {
     Change,
-    /// Of no use in an append-only file.
+    /// Of no use to an append-only file.
     Aside,
-    /// An aside that asks how far this replica has got.
+    /// An aside that asks for this replica's offset.
     Question,
 }
 
-/// So many refusals are told one by one.
+/// Number of refusals that are logged individually.
 const REFUSALS_TOLD: u64 = 16;
 
 /// The state of a replay.
@@ -94,22 +93,22 @@ pub struct Replay {
     source: Source,
     session: Session,
     reply: ReplyBuffer,
-    /// By the command's id.
-    kinds: Vec<Kind>,
-    /// The commands since MULTI.
+    /// By command id.
+    kinds: Vec<ReplayAction>,
+    /// Commands queued since MULTI.
     transaction: Option<Vec<Queued>>,
-    /// In so many streams of other servers is what is run.
+    /// Nesting depth of RREPLAY.
     depth: usize,
-    /// For each of those servers the time of the last stream.
+    /// Time of the last stream of each RREPLAY source.
     servers: HashMap<Box<[u8]>, u64>,
     /// Commands run.
     pub executed: u64,
-    /// Commands that replied with an error, which they had not done when they were written.
+    /// Commands that replied with an error, although they had succeeded originally.
     pub refused: u64,
 }
 
 impl Replay {
-    /// A replay that begins in database 0.
+    /// A replay that starts in database 0.
     pub fn new(engine: &Engine, source: Source) -> Replay {
         let record = ClientRecord::new(u64::MAX, -1, Address::Unknown, Address::Unknown, unix_ms());
         let mut session = Session::new(Arc::new(record), &engine.attention, &engine.acl);
@@ -129,8 +128,8 @@ impl Replay {
         }
     }
 
-    /// Runs a command, in a transaction that has the world stopped and to which nothing has
-    /// expired. The database that it works in is the replay's own.
+    /// Runs a command. The transaction must have the world stopped and no expiry. The database is
+    /// the replay's own.
     #[inline]
     pub fn run(&mut self, engine: &Engine, txn: &mut Txn<'_>, args: &[&[u8]]) -> Result<(), ReplayError> {
         let command = match find(engine, args) {
@@ -138,14 +137,14 @@ impl Replay {
             Err(error) => return self.run_of_keydb(engine, txn, args, error),
         };
         match self.kinds[command.id as usize] {
-            Kind::Run if self.transaction.is_none() => self.execute(engine, txn, command, args),
+            ReplayAction::Run if self.transaction.is_none() => self.execute(engine, txn, command, args),
             kind => self.handle(engine, txn, command, args, kind)?,
         }
         Ok(())
     }
 
-    /// As [`Replay::run`], for a command of a primary's stream. What cannot be run is noted: the
-    /// primary has done it, and goes on.
+    /// Like [`Replay::run`], for a command of a primary's stream. Failures are recorded, because
+    /// the primary goes on.
     pub fn run_streamed(&mut self, engine: &Engine, txn: &mut Txn<'_>, args: &[&[u8]]) -> Streamed {
         let (command, kind) = match find(engine, args) {
             Ok(command) => (command, self.kinds[command.id as usize]),
@@ -156,14 +155,14 @@ impl Replay {
         };
         let is_question = command.behavior.has(Behavior::ALLOWED_ON_REPLICA_LINK)
             && args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
-        if kind == Kind::Run && self.transaction.is_none() {
+        if kind == ReplayAction::Run && self.transaction.is_none() {
             self.execute(engine, txn, command, args);
         } else if let Err(error) = self.handle(engine, txn, command, args, kind) {
             self.note_error(&error.to_string(), &command.full_name);
         }
         match kind {
             _ if is_question => Streamed::Question,
-            Kind::PassOver | Kind::Publish if self.transaction.is_none() => Streamed::Aside,
+            ReplayAction::PassOver | ReplayAction::Publish if self.transaction.is_none() => Streamed::Aside,
             _ => Streamed::Change,
         }
     }
@@ -177,7 +176,7 @@ impl Replay {
         }
         let command = find(engine, args).ok()?;
         let is_single = command.simple_keys.is_single() && command.spec.scope == Scope::Keys;
-        let is_run = self.kinds[command.id as usize] == Kind::Run && !command.runs_scripts;
+        let is_run = self.kinds[command.id as usize] == ReplayAction::Run && !command.runs_scripts;
         (is_single && is_run).then(|| Single { command: command.id, hash: engine.keyspace.hash(args[1]) })
     }
 
@@ -203,17 +202,17 @@ impl Replay {
         self.end_command(engine, context.slot, command, failed);
     }
 
-    /// The database that the commands work in.
+    /// The selected database.
     pub fn db(&self) -> u32 {
         self.session.db
     }
 
-    /// Has the commands work in another database.
+    /// Selects a database.
     pub fn select(&mut self, db: u32) {
         self.session.select(db);
     }
 
-    /// Fetches what commands are about to need into the cache, all at once.
+    /// Prefetches the keys of several commands.
     #[inline]
     pub fn prefetch<'a, C: Iterator<Item = &'a [u8]>>(
         &self,
@@ -236,8 +235,7 @@ impl Replay {
         }
     }
 
-    /// Forgets the transaction that has no end, if there is one. To be called behind the last
-    /// command of a file.
+    /// Drops an unfinished transaction. Call it after the last command of a file.
     pub fn end_file(&mut self) {
         self.transaction = None;
     }
@@ -248,23 +246,25 @@ impl Replay {
         txn: &mut Txn<'_>,
         command: &Command,
         args: &[&[u8]],
-        kind: Kind,
+        kind: ReplayAction,
     ) -> Result<(), ReplayError> {
         match (kind, &mut self.transaction) {
-            (Kind::PassOver, _) => {}
-            (Kind::Multi, None) => self.transaction = Some(Vec::new()),
-            (Kind::Multi, Some(_)) | (Kind::Exec, None) => {}
-            (Kind::Discard, _) => self.transaction = None,
-            (Kind::Exec, Some(_)) => {
+            (ReplayAction::PassOver, _) => {}
+            (ReplayAction::Multi, None) => self.transaction = Some(Vec::new()),
+            (ReplayAction::Multi, Some(_)) | (ReplayAction::Exec, None) => {}
+            (ReplayAction::Discard, _) => self.transaction = None,
+            (ReplayAction::Exec, Some(_)) => {
                 for queued in self.transaction.take().unwrap_or_default() {
                     let (command, args) = (engine.commands.get(queued.command), queued.args());
                     self.do_now(engine, txn, command, &args)?;
                 }
             }
-            (Kind::Run | Kind::Select | Kind::Publish, Some(queue)) => {
+            (ReplayAction::Run | ReplayAction::Select | ReplayAction::Publish, Some(queue)) => {
                 queue.push(Queued::new(command.id, args));
             }
-            (Kind::Run | Kind::Select | Kind::Publish, None) => self.do_now(engine, txn, command, args)?,
+            (ReplayAction::Run | ReplayAction::Select | ReplayAction::Publish, None) => {
+                self.do_now(engine, txn, command, args)?
+            }
         }
         Ok(())
     }
@@ -276,7 +276,7 @@ impl Replay {
         command: &Command,
         args: &[&[u8]],
     ) -> Result<(), ReplayError> {
-        if self.kinds[command.id as usize] != Kind::Select {
+        if self.kinds[command.id as usize] != ReplayAction::Select {
             self.execute(engine, txn, command, args);
             return Ok(());
         }
@@ -291,7 +291,7 @@ impl Replay {
     fn execute(&mut self, engine: &Engine, txn: &mut Txn<'_>, command: &Command, args: &[&[u8]]) {
         txn.set_db(self.session.db);
         if command.runs_scripts {
-            // Whoever the users are by now: scripts may do everything.
+            // Replayed scripts have all permissions.
             self.session.take_user(
                 engine.acl.unrestricted_user(engine.acl_server().terms()),
                 true,
@@ -321,7 +321,7 @@ impl Replay {
         self.reply.clear();
         self.executed += 1;
         if self.source == Source::Primary {
-            // The world is stopped: nobody else counts there.
+            // The world is stopped: no other thread counts in this slot.
             engine.command_stats(slot, command.id).calls.add(1);
             engine.threads[slot].executed.add(1);
         }
@@ -352,31 +352,31 @@ impl Replay {
     }
 }
 
-/// What becomes of a command.
-fn kind_of(command: &Command, source: Source) -> Kind {
+/// How a command is handled.
+fn kind_of(command: &Command, source: Source) -> ReplayAction {
     let (behavior, flags) = (command.behavior, command.spec.flags);
     let kinds = [
-        (Behavior::REPLAY_SELECTS, Kind::Select),
-        (Behavior::REPLAY_OPENS_TRANSACTION, Kind::Multi),
-        (Behavior::EXECUTES_QUEUE, Kind::Exec),
-        (Behavior::REPLAY_DROPS_TRANSACTION, Kind::Discard),
-        (Behavior::REPLAYED, Kind::Run),
+        (Behavior::REPLAY_SELECTS, ReplayAction::Select),
+        (Behavior::REPLAY_OPENS_TRANSACTION, ReplayAction::Multi),
+        (Behavior::EXECUTES_QUEUE, ReplayAction::Exec),
+        (Behavior::REPLAY_DROPS_TRANSACTION, ReplayAction::Discard),
+        (Behavior::REPLAYED, ReplayAction::Run),
     ];
     if let Some((_, kind)) = kinds.into_iter().find(|(flag, _)| behavior.has(*flag)) {
         return kind;
     }
     if !flags.any(Flags::WRITE | Flags::MAY_REPLICATE) {
-        return Kind::PassOver;
+        return ReplayAction::PassOver;
     }
     match (flags.has(Flags::PUBSUB), source) {
-        (false, _) => Kind::Run,
-        (true, Source::Primary) => Kind::Publish,
-        (true, Source::File) => Kind::PassOver,
+        (false, _) => ReplayAction::Run,
+        (true, Source::Primary) => ReplayAction::Publish,
+        (true, Source::File) => ReplayAction::PassOver,
     }
 }
 
-/// The command that arguments name, with the right number of them. A command that has been renamed
-/// is known by both names.
+/// The command that the arguments name, if the arity is right. A renamed command is known by both
+/// names.
 #[inline]
 fn find<'e>(engine: &'e Engine, args: &[&[u8]]) -> Result<&'e Command, ReplayError> {
     let shown = || String::from_utf8_lossy(args.first().copied().unwrap_or_default()).into_owned();

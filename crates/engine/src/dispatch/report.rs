@@ -9,24 +9,24 @@ use braid_telemetry::monitor::{self, Caller};
 use crate::engine::Engine;
 use crate::session::Session;
 
-/// Gives a command to the logs whose thresholds it exceeds.
+/// Adds a command to the logs whose thresholds it exceeds.
 #[cold]
 pub(crate) fn log(engine: &Engine, session: &Session, command: &Command, args: &[&[u8]], cost: Cost) {
     engine.logs.note(&engine.config, &engine.latency, &session.record, command, args, cost);
 }
 
-/// The client of a session's commands, as MONITOR shows it.
+/// A session's client, as MONITOR shows it.
 pub(super) fn caller(session: &Session) -> Caller<'_> {
     Caller { record: &session.record, db: session.db, in_script: session.in_script }
 }
 
-/// Tells monitors of a command, if it is one that they are told of.
+/// Sends a command to MONITOR clients, unless it is hidden from them.
 #[cold]
 pub(super) fn monitor(engine: &Engine, slot: usize, session: &Session, command: &Command, args: &[&[u8]]) {
     monitor::tell(&engine.hub, &engine.attention, slot, caller(session), command, args);
 }
 
-/// Tells monitors of a command that runs others: its line comes before theirs.
+/// Sends a command that runs others to MONITOR clients, before their lines.
 #[cold]
 pub(super) fn monitor_always(
     engine: &Engine,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that scripts call: the same checks, bodies and counters as clients' commands, under the
-//! locks that the script's run holds.
+//! Commands called by scripts: the same checks, bodies and counters as clients' commands, under the
+//! locks of the script's run.
 //!
 //! HOT PATH: as `dispatch.rs`.
 //!
-//! A run holds the whole world, or the locks of the keys that the script declares. In the second
-//! case a command that needs anything else is not run: [`ScriptCall::Strayed`]. Whoever runs the
-//! script decides what becomes of it.
+//! A run holds either the whole world or the locks of the script's declared keys. In the second
+//! case a command that needs anything else does not run and returns [`ScriptCall::Undeclared`]; the
+//! caller decides whether to restart the script with the world stopped.
 
 use braid_base::clock::Ticks;
 use braid_keyspace::txn::{KeyRef, Txn};
@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use super::body::run_body;
 pub use super::checks::{NO_LINK, write_refusal};
-use super::tentative::Tentative;
+use super::speculative::Speculative;
 use super::{collect_keys, count, note_reads, report};
 use crate::blocking;
 use crate::engine::Engine;
@@ -26,41 +26,41 @@ use braid_clients::attention::{MONITORS, STALE};
 use braid_spec::{Command, Flags, Scope};
 use braid_telemetry::{Cost, monitor};
 
-/// A script's run, as the dispatcher sees it.
+/// State of a script's run in the dispatcher.
 pub struct ScriptRun<'k> {
-    /// The keys that the request declares.
+    /// Keys declared by the request.
     pub declared: &'k [KeyRef<'k>],
-    /// Other keys are an error.
+    /// Undeclared keys are an error.
     pub strict: bool,
-    /// Commands that write are refused.
+    /// Writes are refused.
     pub read_only: bool,
-    /// Commands that need memory are not refused.
+    /// Commands that need memory are allowed above the limit.
     pub allow_out_of_memory: bool,
     /// Memory was above the limit when the script began.
     pub out_of_memory: bool,
-    /// Commands that no script may call are allowed (a test switch).
+    /// Commands with `noscript` are allowed (a test switch).
     pub allow_all: bool,
     /// A command that writes has been called.
     pub wrote: bool,
-    /// Something was needed beyond the declared keys.
-    pub strayed: bool,
-    /// The command that runs the script, with its arguments.
+    /// A command needed more than the declared keys.
+    pub used_undeclared: bool,
+    /// The command that runs the script, and its arguments.
     pub current: (&'k Command, &'k [&'k [u8]]),
     /// End of the last command, or the start of the run.
     pub boundary: Ticks,
-    /// While the run may still be given up and begun again.
-    pub tentative: Option<Tentative>,
+    /// Statistics of a speculative run, until it is committed or rolled back.
+    pub speculative: Option<Speculative>,
 }
 
 impl ScriptRun<'_> {
-    /// The run will not be given up. Its locks are still held.
-    pub fn settle(&mut self, engine: &Engine, slot: usize) {
-        if let Some(tentative) = self.tentative.take() {
-            tentative.settle(engine, slot);
+    /// Makes a speculative run final. Its locks must still be held.
+    pub fn commit(&mut self, engine: &Engine, slot: usize) {
+        if let Some(speculative) = self.speculative.take() {
+            speculative.commit(engine, slot);
         }
     }
 
-    /// Tells those who monitor of a command.
+    /// Sends a command to MONITOR clients, or holds its line while the run is speculative.
     #[cold]
     fn tell_monitors(
         &mut self,
@@ -70,9 +70,9 @@ impl ScriptRun<'_> {
         command: &Command,
         args: &[&[u8]],
     ) {
-        match &mut self.tentative {
-            Some(held) if monitor::tells_of(command) => {
-                held.lines.push(monitor::line(report::caller(session), command, args))
+        match &mut self.speculative {
+            Some(run) if monitor::tells_of(command) => {
+                run.lines.push(monitor::line(report::caller(session), command, args))
             }
             Some(_) => {}
             None => report::monitor(engine, slot, session, command, args),
@@ -80,22 +80,22 @@ impl ScriptRun<'_> {
     }
 }
 
-/// How a call has ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScriptCall {
     /// The command has run.
     Replied,
-    /// It was refused; the reply is the error.
+    /// The command was refused; the reply is the error.
     Refused,
-    /// It needs more than the run holds; nothing has happened.
-    Strayed,
+    /// The command needs more than the run holds; nothing has happened.
+    Undeclared,
 }
 
-/// The error for keys that a script did not declare, where it has to.
+/// The error for undeclared keys when the run is strict.
 const UNDECLARED: &str = "ERR Script attempted to access a key that it did not declare";
 
-/// Serves the clients that wait for keys that a script has changed, before the locks of its run are
-/// released; what needs other locks is left for the end of the command that ran the script.
+/// Serves clients waiting for keys that the script has changed, before the run's locks are
+/// released. What needs other locks is deferred to the end of the command that ran the script.
 pub fn serve(engine: &Engine, session: &mut Session, keyspace: &mut Txn<'_>) {
     if keyspace.context.follow_up.get() {
         let mut later = session.later.take().unwrap_or_default();
@@ -126,7 +126,7 @@ pub fn call(
     if engine.attention.get() & STALE != 0 && !command.spec.flags.has(Flags::STALE) {
         return refuse_call(&mut call, run, b"ERR Can not execute the command on a stale replica");
     }
-    // A script that has written is not stopped in the middle.
+    // A script that has written is not stopped halfway.
     if !run.wrote
         && command.spec.flags.has(Flags::WRITE)
         && let Some(error) = write_refusal(engine)
@@ -134,10 +134,10 @@ pub fn call(
         return refuse_call(&mut call, run, &error.line());
     }
     if let Err(denied) = engine.allows(call.session, command, args) {
-        if run.tentative.is_some() && !run.strict {
-            // It is noted, for operators to read, when the script runs alone: behind it, it could
-            // still stray.
-            return ScriptCall::Strayed;
+        if run.speculative.is_some() && !run.strict {
+            // A denial is logged only once the script runs alone, because a speculative run may
+            // still be abandoned.
+            return ScriptCall::Undeclared;
         }
         engine.note_denied(call.session, command, args, Origin::Script, run.current, denied);
         let text = denied.text(call.session.user.name(), command);
@@ -150,35 +150,35 @@ pub fn call(
         let key = args[1];
         let keys = [KeyRef { key, hash: engine.keyspace.hash(key), write: command.simple_keys.writes }];
         if !may_reach(call.keyspace, run, &keys, is_world) {
-            return stray(&mut call, run);
+            return undeclared(&mut call, run);
         }
         return execute(&mut call, run, &keys);
     }
     let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
-    let is_narrow = spec.scope_of(args) == Scope::Keys;
-    if is_narrow {
+    let names_keys = spec.scope_of(args) == Scope::Keys;
+    if names_keys {
         collect_keys(engine, spec, args, &mut keys);
-        // What acts on more than keys cannot be taken back, nor is it guarded by the keys' locks.
+        // Effects beyond keys cannot be rolled back, nor do key locks guard them.
         let acts = Flags::ADMIN | Flags::PUBSUB | Flags::MAY_REPLICATE | Flags::WRITE | Flags::NOSCRIPT;
         if keys.is_empty() && spec.flags.any(acts) {
-            run.strayed = true;
+            run.used_undeclared = true;
             if !is_world && !run.strict {
-                return ScriptCall::Strayed;
+                return ScriptCall::Undeclared;
             }
         }
         if !may_reach(call.keyspace, run, &keys, is_world) {
-            return stray(&mut call, run);
+            return undeclared(&mut call, run);
         }
     } else {
-        run.strayed = true;
+        run.used_undeclared = true;
         if !is_world || run.strict {
-            return stray(&mut call, run);
+            return undeclared(&mut call, run);
         }
     }
     execute(&mut call, run, &keys)
 }
 
-/// The command or subcommand that arguments name.
+/// The command or subcommand that the arguments name.
 pub fn find<'e>(engine: &'e Engine, args: &[&[u8]]) -> Option<&'e Command> {
     let command = engine.commands.find(args.first()?)?;
     match args.get(1) {
@@ -199,14 +199,14 @@ fn check(run: &mut ScriptRun<'_>, command: &Command, args: &[&[u8]]) -> Result<(
     if run.read_only && spec.flags.any(Flags::WRITE | Flags::MAY_REPLICATE) {
         return Err("ERR Write commands are not allowed from read-only scripts.");
     }
-    // A script that has written is not stopped in the middle.
+    // A script that has written is not stopped halfway.
     if run.out_of_memory && spec.flags.has(Flags::DENYOOM) && !run.allow_out_of_memory && !run.wrote {
         return Err("OOM command not allowed when used memory > 'maxmemory'.");
     }
     Ok(())
 }
 
-/// Whether the run holds these keys; notes if some were not declared.
+/// True if the run holds these keys; records undeclared ones.
 fn may_reach(keyspace: &Txn<'_>, run: &mut ScriptRun<'_>, keys: &[KeyRef<'_>], is_world: bool) -> bool {
     let declares = |run: &ScriptRun<'_>, key: &KeyRef<'_>| {
         run.declared
@@ -217,16 +217,16 @@ fn may_reach(keyspace: &Txn<'_>, run: &mut ScriptRun<'_>, keys: &[KeyRef<'_>], i
         return keys.iter().all(|key| declares(run, key));
     }
     if is_world {
-        run.strayed = run.strayed || !keys.iter().all(|key| declares(run, key));
+        run.used_undeclared = run.used_undeclared || !keys.iter().all(|key| declares(run, key));
         return true;
     }
     keys.iter().all(|key| keyspace.covers_hash(key.hash, key.write))
 }
 
 #[cold]
-fn stray(call: &mut Call<'_, '_>, run: &mut ScriptRun<'_>) -> ScriptCall {
-    run.strayed = true;
-    if run.strict { refuse_call(call, run, UNDECLARED.as_bytes()) } else { ScriptCall::Strayed }
+fn undeclared(call: &mut Call<'_, '_>, run: &mut ScriptRun<'_>) -> ScriptCall {
+    run.used_undeclared = true;
+    if run.strict { refuse_call(call, run, UNDECLARED.as_bytes()) } else { ScriptCall::Undeclared }
 }
 
 #[cold]
@@ -248,10 +248,10 @@ fn refuse(
     if let Some(command) = command {
         engine.command_stats(slot, command.id).rejected.add(1);
     }
-    if let Some(tentative) = &mut run.tentative {
-        tentative.note_error(line);
+    if let Some(speculative) = &mut run.speculative {
+        speculative.note_error(line);
         if let Some(command) = command {
-            tentative.note_rejected(command.id);
+            speculative.note_rejected(command.id);
         }
     }
     reply.error_bytes(line);
@@ -264,7 +264,7 @@ fn execute(call: &mut Call<'_, '_>, run: &mut ScriptRun<'_>, keys: &[KeyRef<'_>]
     let slot = keyspace.context.slot;
     if command.spec.flags.has(Flags::WRITE) {
         run.wrote = true;
-        run.settle(engine, slot);
+        run.commit(engine, slot);
     }
     let reply_start = reply.len();
     let errors = engine.threads[slot].error_replies.get();
@@ -277,16 +277,16 @@ fn execute(call: &mut Call<'_, '_>, run: &mut ScriptRun<'_>, keys: &[KeyRef<'_>]
     run.boundary = end;
     count(engine, slot, command, nanos, failed);
     let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
-    match &mut run.tentative {
+    match &mut run.speculative {
         None => engine.hot_keys.note(keyspace.context, command, args, cost),
-        Some(tentative) => {
-            tentative.note_call(command.id, nanos, failed);
-            engine.hot_keys.note_held(keyspace.context, command, args, cost, &mut tentative.samples);
+        Some(speculative) => {
+            speculative.note_call(command.id, nanos, failed);
+            engine.hot_keys.note_held(keyspace.context, command, args, cost, &mut speculative.samples);
             if failed
                 && engine.threads[slot].error_replies.get() != errors
                 && let Some(line) = reply.as_contiguous().and_then(|reply| reply.strip_prefix(b"-"))
             {
-                tentative.note_error(line);
+                speculative.note_error(line);
             }
         }
     }

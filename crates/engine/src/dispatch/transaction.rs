@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Transactions: EXEC with what was queued before it, and the keys that are watched.
+//! Transactions: EXEC of the queued commands, and watched keys.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::body::run_body;
 use super::checks::busy;
-use super::{Held, Request, collect_keys, count, finish_held, note_reads, note_unit, report};
+use super::{FollowUp, Request, collect_keys, count, finish_held, note_reads, note_unit, report};
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
 use crate::locks::{LockSet, lock};
@@ -22,8 +22,8 @@ use braid_clients::client_flags;
 use braid_spec::{Command, CommandError, Scope};
 use braid_telemetry::Cost;
 
-/// Gives EXEC up because of a script that has stopped the world. The watches end with the next
-/// transaction or UNWATCH: to take them away needs keys.
+/// Aborts EXEC because a script has stopped the world. The watches stay until the next transaction
+/// or UNWATCH, because removing them needs keys.
 pub(super) fn abort_exec(request: &mut Request<'_>, error: &CommandError) {
     let line = error.line();
     request.reply.error_bytes(&[b"EXECABORT Transaction discarded because of: ", &line[..]].concat());
@@ -32,8 +32,8 @@ pub(super) fn abort_exec(request: &mut Request<'_>, error: &CommandError) {
     leave_multi(request.session);
 }
 
-/// EXEC: all queued commands under the union of their lock sets.
-pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Option<Held>) {
+/// EXEC: runs all queued commands under the union of their lock sets.
+pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Option<FollowUp>) {
     let (engine, slot, now) = (request.engine, request.slot(), request.now());
     let start = request.worker.boundary;
     let Some(queue) = request.session.queue.take() else {
@@ -52,8 +52,8 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
     let queued: Vec<(&Command, Vec<&[u8]>)> =
         queue.commands.iter().map(|queued| (engine.commands.get(queued.command), queued.args())).collect();
     let watched: Vec<Watched> = std::mem::take(&mut request.session.watched);
-    // SELECT within the transaction moves the commands after it; keys of all databases of one hash
-    // share a lock.
+    // SELECT in the transaction affects the commands after it. Equal keys of all databases share a
+    // lock.
     let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
     let mut bounds = Vec::with_capacity(queued.len());
     for (command, args) in &queued {
@@ -116,7 +116,7 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
     (false, held)
 }
 
-/// The client is no longer in a transaction, for others to see.
+/// Shows other threads that the client is no longer in a transaction.
 fn leave_multi(session: &Session) {
     session.record.multi_count.store(-1, Relaxed);
     session.record.multi_bytes.store(0, Relaxed);
@@ -127,7 +127,7 @@ fn leave_multi(session: &Session) {
 fn run_queued(call: &mut Call<'_, '_>, current: (&Command, &[&[u8]])) {
     let (engine, command, args) = (call.engine, call.command, call.args);
     let slot = call.keyspace.context.slot;
-    // Rights may have changed since the command was queued, and even since EXEC was checked.
+    // Permissions may have changed since the command was queued, and even since EXEC was checked.
     engine.refresh_user(call.session);
     if let Err(denied) = engine.check_access(call.session, command, args, Origin::Transaction, current) {
         let line = acl::refusal_in_transaction(denied).line().into_owned();
@@ -153,13 +153,14 @@ fn run_queued(call: &mut Call<'_, '_>, current: (&Command, &[&[u8]])) {
     }
 }
 
-/// Takes the watches away under the transaction's locks. Returns true if a watched key changed.
+/// Removes the watches under the transaction's locks. True if a watched key changed.
 fn release_watches(txn: &mut Txn<'_>, session: &mut Session, watched: &[Watched]) -> bool {
     let mut changed = txn::is_raised(&session.watch_flag);
     let db = txn.db();
     for key in watched {
         txn.set_db(key.db);
-        // A key that expired since the watch began counts as changed, though nobody has removed it yet.
+        // A key that expired since the watch began has changed, even if it has not been removed
+        // yet.
         changed |= txn.peek_expired(&key.key).is_some();
         txn.unwatch(&key.key, &session.watch_flag);
     }
@@ -171,7 +172,7 @@ fn release_watches(txn: &mut Txn<'_>, session: &mut Session, watched: &[Watched]
     changed
 }
 
-/// Ends all watches of a client (UNWATCH, DISCARD, a closed connection). No lock may be held.
+/// Removes all watches of a client (UNWATCH, DISCARD, closed connection). No lock may be held.
 pub fn unwatch_all(engine: &Engine, context: &mut Context, session: &mut Session) {
     let watched = std::mem::take(&mut session.watched);
     if watched.is_empty() {

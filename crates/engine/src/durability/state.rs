@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::copies::Copies;
+use super::acknowledgements::Acknowledgements;
 use crate::blocking::state::Waiter;
 
-/// Who waits, and for what.
+/// The waiting clients.
 #[derive(Default)]
 pub struct Durability {
-    pub(super) waiters: Mutex<Vec<(Copies, Arc<Waiter>)>>,
+    pub(super) waiters: Mutex<Vec<(Acknowledgements, Arc<Waiter>)>>,
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sessions and their rights: log-in, users that have changed, and the check of each request.
+//! Authentication and permissions of sessions: log-in, changed users, and the check of each
+//! request.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +13,7 @@ use crate::engine::Engine;
 use crate::session::Session;
 
 impl Engine {
-    /// The parts of the server that a change of users concerns.
+    /// The parts that a change of users affects.
     pub fn acl_server(&self) -> braid_acl::Server<'_> {
         braid_acl::Server {
             commands: &self.commands,
@@ -23,7 +24,7 @@ impl Engine {
         }
     }
 
-    /// Logs a session in, if name and password are right; notes it if not.
+    /// Authenticates a session by name and password; failures are logged.
     pub fn log_in(
         &self,
         session: &mut Session,
@@ -46,7 +47,7 @@ impl Engine {
         }
     }
 
-    /// A session becomes what a new connection is.
+    /// Resets a session to the state of a new connection.
     pub fn log_out(&self, session: &mut Session) {
         let generation = self.attention.generation();
         let user = self.acl.default_user();
@@ -54,8 +55,8 @@ impl Engine {
         session.take_user(user, authenticated, generation);
     }
 
-    /// Looks a session's user up again if users have changed. One that has been deleted leaves a
-    /// session that may do nothing.
+    /// Refreshes a session's user if users have changed. A deleted user leaves a session without
+    /// permissions.
     #[inline]
     pub(crate) fn refresh_user(&self, session: &mut Session) {
         if self.attention.generation() != session.generation {
@@ -75,15 +76,15 @@ impl Engine {
         }
     }
 
-    /// True if a session has to log in before it may do anything.
+    /// True if the session must authenticate first.
     #[inline]
     pub fn must_log_in(&self, session: &Session) -> bool {
-        // The session's user is the default user then.
+        // The session's user is the default user here.
         !session.authenticated && !session.user.is_open()
     }
 
-    /// Checks a request of a session; what is refused is noted. `current` is the command that the
-    /// client has sent: a script's, if the request comes out of a script.
+    /// Checks a session's request and logs a denial. `current` is the command that the client sent:
+    /// for a script's request, the script's.
     #[inline]
     pub(crate) fn check_access(
         &self,
@@ -97,13 +98,13 @@ impl Engine {
             .inspect_err(|denied| self.note_denied(session, command, args, origin, current, *denied))
     }
 
-    /// As [`Engine::check_access`], but nothing is noted.
+    /// Like [`Engine::check_access`], but logs nothing.
     #[inline]
     pub(crate) fn allows(&self, session: &Session, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
         if session.user.is_unrestricted() { Ok(()) } else { session.user.check(command, args) }
     }
 
-    /// Notes what was refused. The arguments are those of [`Engine::check_access`].
+    /// Logs a denial. Arguments as for [`Engine::check_access`].
     #[cold]
     pub(crate) fn note_denied(
         &self,
@@ -153,7 +154,7 @@ impl Engine {
         self.acl.log.push(event, now, self.config.acllog_max_len());
     }
 
-    /// Wrong names or passwords so far, from wherever.
+    /// Failed log-ins since start.
     pub fn denied_logins(&self) -> u64 {
         braid_telemetry::stats::total(&self.threads, |thread| thread.denied_logins.get())
             + self.acl.denied_by_http()

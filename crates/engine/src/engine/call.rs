@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A call: one command on its way through its body.
+//! A call: the arguments of a command's body.
 
 use braid_base::blob::Blob;
 use braid_base::number;
@@ -11,30 +11,30 @@ use crate::engine::Engine;
 use crate::session::Session;
 use braid_spec::{Command, CommandError, CommandResult};
 
-/// What a body works with. The dispatcher has checked arity, permissions and memory, and `keyspace` holds the
-/// locks of the keys that the command's spec names.
+/// A command's body works on this. Arity, permissions and memory are checked, and `keyspace` holds
+/// the locks of the keys that the command's spec names.
 pub struct Call<'a, 't> {
     pub engine: &'a Engine,
     pub command: &'a Command,
     pub session: &'a mut Session,
-    /// The name first; a subcommand's name second.
+    /// Starts with the command's name; a subcommand's name is second.
     pub args: &'a [&'a [u8]],
-    /// Arguments that were received into allocations of their own.
+    /// Arguments received into allocations of their own.
     pub blobs: &'a [Blob],
-    /// The keys, under their locks.
+    /// The keyspace, with the keys locked.
     pub keyspace: &'a mut Txn<'t>,
     pub reply: &'a mut ReplyBuffer,
-    /// The thread's other clients, for a body that takes long.
+    /// The thread's other clients, for long commands.
     pub others: Others<'a>,
 }
 
-/// Serves the other clients of an executing thread while one of them keeps it for long. Nothing
-/// where nobody would be served: in a transaction, in a script, while a file is loaded.
+/// Serves the thread's other clients during a long command. Empty in transactions, in scripts and
+/// while loading.
 #[derive(Default)]
 pub struct Others<'a>(Option<&'a mut (dyn FnMut() + 'a)>);
 
 impl<'a> Others<'a> {
-    /// Those that `serve` serves: a turn of the loop in which no key is touched.
+    /// `serve` runs one turn of the loop that touches no keys.
     pub fn new(serve: &'a mut (dyn FnMut() + 'a)) -> Others<'a> {
         Others(Some(serve))
     }
@@ -46,7 +46,7 @@ impl<'a> Others<'a> {
         }
     }
 
-    /// The same, for what is called with them.
+    /// Reborrows.
     #[inline]
     pub fn reborrow(&mut self) -> Others<'_> {
         match &mut self.0 {
@@ -57,14 +57,13 @@ impl<'a> Others<'a> {
 }
 
 impl<'a> Call<'a, '_> {
-    /// The time of this command, ms since the Unix epoch, by which keys and members have expired or not.
+    /// Time of this command, ms since the Unix epoch: decides which keys and members have expired.
     pub fn now(&self) -> i64 {
         self.keyspace.now()
     }
 
-    /// The time of this command, ms since the Unix epoch, for what is to be written down or
-    /// reckoned from. The same as [`Call::now`], except for a command that is read from an
-    /// append-only file, to which nothing has expired.
+    /// Current time, ms since the Unix epoch, for values to store or compute from. Equals
+    /// [`Call::now`] except during replay, where nothing expires.
     pub fn clock_ms(&self) -> i64 {
         match self.now() {
             NOTHING_EXPIRED => braid_base::clock::unix_ms(),
@@ -82,14 +81,14 @@ impl<'a> Call<'a, '_> {
         number::parse_f64(self.args[index]).ok_or(CommandError::NotAFloat)
     }
 
-    /// True if argument `index` is this word, in any case.
+    /// True if argument `index` is this word, case-insensitively.
     #[inline]
     pub fn arg_is(&self, index: usize, word: &str) -> bool {
         self.args[index].eq_ignore_ascii_case(word.as_bytes())
     }
 
-    /// An argument as a string value, as SET stores it; one that came in an allocation of its own is kept as
-    /// it is.
+    /// An argument as a string value, as SET stores it. An argument in an allocation of its own is
+    /// not copied.
     #[inline]
     pub fn value_arg(&self, index: usize) -> Value<'a> {
         let arg = self.args[index];
@@ -99,23 +98,23 @@ impl<'a> Call<'a, '_> {
         }
     }
 
-    /// The allocation that an argument came in, if it has one.
+    /// The allocation of an argument, if it has one of its own.
     #[inline]
     pub fn blob_of(&self, arg: &[u8]) -> Option<Blob> {
         self.blobs.iter().find(|blob| std::ptr::eq(blob.as_ptr(), arg.as_ptr())).cloned()
     }
 
-    /// The error for a wrong number of arguments, naming this command.
+    /// The wrong-arity error for this command.
     pub fn wrong_arity(&self) -> CommandError {
         CommandError::WrongArity(self.command.full_name.clone().into())
     }
 
-    /// The error for an expiry that makes no sense, naming this command.
+    /// The invalid-expiry error for this command.
     pub fn invalid_expire(&self) -> CommandError {
         CommandError::InvalidExpire(self.command.full_name.clone().into())
     }
 
-    /// Replies with the lines of a HELP subcommand, framed as clients know them.
+    /// Replies with the lines of a HELP subcommand, in Redis's frame.
     pub fn help(&mut self, lines: &[&str]) -> CommandResult {
         let name = String::from_utf8_lossy(self.args[0]).to_ascii_uppercase();
         self.reply.array(lines.len() + 3);

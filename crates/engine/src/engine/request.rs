@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A request on its way through the dispatcher: the client that sent it, the thread that executes
-//! it, its arguments and its reply.
+//! A request in the dispatcher: the client, the executing thread, the arguments and the reply.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,18 +12,18 @@ use crate::engine::call::Others;
 use crate::session::{Session, session_attention};
 use crate::worker::Worker;
 
-/// One request. A loop makes it of what it holds apart; nothing of it is kept when it is done.
+/// One request. Built by the loop from its parts and dropped when done.
 pub struct Request<'r> {
     pub engine: &'r Engine,
     pub worker: &'r mut Worker,
     pub session: &'r mut Session,
-    /// The client's replies, behind which this one's goes.
+    /// The client's reply buffer; the reply is appended.
     pub reply: &'r mut ReplyBuffer,
-    /// The name first.
+    /// Starts with the command's name.
     pub args: &'r [&'r [u8]],
-    /// Arguments that were received into allocations of their own.
+    /// Arguments received into allocations of their own.
     pub blobs: &'r [Blob],
-    /// The thread's other clients, if the request may take long.
+    /// The thread's other clients, for long requests.
     pub others: Others<'r>,
 }
 
@@ -35,8 +34,7 @@ impl Request<'_> {
         self.worker.context.slot
     }
 
-    /// The time by which keys have expired or not for the client. For the source of an import
-    /// nothing has.
+    /// The time that decides expiry for this client. Nothing has expired for an import source.
     #[inline]
     pub fn now(&self) -> i64 {
         let imports = self.session.attention & session_attention::IMPORTS != 0;

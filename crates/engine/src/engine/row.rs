@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rows of command families: a specification, the body that implements it, and the rows of its subcommands.
+//! Rows of command families: a specification, the body, and the rows of subcommands.
 //!
-//! A family file is a list of rows, built by chaining in a `const`. Everything but the body is in
+//! A family's file is a list of rows, built by chaining in a `const`. Everything but the body is in
 //! the [`Spec`].
 
 use braid_keyspace::txn::KeyRef;
@@ -21,25 +21,25 @@ pub type Handler = fn(&mut Call) -> CommandResult;
 /// Tells whether a request may write.
 pub type WriteTest = fn(&Engine, &[&[u8]]) -> bool;
 
-/// Executes a request without a lock, and replies. False, with nothing done, if it has to be done
-/// under the lock.
+/// Executes a request without a lock and replies. False, with nothing done, if it needs the lock.
 pub type LockFree = fn(&mut Request<'_>, &KeyRef<'_>) -> bool;
 
-/// What executes a command.
+/// Implementation of a command.
 #[derive(Clone, Copy)]
 pub struct Body {
     pub run: Handler,
-    /// Tells whether a request may write, better than its flags. Asked while CLIENT PAUSE holds writes back.
+    /// Decides whether a request may write, more exactly than its flags. Used while CLIENT PAUSE
+    /// WRITE is active.
     pub may_write: Option<WriteTest>,
-    /// Executes it without a lock, for a command with one key that it only reads. Asked first.
+    /// Lock-free implementation, for read-only commands with one key. Tried first.
     pub lock_free: Option<LockFree>,
 }
 
-/// A command: its specification and its body.
+/// A command: specification and body.
 #[derive(Clone, Copy)]
 pub struct Row {
     pub spec: Spec,
-    /// Absent for containers.
+    /// `None` for containers.
     pub body: Option<Body>,
     pub subcommands: &'static [Row],
 }
@@ -135,7 +135,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The commands of some families.
+    /// Builds the table from families of rows.
     pub fn new(families: &[&'static [Row]]) -> Rows {
         let (table, rows) = CommandTable::new(families);
         Rows { table, bodies: rows.into_iter().map(|row| row.body).collect() }

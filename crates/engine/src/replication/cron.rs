@@ -15,7 +15,7 @@ use braid_replication::failover::FailoverPhase;
 const LOOK_MS: i64 = 1000;
 
 impl Engine {
-    /// Begins copies, looks who is silent, gives the backlog up. Outside of the gate.
+    /// Starts full syncs, looks who is silent, gives the backlog up. Outside of the gate.
     pub fn tend_replicas(&self, now_ms: i64) {
         let is_due = {
             let mut state = self.replication.state.lock();
@@ -30,7 +30,7 @@ impl Engine {
             }
             is_due
         };
-        self.begin_copy_if_due(now_ms);
+        self.begin_full_sync_if_due(now_ms);
         if is_due {
             self.cut_off_the_silent(now_ms);
             self.count_good_replicas(now_ms);
@@ -41,7 +41,7 @@ impl Engine {
     fn cut_off_the_silent(&self, now_ms: i64) {
         let timeout_ms = i64::from(self.config.repl_timeout_seconds()) * 1000;
         let replicas = self.replication.replicas();
-        let copy = self.replication.state.lock().copy.clone();
+        let full_sync = self.replication.state.lock().full_sync.clone();
         for replica in replicas {
             match replica.stage() {
                 // One that has come by SYNC says nothing.
@@ -49,8 +49,10 @@ impl Engine {
                     self.cut_off(&replica, "streaming sync");
                 }
                 Stage::Copying => {
-                    let moved = copy.as_ref().and_then(|copy| copy.moved_ms(replica.record.id));
-                    let waits = copy.as_ref().is_some_and(|copy| copy.behind(replica.record.id) > 0);
+                    let moved =
+                        full_sync.as_ref().and_then(|full_sync| full_sync.moved_ms(replica.record.id));
+                    let waits =
+                        full_sync.as_ref().is_some_and(|full_sync| full_sync.behind(replica.record.id) > 0);
                     if waits && moved.is_some_and(|moved| now_ms - moved > timeout_ms) {
                         self.cut_off(&replica, "full sync");
                     }
@@ -75,7 +77,7 @@ impl Engine {
         }
         let _world = self.keyspace.gate.close(None);
         // A replica may have come before the world was stopped.
-        if !is_unused() || self.replication.copying.load(Relaxed) {
+        if !is_unused() || self.replication.full_sync_active.load(Relaxed) {
             return;
         }
         self.set_journal_use(FOR_REPLICAS, false);

@@ -50,7 +50,7 @@ impl Engine {
         mut incoming: Incoming<'_, R>,
     ) -> Result<(), LinkError> {
         self.finish_background_save();
-        self.stop_copies();
+        self.stop_full_syncs();
         let beside = incoming.beside;
         if beside != Beside::Served {
             self.end_append_only();

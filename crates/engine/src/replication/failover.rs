@@ -91,7 +91,7 @@ impl Engine {
     /// The replica that is to take over, if it is online.
     fn failover_target(&self, request: &FailoverRequest) -> Option<Arc<Replica>> {
         let mut replicas = self.replication.replicas();
-        replicas.retain(|replica| replica.stage() == Stage::Online && !replica.options.copy_only);
+        replicas.retain(|replica| replica.stage() == Stage::Online && !replica.options.rdb_only);
         match &request.target {
             Some(target) => replicas.into_iter().find(|replica| is_at(replica, target)),
             None => {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Full copies: when one is begun, for whom, and how it is made.
+//! Full syncs: when one is begun, for whom, and how it is made.
 //!
-//! A copy is a snapshot as that of a save in the background, and there is one snapshot at a time:
-//! whoever comes while there is one waits for its end. All replicas that wait for the same parts of
-//! the dataset share a copy, and whoever comes while it is being made takes part if the begin is
-//! still there. Unless `rdb-target` says for whom, it is made in the version of the format that
-//! Redis 7.0 knows, as a replica does not say which one it reads.
+//! A full sync is a snapshot as that of a save in the background, and there is one snapshot at a
+//! time: whoever comes while there is one waits for its end. All replicas that wait for the same
+//! parts of the dataset share a full sync, and whoever comes while it is being made takes part if
+//! the begin is still there. Unless `rdb-target` says for whom, it is made in the version of the
+//! format that Redis 7.0 knows, as a replica does not say which one it reads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::background_save::old_forms_limit;
 use crate::engine::Engine;
 use crate::saving::Settings;
 
-/// After a copy has failed the next one is begun so many milliseconds later.
+/// After a full sync has failed the next one is begun so many milliseconds later.
 const RETRY_MS: i64 = 1000;
 
-/// A copy that is to be begun.
+/// A full sync that is to be begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Plan {
     filter: Filter,
     /// Made in memory, not in a file.
     streamed: bool,
-    /// Not all want nothing but the copy.
+    /// Not all want nothing but the full sync.
     wants_changes: bool,
 }
 
@@ -46,13 +46,13 @@ fn plan(replicas: &[Arc<Replica>], now_ms: i64, streams: bool, delay_ms: i64, en
     let streamed = (streams || filter != Filter::ALL) && group().all(|replica| replica.options.eof);
     let since_ms = group().map(|replica| replica.since_ms).min()?;
     let is_due = !streamed || now_ms - since_ms >= delay_ms || (enough > 0 && group().count() >= enough);
-    let wants_changes = group().any(|replica| !replica.options.copy_only);
+    let wants_changes = group().any(|replica| !replica.options.rdb_only);
     is_due.then_some(Plan { filter, streamed, wants_changes })
 }
 
 impl Engine {
-    /// Begins a copy that is due. Called by the first loop's cron, outside of the gate.
-    pub(super) fn begin_copy_if_due(&self, now_ms: i64) {
+    /// Begins a full sync that is due. Called by the first loop's cron, outside of the gate.
+    pub(super) fn begin_full_sync_if_due(&self, now_ms: i64) {
         let is_busy = self.is_saving()
             || self.append_only.rewriting.load(Relaxed)
             || self.persistence.progress.active.load(Relaxed);
@@ -71,31 +71,31 @@ impl Engine {
         };
         let Some(plan) = plan else { return };
         self.replication.progress.begin();
-        self.replication.copying.store(true, Relaxed);
+        self.replication.full_sync_active.store(true, Relaxed);
         let engine = self.this.clone();
         let thread = std::thread::Builder::new().name("full-copy".into()).spawn(move || {
             if let Some(engine) = engine.upgrade() {
-                if let Err(error) = engine.make_copy(plan) {
+                if let Err(error) = engine.run_full_sync(plan) {
                     log::warn!("A full copy for replicas has failed: {error}");
                     engine.replication.state.lock().not_before_ms = unix_ms() + RETRY_MS;
                 }
-                engine.replication.copying.store(false, Relaxed);
+                engine.replication.full_sync_active.store(false, Relaxed);
             }
         });
         if let Err(error) = thread {
             log::warn!("Can't make a full copy for replicas: {error}");
             self.replication.state.lock().not_before_ms = now_ms + RETRY_MS;
-            self.replication.copying.store(false, Relaxed);
+            self.replication.full_sync_active.store(false, Relaxed);
         }
     }
 
-    fn make_copy(&self, plan: Plan) -> std::io::Result<()> {
+    fn run_full_sync(&self, plan: Plan) -> std::io::Result<()> {
         let file = if plan.streamed { None } else { Some(nameless_file()?) };
-        let (copy, cut, mut settings) = {
+        let (full_sync, cut, mut settings) = {
             let world = self.keyspace.gate.close(None);
             let keyspace = &self.keyspace;
             let expiring = (0..keyspace.databases()).any(|db| keyspace.has_expiring_members(db));
-            let settings = Settings::for_copy(self, expiring);
+            let settings = Settings::for_full_sync(self, expiring);
             let cut = if plan.filter.keys {
                 let forms = &self.background_save.forms;
                 let limit = old_forms_limit();
@@ -109,10 +109,10 @@ impl Engine {
                 None
             };
             let offset = plan.wants_changes.then(|| self.begin_stream());
-            let copy =
+            let full_sync =
                 FullSync::new(Arc::clone(&self.mailboxes), self.must_go_on(), offset, plan.filter, file);
-            self.share(&copy);
-            (copy, cut, settings)
+            self.share(&full_sync);
+            (full_sync, cut, settings)
         };
         log::info!(
             "Starting a full copy for replicas with target: {}",
@@ -121,24 +121,24 @@ impl Engine {
         if !plan.filter.functions {
             settings.forget_functions();
         }
-        let outcome = self.write_copy(&copy, cut, &settings);
+        let outcome = self.write_full_sync(&full_sync, cut, &settings);
         // Whoever comes from now on waits for the next one.
-        self.replication.state.lock().copy = None;
-        copy.end(outcome.is_ok());
+        self.replication.state.lock().full_sync = None;
+        full_sync.end(outcome.is_ok());
         let bytes = outcome?;
         log::info!("A full copy for replicas is complete: {bytes} bytes");
         Ok(())
     }
 
-    fn write_copy(
+    fn write_full_sync(
         &self,
-        copy: &Arc<FullSync>,
+        full_sync: &Arc<FullSync>,
         cut: Option<Cut>,
         settings: &Settings,
     ) -> std::io::Result<u64> {
         let notes = settings.notes();
         let options = settings.options(&notes);
-        let writer = Box::new(FullSyncWriter(Arc::clone(copy)));
+        let writer = Box::new(FullSyncWriter(Arc::clone(full_sync)));
         match cut {
             Some(cut) => {
                 let progress = &self.replication.progress;
@@ -149,7 +149,7 @@ impl Engine {
         }
     }
 
-    /// The offset from which replicas that get a copy of the dataset as it is now go on. The world
+    /// The offset from which replicas that get a full sync of the current dataset go on. The world
     /// is stopped. If nothing has been kept for replicas so far a new history begins: what has
     /// changed meanwhile stands nowhere.
     fn begin_stream(&self) -> u64 {
@@ -168,27 +168,27 @@ impl Engine {
         journal.forget_database()
     }
 
-    /// Has all that wait for such a copy take part.
-    fn share(&self, copy: &Arc<FullSync>) {
+    /// Has all that wait for such a full sync take part.
+    fn share(&self, full_sync: &Arc<FullSync>) {
         let mut state = self.replication.state.lock();
         for replica in &state.replicas {
-            if replica.stage() == Stage::Waits && copy.serves(&replica.options) {
-                self.join(&state, replica, copy);
+            if replica.stage() == Stage::Waits && full_sync.serves(&replica.options) {
+                self.join(&state, replica, full_sync);
                 replica.record.send(braid_clients::Message::Feed(replica.record.id));
             }
         }
-        state.copy = Some(Arc::clone(copy));
+        state.full_sync = Some(Arc::clone(full_sync));
     }
 
     /// True while a snapshot is being taken for a dump file, or for replicas.
     pub fn is_saving(&self) -> bool {
-        self.background_save.active.load(Relaxed) || self.replication.copying.load(Relaxed)
+        self.background_save.active.load(Relaxed) || self.replication.full_sync_active.load(Relaxed)
     }
 
-    /// Has a copy that is being made given up, and waits until it is; not for long.
-    pub(crate) fn stop_copies(&self) {
+    /// Has a full sync that is being made given up, and waits until it is; not for long.
+    pub(crate) fn stop_full_syncs(&self) {
         let mut rounds = 0;
-        while self.replication.copying.load(Relaxed) && rounds < 100 {
+        while self.replication.full_sync_active.load(Relaxed) && rounds < 100 {
             self.replication.progress.stop();
             std::thread::sleep(std::time::Duration::from_millis(10));
             rounds += 1;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the log keeps and has for replicas: the backlog, from which a replica that was away goes on
-//! where it stopped, and asides, which are for replicas alone.
+//! The log's part for replicas: the backlog, from which a replica that was disconnected continues,
+//! and asides, which are for replicas only.
 //!
-//! The backlog is no copy: it is the log's own chunks, kept until they are more than so many bytes
-//! behind the end. A reader may begin at any offset in it.
+//! The backlog is no copy: it is the log's own chunks, kept until they are far enough behind the
+//! end. A reader may start at any offset in it.
 //!
-//! An aside is a request that belongs to nobody's changes (a PING that shows a replica that the
-//! link is alive, a question how far it has got). It counts in the offsets, so that all replicas
-//! agree on them, and readers that write files pass over it.
+//! An aside is a request that is no change (a PING that shows a replica that the link is alive, a
+//! request for its offset). It counts in the offsets, so that all replicas agree on them; readers
+//! that write files skip it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use braid_resp::request;
 
 use super::{Chunks, Journal, Reader, Writer};
 
-/// What is kept behind the end.
+/// Bytes kept behind the end.
 pub(super) struct Backlog {
     /// Nothing is kept from before this.
     start: u64,
@@ -55,7 +55,7 @@ impl Asides {
         self.0.get(index).cloned()
     }
 
-    /// Nobody asks for those any more that end before an offset.
+    /// Drops those that end before an offset, which no replica needs any more.
     pub(super) fn forget_before(&mut self, offset: u64) {
         while self.0.front().is_some_and(|aside| aside.end <= offset) {
             self.0.pop_front();
@@ -69,7 +69,7 @@ impl Asides {
     }
 }
 
-/// What a backlog has.
+/// Range of a backlog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept {
     /// The offset of its first byte.
@@ -96,13 +96,13 @@ impl Journal {
         let mut chunks = lock(&self.chunks);
         let end = self.end();
         if let Some(backlog) = &mut chunks.backlog {
-            // What was not kept so far does not come back.
+            // Bytes dropped before do not come back.
             *backlog = Backlog { start: backlog.first(end), size };
         }
         self.trim_chunks(&mut chunks);
     }
 
-    /// What the backlog has now, if there is one.
+    /// The current range of the backlog, if there is one.
     pub fn backlog(&self) -> Option<Kept> {
         let chunks = lock(&self.chunks);
         let end = self.end();

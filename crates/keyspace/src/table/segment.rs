@@ -78,12 +78,12 @@ const TAG_BYTES: u64 = 0x00ff_ffff_ffff_ffff;
 
 /// Where a slot is: its bucket and its index there.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct SlotLocation {
     pub(super) bucket: NonNull<Bucket>,
     pub(super) slot: usize,
 }
 
-impl Place {
+impl SlotLocation {
     #[inline]
     pub(super) fn word(self) -> u64 {
         // SAFETY: places are made from buckets of living segments and used under the same lock.
@@ -148,7 +148,7 @@ impl Segment {
     /// Walks the buckets that may hold an entry of this hash; `found` is called with each slot whose bits
     /// match.
     #[inline]
-    pub(super) fn probe(self, hash: u64, mut found: impl FnMut(u64) -> bool) -> Option<(Place, u64)> {
+    pub(super) fn probe(self, hash: u64, mut found: impl FnMut(u64) -> bool) -> Option<(SlotLocation, u64)> {
         let (buckets, position) = (self.buckets(), position_of(hash));
         let pattern = u64::from(tag_of(hash)) * 0x0001_0101_0101_0101;
         let mut index = home_of(position, buckets);
@@ -161,7 +161,7 @@ impl Segment {
                 let word = bucket.slots[slot].load(Acquire);
                 if word != 0 && word >> 48 == position && found(word) {
                     // The word as it was compared: without the lock the slot may hold another entry by now.
-                    return Some((Place { bucket: NonNull::from(bucket), slot }, word));
+                    return Some((SlotLocation { bucket: NonNull::from(bucket), slot }, word));
                 }
                 matches &= matches - 1;
             }
@@ -195,7 +195,7 @@ impl Segment {
     }
 
     /// Empties a slot and takes back what its entry added to the overflow counts on its way there.
-    pub(super) fn clear(self, place: Place) {
+    pub(super) fn clear(self, place: SlotLocation) {
         let buckets = self.buckets();
         let mut index = home_of(place.word() >> 48, buckets);
         // SAFETY: the place lies in this segment.
@@ -218,14 +218,18 @@ impl Segment {
         slots.into_iter().filter(|&word| word != 0).map(entry_of)
     }
 
-    pub(super) fn for_each_slot(self, mut visit: impl FnMut(Place, u8, u64)) {
+    pub(super) fn for_each_slot(self, mut visit: impl FnMut(SlotLocation, u8, u64)) {
         for index in 0..self.buckets() {
             let bucket = self.bucket(index);
             let tags = bucket.tags.load(Relaxed);
             for slot in 0..SLOTS {
                 let word = bucket.slots[slot].load(Relaxed);
                 if word != 0 {
-                    visit(Place { bucket: NonNull::from(bucket), slot }, (tags >> (8 * slot)) as u8, word);
+                    visit(
+                        SlotLocation { bucket: NonNull::from(bucket), slot },
+                        (tags >> (8 * slot)) as u8,
+                        word,
+                    );
                 }
             }
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What is done to a key whatever it holds: deleting, expiry, renaming, copying, exchanging databases.
 
-use super::{EXPIRE, Expiry, Held, Txn};
+use super::{EXPIRE, Expiry, HeldLocks, Txn};
 use crate::entry::{Entry, Value, ValueRef};
 use crate::events::{DEL, Event, NEW};
 use crate::object::Object;
@@ -149,7 +149,7 @@ impl<'a> Txn<'a> {
         let keyspace = self.keyspace;
         let db = self.db;
         for shard in keyspace.shards().iter().filter(|shard| !shard.watchers.is_empty()) {
-            debug_assert!(matches!(self.held, Held::World(_)), "everything changes at once");
+            debug_assert!(matches!(self.held, HeldLocks::World(_)), "everything changes at once");
             // SAFETY: the world is stopped.
             for key in unsafe { shard.watchers.keys_of([one, other]) } {
                 let hash = keyspace.hash(&key);
@@ -160,7 +160,7 @@ impl<'a> Txn<'a> {
             }
         }
         self.db = db;
-        if let Held::World(world) = &self.held {
+        if let HeldLocks::World(world) = &self.held {
             keyspace.swap_tables(world, one, other);
             self.databases_changed(|db| db == one || db == other);
         }

@@ -6,7 +6,7 @@
 use braid_base::blob::Blob;
 use braid_base::lock::Version;
 
-use super::{Held, KeyRef, Txn, WrongType};
+use super::{HeldLocks, KeyRef, Txn, WrongType};
 use crate::context::Context;
 use crate::entry::{Entry, ValueRef};
 use crate::events::KEY_MISS;
@@ -164,7 +164,7 @@ impl<'a> Txn<'a> {
     /// Calls `visit` with every entry of the current database that is not expired, shard by shard.
     /// All shards must be held.
     pub fn for_each(&self, mut visit: impl FnMut(Entry<'_>)) {
-        debug_assert!(matches!(self.held, Held::AllShared | Held::World(_)));
+        debug_assert!(matches!(self.held, HeldLocks::AllShared | HeldLocks::World(_)));
         for shard in self.keyspace.shards() {
             // SAFETY: all shards are held.
             unsafe {
@@ -255,7 +255,7 @@ impl Keyspace {
     /// For whoever has answered from a copy. The caller is inside the gate.
     pub fn count_read(&self, context: &Context, db: u32, key: &KeyRef<'_>) {
         context.counters.hits.add(1);
-        context.counters.from_copies.add(1);
+        context.counters.from_value_cache.add(1);
         let table = self.shard(self.shard_of(key.hash)).table(db);
         // SAFETY: executing threads are inside the gate, so what is found is not freed; a mark on
         // an entry that has just been replaced does no harm.

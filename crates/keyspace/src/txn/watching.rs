@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Held, Txn};
+use super::{HeldLocks, Txn};
 use crate::waiters::{WaitQueues, Waiter};
 
 impl<'a> Txn<'a> {
@@ -91,7 +91,7 @@ impl<'a> Txn<'a> {
     /// Has those looked at who wait for keys of some databases, after all keys of these changed at
     /// once. The world must be stopped.
     pub fn databases_changed(&mut self, changed: impl Fn(u32) -> bool) {
-        debug_assert!(matches!(self.held, Held::World(_)));
+        debug_assert!(matches!(self.held, HeldLocks::World(_)));
         let Some(queues) = self.keyspace.awaited() else { return };
         let shards = (0..).zip(self.keyspace.shards());
         for (index, _) in shards.filter(|(_, shard)| !shard.watchers.is_empty()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The text is read as Prometheus reads it.
+//! Tests that parse the text as Prometheus does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

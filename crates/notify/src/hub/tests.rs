@@ -18,7 +18,7 @@ fn listener(id: u64, owner: u32) -> Listener {
     Listener::new(Arc::new(record))
 }
 
-/// What a loop hands out: client and text of each message, in order.
+/// What a loop delivers: client and text of each message, in order.
 fn handed_out(hub: &Hub, owner: usize) -> Vec<(u64, String)> {
     let mut taken = Vec::new();
     hub.take_pushes(owner, &mut taken);
@@ -42,30 +42,30 @@ fn a_message_is_left_once_for_each_loop_that_has_listeners() {
     let hub = hub(3);
     let mut clients: Vec<Listener> = (0..4).map(|id| listener(id, (id % 2) as u32)).collect();
     for (at, client) in clients.iter_mut().enumerate() {
-        assert_eq!(hub.subscribe(client, Kind::Channel, b"c"), 1);
-        assert_eq!(hub.listener_count(Kind::Channel, b"c"), at + 1);
+        assert_eq!(hub.subscribe(client, SubscriptionKind::Channel, b"c"), 1);
+        assert_eq!(hub.listener_count(SubscriptionKind::Channel, b"c"), at + 1);
     }
     assert_eq!(hub.publish(0, b"c", b"m", None), 4);
     let expected = "*3 $7 message $1 c $1 m ";
     assert_eq!(handed_out(&hub, 0), [(0, expected.to_owned()), (2, expected.to_owned())]);
     assert_eq!(handed_out(&hub, 1), [(1, expected.to_owned()), (3, expected.to_owned())]);
     assert!(!hub.has_pushes(2));
-    assert_eq!(hub.unsubscribe(&mut clients[1], Kind::Channel, b"c"), 0);
+    assert_eq!(hub.unsubscribe(&mut clients[1], SubscriptionKind::Channel, b"c"), 0);
     assert_eq!(hub.publish(0, b"c", b"m", None), 3);
     for client in &mut clients {
         hub.leave(client);
     }
-    assert_eq!((hub.publish(0, b"c", b"m", None), hub.name_count(Kind::Channel)), (0, 0));
+    assert_eq!((hub.publish(0, b"c", b"m", None), hub.name_count(SubscriptionKind::Channel)), (0, 0));
 }
 
 #[test]
 fn patterns_and_channels_count_together_and_deliver_both() {
     let hub = hub(1);
     let mut client = listener(7, 0);
-    assert_eq!(hub.subscribe(&mut client, Kind::Pattern, b"c*"), 1);
-    assert_eq!(hub.subscribe(&mut client, Kind::Channel, b"cc"), 2);
-    assert_eq!(hub.subscribe(&mut client, Kind::Channel, b"cc"), 2, "twice is once");
-    assert_eq!(hub.subscribe(&mut client, Kind::ShardChannel, b"cc"), 1);
+    assert_eq!(hub.subscribe(&mut client, SubscriptionKind::Pattern, b"c*"), 1);
+    assert_eq!(hub.subscribe(&mut client, SubscriptionKind::Channel, b"cc"), 2);
+    assert_eq!(hub.subscribe(&mut client, SubscriptionKind::Channel, b"cc"), 2, "twice is once");
+    assert_eq!(hub.subscribe(&mut client, SubscriptionKind::ShardChannel, b"cc"), 1);
     assert!(client.record.has(client_flags::PUBSUB));
     assert_eq!(hub.publish(0, b"cc", b"m", None), 2);
     assert_eq!(hub.publish_shard(0, b"cc", b"m", None), 1);
@@ -76,14 +76,14 @@ fn patterns_and_channels_count_together_and_deliver_both() {
     );
     hub.leave(&mut client);
     assert!(!client.record.has(client_flags::PUBSUB));
-    assert_eq!(hub.name_count(Kind::Pattern) + hub.name_count(Kind::ShardChannel), 0);
+    assert_eq!(hub.name_count(SubscriptionKind::Pattern) + hub.name_count(SubscriptionKind::ShardChannel), 0);
 }
 
 #[test]
 fn what_a_client_has_claimed_is_not_handed_out_again() {
     let hub = hub(1);
     let mut client = listener(7, 0);
-    hub.subscribe(&mut client, Kind::Channel, b"c");
+    hub.subscribe(&mut client, SubscriptionKind::Channel, b"c");
     hub.publish(0, b"c", b"1", None);
     let mut reply = ReplyBuffer::new(Protocol::Resp3);
     hub.claim(&mut client, &mut reply);
@@ -101,7 +101,7 @@ fn what_a_client_has_claimed_is_not_handed_out_again() {
 fn a_big_message_is_not_copied() {
     let hub = hub(1);
     let mut client = listener(1, 0);
-    hub.subscribe(&mut client, Kind::Channel, b"c");
+    hub.subscribe(&mut client, SubscriptionKind::Channel, b"c");
     let blob = Blob::from_slice(&[b'x'; 40_000]);
     hub.publish(0, b"c", &blob, Some(&blob));
     let mut reply = ReplyBuffer::new(Protocol::Resp2);
@@ -118,7 +118,7 @@ fn all_listeners_of_a_channel_see_one_order() {
     let hub = hub(3);
     let mut clients = [listener(1, 1), listener(2, 2)];
     for client in &mut clients {
-        hub.subscribe(client, Kind::Channel, b"c");
+        hub.subscribe(client, SubscriptionKind::Channel, b"c");
     }
     std::thread::scope(|scope| {
         for publisher in 0..2 {
@@ -150,9 +150,9 @@ fn who_moves_to_another_loop_gets_what_comes_later_there() {
     let hub = hub(3);
     let mut clients: Vec<Listener> = (0..2).map(|id| listener(id, 0)).collect();
     for client in &mut clients {
-        hub.subscribe(client, Kind::Channel, b"c");
-        hub.subscribe(client, Kind::Pattern, b"c*");
-        hub.subscribe(client, Kind::ShardChannel, b"s");
+        hub.subscribe(client, SubscriptionKind::Channel, b"c");
+        hub.subscribe(client, SubscriptionKind::Pattern, b"c*");
+        hub.subscribe(client, SubscriptionKind::ShardChannel, b"s");
     }
     hub.publish(1, b"c", b"1", None);
     hub.relocate(&mut clients[1], 2);
@@ -162,8 +162,8 @@ fn who_moves_to_another_loop_gets_what_comes_later_there() {
     let ids = |owner| handed_out(&hub, owner).into_iter().map(|(id, _)| id).collect::<Vec<_>>();
     assert_eq!(ids(0), [0, 1, 0, 1, 0, 0, 0], "both first, then the one that stays");
     assert_eq!(ids(2), [1, 1, 1]);
-    assert_eq!(hub.unsubscribe(&mut clients[1], Kind::Channel, b"c"), 1);
-    assert_eq!(hub.listener_count(Kind::Channel, b"c"), 1);
+    assert_eq!(hub.unsubscribe(&mut clients[1], SubscriptionKind::Channel, b"c"), 1);
+    assert_eq!(hub.listener_count(SubscriptionKind::Channel, b"c"), 1);
 }
 
 #[test]

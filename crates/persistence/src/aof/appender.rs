@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The write side of the append-only file: a thread that takes the journal's units to disk.
+//! The appender: a thread that writes the journal's units to the append-only file.
 //!
-//! The thread writes what is complete in the journal to the present increment. When that is forced
-//! to disk is the [`Policy`]'s: under `always` whoever has changed something waits for it
-//! ([`Appender::wait_until_synced`]), and everything that is there by then goes to disk at once,
-//! for all threads (group commit); under `everysec` a second thread does it, so that a slow disk
-//! does not keep the first one from writing.
+//! The thread writes complete units to the current increment. The [`Policy`] decides when they are
+//! synced: under `always` writers wait ([`Appender::wait_until_synced`]), and one fsync covers
+//! everything written by then, for all threads (group commit); under `everysec` a second thread
+//! syncs, so that a slow disk does not stop the first one from writing.
 //!
-//! A write that fails is repeated until it succeeds: nothing is lost meanwhile, as the journal
-//! keeps what has not been written. Whoever could add to it is refused by then
-//! ([`Appender::failure`]). Where replies do not wait for the disk, space is reserved ahead of the
-//! file ([`Increment::reserve`]): once that fails writes are refused, and what was acknowledged
-//! until then is written to the space left. After the kernel could not force to disk what it had
-//! taken, nobody knows what the file has: then only a new base mends it
+//! A failed write is retried until it succeeds. Nothing is lost, because the journal keeps
+//! unwritten units, and clients that would add to it are refused ([`Appender::failure`]). Where
+//! replies do not wait for the disk, space is reserved ahead ([`Increment::reserve`]): once that
+//! fails writes are refused, and what was acknowledged before fits in the reserved space. After a
+//! failed fsync the content of the file is unknown: only a new base repairs it
 //! ([`Failure::needs_rewrite`]).
 
 use std::collections::VecDeque;
@@ -46,7 +44,7 @@ pub enum Policy {
 pub struct Failure {
     /// The system's words.
     pub text: String,
-    /// What is on disk is not known: the file has to be written anew.
+    /// The content on disk is unknown: the file has to be rewritten.
     pub needs_rewrite: bool,
 }
 
@@ -69,12 +67,12 @@ const PEAK_DECAY: u64 = 1024;
 /// takes it then.
 const BEHIND: u64 = 8 << 20;
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
-/// With nothing to do the thread looks at the journal so often; it is woken when there is anything.
+/// Interval of checks of an idle thread, which is normally woken by the journal.
 const IDLE: Duration = Duration::from_secs(3600);
 
 #[derive(Default)]
 struct State {
-    /// Somebody waits until the journal is on disk up to this offset.
+    /// Highest offset that a client waits for to be on disk.
     wanted: u64,
     /// The files to go on with, each from an offset on, in order. There are several if the disk is
     /// slower than the rewrites.
@@ -97,7 +95,7 @@ impl State {
     }
 }
 
-/// What the thread that forces to disk is to do.
+/// State of the syncing thread.
 #[derive(Default)]
 struct SyncRequest {
     file: Option<(Arc<File>, u64)>,
@@ -132,7 +130,7 @@ pub struct Appender {
     on_sync: Box<dyn Fn() + Send + Sync>,
 }
 
-/// What the thread that writes is at.
+/// State of the writing thread.
 struct Writing {
     increment: Increment,
     /// Since when bytes have been gathered that are not written yet.
@@ -146,7 +144,7 @@ struct Writing {
     refused_at: Option<Instant>,
 }
 
-/// What one turn of that thread begins with.
+/// Input of one turn of that thread.
 struct Turn {
     /// At which offsets it goes on with another file, and ends.
     switch_at: Option<u64>,
@@ -248,17 +246,17 @@ impl Appender {
         journal.wake();
     }
 
-    /// Has lines that tell the time written, or not (`aof-timestamp-enabled`).
+    /// Switches timestamp annotations on or off (`aof-timestamp-enabled`).
     pub fn set_timestamps(&self, on: bool) {
         self.timestamps.store(on, Relaxed);
     }
 
-    /// Has nothing forced to disk once a second for a while, or does again.
+    /// Suspends or resumes the sync once a second.
     pub fn pause_syncs(&self, paused: bool) {
         self.sync_paused.store(paused, Relaxed);
     }
 
-    /// Has every write wait for so long before it begins (DEBUG AOF-FLUSH-SLEEP).
+    /// Delays every write (DEBUG AOF-FLUSH-SLEEP).
     pub fn set_delay(&self, microseconds: u64) {
         self.delay_us.store(microseconds, Relaxed);
     }
@@ -330,14 +328,14 @@ impl Appender {
         }
     }
 
-    /// Has the journal forced to disk up to `offset`, without waiting for it.
+    /// Requests a sync of the journal up to `offset`, without waiting for it.
     pub fn ask(&self, offset: u64) {
         let mut state = self.state.lock();
         state.wanted = state.wanted.max(offset);
         self.changed.notify_all();
     }
 
-    /// What [`Appender::wait_until_synced`] would answer; nothing if it would wait.
+    /// The result of [`Appender::wait_until_synced`]; `None` if it would wait.
     pub fn progress(&self, offset: u64) -> Option<bool> {
         if self.synced() >= offset {
             return Some(true);
@@ -438,7 +436,7 @@ impl Appender {
         }
         let is_written = writing.increment.pending() == 0;
         if self.failure().is_some_and(|failure| failure.needs_rewrite) {
-            // What is written now does not help: the file is to be written anew.
+            // Writing does not help now: the file has to be rewritten.
             if switch_at == Some(reader.position())
                 && is_written
                 && let Some((_, file)) = self.take_next()
@@ -479,7 +477,7 @@ impl Appender {
     fn wait_until_wanted(&self) -> bool {
         let mut state = self.state.lock();
         if state.wanted <= self.synced() && state.next.is_empty() && state.ends.is_none() {
-            // What nobody waits for (keys that expire) is written now and then.
+            // Changes that no client waits for (expired keys) are written from time to time.
             self.changed.wait_for(&mut state, SYNC_INTERVAL);
         }
         false
@@ -519,7 +517,7 @@ impl Appender {
     }
 
     /// Has room on disk for what may come until the next turn, when `found` bytes have come in this
-    /// one. If there is none whoever wants to write is refused from now on.
+    /// one. If there is none, writes are refused from now on.
     fn reserve(&self, writing: &mut Writing, found: u64) -> Room {
         writing.peak = found.max(writing.peak - writing.peak / PEAK_DECAY);
         if self.policy() == Policy::Always {
@@ -636,7 +634,7 @@ impl Appender {
         }
     }
 
-    /// What was written by `began_ms` is on disk up to `offset`.
+    /// The journal is on disk up to `offset`, as written at `began_ms`.
     fn note_synced(&self, offset: u64, began_ms: i64) {
         let state = self.state.lock();
         if state.failure.as_ref().is_some_and(|failure| failure.needs_rewrite) {
@@ -678,7 +676,7 @@ impl Appender {
         }
     }
 
-    /// Has the other thread force to disk what was written; false if it still does so from before.
+    /// Starts a sync on the other thread; false if the previous one is still running.
     fn request_sync(&self, increment: &Increment, reader: &Reader) -> bool {
         let mut request = self.sync_request.lock();
         let is_free = request.file.is_none() && self.syncs_pending() == 0;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Checksums in files of commands: annotations of Braid's own, so that a bit that has changed on
-//! disk is found before anybody believes it.
+//! Checksums in files of commands: Braid's own annotations, which detect bytes that have changed on
+//! disk.
 //!
 //! ```text
-//! #CRC64:begin CR LF                what follows is summed up from here (a file that is written on)
+//! #CRC64:begin CR LF                starts a new sum here (a file that is continued)
 //! #CRC64:0123456789abcdef CR LF     the sum (CRC-64 as in dump files) of all bytes since the
-//!                                   annotation before, or since the begin of the file
+//!                                   previous annotation, or since the start of the file
 //! ```
-//! Stock servers since Redis 7 pass over annotations. A file without them is as good as any. Not
-//! every change of bytes is followed by a sum: that of the last few KiB may be missing.
+//! Stock servers since Redis 7 skip annotations, and files without them are accepted. The last few
+//! KiB of a file may have no checksum yet.
 
 /// Bytes after which a sum is written.
 pub const EVERY: u64 = 4096;
@@ -19,7 +19,7 @@ const BEGIN: &str = "begin";
 /// Such an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// What is summed up begins behind it.
+    /// The sum starts after it.
     Begin,
     /// The sum so far.
     Sum(u64),

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The folder of an append-only file: its manifest on disk, the names in it, and the move of an old
-//! file into it.
+//! The folder of an append-only file: its manifest on disk, its file names, and the migration of an
+//! old single file into it.
 //!
-//! A manifest takes effect at once and as a whole: it is written under another name, forced to
-//! disk, and renamed, and the folder is forced to disk behind it. A file must be on disk before a
-//! manifest that names it.
+//! A manifest takes effect atomically: it is written under another name, synced, renamed, and the
+//! folder is synced. A file must be on disk before a manifest names it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -36,7 +35,7 @@ pub enum FolderError {
 }
 
 impl FolderError {
-    /// What to log about it, a message each.
+    /// Log messages about it.
     pub fn messages(&self) -> Vec<String> {
         match self {
             FolderError::Io { .. } => vec![self.to_string()],
@@ -60,7 +59,7 @@ impl Folder {
         &self.dir
     }
 
-    /// What its files' names begin with (`appendfilename`).
+    /// Prefix of its files' names (`appendfilename`).
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The file that the append-only file's writer appends to.
+//! The increment: the file of the append-only file that changes are appended to.
 //!
-//! Bytes are gathered in memory first ([`Tail`]): a processor has much less to do for a few large
-//! writes, which the disk takes right out of that memory, than for many small ones through the
-//! kernel's page cache. How long they are gathered is the caller's choice; nothing counts as
+//! Bytes are buffered by a [`DirectWriter`]. The caller decides when to flush; nothing counts as
 //! written before [`Increment::flush`] has succeeded.
 //!
-//! Under `always` zeros are written some way ahead: to force to disk what overwrites them takes a
-//! fraction of the time that it takes when the file grows. They are cut off when the file is
-//! closed; what a crash leaves of them a load passes over ([`super::data_len`]).
+//! Under `always` zeros are written ahead, because syncing overwritten bytes takes a fraction of
+//! the time that syncing a growing file takes. They are cut off when the file is closed; loading
+//! skips zeros that a crash has left ([`super::data_len`]).
 //!
 //! Otherwise disk space is reserved ahead ([`Increment::reserve`]), so that a full disk is noticed
-//! while what is acknowledged meanwhile still has a place. The file's length does not change by it;
-//! a crash leaves the blocks to the next process that appends.
+//! while acknowledged changes still have room. Reserving does not change the file's length; after a
+//! crash the next process that appends uses the blocks.
 
 use std::fs::File;
 use std::io;
@@ -28,39 +26,39 @@ use rustix::process::{Resource, getrlimit};
 
 use super::check::{self, Check};
 use super::requests::timestamp;
-use crate::tail::{BLOCK, Tail};
+use crate::direct_writer::{BLOCK, DirectWriter};
 
-/// Zeros that are written at once.
+/// Zeros per write.
 pub(super) const AHEAD: u64 = 1 << 20;
-/// Bytes of a line of our own among the journal's, at most.
+/// Longest annotation, in bytes.
 const LINE_MAX: u64 = 64;
 
-/// What a file's writer is asked to add to the journal's bytes.
+/// What the writer adds to the journal's bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Extras {
-    /// Lines that tell the time.
+    /// Timestamp annotations.
     pub timestamps: bool,
-    /// Zeros ahead.
+    /// Zeros written ahead.
     pub ahead: bool,
-    /// The disk keeps up: bytes may be written past the page cache.
+    /// Direct writes are allowed, because the disk keeps up.
     pub direct: bool,
 }
 
-/// The file that is written.
+/// The file being appended to.
 pub(super) struct Increment {
     pub file: Arc<File>,
-    tail: Tail,
-    /// Where the zeros end.
+    writer: DirectWriter,
+    /// End of the zeros.
     ahead: u64,
-    /// Disk space is reserved up to here.
+    /// End of the reserved space.
     reserved: u64,
-    /// The file system reserves space.
+    /// The file system supports reservation.
     can_reserve: bool,
-    /// Second of the last line that tells the time.
+    /// Unix time of the last timestamp annotation, in seconds.
     told_s: i64,
     /// The next byte begins a unit.
     at_boundary: bool,
-    /// Checksum since the last annotation with one, and of how many bytes.
+    /// Checksum since the last checksum annotation, and the number of bytes it covers.
     crc: u64,
     unchecked: u64,
 }
@@ -68,10 +66,10 @@ pub(super) struct Increment {
 impl Increment {
     pub(super) fn new(file: File) -> Increment {
         let len = file.metadata().map_or(0, |data| data.len());
-        let tail = Tail::new(&file, len);
+        let writer = DirectWriter::new(&file, len);
         let mut increment = Increment {
             file: Arc::new(file),
-            tail,
+            writer,
             ahead: len,
             reserved: len,
             can_reserve: true,
@@ -81,7 +79,7 @@ impl Increment {
             unchecked: 0,
         };
         if len > 0 {
-            // What was written before has its own sums, and perhaps an end without.
+            // Earlier bytes have checksums of their own; the last of them may have none.
             increment.annotate(&Check::Begin.line());
             increment.crc = 0;
             increment.unchecked = 0;
@@ -89,29 +87,29 @@ impl Increment {
         increment
     }
 
-    /// Bytes of the file.
+    /// Length of the file, in bytes.
     pub(super) fn written_len(&self) -> u64 {
         self.len() - self.pending() as u64
     }
 
     /// Bytes of the file, with those that were gathered.
     fn len(&self) -> u64 {
-        self.tail.end()
+        self.writer.end()
     }
 
-    /// Bytes that were gathered and are not written yet.
+    /// Bytes that are not written yet.
     pub(super) fn pending(&self) -> usize {
-        self.tail.pending()
+        self.writer.pending()
     }
 
-    /// Writes what was gathered.
+    /// Writes the pending bytes.
     pub(super) fn flush(&mut self, direct: bool) -> io::Result<()> {
-        self.tail.flush(&self.file, direct, self.ahead)
+        self.writer.flush(&self.file, direct, self.ahead)
     }
 
-    /// Gathers a line between two units, if there is room for it.
+    /// Buffers an annotation between two units, if it fits.
     fn annotate(&mut self, line: &str) -> bool {
-        let fits = line.len() <= self.tail.room();
+        let fits = line.len() <= self.writer.room();
         if fits {
             self.push(line.as_bytes());
         }
@@ -119,20 +117,20 @@ impl Increment {
     }
 
     fn push(&mut self, bytes: &[u8]) -> usize {
-        let taken = self.tail.push(bytes);
+        let taken = self.writer.push(bytes);
         self.crc = crc64(self.crc, &bytes[..taken]);
         self.unchecked += taken as u64;
         taken
     }
 
-    /// Reserves disk space for `least` bytes behind everything gathered so far, and for some more.
-    /// True if it is there; false if that is not known, because the file system reserves none.
+    /// Reserves disk space for `least` bytes beyond the buffered ones, and some more. False if the
+    /// file system does not support reservation.
     ///
     /// # Errors
     /// The disk, a quota or a limit on the size of files leaves no room for `least` bytes.
     pub(super) fn reserve(&mut self, least: u64) -> io::Result<bool> {
         let needed = self.len() + least;
-        // No reservation notices this limit, since it does not make the file longer.
+        // A reservation does not check this limit, because it does not make the file longer.
         if getrlimit(Resource::Fsize).current.is_some_and(|most| needed > most) {
             return Err(Errno::FBIG.into());
         }
@@ -146,7 +144,7 @@ impl Increment {
                 Ok(()) => return Ok(true),
                 Err(Errno::INTR) => {}
                 Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => return Err(error.into()),
-                // What is wrong otherwise is seen when the file is written.
+                // Other errors recur when the file is written.
                 Err(_) => self.can_reserve = false,
             }
         }
@@ -162,7 +160,7 @@ impl Increment {
         Ok(())
     }
 
-    /// Cuts off what was only written ahead, and gives back what was only reserved.
+    /// Cuts off the zeros written ahead and releases reserved space.
     pub(super) fn cut(&mut self) {
         let len = self.written_len();
         if self.ahead <= len && self.reserved > len {
@@ -174,37 +172,36 @@ impl Increment {
         self.cut_zeros();
     }
 
-    /// Cuts off what was only written ahead. Nothing may be pending.
+    /// Cuts off the zeros written ahead. Nothing may be pending.
     fn cut_zeros(&mut self) {
         let len = self.written_len();
         if self.ahead > len {
             if let Err(error) = self.file.set_len(len).and_then(|()| self.file.sync_data()) {
                 log::warn!("Cannot cut off the zeros at the end of the AOF file: {error}");
             }
-            // The space behind goes with them.
+            // This releases the reserved space, too.
             self.reserved = len;
         }
         self.ahead = len;
     }
 
-    /// Writes zeros ahead, if more than what is there is needed for the next `len` bytes. If that
-    /// fails it does not matter.
+    /// Writes zeros ahead for the next `len` bytes, if needed. A failure is harmless.
     fn write_ahead(&mut self, len: u64) {
         let needed = (self.len() + len + LINE_MAX).next_multiple_of(BLOCK as u64);
         if needed > self.ahead {
             let from = self.ahead.max(self.written_len());
             let zeros = vec![0; AHEAD as usize + BLOCK];
             let start = zeros.as_ptr().align_offset(BLOCK).min(BLOCK);
-            // The first ones end at the begin of a block.
+            // The first write ends at a block boundary.
             let count = AHEAD - from % BLOCK as u64;
-            self.tail.set_direct(&self.file, count == AHEAD);
+            self.writer.set_direct(&self.file, count == AHEAD);
             if self.file.write_all_at(&zeros[start..start + count as usize], from).is_ok() {
                 self.ahead = from + count;
             }
         }
     }
 
-    /// Gathers the journal's bytes up to `end`, and writes what there is no room for.
+    /// Buffers the journal's bytes up to `end` and writes those that do not fit.
     pub(super) fn write(
         &mut self,
         journal: &braid_journal::Journal,

@@ -19,7 +19,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// What a file is for.
+/// Role of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// All keys at the time of a rewrite.
@@ -53,13 +53,13 @@ pub struct FileInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     pub base: Option<FileInfo>,
-    /// What is to be removed.
+    /// Files to be removed.
     pub history: Vec<FileInfo>,
     /// In the order in which they were written; the last one is the one that is written.
     pub incrs: Vec<FileInfo>,
 }
 
-/// What is wrong with a manifest. The words are those of Redis.
+/// A fault in a manifest, in Redis's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestFault {
     #[error("Found an empty AOF manifest")]
@@ -78,7 +78,7 @@ pub enum ManifestFault {
     Kind,
 }
 
-/// What is wrong with a manifest, and in which line.
+/// A fault in a manifest, with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestError {
     pub fault: ManifestFault,
@@ -99,7 +99,7 @@ impl fmt::Display for ManifestError {
 impl std::error::Error for ManifestError {}
 
 impl ManifestError {
-    /// What Redis logs about it, a message each.
+    /// Log messages about it, as in Redis.
     pub fn messages(&self) -> Vec<String> {
         let mut messages = vec!["*** FATAL AOF MANIFEST FILE ERROR ***".to_owned()];
         if let Some((number, line)) = &self.line {
@@ -217,7 +217,7 @@ impl Manifest {
         next
     }
 
-    /// Has a new increment, which is the one to be written from now on. Returns it.
+    /// Adds a new increment, to be written from now on, and returns it.
     pub fn begin_incr(&mut self, appendfilename: &str) -> FileInfo {
         let seq = self.incrs.last().map_or_else(|| self.incr_seq_of_history(appendfilename), |last| last.seq);
         let next = self.next(seq, |seq| format!("{appendfilename}.{seq}.incr.aof"));

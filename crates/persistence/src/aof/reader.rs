@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading one file of commands, from its begin or from behind a dump at its begin.
+//! Reads one file of commands, from its start or after a dump at its start.
 //!
 //! ```text
 //! file:        [dump] records
@@ -7,15 +7,14 @@
 //! annotation:  "#" text CR LF      between records; "#TS:" and seconds since the Unix epoch: the
 //!                                  time of what follows
 //! ```
-//! Braid's own annotations (`check.rs`) have checksums of what stands before them; other servers
-//! pass over them. A file that was being written when the power failed ends within a record:
-//! [`ReadError::Truncated`]. Whatever is before can be used, and [`CommandReader::usable`] says how
-//! much that is, not counting a transaction that has no end. Bytes that are no record anywhere else
-//! mean that the file was damaged: [`ReadError::Format`]. Every proper beginning of a good file is
-//! truncated or good, never damaged.
+//! Braid's own annotations (`check.rs`) are checksums of the bytes before them; other servers skip
+//! them. A file that was being written at a power failure ends within a record:
+//! [`ReadError::Truncated`]. [`CommandReader::usable`] is the length of the usable part before it,
+//! without an unfinished transaction. Other invalid bytes mean that the file is damaged:
+//! [`ReadError::Format`]. Every proper prefix of a valid file is truncated or valid, never damaged.
 //!
-//! Nothing that the file says is believed: the buffer grows with what really comes, to twice the
-//! size of the largest record at most.
+//! The file's content is not trusted: the buffer grows with the bytes that really arrive, to at
+//! most twice the size of the largest record.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -32,7 +31,7 @@ use super::manifest::{FileInfo, Manifest};
 pub enum ReadError {
     #[error("unexpected end of file")]
     Truncated,
-    /// What was expected at this byte.
+    /// Expected content at this byte.
     #[error("expected {expected} at byte {position}")]
     Format { position: u64, expected: &'static str },
     /// The checksum at this byte is not that of what stands before it.
@@ -42,7 +41,7 @@ pub enum ReadError {
     Io(#[from] io::Error),
 }
 
-/// What was read.
+/// A record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AofRecord {
     /// A command; [`CommandReader::args`] has its arguments until the next call.
@@ -135,7 +134,7 @@ struct Found {
 /// So many records are found at once, so that what they need can be fetched into the cache at once.
 const AHEAD: usize = 16;
 
-/// What looking at the buffer came to.
+/// Result of parsing the buffer.
 enum Look {
     /// A record that ends here.
     Whole(AofRecord, usize),
@@ -211,7 +210,7 @@ impl<R: Read> CommandReader<R> {
                 }
             };
             if !self.ahead.is_empty() {
-                // What comes behind is looked at when it is its turn.
+                // The bytes behind it are parsed later.
                 return Ok(true);
             }
             match found {
@@ -329,7 +328,7 @@ impl<R: Read> CommandReader<R> {
             }
             let to = from as u64 + len;
             if to + 2 > buffer.len() as u64 {
-                // What is there of the line end must be one.
+                // A partial line end must be a valid prefix.
                 let there = buffer.get(to as usize).copied().filter(|_| to < buffer.len() as u64);
                 if there.is_some_and(|byte| byte != b'\r') {
                     return Look::Bad(to as usize, "a line end");

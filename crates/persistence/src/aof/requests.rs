@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Keys as the requests that make them: the base of an append-only file with `aof-use-rdb-preamble
-//! no`, and what its old forms are kept in.
+//! Keys as the requests that create them: the base of an append-only file with
+//! `aof-use-rdb-preamble no`, and the form of its old entries.
 //!
 //! ```text
 //! [#TS:seconds] functions (FUNCTION LOAD code), and for each key, behind a SELECT where the
@@ -8,10 +8,10 @@
 //!     SET | RPUSH | SADD | ZADD | HMSET | XADD ... XSETID XGROUP XCLAIM,
 //!     [HPEXPIREAT | SPEXPIREAT | ZPEXPIREAT per member], [PEXPIREAT]
 //! ```
-//! Elements come in requests of at most 64, as stock servers write them, and go to the file before
-//! the next ones are looked at, so that a huge collection takes no more memory than a small one.
-//! What streams lose in this form they lose there, too: pending entries that were deleted, and when
-//! a consumer was last seen. Checksums stand between requests (`check.rs`).
+//! Elements come in requests of at most 64, as stock servers write them, and are written one
+//! request at a time, so that a huge collection takes no more memory than a small one. As in stock
+//! servers, streams lose deleted pending entries and the time a consumer was last seen. Checksums
+//! are between requests (`check.rs`).
 
 use std::io::{self, Write};
 

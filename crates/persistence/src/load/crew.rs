@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Threads that decode values and add keys, while another one reads the file and cuts it into pieces.
+//! Loader threads that decode values and add keys, while another thread reads the file and cuts it
+//! into pieces.
 //!
-//! Each thread has shards of its own: a piece goes to the one whose shard its key is in. So the
-//! order of pieces of a key is that of the file, nobody waits for a lock, and what a thread fetches
-//! into its cache is changed by nobody else. All of it happens with the world stopped: before it
-//! goes on for a moment, [`Crew::settle`] waits until all that was sent has been worked off.
+//! Each thread has shards of its own, and a piece goes to the thread of its key's shard. So the
+//! pieces of a key stay in order, no thread waits for a lock, and cached lines are not shared. All
+//! of it happens with the world stopped: before it resumes for a moment, [`Crew::settle`] waits
+//! until all sent pieces are done.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::Scope;
 
 use braid_keyspace::txn::KeyRef;
 use braid_keyspace::{Context, Keyspace, Txn};
-use braid_rdb::{Access, Bytes, Decoder, Fault, Kind, Limits};
+use braid_rdb::{Access, Bytes, Decoder, Fault, Limits, RdbType};
 
 use super::{ExpiredKeys, LoadError, Loaded, clock_of, readable};
 use crate::value::read_value;
@@ -36,7 +37,7 @@ struct Piece {
     db: u32,
     /// Begin of the name, of the value, and its end.
     ends: [u32; 3],
-    kind: Kind,
+    kind: RdbType,
 }
 
 /// Pieces for one thread.
@@ -53,14 +54,14 @@ struct Done {
     error: Option<LoadError>,
 }
 
-/// What all threads need to know.
+/// State shared by all loader threads.
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'k> {
     pub keyspace: &'k Keyspace,
     /// The version of the file's format.
     pub version: u16,
     pub limits: Limits,
-    /// What is past its expiry at this time is left out, ms since the Unix epoch.
+    /// Entries expired at this time are left out, ms since the Unix epoch.
     pub now: i64,
     /// The slot in the gate of the thread that has stopped the world.
     pub slot: usize,
@@ -71,7 +72,7 @@ pub(super) struct Terms<'k> {
 pub(super) struct Key<'k> {
     pub name: &'k [u8],
     pub db: u32,
-    pub kind: Kind,
+    pub kind: RdbType,
     pub expire_at: Option<i64>,
     pub access: Option<Access>,
     /// Position in the file of the value.
@@ -87,7 +88,7 @@ pub(super) struct Crew {
     outstanding: usize,
     /// Batches to be filled again.
     spare: Vec<Batch>,
-    /// What the batches that have come back have added.
+    /// Totals of the finished batches.
     pub loaded: Loaded,
 }
 
@@ -183,7 +184,7 @@ fn work_off(terms: &Terms<'_>, work: &Receiver<Batch>, back: &Sender<Done>) {
                     loaded: Loaded::default(),
                     error: Some(LoadError::Thread),
                 };
-                // Nobody is there to be told any more then.
+                // The receiver is gone then.
                 let _ = self.0.send(done);
             }
         }

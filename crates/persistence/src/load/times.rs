@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Times of members that stand beside their collection: KeyDB writes them as notes behind the key.
+//! Member expiry times stored outside of their collection: KeyDB writes them as notes after the
+//! key.
 //!
-//! They are set when there are many, or at the end of the file: before that everybody who adds keys
-//! must have done so.
+//! They are applied in batches and at the end of the file, once all threads have added the keys
+//! before them.
 
 use braid_keyspace::Txn;
 

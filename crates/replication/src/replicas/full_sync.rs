@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A full copy on its way: what the thread that makes it has written, and how far each replica has taken it.
+//! A full sync on its way: what the thread that makes it has written, and how far each replica has
+//! taken it.
 //!
-//! A copy is made in a file that has no name, or in memory, where only what some replica has not
-//! taken yet is kept. Then the thread waits for the slowest, but not while that would have those
-//! wait who change what is still to be copied: then the copy grows, and a replica that is too far
-//! behind is cut off by its limit (`client-output-buffer-limit`).
+//! A full sync is made in a file that has no name, or in memory, where only what some replica has
+//! not taken yet is kept. Then the thread waits for the slowest, but not while that would have
+//! those wait who change what is still to be copied: then the full sync grows, and a replica that
+//! is too far behind is cut off by its limit (`client-output-buffer-limit`).
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -20,12 +21,12 @@ use braid_clients::Mailboxes;
 use super::options::{Filter, ReplicaOptions};
 use crate::history::{ID_LEN, random_id};
 
-/// So much of a copy in memory waits to be taken before the thread that makes it waits.
+/// So much of a full sync in memory waits to be taken before the thread that makes it waits.
 const AHEAD: u64 = 8 << 20;
 /// How long it waits before it looks whether it may go on though nobody has taken anything.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Where a copy is.
+/// Where a full sync is.
 #[derive(Default)]
 struct Content {
     /// What is kept in memory, and the offset of its first byte.
@@ -47,7 +48,7 @@ struct Taker {
     moved_ms: i64,
 }
 
-/// One copy, for one replica or several.
+/// One full sync, for one replica or several.
 pub struct FullSync {
     /// The offset of the journal at the cut.
     pub offset: u64,
@@ -56,12 +57,12 @@ pub struct FullSync {
     has_stream: bool,
     /// In which it is made, unless that is the memory.
     file: Option<File>,
-    /// Stands behind a copy whose length nobody knows when it begins.
+    /// Stands behind a full sync whose length nobody knows when it begins.
     mark: String,
     content: Mutex<Content>,
     taken: Condvar,
     mailboxes: Arc<Mailboxes>,
-    /// Whether the copy must not wait for its takers: old forms fill up, or it was stopped.
+    /// Whether the full sync must not wait for its takers: old forms fill up, or it was stopped.
     must_go_on: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -69,13 +70,13 @@ pub struct FullSync {
 pub enum Next {
     /// Bytes from here on.
     Bytes(Arc<Vec<u8>>, usize),
-    /// The copy is this file with so many bytes.
+    /// The full sync is this file with so many bytes.
     File(u64),
     /// Nothing yet. The loop's bell is rung when there is more.
     Later,
     /// Nothing more.
     End,
-    /// The copy could not be made.
+    /// The full sync could not be made.
     Failed,
 }
 
@@ -94,7 +95,8 @@ impl FullSync {
         Arc::new(FullSync { offset, filter, has_stream, file, mark, content, taken, mailboxes, must_go_on })
     }
 
-    /// What stands in front of and behind a copy whose length is not known; nothing if it will be.
+    /// What stands in front of and behind a full sync whose length is not known; nothing if it will
+    /// be.
     pub fn mark(&self) -> Option<&str> {
         self.file.is_none().then_some(&self.mark)
     }
@@ -106,11 +108,12 @@ impl FullSync {
 
     /// Whether a replica may have it.
     pub fn serves(&self, options: &ReplicaOptions) -> bool {
-        let is_enough = self.has_stream || options.copy_only;
+        let is_enough = self.has_stream || options.rdb_only;
         is_enough && self.filter == options.filter && (self.file.is_some() || options.eof)
     }
 
-    /// Has a client take part, from the begin on. False if that is not kept any more, or the copy is over.
+    /// Has a client take part, from the begin on. False if that is not kept any more, or the full
+    /// sync is over.
     pub fn join(&self, id: u64) -> bool {
         let mut content = self.content.lock();
         let may = content.first == 0 && content.outcome.is_none();
@@ -239,23 +242,23 @@ impl Content {
     }
 }
 
-/// Writes a copy.
+/// Writes a full sync.
 pub struct FullSyncWriter(pub Arc<FullSync>);
 
 impl Write for FullSyncWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let copy = &self.0;
-        if copy.is_abandoned() {
+        let full_sync = &self.0;
+        if full_sync.is_abandoned() {
             return Err(io::Error::other("no replica waits for it any more"));
         }
-        let taken = match &copy.file {
+        let taken = match &full_sync.file {
             Some(file) => (&mut &*file).write(bytes)?,
             None => bytes.len(),
         };
-        copy.add(&bytes[..taken]);
-        if copy.file.is_none() {
-            copy.ring();
-            copy.wait_for_takers();
+        full_sync.add(&bytes[..taken]);
+        if full_sync.file.is_none() {
+            full_sync.ring();
+            full_sync.wait_for_takers();
         }
         Ok(taken)
     }
@@ -269,50 +272,50 @@ impl Write for FullSyncWriter {
 mod tests {
     use super::*;
 
-    fn copy() -> Arc<FullSync> {
+    fn new_sync() -> Arc<FullSync> {
         let mailboxes = Arc::new(Mailboxes::new(8));
         mailboxes.make_room(8).expect("mailboxes");
         FullSync::new(mailboxes, Box::new(|| false), Some(7), Filter::ALL, None)
     }
 
     /// Everything that a client can have now, in pieces of at most `most` bytes.
-    fn take(copy: &FullSync, id: u64, most: usize) -> Vec<u8> {
+    fn take(full_sync: &FullSync, id: u64, most: usize) -> Vec<u8> {
         let mut all = Vec::new();
-        while let Next::Bytes(piece, from) = copy.next(id, 0) {
+        while let Next::Bytes(piece, from) = full_sync.next(id, 0) {
             let part = &piece[from..piece.len().min(from + most)];
             all.extend_from_slice(part);
-            copy.took(id, part.len() as u64);
+            full_sync.took(id, part.len() as u64);
         }
         all
     }
 
     #[test]
     fn each_takes_all_of_it_at_its_own_pace() {
-        let copy = copy();
-        assert!(copy.join(1) && copy.join(2));
-        let mut writer = FullSyncWriter(Arc::clone(&copy));
+        let full_sync = new_sync();
+        assert!(full_sync.join(1) && full_sync.join(2));
+        let mut writer = FullSyncWriter(Arc::clone(&full_sync));
         writer.write_all(b"abcdef").expect("somebody takes it");
-        assert_eq!(take(&copy, 1, 4), b"abcdef");
-        assert!(copy.join(3), "the slower one keeps the begin");
-        assert_eq!(copy.behind(2), 6);
-        assert_eq!(take(&copy, 2, 1), b"abcdef");
+        assert_eq!(take(&full_sync, 1, 4), b"abcdef");
+        assert!(full_sync.join(3), "the slower one keeps the begin");
+        assert_eq!(full_sync.behind(2), 6);
+        assert_eq!(take(&full_sync, 2, 1), b"abcdef");
         writer.write_all(b"gh").expect("somebody takes it");
-        copy.end(true);
-        assert_eq!([take(&copy, 1, 9), take(&copy, 2, 9)], [b"gh", b"gh"]);
-        assert_eq!(take(&copy, 3, 9), b"abcdefgh");
-        assert!(matches!(copy.next(1, 0), Next::End) && copy.behind(3) == 0);
-        assert!(!copy.join(4), "it is over");
+        full_sync.end(true);
+        assert_eq!([take(&full_sync, 1, 9), take(&full_sync, 2, 9)], [b"gh", b"gh"]);
+        assert_eq!(take(&full_sync, 3, 9), b"abcdefgh");
+        assert!(matches!(full_sync.next(1, 0), Next::End) && full_sync.behind(3) == 0);
+        assert!(!full_sync.join(4), "it is over");
     }
 
     #[test]
     fn without_takers_it_ends() {
-        let copy = copy();
-        assert!(copy.join(1));
-        let mut writer = FullSyncWriter(Arc::clone(&copy));
+        let full_sync = new_sync();
+        assert!(full_sync.join(1));
+        let mut writer = FullSyncWriter(Arc::clone(&full_sync));
         writer.write_all(b"abc").expect("somebody takes it");
-        copy.leave(1);
+        full_sync.leave(1);
         assert!(writer.write_all(b"def").is_err());
-        assert!(!copy.join(2), "its begin is gone");
-        assert!(matches!(copy.next(1, 0), Next::Failed));
+        assert!(!full_sync.join(2), "its begin is gone");
+        assert!(matches!(full_sync.next(1, 0), Next::Failed));
     }
 }

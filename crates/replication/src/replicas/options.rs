@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a replica asks for before it is sent anything.
 
-/// Which parts of the dataset a copy has.
+/// Which parts of the dataset a full sync has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filter {
     pub keys: bool,
@@ -15,12 +15,12 @@ pub struct ReplicaOptions {
     pub port: u16,
     /// Its address, if it is another one than that of the connection.
     pub ip: String,
-    /// It finds the end of a copy by a mark.
+    /// It finds the end of a full sync by a mark.
     pub eof: bool,
     /// It takes a new replication ID with `+CONTINUE`.
     pub psync2: bool,
-    /// It wants a copy and no changes.
-    pub copy_only: bool,
+    /// It wants a full sync and no changes.
+    pub rdb_only: bool,
     pub filter: Filter,
 }
 
@@ -32,6 +32,6 @@ impl Filter {
 impl Default for ReplicaOptions {
     fn default() -> ReplicaOptions {
         let filter = Filter::ALL;
-        ReplicaOptions { port: 0, ip: String::new(), eof: false, psync2: false, copy_only: false, filter }
+        ReplicaOptions { port: 0, ip: String::new(), eof: false, psync2: false, rdb_only: false, filter }
     }
 }

@@ -18,18 +18,18 @@ use braid_clients::{Address, ClientRecord};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Stage {
-    /// The cut of its copy has not been made.
+    /// The cut of its full sync has not been made.
     Waits,
-    /// Its copy is being made or sent.
+    /// Its full sync is being made or sent.
     Copying,
-    /// It gets the changes, or will as soon as it has said that it has its copy.
+    /// It gets the changes, or will as soon as it has said that it has its full sync.
     Online,
     Gone,
 }
 
 /// What a replica's loop is to send.
 pub enum Order {
-    /// A line, then a copy, then the changes from there on, if it wants any.
+    /// A line, then a full sync, then the changes from there on, if it wants any.
     FullSync { head: String, full_sync: Arc<FullSync>, position: Option<StreamPosition> },
     /// A line, then the changes from there on.
     Stream { head: String, position: StreamPosition },
@@ -48,7 +48,8 @@ pub struct Replica {
     pub on_disk: AtomicU64,
     /// When it said so last, ms since the Unix epoch.
     pub acknowledged_ms: AtomicI64,
-    /// It has been sent its copy up to the mark: what follows must not come before it has answered.
+    /// It has been sent its full sync up to the mark: what follows must not come before it has
+    /// answered.
     pub awaits_acknowledgement: AtomicBool,
     orders: Mutex<Vec<Order>>,
 }
@@ -88,8 +89,8 @@ impl Replica {
         self.stage.store(stage as u8, Relaxed);
     }
 
-    /// Its copy has been sent. `marked`: up to the mark behind it, which it has to answer.
-    pub fn has_copy(&self, marked: bool) {
+    /// Its full sync has been sent. `marked`: up to the mark behind it, which it has to answer.
+    pub fn full_sync_sent(&self, marked: bool) {
         self.awaits_acknowledgement.store(marked, Relaxed);
         self.acknowledged_ms.store(unix_ms(), Relaxed);
         self.set_stage(Stage::Online);
@@ -110,7 +111,8 @@ impl Replica {
         (now_ms / 1000 - self.heard_ms() / 1000).max(0)
     }
 
-    /// When it was last heard of, ms since the Unix epoch: while it loads a copy it sends empty lines.
+    /// When it was last heard of, ms since the Unix epoch: while it loads a full sync it sends
+    /// empty lines.
     pub fn heard_ms(&self) -> i64 {
         self.acknowledged_ms.load(Relaxed).max(self.record.last_active_ms.load(Relaxed))
     }

@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 
 use super::push_functions;
-use crate::lua::{Kind, Lua, Raise, function};
+use crate::lua::{Lua, LuaType, Raise, function};
 use crate::shared::Shared;
 
 pub(crate) fn push(lua: Lua<'_>, shared: *mut Shared) {
@@ -97,7 +97,7 @@ fn swap_bytes(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
 
 fn to_hex(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
     let bits_given = bits(lua, 1)?;
-    let digits = if lua.kind(2) == Kind::None { 8 } else { bits(lua, 2)? as i32 };
+    let digits = if lua.kind(2) == LuaType::None { 8 } else { bits(lua, 2)? as i32 };
     let count = digits.unsigned_abs().min(8) as usize;
     let text = if digits < 0 { format!("{bits_given:08X}") } else { format!("{bits_given:08x}") };
     lua.push_string(&text.as_bytes()[8 - count..]);

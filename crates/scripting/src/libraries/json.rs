@@ -8,7 +8,7 @@ use std::ffi::c_int;
 use super::number::push_general;
 use super::{push_functions, set_texts};
 use crate::interrupt::poll;
-use crate::lua::{Kind, Lua, Raise, function};
+use crate::lua::{Lua, LuaType, Raise, function};
 use crate::shared::Shared;
 use settings::{Invalid, Settings};
 
@@ -50,7 +50,7 @@ fn arguments(lua: Lua<'_>, count: c_int) -> Result<(), Raise> {
 }
 
 fn integer_option(lua: Lua<'_>, index: c_int, setting: &mut i32, min: i32, max: i32) -> Result<(), Raise> {
-    if lua.kind(index) != Kind::Nil {
+    if lua.kind(index) != LuaType::Nil {
         let value = lua.check_integer(index)?;
         if value < i64::from(min) || value > i64::from(max) {
             return Err(Raise::argument(1, format!("expected integer between {min} and {max}")));
@@ -63,8 +63,8 @@ fn integer_option(lua: Lua<'_>, index: c_int, setting: &mut i32, min: i32, max: 
 
 fn boolean_option(lua: Lua<'_>, index: c_int, setting: &mut bool) -> Result<(), Raise> {
     match lua.kind(index) {
-        Kind::Nil => {}
-        Kind::Boolean => *setting = lua.boolean(index),
+        LuaType::Nil => {}
+        LuaType::Boolean => *setting = lua.boolean(index),
         _ => {
             *setting = match lua.check_text(index)? {
                 b"on" => true,
@@ -117,8 +117,8 @@ fn encode_invalid_numbers(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Ra
     arguments(lua, 1)?;
     let setting = &mut shared.json.encode_invalid;
     match lua.kind(1) {
-        Kind::Nil => {}
-        Kind::Boolean => *setting = if lua.boolean(1) { Invalid::Write } else { Invalid::Refuse },
+        LuaType::Nil => {}
+        LuaType::Boolean => *setting = if lua.boolean(1) { Invalid::Write } else { Invalid::Refuse },
         _ => {
             *setting = match lua.check_text(1)? {
                 b"off" => Invalid::Refuse,
@@ -174,16 +174,16 @@ impl Encoder<'_, '_> {
         poll(self.lua, self.shared)?;
         self.lua.check_memory(self.out.len() + self.lua.string(-1).map_or(0, <[u8]>::len))?;
         match self.lua.kind(-1) {
-            Kind::String => self.string(self.lua.string(-1).unwrap_or_default()),
-            Kind::Number => self.number(-1)?,
-            Kind::Boolean => {
+            LuaType::String => self.string(self.lua.string(-1).unwrap_or_default()),
+            LuaType::Number => self.number(-1)?,
+            LuaType::Boolean => {
                 self.out.extend_from_slice(if self.lua.boolean(-1) { b"true" } else { b"false" })
             }
-            Kind::Nil => self.out.extend_from_slice(b"null"),
-            Kind::LightUserdata if self.lua.light_userdata(-1).is_null() => {
+            LuaType::Nil => self.out.extend_from_slice(b"null"),
+            LuaType::LightUserdata if self.lua.light_userdata(-1).is_null() => {
                 self.out.extend_from_slice(b"null")
             }
-            Kind::Table => {
+            LuaType::Table => {
                 let depth = depth + 1;
                 if depth > self.settings.encode_depth_max.min(DEPTH_LIMIT) || !self.lua.has_room(6) {
                     return Err(Raise::text(format!("Cannot serialise, excessive nesting ({depth})")));
@@ -290,12 +290,12 @@ impl Encoder<'_, '_> {
                 self.out.push(b',');
             }
             match self.lua.kind(-2) {
-                Kind::Number => {
+                LuaType::Number => {
                     self.out.push(b'"');
                     self.number(-2)?;
                     self.out.push(b'"');
                 }
-                Kind::String => self.string(self.lua.string(-2).unwrap_or_default()),
+                LuaType::String => self.string(self.lua.string(-2).unwrap_or_default()),
                 _ => return Err(self.refuse(-2, "table key must be a number or string")),
             }
             self.out.push(b':');
@@ -309,7 +309,7 @@ impl Encoder<'_, '_> {
 
 // Reading.
 
-/// What the text goes on with.
+/// The next token of the text.
 enum Token {
     ObjectBegin,
     ObjectEnd,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The libraries that Redis gives to scripts beyond Lua's own: `cjson`, `cmsgpack`, `struct` and `bit`.
+//! The libraries that Redis adds to Lua's own: `cjson`, `cmsgpack`, `struct` and `bit`.
 //!
-//! They are written here in safe code, because each of them has had holes in C: lengths are checked
-//! before anything is allocated, nesting is bounded, and what they decode never takes more than a
-//! small multiple of the input's size.
+//! They are written in safe code, because each of the C versions has had holes: lengths are checked
+//! before anything is allocated, nesting is bounded, and decoding never takes more than a small
+//! multiple of the input's size.
 
 pub(crate) mod bit;
 pub(crate) mod json;

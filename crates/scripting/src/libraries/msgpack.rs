@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `cmsgpack`: MessagePack. Crate `rmp` knows the format's tags; here is what they mean to Lua.
+//! `cmsgpack`: MessagePack. Crate `rmp` has the format's tags; their mapping to Lua values is here.
 
 use std::ffi::c_int;
 
@@ -7,7 +7,7 @@ use rmp::{Marker, encode};
 
 use super::{push_functions, set_texts};
 use crate::interrupt::poll;
-use crate::lua::{Kind, Lua, Raise, function};
+use crate::lua::{Lua, LuaType, Raise, function};
 use crate::shared::Shared;
 
 /// Tables nested deeper are packed as nil (they may be cyclic).
@@ -59,14 +59,14 @@ fn write_value(lua: Lua<'_>, shared: &mut Shared, out: &mut Vec<u8>, depth: usiz
     poll(lua, shared)?;
     lua.check_memory(out.len() + lua.string(-1).map_or(0, <[u8]>::len))?;
     match lua.kind(-1) {
-        Kind::String => {
+        LuaType::String => {
             let text = lua.string(-1).unwrap_or_default();
             written(encode::write_str_len(out, count_of(text.len())));
             out.extend_from_slice(text);
         }
-        Kind::Boolean => written(encode::write_bool(out, lua.boolean(-1))),
-        Kind::Number => write_number(out, lua.number(-1).unwrap_or_default()),
-        Kind::Table if depth < PACK_DEPTH_MAX => {
+        LuaType::Boolean => written(encode::write_bool(out, lua.boolean(-1))),
+        LuaType::Number => write_number(out, lua.number(-1).unwrap_or_default()),
+        LuaType::Table if depth < PACK_DEPTH_MAX => {
             if !lua.has_room(6) {
                 return Err(Raise::text("stack overflow (in function mp_encode_lua_table)"));
             }
@@ -273,7 +273,7 @@ fn push_map(
     lua.push_table(0, count.min(input.0.len() / 2));
     for _ in 0..count {
         push_value(lua, shared, input, depth + 1)?;
-        if lua.kind(-1) == Kind::Nil || lua.number(-1).is_some_and(f64::is_nan) {
+        if lua.kind(-1) == LuaType::Nil || lua.number(-1).is_some_and(f64::is_nan) {
             return Err(Bad::Format);
         }
         push_value(lua, shared, input, depth + 1)?;
@@ -288,7 +288,7 @@ fn unpack(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
 
 fn optional_integer(lua: Lua<'_>, index: c_int) -> Result<i64, Raise> {
     match lua.kind(index) {
-        Kind::None | Kind::Nil => Ok(0),
+        LuaType::None | LuaType::Nil => Ok(0),
         _ => lua.check_integer(index),
     }
 }

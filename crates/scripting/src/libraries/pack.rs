@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `struct`: values packed as C structures are, by a format.
+//! `struct`: packs values like C structures, by a format.
 
 use std::ffi::c_int;
 
@@ -173,7 +173,7 @@ fn unpack(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
     let mut format = Format::new(lua.check_text(1)?);
     let data = lua.check_text(2)?;
     let start = match lua.kind(3) {
-        crate::lua::Kind::None | crate::lua::Kind::Nil => 1,
+        crate::lua::LuaType::None | crate::lua::LuaType::Nil => 1,
         _ => lua.check_integer(3)?,
     };
     if start <= 0 {

@@ -4,7 +4,7 @@
 
 use super::{Tester, check};
 
-/// Runs a script that must not do harm; the machine works afterwards.
+/// Runs a hostile script; the VM must still work afterwards.
 #[track_caller]
 fn survive(script: &str) -> String {
     let mut tester = Tester::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The libraries: known values, round trips, and whatever bytes.
+//! The libraries: known values, round trips, and arbitrary bytes.
 
 use proptest::prelude::*;
 
@@ -153,6 +153,6 @@ proptest! {
         tester.run_with("pcall(cjson.decode, ARGV[1])", &[], &[&bytes]);
         tester.run_with("pcall(cjson.decode, ARGV[1])", &[], &[text.as_bytes()]);
         tester.run_with("pcall(struct.unpack, ARGV[1], ARGV[2]) pcall(struct.size, ARGV[1]) pcall(struct.pack, ARGV[1], 1, 2, 'x', 4)", &[], &[format.as_bytes(), &bytes]);
-        prop_assert!(tester.machine.memory_bytes() < 1 << 20, "{} bytes", tester.machine.memory_bytes());
+        prop_assert!(tester.vm.memory_bytes() < 1 << 20, "{} bytes", tester.vm.memory_bytes());
     }
 }

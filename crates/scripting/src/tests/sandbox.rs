@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the sandbox has and has not.
+//! Contents of the sandbox.
 
 use super::{Tester, check};
 

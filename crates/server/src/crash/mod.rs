@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The report that the log gets when the server crashes: by a signal, or by a panic, which ends in one.
+//! Crash report in the log, after a signal, or a panic, which ends in one.
 //!
-//! What can be written while everything may be broken is in `signals.rs`. The rest needs memory,
-//! files and the server's figures, and is written by a thread that waits for nothing else: names of
-//! the functions, the other threads and what they are doing, INFO. If it cannot, because what it
-//! needs is held by the thread that crashed, the report ends without.
+//! `signals.rs` writes what is possible while everything may be broken. The rest needs memory,
+//! files and the server's figures, and is written by a separate thread: function names, the other
+//! threads and their stacks, INFO. If that thread blocks on something that the crashed thread
+//! holds, the report ends without it.
 //!
-//! Keys, values and clients do not show up.
+//! Keys, values and clients never appear in it.
 
 mod signals;
 
@@ -28,7 +28,7 @@ const SECTIONS: [&[u8]; 7] = [b"server", b"clients", b"memory", b"persistence", 
 /// Calls of other threads that are shown.
 const CALLS_OF_OTHERS: usize = 12;
 
-/// Has crashes reported to the log of this descriptor from now on, as `crash-log-enabled` says.
+/// Enables crash reports to this log descriptor, if `crash-log-enabled`.
 pub fn install(engine: &Arc<Engine>, log: RawFd) -> Result<(), String> {
     let bell = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| format!("no event for crashes: {error}"))?;
     let mut bell = File::from(bell);

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The part of a crash report that is written inside of a signal's handler, where hardly anything
-//! may be done: no lock, no allocation, nothing of the process's state but what is prepared here.
+//! The part of a crash report that is written inside of a signal handler: no lock, no allocation,
+//! no state of the process except what is prepared here.
 //!
-//! The thread that crashes writes what happened and the addresses of its calls to the log's
-//! descriptor, wakes the thread that knows more (the module above), gives it some seconds, and then
-//! dies of the signal as it would have done anyway.
+//! The crashing thread writes the signal and the addresses of its calls to the log's descriptor,
+//! wakes the report thread (the parent module), gives it some seconds, and then dies of the signal
+//! as it would have done anyway.
 //!
-//! Memory faults come in two steps, because the spare stack that a thread has for them is too small
-//! for more than a look: is it the thread's own stack that has run out? If not, the second handler
-//! is put in place, and the instruction that failed fails once more, on the thread's stack this
-//! time.
+//! Memory faults take two steps, because a thread's alternate stack is too small for more than one
+//! check: has the thread's own stack run out? If not, the second handler is installed, and the
+//! faulting instruction runs once more, on the thread's stack this time.
 //!
 //! Invariants behind the `unsafe` here: handlers touch atomics, the descriptor and their own stack
-//! alone; what they call is allowed in handlers (signal-safety(7)), or, as the walk over the stack,
-//! does no more than read memory once it has been used before.
+//! alone; the functions they call are allowed in handlers (signal-safety(7)), or, like the stack
+//! walk, only read memory once they have been used before.
 
 use std::ffi::c_int;
 use std::fmt::Write;
@@ -170,7 +169,7 @@ fn asking() -> c_int {
     libc::SIGRTMIN() + 6
 }
 
-/// Has crashes reported, or leaves them to the system.
+/// Installs or removes the crash handlers.
 pub fn report_crashes(enabled: bool) {
     handle(asking(), Some(sampled), libc::SA_RESTART);
     for signal in CRASHES {
@@ -200,7 +199,7 @@ fn die(signal: c_int) {
     unsafe { libc::raise(signal) };
 }
 
-/// What is known of a signal.
+/// Description of a signal.
 #[derive(Clone, Copy)]
 struct Facts {
     signal: c_int,

@@ -1,41 +1,40 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The heaviest of very many keys, in little room.
+//! Sketch of the heaviest of very many keys, in bounded memory.
 //!
-//! A table of at most `2 * size` keys with weights. When it is full, the lighter half goes: `cut`
-//! rises to the weight that separates the halves, and a key that comes from now on may have had up
-//! to `cut` before, which is put to its account ([`Held::before`]) when the next half goes. With
-//! total weight W no key that weighs more than W / size is ever missing, and what is told of a key
-//! that is there is never more than its weight and at most W / size less. (This is the
-//! frequent-items summary of Misra and Gries, with many counters lowered at once, so that an
-//! addition costs a look-up only.)
+//! A table of at most `2 * size` keys with weights. When it is full, the lighter half is dropped:
+//! `cut` rises to the weight that separates the halves, and a key added later may have had up to
+//! `cut` before, which is recorded ([`TrackedKey::before`]) and decides at the next drop. With
+//! total weight W no key heavier than W / size is ever missing, and a reported weight is never too
+//! high and at most W / size too low. (This is the frequent-items summary of Misra and Gries, with
+//! many counters lowered at once, so that an addition costs a look-up only.)
 //!
-//! With size 2: a:9 b:1 c:1 d:2 are four keys, the table is full. e:1 comes: the second weight from
-//! above, 2, is the cut; d, b and c go, a stays with 9, and e begins with 1 and an account of 2: it
-//! is a candidate as good as d was.
+//! With size 2: a:9 b:1 c:1 d:2 are four keys, the table is full. e:1 comes: the second highest
+//! weight, 2, becomes the cut; d, b and c are dropped, a stays with 9, and e starts with 1 and 2
+//! before: it ranks as high as d did.
 
 use hashbrown::HashMap;
 
-/// A key's weight since it is in the table, and what it may have weighed before.
-struct Held {
+/// A tracked key: its weight since it entered the table, and an upper bound of its earlier weight.
+struct TrackedKey {
     weight: u64,
     before: u64,
 }
 
-impl Held {
+impl TrackedKey {
     fn most(&self) -> u64 {
         self.weight.saturating_add(self.before)
     }
 }
 
-/// See above.
+/// The sketch.
 pub struct Sketch {
     size: usize,
-    held: HashMap<Box<[u8]>, Held, foldhash::fast::RandomState>,
+    held: HashMap<Box<[u8]>, TrackedKey, foldhash::fast::RandomState>,
     cut: u64,
 }
 
 impl Sketch {
-    /// An empty one that holds at least the `size` heaviest keys.
+    /// An empty sketch that holds at least the `size` heaviest keys.
     pub fn new(size: usize) -> Sketch {
         Sketch { size, held: HashMap::default(), cut: 0 }
     }
@@ -49,18 +48,18 @@ impl Sketch {
         if self.held.len() >= 2 * self.size {
             self.drop_lighter_half();
         }
-        self.held.insert(key.into(), Held { weight, before: self.cut });
+        self.held.insert(key.into(), TrackedKey { weight, before: self.cut });
     }
 
     fn drop_lighter_half(&mut self) {
-        let mut all: Vec<u64> = self.held.values().map(Held::most).collect();
+        let mut all: Vec<u64> = self.held.values().map(TrackedKey::most).collect();
         let middle = all.len() - self.size;
         self.cut = self.cut.max(*all.select_nth_unstable(middle).1);
         let cut = self.cut;
         self.held.retain(|_, held| held.most() > cut);
     }
 
-    /// The keys that are there, with weights.
+    /// The keys with their weights.
     pub fn weights(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.held.iter().map(|(key, held)| (&**key, held.weight))
     }

@@ -20,7 +20,7 @@ use braid_net::poller::Interest;
 use super::{EventLoop, Model};
 
 /// A client whose replies are held.
-struct Held {
+struct HeldClient {
     place: u32,
     /// By then the place may belong to another client.
     id: u64,
@@ -32,7 +32,7 @@ struct Held {
 struct Group {
     /// Journal offset up to which the file has to be on disk.
     offset: u64,
-    clients: Vec<Held>,
+    clients: Vec<HeldClient>,
 }
 
 /// The held replies of a loop.
@@ -107,7 +107,7 @@ impl<M: Model> EventLoop<M> {
             }
             client.awaits_disk = true;
             let has_written = std::mem::take(&mut client.session.has_written);
-            clients.push(Held { place, id: client.session.id(), has_written });
+            clients.push(HeldClient { place, id: client.session.id(), has_written });
         }
         self.clients.to_write = list;
         self.reply_hold.groups.push_back(Group { offset, clients });
@@ -142,8 +142,8 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    fn release(&mut self, held: Held, settled: bool) {
-        let Held { place, id, has_written } = held;
+    fn release(&mut self, held: HeldClient, settled: bool) {
+        let HeldClient { place, id, has_written } = held;
         let Some(client) = self.clients.slab.get(place).filter(|client| client.session.id() == id) else {
             return;
         };

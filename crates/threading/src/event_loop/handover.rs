@@ -204,7 +204,7 @@ mod tests {
     use braid_engine::engine::Start;
     use braid_engine::{Engine, Session};
     use braid_net::poller::Poller;
-    use braid_notify::Kind;
+    use braid_notify::SubscriptionKind;
 
     use super::*;
     use crate::accept::Listeners;
@@ -259,8 +259,8 @@ mod tests {
         let (engine, loads, [mut first, mut second]) = loops();
         let _peers = [connect(&engine, &mut second, 1), connect(&engine, &mut second, 2)];
         for id in [1, 2] {
-            session(&mut second, id).subscribe(&engine.hub, Kind::Channel, b"a");
-            session(&mut second, id).subscribe(&engine.hub, Kind::Channel, b"b");
+            session(&mut second, id).subscribe(&engine.hub, SubscriptionKind::Channel, b"a");
+            session(&mut second, id).subscribe(&engine.hub, SubscriptionKind::Channel, b"b");
         }
         engine.hub.publish(0, b"a", b"1", None);
         loads.set_threads(1);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock;
-use braid_engine::blocking::Ending;
+use braid_engine::blocking::WaitEnd;
 
 use super::{EventLoop, Model};
 
@@ -17,13 +17,13 @@ use super::{EventLoop, Model};
 /// It refers to clients by place, so no client may leave the loop while this is not empty.
 #[derive(Default)]
 pub(super) struct AfterScript {
-    endings: Vec<(Vec<u32>, Ending)>,
+    ends: Vec<(Vec<u32>, WaitEnd)>,
     pub(super) drops: Vec<u32>,
 }
 
 impl AfterScript {
     pub(super) fn is_empty(&self) -> bool {
-        self.endings.is_empty() && self.drops.is_empty()
+        self.ends.is_empty() && self.drops.is_empty()
     }
 }
 
@@ -33,9 +33,9 @@ impl<M: Model> EventLoop<M> {
         if self.after_script.is_empty() {
             return;
         }
-        let AfterScript { endings, drops } = std::mem::take(&mut self.after_script);
-        for (places, ending) in endings {
-            self.give_up_waiting(&places, ending);
+        let AfterScript { ends, drops } = std::mem::take(&mut self.after_script);
+        for (places, end) in ends {
+            self.give_up_waiting(&places, end);
         }
         for place in drops {
             self.drop_client(place);
@@ -56,15 +56,15 @@ impl<M: Model> EventLoop<M> {
             }
         }
         if !over.is_empty() {
-            self.give_up_waiting(&over, Ending::Timeout);
+            self.give_up_waiting(&over, WaitEnd::Timeout);
             M::execute_and_write(self);
         }
     }
 
     /// Answers clients whose waits were claimed before they were served.
-    pub(super) fn give_up_waiting(&mut self, places: &[u32], ending: Ending) {
+    pub(super) fn give_up_waiting(&mut self, places: &[u32], end: WaitEnd) {
         if !self.enter() {
-            self.after_script.endings.push((places.to_vec(), ending));
+            self.after_script.ends.push((places.to_vec(), end));
             return;
         }
         let engine = Arc::clone(&self.engine);
@@ -72,8 +72,8 @@ impl<M: Model> EventLoop<M> {
             let Some(client) = self.clients.slab.get(place) else { continue };
             let Some(blocked) = client.session.blocked.take() else { continue };
             blocked.leave(&engine, &mut self.worker);
-            blocked.give_up(&engine, &self.worker, &client.session, &mut client.reply, ending);
-            if ending == Ending::RoleChange {
+            blocked.give_up(&engine, &self.worker, &client.session, &mut client.reply, end);
+            if end == WaitEnd::RoleChange {
                 client.session.close();
             }
             self.clients.deadlines.remove(&(blocked.deadline_ms, place));

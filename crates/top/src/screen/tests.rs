@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whole screens, compared with files beside this one. `BLESS=1 cargo test -p braid-top` writes
-//! them anew: look at them.
+//! Whole screens, compared with files beside this one. `BLESS=1 cargo test -p braid-top` updates
+//! them: review the result.
 
 use super::*;
-use crate::look::{HotKey, Look, SlowEntry};
 use crate::recorded;
+use crate::sample::{HotKey, Sample, SlowEntry};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -19,10 +19,10 @@ fn app(server: &str) -> App {
     app
 }
 
-fn with_extras(look: Look) -> Look {
+fn with_extras(sample: Sample) -> Sample {
     let slow = SlowEntry {
         id: 3,
-        at: look.at as i64 - 5,
+        at: sample.at as i64 - 5,
         micros: 12_345,
         command: "KEYS *".into(),
         client: "127.0.0.1:50000".into(),
@@ -31,7 +31,7 @@ fn with_extras(look: Look) -> Look {
         HotKey { key: "key:7".into(), weight: 255.0 },
         HotKey { key: "key:1".into(), weight: 12.0 },
     ]);
-    Look { slow: vec![slow], hot, ..look }
+    Sample { slow: vec![slow], hot, ..sample }
 }
 
 fn press(app: &mut App, keys: &[KeyCode]) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Views over what real servers said.
+//! Views of recorded servers.
 
 use super::*;
-use crate::look::Process;
 use crate::recorded;
+use crate::sample::Process;
 use braid_client::Info;
 use std::time::Duration;
 
@@ -78,10 +78,10 @@ fn each_server_shows_the_threads_it_tells_of() {
 
 #[test]
 fn one_look_gives_rates_since_the_start() {
-    let (_, look) = recorded::pair("braid");
-    let view = View::between(&look, &look);
-    let processed = look.info.number("total_commands_processed").unwrap();
-    let uptime = look.info.number("uptime_in_seconds").unwrap();
+    let (_, sample) = recorded::pair("braid");
+    let view = View::between(&sample, &sample);
+    let processed = sample.info.number("total_commands_processed").unwrap();
+    let uptime = sample.info.number("uptime_in_seconds").unwrap();
     assert!((view.totals.commands_rate - processed / uptime).abs() < 1e-6);
     assert!(view.commands.iter().any(|row| row.name == "set" && row.rate > 0.0));
     assert!(view.threads[0].commands_rate.unwrap() > 0.0);
@@ -123,8 +123,8 @@ fn threads_of_this_machine_have_the_systems_times() {
 
 #[test]
 fn a_server_that_tells_nothing_is_shown_too() {
-    let look = Look { at: 1.0, info: Info::parse("redis_version:1.0\r\n"), ..Look::default() };
-    let view = View::between(&look, &Look { at: 2.0, ..look.clone() });
+    let sample = Sample { at: 1.0, info: Info::parse("redis_version:1.0\r\n"), ..Sample::default() };
+    let view = View::between(&sample, &Sample { at: 2.0, ..sample.clone() });
     assert_eq!(view.server, "redis 1.0");
     assert_eq!(view.threads.len(), 1);
     assert!(

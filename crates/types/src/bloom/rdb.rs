@@ -7,7 +7,7 @@
 use std::io;
 
 use braid_keyspace::object::Object;
-use braid_rdb::{Error, Kind, Limits, Part, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm};
+use braid_rdb::{Error, Limits, Part, RdbType, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm};
 
 use super::chunks::{from_header, header};
 use super::value::{Bloom, SEGMENT};
@@ -38,7 +38,12 @@ impl SavedObject for Bloom {
 }
 
 /// Reads a filter.
-pub(super) fn decode(decoder: &mut ValueDecoder<'_>, _: Kind, _: &Limits, _: i64) -> Result<Object, Error> {
+pub(super) fn decode(
+    decoder: &mut ValueDecoder<'_>,
+    _: RdbType,
+    _: &Limits,
+    _: i64,
+) -> Result<Object, Error> {
     let bloom = from_header(decoder.string()?);
     let mut bloom = bloom.ok_or_else(|| decoder.corrupt("a Bloom filter's header that makes no sense"))?;
     let count = decoder.count(1)?;

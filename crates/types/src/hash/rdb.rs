@@ -7,7 +7,7 @@ use std::io;
 use braid_containers::listpack::Element;
 use braid_keyspace::object::Object;
 use braid_rdb::{
-    Error, Fault, Kind, Limits, NO_TIME, Part, SavedObject, Target, VERSION_REDIS_MAX, ValueDecoder,
+    Error, Fault, Limits, NO_TIME, Part, RdbType, SavedObject, Target, VERSION_REDIS_MAX, ValueDecoder,
     ValueEncoder, ValueForm, zipmap,
 };
 
@@ -106,7 +106,7 @@ impl SavedObject for Hash {
 /// Reads a hash in any of its forms.
 pub(super) fn decode(
     decoder: &mut ValueDecoder<'_>,
-    kind: Kind,
+    kind: RdbType,
     limits: &Limits,
     now_ms: i64,
 ) -> Result<Object, Error> {

@@ -6,7 +6,7 @@ use std::io;
 use braid_containers::listpack::Element;
 use braid_keyspace::object::Object;
 use braid_rdb::{
-    Error, Fault, Kind, Limits, Part, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm, ziplist,
+    Error, Fault, Limits, Part, RdbType, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm, ziplist,
 };
 
 use super::{End, List, SavedNode};
@@ -77,7 +77,7 @@ fn elements(list: &List, out: &mut ValueEncoder<'_>) -> io::Result<()> {
 /// Reads a list in any of its forms.
 pub(super) fn decode(
     decoder: &mut ValueDecoder<'_>,
-    kind: Kind,
+    kind: RdbType,
     limits: &Limits,
     _: i64,
 ) -> Result<Object, Error> {

@@ -7,7 +7,7 @@ use braid_containers::int_set::IntSet;
 use braid_containers::listpack::Element;
 use braid_keyspace::object::Object;
 use braid_rdb::{
-    Error, Fault, Kind, Limits, NO_TIME, Part, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm,
+    Error, Fault, Limits, NO_TIME, Part, RdbType, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm,
 };
 
 use super::Set;
@@ -92,7 +92,7 @@ impl SavedObject for Set {
 /// Reads a set in any of its forms.
 pub(super) fn decode(
     decoder: &mut ValueDecoder<'_>,
-    kind: Kind,
+    kind: RdbType,
     limits: &Limits,
     now_ms: i64,
 ) -> Result<Object, Error> {

@@ -6,7 +6,7 @@ use std::io;
 use braid_containers::listpack::Element;
 use braid_keyspace::object::Object;
 use braid_rdb::{
-    Error, Fault, Kind, Limits, NO_TIME, Part, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm,
+    Error, Fault, Limits, NO_TIME, Part, RdbType, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm,
 };
 
 use super::{AddRule, Added, SortedSet};
@@ -85,7 +85,7 @@ impl SavedObject for SortedSet {
 /// Reads a sorted set in any of its forms.
 pub(super) fn decode(
     decoder: &mut ValueDecoder<'_>,
-    kind: Kind,
+    kind: RdbType,
     limits: &Limits,
     now_ms: i64,
 ) -> Result<Object, Error> {

@@ -14,7 +14,7 @@
 use std::io;
 
 use braid_keyspace::object::Object;
-use braid_rdb::{Error, Kind, Limits, Part, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm};
+use braid_rdb::{Error, Limits, Part, RdbType, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm};
 
 use super::{Group, Stream, StreamId};
 
@@ -116,7 +116,7 @@ impl SavedObject for Stream {
 /// Reads a stream in any of its forms.
 pub(super) fn decode(
     decoder: &mut ValueDecoder<'_>,
-    kind: Kind,
+    kind: RdbType,
     _: &Limits,
     _: i64,
 ) -> Result<Object, Error> {
@@ -139,7 +139,7 @@ fn id(decoder: &mut ValueDecoder<'_>) -> Result<StreamId, Error> {
     Ok(StreamId::new(decoder.length()?, decoder.length()?))
 }
 
-fn stream(decoder: &mut ValueDecoder<'_>, kind: Kind) -> Result<Stream, Error> {
+fn stream(decoder: &mut ValueDecoder<'_>, kind: RdbType) -> Result<Stream, Error> {
     let mut stream = Stream::new();
     for _ in 0..decoder.count(17)? {
         let first = id_of(decoder.string()?);
@@ -172,7 +172,7 @@ fn stream(decoder: &mut ValueDecoder<'_>, kind: Kind) -> Result<Stream, Error> {
     Ok(stream)
 }
 
-fn group(decoder: &mut ValueDecoder<'_>, stream: &Stream, kind: Kind) -> Result<Group, Error> {
+fn group(decoder: &mut ValueDecoder<'_>, stream: &Stream, kind: RdbType) -> Result<Group, Error> {
     let last_id = id(decoder)?;
     let read = match kind {
         kind if kind.number() == VERSION_1.number => stream.log().entries_up_to(last_id),
@@ -193,7 +193,7 @@ fn group(decoder: &mut ValueDecoder<'_>, stream: &Stream, kind: Kind) -> Result<
     Ok(group)
 }
 
-fn consumer(decoder: &mut ValueDecoder<'_>, group: &mut Group, kind: Kind) -> Result<(), Error> {
+fn consumer(decoder: &mut ValueDecoder<'_>, group: &mut Group, kind: RdbType) -> Result<(), Error> {
     let created = group.create_consumer(decoder.string()?, 0);
     let consumer = created.ok_or_else(|| decoder.corrupt("Duplicate stream consumer detected"))?;
     let seen_time = decoder.time_ms()?;

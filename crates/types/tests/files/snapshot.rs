@@ -358,7 +358,7 @@ fn large_collections_that_are_changed_or_deleted_meanwhile_are_in_it_as_they_wer
                 let mut context = Context::new(one, 0);
                 if round % 2 == 0 {
                     (0..500).for_each(|_| change_large_collections(one, &mut context, &mut random));
-                    assert!(forms.bytes() > 0, "what was lent and changed counts");
+                    assert!(forms.bytes() > 0, "what was shared and changed counts");
                 }
                 scope.spawn(move || {
                     while !stop.load(Relaxed) {
@@ -385,7 +385,7 @@ fn large_collections_that_are_changed_or_deleted_meanwhile_are_in_it_as_they_wer
     }
 }
 
-/// What has been copied of lent collections is counted for the whole process: tests that lend take turns.
+/// Copies of shared collections are counted per process: tests that share take turns.
 static LOANS: Mutex<()> = Mutex::new(());
 
 /// A long string, a sorted set of which every other member expires, and a stream of few entries
@@ -432,7 +432,7 @@ fn change_large_parts(txn: &mut Txn<'_>, number: u32) {
 }
 
 #[test]
-fn long_strings_times_and_pending_entries_are_lent() {
+fn long_strings_times_and_pending_entries_are_shared() {
     let _turn = LOANS.lock();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dump.rdb");

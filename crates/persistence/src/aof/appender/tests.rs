@@ -6,7 +6,7 @@ use braid_journal::Writer;
 use super::*;
 use crate::aof::increment::AHEAD;
 use crate::aof::{AofRecord, CommandReader, data_len};
-use crate::tail::GATHERED_MAX;
+use crate::direct_writer::BUFFER_BYTES_MAX;
 
 /// A journal with a thread that writes it.
 struct Rig {
@@ -348,7 +348,7 @@ fn bursts_and_drops() {
     let mut rig = Rig::new(Policy::EverySecond);
     let mut expected = vec!["SELECT 0".to_owned()];
     for round in 0..6 {
-        let (count, len) = if round % 2 == 0 { (400, GATHERED_MAX / 150) } else { (3, 5) };
+        let (count, len) = if round % 2 == 0 { (400, BUFFER_BYTES_MAX / 150) } else { (3, 5) };
         for number in 0..count {
             let value = format!("{number:0len$}");
             rig.append(&[b"SET", b"k", value.as_bytes()]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The manifest: what is read, what is refused and in which words, and what becomes of it.
+//! The manifest: valid and invalid texts with their errors, and changes.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading commands: what is in a file, where it can be cut, and that nothing is too bad to be read.
+//! Reading commands: content, truncation points, and robustness against any bytes.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The options of `cjson`, which a script sets for its own run.
+//! Options of `cjson`, which a script sets for its own run.
 
-/// What scripts can set; every run begins with the defaults.
+/// Settings of scripts; every run starts with the defaults.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     pub(super) sparse_convert: bool,
@@ -15,7 +15,7 @@ pub(crate) struct Settings {
     pub(super) decode_invalid: bool,
 }
 
-/// What becomes of numbers that JSON does not have.
+/// Treatment of numbers that JSON cannot represent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Invalid {
     Refuse,

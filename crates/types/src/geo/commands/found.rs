@@ -80,7 +80,7 @@ impl Wishes<'_> {
     }
 }
 
-struct Place<'v> {
+struct FoundMember<'v> {
     member: Element<'v>,
     position: Position,
     /// In the unit of the command; 0 when nobody asks for it.
@@ -90,7 +90,7 @@ struct Place<'v> {
 
 /// The places inside of the shape, at most `most` if that is not 0, in the order of the ranges, with their
 /// distances if those are `wanted`.
-fn gather<'v>(view: &'v View<'_>, search: &Search, most: usize, wanted: bool) -> Vec<Place<'v>> {
+fn gather<'v>(view: &'v View<'_>, search: &Search, most: usize, wanted: bool) -> Vec<FoundMember<'v>> {
     let mut places = Vec::new();
     for range in search.ranges() {
         let scores =
@@ -103,7 +103,7 @@ fn gather<'v>(view: &'v View<'_>, search: &Search, most: usize, wanted: bool) ->
                 search.contains(position).then_some(0.0)
             };
             if let Some(distance) = found {
-                places.push(Place { member, position, distance, score });
+                places.push(FoundMember { member, position, distance, score });
                 if places.len() == most {
                     return places;
                 }
@@ -156,7 +156,7 @@ pub fn answer(call: &mut Call, key: &[u8], search: Option<&Search>, wishes: &Wis
     Ok(())
 }
 
-fn reply(reply: &mut ReplyBuffer, places: &[Place<'_>], wishes: &Wishes<'_>) {
+fn reply(reply: &mut ReplyBuffer, places: &[FoundMember<'_>], wishes: &Wishes<'_>) {
     let details = [wishes.with_distance, wishes.with_hash, wishes.with_position];
     let details = details.into_iter().filter(|wanted| *wanted).count();
     reply.array(places.len());

@@ -6,8 +6,8 @@
 //! counts from the nearer end. Inner nodes can be kept compressed; reading one unpacks it aside, changing one
 //! unpacks it and packs it again.
 //!
-//! Elements are lent to closures rather than returned by iterators, because those of a compressed node live
-//! only while it is open.
+//! Elements are passed to closures rather than returned by iterators, because those of a compressed
+//! node live only while it is open.
 
 mod change;
 mod node;
@@ -204,7 +204,7 @@ impl List {
         (position < len).then_some(position)
     }
 
-    /// Lends the element at `index` (negative: from the end) to `see`.
+    /// Passes the element at `index` (negative: from the end) to `see`.
     pub fn get<R>(&self, index: i64, see: impl FnOnce(Element<'_>) -> R) -> Option<R> {
         let position = self.position(index)?;
         match &self.0 {
@@ -220,8 +220,8 @@ impl List {
         }
     }
 
-    /// Lends `count` elements from position `start` on, in order, to `see` (LRANGE); fewer when there are
-    /// fewer.
+    /// Passes `count` elements from position `start` on, in order, to `see` (LRANGE); fewer when
+    /// there are fewer.
     #[inline]
     pub fn range(&self, start: usize, count: usize, mut see: impl FnMut(Element<'_>)) {
         let mut left = count;
@@ -235,8 +235,8 @@ impl List {
         });
     }
 
-    /// Lends positions and elements to `see`, from position `start` on forwards, or backwards, until it
-    /// answers false.
+    /// Passes positions and elements to `see`, from position `start` on forwards, or backwards,
+    /// until it answers false.
     #[inline]
     pub fn walk(&self, start: usize, forwards: bool, mut see: impl FnMut(usize, Element<'_>) -> bool) {
         if start >= self.len() {
@@ -275,8 +275,8 @@ impl List {
         }
     }
 
-    /// Lends the position of each element that equals `text` to `see`, forwards or backwards, looking at
-    /// `most` elements at the most, until it answers false (LPOS).
+    /// Passes the position of each element that equals `text` to `see`, forwards or backwards,
+    /// looking at `most` elements at the most, until it answers false (LPOS).
     pub fn find(&self, text: &[u8], forwards: bool, most: usize, mut see: impl FnMut(usize) -> bool) {
         let (wanted, mut left) = (Wanted::new(text), most);
         let start = if forwards { 0 } else { self.len().saturating_sub(1) };

@@ -30,7 +30,8 @@ pub enum Body {
     Compressed(Box<[u8]>, u32),
     /// One element.
     Plain(Box<[u8]>),
-    /// Any of those, shared with whom the list was lent to (see `lend.rs`). [`Node::body`] never gives this.
+    /// Any of those, shared with copies of the list (see `List::cow`). [`Node::body`] never gives
+    /// this.
     Shared(Arc<Body>),
 }
 

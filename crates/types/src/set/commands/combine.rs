@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Intersection, union and difference of several sets, as replies or stored under a key.
 //!
-//! Many members are combined in the background (`braid_engine::background`), of what the keys lend.
+//! Many members are combined in the background (`braid_engine::background`), from shared copies.
 //!
 //! A stored result takes the form it takes in Redis, which follows from the order in which members come
 //! together.
@@ -9,7 +9,7 @@
 use braid_containers::listpack::{Element, Listpack};
 use braid_engine::Call;
 use braid_keyspace::object::{Object, ObjectRef};
-use braid_keyspace::reader::Loan;
+use braid_keyspace::reader::CowValue;
 use braid_keyspace::txn::WrongType;
 use braid_keyspace::{Event, Expiry, Txn};
 use braid_resp::reply::ReplyBuffer;
@@ -93,15 +93,15 @@ impl Operation {
 }
 
 /// What was borrowed of the keys.
-fn sets_of(loans: &[Loan]) -> Result<Sets<'_>, CommandError> {
-    let set = |loan| match loan {
-        &Loan::Missing => Ok(None),
-        loan => match loan.object().and_then(ObjectRef::get::<Set>) {
+fn sets_of(shared: &[CowValue]) -> Result<Sets<'_>, CommandError> {
+    let set = |value| match value {
+        &CowValue::Missing => Ok(None),
+        value => match value.object().and_then(ObjectRef::get::<Set>) {
             Some(set) => Ok(Some(set)),
             None => Err(CommandError::WrongType),
         },
     };
-    loans.iter().map(set).collect()
+    shared.iter().map(set).collect()
 }
 
 fn reply_with(call: &mut Call, operation: Operation) -> CommandResult {
@@ -109,8 +109,8 @@ fn reply_with(call: &mut Call, operation: Operation) -> CommandResult {
     let sets = operation.choose(&sets_at(call.keyspace, keys)?);
     if operation.is_much(&sets) && call.may_precompute() {
         drop(sets);
-        return call.answer_from_loans(keys, move |loans, now, reply| {
-            write_result(reply, operation, &operation.choose(&sets_of(loans)?), now);
+        return call.answer_from_shared(keys, move |shared, now, reply| {
+            write_result(reply, operation, &operation.choose(&sets_of(shared)?), now);
             Ok(())
         });
     }
@@ -136,8 +136,8 @@ fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
     let sets = operation.choose(&sets_at(call.keyspace, keys)?);
     if operation.is_much(&sets) && call.may_precompute() {
         drop(sets);
-        return call.precompute(keys, move |loans, now| {
-            let sets = operation.choose(&sets_of(loans).ok()?);
+        return call.precompute(keys, move |shared, now| {
+            let sets = operation.choose(&sets_of(shared).ok()?);
             Some(Ok(operation.result(&sets, now, &limits)))
         });
     }
@@ -181,8 +181,8 @@ pub(super) fn sintercard(call: &mut Call) -> CommandResult {
     let is_much = Operation::Intersection.is_much(&sets) && (most == 0 || most >= MANY_MEMBERS as i64);
     if is_much && call.may_precompute() {
         drop(sets);
-        return call.answer_from_loans(keys, move |loans, now, reply| {
-            reply.integer(count_common(&all_there(&sets_of(loans)?), now, most));
+        return call.answer_from_shared(keys, move |shared, now, reply| {
+            reply.integer(count_common(&all_there(&sets_of(shared)?), now, most));
             Ok(())
         });
     }

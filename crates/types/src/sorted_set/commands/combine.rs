@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Unions, intersections and differences of sorted sets and plain sets.
 //!
-//! Many members are combined in the background (`braid_engine::background`), of what the keys lend.
+//! Many members are combined in the background (`braid_engine::background`), from shared copies.
 
 use std::cell::OnceCell;
 use std::cmp::Ordering::Equal;
@@ -10,7 +10,7 @@ use braid_base::number;
 use braid_containers::listpack::Element;
 use braid_engine::Call;
 use braid_keyspace::entry::ValueRef;
-use braid_keyspace::reader::Loan;
+use braid_keyspace::reader::CowValue;
 use braid_keyspace::{Event, Txn};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
@@ -42,7 +42,7 @@ enum Source<'a> {
     Plain { set: &'a Set, now: i64 },
 }
 
-/// A large sorted set on loan, which is only good for walking: asked for a member it makes an index of all.
+/// A copy of a large sorted set, which can only be walked: a lookup by member builds an index.
 struct Borrowed<'a> {
     set: &'a SortedSet,
     scores: OnceCell<HashMap<&'a [u8], f64, foldhash::quality::RandomState>>,
@@ -136,11 +136,11 @@ fn find_sources<'s>(keyspace: &'s Txn<'_>, keys: &[&[u8]]) -> Result<Sources<'s>
 }
 
 /// What was borrowed of the keys.
-fn sources_of(loans: &[Loan], now: i64) -> Result<Sources<'_>, CommandError> {
-    let source = |loan| match loan {
-        &Loan::Missing => Ok(Source::Missing),
-        loan => {
-            let object = loan.object().ok_or(CommandError::WrongType)?;
+fn sources_of(shared: &[CowValue], now: i64) -> Result<Sources<'_>, CommandError> {
+    let source = |value| match value {
+        &CowValue::Missing => Ok(Source::Missing),
+        value => {
+            let object = value.object().ok_or(CommandError::WrongType)?;
             match (object.get::<SortedSet>(), object.get::<Set>()) {
                 (Some(set), _) if set.finds_by_name() => Ok(Source::Ranked(set.view(now))),
                 (Some(set), _) => Ok(Source::Borrowed(Borrowed { set, scores: OnceCell::new() })),
@@ -149,7 +149,7 @@ fn sources_of(loans: &[Loan], now: i64) -> Result<Sources<'_>, CommandError> {
             }
         }
     };
-    loans.iter().map(source).collect()
+    shared.iter().map(source).collect()
 }
 
 /// Whether to combine these takes so long that it is left to the background.
@@ -234,8 +234,8 @@ fn reply_with(call: &mut Call, operation: Operation) -> CommandResult {
     let options = Options::parse(options, keys.len(), operation, false)?;
     if is_much(operation, &sources) && call.may_precompute() {
         drop(sources);
-        return call.answer_from_loans(keys, move |loans, now, reply| {
-            write_result(reply, operation, &sources_of(loans, now)?, &options);
+        return call.answer_from_shared(keys, move |shared, now, reply| {
+            write_result(reply, operation, &sources_of(shared, now)?, &options);
             Ok(())
         });
     }
@@ -265,8 +265,8 @@ fn store_result(call: &mut Call, operation: Operation) -> CommandResult {
         let limits = call.engine.sorted_set_limits();
         if is_much(operation, &sources) && call.may_precompute() {
             drop(sources);
-            return call.precompute(keys, move |loans, now| {
-                let sources = sources_of(loans, now).ok()?;
+            return call.precompute(keys, move |shared, now| {
+                let sources = sources_of(shared, now).ok()?;
                 Some(Ok(combine(operation, &sources, &options, &limits)))
             });
         }
@@ -338,8 +338,8 @@ pub fn zintercard(call: &mut Call) -> CommandResult {
     let is_much = is_much(Operation::Intersection, &sources) && (limit == 0 || limit >= MANY_MEMBERS);
     if is_much && call.may_precompute() {
         drop(sources);
-        return call.answer_from_loans(keys, move |loans, now, reply| {
-            reply.integer(count_common(&sources_of(loans, now)?, limit));
+        return call.answer_from_shared(keys, move |shared, now, reply| {
+            reply.integer(count_common(&sources_of(shared, now)?, limit));
             Ok(())
         });
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use braid_base::number;
 use braid_engine::Call;
 use braid_keyspace::Event;
-use braid_keyspace::reader::Loan;
+use braid_keyspace::reader::CowValue;
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
@@ -19,7 +19,7 @@ use crate::sorted_set::{AddRule, LexBound, LexRange, PackedLimits, ScoreBound, S
 
 /// What a range goes by.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum RangeBy {
     Ranks,
     Scores,
     Members,
@@ -163,7 +163,7 @@ impl<'a> Query<'a> {
     /// be said again.
     fn parse(
         args: &[&'a [u8]],
-        kind: Option<Kind>,
+        kind: Option<RangeBy>,
         reverse: Option<bool>,
         may_have_scores: bool,
     ) -> Result<Query<'a>, CommandError> {
@@ -185,30 +185,30 @@ impl<'a> Query<'a> {
             } else if reverse.is_none() && !given_reverse && is("REV") {
                 given_reverse = true;
             } else if kind.is_none() && given_kind.is_none() && is("BYLEX") {
-                given_kind = Some(Kind::Members);
+                given_kind = Some(RangeBy::Members);
             } else if kind.is_none() && given_kind.is_none() && is("BYSCORE") {
-                given_kind = Some(Kind::Scores);
+                given_kind = Some(RangeBy::Scores);
             } else {
                 return Err(CommandError::Syntax);
             }
         }
-        let kind = kind.or(given_kind).unwrap_or(Kind::Ranks);
+        let kind = kind.or(given_kind).unwrap_or(RangeBy::Ranks);
         let reverse = reverse.unwrap_or(given_reverse);
-        if limit != -1 && kind == Kind::Ranks {
+        if limit != -1 && kind == RangeBy::Ranks {
             return Err(CommandError::text(
                 "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
             ));
         }
-        if with_scores && kind == Kind::Members {
+        if with_scores && kind == RangeBy::Members {
             return Err(CommandError::text(
                 "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
             ));
         }
         let (min, max) = if reverse { (stop, start) } else { (start, stop) };
         let selector = match kind {
-            Kind::Ranks => Selector::between(start, stop)?,
-            Kind::Scores => Selector::scores(min, max)?,
-            Kind::Members => Selector::members(min, max)?,
+            RangeBy::Ranks => Selector::between(start, stop)?,
+            RangeBy::Scores => Selector::scores(min, max)?,
+            RangeBy::Members => Selector::members(min, max)?,
         };
         if matches!(selector, Selector::Ranks(..)) {
             offset = 0;
@@ -237,26 +237,26 @@ pub fn zrange(call: &mut Call) -> CommandResult {
 }
 
 pub fn zrevrange(call: &mut Call) -> CommandResult {
-    range(call, Some(Kind::Ranks), Some(true))
+    range(call, Some(RangeBy::Ranks), Some(true))
 }
 
 pub fn zrangebyscore(call: &mut Call) -> CommandResult {
-    range(call, Some(Kind::Scores), Some(false))
+    range(call, Some(RangeBy::Scores), Some(false))
 }
 
 pub fn zrevrangebyscore(call: &mut Call) -> CommandResult {
-    range(call, Some(Kind::Scores), Some(true))
+    range(call, Some(RangeBy::Scores), Some(true))
 }
 
 pub fn zrangebylex(call: &mut Call) -> CommandResult {
-    range(call, Some(Kind::Members), Some(false))
+    range(call, Some(RangeBy::Members), Some(false))
 }
 
 pub fn zrevrangebylex(call: &mut Call) -> CommandResult {
-    range(call, Some(Kind::Members), Some(true))
+    range(call, Some(RangeBy::Members), Some(true))
 }
 
-fn range(call: &mut Call, kind: Option<Kind>, reverse: Option<bool>) -> CommandResult {
+fn range(call: &mut Call, kind: Option<RangeBy>, reverse: Option<bool>) -> CommandResult {
     let query = Query::parse(&call.args[2..], kind, reverse, true)?;
     let Some(view) = find(call.keyspace, call.args[1])? else {
         call.reply.array(0);
@@ -306,16 +306,16 @@ fn copy(view: &View<'_>, ranks: Range<usize>, limits: &PackedLimits) -> SortedSe
     result
 }
 
-/// Copies many members in the background, of what the key lends.
+/// Copies many members in the background, from a shared copy of the key's set.
 fn copy_in_background(call: &mut Call, limits: PackedLimits) -> CommandResult {
     let options: Vec<Box<[u8]>> = call.args[3..].iter().map(|&arg| arg.into()).collect();
-    call.precompute(&call.args[2..3], move |loans, now| {
+    call.precompute(&call.args[2..3], move |shared, now| {
         let options: Vec<&[u8]> = options.iter().map(|option| &**option).collect();
         let query = Query::parse(&options, None, None, false).ok()?;
-        let result = match &loans[0] {
-            Loan::Missing => SortedSet::new(),
-            loan => {
-                let set: &SortedSet = loan.object()?.get()?;
+        let result = match &shared[0] {
+            CowValue::Missing => SortedSet::new(),
+            value => {
+                let set: &SortedSet = value.object()?.get()?;
                 let view = set.view(now);
                 copy(&view, query.ranks(&view), &limits)
             }

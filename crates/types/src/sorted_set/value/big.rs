@@ -12,13 +12,12 @@
 //! after tree and table have forgotten it; together with exclusive access to the whole set (`&mut self`) that
 //! is what `member.rs` asks for.
 //!
-//! A set can be lent (see [`cow`](braid_containers::cow)): the tree is shared then, and scores are
-//! read from it; blocks are not freed by the owner but buried with those to whom it was lent, the
-//! last of whom frees them at the end. The table is not lent: who has a set on loan looks for
-//! nothing by name.
+//! A set can be shared copy on write (see [`cow`](braid_containers::cow)): the tree is shared then,
+//! and scores are read from it; blocks are not freed by the owner but buried for the copies, the
+//! last of whom frees them at the end. The table is not shared: a copy looks for nothing by name.
 //!
-//! Expiry times live apart, in two maps that are lent, too, so that members without one pay nothing
-//! for those with one.
+//! Expiry times live apart, in two maps that are shared, too, so that members without one pay
+//! nothing for those with one.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,14 +46,13 @@ const EXPIRY_LEAF: usize = 63;
 /// Bytes of members from which on a set is large however few they are.
 const LARGE_BYTES: usize = 256 * 1024;
 
-/// Blocks that the owner of a lent set has done with; nothing when all loans are over.
+/// Blocks that the owner of a shared set no longer needs; `None` once all copies are gone.
 struct Buried(Mutex<Option<Graves>>);
 
 struct Graves {
     handles: Vec<Handle>,
-    /// To how many the set is lent. One that borrowed later may keep a block longer than it needs,
-    /// never shorter.
-    borrowers: usize,
+    /// Number of copies. A later copy may keep a block longer than it needs, never shorter.
+    copies: usize,
 }
 
 impl Buried {
@@ -62,7 +60,7 @@ impl Buried {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes handles whose blocks are not to be freed yet; gives them back when the loan is over.
+    /// Takes handles whose blocks are not to be freed yet; gives them back when there is no copy.
     fn take(&self, handles: &mut dyn Iterator<Item = Handle>) -> bool {
         match &mut *self.lock() {
             Some(graves) => {
@@ -76,19 +74,19 @@ impl Buried {
         }
     }
 
-    /// Counts one more borrower; false when the loan is over.
+    /// Adds a copy; false when there is none left.
     fn join(&self) -> bool {
         let mut graves = self.lock();
-        graves.iter_mut().for_each(|graves| graves.borrowers += 1);
+        graves.iter_mut().for_each(|graves| graves.copies += 1);
         graves.is_some()
     }
 
-    /// Counts one borrower less; the last one gets what it has to free.
+    /// Removes a copy; the last one gets the handles to free.
     fn leave(&self) -> Vec<Handle> {
         let mut graves = self.lock();
         if let Some(graves) = &mut *graves {
-            graves.borrowers -= 1;
-            if graves.borrowers > 0 {
+            graves.copies -= 1;
+            if graves.copies > 0 {
                 return Vec::new();
             }
         }
@@ -97,15 +95,15 @@ impl Buried {
     }
 }
 
-/// What a loan means to one side.
+/// Copy-on-write state of a set.
 #[derive(Default)]
-enum Loan {
+enum Sharing {
     #[default]
     None,
-    /// The set was lent: blocks go there.
-    Given(Arc<Buried>),
-    /// This is what was lent: a tree alone, whose blocks belong to the other side or are there.
-    Had(Arc<Buried>),
+    /// The owner: removed blocks go there.
+    Owner(Arc<Buried>),
+    /// A copy: a tree alone, whose blocks belong to the owner or are there.
+    Copy(Arc<Buried>),
 }
 
 /// See the module.
@@ -116,7 +114,7 @@ pub(super) struct BigSet {
     expiry: Option<Box<Expiry>>,
     /// What the members' blocks take from the allocator.
     block_bytes: usize,
-    loan: Loan,
+    sharing: Sharing,
 }
 
 impl BigSet {
@@ -126,39 +124,39 @@ impl BigSet {
     }
 
     /// The same members in their order for another owner, for walking alone: it finds none by name.
-    /// Nothing when this is itself on loan.
+    /// `None` for a copy.
     pub fn cow(&mut self) -> Option<BigSet> {
-        let buried = match &self.loan {
-            Loan::Had(_) => return None,
-            Loan::Given(buried) if buried.join() => Arc::clone(buried),
-            Loan::None | Loan::Given(_) => {
-                let graves = Graves { handles: Vec::new(), borrowers: 1 };
+        let buried = match &self.sharing {
+            Sharing::Copy(_) => return None,
+            Sharing::Owner(buried) if buried.join() => Arc::clone(buried),
+            Sharing::None | Sharing::Owner(_) => {
+                let graves = Graves { handles: Vec::new(), copies: 1 };
                 Arc::new(Buried(Mutex::new(Some(graves))))
             }
         };
-        self.loan = Loan::Given(Arc::clone(&buried));
-        let mut lent = BigSet::default();
-        lent.tree = self.tree.cow();
-        lent.expiry = self.expiry.clone();
-        lent.loan = Loan::Had(buried);
-        Some(lent)
+        self.sharing = Sharing::Owner(Arc::clone(&buried));
+        let mut copy = BigSet::default();
+        copy.tree = self.tree.cow();
+        copy.expiry = self.expiry.clone();
+        copy.sharing = Sharing::Copy(buried);
+        Some(copy)
     }
 
     /// See [`SortedSet::finds_by_name`](super::SortedSet::finds_by_name).
     pub fn finds_by_name(&self) -> bool {
-        !matches!(self.loan, Loan::Had(_))
+        !matches!(self.sharing, Sharing::Copy(_))
     }
 
-    /// Frees the block of a handle that this set has forgotten, now or when who has it on loan is done.
+    /// Frees the block of a handle that this set has forgotten, now or when the copies are gone.
     fn let_go(&mut self, handle: Handle) {
-        if let Loan::Given(buried) = &self.loan {
+        if let Sharing::Owner(buried) = &self.sharing {
             if buried.take(&mut std::iter::once(handle)) {
                 return;
             }
-            self.loan = Loan::None;
+            self.sharing = Sharing::None;
         }
         // SAFETY: expiry maps, tree and table have forgotten it, `&mut self` rules out borrows from
-        // it, and nobody has the set on loan.
+        // it, and no copy exists.
         unsafe { handle.free() };
     }
 
@@ -351,19 +349,19 @@ impl BigSet {
 
 impl Drop for BigSet {
     fn drop(&mut self) {
-        match std::mem::take(&mut self.loan) {
-            Loan::Given(buried) if buried.take(&mut self.table.iter().copied()) => {}
-            Loan::None | Loan::Given(_) => {
+        match std::mem::take(&mut self.sharing) {
+            Sharing::Owner(buried) if buried.take(&mut self.table.iter().copied()) => {}
+            Sharing::None | Sharing::Owner(_) => {
                 for handle in self.table.iter() {
                     // SAFETY: the set goes away with tree and table, each handle is in the table
-                    // once, and nobody has it on loan.
+                    // once, and no copy exists.
                     unsafe { handle.free() };
                 }
             }
-            Loan::Had(buried) => {
+            Sharing::Copy(buried) => {
                 for handle in buried.leave() {
                     // SAFETY: its owner has forgotten it, each is buried once, and this tree goes
-                    // away, the last one on loan.
+                    // away, the last copy.
                     unsafe { handle.free() };
                 }
             }

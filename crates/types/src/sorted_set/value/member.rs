@@ -11,8 +11,8 @@
 //! A [`Handle`] is a plain copyable value: the tree keeps one copy for order, the member table another for
 //! lookup. Invariant, on which all `unsafe` here rests: **a handle is live from [`Handle::create`] until
 //! [`Handle::free`]**, and `free` (unsafe) makes its caller promise that no copy is used afterwards. The
-//! block's bytes never change; the score changes only through [`Handle::set_score`] (unsafe), whose caller
-//! has the set to itself; who has it on loan (`big.rs`) reads bytes alone.
+//! block's bytes never change; the score changes only through [`Handle::set_score`] (unsafe), whose
+//! caller has the set to itself; a shared copy (`big.rs`) reads bytes alone.
 
 use braid_base::prefetch::prefetch;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};

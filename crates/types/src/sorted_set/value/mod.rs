@@ -188,14 +188,14 @@ impl SortedSet {
     /// [`cow`](braid_containers::cow)); a copy where that cannot be.
     pub fn cow(&mut self) -> SortedSet {
         if let Form::Big(big) = &mut self.form
-            && let Some(lent) = big.cow()
+            && let Some(shared) = big.cow()
         {
-            return SortedSet { form: Form::Big(Box::new(lent)) };
+            return SortedSet { form: Form::Big(Box::new(shared)) };
         }
         self.clone()
     }
 
-    /// False for a set on loan: it has no index of its members by name.
+    /// False for a shared copy: it has no index of its members by name.
     pub fn finds_by_name(&self) -> bool {
         match &self.form {
             Form::Packed(_) => true,

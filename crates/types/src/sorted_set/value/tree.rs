@@ -12,7 +12,7 @@
 //! - no child is empty, and all leaves are at the same depth;
 //! - entries ascend by score, then by member bytes; `-0` and `+0` are the same score.
 //!
-//! Nodes count their owners ([`cow`](braid_containers::cow)): to lend a tree is to share its root,
+//! Nodes count their owners ([`cow`](braid_containers::cow)): to copy a tree is to share its root,
 //! and whoever changes an entry copies the nodes on the way to it.
 //!
 //! Splits put nothing on one side when the new entry comes at an end of its leaf: ascending and descending

@@ -5,7 +5,7 @@
 //! consumer keeps the ids of its own. Invariant: an id is in the set of exactly the consumer that its pending
 //! entry names, if it names one (while a group is loaded, entries come before consumers).
 //!
-//! A clone shares all that is pending until one of the two changes it ([`CowMap`]): so to lend a
+//! A clone shares all that is pending until one of the two changes it ([`CowMap`]): so to copy a
 //! group takes as long as it has consumers.
 //!
 //! The rules by which groups count what they have read, and how far behind they are, are those of Redis 7.2,

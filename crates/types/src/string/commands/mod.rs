@@ -315,7 +315,7 @@ fn get_lock_free(request: &mut Request<'_>, key: &KeyRef<'_>) -> bool {
             }
         }
         Optimistic::Integer(number) => reply.bulk_integer(number),
-        Optimistic::Large(state) => return worker.read_copy(keyspace, session.db, reply, key, state),
+        Optimistic::Large(state) => return worker.read_cached(keyspace, session.db, reply, key, state),
         Optimistic::Failed => {
             reply.truncate(mark);
             return false;

@@ -10,7 +10,7 @@ use braid_containers::cow::CowBox;
 use crate::sorted_set::value::bounds::Edge;
 use crate::sorted_set::value::member::Handle;
 
-/// Entries of a leaf: two arrays of 62, their lengths and the mark of being lent fit 1024 bytes, an
+/// Entries of a leaf: two arrays of 62, their lengths and the owner count fit 1024 bytes, an
 /// allocator's class.
 pub const LEAF_MAX: usize = 62;
 /// Children of a branch.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The forms of values as numbered in the format, and the table of those that are known.
+//! Value types of the format: their numbers, and the table of known ones.
 //!
-//! A form is the number in front of a value, with what must be known to pass over the value without
-//! decoding it. Strings are known here; each other type names its own ([`register`]), at the start of
-//! the process or when its first value is made.
+//! A form is the type number in front of a value, with the information needed to skip the value
+//! without decoding it. Strings are known here; each other type names its own ([`register`]), at
+//! the start of the process or when its first value is made.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -77,19 +77,19 @@ impl ValueForm {
     }
 }
 
-/// How a value is written: a form that is known.
+/// A value type of the RDB format that this build can read.
 #[derive(Clone, Copy)]
-pub struct Kind(pub &'static ValueForm);
+pub struct RdbType(pub &'static ValueForm);
 
-impl PartialEq for Kind {
-    fn eq(&self, other: &Kind) -> bool {
+impl PartialEq for RdbType {
+    fn eq(&self, other: &RdbType) -> bool {
         self.0.number == other.0.number
     }
 }
 
-impl Eq for Kind {}
+impl Eq for RdbType {}
 
-impl fmt::Debug for Kind {
+impl fmt::Debug for RdbType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.name)
     }
@@ -116,11 +116,11 @@ pub fn register(forms: &[&'static ValueForm]) {
     }
 }
 
-impl Kind {
-    pub const STRING: Kind = Kind(&STRING);
+impl RdbType {
+    pub const STRING: RdbType = RdbType(&STRING);
 
     /// The form of this number in a given version of the format.
-    pub fn from_number(number: u8, version: u16) -> Option<Kind> {
+    pub fn from_number(number: u8, version: u16) -> Option<RdbType> {
         let form = match number {
             0 => &STRING,
             6 => &MODULE_PRE_RELEASE,
@@ -128,7 +128,7 @@ impl Kind {
             64 => &KEYDB_JOB,
             _ => FORMS[usize::from(number)].get()?,
         };
-        (form.is_known_in)(version).then_some(Kind(form))
+        (form.is_known_in)(version).then_some(RdbType(form))
     }
 
     /// The number in front of the value.

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How fast a snapshot is written: as fast as it goes while a processor is idle, in short slices
-//! with rests in between while none is.
+//! Throttle of the snapshot writer: full speed while a processor is idle, short slices with pauses
+//! in between otherwise.
 //!
-//! Who writes a snapshot is never in a hurry, and those who wait for a reply are. Were it to work
-//! on without a break on a machine that has no processor to spare, the system would let it run for
-//! some milliseconds at a time, and whoever it displaced would have its clients wait for so long.
-//! So it looks every [`SLICE`] whether it had to wait for a processor itself: if so there are more
-//! threads than processors, and from then on it rests after each slice, at first for [`REST_MOST`]
-//! slices, then for less and less, until it works without a rest again or is shown once more that
-//! processors are scarce. How slowly it returns to full speed doubles whenever full speed has
-//! turned out to be too much.
+//! A snapshot has time, clients that wait for a reply do not. Without pauses on a machine with no
+//! processor to spare, the scheduler would run the writer for some milliseconds at a time, and the
+//! clients of the preempted thread would wait that long. So every [`SLICE`] the writer checks
+//! whether it had to wait for a processor itself. If so there are more threads than processors, and
+//! it pauses after each slice: first for [`REST_MOST`] slices, then for less and less, until it
+//! runs at full speed or finds processors scarce again. The time to return to full speed doubles
+//! whenever full speed turned out to be too fast.
 //!
-//! It also asks for short turns (`scheduling.rs`), for the time until it knows.
+//! Until the first check it relies on short scheduler turns (`scheduling.rs`).
 //!
-//! The rests make it take at most about [`REST_MOST`] + 1 times as long. There are none while old
-//! forms of entries use up their room: those who write would have to wait for it then.
+//! With pauses a snapshot takes at most about [`REST_MOST`] + 1 times as long. There are none while
+//! old forms of entries fill their memory bound, because writers would have to wait then.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -26,32 +25,32 @@ use std::time::{Duration, Instant};
 use crate::old_forms::OldForms;
 use crate::scheduling::ask_for_turns_of;
 
-/// Time between two looks.
+/// Time between two checks.
 const SLICE: Duration = Duration::from_micros(200);
-/// Longest rest, in slices' worth of work.
+/// Longest pause, as a multiple of the slice's work.
 const REST_MOST: f64 = 2.0;
-/// Processors are scarce when the time of waiting for one is more than this part of the time of running.
+/// Processors are scarce when the waiting time exceeds this fraction of the running time.
 const SCARCE: f64 = 0.25;
-/// Slices in which the rests go from longest to none, at first and at most.
+/// Slices in which the pause shrinks from longest to none, at first and at most.
 const RETURN_FIRST: f64 = 32.0;
 const RETURN_MOST: f64 = 2048.0;
 
-/// What a thread has had of processors since it began.
+/// A thread's processor time since its start.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 struct Share {
-    /// It ran.
+    /// Time running.
     ran: Duration,
-    /// It could have run and was not let.
+    /// Time runnable, but waiting for a processor.
     waited: Duration,
 }
 
-/// Decides how long to rest; knows no clock.
+/// Computes the pauses; uses no clock.
 struct Policy {
-    /// The rest after a slice, in parts of its work.
+    /// The pause after a slice, as a multiple of its work.
     rest: f64,
-    /// Slices in which the rests go from longest to none.
+    /// Slices in which the pause shrinks from longest to none.
     slices: f64,
-    /// Slices without a rest in a row.
+    /// Consecutive slices without a pause.
     unrested: f64,
 }
 
@@ -60,8 +59,8 @@ impl Policy {
         Policy { rest: REST_MOST, slices: RETURN_FIRST, unrested: 0.0 }
     }
 
-    /// How long to rest after a slice and the rest before it: together they had this share of
-    /// processors. Nothing is known without.
+    /// The pause after a slice. `share`: processor time of the slice and the pause before it;
+    /// `None` if the system does not report it.
     fn rest_after(&mut self, share: Option<Share>) -> Duration {
         let Some(Share { ran, waited }) = share else { return SLICE };
         if waited.as_secs_f64() > SCARCE * ran.as_secs_f64() {
@@ -82,42 +81,42 @@ impl Policy {
     }
 }
 
-struct Paced {
-    /// Where the system says how long this thread ran and waited, if it does.
+struct ThrottleState {
+    /// `/proc/thread-self/schedstat`, if the system has it.
     figures: Option<File>,
     seen: Option<Share>,
     since: Instant,
     policy: Policy,
 }
 
-/// The pace of the thread that writes a snapshot. Belongs to that thread, since it is of that thread.
+/// Throttle of the thread that writes a snapshot; tied to that thread.
 #[derive(Clone)]
-pub(crate) struct Pace {
-    paced: Rc<RefCell<Paced>>,
+pub(crate) struct Throttle {
+    state: Rc<RefCell<ThrottleState>>,
     forms: Arc<OldForms>,
 }
 
-impl Pace {
-    /// For the thread that calls this.
-    pub(crate) fn new(forms: &Arc<OldForms>) -> Pace {
+impl Throttle {
+    /// A throttle for the calling thread.
+    pub(crate) fn new(forms: &Arc<OldForms>) -> Throttle {
         ask_for_turns_of(SLICE.as_nanos() as u64);
         let figures = File::open("/proc/thread-self/schedstat").ok();
         let seen = figures.as_ref().and_then(read);
-        let paced = Paced { figures, seen, since: Instant::now(), policy: Policy::new() };
-        Pace { paced: Rc::new(RefCell::new(paced)), forms: Arc::clone(forms) }
+        let state = ThrottleState { figures, seen, since: Instant::now(), policy: Policy::new() };
+        Throttle { state: Rc::new(RefCell::new(state)), forms: Arc::clone(forms) }
     }
 
-    /// Rests if a slice is over and it is better to. Neither a lock nor the gate may be held.
+    /// Pauses if a slice is over and processors are scarce. No lock or gate may be held.
     #[inline]
-    pub(crate) fn turn(&self) {
-        let mut paced = self.paced.borrow_mut();
-        if paced.since.elapsed() >= SLICE {
-            paced.end_slice(&self.forms);
+    pub(crate) fn pause_if_due(&self) {
+        let mut state = self.state.borrow_mut();
+        if state.since.elapsed() >= SLICE {
+            state.end_slice(&self.forms);
         }
     }
 }
 
-impl Paced {
+impl ThrottleState {
     #[cold]
     fn end_slice(&mut self, forms: &OldForms) {
         let now = self.figures.as_ref().and_then(read);
@@ -135,7 +134,7 @@ impl Paced {
     }
 }
 
-/// The figures of a thread: nanoseconds for which it ran, and for which it waited.
+/// Reads a thread's running and waiting time.
 fn read(figures: &File) -> Option<Share> {
     let mut line = [0; 96];
     let len = figures.read_at(&mut line, 0).ok()?;
@@ -145,7 +144,7 @@ fn read(figures: &File) -> Option<Share> {
 fn parse(line: &[u8]) -> Option<Share> {
     let mut numbers = std::str::from_utf8(line).ok()?.split_ascii_whitespace().map(str::parse::<u64>);
     let (ran, waited) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-    // A system that does not count says 0.
+    // A system without accounting reports 0.
     (ran > 0).then(|| Share { ran: Duration::from_nanos(ran), waited: Duration::from_nanos(waited) })
 }
 
@@ -157,7 +156,7 @@ mod tests {
         Some(Share { ran: Duration::from_micros(ran), waited: Duration::from_micros(waited) })
     }
 
-    /// Slices of a thread that never waits, until it rests no more.
+    /// Slices of a thread that never waits, until it pauses no more.
     fn return_to_full_speed(policy: &mut Policy) -> usize {
         let mut slices = 0;
         while !policy.rest_after(share(200, 0)).is_zero() {

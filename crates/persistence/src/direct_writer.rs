@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The end of a file in memory, on its way to the disk.
+//! Direct writer: buffers the end of a file and writes it past the page cache (`O_DIRECT`).
 //!
-//! Bytes are gathered first: a processor has much less to do for a few large writes, which the disk
-//! takes right out of that memory, than for many small ones through the kernel's page cache, which
-//! has to copy them and to write them back later. Files that are only appended to are written so:
-//! increments of the append-only file (`aof/increment.rs`) and whole dumps (`synced_file.rs`). File
-//! systems that know no such writes get the usual ones.
+//! A few large writes that the disk takes straight from the buffer cost much less processor time
+//! than many small ones through the page cache, which copies them and writes them back later. Used
+//! for files that are only appended to: increments of the append-only file (`aof/increment.rs`) and
+//! dump files (`synced_file.rs`). File systems without direct writes get buffered ones.
 
 use std::fs::File;
 use std::io;
@@ -13,37 +12,37 @@ use std::os::unix::fs::FileExt;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-/// What is written past the page cache begins and ends at multiples of this, in the file and in memory.
+/// Alignment of direct writes, in the file and in memory.
 pub(crate) const BLOCK: usize = 4096;
-/// Bytes that are gathered at most.
-pub(crate) const GATHERED_MAX: usize = 1 << 20;
-/// Fewer bytes go through the page cache: to write past it costs the same for few as for many.
-const DIRECT_LEAST: usize = 256 << 10;
+/// Size of the buffer, in bytes.
+pub(crate) const BUFFER_BYTES_MAX: usize = 1 << 20;
+/// Fewer bytes go through the page cache: a direct write has a high fixed cost.
+const DIRECT_BYTES_MIN: usize = 256 << 10;
 
-/// The end of a file in memory: what has not been written yet, and the begin of the block in which
-/// that begins.
-pub(crate) struct Tail {
-    /// A block more than is used, so that what is used can begin at a multiple of [`BLOCK`].
+/// The end of a file in memory: the bytes that are not written yet, and the start of the block in
+/// which they begin.
+pub(crate) struct DirectWriter {
+    /// One block larger than the buffer, so that the buffer can begin at a multiple of [`BLOCK`].
     memory: Vec<u8>,
-    /// Where in the memory the tail begins.
+    /// Start of the buffer in `memory`.
     start: usize,
-    /// Where in the file it begins: at a multiple of [`BLOCK`].
+    /// Start of the buffer in the file: a multiple of [`BLOCK`].
     at: u64,
-    /// Bytes of it, and how many of these are in the file.
+    /// Bytes in the buffer, and how many of them are already in the file.
     len: usize,
     written: usize,
-    /// The file can be written past the page cache, and is set to do so at present.
+    /// The file supports direct writes, and `O_DIRECT` is set at present.
     can_be_direct: bool,
     is_direct: bool,
 }
 
-impl Tail {
-    /// Goes on with a file of this length.
-    pub(crate) fn new(file: &File, len: u64) -> Tail {
-        let memory = vec![0; GATHERED_MAX + BLOCK];
+impl DirectWriter {
+    /// Continues a file of `len` bytes.
+    pub(crate) fn new(file: &File, len: u64) -> DirectWriter {
+        let memory = vec![0; BUFFER_BYTES_MAX + BLOCK];
         let start = memory.as_ptr().align_offset(BLOCK).min(BLOCK);
         let begun = (len % BLOCK as u64) as usize;
-        let mut tail = Tail {
+        let mut writer = DirectWriter {
             memory,
             start,
             at: len - begun as u64,
@@ -52,32 +51,34 @@ impl Tail {
             can_be_direct: true,
             is_direct: false,
         };
-        // Of what is there already only the last block is needed, to be written once more with what follows.
-        let (at, begin) = (tail.at, tail.start);
-        tail.can_be_direct = file.read_exact_at(&mut tail.memory[begin..begin + begun], at).is_ok();
-        tail
+        // Of what is there already only the last block is needed, to be written once more with what
+        // follows.
+        let (at, begin) = (writer.at, writer.start);
+        writer.can_be_direct = file.read_exact_at(&mut writer.memory[begin..begin + begun], at).is_ok();
+        writer
     }
 
-    /// Where in the file the next byte goes.
+    /// Offset of the next byte in the file.
     pub(crate) fn end(&self) -> u64 {
         self.at + self.len as u64
     }
 
+    /// Bytes that are not in the file yet.
     pub(crate) fn pending(&self) -> usize {
         self.len - self.written
     }
 
-    /// How many bytes more can be gathered before some must be written.
+    /// Bytes that fit in the buffer before it must be flushed.
     pub(crate) fn room(&self) -> usize {
-        GATHERED_MAX - self.len
+        BUFFER_BYTES_MAX - self.len
     }
 
-    /// What was written last went past the page cache.
+    /// True if the last write was direct.
     pub(crate) fn is_direct(&self) -> bool {
         self.is_direct
     }
 
-    /// Takes what there is room for; how many bytes that were.
+    /// Buffers as many bytes as fit and returns their number.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> usize {
         let taken = bytes.len().min(self.room());
         let begin = self.start + self.len;
@@ -86,19 +87,19 @@ impl Tail {
         taken
     }
 
-    /// Writes everything, past the page cache if that is better. After an error what has not been
-    /// written is still there. `zeros_end`: up to here the file has zeros behind its data.
+    /// Writes all pending bytes, directly if `direct` and worthwhile. After an error the unwritten
+    /// bytes are still pending. `zeros_end`: end of the zeros that the file has behind its data.
     pub(crate) fn flush(&mut self, file: &File, direct: bool, zeros_end: u64) -> io::Result<()> {
         let whole = self.len / BLOCK * BLOCK;
         let padded = self.len.next_multiple_of(BLOCK);
         if !direct || self.pending() == 0 {
-            // Nothing to be had.
+            // Buffered write below.
         } else if self.at + padded as u64 <= zeros_end {
-            // It is to be forced to disk at once, and the zeros that fill the last block are in the
-            // file already.
+            // The bytes are forced to disk next, and the zeros that pad the last block are already
+            // in the file.
             self.memory[self.start + self.len..self.start + padded].fill(0);
             self.write_directly(file, padded);
-        } else if whole >= DIRECT_LEAST {
+        } else if whole >= DIRECT_BYTES_MIN {
             self.write_directly(file, whole);
         }
         if self.pending() > 0 {
@@ -120,8 +121,8 @@ impl Tail {
         Ok(())
     }
 
-    /// Writes the first `len` bytes, if the file can be written so. What is wrong otherwise is seen
-    /// when they are written again.
+    /// Writes the first `len` bytes directly, if the file supports it. Other errors recur in the
+    /// buffered write that follows.
     fn write_directly(&mut self, file: &File, len: usize) {
         self.set_direct(file, true);
         if self.is_direct {
@@ -132,6 +133,7 @@ impl Tail {
         }
     }
 
+    /// Sets or clears `O_DIRECT`.
     pub(crate) fn set_direct(&mut self, file: &File, direct: bool) {
         if self.is_direct == direct || (direct && !self.can_be_direct) {
             return;
@@ -156,8 +158,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// Whatever is written in which way, before and after a restart, stands in the file one
-        /// after the other.
+        /// Direct and buffered writes, before and after a restart, end up in the file in order.
         #[test]
         fn everything_is_in_the_file_in_order(
             begin in 0..3 * BLOCK,
@@ -176,33 +177,33 @@ mod tests {
             };
             let open = || File::options().read(true).write(true).open(&path).expect("a file");
             let mut file = open();
-            let mut tail = Tail::new(&file, begin as u64);
+            let mut writer = DirectWriter::new(&file, begin as u64);
             for (number, (len, direct, again)) in pieces.into_iter().enumerate() {
                 let bytes: Vec<u8> = (0..len).map(|at| (at / 7 + number) as u8).collect();
                 let mut left = &bytes[..];
                 while !left.is_empty() {
-                    let taken = tail.push(left);
+                    let taken = writer.push(left);
                     left = &left[taken..];
                     if !left.is_empty() {
-                        tail.flush(&file, direct, zeros_end).expect("written");
-                        prop_assert!(tail.len < BLOCK);
+                        writer.flush(&file, direct, zeros_end).expect("written");
+                        prop_assert!(writer.len < BLOCK);
                     }
                 }
                 expected.extend_from_slice(&bytes);
-                prop_assert_eq!(tail.end(), expected.len() as u64);
+                prop_assert_eq!(writer.end(), expected.len() as u64);
                 if direct || again {
-                    tail.flush(&file, direct, zeros_end).expect("written");
-                    prop_assert_eq!(tail.pending(), 0);
+                    writer.flush(&file, direct, zeros_end).expect("written");
+                    prop_assert_eq!(writer.pending(), 0);
                     prop_assert!(data(std::fs::read(&path).expect("read"), expected.len()) == expected);
                 }
                 if again {
                     file = open();
-                    tail = Tail::new(&file, expected.len() as u64);
+                    writer = DirectWriter::new(&file, expected.len() as u64);
                 }
             }
-            tail.flush(&file, false, zeros_end).expect("written");
+            writer.flush(&file, false, zeros_end).expect("written");
             prop_assert!(data(std::fs::read(&path).expect("read"), expected.len()) == expected);
-            prop_assert!(tail.memory[tail.start..].as_ptr().addr().is_multiple_of(BLOCK));
+            prop_assert!(writer.memory[writer.start..].as_ptr().addr().is_multiple_of(BLOCK));
         }
     }
 
@@ -213,27 +214,27 @@ mod tests {
         let path = folder.path().join("file");
         std::fs::write(&path, b"begin").expect("a file");
         let file = File::options().write(true).open(&path).expect("a file");
-        let mut tail = Tail::new(&file, 5);
-        let bytes = vec![b'x'; 2 * DIRECT_LEAST];
-        assert_eq!(tail.push(&bytes), bytes.len());
-        tail.flush(&file, true, 0).expect("written");
+        let mut writer = DirectWriter::new(&file, 5);
+        let bytes = vec![b'x'; 2 * DIRECT_BYTES_MIN];
+        assert_eq!(writer.push(&bytes), bytes.len());
+        writer.flush(&file, true, 0).expect("written");
         assert_eq!(std::fs::read(&path).expect("read"), [&b"begin"[..], &bytes].concat());
     }
 
-    /// After an error nothing is forgotten: what was gathered is written once the file takes it.
+    /// After an error the buffer is kept, and written once the file accepts it.
     #[test]
     fn an_error_loses_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
         let unwritable = File::create(&path).and_then(|_| File::open(&path)).expect("a file to read");
-        let mut tail = Tail::new(&unwritable, 0);
+        let mut writer = DirectWriter::new(&unwritable, 0);
         for direct in [true, false] {
-            assert_eq!(tail.push(&vec![b'y'; DIRECT_LEAST + 10]), DIRECT_LEAST + 10);
-            tail.flush(&unwritable, direct, 0).expect_err("cannot be written");
+            assert_eq!(writer.push(&vec![b'y'; DIRECT_BYTES_MIN + 10]), DIRECT_BYTES_MIN + 10);
+            writer.flush(&unwritable, direct, 0).expect_err("cannot be written");
         }
-        assert_eq!(tail.pending(), 2 * DIRECT_LEAST + 20);
+        assert_eq!(writer.pending(), 2 * DIRECT_BYTES_MIN + 20);
         let writable = File::options().write(true).open(&path).expect("a file to write");
-        tail.flush(&writable, false, 0).expect("written");
-        assert_eq!(std::fs::read(&path).expect("read"), vec![b'y'; 2 * DIRECT_LEAST + 20]);
+        writer.flush(&writable, false, 0).expect("written");
+        assert_eq!(std::fs::read(&path).expect("read"), vec![b'y'; 2 * DIRECT_BYTES_MIN + 20]);
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The named tests of `-t`: the same commands and keys as redis-benchmark's, so that results compare.
+//! Presets: the tests of `-t`, with the same commands and keys as redis-benchmark's, so that
+//! results compare.
 
-use crate::draw::Pattern;
-use crate::request::{Keys, Kind, Template};
+use crate::distributions::Pattern;
+use crate::request::{Keys, RequestKind, Template};
 
 /// A named test.
-pub struct Named {
+pub struct Preset {
     /// As `-t` has it.
     pub name: &'static str,
     /// As results have it.
@@ -13,12 +14,12 @@ pub struct Named {
     command: &'static str,
 }
 
-const fn named(name: &'static str, title: &'static str, command: &'static str) -> Named {
-    Named { name, title, command }
+const fn named(name: &'static str, title: &'static str, command: &'static str) -> Preset {
+    Preset { name, title, command }
 }
 
 /// All of them, in the order in which they run: tests that read come after those that fill.
-pub const ALL: &[Named] = &[
+pub const ALL: &[Preset] = &[
     named("ping_inline", "PING_INLINE", ""),
     named("ping_mbulk", "PING_MBULK", "PING"),
     named("set", "SET", "SET key:__rand_int__ __data__"),
@@ -50,12 +51,12 @@ const MANY: usize = 10;
 
 /// The tests that a list of names stands for; all usual ones without a list. `ping` stands for
 /// both, `lrange` and each `lrange_N` bring what fills their list. Names nobody knows are an error.
-pub fn select(list: Option<&str>) -> Result<Vec<&'static Named>, String> {
+pub fn select(list: Option<&str>) -> Result<Vec<&'static Preset>, String> {
     let Some(list) = list else {
         return Ok(ALL.iter().filter(|test| !ON_REQUEST.contains(&test.name)).collect());
     };
     let wanted: Vec<String> = list.split(',').map(|name| name.trim().to_lowercase()).collect();
-    let stands_for = |wanted: &str, test: &Named| {
+    let stands_for = |wanted: &str, test: &Preset| {
         test.name == wanted
             || (wanted == "ping" && test.name.starts_with("ping_"))
             || (wanted == "lrange" && test.name.starts_with("lrange"))
@@ -70,9 +71,9 @@ pub fn select(list: Option<&str>) -> Result<Vec<&'static Named>, String> {
     Ok(ALL.iter().filter(|test| wanted.iter().any(|wanted| stands_for(wanted, test))).collect())
 }
 
-impl Named {
+impl Preset {
     /// The requests.
-    pub fn kind(&self, keys: &Keys, pattern: Pattern) -> Kind {
+    pub fn kind(&self, keys: &Keys, pattern: Pattern) -> RequestKind {
         let key = "key:__rand_int__";
         let score = if keys.count.is_some() { "__rand_int__" } else { "0" };
         let words: Vec<&str> = match self.name {
@@ -84,7 +85,7 @@ impl Named {
             "ping_inline" => Template::raw("PING\r\n"),
             _ => Template::new(&words, keys),
         };
-        Kind { name: self.title.to_owned(), template, weight: 1, pattern }
+        RequestKind { name: self.title.to_owned(), template, weight: 1, pattern }
     }
 }
 

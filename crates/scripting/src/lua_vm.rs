@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A machine: one Lua state in its sandbox, with what has been compiled for it.
+//! A Lua VM: one Lua state in its sandbox, with what has been compiled for it.
 //!
 //! A thread has one for EVAL and one for functions, so that neither sees the other. The sandbox is
 //! what Redis 7.2 gives to scripts: globals and everything reachable from them are read-only, a
@@ -16,7 +16,7 @@ use mlua_sys as sys;
 use crate::function::{Function, Registered};
 use crate::host::{Host, Verdict};
 use crate::libraries::json::settings::Settings;
-use crate::lua::{GLOBALS, Kind, Lua, REGISTRY, function, lua_State};
+use crate::lua::{GLOBALS, Lua, LuaType, REGISTRY, function, lua_State};
 use crate::memory::{self, Memory};
 use crate::outcome::Ended;
 use crate::shared::Shared;
@@ -25,7 +25,7 @@ use crate::{api, base, convert, interrupt, libraries};
 /// Runs between two steps of the garbage collector that are taken whatever Lua's own pace is.
 const COLLECT_EVERY: u32 = 50;
 
-/// What kind of code a machine runs.
+/// Kind of code that a VM runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// EVAL: `KEYS` and `ARGV` are globals.
@@ -35,14 +35,15 @@ pub enum Purpose {
 }
 
 /// One Lua state.
-pub struct Machine {
+pub struct LuaVm {
     state: *mut lua_State,
     shared: NonNull<Shared>,
     purpose: Purpose,
     handler: c_int,
     /// The table of globals.
     globals: c_int,
-    /// What the globals of libraries refer to: as functions see them, and while a library is being loaded.
+    /// What the globals of libraries refer to: as functions see them, and while a library is being
+    /// loaded.
     environments: Option<(c_int, c_int)>,
     runs: u32,
     /// Number of the last run, for the watch.
@@ -51,13 +52,14 @@ pub struct Machine {
     memory_max: usize,
 }
 
-// SAFETY: all that a machine points to is its own and moves with it: the state, the shared part,
+// SAFETY: all that a VM points to is its own and moves with it: the state, the shared part,
 // the counter of their memory. Nothing of it is bound to a thread.
-unsafe impl Send for Machine {}
+unsafe impl Send for LuaVm {}
 
-impl Drop for Machine {
+impl Drop for LuaVm {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, closed once; the shared part is freed after the last use by the state.
+        // SAFETY: made by `new`, closed once; the shared part is freed after the last use by the
+        // state.
         unsafe {
             (*self.shared.as_ptr()).memory.lift();
             sys::lua_close(self.state);
@@ -66,17 +68,17 @@ impl Drop for Machine {
     }
 }
 
-impl Machine {
-    /// A fresh machine. `memory_max` limits what a script may make it grow to, in bytes. `version`
+impl LuaVm {
+    /// A fresh VM. `memory_max` limits what a script may make it grow to, in bytes. `version`
     /// is what scripts are told.
-    pub fn new(purpose: Purpose, memory_max: usize, version: &str) -> Machine {
+    pub fn new(purpose: Purpose, memory_max: usize, version: &str) -> LuaVm {
         let memory = Rc::new(Memory::new());
         let shared = Box::new(Shared::new(Rc::clone(&memory)));
         let shared = NonNull::from(Box::leak(shared));
         // SAFETY: the memory lives in the shared part, which outlives the state.
         let state = unsafe { sys::lua_newstate(memory::allocate, Rc::as_ptr(&memory).cast_mut().cast()) };
         assert!(!state.is_null(), "there is memory for a Lua state");
-        let mut machine = Machine {
+        let mut vm = LuaVm {
             state,
             shared,
             purpose,
@@ -87,18 +89,18 @@ impl Machine {
             run: 0,
             memory_max,
         };
-        machine.set_up(version);
-        machine
+        vm.set_up(version);
+        vm
     }
 
-    /// What its code is.
+    /// Kind of its code.
     pub fn purpose(&self) -> Purpose {
         self.purpose
     }
 
     /// Bytes that Lua has allocated, and those of the buffers for what its scripts call.
     pub fn memory_bytes(&self) -> usize {
-        // SAFETY: alive as long as the machine; not borrowed, since no script runs.
+        // SAFETY: alive as long as the VM; not borrowed, since no script runs.
         let shared = unsafe { self.shared.as_ref() };
         shared.memory.used.get() + shared.reply.memory_bytes() + shared.numbers.capacity()
     }
@@ -109,12 +111,12 @@ impl Machine {
     }
 
     fn lua(&self) -> Lua<'static> {
-        // SAFETY: the state lives as long as the machine, and nobody keeps the result longer.
+        // SAFETY: the state lives as long as the VM, and nobody keeps the result longer.
         unsafe { Lua::new(self.state) }
     }
 
     fn shared_mut(&mut self) -> &mut Shared {
-        // SAFETY: alive as long as the machine; Lua does not run while the result is used.
+        // SAFETY: alive as long as the VM; Lua does not run while the result is used.
         unsafe { self.shared.as_mut() }
     }
 
@@ -156,7 +158,8 @@ impl Machine {
             seal_deeply(lua);
             let loading = lua.keep();
             self.environments = Some((real, loading));
-            // What code gets as its globals is empty, and refers to one of the two by its metatable.
+            // What code gets as its globals is empty, and refers to one of the two by its
+            // metatable.
             lua.push_table(0, 0);
             lua.push_table(0, 1);
             lua.raw_get_index(REGISTRY, real);
@@ -189,7 +192,7 @@ impl Machine {
     pub fn compile(&mut self, name: &CStr, code: &[u8]) -> Result<Function, Vec<u8>> {
         let lua = self.lua();
         if self.memory_bytes() > self.memory_max / 2 {
-            // What an earlier script left behind is not this one's fault.
+            // Garbage of an earlier script does not count for this one.
             // SAFETY: no script runs, and there are no finalizers.
             unsafe { sys::lua_gc(self.state, sys::LUA_GCCOLLECT, 0) };
         }
@@ -223,7 +226,8 @@ impl Machine {
         reply: &mut ReplyBuffer,
     ) -> Ended {
         let lua = self.lua();
-        // SAFETY: only the lifetime is dropped; the pointer is taken away again before this function returns.
+        // SAFETY: only the lifetime is dropped; the pointer is taken away again before this
+        // function returns.
         let host: NonNull<dyn Host> = unsafe { std::mem::transmute(NonNull::from(host)) };
         let shared = self.shared_mut();
         shared.host = Some(host);
@@ -304,7 +308,7 @@ impl Machine {
         timeout: Option<std::time::Duration>,
     ) -> Result<Vec<Registered>, Vec<u8>> {
         let Some((real, loading)) = self.environments else {
-            return Err(b"not a machine for functions".to_vec());
+            return Err(b"not a VM for functions".to_vec());
         };
         self.set_environment(loading);
         let outcome = self.compile(c"@user_function", code);
@@ -374,7 +378,7 @@ impl Machine {
     }
 }
 
-/// What a script may use in any case.
+/// Memory that a script may use in any case.
 const MEMORY_MIN: usize = 1 << 20;
 fn push_array(lua: Lua<'_>, values: &[&[u8]]) {
     lua.push_table(values.len(), 0);
@@ -392,7 +396,7 @@ fn seal_deeply(lua: Lua<'_>) {
     lua.seal(-1, true);
     lua.push_nil();
     while lua.next(-2) {
-        if lua.kind(-1) == Kind::Table {
+        if lua.kind(-1) == LuaType::Table {
             seal_deeply(lua);
         }
         lua.pop(1);

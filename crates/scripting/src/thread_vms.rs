@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What one thread has compiled: a machine for scripts and one for functions, and which of the
-//! server's scripts and libraries it knows.
+//! A thread's VMs, one for scripts and one for functions, and the scripts and libraries compiled in
+//! them.
 //!
 //! The thread takes them out of [`crate::Scripts`] while a script runs, so that a script can never
 //! run within a script.
@@ -17,13 +17,13 @@ use crate::cache::{Cache, Script, Sha, parse_sha, sha_of};
 use crate::flags::parse_library;
 use crate::function::Function;
 use crate::function_libraries::{FunctionInfo, Libraries, Library};
-use crate::machine::{Machine, Purpose};
+use crate::lua_vm::{LuaVm, Purpose};
 use crate::speculation::SpeculationHistory;
 
 /// A thread lets go of what it has compiled of evicted scripts after so many evictions.
 const EVICTED_MAX: u64 = 100;
 
-/// What scripts are read and compiled with.
+/// Environment for compiling scripts.
 #[derive(Clone, Copy)]
 pub struct Environment<'s> {
     pub config: &'s Config,
@@ -31,17 +31,17 @@ pub struct Environment<'s> {
     pub cache: &'s Cache,
 }
 
-/// A script that is compiled in this thread's machine.
+/// A script compiled by this thread's VM.
 #[derive(Clone)]
 pub struct Compiled {
     pub function: Function,
     pub script: Arc<Script>,
 }
 
-/// One thread's machines.
-pub struct Machines {
-    /// The scripts' machine, of this generation of the cache.
-    scripts: Option<(u64, Machine)>,
+/// One thread's VMs.
+pub struct ThreadVms {
+    /// The scripts' VM, of this generation of the cache.
+    scripts: Option<(u64, LuaVm)>,
     by_sha: HashMap<Sha, Compiled, foldhash::fast::RandomState>,
     /// The same by their text, so that EVAL need not compute a SHA-1 each time. The hash cannot be
     /// guessed: a text is only taken for another one after a comparison, but many of one hash would
@@ -50,7 +50,7 @@ pub struct Machines {
     /// Scripts that had been evicted when this thread last let go of such.
     evicted: u64,
     hasher: RandomState,
-    functions: Option<Machine>,
+    functions: Option<LuaVm>,
     /// The libraries as they were when this thread last looked, with their generation.
     libraries: (u64, Arc<Libraries>),
     /// The functions of the libraries that this thread has run the code of, by the library's id, in
@@ -58,9 +58,9 @@ pub struct Machines {
     loaded: HashMap<u64, Vec<Function>, foldhash::fast::RandomState>,
 }
 
-impl Machines {
-    pub(crate) fn new() -> Machines {
-        Machines {
+impl ThreadVms {
+    pub(crate) fn new() -> ThreadVms {
+        ThreadVms {
             scripts: None,
             by_sha: HashMap::default(),
             by_body: HashTable::new(),
@@ -72,23 +72,23 @@ impl Machines {
         }
     }
 
-    /// The machine for scripts.
-    pub fn scripts(&mut self, config: &Config) -> &mut Machine {
-        &mut self.scripts.get_or_insert_with(|| (0, new_machine(config, Purpose::Scripts))).1
+    /// The VM for scripts.
+    pub fn scripts(&mut self, config: &Config) -> &mut LuaVm {
+        &mut self.scripts.get_or_insert_with(|| (0, new_vm(config, Purpose::Scripts))).1
     }
 
-    /// Bytes of the machine for scripts.
+    /// Bytes of the VM for scripts.
     pub fn script_bytes(&self) -> usize {
-        self.scripts.as_ref().map_or(0, |(_, machine)| machine.memory_bytes())
+        self.scripts.as_ref().map_or(0, |(_, vm)| vm.memory_bytes())
     }
 
-    /// Makes a new machine when the cache has been emptied since the last one was made.
+    /// Makes a new VM when the cache has been emptied since the last one was made.
     fn renew(&mut self, environment: &Environment<'_>, generation: u64) {
         let Environment { config, cache, .. } = *environment;
         let evicted = cache.evicted();
-        if let Some((_, machine)) = self.scripts.as_mut().filter(|(made, _)| *made == generation) {
+        if let Some((_, vm)) = self.scripts.as_mut().filter(|(made, _)| *made == generation) {
             // It may have been changed.
-            machine.set_memory_max(memory_max(config));
+            vm.set_memory_max(memory_max(config));
             if evicted - self.evicted >= EVICTED_MAX {
                 self.evicted = evicted;
                 self.forget_evicted();
@@ -98,19 +98,19 @@ impl Machines {
         self.evicted = evicted;
         self.by_sha.clear();
         self.by_body.clear();
-        self.scripts = Some((generation, new_machine(config, Purpose::Scripts)));
+        self.scripts = Some((generation, new_vm(config, Purpose::Scripts)));
     }
 
-    /// Lets go of what has been compiled of scripts that were evicted.
+    /// Drops compiled scripts that were evicted from the cache.
     #[cold]
     fn forget_evicted(&mut self) {
-        let Some((_, machine)) = &mut self.scripts else { return };
+        let Some((_, vm)) = &mut self.scripts else { return };
         // Each is in the first table; the second one has the same functions.
         self.by_body.retain(|compiled| !compiled.script.is_evicted());
         self.by_sha.retain(|_, compiled| {
             let stays = !compiled.script.is_evicted();
             if !stays {
-                machine.release(compiled.function);
+                vm.release(compiled.function);
             }
             stays
         });
@@ -226,11 +226,11 @@ impl Machines {
             if libraries.counts().0 == 0 {
                 self.functions = None;
                 self.loaded.clear();
-            } else if let Some(machine) = &mut self.functions {
+            } else if let Some(vm) = &mut self.functions {
                 self.loaded.retain(|id, functions| {
                     let stays = libraries.all().any(|library| library.id == *id);
                     if !stays {
-                        functions.iter().for_each(|function| machine.release(*function));
+                        functions.iter().for_each(|function| vm.release(*function));
                     }
                     stays
                 });
@@ -240,20 +240,21 @@ impl Machines {
         Arc::clone(&self.libraries.1)
     }
 
-    /// The machine for functions.
-    pub fn for_functions(&mut self, config: &Config) -> &mut Machine {
-        let machine = self.functions.get_or_insert_with(|| new_machine(config, Purpose::Functions));
+    /// The VM for functions.
+    pub fn for_functions(&mut self, config: &Config) -> &mut LuaVm {
+        let vm = self.functions.get_or_insert_with(|| new_vm(config, Purpose::Functions));
         // It may have been changed.
-        machine.set_memory_max(memory_max(config));
-        machine
+        vm.set_memory_max(memory_max(config));
+        vm
     }
 
-    /// Bytes of the machine for functions.
+    /// Bytes of the VM for functions.
     pub fn function_bytes(&self) -> usize {
-        self.functions.as_ref().map_or(0, Machine::memory_bytes)
+        self.functions.as_ref().map_or(0, LuaVm::memory_bytes)
     }
 
-    /// Runs the code of a new library. The functions that it registers are ready in this thread then.
+    /// Runs the code of a new library. The functions that it registers are ready in this thread
+    /// then.
     pub fn read_library(
         &mut self,
         config: &Config,
@@ -304,11 +305,11 @@ impl Machines {
     }
 }
 
-fn new_machine(config: &Config, purpose: Purpose) -> Machine {
-    Machine::new(purpose, memory_max(config), &config.redis_version())
+fn new_vm(config: &Config, purpose: Purpose) -> LuaVm {
+    LuaVm::new(purpose, memory_max(config), &config.redis_version())
 }
 
-/// What a script may make a machine grow to.
+/// Memory limit of a VM, in bytes.
 fn memory_max(config: &Config) -> usize {
     match config.lua_memory_bytes() {
         0 => usize::MAX,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The reply skimmer: finds where replies end and what class each is of, without building values.
+//! The reply scanner: finds where replies end and what class each is of, without building values.
 //!
 //! A second reader of replies beside `braid_client::reply`, for speed alone: the generator shares the
 //! machine with the server that it measures. A pipelined `+OK` or 32-byte value takes it about 0.5 ns,
@@ -48,7 +48,7 @@ enum Whole {
 
 /// The state between two pieces of a connection's bytes.
 #[derive(Debug)]
-pub struct Skimmer {
+pub struct ReplyScanner {
     /// Values still missing to complete `whole`; 0 between replies.
     missing: u64,
     whole: Whole,
@@ -103,9 +103,9 @@ impl Likeness {
     }
 }
 
-impl Default for Skimmer {
-    fn default() -> Skimmer {
-        Skimmer {
+impl Default for ReplyScanner {
+    fn default() -> ReplyScanner {
+        ReplyScanner {
             missing: 0,
             whole: Whole::Reply(Class::Value),
             body: 0,
@@ -116,7 +116,7 @@ impl Default for Skimmer {
     }
 }
 
-impl Skimmer {
+impl ReplyScanner {
     /// Whether the bytes so far end with a complete reply.
     pub fn is_between_replies(&self) -> bool {
         self.missing == 0 && self.body == 0 && self.partial.is_empty()
@@ -447,28 +447,28 @@ mod tests {
             let bytes = out.as_contiguous().expect("small values are not attached");
 
             let mut seen = Seen::default();
-            let mut skimmer = Skimmer::default();
+            let mut scanner = ReplyScanner::default();
             let mut rest = bytes;
             for cut in cuts {
                 let (piece, after) = rest.split_at(cut.min(rest.len()));
-                skimmer.feed(piece, &mut seen).unwrap();
+                scanner.feed(piece, &mut seen).unwrap();
                 rest = after;
             }
-            skimmer.feed(rest, &mut seen).unwrap();
+            scanner.feed(rest, &mut seen).unwrap();
             prop_assert_eq!(&seen, &expected);
-            prop_assert!(skimmer.is_between_replies());
+            prop_assert!(scanner.is_between_replies());
 
             // The same, byte by byte.
             let mut seen = Seen::default();
             for byte in bytes {
-                skimmer.feed(&[*byte], &mut seen).unwrap();
+                scanner.feed(&[*byte], &mut seen).unwrap();
             }
             prop_assert_eq!(&seen, &expected);
         }
 
         #[test]
         fn any_bytes_are_taken_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Skimmer::default().feed(&bytes, &mut Seen::default());
+            let _ = ReplyScanner::default().feed(&bytes, &mut Seen::default());
         }
     }
 
@@ -478,10 +478,10 @@ mod tests {
             b"+OK\r\n+OK\r\n$2\r\nab\r\n$2\r\ncd\r\n$3\r\nabc\r\n$-1\r\n$-1\r\n:1\r\n:1\r\n:2\r\n+OKAY\r\n";
         for cut in 0..bytes.len() {
             let mut seen = Seen::default();
-            let mut skimmer = Skimmer::default();
+            let mut scanner = ReplyScanner::default();
             for _ in 0..3 {
-                skimmer.feed(&bytes[..cut], &mut seen).unwrap();
-                skimmer.feed(&bytes[cut..], &mut seen).unwrap();
+                scanner.feed(&bytes[..cut], &mut seen).unwrap();
+                scanner.feed(&bytes[cut..], &mut seen).unwrap();
             }
             let once = [
                 "value", "value", "value", "value", "value", "nil", "nil", "value", "value", "value", "value",
@@ -490,7 +490,7 @@ mod tests {
         }
         // A body that is longer than announced is found out in a run as well.
         let wrong = b"$2\r\nab\r\n$2\r\nabc\r\n+OK\r\n";
-        assert_eq!(Skimmer::default().feed(wrong, &mut Seen::default()), Err(Malformed));
+        assert_eq!(ReplyScanner::default().feed(wrong, &mut Seen::default()), Err(Malformed));
     }
 
     #[test]
@@ -499,12 +499,12 @@ mod tests {
             ["HTTP/1.1 400\r\n", "$x\r\n", "$-2\r\n", "$3\r\nabcde", "*?\r\n", "\r\n", "+OK\n", "$\r\n\r\n"];
         for bytes in wrong {
             assert_eq!(
-                Skimmer::default().feed(bytes.as_bytes(), &mut Seen::default()),
+                ReplyScanner::default().feed(bytes.as_bytes(), &mut Seen::default()),
                 Err(Malformed),
                 "{bytes:?}"
             );
         }
         let huge = b"*999999999999999999\r\n%999999999999999999\r\n".repeat(30);
-        assert_eq!(Skimmer::default().feed(&huge, &mut Seen::default()), Err(Malformed));
+        assert_eq!(ReplyScanner::default().feed(&huge, &mut Seen::default()), Err(Malformed));
     }
 }

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Entries that have been taken out of a shard, to be written when it is free again.
+//! Staging buffer: entries copied out of a locked shard, to be written once it is unlocked.
 //!
-//! To write a value takes several times as long as to copy it, most of all when it is compressed,
-//! and a thread may lose its processor meanwhile. So what is done while the shard is held is
-//! copying: short strings and packed collections; large strings are shared. The rest (tables,
-//! trees, streams) has to be written at once.
+//! Writing a value takes several times as long as copying it, most of all with compression, and the
+//! thread may be preempted meanwhile. So only copying happens under the lock: short strings and
+//! packed collections are copied, large strings are shared. Tables, trees and streams are written
+//! under the lock.
 
 use std::io;
 
 use braid_base::blob::Blob;
 use braid_keyspace::eviction::access;
 use braid_keyspace::{Entry, Keyspace, ValueRef};
-use braid_rdb::{Access, Format, Kind};
+use braid_rdb::{Access, Format, RdbType};
 
 use crate::value::to_rdb;
 use crate::writer::Writer;
 
 enum Content {
     Integer(i64),
-    /// Behind the name.
+    /// A string; its bytes follow the name.
     Text,
     Blob(Blob),
-    /// Behind the name.
-    Packed(Kind),
+    /// A packed collection; its bytes follow the name.
+    Packed(RdbType),
 }
 
-struct Taken {
-    /// Where in the bytes name and content end; they begin where those before end.
+struct StagedEntry {
+    /// Ends of the name and of the content in the bytes; they begin at the previous entry's end.
     name_end: usize,
     end: usize,
     content: Content,
@@ -34,20 +34,19 @@ struct Taken {
     access: Option<Access>,
 }
 
-/// Entries taken, in order.
+/// Staged entries, in order.
 #[derive(Default)]
-pub(crate) struct Gathered {
+pub(crate) struct StagingBuffer {
     bytes: Vec<u8>,
-    entries: Vec<Taken>,
+    entries: Vec<StagedEntry>,
 }
 
-/// Bytes of room that are kept.
+/// Capacity kept between batches, in bytes.
 const KEPT_BYTES: usize = 256 * 1024;
 
-impl Gathered {
-    /// Takes an entry, in a shard that is held; how many bytes were copied. Nothing if it has to be
-    /// written at once. `packed`: packed collections can be taken, too, as far as they are written
-    /// so.
+impl StagingBuffer {
+    /// Stages an entry of a locked shard and returns the bytes copied; `None` if it has to be
+    /// written under the lock. `packed`: the format that packed collections are written in, if any.
     pub fn take(&mut self, keyspace: &Keyspace, entry: Entry<'_>, packed: Option<Format>) -> Option<usize> {
         let begin = self.bytes.len();
         let name_end = begin + entry.key().len();
@@ -72,11 +71,11 @@ impl Gathered {
             self.bytes.extend_from_slice(text);
         }
         let (expire_at, access) = (entry.expiry(), access(keyspace, entry));
-        self.entries.push(Taken { name_end, end: self.bytes.len(), content, expire_at, access });
+        self.entries.push(StagedEntry { name_end, end: self.bytes.len(), content, expire_at, access });
         Some(self.bytes.len() - begin)
     }
 
-    /// Writes what was taken, in the database that is chosen, and forgets it.
+    /// Writes the staged entries to the current database and clears the buffer.
     pub fn write(&mut self, writer: &mut Writer) -> io::Result<()> {
         let mut begin = 0;
         for taken in &self.entries {
@@ -94,22 +93,22 @@ impl Gathered {
             writer.key(name, value, taken.expire_at, taken.access)?;
             begin = taken.end;
         }
-        self.forget();
+        self.clear();
         Ok(())
     }
 
-    /// Bytes of an entry on average, if any was taken.
+    /// Average size of a staged entry, in bytes.
     pub fn average_bytes(&self) -> Option<usize> {
         self.bytes.len().checked_div(self.entries.len())
     }
 
-    /// True if nothing was taken.
+    /// True if nothing is staged.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Forgets what was taken.
-    pub fn forget(&mut self) {
+    /// Drops the staged entries.
+    pub fn clear(&mut self) {
         self.entries.clear();
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One look at a server: its INFO, and what the open panel needs besides.
+//! A sample of a server: its INFO, and the data of the open panel.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ pub enum Wish {
 
 /// What the server said.
 #[derive(Clone, Debug, Default)]
-pub struct Look {
+pub struct Sample {
     /// Seconds on a clock of which only differences count: the server's own if it tells.
     pub at: f64,
     pub info: Info,
@@ -86,13 +86,13 @@ pub struct HotKey {
 
 /// Entries of the slow log that are asked for.
 const SLOW_ENTRIES: &str = "64";
-/// Keys looked at for each look at hot keys, where the server counts their use (LFU) but keeps no list.
+/// Keys examined per sample of hot keys, if the server counts accesses (LFU) but has no HOTKEYS.
 const SAMPLED_KEYS: &str = "100";
 /// Hot keys kept.
 const HOT_KEYS_MAX: usize = 64;
 
-/// A connection that looks again and again.
-pub struct Watcher {
+/// Takes samples over one connection.
+pub struct Sampler {
     target: Target,
     connection: Option<Connection>,
     begun: Instant,
@@ -108,23 +108,23 @@ struct HotKeyWatch {
     sampled: Vec<HotKey>,
 }
 
-impl Watcher {
-    /// Connects with the first look.
-    pub fn new(target: Target) -> Watcher {
+impl Sampler {
+    /// Connects when the first sample is taken.
+    pub fn new(target: Target) -> Sampler {
         let hot_keys = HotKeyWatch { no_report: false, cursor: "0".into(), sampled: Vec::new() };
-        Watcher { target, connection: None, begun: Instant::now(), hot_keys }
+        Sampler { target, connection: None, begun: Instant::now(), hot_keys }
     }
 
-    /// Asks the server. After an error the next look connects anew.
-    pub fn look(&mut self, wish: Wish) -> Result<Look, String> {
-        let result = self.try_look(wish).map_err(|error| error.to_string());
+    /// Takes a sample. After an error the next one reconnects.
+    pub fn sample(&mut self, wish: Wish) -> Result<Sample, String> {
+        let result = self.try_sample(wish).map_err(|error| error.to_string());
         if result.is_err() {
             self.connection = None;
         }
         result
     }
 
-    fn try_look(&mut self, wish: Wish) -> std::io::Result<Look> {
+    fn try_sample(&mut self, wish: Wish) -> std::io::Result<Sample> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => none.insert(Connection::open(&self.target)?),
@@ -134,17 +134,18 @@ impl Watcher {
             info.number("server_time_usec").map_or(self.begun.elapsed().as_secs_f64(), |micros| micros / 1e6);
         let id = if self.target.is_local() { process::of_server(&info) } else { None };
         let process = id.map(|id| Process { id, tasks: process::tasks(id) });
-        let mut look = Look { at, info, process, ..Look::default() };
+        let mut sample = Sample { at, info, process, ..Sample::default() };
         match wish {
             Wish::Nothing => {}
-            Wish::Clients => look.clients = clients(&connection.expect(&["CLIENT", "LIST"])?.text()),
-            Wish::SlowLog => look.slow = slow_log(connection.expect(&["SLOWLOG", "GET", SLOW_ENTRIES])?),
+            Wish::Clients => sample.clients = clients(&connection.expect(&["CLIENT", "LIST"])?.text()),
+            Wish::SlowLog => sample.slow = slow_log(connection.expect(&["SLOWLOG", "GET", SLOW_ENTRIES])?),
             Wish::HotKeys => {
-                let counts = look.info.get("maxmemory_policy").is_some_and(|policy| policy.ends_with("-lfu"));
-                look.hot = self.hot_keys.look(connection, counts)?;
+                let counts =
+                    sample.info.get("maxmemory_policy").is_some_and(|policy| policy.ends_with("-lfu"));
+                sample.hot = self.hot_keys.sample(connection, counts)?;
             }
         }
-        Ok(look)
+        Ok(sample)
     }
 }
 
@@ -169,7 +170,7 @@ pub fn slow_log(reply: Value) -> Vec<SlowEntry> {
 impl HotKeyWatch {
     /// The server's own report if it has one; else, where it counts the use of keys, the most used
     /// of those seen so far.
-    fn look(&mut self, connection: &mut Connection, counts: bool) -> std::io::Result<Option<Vec<HotKey>>> {
+    fn sample(&mut self, connection: &mut Connection, counts: bool) -> std::io::Result<Option<Vec<HotKey>>> {
         if !self.no_report {
             let report = connection.command(&["HOTKEYS", "GET"])?;
             self.no_report = matches!(report, Value::Error(_));

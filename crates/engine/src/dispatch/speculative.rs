@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a script's run under locks has left in the statistics, as long as it may still be given up
-//! and begun again: it can be taken back, so that a command that two runs have called counts once.
+//! Statistics of a speculative script run: a run under the locks of the declared keys that may
+//! still be abandoned and restarted with the world stopped. Rolling back makes each command count
+//! once, although two runs have called it.
 //!
-//! Counters are counted as ever, and what was added is remembered. Lines for those who monitor and
-//! samples of hot keys cannot be taken back: they are held until the run is settled. While such a
-//! run goes on, its thread does nothing else, so whatever its counters of keys found have gained is
-//! the run's.
+//! Counters are updated immediately, and the increments are recorded here. MONITOR lines and
+//! hot-key samples cannot be undone, so they are held until the run commits. The thread does
+//! nothing else during such a run, so every change of its hit and miss counters belongs to the run.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use braid_notify::payload::Payload;
 use braid_telemetry::histogram;
 use braid_telemetry::hot_keys::Sample;
 
-/// Tallies are put together when there are so many.
+/// Tallies are merged when this many have been collected.
 const TALLIES_MAX: usize = 1024;
 
 /// Calls of one command that took about the same time.
@@ -32,12 +32,12 @@ struct Tally {
     rejected: u64,
 }
 
-/// See the module.
-pub struct Tentative {
+/// Counter increments and held output of one speculative run.
+pub struct Speculative {
     /// Keys found and not found by the thread before the run.
     before: (u64, u64),
     tallies: SmallVec<[Tally; 4]>,
-    /// When tallies are put together next.
+    /// Number of tallies that triggers the next merge.
     tallies_max: usize,
     /// Errors by their first word.
     errors: Vec<(Box<[u8]>, u64)>,
@@ -45,10 +45,10 @@ pub struct Tentative {
     pub(super) lines: Vec<Arc<Payload>>,
 }
 
-impl Tentative {
-    /// For a run that begins now on this thread.
-    pub fn begin(context: &Context) -> Tentative {
-        Tentative {
+impl Speculative {
+    /// Starts recording a run on this thread.
+    pub fn begin(context: &Context) -> Speculative {
+        Speculative {
             before: (context.counters.hits.get(), context.counters.misses.get()),
             tallies: SmallVec::new(),
             tallies_max: TALLIES_MAX,
@@ -58,19 +58,19 @@ impl Tentative {
         }
     }
 
-    /// Remembers a command that was counted.
+    /// Records a counted command.
     #[inline]
     pub(super) fn note_call(&mut self, command: u32, nanos: u64, failed: bool) {
         let cell = histogram::cell_of(nanos) as u32;
         self.push(Tally { command, cell, calls: 1, nanos, failed: u64::from(failed), rejected: 0 });
     }
 
-    /// Remembers a command that was counted as refused.
+    /// Records a rejected command.
     pub(super) fn note_rejected(&mut self, command: u32) {
         self.push(Tally { command, cell: 0, calls: 0, nanos: 0, failed: 0, rejected: 1 });
     }
 
-    /// Remembers an error that was counted.
+    /// Records a counted error.
     pub(super) fn note_error(&mut self, line: &[u8]) {
         let code = line.split(|&byte| matches!(byte, b' ' | b'\r')).next().unwrap_or_default();
         match self.errors.iter_mut().find(|(known, _)| **known == *code) {
@@ -82,13 +82,13 @@ impl Tentative {
     #[inline]
     fn push(&mut self, tally: Tally) {
         if self.tallies.len() >= self.tallies_max {
-            self.put_together();
+            self.merge();
         }
         self.tallies.push(tally);
     }
 
     #[cold]
-    fn put_together(&mut self) {
+    fn merge(&mut self) {
         self.tallies.sort_unstable_by_key(|tally| (tally.command, tally.cell));
         self.tallies.dedup_by(|next, sum| {
             let same = (next.command, next.cell) == (sum.command, sum.cell);
@@ -103,8 +103,8 @@ impl Tentative {
         self.tallies_max = TALLIES_MAX.max(2 * self.tallies.len());
     }
 
-    /// The run will not be given up: what was held goes out. Its locks are still held.
-    pub fn settle(self, engine: &Engine, slot: usize) {
+    /// Releases the held output. The run's locks must still be held.
+    pub fn commit(self, engine: &Engine, slot: usize) {
         for line in &self.lines {
             engine.hub.tell_monitors(slot, line);
         }
@@ -113,8 +113,8 @@ impl Tentative {
         }
     }
 
-    /// The run was given up: it has never been.
-    pub fn take_back(self, engine: &Engine, context: &Context) {
+    /// Subtracts the run's increments and drops the held output.
+    pub fn roll_back(self, engine: &Engine, context: &Context) {
         let stats = &engine.threads[context.slot];
         for tally in &self.tallies {
             let command = engine.command_stats(context.slot, tally.command);
@@ -141,8 +141,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tallies_of_a_long_run_are_put_together() {
-        let mut run = Tentative {
+    fn tallies_of_a_long_run_are_merged() {
+        let mut run = Speculative {
             before: (0, 0),
             tallies: SmallVec::new(),
             tallies_max: TALLIES_MAX,

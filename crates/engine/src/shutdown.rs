@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The end of the server, as SHUTDOWN or a signal asks for it: replicas catch up, everything is
-//! saved, the loops stop.
+//! Shutdown by SHUTDOWN or a signal: replicas catch up, the dataset is saved, the loops stop.
 //!
-//! Whoever has replicas waits for them first (`shutdown-timeout`), on a thread of its own: writes
-//! are held back meanwhile, everything else is served, and SHUTDOWN ABORT takes the end back. Then
-//! no command is executed any more, since what it changed would be lost.
+//! A primary first waits for its replicas (`shutdown-timeout`) on a separate thread. Writes are
+//! paused during that wait, all other commands are served, and SHUTDOWN ABORT cancels the shutdown.
+//! Once saving starts no command may execute any more, because its changes would be lost.
 
 pub mod state;
 
@@ -24,61 +23,62 @@ use braid_clients::attention::STOPPING;
 use braid_clients::pause::{PauseMode, Purpose};
 use braid_replication::{Replica, Stage as ReplicaStage};
 use braid_spec::{CommandError, CommandResult};
-pub use state::{CANNOT_END, Ending, Manner};
+pub use state::{SHUTDOWN_FAILED, ShutdownOptions, ShutdownState};
 use state::{Stage, State};
 
-/// How often it is looked whether replicas have caught up.
-const LOOK: Duration = Duration::from_millis(10);
+/// Interval between checks of the replicas' progress.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The server cannot end, since it cannot save.
+/// The shutdown was refused because the dataset could not be saved.
 #[derive(Debug, PartialEq, Eq)]
-pub struct CannotEnd;
+pub struct ShutdownFailed;
 
 impl Engine {
-    /// Ends the server as a signal wants it; [`Ending::schedule`] has been called. Not if that has
-    /// been taken back.
-    pub fn end_by_signal(&self, manner: Manner) -> Result<(), CannotEnd> {
-        let Some(request) = self.ending.wait(Stage::Scheduled) else { return Ok(()) };
-        self.end_patiently(request, manner)
+    /// Shuts down for a signal, after [`ShutdownState::schedule`]. Does nothing if the shutdown has
+    /// been aborted since.
+    pub fn shut_down_by_signal(&self, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
+        let Some(request) = self.shutdown_state.wait(Stage::Scheduled) else { return Ok(()) };
+        self.shut_down_after_replicas(request, options)
     }
 
-    /// Takes the wish to end back (SHUTDOWN ABORT); false if there is none, or if it is too late.
-    pub fn take_end_back(&self) -> bool {
-        let state = self.ending.0.lock();
-        let may = matches!(state.stage, Stage::Scheduled | Stage::Waits);
+    /// Cancels a pending shutdown (SHUTDOWN ABORT); false if there is none, or if it is too late.
+    pub fn abort_shutdown(&self) -> bool {
+        let state = self.shutdown_state.0.lock();
+        let may = matches!(state.stage, Stage::Scheduled | Stage::WaitingForReplicas);
         if may {
-            self.go_on_after_all(state);
+            self.cancel_shutdown(state);
         }
         may
     }
 
-    /// Waits for replicas, if they are to be waited for, and ends the server. The thread is outside
+    /// Waits for replicas unless `options.now`, then shuts down. The calling thread must be outside
     /// of the gate.
-    fn end_patiently(&self, request: u64, manner: Manner) -> Result<(), CannotEnd> {
+    fn shut_down_after_replicas(&self, request: u64, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
         log::warn!("User requested shutdown...");
-        if !manner.now {
-            self.supervisor.patiently(|| None, || self.let_replicas_catch_up(request));
+        if !options.now {
+            self.supervisor.patiently(|| None, || self.wait_for_replicas(request));
         }
-        if !self.ending.begin(request) {
+        if !self.shutdown_state.begin(request) {
             return Ok(());
         }
-        let ended = self.end(None, manner);
+        let ended = self.shut_down(None, options);
         if ended.is_err() {
             log::warn!("Errors trying to shut down the server. Check the logs for more information.");
-            self.go_on_after_all(self.ending.0.lock());
+            self.cancel_shutdown(self.shutdown_state.0.lock());
         }
         ended
     }
 
-    /// Returns when all replicas have all, when it has lasted too long, or when the end has been taken back.
-    fn let_replicas_catch_up(&self, request: u64) {
+    /// Returns when all replicas are in sync, after `shutdown-timeout`, or when the shutdown was
+    /// aborted.
+    fn wait_for_replicas(&self, request: u64) {
         let timeout_ms = i64::from(self.config.shutdown_timeout_seconds()) * 1000;
         if timeout_ms == 0 || self.lasting_replicas().is_empty() {
             return;
         }
         let until_ms = unix_ms().saturating_add(timeout_ms);
         {
-            let mut state = self.ending.0.lock();
+            let mut state = self.shutdown_state.0.lock();
             if !state.waits(request) {
                 return;
             }
@@ -86,15 +86,16 @@ impl Engine {
             log::info!("Waiting for replicas before shutting down.");
             self.pause.begin(&self.attention, Purpose::Shutdown, PauseMode::Write, i64::MAX, unix_ms());
         }
-        // Waits for something, unless the server is to end at once, or not at all.
+        // Polls `is_so` until it holds, the time is over, the shutdown is aborted or a script
+        // blocks it.
         let wait_until = |is_so: &dyn Fn() -> bool| {
-            let goes_on = || self.ending.waits(request) && self.busy.error().is_none();
+            let goes_on = || self.shutdown_state.waits(request) && self.busy.error().is_none();
             while !is_so() && unix_ms() < until_ms && goes_on() {
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
         };
-        // Whoever executed something when writes were held back has it in the journal when the
-        // epoch has changed twice.
+        // A command that was running when the pause began has journalled its changes once the epoch
+        // has advanced twice.
         let gate = &self.keyspace.gate;
         let begin = gate.epoch();
         wait_until(&|| gate.try_advance() >= begin + 2);
@@ -104,19 +105,19 @@ impl Engine {
             self.ask_replicas_soon();
             wait_until(&have_all);
         }
-        if self.ending.waits(request) {
-            self.tell_who_lags(offset);
+        if self.shutdown_state.waits(request) {
+            self.log_lagging_replicas(offset);
         }
     }
 
-    /// Replicas that want changes, not a copy alone.
+    /// Replicas that follow the journal, not those that only fetch a dump file.
     fn lasting_replicas(&self) -> Vec<Arc<Replica>> {
         let mut replicas = self.replication.replicas();
-        replicas.retain(|replica| !replica.options.copy_only && replica.stage() != ReplicaStage::Gone);
+        replicas.retain(|replica| !replica.options.rdb_only && replica.stage() != ReplicaStage::Gone);
         replicas
     }
 
-    fn tell_who_lags(&self, offset: u64) {
+    fn log_lagging_replicas(&self, offset: u64) {
         let (replicas, now_ms) = (self.lasting_replicas(), unix_ms());
         for replica in replicas.iter().filter(|replica| !replica.has(offset)) {
             let lag = if replica.stage() == ReplicaStage::Online { replica.lag_seconds(now_ms) } else { 0 };
@@ -131,22 +132,21 @@ impl Engine {
         log::info!("{count} of {} replicas are in sync when shutting down.", replicas.len());
     }
 
-    /// The server does not end: what was held back goes on, and those who wanted it are told.
-    fn go_on_after_all(&self, mut state: MutexGuard<'_, State>) {
-        state.stage = Stage::Far;
+    /// Resumes writes and answers the waiting SHUTDOWN clients with an error.
+    fn cancel_shutdown(&self, mut state: MutexGuard<'_, State>) {
+        state.stage = Stage::Running;
         self.pause.end(&self.attention, &self.mailboxes, Purpose::Shutdown);
         let waiters = std::mem::take(&mut state.waiters);
         drop(state);
         for waiter in waiters {
-            blocking::serve_keyless(&waiter, |reply| reply.error(CANNOT_END));
+            blocking::serve_keyless(&waiter, |reply| reply.error(SHUTDOWN_FAILED));
         }
     }
 
-    /// Ends the process in the middle of a script that has written and does not end within
-    /// `shutdown-timeout`: with the append-only file as it was before the script, and without a
-    /// dump file, since a part of what a script does must not be saved. Called on the script's
-    /// thread.
-    pub fn end_without_script(&self, name: &str) -> ! {
+    /// Exits while a script that has written exceeds `shutdown-timeout`. The append-only file keeps
+    /// its state from before the script and no dump file is written, because a script's changes
+    /// must not be saved in part. Called on the script's thread.
+    pub fn exit_during_script(&self, name: &str) -> ! {
         log::error!(
             "Script {name} has written and does not end within shutdown-timeout. The server ends without it, and saves no dump file."
         );
@@ -154,43 +154,42 @@ impl Engine {
             self.finish_append_only();
         }
         self.remove_unfinished_saves();
-        // The end was asked for: no failure to a supervisor.
+        // A requested exit is no failure to a supervisor.
         std::process::exit(0);
     }
 
-    /// Ends the server: saves before, if `save` says so or, when it says nothing, if save points
-    /// are configured. Afterwards no command is executed any more, since what it changed would be
-    /// lost. It does not end if it cannot save, or while its append-only file has no base yet,
-    /// unless `force` says so. `slot` is the calling thread's own, when it is an executing one.
-    /// Replicas are not waited for.
-    pub fn end(&self, slot: Option<usize>, manner: Manner) -> Result<(), CannotEnd> {
-        let ended = self.supervisor.patiently(|| None, || self.try_to_end(slot, manner));
+    /// Saves according to `options.save` and stops the loops, without waiting for replicas. No
+    /// command executes afterwards, because its changes would be lost. Fails if saving fails or
+    /// while the append-only file has no base yet, unless `options.force`. `slot` is the calling
+    /// thread's own, if it executes commands.
+    pub fn shut_down(&self, slot: Option<usize>, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
+        let ended = self.supervisor.patiently(|| None, || self.prepare_shutdown(slot, options));
         match ended {
             Ok(()) => {
                 // Before the loops stop: the process ends right after them.
                 self.supervisor.stopping();
                 self.request_shutdown();
             }
-            Err(CannotEnd) => self.supervisor.status("Error trying to save the DB, can't exit"),
+            Err(ShutdownFailed) => self.supervisor.status("Error trying to save the DB, can't exit"),
         }
         ended
     }
 
-    /// What [`Engine::end`] does before the loops are stopped.
-    fn try_to_end(&self, slot: Option<usize>, manner: Manner) -> Result<(), CannotEnd> {
-        let Manner { save, force, .. } = manner;
+    /// The part of [`Engine::shut_down`] before the loops stop.
+    fn prepare_shutdown(&self, slot: Option<usize>, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
+        let ShutdownOptions { save, force, .. } = options;
         let progress = &self.persistence.progress;
         if slot.is_some() && self.busy.any_error().is_some() {
-            // SHUTDOWN NOSAVE while a script has run for long: it is ended, whatever it has done.
+            // SHUTDOWN NOSAVE while a script blocks the server: kill it, even if it has written.
             self.busy.kill_all();
             return Ok(());
         }
         self.finish_background_save();
-        self.stop_copies();
+        self.stop_full_syncs();
         if self.append_only.awaits_base() {
             if !force {
                 log::warn!("Writing initial AOF, can't exit.");
-                return Err(CannotEnd);
+                return Err(ShutdownFailed);
             }
             log::warn!("Writing initial AOF. Exit anyway.");
         }
@@ -198,11 +197,11 @@ impl Engine {
             log::warn!("There is a child rewriting the AOF. Killing it!");
         }
         self.stop_rewrite();
-        // Scripts that have not written end because of this, others have some time left; so the
-        // world can be stopped.
+        // Scripts that have not written end because of this flag, others within `shutdown-timeout`,
+        // so the world can be stopped.
         self.shutdown.store(true, Relaxed);
         let world = self.keyspace.gate.close(slot);
-        // What is not all loaded must not replace what it is loaded from.
+        // A partly loaded dataset must not replace the files that it is loaded from.
         let is_loading = progress.active.load(Relaxed);
         progress.stop.store(is_loading, Relaxed);
         if !is_loading && save.unwrap_or_else(|| !self.config.save_points().is_empty()) {
@@ -211,7 +210,7 @@ impl Engine {
             if self.save(&world).is_err() && !force {
                 log::warn!("Error trying to save the DB, can't exit.");
                 self.shutdown.store(false, Relaxed);
-                return Err(CannotEnd);
+                return Err(ShutdownFailed);
             }
             self.attention.set(STOPPING, true);
         }
@@ -225,43 +224,43 @@ impl Engine {
 }
 
 impl Call<'_, '_> {
-    /// Ends the server: the client sees its connection close. If replicas have to catch up first it
-    /// waits for that; if it does not come to the end, it is answered.
-    pub fn end_server(&mut self, manner: Manner) -> CommandResult {
+    /// Shuts the server down: the client sees its connection close. The client blocks while
+    /// replicas catch up, and gets an error if the shutdown fails or is aborted.
+    pub fn shut_down_server(&mut self, options: ShutdownOptions) -> CommandResult {
         let engine = self.engine;
-        let is_under_way = engine.ending.0.lock().stage >= Stage::Waits;
-        let has_to_wait = !manner.now
+        let is_under_way = engine.shutdown_state.0.lock().stage >= Stage::WaitingForReplicas;
+        let has_to_wait = !options.now
             && engine.busy.error().is_none()
             && engine.config.shutdown_timeout_seconds() > 0
             && !engine.lasting_replicas().is_empty();
         if !is_under_way && !has_to_wait {
             log::warn!("User requested shutdown...");
-            let ended = engine.end(Some(self.keyspace.context.slot), manner);
-            ended.map_err(|CannotEnd| CommandError::text(CANNOT_END))?;
+            let ended = engine.shut_down(Some(self.keyspace.context.slot), options);
+            ended.map_err(|ShutdownFailed| CommandError::text(SHUTDOWN_FAILED))?;
             self.session.close();
             return Ok(());
         }
-        if let Some(request) = engine.ending.wait(Stage::Far) {
+        if let Some(request) = engine.shutdown_state.wait(Stage::Running) {
             let this = engine.this.clone();
             let end = move || {
                 if let Some(engine) = this.upgrade() {
-                    // Who asked for it is told, too.
-                    let _ = engine.end_patiently(request, manner);
+                    // A failure is reported to the waiting clients by `cancel_shutdown`.
+                    let _ = engine.shut_down_after_replicas(request, options);
                 }
             };
             if let Err(error) = std::thread::Builder::new().name("shutdown".into()).spawn(end) {
                 log::warn!("There is no thread to shut down the server: {error}");
-                engine.go_on_after_all(engine.ending.0.lock());
-                return Err(CommandError::text(CANNOT_END));
+                engine.cancel_shutdown(engine.shutdown_state.0.lock());
+                return Err(CommandError::text(SHUTDOWN_FAILED));
             }
         }
-        self.wait(Wait { timeout: TimeoutReply::CannotEnd, ..Wait::new(Type::STRING, &[], 0) })?;
+        self.wait(Wait { timeout: TimeoutReply::ShutdownFailed, ..Wait::new(Type::STRING, &[], 0) })?;
         if let Some(blocked) = &self.session.blocked {
-            let mut state = engine.ending.0.lock();
+            let mut state = engine.shutdown_state.0.lock();
             state.waiters.push(Arc::clone(&blocked.waiter));
-            // It may have been taken back in between.
-            if state.stage == Stage::Far {
-                engine.go_on_after_all(state);
+            // It may have been aborted in between.
+            if state.stage == Stage::Running {
+                engine.cancel_shutdown(state);
             }
         }
         Ok(())

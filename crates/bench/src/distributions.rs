@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Drawing keys and value sizes: the distributions of a load.
+//! Distributions of a load: the choice of keys and of value sizes.
 
 use std::str::FromStr;
 use std::sync::atomic::AtomicU64;

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The progress of a shutdown, and the clients that wait for it.
+
+use std::sync::Arc;
+
+use crate::blocking::state::Waiter;
+use parking_lot::Mutex;
+
+/// The reply to SHUTDOWN when the server keeps running.
+pub const SHUTDOWN_FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
+
+/// Progress of the shutdown; shared by all threads.
+#[derive(Default)]
+pub struct ShutdownState(pub(super) Mutex<State>);
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) stage: Stage,
+    /// Number of the current request, so that an aborted request cannot be taken for the next one.
+    pub(super) request: u64,
+    /// Deadline of the wait for replicas, ms since the Unix epoch.
+    pub(super) until_ms: i64,
+    /// Clients blocked in SHUTDOWN.
+    pub(super) waiters: Vec<Arc<Waiter>>,
+}
+
+impl State {
+    /// True while `request` waits for replicas.
+    pub(super) fn waits(&self, request: u64) -> bool {
+        self.stage == Stage::WaitingForReplicas && self.request == request
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(super) enum Stage {
+    #[default]
+    Running,
+    /// Requested by a signal.
+    Scheduled,
+    WaitingForReplicas,
+    Started,
+}
+
+/// Options of a shutdown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ShutdownOptions {
+    /// Whether to save a dump file; `None`: if save points are configured.
+    pub save: Option<bool>,
+    /// Do not wait for replicas.
+    pub now: bool,
+    /// Shut down even if saving fails.
+    pub force: bool,
+}
+
+impl ShutdownState {
+    /// Requests a shutdown; false if one has already been requested.
+    pub fn schedule(&self) -> bool {
+        let mut state = self.0.lock();
+        let is_first = state.stage == Stage::Running;
+        if is_first {
+            state.stage = Stage::Scheduled;
+        }
+        is_first
+    }
+
+    /// True if a shutdown has been requested and has not begun.
+    pub fn is_scheduled(&self) -> bool {
+        self.0.lock().stage == Stage::Scheduled
+    }
+
+    /// Enters `WaitingForReplicas` and returns the request's number; `None` if the stage is not
+    /// `from`.
+    pub(super) fn wait(&self, from: Stage) -> Option<u64> {
+        let mut state = self.0.lock();
+        if state.stage != from {
+            return None;
+        }
+        state.stage = Stage::WaitingForReplicas;
+        state.request += 1;
+        state.until_ms = i64::MAX;
+        Some(state.request)
+    }
+
+    /// True while `request` waits for replicas.
+    pub(super) fn waits(&self, request: u64) -> bool {
+        self.0.lock().waits(request)
+    }
+
+    /// Starts the shutdown; false if the request has been aborted.
+    pub(super) fn begin(&self, request: u64) -> bool {
+        let mut state = self.0.lock();
+        let may = state.waits(request);
+        if may {
+            state.stage = Stage::Started;
+        }
+        may
+    }
+
+    /// Milliseconds left for replicas to catch up, while the server waits for them.
+    pub fn left_ms(&self, now_ms: i64) -> Option<i64> {
+        let state = self.0.lock();
+        (state.stage == Stage::WaitingForReplicas && state.until_ms < i64::MAX)
+            .then(|| (state.until_ms - now_ms).max(0))
+    }
+}
