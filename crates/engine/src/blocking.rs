@@ -150,14 +150,15 @@ impl Call<'_, '_> {
     }
 }
 
-/// Answers a client that waits for no key, if nobody has ended its wait before.
-pub(crate) fn serve_keyless(waiter: &Waiter, answer: impl FnOnce(&mut ReplyBuffer)) {
+/// Answers a client that waits for no key, if nobody has ended its wait before. `written_to`: where
+/// what was changed for it ends in the journal.
+pub(crate) fn serve_keyless(waiter: &Waiter, written_to: u64, answer: impl FnOnce(&mut ReplyBuffer)) {
     if claim(waiter) {
         let request = Request::of(waiter);
         let mut reply = ReplyBuffer::new(request.protocol);
         answer(&mut reply);
         let (id, reply) = (request.client.id, reply.take_vec());
-        request.client.send(Message::Served { id, reply, written_to: 0 });
+        request.client.send(Message::Served { id, reply, written_to });
     }
 }
 

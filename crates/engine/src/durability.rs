@@ -58,7 +58,7 @@ impl Durability {
             waiters.extract_if(.., |(copies, _)| copies.is_met(engine)).collect()
         };
         for (copies, waiter) in ready {
-            blocking::serve_keyless(&waiter, |reply| copies.reply(engine, reply));
+            blocking::serve_keyless(&waiter, 0, |reply| copies.reply(engine, reply));
         }
     }
 }

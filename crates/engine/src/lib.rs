@@ -27,6 +27,7 @@ pub mod hot_copies;
 pub mod limits;
 pub mod locks;
 pub mod memory;
+pub mod migrate;
 pub mod over_limit;
 pub mod replication;
 pub mod saving;
