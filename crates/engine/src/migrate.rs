@@ -2,23 +2,28 @@
 //! MIGRATE: keys go to another server by RESTORE there, and are deleted here.
 //!
 //! Stock servers stand still until the target has answered. Here a thread of its own does the work
-//! while the client waits (`background.rs`) and all others are served. In rounds it
+//! while the client waits (`background.rs`) and all others are served, but those that name one of
+//! the keys for writing: they are held back, as by a pause (`dispatch/checks.rs`). The thread
 //!
-//! 1. borrows the keys (`keyspace/reader.rs`), which holds each key's lock for microseconds, and
+//! 1. claims the keys ([`Migrations`]), which holds writers back, and lets the commands end that
+//!    were begun before;
+//! 2. borrows the keys (`keyspace/reader.rs`), which holds each key's lock for microseconds, and
 //!    watches them from then on;
-//! 2. sends them and reads the replies, holding nothing;
-//! 3. stops the world for a moment and deletes each acknowledged key that has not changed since it
+//! 3. sends them and reads the replies, holding nothing;
+//! 4. stops the world for a moment and deletes each acknowledged key that has not changed since it
 //!    was borrowed. So no change is lost, and a key is never seen to come back.
 //!
-//! A key that has changed is sent again in the next round, with REPLACE, since what is there now is
-//! our own older copy; one that is gone is removed there. After some rounds the last one is done
-//! with the world stopped. A client that goes away does not end this: its keys would be in two
-//! places. Pauses of writes hold step 3 back; a server that has become a replica gives up.
+//! What names no keys may change one nevertheless: a script that reaches keys it has not declared, a
+//! push that serves a client which moves elements on, FLUSHALL. Such a key is sent again from step
+//! 2 on, with REPLACE, since what is there now is our own older copy; one that is gone is removed
+//! there. After some rounds the last one is done with the world stopped. A client that goes away
+//! does not end this: its keys would be in two places. Pauses of writes hold step 4 back; a server
+//! that has become a replica gives up.
 //!
-//! A key has one MIGRATE at a time ([`Migrations`]): otherwise one would take another's deletion for
-//! a DEL of a client and remove the key at the target, too. In a transaction or script all
-//! happens at one moment, as in stock servers: there the command waits for the target under its
-//! locks ([`move_now`]), and tells those in the background which keys it has moved.
+//! A key has one MIGRATE at a time: otherwise one would take another's deletion for a DEL of a
+//! client and remove the key at the target, too. In a transaction or script all happens at one
+//! moment, as in stock servers: there the command waits for the target under its locks
+//! ([`move_now`]), and tells those in the background which keys it has moved.
 //!
 //! Values go in the oldest version that can hold them, so that any target reads them; when a target
 //! refuses the version, in the next one.
@@ -237,7 +242,12 @@ impl Engine {
         if !answer.is_wanted() {
             return;
         }
-        let claims = self.migrations.claim(migration.db, if migration.copy { &[] } else { &keys });
+        let claimed = if migration.copy { &[][..] } else { &keys };
+        let claims = self.migrations.claim(migration.db, claimed, &self.attention, &self.mailboxes);
+        if !migration.copy {
+            // Who has looked before the claim was there has left the gate afterwards.
+            drop(self.keyspace.gate.close(None));
+        }
         let mut pending = first(keys);
         let (mut failure, mut written_to, mut found) = (None, 0, false);
         for round in 0..=ROUNDS_MAX {

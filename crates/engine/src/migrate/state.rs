@@ -5,10 +5,13 @@
 //! Threads are started as they are needed and end when they have had nothing to do for as long as a
 //! connection is kept. So the last one to use a connection is there to close it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use braid_clients::attention::{Attention, MIGRATES};
+use braid_clients::{Mailboxes, Message};
+use hashbrown::{Equivalent, HashMap};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::target::{Connection, Target};
@@ -16,6 +19,16 @@ use super::target::{Connection, Target};
 type Job = Box<dyn FnOnce() + Send>;
 /// A key in its database.
 type Name = (u32, Box<[u8]>);
+
+/// A [`Name`] to look for; it has the same hash.
+#[derive(Hash)]
+struct NameRef<'k>(u32, &'k [u8]);
+
+impl Equivalent<Name> for NameRef<'_> {
+    fn equivalent(&self, name: &Name) -> bool {
+        self.0 == name.0 && *self.1 == *name.1
+    }
+}
 
 /// Most MIGRATEs under way at once; others wait.
 const THREADS_MAX: usize = 64;
@@ -44,7 +57,9 @@ struct State {
     promised: usize,
     connections: Vec<Connection>,
     /// The keys of each MIGRATE under way; true for one that another MIGRATE has moved meanwhile.
-    claims: HashMap<Name, bool>,
+    claims: HashMap<Name, bool, foldhash::fast::RandomState>,
+    /// Clients wait for keys to arrive.
+    is_awaited: bool,
 }
 
 impl State {
@@ -131,14 +146,33 @@ impl Migrations {
     }
 
     /// Waits until no other MIGRATE has any of these keys under way; they are the caller's then.
-    pub(crate) fn claim(&self, db: u32, keys: &[Box<[u8]>]) -> Claims<'_> {
+    /// Commands that name them for writing are held back from now on.
+    pub(crate) fn claim<'p>(
+        &'p self,
+        db: u32,
+        keys: &[Box<[u8]>],
+        attention: &'p Attention,
+        mailboxes: &'p Mailboxes,
+    ) -> Claims<'p> {
         let names: Vec<Name> = keys.iter().map(|key| (db, key.clone())).collect();
         let mut state = self.state.lock();
         while names.iter().any(|name| state.claims.contains_key(name)) {
             self.released.wait(&mut state);
         }
         state.claims.extend(names.iter().cloned().map(|name| (name, false)));
-        Claims { pool: self, names }
+        if !names.is_empty() {
+            attention.set(MIGRATES, true);
+        }
+        Claims { pool: self, names, attention, mailboxes }
+    }
+
+    /// Whether a key is under way. If it is, the loops are told ([`Message::Resume`]) when it has
+    /// arrived.
+    pub(crate) fn holds(&self, db: u32, key: &[u8]) -> bool {
+        let mut state = self.state.lock();
+        let holds = state.claims.contains_key(&NameRef(db, key));
+        state.is_awaited |= holds;
+        holds
     }
 
     /// Notes that keys have been moved by a MIGRATE that cannot wait for the others (in a
@@ -149,7 +183,7 @@ impl Migrations {
             return;
         }
         for &key in keys {
-            if let Some(moved) = state.claims.get_mut(&(db, key.into())) {
+            if let Some(moved) = state.claims.get_mut(&NameRef(db, key)) {
                 *moved = true;
             }
         }
@@ -180,12 +214,14 @@ impl Drop for Seat {
 pub(crate) struct Claims<'p> {
     pool: &'p Migrations,
     names: Vec<Name>,
+    attention: &'p Attention,
+    mailboxes: &'p Mailboxes,
 }
 
 impl Claims<'_> {
     /// Whether another MIGRATE has moved a key meanwhile.
     pub(crate) fn is_moved(&self, db: u32, key: &[u8]) -> bool {
-        self.pool.state.lock().claims.get(&(db, key.into())).copied().unwrap_or(false)
+        self.pool.state.lock().claims.get(&NameRef(db, key)).copied().unwrap_or(false)
     }
 }
 
@@ -194,6 +230,12 @@ impl Drop for Claims<'_> {
         let mut state = self.pool.state.lock();
         for name in &self.names {
             state.claims.remove(name);
+        }
+        if state.claims.is_empty() {
+            self.attention.set(MIGRATES, false);
+        }
+        if std::mem::take(&mut state.is_awaited) {
+            self.mailboxes.tell_all(|| Message::Resume);
         }
         self.pool.released.notify_all();
     }
@@ -211,15 +253,17 @@ mod tests {
 
     #[test]
     fn a_key_is_under_way_once() {
-        let pool = Arc::new(Migrations::default());
-        let first = pool.claim(0, &keys(&["a", "b", "a"]));
+        let shared = Arc::new((Migrations::default(), Attention::default(), Mailboxes::new(0)));
+        let (pool, attention, mailboxes) = &*shared;
+        let first = pool.claim(0, &keys(&["a", "b", "a"]), attention, mailboxes);
         // The same name in another database is another key.
-        drop(pool.claim(1, &keys(&["a"])));
+        drop(pool.claim(1, &keys(&["a"]), attention, mailboxes));
+        assert!(pool.holds(0, b"a") && !pool.holds(1, b"a") && attention.get() == MIGRATES);
         let (done, waits) = channel();
-        pool.seat().expect("a thread").give({
-            let pool = Arc::clone(&pool);
+        let second = std::thread::spawn({
+            let shared = Arc::clone(&shared);
             move || {
-                let second = pool.claim(0, &keys(&["b", "c"]));
+                let second = shared.0.claim(0, &keys(&["b", "c"]), &shared.1, &shared.2);
                 done.send(second.is_moved(0, b"b")).expect("told");
             }
         });
@@ -228,6 +272,18 @@ mod tests {
         assert!(first.is_moved(0, b"b") && !first.is_moved(0, b"a"));
         drop(first);
         assert_eq!(waits.recv_timeout(Duration::from_secs(10)), Ok(false));
-        assert!(pool.state.lock().claims.is_empty() || pool.state.lock().claims.len() == 2);
+        second.join().expect("no panic");
+        assert!(pool.state.lock().claims.is_empty() && attention.get() == 0);
+    }
+
+    #[test]
+    fn jobs_are_done_by_threads_that_were_promised() {
+        let pool = Arc::new(Migrations::default());
+        let seat = pool.seat().expect("a thread");
+        let (done, waits) = channel();
+        seat.give(move || done.send(()).expect("told"));
+        assert_eq!(waits.recv_timeout(Duration::from_secs(10)), Ok(()));
+        let state = pool.state.lock();
+        assert_eq!((state.threads, state.promised), (1, 0));
     }
 }
