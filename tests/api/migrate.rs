@@ -57,9 +57,14 @@ fn options_do_what_they_say() {
         says(&mut client, &format!("MIGRATE {at} k 0 5000 AUTH wrong"), &wrong);
         says(&mut client, &format!("MIGRATE {at} k 0 5000 AUTH2 nobody right"), &wrong);
         let range = format!("{refused} ERR DB index is out of range");
-        says(&mut client, &format!("MIGRATE {at} k 99 5000 AUTH right"), &range);
-        // Nothing got anywhere, not even into another database.
+        client.ok("SET astray v");
+        says(&mut client, &format!("MIGRATE {at} astray 99 5000 AUTH right"), &range);
+        assert_eq!(client.call("DEL astray"), Value::Integer(1));
         assert_eq!(there.call("EXISTS k"), Value::Integer(0));
+        if from.is_braid() {
+            // Stock servers put it into another database.
+            assert_eq!(there.call("EXISTS astray"), Value::Integer(0));
+        }
         says(&mut client, &format!("MIGRATE {at} k 0 5000 COPY AUTH right"), "OK");
         assert_eq!((client.call("GET k").text(), there.call("GET k").text()), ("one".into(), "one".into()));
         client.ok("SET k two PX 5000000");
@@ -90,7 +95,8 @@ fn options_do_what_they_say() {
 /// Replicas and files learn of DELs, of the keys that were moved; listeners of `del`.
 #[test]
 fn a_move_is_a_deletion_for_all_others() {
-    let (from, mut client) = start(&["--appendonly", "yes", "--notify-keyspace-events", "KEA"]);
+    let (from, mut client) =
+        start(&["--appendonly", "yes", "--notify-keyspace-events", "KEA", "--enable-debug-command", "yes"]);
     let (to, _) = start(&[]);
     let mut listener = from.connect();
     listener.call("PSUBSCRIBE __keyevent@0__:*");
@@ -115,7 +121,8 @@ fn a_move_is_a_deletion_for_all_others() {
     client.call("EXISTS k");
     assert_eq!(client.call("EXEC"), Value::Array(vec![Value::ok(), Value::Integer(0)]));
     client.ok("SET s v");
-    let script = "return {redis.call('MIGRATE', ARGV[1], ARGV[2], KEYS[1], 0, 5000), redis.call('EXISTS', KEYS[1])}";
+    let script =
+        "return {redis.call('MIGRATE', ARGV[1], ARGV[2], KEYS[1], 0, 5000), redis.call('EXISTS', KEYS[1])}";
     let reply = client.call(&format!("EVAL \"{script}\" 1 s {at}"));
     assert_eq!(reply, Value::Array(vec![Value::ok(), Value::Integer(0)]));
     client.ok("DEBUG LOADAOF");
@@ -148,7 +155,10 @@ fn others_are_served_while_a_target_is_silent() {
     client.send(&request(&format!("MIGRATE 127.0.0.1 {port} k 0 1500")));
     wait_for("the client to wait", || other.info_field("clients", "blocked_clients").as_deref() == Some("1"));
     assert_eq!(other.call("GET k").text(), "v");
-    assert_eq!(other.call("SORT k STORE another").text(), "WRONGTYPE Operation against a key holding the wrong kind of value");
+    assert_eq!(
+        other.call("SORT k STORE another").text(),
+        "WRONGTYPE Operation against a key holding the wrong kind of value"
+    );
     assert_eq!(other.call("APPEND other w"), Value::Integer(1));
     assert_eq!(other.call("EVAL \"return redis.call('DEL', KEYS[1])\" 1 other"), Value::Integer(1));
     assert!(began.elapsed() < Duration::from_millis(1400), "others have waited");
@@ -160,10 +170,34 @@ fn others_are_served_while_a_target_is_silent() {
     assert_eq!(other.read(), Value::Array(vec![Value::Integer(2)]));
     assert_eq!(client.call("GET k").text(), "vw");
     thread.join().expect("no panic");
-    let unused = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+    let unused =
+        TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
     let refused = format!("{TO_TARGET} writing to target instance");
     says(&mut client, &format!("MIGRATE 127.0.0.1 {unused} k 0 1000"), &refused);
-    says(&mut client, "MIGRATE no-such-host.invalid 1 k 0 1000", &format!("{TO_TARGET} connecting to the client"));
+    says(
+        &mut client,
+        "MIGRATE no-such-host.invalid 1 k 0 1000",
+        &format!("{TO_TARGET} connecting to the client"),
+    );
+}
+
+/// A connection that is closed without a word is opened once more, from the configured address.
+#[test]
+fn connections_start_at_the_configured_address() {
+    let (from, mut client) = start(&["--bind-source-addr", "127.0.0.5"]);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    client.ok("SET k v");
+    client.send(&request(&format!("MIGRATE 127.0.0.1 {port} k 0 5000")));
+    for _ in 0..2 {
+        let (socket, peer) = listener.accept().expect("a connection");
+        if from.is_braid() {
+            assert_eq!(peer.ip().to_string(), "127.0.0.5");
+        }
+        drop(socket);
+    }
+    assert!(client.read().text().starts_with(TO_TARGET));
+    assert_eq!(client.call("GET k").text(), "v");
 }
 
 /// A client that goes away while its key is on the way: the key is in one place nevertheless.
@@ -176,11 +210,15 @@ fn a_move_is_finished_without_its_client() {
     let mut mover = from.connect();
     mover.send(&request(&format!("MIGRATE 127.0.0.1 {} k 0 20000", to.port())));
     if from.is_braid() {
-        wait_for("the client to wait", || client.info_field("clients", "blocked_clients").as_deref() == Some("1"));
+        wait_for("the client to wait", || {
+            client.info_field("clients", "blocked_clients").as_deref() == Some("1")
+        });
     }
     drop(mover);
     if from.is_braid() {
-        wait_for("the client to be gone", || client.info_field("clients", "blocked_clients").as_deref() == Some("0"));
+        wait_for("the client to be gone", || {
+            client.info_field("clients", "blocked_clients").as_deref() == Some("0")
+        });
     }
     to.signal(Signal::CONT);
     wait_for("the key to arrive", || there.call("EXISTS k") == Value::Integer(1));
@@ -206,24 +244,26 @@ fn what_changes_on_the_way_is_sent_again() {
     let mut writer = from.connect();
     let mut held = from.connect();
     // From when they are watched on, changes are noticed.
-    wait_for("the keys to be sent", || client.info_field("clients", "total_watched_keys").as_deref() == Some("3"));
+    wait_for("the keys to be sent", || {
+        client.info_field("clients", "total_watched_keys").as_deref() == Some("3")
+    });
     held.send(b"SETNX same 4\r\n");
-    wait_for("the writer to wait", || client.info_field("clients", "blocked_clients").as_deref() == Some("2"));
+    wait_for("the writer to wait", || {
+        client.info_field("clients", "blocked_clients").as_deref() == Some("2")
+    });
     assert_eq!(writer.call("EVAL \"return redis.call('INCR', 'chan' .. 'ged')\" 0"), Value::Integer(2));
     assert_eq!(writer.call("EVAL \"return redis.call('DEL', 'go' .. 'ne')\" 0"), Value::Integer(1));
     to.signal(Signal::CONT);
     assert_eq!(mover.read(), Value::ok());
     assert_eq!(held.read(), Value::Integer(1));
-    assert_eq!(client.call("MGET changed gone same"), Value::Array(vec![
-        Value::NullBulk,
-        Value::NullBulk,
-        Value::bulk("4"),
-    ]));
-    assert_eq!(there.call("MGET changed gone same"), Value::Array(vec![
-        Value::bulk("2"),
-        Value::NullBulk,
-        Value::bulk("3"),
-    ]));
+    assert_eq!(
+        client.call("MGET changed gone same"),
+        Value::Array(vec![Value::NullBulk, Value::NullBulk, Value::bulk("4"),])
+    );
+    assert_eq!(
+        there.call("MGET changed gone same"),
+        Value::Array(vec![Value::bulk("2"), Value::NullBulk, Value::bulk("3"),])
+    );
 }
 
 #[test]
@@ -250,15 +290,18 @@ fn a_killed_target_leaves_every_unacknowledged_key_here() {
         to.wait();
         let reply = client.read().text();
         let left = client.call("DBSIZE").integer().unwrap_or_default();
-        assert!(reply == "OK" && left == 0 || reply.starts_with(TO_TARGET) && left > 0, "{reply}, {left} left");
+        assert!(
+            reply == "OK" && left == 0 || reply.starts_with(TO_TARGET) && left > 0,
+            "{reply}, {left} left"
+        );
         println!("killed: {reply}, {left} of 1990 left");
     }
 }
 
 #[test]
 fn a_big_value_is_moved_while_others_are_served() {
-    let (from, mut client) = start(&["--io-threads", "2"]);
-    let (to, mut there) = start(&["--proto-max-bulk-len", "1gb"]);
+    let (from, mut client) = start(&["--io-threads", "2", "--enable-debug-command", "yes"]);
+    let (to, mut there) = start(&["--proto-max-bulk-len", "1gb", "--enable-debug-command", "yes"]);
     client.call(&format!("SETRANGE big {} x", 100_000_000 - 1));
     client.ok("CONFIG SET list-max-listpack-size 512");
     for _ in 0..40 {
@@ -266,6 +309,7 @@ fn a_big_value_is_moved_while_others_are_served() {
         client.call(&format!("RPUSH list {}", vec![element.as_str(); 2000].join(" ")));
     }
     let digest = client.call("DEBUG DIGEST-VALUE big list");
+    assert!(!digest.is_error(), "{digest}");
     let mut other = from.connect();
     let mut longest = Duration::ZERO;
     client.send(&request(&format!("MIGRATE 127.0.0.1 {} \"\" 0 30000 KEYS big list", to.port())));
@@ -325,7 +369,8 @@ fn nothing_is_lost_under_writers() {
         for turn in 0..MOVES {
             let (client, port) =
                 if turn % 2 == 0 { (&mut first, two.port()) } else { (&mut second, one.port()) };
-            let reply = client.call(&format!("MIGRATE 127.0.0.1 {port} \"\" 0 10000 KEYS {}", names.join(" ")));
+            let reply =
+                client.call(&format!("MIGRATE 127.0.0.1 {port} \"\" 0 10000 KEYS {}", names.join(" ")));
             assert_eq!(reply, Value::ok(), "move {turn}");
         }
         done.store(true, Ordering::Relaxed);

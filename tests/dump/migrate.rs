@@ -51,10 +51,11 @@ fn move_all(from: &mut Side, to: &mut Side, times: bool) -> usize {
     to.client.ok("FLUSHALL");
     let (keys, port) = (from.keys(), to.server.port().to_string());
     let to_times = to.knows_times();
+    let both = times && to_times;
     for key in keys.iter().step_by(3) {
         from.client.call_arguments(&[&b"PEXPIRE"[..], key, b"10000000"]);
     }
-    let before: Vec<Vec<String>> = keys.iter().map(|key| from.content(key, times)).collect();
+    let before: Vec<Vec<String>> = keys.iter().map(|key| from.content(key, both)).collect();
     let mut moved = 0;
     for (some, contents) in keys.chunks(10).zip(before.chunks(10)) {
         let mut request: Vec<&[u8]> =
@@ -73,12 +74,13 @@ fn move_all(from: &mut Side, to: &mut Side, times: bool) -> usize {
                 stayed = true;
                 continue;
             }
-            assert_eq!(*content, to.content(key, times), "{label}");
+            assert_eq!(*content, to.content(key, both), "{label}");
             moved += 1;
         }
         if stayed {
             let text = reply.text();
-            let error = "ERR Target instance replied with error: ERR DUMP payload version or checksum are wrong";
+            let error =
+                "ERR Target instance replied with error: ERR DUMP payload version or checksum are wrong";
             assert_eq!(text, error, "{route}");
         } else {
             assert_eq!(reply, Value::ok(), "{route}");

@@ -451,9 +451,8 @@ impl Engine {
                 self.migrations.keep(connection);
                 return refusal;
             };
-            let is_silent = items.iter().all(|item| {
-                matches!(item.outcome, Outcome::Unanswered | Outcome::Skipped)
-            });
+            let is_silent =
+                items.iter().all(|item| matches!(item.outcome, Outcome::Unanswered | Outcome::Skipped));
             if !(is_silent && may_retry && !broken.timed_out) {
                 return refusal.or(Some(Failure::Broken(broken)));
             }
@@ -520,7 +519,12 @@ impl Engine {
         Ok(())
     }
 
-    fn send(&self, connection: &mut Connection, migration: &Migration, item: &mut Item) -> Result<(), Broken> {
+    fn send(
+        &self,
+        connection: &mut Connection,
+        migration: &Migration,
+        item: &mut Item,
+    ) -> Result<(), Broken> {
         let now = unix_ms();
         let made;
         let (payload, expiry) = match &item.content {
@@ -608,7 +612,8 @@ fn move_now(
                 deleted.push(item.key.clone());
             }
         }
-        pending = if is_final { Vec::new() } else { items.iter().filter_map(Item::in_next_version).collect() };
+        pending =
+            if is_final { Vec::new() } else { items.iter().filter_map(Item::in_next_version).collect() };
     }
     (failure, deleted)
 }
