@@ -64,7 +64,7 @@ struct State {
 
 impl State {
     fn close_idle(&mut self) {
-        self.connections.retain(|connection| is_fresh(connection));
+        self.connections.retain(is_fresh);
     }
 }
 
