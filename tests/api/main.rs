@@ -23,6 +23,7 @@ mod long_commands;
 mod long_scripts;
 mod messages;
 mod metrics;
+mod migrate;
 mod page;
 mod scanning;
 mod strings;

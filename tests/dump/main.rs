@@ -16,6 +16,7 @@ mod content;
 mod files;
 mod fill;
 mod keydb;
+mod migrate;
 mod payload;
 
 use braid_tests::random::source;

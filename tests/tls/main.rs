@@ -222,3 +222,21 @@ fn connections_are_killed_in_the_middle_of_what_they_do() {
     let mut last = connect(port, &config);
     ask(&mut last, b"STRLEN key\r\n", b":300000\r\n").unwrap();
 }
+
+/// With `tls-cluster` MIGRATE speaks TLS, and shows the certificate that the target asks for.
+#[test]
+fn keys_are_moved_over_tls() {
+    let folder = certificates();
+    let (from, _) = start(folder.path(), &[]);
+    let (to, port) = start(folder.path(), &[]);
+    let (mut client, mut there) = (from.connect(), to.connect());
+    client.ok("SET k v");
+    let migrate = format!("MIGRATE localhost {port} \"\" 0 5000 KEYS k long");
+    assert_eq!(client.call(&migrate).text(), "IOERR error or timeout reading to target instance");
+    client.ok("CONFIG SET tls-cluster yes");
+    client.call("SETRANGE long 2999999 x");
+    client.ok(&migrate);
+    assert_eq!(client.call("EXISTS k long").integer(), Some(0));
+    assert_eq!(there.call("GET k").text(), "v");
+    assert_eq!(there.call("STRLEN long").integer(), Some(3_000_000));
+}

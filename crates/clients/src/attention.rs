@@ -19,6 +19,9 @@ pub const LOADING: u64 = 8;
 /// the load are refused.
 pub const LOADING_BESIDE: u64 = 1 << 4;
 
+/// Keys are on their way to other servers: commands that change them wait.
+pub const MIGRATES: u64 = 1 << 5;
+
 /// The dataset could not be saved: writes are refused until it can.
 pub const WRITES_REFUSED: u64 = 1 << 8;
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! MIGRATE: known by name, so that users and configurations may name it; moving keys to another server is not
-//! supported yet.
+//! MIGRATE: what it is asked for. How keys are moved is in `engine/migrate.rs`.
 
+use std::time::Duration;
+
+use braid_engine::migrate::{Credentials, Migration};
 use braid_engine::{Call, Row};
 use braid_spec::{Begin, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec};
 
@@ -40,8 +42,7 @@ pub const COMMANDS: &[Row] = &[Row::new("migrate", Group::Generic, migrate)
         ("4.0.7", "Option `AUTH`."),
         ("6.0.0", "Option `AUTH2`."),
     ])
-    .tips(&["nondeterministic_output"])
-    .unsupported("answers an error")];
+    .tips(&["nondeterministic_output"])];
 
 /// Where the key stands, or nothing if KEYS names several.
 const KEY: i32 = 3;
@@ -82,8 +83,80 @@ fn is_secret(args: &[&[u8]], index: usize) -> bool {
     })
 }
 
-fn migrate(_: &mut Call) -> CommandResult {
-    Err(CommandError::text("ERR MIGRATE is not supported yet by this server"))
+/// How long each step may take if the request says 0 or less.
+const DEFAULT_TIMEOUT_MS: i64 = 1000;
+
+#[derive(Default)]
+struct Options {
+    copy: bool,
+    replace: bool,
+    credentials: Option<Credentials>,
+    /// Where the keys stand, if KEYS names them.
+    keys: Option<usize>,
+}
+
+fn parse(call: &Call) -> Result<Options, CommandError> {
+    let mut found = Options::default();
+    let arg = |at: usize| call.args.get(at).map(|arg| arg.to_vec()).ok_or(CommandError::Syntax);
+    for (at, word) in options(call.args) {
+        let is = |option: &str| word.eq_ignore_ascii_case(option.as_bytes());
+        if is("copy") {
+            found.copy = true;
+        } else if is("replace") {
+            found.replace = true;
+        } else if is("auth") {
+            // A name of AUTH2 in front of it stays in force, as in stock servers.
+            let name = found.credentials.take().and_then(|credentials| credentials.name);
+            found.credentials = Some(Credentials { name, password: arg(at + 1)? });
+        } else if is("auth2") {
+            let (name, password) = (Some(arg(at + 1)?), arg(at + 2)?);
+            found.credentials = Some(Credentials { name, password });
+        } else if is("keys") {
+            if !call.args[KEY as usize].is_empty() {
+                return Err(CommandError::text(
+                    "ERR When using MIGRATE KEYS option, the key argument must be set to the empty string",
+                ));
+            }
+            found.keys = Some(at + 1);
+        } else {
+            return Err(CommandError::Syntax);
+        }
+    }
+    Ok(found)
+}
+
+/// A port as stock servers read it: the digits in front; 0, to which nothing connects, if there are none.
+fn port(text: &[u8]) -> u16 {
+    let text = text.trim_ascii_start();
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(&text[..digits]).ok().and_then(|digits| digits.parse().ok()).unwrap_or_default()
+}
+
+fn migrate(call: &mut Call) -> CommandResult {
+    let Options { copy, replace, credentials, keys } = parse(call)?;
+    let timeout = call.integer_arg(5)?;
+    let target_db = call.integer_arg(4)?;
+    let timeout_ms = if timeout > 0 { timeout } else { DEFAULT_TIMEOUT_MS };
+    let named = keys.map_or(KEY as usize..KEY as usize + 1, |first| first..call.args.len());
+    let keyspace = &call.keyspace;
+    let found = call.args[named].iter().filter(|key| keyspace.read(key).is_some());
+    let keys: Vec<Box<[u8]>> = found.map(|&key| key.into()).collect();
+    if keys.is_empty() {
+        call.reply.simple("NOKEY");
+        return Ok(());
+    }
+    let migration = Migration {
+        host: String::from_utf8_lossy(call.args[1]).into_owned(),
+        port: port(call.args[2]),
+        db: keyspace.db(),
+        target_db,
+        // More is not more: a connection ends before.
+        timeout: Duration::from_millis(timeout_ms.min(i64::from(i32::MAX)) as u64),
+        copy,
+        replace,
+        credentials,
+    };
+    call.migrate(migration, keys)
 }
 
 #[cfg(test)]
@@ -92,16 +165,50 @@ mod tests {
     use crate::testing::Tester;
 
     #[test]
-    fn it_is_known_and_not_supported_yet() {
+    fn what_it_is_asked_for_is_checked_first() {
         Tester::new().check(&[
             ("SET k v", "+OK\r\n"),
-            ("MIGRATE h 1 k 0 10", "-ERR MIGRATE is not supported yet by this server\r\n"),
-            ("GET k", "$1\r\nv\r\n"),
             ("MIGRATE h 1 k 0", "-ERR wrong number of arguments for 'migrate' command\r\n"),
+            ("MIGRATE h 1 missing 0 10", "+NOKEY\r\n"),
+            ("MIGRATE h 1 '' 0 10 COPY REPLACE KEYS a b", "+NOKEY\r\n"),
+            ("MIGRATE h 1 '' 0 10 KEYS", "+NOKEY\r\n"),
+            ("MIGRATE h 1 missing 0 10 COPI", "-ERR syntax error\r\n"),
+            ("MIGRATE h 1 missing 0 10 AUTH", "-ERR syntax error\r\n"),
+            ("MIGRATE h 1 missing 0 10 AUTH2 name", "-ERR syntax error\r\n"),
+            ("MIGRATE h 1 missing x 10", "-ERR value is not an integer or out of range\r\n"),
+            ("MIGRATE h 1 missing 0 x", "-ERR value is not an integer or out of range\r\n"),
+            (
+                "MIGRATE h 1 k 0 10 KEYS a",
+                "-ERR When using MIGRATE KEYS option, the key argument must be set to the empty string\r\n",
+            ),
+            ("GET k", "$1\r\nv\r\n"),
+        ]);
+    }
+
+    #[test]
+    fn its_keys_are_known() {
+        Tester::new().check(&[
             ("COMMAND GETKEYS MIGRATE h 1 k 0 10", "*1\r\n$1\r\nk\r\n"),
             ("COMMAND GETKEYS MIGRATE h 1 '' 0 10 KEYS", "*1\r\n$0\r\n\r\n"),
             ("COMMAND GETKEYS MIGRATE h 1 '' 0 10 COPY AUTH KEYS keys a b", "*2\r\n$1\r\na\r\n$1\r\nb\r\n"),
             ("COMMAND GETKEYS MIGRATE h 1 '' 0 10 AUTH2 KEYS x KEYS a", "*1\r\n$1\r\na\r\n"),
+        ]);
+    }
+
+    /// In a transaction it waits for the target where it stands; nothing listens at port 1.
+    #[test]
+    fn a_key_that_cannot_be_sent_stays() {
+        Tester::new().check(&[
+            ("SET k v", "+OK\r\n"),
+            ("MULTI", "+OK\r\n"),
+            ("MIGRATE 127.0.0.1 1 k 0 1000", "+QUEUED\r\n"),
+            ("MIGRATE 127.0.0.1 x1 k 0 1000 COPY", "+QUEUED\r\n"),
+            ("GET k", "+QUEUED\r\n"),
+            (
+                "EXEC",
+                "*3\r\n-IOERR error or timeout writing to target instance\r\n\
+                 -IOERR error or timeout writing to target instance\r\n$1\r\nv\r\n",
+            ),
         ]);
     }
 

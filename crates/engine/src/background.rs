@@ -62,8 +62,14 @@ impl Answer {
 
     /// Sends the client its reply. The time until now counts as the command's.
     pub fn give(self, reply: ReplyBuffer) {
+        self.give_after(reply, 0);
+    }
+
+    /// As [`Answer::give`], for work that has changed keys: where it ends in the journal (0:
+    /// nothing was journalled).
+    pub fn give_after(self, reply: ReplyBuffer, written_to: u64) {
         blocking::note_work(&self.waiter, Ticks::now().nanos_since(self.began));
-        blocking::serve_keyless(&self.waiter, |answer| *answer = reply);
+        blocking::serve_keyless(&self.waiter, written_to, |answer| *answer = reply);
     }
 
     /// Replies with an error.

@@ -146,14 +146,15 @@ impl Call<'_, '_> {
     }
 }
 
-/// Answers a client that waits for no key, unless its wait has ended.
-pub(crate) fn serve_keyless(waiter: &Waiter, answer: impl FnOnce(&mut ReplyBuffer)) {
+/// Answers a client that waits for no key, unless its wait has ended. `written_to`: where
+/// its changes end in the journal.
+pub(crate) fn serve_keyless(waiter: &Waiter, written_to: u64, answer: impl FnOnce(&mut ReplyBuffer)) {
     if claim(waiter) {
         let request = &waiter.request;
         let mut reply = ReplyBuffer::new(request.protocol);
         answer(&mut reply);
         let (id, reply) = (request.client.id, reply.take_vec());
-        request.client.send(Message::Served { id, reply, written_to: 0 });
+        request.client.send(Message::Served { id, reply, written_to });
     }
 }
 

@@ -68,7 +68,7 @@ impl Durability {
             waiters.extract_if(.., |(acks, _)| acks.is_met(engine)).collect()
         };
         for (acks, waiter) in ready {
-            blocking::serve_keyless(&waiter, |reply| acks.reply(engine, reply));
+            blocking::serve_keyless(&waiter, 0, |reply| acks.reply(engine, reply));
         }
     }
 }

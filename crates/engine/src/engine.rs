@@ -107,6 +107,8 @@ pub struct Engine {
     pub persistence: braid_persistence::State,
     /// Threads for long commands.
     pub background: crate::background::threads::Background,
+    /// Keys on their way to other servers.
+    pub migrations: Arc<crate::migrate::state::Migrations>,
     /// State of BGSAVE.
     pub background_save: crate::background_save::state::BackgroundSave,
     /// The append-only file.
@@ -202,6 +204,7 @@ impl Engine {
             on_shutdown: RwLock::new(None),
             persistence: braid_persistence::State::default(),
             background: crate::background::threads::Background::default(),
+            migrations: Arc::default(),
             background_save: crate::background_save::state::BackgroundSave::new(on_full(this.clone())),
             append_only: crate::append_only::state::AppendOnly::new(
                 on_append_failure(this.clone()),

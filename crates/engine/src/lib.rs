@@ -25,6 +25,7 @@ pub mod engine;
 pub mod limits;
 pub mod locks;
 pub mod memory;
+pub mod migrate;
 pub mod over_limit;
 pub mod replication;
 pub mod saving;

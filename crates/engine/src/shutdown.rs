@@ -139,7 +139,7 @@ impl Engine {
         let waiters = std::mem::take(&mut state.waiters);
         drop(state);
         for waiter in waiters {
-            blocking::serve_keyless(&waiter, |reply| reply.error(SHUTDOWN_FAILED));
+            blocking::serve_keyless(&waiter, 0, |reply| reply.error(SHUTDOWN_FAILED));
         }
     }
 

@@ -8,7 +8,8 @@
 //! over.
 //!
 //! Collections of several keys are seen at one moment by [`Reader::share`]: it holds all their
-//! shards while it borrows them, which takes microseconds at any size.
+//! shards while it borrows them, which takes microseconds at any size. [`Reader::share_or_copy`]
+//! takes one key of any type.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -104,6 +105,11 @@ pub struct CowWatch {
 }
 
 impl CowWatch {
+    /// Whether one of the keys has expired by `now`, if nothing has changed it since.
+    pub fn is_past(&self, now: i64) -> bool {
+        now > self.expiry
+    }
+
     /// Whether none of the keys has changed or expired until `now`. Some lock of each key's shard
     /// must be held.
     pub fn holds(&self, now: i64) -> bool {
@@ -177,6 +183,35 @@ impl Reader<'_> {
         }
         drop(held);
         (shared, watch)
+    }
+
+    /// Borrows what stands at a key, which is watched from that moment on. What cannot be shared is
+    /// given to `copy`, under the key's lock. Nothing if the key is missing.
+    pub fn share_or_copy<T>(
+        &self,
+        db: u32,
+        now: i64,
+        key: &[u8],
+        copy: impl FnOnce(Entry<'_>) -> T,
+    ) -> Option<(Result<CowEntry, T>, CowWatch)> {
+        let keyspace = self.keyspace;
+        let hash = keyspace.hash(key);
+        let shard = keyspace.shard(keyspace.shard_of(hash));
+        let _held = AllOf::enter(keyspace, std::iter::once(hash));
+        // SAFETY: the shard is held.
+        let entry = unsafe { shard.table(db).find(hash, keyspace.shard_bits(), key) }?;
+        if entry.is_expired(now) {
+            return None;
+        }
+        let flag = txn::new_watch_flag();
+        // SAFETY: the shard is held exclusively.
+        unsafe { shard.watchers.add(db, key, &flag) };
+        let expiry = entry.expiry().unwrap_or(i64::MAX);
+        let watch = CowWatch { db, keys: vec![key.into()], flag, expiry };
+        let is_shared = can_be_shared(entry) || matches!(entry.value(), ValueRef::Blob(_));
+        // SAFETY: the shard is held exclusively, and nobody refers to the collection.
+        let shared = if is_shared { unsafe { CowEntry::of(entry) } } else { None };
+        Some((shared.ok_or_else(|| copy(entry)), watch))
     }
 
     /// Ends the watch of shared keys.

@@ -398,7 +398,8 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("pubsub_channels", engine.hub.name_count(SubscriptionKind::Channel));
     fields.field("pubsub_patterns", engine.hub.name_count(SubscriptionKind::Pattern));
     fields.field("pubsubshard_channels", engine.hub.name_count(SubscriptionKind::ShardChannel));
-    fields.same(0, &["latest_fork_usec", "total_forks", "migrate_cached_sockets"]);
+    fields.same(0, &["latest_fork_usec", "total_forks"]);
+    fields.field("migrate_cached_sockets", engine.migrations.kept_connections());
     fields.field("slave_expires_tracked_keys", engine.keyspace.own_expiring_keys());
     fields.same(0, &["active_defrag_hits", "active_defrag_misses"]);
     fields.same(0, &["active_defrag_key_hits", "active_defrag_key_misses"]);

@@ -45,8 +45,8 @@ super::directives! {
     /// Encrypt the connection to the master too.
     tls_replication: bool => switch("tls-replication", false);
 
-    /// Encrypt the cluster's own connections too.
-    tls_cluster: bool => switch("tls-cluster", false).no_effect_yet();
+    /// Encrypt the connections that MIGRATE opens, too. There are no others of a cluster yet.
+    tls_cluster: bool => switch("tls-cluster", false);
 
     /// Allowed protocol versions, for example "TLSv1.2 TLSv1.3"; empty means both.
     tls_protocols: text => optional_text("tls-protocols");

@@ -14,19 +14,19 @@ use crate::transaction::Queued;
 use braid_acl as acl;
 use braid_acl::log::Origin;
 use braid_clients::attention::{
-    APPEND_ONLY_FAILED, FEW_REPLICAS, JOURNAL_FULL, LOADING, LOADING_BESIDE, MEMORY_LIMIT, PAUSED, READ_ONLY,
-    SNAPSHOT_FULL, STALE, STOPPING, WRITES_REFUSED,
+    APPEND_ONLY_FAILED, FEW_REPLICAS, JOURNAL_FULL, LOADING, LOADING_BESIDE, MEMORY_LIMIT, MIGRATES, PAUSED,
+    READ_ONLY, SNAPSHOT_FULL, STALE, STOPPING, WRITES_REFUSED,
 };
 use braid_clients::pause::PauseMode;
-use braid_spec::{Behavior, Command, CommandError, Flags};
+use braid_spec::{Behavior, Command, CommandError, Flags, KeyFlags, keys};
 
-/// True if the command has to wait because clients are paused.
+/// True if the command has to wait because clients are paused, or its keys are under way.
 pub(super) fn is_held_back(request: &Request<'_>, command: &Command, attention: u64) -> bool {
     let Request { engine, worker, session, args, .. } = request;
-    if attention & (PAUSED | STOPPING) == 0 {
+    if attention & (PAUSED | STOPPING | MIGRATES) == 0 {
         return false;
     }
-    if attention & STOPPING != 0 {
+    if attention & STOPPING != 0 || attention & MIGRATES != 0 && changes_migrating(request, command) {
         return true;
     }
     match engine.pause.current(worker.now_ms) {
@@ -47,6 +47,26 @@ pub(super) fn is_held_back(request: &Request<'_>, command: &Command, attention: 
                 session.queue.is_none() && may_write(engine, command, args)
             }
         }
+    }
+}
+
+/// Whether a request names a key for writing that is on its way to another server (`migrate.rs`).
+/// Keys that no request names, as those of some scripts, are not held back.
+#[cold]
+fn changes_migrating(request: &Request<'_>, command: &Command) -> bool {
+    let Request { engine, session, args, .. } = request;
+    let changes = |command: &Command, args: &[&[u8]]| {
+        let found = if may_write(engine, command, args) { keys::find(command.spec, args) } else { None };
+        let mut found = found.unwrap_or_default().into_iter();
+        found.any(|at| !at.flags.has(KeyFlags::RO) && engine.migrations.holds(session.db, args[at.index]))
+    };
+    match &session.queue {
+        None => changes(command, args),
+        Some(queue) if is_exec(command) => {
+            let mut queued = queue.commands.iter();
+            queued.any(|queued| changes(engine.commands.get(queued.command), &queued.args()))
+        }
+        Some(_) => false,
     }
 }
 

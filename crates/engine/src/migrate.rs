@@ -1,0 +1,619 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! MIGRATE: keys go to another server by RESTORE there, and are deleted here.
+//!
+//! Stock servers stand still until the target has answered. Here a thread of its own does the work
+//! while the client waits (`background.rs`) and all others are served, but those that name one of
+//! the keys for writing: they are held back, as by a pause (`dispatch/checks.rs`). The thread
+//!
+//! 1. claims the keys ([`Migrations`]), which holds writers back, and lets the commands end that
+//!    were begun before;
+//! 2. borrows the keys (`keyspace/reader.rs`), which holds each key's lock for microseconds, and
+//!    watches them from then on;
+//! 3. sends them and reads the replies, holding nothing;
+//! 4. stops the world for a moment and deletes each acknowledged key that has not changed since it
+//!    was borrowed. So no change is lost, and a key is never seen to come back.
+//!
+//! What names no keys may change one nevertheless: a script that reaches keys it has not declared, a
+//! push that serves a client which moves elements on, FLUSHALL. Such a key is sent again from step
+//! 2 on, with REPLACE, since what is there now is our own older copy; one that is gone is removed
+//! there. After some rounds the last one is done with the world stopped. A client that goes away
+//! does not end this: its keys would be in two places. Pauses of writes hold step 4 back; a server
+//! that has become a replica gives up.
+//!
+//! A key has one MIGRATE at a time: otherwise one would take another's deletion for a DEL of a
+//! client and remove the key at the target, too. In a transaction or script all happens at one
+//! moment, as in stock servers: there the command waits for the target under its locks
+//! ([`move_now`]), and tells those in the background which keys it has moved.
+//!
+//! Values go in the oldest version that can hold them, so that any target reads them; when a target
+//! refuses the version, in the next one.
+
+pub mod state;
+pub mod target;
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use braid_base::clock::unix_ms;
+use braid_base::gate::World;
+use braid_base::number::write_i64;
+use braid_clients::attention::{JOURNAL_FULL, SNAPSHOT_FULL, STOPPING};
+use braid_keyspace::cow_entry::CowEntry;
+use braid_keyspace::reader::CowWatch;
+use braid_keyspace::{Entry, Txn};
+use braid_net::outgoing::ConnectOptions;
+use braid_rdb::{Format, Target as Version};
+use braid_spec::{CommandError, CommandResult};
+
+use crate::background::Answer;
+use crate::dispatch::follow_up;
+use crate::engine::Engine;
+use crate::engine::call::Call;
+use crate::locks::{LockSet, lock};
+use state::Claims;
+pub use state::Migrations;
+pub use target::Credentials;
+use target::{Broken, Connection, Target};
+
+/// Rounds before the one with the world stopped.
+const ROUNDS_MAX: usize = 3;
+/// How long a commit waits before it looks again whether writes are still held back.
+const LOOK: Duration = Duration::from_millis(10);
+/// In which a value is tried, as far as they can hold it.
+const VERSIONS: [Version; 4] = [Version::Redis70, Version::Own, Version::Redis8, Version::KeyDb];
+/// How a target refuses a version, behind the `-`.
+const REFUSED_VERSION: &[u8] = b"ERR DUMP payload version or checksum are wrong";
+
+/// What MIGRATE was asked for, beside the keys.
+pub struct Migration {
+    pub host: String,
+    pub port: u16,
+    /// The keys' database here.
+    pub db: u32,
+    /// And there.
+    pub target_db: i64,
+    /// For each step: to connect, a write, a read.
+    pub timeout: Duration,
+    pub copy: bool,
+    pub replace: bool,
+    pub credentials: Option<Credentials>,
+}
+
+/// Why not all keys were moved.
+#[derive(Debug)]
+enum Failure {
+    Connect,
+    Broken(Broken),
+    /// An error of the target.
+    Target(Vec<u8>),
+    /// This server has become a replica.
+    ReadOnly,
+    /// It is about to end.
+    Ending,
+}
+
+impl Failure {
+    fn error(&self) -> CommandError {
+        match self {
+            Failure::Connect => CommandError::text("IOERR error or timeout connecting to the client"),
+            Failure::Broken(Broken { writing: true, .. }) => {
+                CommandError::text("IOERR error or timeout writing to target instance")
+            }
+            Failure::Broken(Broken { writing: false, .. }) => {
+                CommandError::text("IOERR error or timeout reading to target instance")
+            }
+            Failure::Target(line) => {
+                CommandError::Bytes([&b"ERR Target instance replied with error: "[..], line].concat())
+            }
+            Failure::ReadOnly => CommandError::text("READONLY You can't write against a read only replica."),
+            Failure::Ending => CommandError::text("ERR the server is about to end"),
+        }
+    }
+
+    /// Nothing more can be sent.
+    fn is_final(&self) -> bool {
+        !matches!(self, Failure::Target(_))
+    }
+}
+
+/// A key that is still to be moved.
+struct Pending {
+    key: Box<[u8]>,
+    /// Which of the value's versions is next.
+    version: usize,
+    /// An older copy of it is at the target.
+    is_there: bool,
+}
+
+/// What is sent for a key.
+enum Content {
+    Lent(CowEntry),
+    /// The payload, if there is one in the wanted version and there are more; the expiry.
+    Copied(Option<Payload>, Option<i64>),
+    /// The key is gone: so shall the copy be.
+    Gone,
+}
+
+/// A value as RESTORE takes it.
+struct Payload {
+    bytes: Vec<u8>,
+    /// There is another version to try.
+    has_next: bool,
+}
+
+/// What has become of a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It has expired meanwhile.
+    Skipped,
+    Unanswered,
+    Acknowledged,
+    Refused,
+    /// To be sent in another version.
+    WrongVersion,
+}
+
+/// A key in a round.
+struct Item {
+    key: Box<[u8]>,
+    version: usize,
+    is_there: bool,
+    content: Content,
+    /// From when the content was taken on. Absent if that is under lock still.
+    watch: Option<CowWatch>,
+    outcome: Outcome,
+    has_next: bool,
+}
+
+impl Item {
+    fn new(pending: Pending, content: Content, watch: Option<CowWatch>) -> Item {
+        let Pending { key, version, is_there } = pending;
+        Item { key, version, is_there, content, watch, outcome: Outcome::Unanswered, has_next: false }
+    }
+
+    /// Its key is to be deleted here.
+    fn has_moved(&self) -> bool {
+        self.outcome == Outcome::Acknowledged && !matches!(self.content, Content::Gone)
+    }
+
+    fn again(&self, version: usize, is_there: bool) -> Pending {
+        Pending { key: self.key.clone(), version, is_there }
+    }
+
+    /// For the next round, if the target wants another version.
+    fn in_next_version(&self) -> Option<Pending> {
+        (self.outcome == Outcome::WrongVersion).then(|| self.again(self.version + 1, self.is_there))
+    }
+}
+
+/// How a commit has ended.
+#[derive(Default)]
+struct Committed {
+    pending: Vec<Pending>,
+    failure: Option<Failure>,
+    /// Where it ends in the journal; 0: nothing was journalled.
+    written_to: u64,
+}
+
+impl Call<'_, '_> {
+    /// Moves keys, and replies. At least one of them must be there.
+    pub fn migrate(&mut self, migration: Migration, keys: Vec<Box<[u8]>>) -> CommandResult {
+        let engine = self.engine;
+        if self.may_leave(false)
+            && let Some(seat) = engine.migrations.seat()
+        {
+            if let Some(answer) = self.leave_to_background()? {
+                let engine = engine.this.clone();
+                seat.give(move || {
+                    if let Some(engine) = engine.upgrade() {
+                        engine.migrate(&migration, keys, answer);
+                    }
+                });
+            }
+            return Ok(());
+        }
+        let (failure, deleted) = move_now(engine, self.keyspace, &migration, first(keys));
+        let deleted: Vec<&[u8]> = deleted.iter().map(|key| &**key).collect();
+        engine.migrations.note_moved(migration.db, &deleted);
+        if !deleted.is_empty() {
+            self.keyspace.journal_as(&del(&deleted));
+        }
+        match failure {
+            Some(failure) => Err(failure.error()),
+            None => {
+                self.reply.ok();
+                Ok(())
+            }
+        }
+    }
+}
+
+fn first(keys: Vec<Box<[u8]>>) -> Vec<Pending> {
+    keys.into_iter().map(|key| Pending { key, version: 0, is_there: false }).collect()
+}
+
+fn del<'k>(keys: &[&'k [u8]]) -> Vec<&'k [u8]> {
+    std::iter::once(&b"DEL"[..]).chain(keys.iter().copied()).collect()
+}
+
+impl Engine {
+    /// The work of a thread of [`Migrations`].
+    fn migrate(&self, migration: &Migration, keys: Vec<Box<[u8]>>, answer: Answer) {
+        if !answer.is_wanted() {
+            return;
+        }
+        let claimed = if migration.copy { &[][..] } else { &keys };
+        let claims = self.migrations.claim(migration.db, claimed, &self.attention, &self.mailboxes);
+        if !migration.copy {
+            // Who has looked before the claim was there has left the gate afterwards.
+            drop(self.keyspace.gate.close(None));
+        }
+        let mut pending = first(keys);
+        let (mut failure, mut written_to, mut found) = (None, 0, false);
+        for round in 0..=ROUNDS_MAX {
+            let ended = if round < ROUNDS_MAX {
+                let mut items = self.borrow(migration, pending);
+                found |= !items.is_empty();
+                self.round(migration, &mut items, &claims, &mut failure)
+            } else {
+                self.last_round(migration, pending)
+            };
+            written_to = written_to.max(ended.written_to);
+            let is_final = ended.failure.as_ref().is_some_and(Failure::is_final);
+            failure = failure.or(ended.failure);
+            pending = ended.pending;
+            if pending.is_empty() || is_final {
+                break;
+            }
+        }
+        drop(claims);
+        let mut reply = answer.buffer();
+        match failure {
+            Some(failure) => reply.error_bytes(&failure.error().line()),
+            None if found => reply.ok(),
+            None => reply.simple("NOKEY"),
+        }
+        answer.give_after(reply, written_to);
+    }
+
+    /// The keys as they are now, without those that are missing.
+    fn borrow(&self, migration: &Migration, pending: Vec<Pending>) -> Vec<Item> {
+        let mut items = Vec::with_capacity(pending.len());
+        for key in pending {
+            let now = unix_ms();
+            let copy = |entry: Entry<'_>| (self.payload(entry, key.version, now), entry.expiry());
+            let lent = self.keyspace.reader().share_or_copy(migration.db, now, &key.key, copy);
+            let (content, watch) = match lent {
+                Some((Ok(entry), watch)) => (Content::Lent(entry), Some(watch)),
+                Some((Err((payload, expiry)), watch)) => (Content::Copied(payload, expiry), Some(watch)),
+                None if key.is_there => (Content::Gone, None),
+                None => continue,
+            };
+            items.push(Item::new(key, content, watch));
+        }
+        items
+    }
+
+    /// Sends borrowed keys and deletes those that may be.
+    fn round(
+        &self,
+        migration: &Migration,
+        items: &mut [Item],
+        claims: &Claims<'_>,
+        failure: &mut Option<Failure>,
+    ) -> Committed {
+        if items.is_empty() {
+            return Committed::default();
+        }
+        let told = self.exchange(migration, items);
+        let is_final = told.as_ref().is_some_and(Failure::is_final);
+        *failure = failure.take().or(told);
+        let mut ended = Committed::default();
+        if !migration.copy && items.iter().any(Item::has_moved) {
+            ended = self.commit(migration.db, items, claims);
+        }
+        if is_final {
+            ended.pending.clear();
+        } else {
+            ended.pending.extend(items.iter().filter_map(Item::in_next_version));
+        }
+        // The world goes on: a reader has to come inside.
+        for watch in items.iter_mut().filter_map(|item| item.watch.take()) {
+            self.keyspace.reader().unwatch(&watch);
+        }
+        ended
+    }
+
+    /// Stops the world for a change of keys, once nothing holds writes back.
+    fn world_for_writes(&self) -> Result<World<'_>, Failure> {
+        loop {
+            let world = self.keyspace.gate.close(None);
+            let state = self.attention.get();
+            if state & STOPPING != 0 {
+                return Err(Failure::Ending);
+            }
+            if self.replication.link.is_replica() && self.config.replica_read_only() {
+                return Err(Failure::ReadOnly);
+            }
+            let is_paused = self.pause.current(unix_ms()).is_some();
+            if !is_paused && state & (JOURNAL_FULL | SNAPSHOT_FULL) == 0 {
+                return Ok(world);
+            }
+            drop(world);
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Does something to keys with the world stopped, and all that follows from it. `change`
+    /// returns the keys that it has deleted.
+    fn change_all<R>(
+        &self,
+        db: u32,
+        change: impl FnOnce(&mut Txn<'_>) -> (R, Vec<Box<[u8]>>),
+    ) -> Result<(R, u64), Failure> {
+        let world = self.world_for_writes()?;
+        // The first loop's context is free while the world is stopped.
+        let mut worker = self.worker(0);
+        let mut txn = lock(&self.keyspace, &mut worker.context, LockSet::World(world), db, unix_ms());
+        let (result, deleted) = change(&mut txn);
+        if !deleted.is_empty() {
+            txn.journal_too(&del(&deleted.iter().map(|key| &**key).collect::<Vec<_>>()));
+        }
+        txn.journal_now();
+        let written_to = txn.context.journal.end;
+        self.trackers.settle(txn.context, None);
+        txn.context.limbo.reclaim();
+        drop(txn);
+        self.keyspace.journal.wake();
+        if worker.context.follow_up.get() {
+            let _world = self.keyspace.gate.close(None);
+            follow_up(self, &mut worker);
+        }
+        worker.context.limbo.reclaim();
+        Ok((result, written_to))
+    }
+
+    /// Deletes the keys that have arrived as they still are; the others are to be sent again.
+    fn commit(&self, db: u32, items: &[Item], claims: &Claims<'_>) -> Committed {
+        let committed = self.change_all(db, |txn| {
+            let now = txn.now();
+            let arrived = items.iter().filter(|item| item.has_moved());
+            // Before any is deleted: a key may be named twice.
+            let unchanged = |item: &Item| item.watch.as_ref().is_some_and(|watch| watch.holds(now));
+            let arrived: Vec<(&Item, bool)> = arrived.map(|item| (item, unchanged(item))).collect();
+            let (mut pending, mut deleted) = (Vec::new(), Vec::new());
+            for (item, is_unchanged) in arrived {
+                let key = &item.key;
+                if is_unchanged {
+                    if txn.delete(key) {
+                        deleted.push(key.clone());
+                    }
+                } else if !claims.is_moved(db, key) && !has_expired(item, txn) {
+                    pending.push(item.again(item.version, true));
+                }
+            }
+            (pending, deleted)
+        });
+        match committed {
+            Ok((pending, written_to)) => Committed { pending, written_to, failure: None },
+            Err(failure) => Committed { failure: Some(failure), ..Committed::default() },
+        }
+    }
+
+    /// Moves keys with the world stopped.
+    fn last_round(&self, migration: &Migration, pending: Vec<Pending>) -> Committed {
+        let moved = self.change_all(migration.db, |txn| move_now(self, txn, migration, pending));
+        match moved {
+            Ok((failure, written_to)) => Committed { failure, written_to, pending: Vec::new() },
+            Err(failure) => Committed { failure: Some(failure), ..Committed::default() },
+        }
+    }
+
+    /// The payload of a value in one of the versions that can hold it. Nothing if it has no members
+    /// that are not past their expiry.
+    fn payload(&self, entry: Entry<'_>, version: usize, now_ms: i64) -> Option<Payload> {
+        let value = braid_persistence::to_rdb(entry);
+        let configured = self.rdb_format();
+        let versions: Vec<Format> = match configured.target {
+            Version::Own => VERSIONS
+                .map(|target| Format { target, now_ms })
+                .into_iter()
+                .filter(|format| !format.is_foreign(value) && format.times_left_out(value, false) == 0)
+                .collect(),
+            _ => vec![configured],
+        };
+        let format = *versions.get(version)?;
+        if format.is_void(value) {
+            return None;
+        }
+        let bytes = braid_rdb::dump(value, format, self.config.rdbcompression());
+        Some(Payload { bytes, has_next: version + 1 < versions.len() })
+    }
+
+    /// Sends the keys and reads what the target says of each. A connection that breaks before it has
+    /// said anything is opened again, once, unless that was a time-out.
+    fn exchange(&self, migration: &Migration, items: &mut [Item]) -> Option<Failure> {
+        let target = Target {
+            host: migration.host.clone(),
+            port: migration.port,
+            credentials: migration.credentials.clone(),
+            tls: self.config.tls_cluster(),
+        };
+        let mut may_retry = true;
+        loop {
+            let mut connection = match self.connection(&target, migration.timeout) {
+                Ok(connection) => connection,
+                Err(failure) => return Some(failure),
+            };
+            items.iter_mut().for_each(|item| item.outcome = Outcome::Unanswered);
+            let mut refusal = None;
+            let Err(broken) = self.talk(&mut connection, migration, items, &mut refusal) else {
+                self.migrations.keep(connection);
+                return refusal;
+            };
+            let is_silent =
+                items.iter().all(|item| matches!(item.outcome, Outcome::Unanswered | Outcome::Skipped));
+            if !(is_silent && may_retry && !broken.timed_out) {
+                return refusal.or(Some(Failure::Broken(broken)));
+            }
+            may_retry = false;
+        }
+    }
+
+    fn connection(&self, target: &Target, timeout: Duration) -> Result<Connection, Failure> {
+        if let Some(kept) = self.migrations.take(target) {
+            return Ok(kept);
+        }
+        let config = &self.config;
+        let tls = target.tls.then(|| crate::tls::client_config(config)).transpose();
+        let tls = tls.map_err(|error| {
+            log::warn!("MIGRATE cannot use TLS: {error}");
+            Failure::Connect
+        })?;
+        let options = ConnectOptions { source: config.bind_source_addr().to_string(), tls, timeout };
+        Connection::open(target, &options).map_err(|error| {
+            log::debug!("MIGRATE to {}:{}: {error}", target.host, target.port);
+            match error.kind() {
+                // Stock servers notice when they write.
+                ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable => {
+                    Failure::Broken(Broken { writing: true, timed_out: false })
+                }
+                _ => Failure::Connect,
+            }
+        })
+    }
+
+    /// Logs in, selects the database, sends everything, reads all replies. `refusal`: the first
+    /// error of the target.
+    fn talk(
+        &self,
+        connection: &mut Connection,
+        migration: &Migration,
+        items: &mut [Item],
+        refusal: &mut Option<Failure>,
+    ) -> Result<(), Broken> {
+        connection.set_timeout(migration.timeout)?;
+        if let Some(line) = enter(connection, migration)? {
+            *refusal = Some(Failure::Target(line));
+            items.iter_mut().for_each(|item| item.outcome = Outcome::Refused);
+            return Ok(());
+        }
+        for item in items.iter_mut() {
+            self.send(connection, migration, item)?;
+        }
+        connection.flush()?;
+        for item in items.iter_mut().filter(|item| item.outcome != Outcome::Skipped) {
+            let line = connection.line()?;
+            let Some(error) = line.strip_prefix(b"-") else {
+                item.outcome = Outcome::Acknowledged;
+                continue;
+            };
+            if error.starts_with(REFUSED_VERSION) && item.has_next {
+                item.outcome = Outcome::WrongVersion;
+                continue;
+            }
+            item.outcome = Outcome::Refused;
+            connection.selected = None;
+            refusal.get_or_insert_with(|| Failure::Target(error.to_vec()));
+        }
+        Ok(())
+    }
+
+    fn send(
+        &self,
+        connection: &mut Connection,
+        migration: &Migration,
+        item: &mut Item,
+    ) -> Result<(), Broken> {
+        let now = unix_ms();
+        let made;
+        let (payload, expiry) = match &item.content {
+            Content::Gone => return connection.request(&[b"DEL", &item.key]),
+            Content::Copied(payload, expiry) => (payload.as_ref(), *expiry),
+            Content::Lent(entry) => {
+                made = self.payload(entry.entry(), item.version, now);
+                (made.as_ref(), entry.entry().expiry())
+            }
+        };
+        let ttl = expiry.map_or(0, |at| (at - now).max(1));
+        let payload = payload.filter(|_| expiry.is_none_or(|at| at >= now));
+        let Some(payload) = payload else {
+            item.outcome = Outcome::Skipped;
+            return Ok(());
+        };
+        item.has_next = payload.has_next;
+        let name: &[u8] = if self.config.cluster_enabled() { b"RESTORE-ASKING" } else { b"RESTORE" };
+        let mut number = [0; 20];
+        let args = [name, &item.key, write_i64(&mut number, ttl), &payload.bytes, b"REPLACE"];
+        let replaces = migration.replace || item.is_there;
+        connection.request(if replaces { &args } else { &args[..4] })
+    }
+}
+
+/// Logs in and selects the database. Until both are done nothing else is sent: keys must not get
+/// into another database. Returns the error of the target.
+fn enter(connection: &mut Connection, migration: &Migration) -> Result<Option<Vec<u8>>, Broken> {
+    let mut questions = 0;
+    if let Some(Credentials { name, password }) = &migration.credentials {
+        match name {
+            Some(name) => connection.request(&[b"AUTH", name, password])?,
+            None => connection.request(&[b"AUTH", password])?,
+        }
+        questions += 1;
+    }
+    if connection.selected != Some(migration.target_db) {
+        let mut number = [0; 20];
+        connection.request(&[b"SELECT", write_i64(&mut number, migration.target_db)])?;
+        questions += 1;
+    }
+    connection.flush()?;
+    let mut refusal = None;
+    for _ in 0..questions {
+        if let Some(error) = connection.line()?.strip_prefix(b"-") {
+            refusal.get_or_insert_with(|| error.to_vec());
+        }
+    }
+    connection.selected = refusal.is_none().then_some(migration.target_db);
+    Ok(refusal)
+}
+
+/// Whether a key is gone because its time is over: then it goes at the target, too.
+fn has_expired(item: &Item, txn: &Txn<'_>) -> bool {
+    item.watch.as_ref().is_some_and(|watch| watch.is_past(txn.now())) && txn.peek(&item.key).is_none()
+}
+
+/// Moves keys under the locks that are held, which last until the target has answered. Returns the
+/// keys that were deleted.
+fn move_now(
+    engine: &Engine,
+    txn: &mut Txn<'_>,
+    migration: &Migration,
+    mut pending: Vec<Pending>,
+) -> (Option<Failure>, Vec<Box<[u8]>>) {
+    let (mut failure, mut deleted) = (None, Vec::new());
+    while !pending.is_empty() {
+        let mut items = Vec::with_capacity(pending.len());
+        for key in pending {
+            let content = match txn.peek(&key.key) {
+                Some(entry) => {
+                    let payload = engine.payload(entry, key.version, unix_ms());
+                    Content::Copied(payload, entry.expiry())
+                }
+                None if key.is_there => Content::Gone,
+                None => continue,
+            };
+            items.push(Item::new(key, content, None));
+        }
+        let told = engine.exchange(migration, &mut items);
+        let is_final = told.as_ref().is_some_and(Failure::is_final);
+        failure = failure.or(told);
+        for item in items.iter().filter(|item| item.has_moved() && !migration.copy) {
+            if txn.delete(&item.key) {
+                deleted.push(item.key.clone());
+            }
+        }
+        pending =
+            if is_final { Vec::new() } else { items.iter().filter_map(Item::in_next_version).collect() };
+    }
+    (failure, deleted)
+}

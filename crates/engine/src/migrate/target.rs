@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A connection to the target of MIGRATE: requests out, reply lines in, each within the time-out.
+
+use std::io::{ErrorKind, Read, Write};
+use std::time::{Duration, Instant};
+
+use braid_net::outgoing::{ConnectOptions, Outgoing};
+use braid_resp::request;
+
+/// Bytes that are collected before they are sent. Longer arguments are sent from where they are.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Longest reply line that is accepted.
+const LINE_MAX: usize = 64 << 10;
+
+/// Name and password for the target.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Credentials {
+    /// Absent with AUTH, which logs in as the default user.
+    pub name: Option<Vec<u8>>,
+    pub password: Vec<u8>,
+}
+
+/// A server, as which user it is spoken to, and how.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Target {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) credentials: Option<Credentials>,
+    pub(crate) tls: bool,
+}
+
+/// Why an exchange with the target has ended early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Broken {
+    pub(crate) writing: bool,
+    pub(crate) timed_out: bool,
+}
+
+/// A connection to a target.
+pub(crate) struct Connection {
+    pub(crate) target: Target,
+    /// The database that is selected there, if that is known.
+    pub(crate) selected: Option<i64>,
+    pub(crate) last_used: Instant,
+    stream: Outgoing,
+    to_send: Vec<u8>,
+    received: Vec<u8>,
+    /// How much of `received` has been used.
+    used: usize,
+}
+
+impl Connection {
+    /// Connects, within the time-out of `options`.
+    pub(crate) fn open(target: &Target, options: &ConnectOptions) -> std::io::Result<Connection> {
+        let stream = Outgoing::connect(&target.host, target.port, options)?;
+        Ok(Connection {
+            target: target.clone(),
+            selected: None,
+            last_used: Instant::now(),
+            stream,
+            to_send: Vec::new(),
+            received: Vec::new(),
+            used: 0,
+        })
+    }
+
+    /// How long each read and each write may take from now on.
+    pub(crate) fn set_timeout(&self, timeout: Duration) -> Result<(), Broken> {
+        let failed = Broken { writing: true, timed_out: false };
+        self.stream.set_timeouts(timeout, timeout).map_err(|_| failed)
+    }
+
+    /// Adds a request to what is to be sent; sends some of it if it is much.
+    pub(crate) fn request(&mut self, args: &[&[u8]]) -> Result<(), Broken> {
+        request::push_count(&mut self.to_send, args.len());
+        for arg in args {
+            if arg.len() < CHUNK_BYTES {
+                request::push_bulk(&mut self.to_send, arg);
+            } else {
+                self.to_send.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+                self.flush()?;
+                self.send(arg)?;
+                self.to_send.extend_from_slice(b"\r\n");
+            }
+        }
+        if self.to_send.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Sends what has been collected.
+    pub(crate) fn flush(&mut self) -> Result<(), Broken> {
+        let bytes = std::mem::take(&mut self.to_send);
+        let sent = self.send(&bytes);
+        self.to_send = bytes;
+        self.to_send.clear();
+        sent
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+        let sent = self.stream.write_all(bytes).and_then(|()| self.stream.flush());
+        sent.map_err(|error| Broken { writing: true, timed_out: is_timeout(error.kind()) })
+    }
+
+    /// The next reply, which must be a line, without its end.
+    pub(crate) fn line(&mut self) -> Result<Vec<u8>, Broken> {
+        let broken = |timed_out| Broken { writing: false, timed_out };
+        let mut searched = self.used;
+        loop {
+            if let Some(at) = self.received[searched..].iter().position(|&byte| byte == b'\n') {
+                let end = searched + at;
+                let line = self.received[self.used..end].trim_ascii_end().to_vec();
+                self.used = end + 1;
+                if self.used == self.received.len() {
+                    self.received.clear();
+                    self.used = 0;
+                }
+                return Ok(line);
+            }
+            searched = self.received.len();
+            if searched - self.used > LINE_MAX {
+                return Err(broken(false));
+            }
+            let mut chunk = [0; 4096];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(broken(false)),
+                Ok(count) => self.received.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(broken(is_timeout(error.kind()))),
+            }
+        }
+    }
+
+    /// Whether every reply has been read, so that the next one belongs to the next request.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.received.is_empty() && self.to_send.is_empty()
+    }
+}
+
+fn is_timeout(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn requests_of_any_length_arrive_and_lines_come_back() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let target = Target { host: "127.0.0.1".into(), port, credentials: None, tls: false };
+        let options = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
+        let mut connection = Connection::open(&target, &options).expect("connected");
+        connection.set_timeout(Duration::from_millis(50)).expect("set");
+        let (mut peer, _) = listener.accept().expect("accepted");
+        let long = vec![b'x'; 3 * CHUNK_BYTES];
+        let mut expected = Vec::new();
+        for args in [&[&b"A"[..], b"b"][..], &[b"C", &long, b"d"]] {
+            request::push(&mut expected, args);
+        }
+        let length = expected.len();
+        let reader = std::thread::spawn(move || {
+            let mut received = vec![0; length];
+            peer.read_exact(&mut received).expect("all of it");
+            peer.write_all(b"+OK\r\n-ERR some").expect("sent");
+            (received, peer)
+        });
+        connection.request(&[b"A", b"b"]).expect("taken");
+        connection.request(&[b"C", &long, b"d"]).expect("taken");
+        connection.flush().expect("sent");
+        let (received, mut peer) = reader.join().expect("no panic");
+        assert!(received == expected);
+        assert_eq!(connection.line(), Ok(b"+OK".to_vec()));
+        assert!(!connection.is_clean() || connection.received.is_empty());
+        assert_eq!(connection.line(), Err(Broken { writing: false, timed_out: true }));
+        peer.write_all(b"thing\r\n").expect("sent");
+        assert_eq!(connection.line(), Ok(b"-ERR something".to_vec()));
+        assert!(connection.is_clean());
+        drop(peer);
+        assert_eq!(connection.line(), Err(Broken { writing: false, timed_out: false }));
+    }
+}

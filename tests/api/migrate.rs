@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! MIGRATE: keys leave one server for another, and are in one of them whatever happens.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use braid_tests::server::{Peer, newer_peers, stock};
+use braid_tests::{RawClient, TestServer, Value, request, wait_for};
+use rustix::process::Signal;
+
+const TO_TARGET: &str = "IOERR error or timeout";
+
+fn start(arguments: &[&str]) -> (TestServer, RawClient) {
+    let server = TestServer::start(arguments);
+    let client = server.connect();
+    (server, client)
+}
+
+/// The server under test and each stock server that is there, as targets.
+fn targets() -> Vec<Option<Peer>> {
+    let peers: Vec<Peer> = stock().into_iter().chain(newer_peers()).collect();
+    if peers.is_empty() {
+        println!("no stock server found: only targets of the same kind");
+    }
+    [None].into_iter().chain(peers.into_iter().map(Some)).collect()
+}
+
+fn start_target(peer: Option<&Peer>, arguments: &[&str]) -> (TestServer, RawClient) {
+    let server = match peer {
+        Some(peer) => TestServer::start_program(&peer.program, arguments),
+        None => TestServer::start(arguments),
+    };
+    let client = server.connect();
+    (server, client)
+}
+
+#[track_caller]
+fn says(client: &mut RawClient, line: &str, reply: &str) {
+    let said = client.call(line).text();
+    assert_eq!(said, reply, "{line}");
+}
+
+#[test]
+fn options_do_what_they_say() {
+    for peer in targets() {
+        let (from, mut client) = start(&[]);
+        let (to, mut there) = start_target(peer.as_ref(), &["--requirepass", "right"]);
+        there.ok("AUTH right");
+        let at = format!("127.0.0.1 {}", to.port());
+        let refused = "ERR Target instance replied with error:";
+        client.ok("SET k one");
+        let no_auth = format!("{refused} NOAUTH Authentication required.");
+        says(&mut client, &format!("MIGRATE {at} k 0 5000"), &no_auth);
+        let wrong = format!("{refused} WRONGPASS invalid username-password pair or user is disabled.");
+        says(&mut client, &format!("MIGRATE {at} k 0 5000 AUTH wrong"), &wrong);
+        says(&mut client, &format!("MIGRATE {at} k 0 5000 AUTH2 nobody right"), &wrong);
+        let range = format!("{refused} ERR DB index is out of range");
+        client.ok("SET astray v");
+        says(&mut client, &format!("MIGRATE {at} astray 99 5000 AUTH right"), &range);
+        assert_eq!(client.call("DEL astray"), Value::Integer(1));
+        assert_eq!(there.call("EXISTS k"), Value::Integer(0));
+        if from.is_braid() {
+            // Stock servers put it into another database.
+            assert_eq!(there.call("EXISTS astray"), Value::Integer(0));
+        }
+        says(&mut client, &format!("MIGRATE {at} k 0 5000 COPY AUTH right"), "OK");
+        assert_eq!((client.call("GET k").text(), there.call("GET k").text()), ("one".into(), "one".into()));
+        client.ok("SET k two PX 5000000");
+        let busy = format!("{refused} BUSYKEY Target key name already exists.");
+        says(&mut client, &format!("MIGRATE {at} k 0 5000 AUTH right"), &busy);
+        says(&mut client, &format!("MIGRATE {at} k 0 5000 COPY AUTH2 default right"), &busy);
+        says(&mut client, &format!("MIGRATE {at} k 0 5000 REPLACE AUTH2 default right"), "OK");
+        assert_eq!((client.call("EXISTS k"), there.call("GET k").text()), (Value::Integer(0), "two".into()));
+        let left = there.call("PTTL k").integer().unwrap_or_default();
+        assert!((4_000_000..=5_000_000).contains(&left), "{left}");
+        says(&mut client, &format!("MIGRATE {at} k 0 5000 AUTH right"), "NOKEY");
+        // Several keys, of which some are missing and one is there already.
+        client.ok("MSET a 1 b 2 c 3 k 4");
+        says(&mut client, &format!("MIGRATE {at} \"\" 2 5000 AUTH right KEYS a x b y"), "OK");
+        says(&mut client, &format!("MIGRATE {at} \"\" 0 5000 AUTH right KEYS k c"), &busy);
+        assert_eq!(client.call("KEYS *"), Value::Array(vec![Value::bulk("k")]));
+        assert_eq!(there.call("GET c").text(), "3");
+        there.ok("SELECT 2");
+        assert_eq!(there.call("MGET a b"), Value::Array(vec![Value::bulk("1"), Value::bulk("2")]));
+        // A connection is kept for the next one with the same password, and closed in the end.
+        if from.is_braid() {
+            let kept = client.info_field("stats", "migrate_cached_sockets");
+            assert!(kept.is_some_and(|kept| kept != "0"));
+        }
+    }
+}
+
+/// Replicas and files learn of DELs, of the keys that were moved; listeners of `del`.
+#[test]
+fn a_move_is_a_deletion_for_all_others() {
+    let (from, mut client) =
+        start(&["--appendonly", "yes", "--notify-keyspace-events", "KEA", "--enable-debug-command", "yes"]);
+    let (to, _) = start(&[]);
+    let mut listener = from.connect();
+    listener.call("PSUBSCRIBE __keyevent@0__:*");
+    client.ok("MSET a 1 b 2 c 3");
+    let at = format!("127.0.0.1 {}", to.port());
+    says(&mut client, &format!("MIGRATE {at} \"\" 0 5000 KEYS a b"), "OK");
+    says(&mut client, &format!("MIGRATE {at} c 0 5000 COPY"), "OK");
+    let mut events = Vec::new();
+    while !events.contains(&"del b".to_owned()) {
+        let reply = listener.read();
+        let words: Vec<String> = reply.elements().unwrap_or_default().iter().map(Value::text).collect();
+        events.push(format!("{} {}", words[2].rsplit(':').next().unwrap_or_default(), words[3]));
+    }
+    events.retain(|event| event.starts_with("del"));
+    assert_eq!(events, ["del a", "del b"]);
+    client.ok("DEBUG LOADAOF");
+    assert_eq!(client.call("KEYS *"), Value::Array(vec![Value::bulk("c")]));
+    // In a transaction and in a script it is done at once.
+    client.ok("SET k v");
+    client.ok("MULTI");
+    client.call(&format!("MIGRATE {at} k 0 5000"));
+    client.call("EXISTS k");
+    assert_eq!(client.call("EXEC"), Value::Array(vec![Value::ok(), Value::Integer(0)]));
+    client.ok("SET s v");
+    let script =
+        "return {redis.call('MIGRATE', ARGV[1], ARGV[2], KEYS[1], 0, 5000), redis.call('EXISTS', KEYS[1])}";
+    let reply = client.call(&format!("EVAL \"{script}\" 1 s {at}"));
+    assert_eq!(reply, Value::Array(vec![Value::ok(), Value::Integer(0)]));
+    client.ok("DEBUG LOADAOF");
+    assert_eq!(client.call("KEYS *"), Value::Array(vec![Value::bulk("c")]));
+}
+
+/// A target that takes connections and says nothing.
+fn silent() -> (u16, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let thread = std::thread::spawn(move || {
+        if let Ok((mut socket, _)) = listener.accept() {
+            let _ = std::io::copy(&mut socket.by_ref(), &mut std::io::sink());
+        }
+    });
+    (port, thread)
+}
+
+#[test]
+fn others_are_served_while_a_target_is_silent() {
+    let (from, mut client) = start(&["--io-threads", "1"]);
+    if !from.is_braid() {
+        println!("skipped: stock servers stand still");
+        return;
+    }
+    let (port, thread) = silent();
+    let mut other = from.connect();
+    client.ok("SET k v");
+    let began = Instant::now();
+    client.send(&request(&format!("MIGRATE 127.0.0.1 {port} k 0 1500")));
+    wait_for("the client to wait", || other.info_field("clients", "blocked_clients").as_deref() == Some("1"));
+    assert_eq!(other.call("GET k").text(), "v");
+    assert_eq!(
+        other.call("SORT k STORE another").text(),
+        "WRONGTYPE Operation against a key holding the wrong kind of value"
+    );
+    assert_eq!(other.call("APPEND other w"), Value::Integer(1));
+    assert_eq!(other.call("EVAL \"return redis.call('DEL', KEYS[1])\" 1 other"), Value::Integer(1));
+    assert!(began.elapsed() < Duration::from_millis(1400), "others have waited");
+    // Who changes the key waits until it is known where it is.
+    other.send(b"MULTI\r\nAPPEND k w\r\nEXEC\r\n");
+    assert_eq!(client.read().text(), format!("{TO_TARGET} reading to target instance"));
+    assert!(began.elapsed() >= Duration::from_millis(1400));
+    assert_eq!((other.read(), other.read().text()), (Value::ok(), "QUEUED".into()));
+    assert_eq!(other.read(), Value::Array(vec![Value::Integer(2)]));
+    assert_eq!(client.call("GET k").text(), "vw");
+    thread.join().expect("no panic");
+    let unused =
+        TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+    let refused = format!("{TO_TARGET} writing to target instance");
+    says(&mut client, &format!("MIGRATE 127.0.0.1 {unused} k 0 1000"), &refused);
+    says(
+        &mut client,
+        "MIGRATE no-such-host.invalid 1 k 0 1000",
+        &format!("{TO_TARGET} connecting to the client"),
+    );
+}
+
+/// A connection that is closed without a word is opened once more, from the configured address.
+#[test]
+fn connections_start_at_the_configured_address() {
+    let (from, mut client) = start(&["--bind-source-addr", "127.0.0.5"]);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    client.ok("SET k v");
+    client.send(&request(&format!("MIGRATE 127.0.0.1 {port} k 0 5000")));
+    for _ in 0..2 {
+        let (socket, peer) = listener.accept().expect("a connection");
+        if from.is_braid() {
+            assert_eq!(peer.ip().to_string(), "127.0.0.5");
+        }
+        drop(socket);
+    }
+    assert!(client.read().text().starts_with(TO_TARGET));
+    assert_eq!(client.call("GET k").text(), "v");
+}
+
+/// Stops a server's threads; returns when all of them have.
+fn stop(server: &TestServer) {
+    server.signal(Signal::STOP);
+    let is_stopped = |thread: &std::path::Path| {
+        let status = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
+        status.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+    };
+    wait_for("the threads to stop", || {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", server.process_id())).expect("a process");
+        threads.flatten().all(|thread| is_stopped(&thread.path()))
+    });
+}
+
+/// A client that goes away while its key is on the way: the key is in one place nevertheless.
+#[test]
+fn a_move_is_finished_without_its_client() {
+    let (from, mut client) = start(&[]);
+    let (to, mut there) = start(&[]);
+    client.ok("SET k v");
+    stop(&to);
+    let mut mover = from.connect();
+    mover.send(&request(&format!("MIGRATE 127.0.0.1 {} k 0 20000", to.port())));
+    if from.is_braid() {
+        // Before that, nobody needs it any more.
+        wait_for("the key to be sent", || {
+            client.info_field("clients", "total_watched_keys").as_deref() == Some("1")
+        });
+    }
+    drop(mover);
+    if from.is_braid() {
+        wait_for("the client to be gone", || {
+            client.info_field("clients", "blocked_clients").as_deref() == Some("0")
+        });
+    }
+    to.signal(Signal::CONT);
+    wait_for("the key to arrive", || there.call("EXISTS k") == Value::Integer(1));
+    wait_for("the key to be gone", || client.call("EXISTS k") == Value::Integer(0));
+}
+
+/// Changes by what names no keys are not held back: they reach the target, too.
+#[test]
+fn what_changes_on_the_way_is_sent_again() {
+    let (from, mut client) = start(&[]);
+    if !from.is_braid() {
+        println!("skipped: nothing happens meanwhile on stock servers");
+        return;
+    }
+    let (to, mut there) = start(&[]);
+    let mut mover = from.connect();
+    client.ok("MSET changed 1 gone 2 same 3");
+    // The connection is there, and the keys are small: they are sent whether they are read or not.
+    says(&mut client, &format!("MIGRATE 127.0.0.1 {} same 0 5000 COPY", to.port()), "OK");
+    there.ok("FLUSHALL");
+    stop(&to);
+    mover.send(&request(&format!("MIGRATE 127.0.0.1 {} \"\" 0 20000 KEYS changed gone same", to.port())));
+    let mut writer = from.connect();
+    let mut held = from.connect();
+    // From when they are watched on, changes are noticed.
+    wait_for("the keys to be sent", || {
+        client.info_field("clients", "total_watched_keys").as_deref() == Some("3")
+    });
+    held.send(b"SETNX same 4\r\n");
+    wait_for("the writer to wait", || {
+        client.info_field("clients", "blocked_clients").as_deref() == Some("2")
+    });
+    assert_eq!(writer.call("EVAL \"return redis.call('INCR', 'chan' .. 'ged')\" 0"), Value::Integer(2));
+    assert_eq!(writer.call("EVAL \"return redis.call('DEL', 'go' .. 'ne')\" 0"), Value::Integer(1));
+    to.signal(Signal::CONT);
+    assert_eq!(mover.read(), Value::ok());
+    assert_eq!(held.read(), Value::Integer(1));
+    assert_eq!(
+        client.call("MGET changed gone same"),
+        Value::Array(vec![Value::NullBulk, Value::NullBulk, Value::bulk("4"),])
+    );
+    assert_eq!(
+        there.call("MGET changed gone same"),
+        Value::Array(vec![Value::bulk("2"), Value::NullBulk, Value::bulk("3"),])
+    );
+}
+
+#[test]
+fn a_killed_target_leaves_every_unacknowledged_key_here() {
+    let (_from, mut client) = start(&[]);
+    for round in 0..3 {
+        let (mut to, mut there) = start(&[]);
+        client.ok("FLUSHALL");
+        for key in 0..2000 {
+            client.ok(&format!("SET key:{key} {}", "x".repeat(1000)));
+        }
+        let names: Vec<String> = (0..2000).map(|key| format!("key:{key}")).collect();
+        // Some are there already, so that the connection is a kept one.
+        let at = format!("MIGRATE 127.0.0.1 {} \"\" 0 5000 KEYS", to.port());
+        says(&mut client, &format!("{at} {}", names[..10].join(" ")), "OK");
+        client.send(&request(&format!("{at} {}", names[10..].join(" "))));
+        if round > 0 {
+            wait_for("some keys to arrive", || {
+                there.send(b"DBSIZE\r\n");
+                there.try_read().map_or(true, |size| size.integer().unwrap_or_default() > 10 * round)
+            });
+        }
+        to.signal(Signal::KILL);
+        to.wait();
+        let reply = client.read().text();
+        let left = client.call("DBSIZE").integer().unwrap_or_default();
+        assert!(
+            reply == "OK" && left == 0 || reply.starts_with(TO_TARGET) && left > 0,
+            "{reply}, {left} left"
+        );
+        println!("killed: {reply}, {left} of 1990 left");
+    }
+}
+
+#[test]
+fn a_big_value_is_moved_while_others_are_served() {
+    let (from, mut client) = start(&["--io-threads", "2", "--enable-debug-command", "yes"]);
+    let (to, mut there) = start(&["--proto-max-bulk-len", "1gb", "--enable-debug-command", "yes"]);
+    client.call(&format!("SETRANGE big {} x", 100_000_000 - 1));
+    client.ok("CONFIG SET list-max-listpack-size 512");
+    for _ in 0..40 {
+        let element = "element:of:the:list".repeat(10);
+        client.call(&format!("RPUSH list {}", vec![element.as_str(); 2000].join(" ")));
+    }
+    let digest = client.call("DEBUG DIGEST-VALUE big list");
+    assert!(!digest.is_error(), "{digest}");
+    let mut other = from.connect();
+    let mut longest = Duration::ZERO;
+    client.send(&request(&format!("MIGRATE 127.0.0.1 {} \"\" 0 30000 KEYS big list", to.port())));
+    let mut turns = 0;
+    loop {
+        let began = Instant::now();
+        let is_there = other.call("EXISTS big list");
+        longest = longest.max(began.elapsed());
+        turns += 1;
+        if is_there == Value::Integer(0) {
+            break;
+        }
+        assert_eq!(is_there, Value::Integer(2), "both go at once");
+    }
+    println!("{turns} looks meanwhile, the longest took {longest:?}");
+    assert_eq!(client.read(), Value::ok());
+    assert_eq!(there.call("STRLEN big"), Value::Integer(100_000_000));
+    assert_eq!(digest, there.call("DEBUG DIGEST-VALUE big list"));
+    if from.is_braid() {
+        assert!(turns > 3, "others have waited");
+    }
+}
+
+/// Counters are incremented while they are moved to and fro. Each increment is acknowledged by one
+/// server, and is in the counter in the end, which is in one place.
+#[test]
+fn nothing_is_lost_under_writers() {
+    const COUNTERS: usize = 4;
+    const MOVES: usize = 60;
+    let (one, mut first) = start(&["--io-threads", "2"]);
+    let (two, mut second) = start(&["--io-threads", "2"]);
+    for counter in 0..COUNTERS {
+        first.ok(&format!("SET counter:{counter} 0"));
+    }
+    let done = AtomicBool::new(false);
+    let acknowledged: [AtomicU64; COUNTERS] = Default::default();
+    std::thread::scope(|scope| {
+        for server in [&one, &two] {
+            for _ in 0..2 {
+                let mut client = server.connect();
+                let (done, acknowledged) = (&done, &acknowledged);
+                scope.spawn(move || {
+                    // Only a counter that is there is incremented: moving decides where it is.
+                    let add = "if redis.call('EXISTS', KEYS[1]) == 1 then return redis.call('INCR', KEYS[1]) end return 0";
+                    let mut random = fastrand::Rng::new();
+                    while !done.load(Ordering::Relaxed) {
+                        let counter = random.usize(..COUNTERS);
+                        let reply = client.call(&format!("EVAL \"{add}\" 1 counter:{counter}"));
+                        if reply.integer().expect("a number") > 0 {
+                            acknowledged[counter].fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        }
+        let names: Vec<String> = (0..COUNTERS).map(|counter| format!("counter:{counter}")).collect();
+        for turn in 0..MOVES {
+            let (client, port) =
+                if turn % 2 == 0 { (&mut first, two.port()) } else { (&mut second, one.port()) };
+            let reply =
+                client.call(&format!("MIGRATE 127.0.0.1 {port} \"\" 0 10000 KEYS {}", names.join(" ")));
+            assert_eq!(reply, Value::ok(), "move {turn}");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    for (counter, acknowledged) in acknowledged.iter().enumerate() {
+        let places = [&mut first, &mut second].map(|client| client.call(&format!("GET counter:{counter}")));
+        let held: Vec<String> = places.iter().filter(|value| !value.is_null()).map(Value::text).collect();
+        assert_eq!(held, [acknowledged.load(Ordering::Relaxed).to_string()], "counter {counter}");
+    }
+}
+
+/// Two that move the same keys, one with REPLACE: the second finds nothing, and takes nothing away.
+#[test]
+fn a_key_is_moved_once() {
+    let (from, mut client) = start(&["--io-threads", "2"]);
+    let (to, mut there) = start(&[]);
+    let move_all = format!("MIGRATE 127.0.0.1 {} \"\" 0 10000 REPLACE KEYS a b c a", to.port());
+    for _ in 0..50 {
+        there.ok("FLUSHALL");
+        client.ok("MSET a 1 b 2 c 3");
+        let mut movers: Vec<RawClient> = (0..4).map(|_| from.connect()).collect();
+        movers.iter_mut().for_each(|mover| mover.send(&request(&move_all)));
+        let replies: Vec<String> = movers.iter_mut().map(|mover| mover.read().text()).collect();
+        assert!(replies.iter().all(|reply| reply == "OK" || reply == "NOKEY"), "{replies:?}");
+        assert_eq!((client.call("DBSIZE"), there.call("DBSIZE")), (Value::Integer(0), Value::Integer(3)));
+    }
+}
