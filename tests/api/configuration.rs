@@ -225,7 +225,7 @@ fn every_cause_of_a_failed_start_is_in_the_log() {
         (log, &["--timeout", "abc"], "at option --timeout >>> 'timeout \"abc\"' argument couldn't be parsed"),
         ("", &["--nosuch", "1", "--logfile", "server.log"], "no directive is called 'nosuch'"),
         (log, &["--port", &occupied_port], "Address already in use"),
-        (log, &["--replicaof", "127.0.0.1", "1"], "Being a replica is not supported yet"),
+        (log, &["--replicaof", "127.0.0.1", "x"], "Invalid master port"),
         (log, &["--cluster-enabled", "yes"], "Cluster mode is not supported yet"),
         (log, &["--unixsocket", "/no/such/place/socket"], "Failed opening Unix socket"),
         (log, &["--user", "a", "+nosuch"], "Unknown command or category name in ACL"),
@@ -267,9 +267,9 @@ fn settings_without_effect_say_so() {
     let mut client = server.connect();
     client.ok("CONFIG SET hz 30 loglevel notice");
     assert!(!server.log().contains("no effect"), "{}", server.log());
-    client.ok("CONFIG SET hz 40 replica-priority 7");
+    client.ok("CONFIG SET hz 40 dual-channel-replication-enabled yes");
     braid_tests::wait_for("the warning", || {
-        server.log().contains("CONFIG SET replica-priority has no effect in this version")
+        server.log().contains("CONFIG SET dual-channel-replication-enabled has no effect in this version")
     });
 }
 

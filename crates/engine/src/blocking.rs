@@ -146,8 +146,8 @@ impl Call<'_, '_> {
     }
 }
 
-/// Answers a client that waits for no key, unless its wait has ended. `written_to`: where
-/// its changes end in the journal.
+/// Answers a client that waits for no key, unless its wait has ended. `written_to`: where the
+/// changes that were made for it end in the journal (0: none).
 pub(crate) fn serve_keyless(waiter: &Waiter, written_to: u64, answer: impl FnOnce(&mut ReplyBuffer)) {
     if claim(waiter) {
         let request = &waiter.request;

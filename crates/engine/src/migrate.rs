@@ -7,11 +7,11 @@
 //!
 //! 1. claims the keys ([`Migrations`]), which holds writers back, and lets the commands end that
 //!    were begun before;
-//! 2. borrows the keys (`keyspace/reader.rs`), which holds each key's lock for microseconds, and
+//! 2. shares the values (`keyspace/reader.rs`), which holds each key's lock for microseconds, and
 //!    watches them from then on;
 //! 3. sends them and reads the replies, holding nothing;
 //! 4. stops the world for a moment and deletes each acknowledged key that has not changed since it
-//!    was borrowed. So no change is lost, and a key is never seen to come back.
+//!    was shared. So no change is lost, and a key is never seen to come back.
 //!
 //! What names no keys may change one nevertheless: a script that reaches keys it has not declared, a
 //! push that serves a client which moves elements on, FLUSHALL. Such a key is sent again from step
@@ -127,7 +127,7 @@ struct Pending {
 
 /// What is sent for a key.
 enum Content {
-    Lent(CowEntry),
+    Shared(CowEntry),
     /// The payload, if there is one in the wanted version and there are more; the expiry.
     Copied(Option<Payload>, Option<i64>),
     /// The key is gone: so shall the copy be.
@@ -252,7 +252,7 @@ impl Engine {
         let (mut failure, mut written_to, mut found) = (None, 0, false);
         for round in 0..=ROUNDS_MAX {
             let ended = if round < ROUNDS_MAX {
-                let mut items = self.borrow(migration, pending);
+                let mut items = self.share_values(migration, pending);
                 found |= !items.is_empty();
                 self.round(migration, &mut items, &claims, &mut failure)
             } else {
@@ -277,14 +277,14 @@ impl Engine {
     }
 
     /// The keys as they are now, without those that are missing.
-    fn borrow(&self, migration: &Migration, pending: Vec<Pending>) -> Vec<Item> {
+    fn share_values(&self, migration: &Migration, pending: Vec<Pending>) -> Vec<Item> {
         let mut items = Vec::with_capacity(pending.len());
         for key in pending {
             let now = unix_ms();
             let copy = |entry: Entry<'_>| (self.payload(entry, key.version, now), entry.expiry());
-            let lent = self.keyspace.reader().share_or_copy(migration.db, now, &key.key, copy);
-            let (content, watch) = match lent {
-                Some((Ok(entry), watch)) => (Content::Lent(entry), Some(watch)),
+            let shared = self.keyspace.reader().share_or_copy(migration.db, now, &key.key, copy);
+            let (content, watch) = match shared {
+                Some((Ok(entry), watch)) => (Content::Shared(entry), Some(watch)),
                 Some((Err((payload, expiry)), watch)) => (Content::Copied(payload, expiry), Some(watch)),
                 None if key.is_there => (Content::Gone, None),
                 None => continue,
@@ -294,7 +294,7 @@ impl Engine {
         items
     }
 
-    /// Sends borrowed keys and deletes those that may be.
+    /// Sends keys and deletes those that may be.
     fn round(
         &self,
         migration: &Migration,
@@ -530,7 +530,7 @@ impl Engine {
         let (payload, expiry) = match &item.content {
             Content::Gone => return connection.request(&[b"DEL", &item.key]),
             Content::Copied(payload, expiry) => (payload.as_ref(), *expiry),
-            Content::Lent(entry) => {
+            Content::Shared(entry) => {
                 made = self.payload(entry.entry(), item.version, now);
                 (made.as_ref(), entry.entry().expiry())
             }

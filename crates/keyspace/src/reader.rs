@@ -185,8 +185,8 @@ impl Reader<'_> {
         (shared, watch)
     }
 
-    /// Borrows what stands at a key, which is watched from that moment on. What cannot be shared is
-    /// given to `copy`, under the key's lock. Nothing if the key is missing.
+    /// Shares the value of a key, which is watched from that moment on. What cannot be shared
+    /// is given to `copy`, under the key's lock. Nothing if the key is missing.
     pub fn share_or_copy<T>(
         &self,
         db: u32,
