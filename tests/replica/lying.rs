@@ -242,3 +242,32 @@ fn streams_that_make_no_sense() {
     assert!(server.is_alive());
     mend(&liar, &mut client);
 }
+
+#[test]
+fn a_replica_that_is_promoted_after_a_bad_full_sync_writes_its_append_only_file() {
+    let liar = Liar::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().to_str().expect("a readable path").to_owned();
+    let arguments = ["--dir", &dir, "--appendonly", "yes", "--repl-diskless-load", "swapdb"];
+    let mut server = TestServer::start(&arguments);
+    let mut client = server.connect();
+    client.ok("SET own 1");
+    client.ok(&format!("REPLICAOF 127.0.0.1 {}", liar.port()));
+    let mut socket = liar.next();
+    send(&mut socket, format!("+FULLRESYNC {ID} 7\r\n$9\r\nREDIS0011").as_bytes());
+    drop(socket);
+    wait_for("the full sync has failed", || server.log().contains("Discarding temporary DB"));
+    client.ok("REPLICAOF NO ONE");
+    client.ok("SET own 2");
+    assert_eq!(client.info_field("persistence", "aof_enabled").as_deref(), Some("1"));
+    wait_for("it has a base", || {
+        let field = |client: &mut RawClient, name: &str| client.info_field("persistence", name);
+        field(&mut client, "aof_rewrite_in_progress").as_deref() == Some("0")
+            && field(&mut client, "aof_rewrite_scheduled").as_deref() == Some("0")
+    });
+    client.ok("SET own 3");
+    server.signal(rustix::process::Signal::TERM);
+    assert_eq!(server.wait().code(), Some(0));
+    let server = TestServer::start(&arguments);
+    assert_eq!(server.connect().call("GET own").text(), "3");
+}

@@ -342,7 +342,7 @@ fn failover(call: &mut Call) -> CommandResult {
             return Err(CommandError::text("ERR FAILOVER target replica is not online."));
         }
     }
-    engine.begin_failover(request).map_err(CommandError::text)?;
+    engine.begin_failover(world, request).map_err(CommandError::text)?;
     call.reply.ok();
     Ok(())
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use braid_base::clock::unix_ms;
+use braid_base::gate::World;
 use braid_clients::pause::{PauseMode, Purpose};
 use braid_replication::failover::{FailoverPhase, FailoverRequest};
 use braid_replication::link::Primary;
@@ -25,7 +26,7 @@ const ASK_MS: i64 = 10;
 
 impl Engine {
     /// Begins a failover on a thread of its own. An error says why there is none.
-    pub fn begin_failover(&self, request: FailoverRequest) -> Result<(), &'static str> {
+    pub fn begin_failover(&self, world: &World<'_>, request: FailoverRequest) -> Result<(), &'static str> {
         let failover = &self.replication.failover;
         let number = failover.begin().ok_or("ERR FAILOVER already in progress.")?;
         match &request.target {
@@ -40,7 +41,7 @@ impl Engine {
             }
         });
         if thread.is_err() {
-            self.end_failover("no thread could be started");
+            self.end_failover_in(world, "no thread could be started");
             return Err("ERR FAILOVER could not start a thread");
         }
         Ok(())
@@ -129,7 +130,7 @@ impl Engine {
     }
 
     /// As [`Engine::end_failover`]; false if there was none.
-    pub fn end_failover_in(&self, world: &braid_base::gate::World<'_>, why: &str) -> bool {
+    pub fn end_failover_in(&self, world: &World<'_>, why: &str) -> bool {
         let phase = self.replication.failover.end();
         if phase == FailoverPhase::None {
             return false;

@@ -241,7 +241,6 @@ impl Attempt<'_> {
             engine.disconnect_replicas();
         }
         engine.keep_backlog(&world);
-        self.link.resumptions.fetch_add(1, Relaxed);
         log::info!("MASTER <-> REPLICA sync: Master accepted a Partial Resynchronization.");
         Ok(())
     }
@@ -267,13 +266,10 @@ impl Attempt<'_> {
             None => self.load_through_file(peer, frame, id, offset)?,
             Some(beside) => self.load_from_socket(peer, frame, id, offset, beside)?,
         }
-        self.link.full_syncs.fetch_add(1, Relaxed);
         log::info!("MASTER <-> REPLICA sync: Finished with success");
         // Of a dataset that it does not have yet.
         self.engine.end_append_only();
-        if let Err(error) = self.engine.switch_append_only() {
-            log::warn!("The append-only file could not be switched on after the full sync: {error}");
-        }
+        self.engine.resume_append_only();
         Ok(())
     }
 
@@ -405,8 +401,7 @@ impl Attempt<'_> {
             } else if peer.receive_onto(&mut buffer)? > 0 {
                 heard = Instant::now();
                 self.link.note_io();
-            } else if heard.elapsed() > Duration::from_secs(self.engine.config.repl_timeout_seconds().into())
-            {
+            } else if heard.elapsed() > self.timeout() {
                 return Err(LinkError::Refused("MASTER timeout: no data nor PING received...".into()));
             }
             self.link.unapplied.store(buffer.len() as u64, Relaxed);

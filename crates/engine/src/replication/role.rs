@@ -60,6 +60,15 @@ impl Engine {
         self.keyspace.journal.forget_database();
         self.disconnect_replicas();
         self.apply_role();
+        // A full sync that has come to nothing has left it off.
+        self.resume_append_only();
+    }
+
+    /// Switches the append-only file on again after a full sync had switched it off, if it is wanted.
+    pub(super) fn resume_append_only(&self) {
+        if let Err(error) = self.switch_append_only() {
+            log::warn!("The append-only file could not be switched on again: {error}");
+        }
     }
 
     /// Has CONFIG GET and CONFIG REWRITE tell of the primary.

@@ -65,7 +65,7 @@ impl Phase {
 #[derive(Default)]
 struct Target {
     primary: Option<Primary>,
-    /// Counts the changes of `primary`, and interruptions.
+    /// Counts the changes of `primary`.
     generation: u64,
     /// The present connection.
     hangup: Option<Hangup>,
@@ -90,9 +90,6 @@ pub struct Link {
     /// The database that the stream is in.
     pub db: AtomicU64,
     pub full_sync: Transfer,
-    /// Full syncs loaded, and times that the stream was resumed.
-    pub full_syncs: AtomicU64,
-    pub resumptions: AtomicU64,
 }
 
 /// How far a full sync is.
@@ -123,15 +120,6 @@ impl Link {
         target.primary = primary;
         self.phase.store(Phase::Connect as u8, Relaxed);
         self.down_since_ms.store(unix_ms(), Relaxed);
-        self.begin_generation(&mut target);
-    }
-
-    /// Ends the present connection; the thread connects again.
-    pub fn interrupt(&self) {
-        self.begin_generation(&mut self.target.lock());
-    }
-
-    fn begin_generation(&self, target: &mut Target) {
         target.generation += 1;
         self.generation.store(target.generation, Relaxed);
         if let Some(hangup) = target.hangup.take() {
@@ -256,10 +244,12 @@ mod tests {
         assert!(target == primary && link.is_current(generation) && link.is_replica());
         link.set_phase(generation, Phase::Connected);
         assert!(link.is_up());
-        link.interrupt();
-        assert!(!link.is_current(generation) && link.is_up(), "the thread says when it is down");
-        link.set_phase(generation, Phase::Connect);
-        assert!(link.is_up(), "not the one of an older generation");
+        let other = Primary { host: "h".into(), port: 8 };
+        link.set_primary(Some(other.clone()));
+        assert!(!link.is_current(generation) && !link.is_up(), "it goes to another primary");
+        link.set_phase(generation, Phase::Connected);
+        assert!(!link.is_up(), "the thread of an older generation does not say otherwise");
+        assert_eq!(link.next_target(|| false).expect("there is one").0, other);
         link.set_primary(None);
         assert!(!link.is_replica() && !link.is_up());
     }

@@ -11,8 +11,7 @@ use super::LinkError;
 use super::peer::{Peer, Watch};
 use crate::history::ID_LEN;
 
-const DURING: &str =
-    "receiving bulk data from MASTER (a larger 'repl-timeout' may help if this happens again)";
+const DURING: &str = "receiving bulk data from MASTER";
 
 /// Where a full sync ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
