@@ -36,6 +36,7 @@ pub mod tls;
 pub mod transaction;
 pub mod value_cache;
 pub mod worker;
+mod world_change;
 
 pub use dispatch::{Outcome, Prepared};
 pub use engine::Engine;

@@ -41,15 +41,12 @@ use braid_clients::attention::{JOURNAL_FULL, SNAPSHOT_FULL, STOPPING};
 use braid_keyspace::cow_entry::CowEntry;
 use braid_keyspace::reader::CowWatch;
 use braid_keyspace::{Entry, Txn};
-use braid_net::outgoing::ConnectOptions;
 use braid_rdb::{Format, Target as Version};
 use braid_spec::{CommandError, CommandResult};
 
 use crate::background::Answer;
-use crate::dispatch::follow_up;
 use crate::engine::Engine;
 use crate::engine::call::Call;
-use crate::locks::{LockSet, lock};
 use state::Claims;
 pub use state::Migrations;
 pub use target::Credentials;
@@ -354,23 +351,14 @@ impl Engine {
         let world = self.world_for_writes()?;
         // The first loop's context is free while the world is stopped.
         let mut worker = self.worker(0);
-        let mut txn = lock(&self.keyspace, &mut worker.context, LockSet::World(world), db, unix_ms());
-        let (result, deleted) = change(&mut txn);
-        if !deleted.is_empty() {
-            txn.journal_too(&del(&deleted.iter().map(|key| &**key).collect::<Vec<_>>()));
-        }
-        txn.journal_now();
-        let written_to = txn.context.journal.end;
-        self.trackers.settle(txn.context, None);
-        txn.context.limbo.reclaim();
-        drop(txn);
-        self.keyspace.journal.wake();
-        if worker.context.follow_up.get() {
-            let _world = self.keyspace.gate.close(None);
-            follow_up(self, &mut worker);
-        }
-        worker.context.limbo.reclaim();
-        Ok((result, written_to))
+        Ok(self.change_in_world(world, &mut worker, db, unix_ms(), |txn| {
+            let (result, deleted) = change(txn);
+            if !deleted.is_empty() {
+                txn.journal_too(&del(&deleted.iter().map(|key| &**key).collect::<Vec<_>>()));
+            }
+            txn.journal_now();
+            (result, txn.context.journal.end)
+        }))
     }
 
     /// Deletes the keys that have arrived as they still are; the others are to be sent again.
@@ -465,12 +453,10 @@ impl Engine {
             return Ok(kept);
         }
         let config = &self.config;
-        let tls = target.tls.then(|| crate::tls::client_config(config)).transpose();
-        let tls = tls.map_err(|error| {
+        let options = crate::tls::connect_options(config, target.tls, timeout).map_err(|error| {
             log::warn!("MIGRATE cannot use TLS: {error}");
             Failure::Connect
         })?;
-        let options = ConnectOptions { source: config.bind_source_addr().to_string(), tls, timeout };
         Connection::open(target, &options).map_err(|error| {
             log::debug!("MIGRATE to {}:{}: {error}", target.host, target.port);
             match error.kind() {

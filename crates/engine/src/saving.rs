@@ -16,6 +16,7 @@ use braid_persistence::{
     SaveOptions, Slices,
 };
 use braid_rdb::{Format, Target};
+use braid_scripting::scripts::PresentLibraries;
 
 use crate::aof_load::outcome::{AofLoadError, AofLoaded};
 use crate::engine::Engine;
@@ -350,13 +351,13 @@ impl Engine {
             functions.push(code.to_vec());
             Ok(())
         })?;
-        let (slot, replace) = (txn.context.slot, manner == Manner::Merge);
-        if manner == Manner::Staged {
-            // Functions that fail to load fail the whole load, and the current ones stay.
-            self.scripts.replace_libraries(slot, config, &functions).map_err(LoadError::Function)?;
-        } else {
-            self.scripts.load_libraries(slot, config, &functions, replace).map_err(LoadError::Function)?;
-        }
+        let present = match manner {
+            Manner::AtStart | Manner::Strict => PresentLibraries::Kept,
+            Manner::Merge => PresentLibraries::Replaced,
+            Manner::Staged => PresentLibraries::Removed,
+        };
+        let slot = txn.context.slot;
+        self.scripts.load_libraries(slot, config, &functions, present).map_err(LoadError::Function)?;
         if let Some((note, world)) = loaded.replication.as_ref().zip(txn.stopped_world())
             && let Some(expired) = expired
         {

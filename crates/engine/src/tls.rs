@@ -3,8 +3,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use braid_config::{Config, TlsAuthClients};
+use braid_net::outgoing::ConnectOptions;
 use braid_net::tls::{ClientCertificates, ClientConfig, TlsSettings};
 
 /// Settings for clients' connections.
@@ -30,9 +32,15 @@ pub fn settings(config: &Config) -> TlsSettings {
     }
 }
 
+/// How to connect to another server: from `bind-source-addr`, and with TLS if that is wanted.
+pub fn connect_options(config: &Config, is_tls: bool, timeout: Duration) -> Result<ConnectOptions, String> {
+    let tls = is_tls.then(|| client_config(config)).transpose()?;
+    Ok(ConnectOptions { source: config.bind_source_addr().to_string(), tls, timeout })
+}
+
 /// Configuration of outgoing connections. The client certificate is `tls-client-cert-file`, or else
 /// the server's own.
-pub fn client_config(config: &Config) -> Result<Arc<ClientConfig>, String> {
+fn client_config(config: &Config) -> Result<Arc<ClientConfig>, String> {
     let mut settings = settings(config);
     let certificate = config.tls_client_cert_file();
     if !certificate.is_empty() {

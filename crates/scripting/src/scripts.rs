@@ -14,6 +14,17 @@ use crate::cache::Cache;
 use crate::function_libraries::Libraries;
 use crate::thread_vms::ThreadVms;
 
+/// What becomes of the libraries that are there when others are loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PresentLibraries {
+    /// One of the same name is an error.
+    Kept,
+    /// Those of the same name give way.
+    Replaced,
+    /// All give way.
+    Removed,
+}
+
 /// A thread's VMs, where they are while nothing runs.
 #[derive(Default)]
 enum Slot {
@@ -58,42 +69,26 @@ impl Scripts {
         self.cache.libraries().all().map(|library| library.code.to_vec()).collect()
     }
 
-    /// Adds the libraries of a file, read on the thread of `slot`; all or none. `replace`: those of
-    /// the same name give way. The text says what is wrong.
+    /// Adds the libraries of a file, read on the thread of `slot`; all or none. The text says what is
+    /// wrong.
     pub fn load_libraries(
         &self,
         slot: usize,
         config: &Config,
         codes: &[Vec<u8>],
-        replace: bool,
+        present: PresentLibraries,
     ) -> Result<(), String> {
         let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let result = self.with_vms(slot, |vms| {
             self.cache.change_libraries(|libraries| {
+                if present == PresentLibraries::Removed {
+                    *libraries = Libraries::default();
+                }
                 for code in codes {
                     let read = |code: &[u8]| vms.read_library(config, code, None);
-                    let library = libraries.prepare(code, replace, read)?;
+                    let library = libraries.prepare(code, present == PresentLibraries::Replaced, read)?;
                     libraries.add(library);
                 }
-                Ok(())
-            })
-        });
-        let result = result.map_err(|error| text_of(&error.line()))?;
-        result.map_err(|error: Vec<u8>| text_of(&error))
-    }
-
-    /// As [`Scripts::load_libraries`], in place of all that there are.
-    pub fn replace_libraries(&self, slot: usize, config: &Config, codes: &[Vec<u8>]) -> Result<(), String> {
-        let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let result = self.with_vms(slot, |vms| {
-            self.cache.change_libraries(|libraries| {
-                let mut new = Libraries::default();
-                for code in codes {
-                    let read = |code: &[u8]| vms.read_library(config, code, None);
-                    let library = new.prepare(code, false, read)?;
-                    new.add(library);
-                }
-                *libraries = new;
                 Ok(())
             })
         });

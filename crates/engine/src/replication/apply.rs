@@ -15,10 +15,8 @@ use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use crate::dispatch::follow_up;
 use crate::dispatch::replay::{Replay, Source, Streamed};
 use crate::engine::Engine;
-use crate::locks::{LockSet, lock};
 use crate::worker::Worker;
 
 use super::crew::{Crew, Item, PREFETCHED};
@@ -29,13 +27,6 @@ const BATCH_BYTES: usize = 128 << 10;
 const LOOK: Duration = Duration::from_millis(1);
 /// Most threads that apply.
 const THREADS_MAX: usize = 16;
-
-/// What came of applying.
-#[derive(Default)]
-pub(super) struct Applied {
-    /// The primary wants to know how far this replica has got.
-    pub is_asked: bool,
-}
 
 /// Applies a stream. What stays from one batch to the next.
 pub(super) struct Applier {
@@ -49,14 +40,15 @@ impl Applier {
         Applier { replay: Replay::new(engine, Source::Primary), workers: vec![engine.worker(0)] }
     }
 
-    /// Applies all whole units at the begin of `buffer`.
+    /// Applies all whole units at the begin of `buffer`. True if the primary has asked how far this
+    /// replica has got.
     pub fn apply(
         &mut self,
         engine: &Engine,
         generation: u64,
         units: &Units,
         buffer: &[u8],
-    ) -> Result<Applied, LinkError> {
+    ) -> Result<bool, LinkError> {
         let threads = engine.thread_count().min(THREADS_MAX);
         while self.workers.len() <= threads {
             // One more than threads: the link's own.
@@ -65,17 +57,16 @@ impl Applier {
         }
         let Applier { replay, workers } = self;
         let (own, others) = workers.split_at_mut(1);
-        let mut batch =
-            Batch { engine, replay, worker: &mut own[0], units, buffer, applied: Applied::default() };
+        let mut batch = Batch { engine, replay, worker: &mut own[0], units, buffer, is_asked: false };
         if !Crew::is_worth_it(buffer.len()) {
             batch.apply_all(generation, &mut None)?;
-            return Ok(batch.applied);
+            return Ok(batch.is_asked);
         }
         std::thread::scope(|scope| {
             let mut crew = Crew::start(scope, engine, &mut others[..threads], units, buffer);
             batch.apply_all(generation, &mut crew)
         })?;
-        Ok(batch.applied)
+        Ok(batch.is_asked)
     }
 }
 
@@ -86,7 +77,8 @@ struct Batch<'b> {
     worker: &'b mut Worker,
     units: &'b Units,
     buffer: &'b [u8],
-    applied: Applied,
+    /// The primary wants to know how far this replica has got.
+    is_asked: bool,
 }
 
 impl<'b> Batch<'b> {
@@ -106,50 +98,42 @@ impl<'b> Batch<'b> {
 
     /// Applies whole units while the world is stopped.
     fn apply(&mut self, world: World<'_>, requests: &'b [StreamRequest], crew: &mut Option<Crew<'b>>) {
-        let (engine, units, buffer) = (self.engine, self.units, self.buffer);
-        let context = &mut self.worker.context;
-        let mut txn = lock(&engine.keyspace, context, LockSet::World(world), 0, NOTHING_EXPIRED);
-        let mut spans = Spans::default();
-        for some in requests.chunks(PREFETCHED) {
-            if crew.is_none() {
-                self.replay.prefetch(engine, some.iter().map(|request| units.args(request, buffer)));
-            }
-            for request in some {
-                let args: SmallVec<[&[u8]; 16]> = units.args(request, buffer).collect();
-                if args.is_empty() {
-                    continue;
+        let Batch { engine, replay, worker, units, buffer, is_asked } = self;
+        let (engine, units, buffer) = (*engine, *units, *buffer);
+        engine.change_in_world(world, worker, 0, NOTHING_EXPIRED, |txn| {
+            let mut spans = Spans::default();
+            for some in requests.chunks(PREFETCHED) {
+                if crew.is_none() {
+                    replay.prefetch(engine, some.iter().map(|request| units.args(request, buffer)));
                 }
-                if let Some(crew) = crew {
-                    if let Some(single) = self.replay.single(engine, &args) {
-                        crew.add(engine, Item { request, single, db: self.replay.db() });
-                        spans.add(request.bytes.clone(), false);
+                for request in some {
+                    let args: SmallVec<[&[u8]; 16]> = units.args(request, buffer).collect();
+                    if args.is_empty() {
                         continue;
                     }
-                    crew.settle();
+                    if let Some(crew) = crew {
+                        if let Some(single) = replay.single(engine, &args) {
+                            crew.add(engine, Item { request, single, db: replay.db() });
+                            spans.add(request.bytes.clone(), false);
+                            continue;
+                        }
+                        crew.settle();
+                    }
+                    let streamed = replay.run_streamed(engine, txn, &args);
+                    *is_asked |= streamed == Streamed::Question;
+                    spans.add(request.bytes.clone(), streamed != Streamed::Change);
                 }
-                let streamed = self.replay.run_streamed(engine, &mut txn, &args);
-                self.applied.is_asked |= streamed == Streamed::Question;
-                spans.add(request.bytes.clone(), streamed != Streamed::Change);
             }
-        }
-        if let Some(crew) = crew {
-            crew.settle();
-        }
-        let context = &mut *txn.context;
-        let journal = &engine.keyspace.journal;
-        for (bytes, is_aside) in spans.0 {
-            journal.append_received(context.slot, &mut context.journal, &buffer[bytes], is_aside);
-        }
-        engine.replication.link.db.store(u64::from(self.replay.db()), Relaxed);
-        engine.trackers.settle(context, None);
-        drop(txn);
-        journal.wake();
-        if self.worker.context.follow_up.get() {
-            // Clients that wait for what has come.
-            let _world = engine.keyspace.gate.close(None);
-            follow_up(engine, self.worker);
-        }
-        self.worker.context.limbo.reclaim();
+            if let Some(crew) = crew {
+                crew.settle();
+            }
+            let context = &mut *txn.context;
+            for (bytes, is_aside) in spans.0 {
+                let (journal, bytes) = (&engine.keyspace.journal, &buffer[bytes]);
+                journal.append_received(context.slot, &mut context.journal, bytes, is_aside);
+            }
+            engine.replication.link.db.store(u64::from(replay.db()), Relaxed);
+        });
     }
 }
 

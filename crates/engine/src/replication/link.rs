@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use braid_base::clock::unix_ms;
 use braid_clients::{Address, ClientRecord, client_flags};
 use braid_config::ReplDisklessLoad;
-use braid_net::outgoing::{ConnectOptions, Outgoing};
+use braid_net::outgoing::Outgoing;
 use braid_persistence::files;
 use braid_replication::failover::FailoverPhase;
 use braid_replication::link::handshake::{Introduction, SyncReply, ask_for_stream, introduce};
@@ -188,11 +188,8 @@ impl Attempt<'_> {
     fn connect(&self) -> Result<Peer<Outgoing>, LinkError> {
         let config = &self.engine.config;
         let timeout = self.timeout();
-        let tls = match config.tls_replication() {
-            true => Some(crate::tls::client_config(config).map_err(LinkError::Refused)?),
-            false => None,
-        };
-        let options = ConnectOptions { source: config.bind_source_addr().to_string(), tls, timeout };
+        let options = crate::tls::connect_options(config, config.tls_replication(), timeout)
+            .map_err(LinkError::Refused)?;
         let Primary { host, port } = &self.primary;
         let outgoing = Outgoing::connect(host, *port, &options)
             .map_err(|error| LinkError::Refused(format!("Error condition on socket for SYNC: {error}")))?;
@@ -383,10 +380,10 @@ impl Attempt<'_> {
             units.parse(&buffer)?;
             let is_held = self.engine.holds_stream();
             if !units.requests().is_empty() && !is_held {
-                let applied = applier.apply(self.engine, self.generation, &units, &buffer)?;
+                let is_asked = applier.apply(self.engine, self.generation, &units, &buffer)?;
                 let used = units.forget();
                 buffer.drain(..used);
-                if applied.is_asked {
+                if is_asked {
                     self.acknowledge(peer)?;
                     acknowledged = Instant::now();
                 }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Changes of keys by threads that are no loop's (the link to a primary, MIGRATE), with the world
+//! stopped: the change, and all that follows from it.
+
+use braid_base::gate::World;
+use braid_keyspace::Txn;
+
+use crate::dispatch::follow_up;
+use crate::engine::Engine;
+use crate::locks::{LockSet, lock};
+use crate::worker::Worker;
+
+impl Engine {
+    /// Makes a change, tells clients that track keys, wakes the journal's readers and serves clients
+    /// that wait for keys. `worker` has a slot that is free while the world is stopped.
+    pub(crate) fn change_in_world<R>(
+        &self,
+        world: World<'_>,
+        worker: &mut Worker,
+        db: u32,
+        now: i64,
+        change: impl FnOnce(&mut Txn<'_>) -> R,
+    ) -> R {
+        let mut txn = lock(&self.keyspace, &mut worker.context, LockSet::World(world), db, now);
+        let result = change(&mut txn);
+        self.trackers.settle(txn.context, None);
+        drop(txn);
+        self.keyspace.journal.wake();
+        if worker.context.follow_up.get() {
+            let _world = self.keyspace.gate.close(None);
+            follow_up(self, worker);
+        }
+        worker.context.limbo.reclaim();
+        result
+    }
+}
