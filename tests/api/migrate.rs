@@ -347,6 +347,37 @@ fn a_big_value_is_moved_while_others_are_served() {
     }
 }
 
+/// Increments a counter if it is there, since moving decides where it is. By a script that runs
+/// beside others, one that may touch any key and runs alone, or a transaction that needs everything.
+fn increment_if_there(client: &mut RawClient, counter: usize, way: usize) -> bool {
+    let script = |name: &str| {
+        format!(
+            "EVAL \"if redis.call('EXISTS', {name}) == 1 then return redis.call('INCR', {name}) end return 0\" \
+             1 counter:{counter}"
+        )
+    };
+    let reply = match way {
+        0 => client.call(&script("KEYS[1]")),
+        1 => client.call(&script("KEYS[1]..''")),
+        _ => {
+            client.ok(&format!("WATCH counter:{counter}"));
+            if client.call(&format!("EXISTS counter:{counter}")) != Value::Integer(1) {
+                client.ok("UNWATCH");
+                return false;
+            }
+            client.ok("MULTI");
+            client.call(&format!("INCR counter:{counter}"));
+            client.call("DBSIZE");
+            let reply = client.call("EXEC");
+            if reply.is_null() {
+                return false;
+            }
+            reply.elements().expect("two replies")[0].clone()
+        }
+    };
+    reply.integer().unwrap_or_else(|| panic!("{reply}")) > 0
+}
+
 /// Counters are incremented while they are moved to and fro. Each increment is acknowledged by one
 /// server, and is in the counter in the end, which is in one place.
 #[test]
@@ -366,13 +397,10 @@ fn nothing_is_lost_under_writers() {
                 let mut client = server.connect();
                 let (done, acknowledged) = (&done, &acknowledged);
                 scope.spawn(move || {
-                    // Only a counter that is there is incremented: moving decides where it is.
-                    let add = "if redis.call('EXISTS', KEYS[1]) == 1 then return redis.call('INCR', KEYS[1]) end return 0";
                     let mut random = fastrand::Rng::new();
                     while !done.load(Ordering::Relaxed) {
                         let counter = random.usize(..COUNTERS);
-                        let reply = client.call(&format!("EVAL \"{add}\" 1 counter:{counter}"));
-                        if reply.integer().expect("a number") > 0 {
+                        if increment_if_there(&mut client, counter, random.usize(..3)) {
                             acknowledged[counter].fetch_add(1, Ordering::Relaxed);
                         }
                     }

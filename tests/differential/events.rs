@@ -189,7 +189,6 @@ SET s2 1
 LPUSH s 1
 DEL s s2
 EXEC
-SET stale 1 PX 1
 ";
 
 struct Side {
@@ -246,6 +245,7 @@ fn commands_publish_what_they_publish_in_stock_servers() {
         assert!(seen > 5, "{flags}: {seen}");
         if flags.contains('x') || flags.contains('A') {
             let expired = |side: &mut Side| {
+                side.client.ok("SET stale 1 PX 1");
                 let mut all = Vec::new();
                 braid_tests::wait_for("the key to expire", || {
                     all.extend(side.events());

@@ -192,7 +192,10 @@ fn damaged_full_syncs() {
                 let log = server.log();
                 log.matches("Full resync from master").count() > attempts
                     && !is_up(&mut client)
-                    && log.lines().last().is_some_and(|line| !line.contains("Loading DB"))
+                    && client.info_field("replication", "master_sync_in_progress").as_deref() == Some("0")
+                    && ["loading", "async_loading"]
+                        .iter()
+                        .all(|field| client.info_field("persistence", field).as_deref() == Some("0"))
             });
             assert!(server.is_alive(), "round {round}, {load}");
             if load == "swapdb" || (load == "disabled" && round % 4 == 0) {

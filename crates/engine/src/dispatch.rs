@@ -45,7 +45,7 @@ use braid_clients::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED, READ_ONL
 use braid_spec::spec::Spec;
 use braid_spec::{Behavior, Command, CommandError, Flags, Scope, keys};
 use braid_telemetry::Cost;
-use checks::{LOADING_REFUSAL, busy, check, check_rights, is_held_back, queues};
+use checks::{Asked, LOADING_REFUSAL, busy, check, check_rights, is_held_back, queues};
 
 use transaction::{abort_exec, exec};
 
@@ -129,8 +129,9 @@ pub fn execute(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
             && command.spec.arity.allows(request.args.len());
         if ordinary
             && (attention == session.calm || is_quickly_allowed(session, command, request.args, attention))
+            && let Some(outcome) = run(request, command, prepared.hash)
         {
-            return run(request, command, prepared.hash);
+            return outcome;
         }
     }
     let attention = engine.attention.get();
@@ -161,7 +162,7 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
             return Outcome::Done;
         }
     };
-    if is_held_back(request, command, attention) {
+    if is_held_back(&Asked::of(request, command), attention) {
         return Outcome::Postponed;
     }
     let mut outcome = Outcome::Done;
@@ -177,6 +178,8 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
             }
             request.reply.simple("QUEUED");
         }
+        // A check may have waited outside of the gate.
+        Ok(()) if Asked::of(request, command).is_outdated() => return again(request, prepared),
         Ok(()) => {
             let tracks = request.session.attention & session_attention::TRACKS != 0;
             if attention & MONITORS != 0 || tracks {
@@ -186,8 +189,12 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
                 // The background work is part of the command's time.
                 request.worker.boundary = precomputed.began;
             }
-            outcome = run(request, command, prepared.hash);
+            let ended = run(request, command, prepared.hash);
             request.session.attention &= !session_attention::LOCKS;
+            match ended {
+                Some(ended) => outcome = ended,
+                None => return again(request, prepared),
+            }
             if attention & MONITORS != 0 && is_exec(command) {
                 report::monitor(engine, request.slot(), request.session, command, args);
             }
@@ -209,6 +216,13 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
         engine.hub.claim(&mut session.listener, reply);
     }
     outcome
+}
+
+/// Checks a request again, and runs it if it still may.
+#[cold]
+fn again(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
+    let attention = request.engine.attention.get();
+    execute_checked(request, prepared, attention)
 }
 
 fn is_exec(command: &Command) -> bool {
@@ -393,9 +407,9 @@ fn refuse(request: &mut Request<'_>, command: Option<&Command>, error: &CommandE
     reply.error_bytes(&line);
 }
 
-/// Runs a command that has passed all checks.
+/// Runs a command that has passed all checks. Nothing if it is to be checked again.
 #[inline]
-fn run(request: &mut Request<'_>, command: &Command, hash: u64) -> Outcome {
+fn run(request: &mut Request<'_>, command: &Command, hash: u64) -> Option<Outcome> {
     let reply_start = request.reply.len();
     let (failed, held) = if command.simple_keys.is_single() && command.spec.scope == Scope::Keys {
         let keys = [KeyRef { key: request.args[1], hash, write: command.simple_keys.writes }];
@@ -406,10 +420,14 @@ fn run(request: &mut Request<'_>, command: &Command, hash: u64) -> Outcome {
             run_under(request, command, LockSet::Keys(&keys))
         }
     } else {
-        run_wide(request, command)
+        let done = run_wide(request, command);
+        if std::mem::take(&mut request.worker.context.outdated) {
+            return None;
+        }
+        done
     };
     if let Some(held) = held {
-        return finish_later(request, command, failed, held);
+        return Some(finish_later(request, command, failed, held));
     }
     let Request { engine, worker, session, reply, args, blobs, .. } = request;
     let end = Ticks::now();
@@ -422,7 +440,7 @@ fn run(request: &mut Request<'_>, command: &Command, hash: u64) -> Outcome {
     if engine.logs.is_noteworthy(cost, blobs.len()) {
         report::log(engine, session, command, args, cost);
     }
-    Outcome::Done
+    Some(Outcome::Done)
 }
 
 /// Runs a command under its locks: whether it ended with an error, and what is left to do for it.
@@ -543,8 +561,9 @@ fn run_wide(request: &mut Request<'_>, command: &Command) -> (bool, Option<Follo
         }
         Scope::Walk => LockSet::Keys(&[]),
         Scope::AllKeys => LockSet::AllShared,
-        Scope::World => match LockSet::world(&engine.keyspace, &mut request.worker.context) {
+        Scope::World => match world_for(request, command) {
             Some(world) => world,
+            None if request.worker.context.outdated => return (true, None),
             None => {
                 let line = busy(engine).line().into_owned();
                 engine.threads[request.slot()].count_error(&line);
@@ -554,6 +573,14 @@ fn run_wide(request: &mut Request<'_>, command: &Command) -> (bool, Option<Follo
         },
     };
     run_under(request, command, locks)
+}
+
+/// Stops the world for a request, see [`LockSet::world`].
+fn world_for<'r>(request: &mut Request<'r>, command: &Command) -> Option<LockSet<'r>> {
+    let Request { engine, worker, session, args, .. } = request;
+    let (queue, now_ms) = (session.queue.as_deref(), worker.now_ms);
+    let asked = Asked { engine, session, queue, command, args, now_ms };
+    LockSet::world(&engine.keyspace, &mut worker.context, || asked.is_outdated())
 }
 
 /// Collects the lock set of a request.

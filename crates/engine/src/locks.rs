@@ -19,9 +19,17 @@ pub enum LockSet<'k> {
 }
 
 impl<'k> LockSet<'k> {
-    /// Stops the world for the thread of `context`. `None` if a script has stopped it for long.
-    pub fn world(keyspace: &'k Keyspace, context: &mut Context) -> Option<LockSet<'k>> {
-        keyspace.stop_world(context).map(LockSet::World)
+    /// Stops the world for the thread of `context`. `None` if a script has stopped it for long
+    /// (`context.outside`), or if the command may not run any more (`context.outdated`): the thread
+    /// is outside of the gate in between, so `is_outdated` is asked once the world is stopped.
+    pub(crate) fn world(
+        keyspace: &'k Keyspace,
+        context: &mut Context,
+        is_outdated: impl FnOnce() -> bool,
+    ) -> Option<LockSet<'k>> {
+        let world = keyspace.stop_world(context)?;
+        context.outdated = is_outdated();
+        (!context.outdated).then_some(LockSet::World(world))
     }
 }
 

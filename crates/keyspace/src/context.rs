@@ -43,6 +43,9 @@ pub struct Context {
     /// The thread had to step outside of the gate in the middle of a batch, and has not come in
     /// again: no key may be touched.
     pub outside: bool,
+    /// What let the present command run has changed while the thread was outside: the command has
+    /// done nothing, and is to be checked again.
+    pub outdated: bool,
     /// Keys sampled for eviction.
     pub eviction: Pool,
     /// Commands up to the next one that is looked at closer, that included; 0 while none is.
@@ -67,6 +70,7 @@ impl Context {
             unjournalled: false,
             respelled: Vec::new(),
             outside: false,
+            outdated: false,
             eviction: Pool::default(),
             until_sample: 0,
             random: fastrand::Rng::new(),

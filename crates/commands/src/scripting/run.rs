@@ -188,7 +188,8 @@ impl Attempt<'_> {
             program.history.note_undeclared();
             call.session.db = db;
         }
-        let Some(world) = LockSet::world(keyspace, call.keyspace.context) else {
+        let Some(world) = script::world_for(call) else {
+            // If it is not busy, the dispatcher checks and runs it again.
             let text = ScriptKind::Script.busy_error();
             return Err(engine.busy.error().unwrap_or(CommandError::text(text)));
         };

@@ -20,6 +20,9 @@ pub(super) fn run_body(call: &mut Call<'_, '_>, is_alone: bool) -> bool {
     let Err(error) = run_journalled(call, is_alone) else { return false };
     // Discards what the body wrote before its error.
     call.reply.truncate(mark);
+    if call.keyspace.context.outdated {
+        return true;
+    }
     let line = error.line();
     call.reply.error_bytes(&line);
     if !matches!(error, CommandError::Counted(_)) {

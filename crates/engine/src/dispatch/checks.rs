@@ -10,7 +10,7 @@ use super::{Request, Worker, follow_up, is_exec};
 use crate::engine::Engine;
 use crate::memory::{Room, make_room};
 use crate::session::{Session, session_attention};
-use crate::transaction::Queued;
+use crate::transaction::{Queue, Queued};
 use braid_acl as acl;
 use braid_acl::log::Origin;
 use braid_clients::attention::{
@@ -20,16 +20,45 @@ use braid_clients::attention::{
 use braid_clients::pause::PauseMode;
 use braid_spec::{Behavior, Command, CommandError, Flags, KeyFlags, keys};
 
+/// What decides whether a request may run.
+pub(super) struct Asked<'r> {
+    pub engine: &'r Engine,
+    pub session: &'r Session,
+    /// The transaction that the request is queued in, or executes.
+    pub queue: Option<&'r Queue>,
+    pub command: &'r Command,
+    pub args: &'r [&'r [u8]],
+    /// Time of the batch, ms since the Unix epoch.
+    pub now_ms: i64,
+}
+
+impl<'r> Asked<'r> {
+    pub fn of(request: &'r Request<'_>, command: &'r Command) -> Asked<'r> {
+        let Request { engine, worker, session, args, .. } = request;
+        let queue = session.queue.as_deref();
+        Asked { engine, session, queue, command, args, now_ms: worker.now_ms }
+    }
+
+    /// Whether a request that has passed the checks may not run any more. To be asked when the
+    /// thread has left the gate since: others may have held commands back meanwhile, and go by that
+    /// nothing runs that was checked before.
+    pub fn is_outdated(&self) -> bool {
+        let attention = self.engine.attention.get();
+        is_held_back(self, attention)
+            || attention & (READ_ONLY | LOADING) == READ_ONLY && writes(self.engine, self.queue, self.command)
+    }
+}
+
 /// True if the command has to wait because clients are paused, or its keys are under way.
-pub(super) fn is_held_back(request: &Request<'_>, command: &Command, attention: u64) -> bool {
-    let Request { engine, worker, session, args, .. } = request;
+pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
+    let Asked { engine, session, queue, command, args, now_ms } = asked;
     if attention & (PAUSED | STOPPING | MIGRATES) == 0 {
         return false;
     }
-    if attention & STOPPING != 0 || attention & MIGRATES != 0 && changes_migrating(request, command) {
+    if attention & STOPPING != 0 || attention & MIGRATES != 0 && changes_migrating(asked) {
         return true;
     }
-    match engine.pause.current(worker.now_ms) {
+    match engine.pause.current(*now_ms) {
         None => false,
         Some((PauseMode::All, _)) => {
             // A client must be able to end its own pause.
@@ -37,14 +66,14 @@ pub(super) fn is_held_back(request: &Request<'_>, command: &Command, attention: 
         }
         Some((PauseMode::Write, _)) => {
             if is_exec(command) {
-                session.queue.as_ref().is_some_and(|queue| {
+                queue.is_some_and(|queue| {
                     let writes = |queued: &Queued| {
                         may_write(engine, engine.commands.get(queued.command), &queued.args())
                     };
                     queue.commands.iter().any(writes)
                 })
             } else {
-                session.queue.is_none() && may_write(engine, command, args)
+                queue.is_none() && may_write(engine, command, args)
             }
         }
     }
@@ -53,14 +82,14 @@ pub(super) fn is_held_back(request: &Request<'_>, command: &Command, attention: 
 /// Whether a request names a key for writing that is on its way to another server (`migrate.rs`).
 /// Keys that no request names, as those of some scripts, are not held back.
 #[cold]
-fn changes_migrating(request: &Request<'_>, command: &Command) -> bool {
-    let Request { engine, session, args, .. } = request;
+fn changes_migrating(asked: &Asked<'_>) -> bool {
+    let Asked { engine, session, queue, command, args, .. } = asked;
     let changes = |command: &Command, args: &[&[u8]]| {
         let found = if may_write(engine, command, args) { keys::find(command.spec, args) } else { None };
         let mut found = found.unwrap_or_default().into_iter();
         found.any(|at| !at.flags.has(KeyFlags::RO) && engine.migrations.holds(session.db, args[at.index]))
     };
-    match &session.queue {
+    match queue {
         None => changes(command, args),
         Some(queue) if is_exec(command) => {
             let mut queued = queue.commands.iter();
@@ -127,18 +156,17 @@ pub(super) fn check(
     }
     if attention & LOADING != 0 {
         // Nothing is evicted while loading: the dataset fitted before.
-        return if flags.has(Flags::LOADING) { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
+        let allowed = has_throughout(engine, session.queue.as_deref(), command, Flags::LOADING);
+        return if allowed { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
     }
     if attention & LOADING_BESIDE != 0 && flags.has(Flags::NO_ASYNC_LOADING) {
         return Err(CommandError::text(LOADING_REFUSAL));
     }
-    if attention & FEW_REPLICAS != 0
-        && (flags.has(Flags::WRITE) || (is_exec(command) && queue_has(engine, session, Flags::WRITE)))
-    {
+    if attention & FEW_REPLICAS != 0 && writes(engine, session.queue.as_deref(), command) {
         return Err(CommandError::text(TOO_FEW_REPLICAS));
     }
     if attention & (READ_ONLY | STALE) != 0 {
-        check_role(engine, session, command, attention)?;
+        check_role(engine, session.queue.as_deref(), command, attention)?;
     }
     if attention & (WRITES_REFUSED | SNAPSHOT_FULL | APPEND_ONLY_FAILED | JOURNAL_FULL) != 0 {
         check_disk(engine, worker, session, command, attention)?;
@@ -151,8 +179,8 @@ pub(super) fn check(
         }
         follow_up(engine, worker);
         session.out_of_memory = room == Room::None;
-        let needs =
-            flags.has(Flags::DENYOOM) || (is_exec(command) && queue_has(engine, session, Flags::DENYOOM));
+        let needs = flags.has(Flags::DENYOOM)
+            || (is_exec(command) && queue_has(engine, session.queue.as_deref(), Flags::DENYOOM));
         if room == Room::None && needs {
             return Err(CommandError::text("OOM command not allowed when used memory > 'maxmemory'."));
         }
@@ -160,27 +188,32 @@ pub(super) fn check(
     Ok(())
 }
 
+/// Whether a request, and all that it executes, have one of these flags.
+fn has_throughout(engine: &Engine, queue: Option<&Queue>, command: &Command, flags: Flags) -> bool {
+    let has = |command: &Command| command.spec.flags.any(flags);
+    let executed = queue.filter(|_| is_exec(command));
+    has(command)
+        && executed
+            .is_none_or(|queue| queue.commands.iter().all(|queued| has(engine.commands.get(queued.command))))
+}
+
+/// Whether a request writes, or executes something that does.
+fn writes(engine: &Engine, queue: Option<&Queue>, command: &Command) -> bool {
+    command.spec.flags.has(Flags::WRITE) || (is_exec(command) && queue_has(engine, queue, Flags::WRITE))
+}
+
 /// The checks of a replica.
 #[cold]
 fn check_role(
     engine: &Engine,
-    session: &Session,
+    queue: Option<&Queue>,
     command: &Command,
     attention: u64,
 ) -> Result<(), CommandError> {
-    let flags = command.spec.flags;
-    let writes = flags.has(Flags::WRITE) || (is_exec(command) && queue_has(engine, session, Flags::WRITE));
-    if attention & READ_ONLY != 0 && writes {
+    if attention & READ_ONLY != 0 && writes(engine, queue, command) {
         return Err(CommandError::text(READ_ONLY_REPLICA));
     }
-    let is_stale = |command: &Command| !command.spec.flags.has(Flags::STALE);
-    let queue_is_stale = || {
-        let queue = session.queue.as_ref().filter(|_| is_exec(command));
-        queue.is_some_and(|queue| {
-            queue.commands.iter().any(|queued| is_stale(engine.commands.get(queued.command)))
-        })
-    };
-    if attention & STALE != 0 && (is_stale(command) || queue_is_stale()) {
+    if attention & STALE != 0 && !has_throughout(engine, queue, command, Flags::STALE) {
         return Err(CommandError::text(NO_LINK));
     }
     Ok(())
@@ -274,9 +307,8 @@ fn check_disk(
     command: &Command,
     attention: u64,
 ) -> Result<(), CommandError> {
-    let refusable = command.spec.flags.has(Flags::WRITE)
-        || command.behavior.has(Behavior::REPORTS_WRITE_REFUSAL)
-        || (is_exec(command) && queue_has(engine, session, Flags::WRITE));
+    let refusable = command.behavior.has(Behavior::REPORTS_WRITE_REFUSAL)
+        || writes(engine, session.queue.as_deref(), command);
     if refusable && let Some(error) = disk_refusal(engine) {
         return Err(error);
     }
@@ -320,8 +352,8 @@ pub fn write_refusal(engine: &Engine) -> Option<CommandError> {
 }
 
 /// True if a queued command has one of these flags.
-fn queue_has(engine: &Engine, session: &Session, flags: Flags) -> bool {
-    session.queue.as_ref().is_some_and(|queue| {
+fn queue_has(engine: &Engine, queue: Option<&Queue>, flags: Flags) -> bool {
+    queue.is_some_and(|queue| {
         queue.commands.iter().any(|queued| engine.commands.get(queued.command).spec.flags.any(flags))
     })
 }

@@ -8,18 +8,20 @@
 //! case a command that needs anything else does not run and returns [`ScriptCall::Undeclared`]; the
 //! caller decides whether to restart the script with the world stopped.
 
-use braid_base::clock::Ticks;
+use braid_base::clock::{Ticks, unix_ms};
 use braid_keyspace::txn::{KeyRef, Txn};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
 
 use super::body::run_body;
+use super::checks::Asked;
 pub use super::checks::{NO_LINK, write_refusal};
 use super::speculative::Speculative;
 use super::{collect_keys, count, note_reads, report};
 use crate::blocking;
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
+use crate::locks::LockSet;
 use crate::session::Session;
 use braid_acl::log::Origin;
 use braid_clients::attention::{MONITORS, STALE};
@@ -102,6 +104,14 @@ pub fn serve(engine: &Engine, session: &mut Session, keyspace: &mut Txn<'_>) {
         blocking::serve_held(engine, keyspace, &mut later);
         session.later = Some(later);
     }
+}
+
+/// Stops the world for the command of `call`, which runs a script; see [`LockSet::world`].
+pub fn world_for<'e>(call: &mut Call<'e, '_>) -> Option<LockSet<'e>> {
+    let Call { engine, command, session, args, keyspace, .. } = call;
+    let (queue, now_ms) = (session.queue.as_deref(), unix_ms());
+    let asked = Asked { engine, session, queue, command, args, now_ms };
+    LockSet::world(&engine.keyspace, keyspace.context, || asked.is_outdated())
 }
 
 /// Runs a command of a script.

@@ -9,7 +9,7 @@ use braid_keyspace::{Context, txn};
 use smallvec::SmallVec;
 
 use super::body::run_body;
-use super::checks::busy;
+use super::checks::{Asked, busy};
 use super::{FollowUp, Request, collect_keys, count, finish_held, note_reads, note_unit, report};
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
@@ -68,10 +68,21 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
     }
     let wide = queued.iter().any(|(command, args)| command.spec.scope_of(args) != Scope::Keys);
     let locks = if wide {
-        let Some(world) = LockSet::world(&engine.keyspace, &mut request.worker.context) else {
+        let world = {
+            let Request { worker, session, args, .. } = &mut *request;
+            let (queue, now_ms) = (Some(&*queue), worker.now_ms);
+            let asked = Asked { engine, session, queue, command, args, now_ms };
+            LockSet::world(&engine.keyspace, &mut worker.context, || asked.is_outdated())
+        };
+        let Some(world) = world else {
             drop(keys);
             request.session.watched = watched;
-            abort_exec(request, &busy(engine));
+            if request.worker.context.outdated {
+                drop(queued);
+                request.session.queue = Some(queue);
+            } else {
+                abort_exec(request, &busy(engine));
+            }
             return (true, None);
         };
         world
