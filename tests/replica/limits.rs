@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Replicas that are too slow, too few, or silent.
 
-use braid_tests::{Value, wait_for};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+
+use braid_tests::{Value, request, wait_for};
 use rustix::process::Signal;
 
-use crate::{any_peer, assert_same, figure, primary, replica, replica_in_sync, wait_until_in_sync};
+use crate::{any_peer, assert_same, figure, primary, raw, replica, replica_in_sync, wait_until_in_sync};
 
 #[test]
 fn with_too_few_replicas_nothing_is_written() {
@@ -51,6 +54,49 @@ fn a_replica_that_is_too_far_behind_is_cut_off() {
     other.signal(Signal::CONT);
     wait_for("it has come back", || figure(&mut client, "stats", "sync_full") == 2);
     assert_same(&mut client, &mut its);
+}
+
+#[test]
+fn writes_wait_for_a_slow_replica() {
+    const ROUNDS: usize = 300;
+    let server = primary(&["--repl-backlog-size", "16kb", "--replica-throttle-writers", "yes"]);
+    let mut client = server.connect();
+    client.ok("CONFIG SET client-output-buffer-limit \"replica 4mb 0 0\"");
+    let (mut link, ..) = raw::attached(&server);
+    let value = "x".repeat(100_000);
+    let written = AtomicUsize::new(0);
+    let write = || {
+        let mut writer = server.connect();
+        for _ in 0..ROUNDS {
+            writer.ok(&format!("SET k {value}"));
+            written.fetch_add(1, SeqCst);
+        }
+    };
+    let is_told = |line: &str| server.log().contains(line);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(write);
+        wait_for("writes to pause", || {
+            // It is alive, but takes nothing.
+            link.send(&request("REPLCONF ACK 1"));
+            is_told("Writes wait for replica")
+        });
+        let paused_at = written.load(SeqCst);
+        assert!(paused_at < ROUNDS);
+        assert_eq!(client.call("GET k").text(), value, "reads go on");
+        // Its stream has all of it, and it was not disconnected.
+        let mut received = 0;
+        while received < ROUNDS * value.len() {
+            received += link.read_bytes(100_000).len();
+            link.send(&request("REPLCONF ACK 1"));
+        }
+        writer.join().expect("no panic");
+        assert_eq!(figure(&mut client, "replication", "connected_slaves"), 1);
+        wait_for("writes to go on", || is_told("Writes do not wait for replicas any more"));
+        // When it says nothing any more, writes go on, and it is disconnected.
+        scope.spawn(write);
+        wait_for("it is cut off", || figure(&mut client, "replication", "connected_slaves") == 0);
+    });
+    assert_eq!(written.load(SeqCst), 2 * ROUNDS);
 }
 
 #[test]

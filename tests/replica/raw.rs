@@ -38,7 +38,7 @@ fn copy(client: &mut RawClient) -> Vec<u8> {
 }
 
 /// A connection that has got a full copy and goes on with the stream; the ID and the offset from which.
-fn attached(server: &TestServer) -> (RawClient, String, i64) {
+pub fn attached(server: &TestServer) -> (RawClient, String, i64) {
     let mut link = server.connect();
     link.ok("REPLCONF listening-port 12345 capa psync2");
     link.send(&request("PSYNC ? -1"));

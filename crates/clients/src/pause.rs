@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Pausing commands, or only writes, until a deadline: CLIENT PAUSE, shutdown, and failover while
-//! replicas catch up.
+//! Pausing commands, or only writes, until a deadline: CLIENT PAUSE, shutdown and failover while
+//! replicas catch up, and throttling of writers.
 
 use braid_base::clock::unix_ms;
 use parking_lot::Mutex;
@@ -25,11 +25,13 @@ pub enum Purpose {
     Shutdown,
     /// FAILOVER.
     Failover,
+    /// A replica that cannot keep up.
+    Throttle,
 }
 
 /// Active pauses, by purpose.
 #[derive(Default)]
-pub struct Pause(Mutex<[Option<(PauseMode, i64)>; 3]>);
+pub struct Pause(Mutex<[Option<(PauseMode, i64)>; 4]>);
 
 impl Pause {
     /// Pauses until `until_ms`. An active pause is never made weaker or shorter.

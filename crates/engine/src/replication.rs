@@ -27,6 +27,7 @@ mod failover;
 mod full_syncs;
 mod link;
 mod role;
+mod throttle;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -181,6 +182,7 @@ impl Engine {
         }
         log::info!("Connection with replica {} lost.", replica.name());
         self.count_good_replicas(now_ms);
+        self.throttle_writers(self.replica_output_limit(), now_ms);
     }
 
     /// A replica has everything up to an offset of the stream (and, perhaps, up to another one on disk).

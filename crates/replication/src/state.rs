@@ -30,6 +30,9 @@ pub struct Replication {
     pub full: AtomicU64,
     pub partial: AtomicU64,
     pub partial_refused: AtomicU64,
+    /// Writes wait for a replica that cannot keep up, and how often that has begun.
+    pub throttles: AtomicBool,
+    pub throttled: AtomicU64,
     /// Bytes sent to replicas.
     pub sent_bytes: AtomicU64,
     /// The log's end behind the last question how far replicas have got.
@@ -77,6 +80,8 @@ impl Default for Replication {
             full: AtomicU64::new(0),
             partial: AtomicU64::new(0),
             partial_refused: AtomicU64::new(0),
+            throttles: AtomicBool::new(false),
+            throttled: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
             asks_soon: AtomicBool::new(false),
             asked_at: AtomicU64::new(0),

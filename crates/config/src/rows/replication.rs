@@ -104,6 +104,10 @@ super::directives! {
     replica_ignore_disk_write_errors: bool =>
         switch("replica-ignore-disk-write-errors", false).no_effect_yet();
 
+    /// Have writes wait for a replica that is at half of its output limit, so that it is not
+    /// disconnected.
+    replica_throttle_writers: bool => switch("replica-throttle-writers", false);
+
     /// Refuse writes when fewer replicas than this are up to date; 0 never refuses.
     min_replicas_to_write: u32 => integer("min-replicas-to-write", || 0, 0, INT_MAX, Unit::Plain)
         .aliases(&["min-slaves-to-write"]);

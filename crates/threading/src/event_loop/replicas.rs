@@ -7,9 +7,6 @@
 
 use std::sync::Arc;
 
-use braid_config::{ClientClass, OutputLimit};
-use braid_engine::Engine;
-
 use super::{EventLoop, Model};
 
 use crate::client::Client;
@@ -66,7 +63,7 @@ impl<M: Model> EventLoop<M> {
         if let Some(offset) = awaited {
             engine.ask_for_disk(self.slot, offset);
         }
-        let limit = limit(&engine);
+        let limit = engine.replica_output_limit();
         let link = &engine.replication.link;
         let is_cut_off = link.is_replica() && !link.is_up();
         let context = SendContext { engine: &engine, slot: self.slot, now_ms, end, is_cut_off };
@@ -98,6 +95,7 @@ impl<M: Model> EventLoop<M> {
                 self.update_interest(place, now_ms);
             }
         }
+        engine.throttle_writers(limit, now_ms);
     }
 
     /// True if the loop must not sleep because a replica can be sent more. Otherwise the loop's
@@ -122,18 +120,4 @@ impl<M: Model> EventLoop<M> {
             output.is_some_and(|output| output.is_caught_up())
         })
     }
-}
-
-/// How far a replica may be behind.
-fn limit(engine: &Engine) -> OutputLimit {
-    let mut limit = engine.config.client_output_buffer_limit(ClientClass::Replica);
-    // Less than what is kept for replicas anyway makes no sense.
-    let least = engine.config.repl_backlog_size();
-    if limit.hard_bytes > 0 {
-        limit.hard_bytes = limit.hard_bytes.max(least);
-    }
-    if limit.soft_bytes > 0 {
-        limit.soft_bytes = limit.soft_bytes.max(least);
-    }
-    limit
 }

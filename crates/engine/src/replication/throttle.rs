@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Throttling of writers for replicas that cannot keep up (`replica-throttle-writers`).
+//!
+//! Stock servers disconnect a replica whose unsent bytes exceed its limit
+//! (`client-output-buffer-limit replica`); it returns for a full sync, falls behind again, and so
+//! on. Here writes pause at half of the limit until the replica has taken all but a quarter. A
+//! replica that says nothing is not waited for: it may be dead.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_clients::pause::{PauseMode, Purpose};
+use braid_config::{ClientClass, OutputLimit};
+use braid_replication::Stage;
+
+use crate::engine::Engine;
+
+/// Milliseconds of silence after which writers do not wait for a replica any more. Replicas send an
+/// acknowledgement, or an empty line while they load, each second.
+const PATIENCE_MS: i64 = 5000;
+
+impl Engine {
+    /// How many bytes a replica may be behind.
+    pub fn replica_output_limit(&self) -> OutputLimit {
+        let mut limit = self.config.client_output_buffer_limit(ClientClass::Replica);
+        // What is kept for replicas anyway costs nothing.
+        let least = self.config.repl_backlog_size();
+        if limit.hard_bytes > 0 {
+            limit.hard_bytes = limit.hard_bytes.max(least);
+        }
+        if limit.soft_bytes > 0 {
+            limit.soft_bytes = limit.soft_bytes.max(least);
+        }
+        limit
+    }
+
+    /// Pauses writes while a replica is close to its limit. Called by loops after they have sent
+    /// their replicas what is due. Without a limit there is nothing to wait for.
+    pub fn throttle_writers(&self, limit: OutputLimit, now_ms: i64) {
+        let replication = &self.replication;
+        let was_throttling = replication.throttles.load(Relaxed);
+        let is_wanted = self.config.replica_throttle_writers();
+        if !was_throttling && !is_wanted {
+            return;
+        }
+        let bound = [limit.hard_bytes, limit.soft_bytes].into_iter().filter(|&bytes| bytes > 0).min();
+        let threshold = bound.filter(|_| is_wanted).map(|bytes| bytes / if was_throttling { 4 } else { 2 });
+        let slow = threshold.and_then(|threshold| {
+            let mut replicas = replication.replicas();
+            replicas.retain(|replica| {
+                matches!(replica.stage(), Stage::Online | Stage::Copying)
+                    && now_ms - replica.heard_ms() < PATIENCE_MS
+                    && replica.record.reply_bytes.load(Relaxed) as u64 > threshold
+            });
+            replicas.into_iter().max_by_key(|replica| replica.heard_ms())
+        });
+        replication.throttles.store(slow.is_some(), Relaxed);
+        match slow {
+            Some(slow) => {
+                if !was_throttling {
+                    replication.throttled.fetch_add(1, Relaxed);
+                    log::warn!(
+                        "Writes wait for replica {}, which is {} bytes behind",
+                        slow.name(),
+                        slow.record.reply_bytes.load(Relaxed)
+                    );
+                }
+                let until_ms = slow.heard_ms() + PATIENCE_MS;
+                self.pause.begin(&self.attention, Purpose::Throttle, PauseMode::Write, until_ms, now_ms);
+            }
+            None => {
+                log::info!("Writes do not wait for replicas any more");
+                self.pause.end(&self.attention, &self.mailboxes, Purpose::Throttle);
+            }
+        }
+    }
+}
