@@ -48,16 +48,20 @@ fn id(client: &mut RawClient) -> String {
 #[test]
 fn it_follows_every_server_through_cuts_and_full_syncs() {
     for primary in primaries() {
-        for (diskless, load) in
-            [("no", "disabled"), ("yes", "disabled"), ("yes", "on-empty-db"), ("no", "swapdb")]
-        {
-            println!("{}, diskless {diskless}, load {load}", primary.version);
+        for (diskless, load, compression) in [
+            ("no", "disabled", "no"),
+            ("yes", "disabled", "lz4"),
+            ("yes", "on-empty-db", "no"),
+            ("no", "swapdb", "lz4"),
+        ] {
+            println!("{}, diskless {diskless}, load {load}, compression {compression}", primary.version);
             let mut random = source("it_follows_every_server_through_cuts_and_full_syncs");
             let server = start(&primary, &["--repl-diskless-sync", diskless, "--repl-backlog-size", "8mb"]);
             let mut client = server.connect();
             // What is there in the other one goes.
             fill(&mut client, &mut random, false);
-            let replica = TestServer::start(&[&USUAL[..], &["--repl-diskless-load", load]].concat());
+            let options = ["--repl-diskless-load", load, "--repl-compression", compression];
+            let replica = TestServer::start(&[&USUAL[..], &options].concat());
             let mut its = replica.connect();
             if load != "on-empty-db" {
                 its.ok("SET only here");
@@ -79,6 +83,46 @@ fn it_follows_every_server_through_cuts_and_full_syncs() {
             assert!(its.call("SET a 1").text().starts_with("READONLY"));
             assert_eq!(id(&mut client), id(&mut its));
         }
+    }
+}
+
+#[test]
+fn between_braid_servers_everything_may_be_compressed() {
+    for (diskless, load) in [("no", "disabled"), ("yes", "flush-before-load")] {
+        let server = TestServer::start(&[&USUAL[..], &["--repl-diskless-sync", diskless]].concat());
+        let mut client = server.connect();
+        // The dump itself is not compressed: each value is short.
+        client.ok("DEBUG POPULATE 20000 a:key:with:a:name 40");
+        let sent = |client: &mut RawClient| figure(client, "stats", "total_net_repl_output_bytes");
+        let mut copied = Vec::new();
+        for compression in ["no", "lz4"] {
+            let first = sent(&mut client);
+            let options = ["--repl-diskless-load", load, "--repl-compression", compression];
+            let replica = follower(&server, &options);
+            let mut its = replica.connect();
+            wait_until_in_sync(&mut client, &mut its);
+            let full_sync = sent(&mut client) - first;
+            let (value, before) = ("word ".repeat(2000), sent(&mut client));
+            let end = offset(&mut client);
+            for number in 0..200 {
+                client.ok(&format!("SET key:{number} \"{value}\""));
+            }
+            assert_same(&mut client, &mut its);
+            let stream = (sent(&mut client) - before, offset(&mut client) - end);
+            assert_eq!(compression == "lz4", stream.0 * 4 < stream.1, "{compression}: {stream:?}");
+            // Resumed behind a cut, as before.
+            its.call("CLIENT KILL TYPE master");
+            wait_until_in_sync(&mut client, &mut its);
+            client.ok("SET last 1");
+            assert_same(&mut client, &mut its);
+            // Beside that, replies in two handshakes.
+            wait_for("all that was sent has arrived", || {
+                let received = figure(&mut its, "stats", "total_net_repl_input_bytes");
+                (0..100).contains(&(received - (sent(&mut client) - first)))
+            });
+            copied.push(full_sync);
+        }
+        assert!(copied[1] * 2 < copied[0], "diskless {diskless}: {copied:?}");
     }
 }
 

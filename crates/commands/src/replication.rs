@@ -11,7 +11,7 @@ use braid_engine::replication::Position;
 use braid_engine::{Call, Row};
 use braid_replication::failover::{FailoverPhase, FailoverRequest};
 use braid_replication::link::Primary;
-use braid_replication::{Filter, ReplicaOptions, Stage};
+use braid_replication::{Filter, ReplicaOptions, Stage, blocks};
 use braid_spec::{Behavior, Category, CommandError, CommandResult, Flags, Group, Scope};
 
 /// The longest address that a replica may say it has.
@@ -147,6 +147,7 @@ fn replconf(call: &mut Call) -> CommandResult {
             }
             b"capa" if value.eq_ignore_ascii_case(b"eof") => wish(call).eof = true,
             b"capa" if value.eq_ignore_ascii_case(b"psync2") => wish(call).psync2 = true,
+            b"capa" if value.eq_ignore_ascii_case(blocks::WORD.as_bytes()) => wish(call).compressed = true,
             b"capa" => {}
             b"rdb-only" => {
                 let flag = number::parse_i64(value).ok_or(CommandError::NotAnInteger)?;

@@ -75,6 +75,8 @@ config_enums! {
     Supervised { Upstart = "upstart", Systemd = "systemd", Auto = "auto", No = "no" }
     /// When the append-only file is forced to disk.
     AppendFsync { Everysec = "everysec", Always = "always", No = "no" }
+    /// Compression that a replica asks its primary for.
+    ReplCompression { No = "no", Lz4 = "lz4" }
     /// How a replica takes a full sync that comes over the socket.
     ReplDisklessLoad { Disabled = "disabled", OnEmptyDb = "on-empty-db", Swapdb = "swapdb",
         FlushBeforeLoad = "flush-before-load" }

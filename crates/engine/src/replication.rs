@@ -77,7 +77,7 @@ impl Engine {
             let reader = position.and_then(|position| self.resume_at(&state, position));
             if let Some(reader) = reader {
                 let head = if replica.options.psync2 {
-                    format!("+CONTINUE {}\r\n", state.history.id())
+                    format!("+CONTINUE {}{}\r\n", state.history.id(), replica.compression_word())
                 } else {
                     "+CONTINUE\r\n".into()
                 };
@@ -154,7 +154,8 @@ impl Engine {
             return;
         }
         let head = if replica.is_told {
-            format!("+FULLRESYNC {} {}\r\n", state.history.id(), state.history.offset(full_sync.offset))
+            let (id, offset) = (state.history.id(), state.history.offset(full_sync.offset));
+            format!("+FULLRESYNC {id} {offset}{}\r\n", replica.compression_word())
         } else {
             String::new()
         };

@@ -434,6 +434,7 @@ pub const METRICS: &[Metric] = &[
     gauge("braid_replication_backlog_bytes", "Bytes of the replication stream kept for replicas that reconnect.", |s| s.engine.keyspace.journal.backlog().map_or(0, |kept| kept.len) as f64),
     gauge("braid_replication_backlog_max_bytes", "Limit of these bytes (repl-backlog-size).", |s| s.engine.config.repl_backlog_size() as f64),
     counter("braid_replication_sent_bytes_total", "Bytes sent to replicas.", |s| s.engine.replication.sent_bytes.load(Relaxed) as f64),
+    counter("braid_replication_received_bytes_total", "Bytes received from primaries.", |s| s.engine.replication.received_bytes.load(Relaxed) as f64),
     counter("braid_replication_full_syncs_total", "Full syncs started for replicas.", |s| s.engine.replication.full.load(Relaxed) as f64),
     counter("braid_replication_partial_syncs_total", "Replicas that resumed from the backlog.", |s| s.engine.replication.partial.load(Relaxed) as f64),
     counter("braid_replication_partial_syncs_refused_total", "Replicas that could not resume from the backlog.", |s| s.engine.replication.partial_refused.load(Relaxed) as f64),

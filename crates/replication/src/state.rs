@@ -35,6 +35,8 @@ pub struct Replication {
     pub throttled: AtomicU64,
     /// Bytes sent to replicas.
     pub sent_bytes: AtomicU64,
+    /// Bytes received from primaries.
+    pub received_bytes: AtomicU64,
     /// The log's end behind the last question how far replicas have got.
     pub asked_at: AtomicU64,
     /// They are to be asked again.
@@ -83,6 +85,7 @@ impl Default for Replication {
             throttles: AtomicBool::new(false),
             throttled: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
+            received_bytes: AtomicU64::new(0),
             asks_soon: AtomicBool::new(false),
             asked_at: AtomicU64::new(0),
             journal_uses: AtomicU8::new(0),
@@ -99,7 +102,7 @@ impl Replication {
 
     /// Counts anew (CONFIG RESETSTAT).
     pub fn reset_statistics(&self) {
-        [&self.full, &self.partial, &self.partial_refused, &self.sent_bytes]
+        [&self.full, &self.partial, &self.partial_refused, &self.sent_bytes, &self.received_bytes]
             .into_iter()
             .for_each(|counter| counter.store(0, Relaxed));
     }

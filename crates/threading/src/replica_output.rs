@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_config::OutputLimit;
 use braid_engine::Engine;
 use braid_net::stream::Stream;
+use braid_replication::blocks::push_block;
 use braid_replication::replicas::full_sync::Next;
 use braid_replication::{FullSync, Order, Replica, StreamPosition};
 use rustix::io::Errno;
@@ -36,6 +37,10 @@ pub struct ReplicaOutput {
     position: Option<StreamPosition>,
     /// The socket takes no more for now.
     pub blocked: bool,
+    /// Set once what follows is compressed.
+    packer: Option<Packer>,
+    /// It is as soon as `head` has been sent.
+    begins_compression: bool,
     last_heartbeat_ms: i64,
     over_soft_limit_since: Option<i64>,
     /// Bytes not sent yet.
@@ -45,8 +50,8 @@ pub struct ReplicaOutput {
 enum Phase {
     /// It waits for an order.
     AwaitsOrder,
-    /// A full sync is being sent. If it is a file: the bytes sent so far, and whether its length
-    /// was announced.
+    /// A full sync is being sent. `is_announced`: its length or mark has been sent. `sent`: bytes of
+    /// a file.
     FullSync {
         full_sync: Arc<FullSync>,
         sent: u64,
@@ -94,6 +99,8 @@ impl ReplicaOutput {
             phase: Phase::AwaitsOrder,
             position: None,
             blocked: false,
+            packer: None,
+            begins_compression: false,
             last_heartbeat_ms: now_ms,
             over_soft_limit_since: None,
             behind: 0,
@@ -102,18 +109,21 @@ impl ReplicaOutput {
 
     /// Sends what is due, as much as socket and turn allow.
     pub fn advance(&mut self, context: &SendContext<'_>, socket: &mut Stream) -> SendOutcome {
-        let mut sender = Sender { socket, left: TURN_BYTES };
-        let outcome = loop {
+        let mut sender = Sender { socket, left: TURN_BYTES, packer: self.packer.take(), sent: 0 };
+        let mut outcome = loop {
             if let Some(outcome) = self.step(context, &mut sender) {
                 break outcome;
             }
         };
-        let sent = TURN_BYTES - sender.left;
-        if sent > 0 {
-            let net_out = &self.replica.record.net_out;
-            net_out.store(net_out.load(Relaxed) + sent as u64, Relaxed);
-            context.engine.replication.sent_bytes.fetch_add(sent as u64, Relaxed);
+        if outcome == SendOutcome::CaughtUp && sender.has_unsent() {
+            outcome = SendOutcome::Blocked;
         }
+        if sender.sent > 0 {
+            let net_out = &self.replica.record.net_out;
+            net_out.store(net_out.load(Relaxed) + sender.sent, Relaxed);
+            context.engine.replication.sent_bytes.fetch_add(sender.sent, Relaxed);
+        }
+        self.packer = sender.packer;
         self.blocked = outcome == SendOutcome::Blocked;
         outcome
     }
@@ -127,6 +137,9 @@ impl ReplicaOutput {
             match sender.send(&self.head) {
                 Ok(sent) => drop(self.head.drain(..sent)),
                 Err(outcome) => return Some(outcome),
+            }
+            if self.head.is_empty() && std::mem::take(&mut self.begins_compression) {
+                sender.packer = Some(Packer::default());
             }
             return None;
         }
@@ -161,14 +174,12 @@ impl ReplicaOutput {
     fn follow_orders(&mut self, context: &SendContext<'_>) -> Option<SendOutcome> {
         // A replica gets one order in its life.
         let Some(order) = self.replica.orders().pop() else { return self.heartbeat(context) };
+        self.begins_compression = self.replica.is_compressed();
         match order {
             Order::Stream { head, position } => {
                 (self.head, self.position, self.phase) = (head.into_bytes(), Some(position), Phase::Stream);
             }
-            Order::FullSync { mut head, full_sync, position } => {
-                if let Some(mark) = full_sync.mark() {
-                    head.push_str(&format!("$EOF:{mark}\r\n"));
-                }
+            Order::FullSync { head, full_sync, position } => {
                 (self.head, self.position) = (head.into_bytes(), position);
                 self.phase = Phase::FullSync { full_sync, sent: 0, is_announced: false };
             }
@@ -189,6 +200,11 @@ impl ReplicaOutput {
     fn send_full_sync(&mut self, context: &SendContext<'_>, sender: &mut Sender<'_>) -> Option<SendOutcome> {
         let Phase::FullSync { full_sync, sent, is_announced } = &mut self.phase else { return None };
         let id = self.replica.record.id;
+        if let Some(mark) = full_sync.mark().filter(|_| !*is_announced) {
+            *is_announced = true;
+            self.head = format!("$EOF:{mark}\r\n").into_bytes();
+            return None;
+        }
         match full_sync.next(id, context.slot) {
             Next::Bytes(piece, from) => match sender.send(&piece[from..]) {
                 Ok(count) => full_sync.took(id, count as u64),
@@ -303,6 +319,17 @@ impl Drop for ReplicaOutput {
 struct Sender<'s> {
     socket: &'s mut Stream,
     left: usize,
+    packer: Option<Packer>,
+    /// Bytes that the socket has taken.
+    sent: u64,
+}
+
+/// Compresses the output of a connection.
+#[derive(Default)]
+struct Packer {
+    /// Blocks; the first `sent` bytes are with the socket.
+    blocks: Vec<u8>,
+    sent: usize,
 }
 
 impl Sender<'_> {
@@ -312,9 +339,44 @@ impl Sender<'_> {
             return Err(SendOutcome::More);
         }
         let part = &bytes[..bytes.len().min(self.left)];
-        match self.socket.send(part) {
+        let taken = match &mut self.packer {
+            None => self.send_raw(part)?,
+            Some(_) => {
+                self.send_blocks()?;
+                let taken = self.packer.as_mut().map_or(0, |packer| push_block(&mut packer.blocks, part));
+                match self.send_blocks() {
+                    // The rest stays with the packer.
+                    Ok(()) | Err(SendOutcome::Blocked) => taken,
+                    Err(outcome) => return Err(outcome),
+                }
+            }
+        };
+        self.left -= taken;
+        Ok(taken)
+    }
+
+    /// Sends what has been compressed.
+    fn send_blocks(&mut self) -> Result<(), SendOutcome> {
+        let Some(mut packer) = self.packer.take() else { return Ok(()) };
+        let mut outcome = Ok(());
+        while packer.sent < packer.blocks.len() && outcome.is_ok() {
+            match self.send_raw(&packer.blocks[packer.sent..]) {
+                Ok(sent) => packer.sent += sent,
+                Err(why) => outcome = Err(why),
+            }
+        }
+        if packer.sent == packer.blocks.len() {
+            packer.blocks.clear();
+            packer.sent = 0;
+        }
+        self.packer = Some(packer);
+        outcome
+    }
+
+    fn send_raw(&mut self, bytes: &[u8]) -> Result<usize, SendOutcome> {
+        match self.socket.send(bytes) {
             Ok(sent) => {
-                self.left -= sent;
+                self.sent += sent as u64;
                 Ok(sent)
             }
             Err(Errno::AGAIN) => Err(SendOutcome::Blocked),
@@ -323,8 +385,14 @@ impl Sender<'_> {
         }
     }
 
+    /// Bytes that were taken have not been sent.
+    fn has_unsent(&self) -> bool {
+        self.packer.as_ref().is_some_and(|packer| !packer.blocks.is_empty()) || self.socket.has_unsent()
+    }
+
     /// Flushes bytes that were taken before.
     fn flush(&mut self) -> Result<(), SendOutcome> {
+        self.send_blocks()?;
         if !self.socket.has_unsent() {
             return Ok(());
         }

@@ -370,7 +370,7 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("instantaneous_ops_per_sec", rate.commands);
     fields.field("total_net_input_bytes", fields.total(|thread| thread.net_in.get()));
     fields.field("total_net_output_bytes", fields.total(|thread| thread.net_out.get()));
-    fields.field("total_net_repl_input_bytes", 0);
+    fields.field("total_net_repl_input_bytes", engine.replication.received_bytes.load(Relaxed));
     fields.field("total_net_repl_output_bytes", engine.replication.sent_bytes.load(Relaxed));
     fields.ratio("instantaneous_input_kbps", rate.net_in as f64 / 1024.0);
     fields.ratio("instantaneous_output_kbps", rate.net_out as f64 / 1024.0);

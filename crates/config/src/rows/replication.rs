@@ -3,7 +3,7 @@
 
 use super::checks;
 use crate::directive::{Special, Unit};
-use crate::enums::{ConfigEnum, PropagationErrorBehavior, ReplDisklessLoad};
+use crate::enums::{ConfigEnum, PropagationErrorBehavior, ReplCompression, ReplDisklessLoad};
 use crate::rows::{INT_MAX, LONG_MAX};
 
 super::directives! {
@@ -95,6 +95,10 @@ super::directives! {
     /// Leave eviction on a replica to its master.
     replica_ignore_maxmemory: bool =>
         switch("replica-ignore-maxmemory", true).aliases(&["slave-ignore-maxmemory"]);
+
+    /// Ask a primary that is a Braid server to compress full sync and stream.
+    repl_compression: ReplCompression =>
+        choice("repl-compression", ReplCompression::No.raw(), ReplCompression::WORDS);
 
     /// Free the old data in the background before a full sync is loaded.
     replica_lazy_flush: bool =>

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use braid_base::clock::unix_ms;
 use braid_clients::{Address, ClientRecord, client_flags};
-use braid_config::ReplDisklessLoad;
+use braid_config::{ReplCompression, ReplDisklessLoad};
 use braid_net::outgoing::Outgoing;
 use braid_persistence::files;
 use braid_replication::failover::FailoverPhase;
@@ -120,7 +120,8 @@ impl Watch for Attempt<'_> {
         Duration::from_secs(self.engine.config.repl_timeout_seconds().into())
     }
 
-    fn note_io(&self) {
+    fn note_io(&self, bytes: usize) {
+        self.engine.replication.received_bytes.fetch_add(bytes as u64, Relaxed);
         self.link.note_io();
         if let Some(record) = self.record.get() {
             record.last_active_ms.store(unix_ms(), Relaxed);
@@ -220,6 +221,7 @@ impl Attempt<'_> {
             password: config.masterauth().to_string(),
             port,
             ip: config.replica_announce_ip().to_string(),
+            compressed: config.repl_compression() == ReplCompression::Lz4,
         }
     }
 
@@ -395,11 +397,14 @@ impl Attempt<'_> {
             if is_held && buffer.len() > HELD_MAX {
                 std::thread::sleep(TICK);
                 heard = Instant::now();
-            } else if peer.receive_onto(&mut buffer)? > 0 {
-                heard = Instant::now();
-                self.link.note_io();
-            } else if heard.elapsed() > self.timeout() {
-                return Err(LinkError::Refused("MASTER timeout: no data nor PING received...".into()));
+            } else {
+                let count = peer.receive_onto(&mut buffer)?;
+                if count > 0 {
+                    heard = Instant::now();
+                    self.note_io(count);
+                } else if heard.elapsed() > self.timeout() {
+                    return Err(LinkError::Refused("MASTER timeout: no data nor PING received...".into()));
+                }
             }
             self.link.unapplied.store(buffer.len() as u64, Relaxed);
         }

@@ -10,6 +10,7 @@ use braid_resp::request;
 
 use super::LinkError;
 use super::peer::{Peer, Watch};
+use crate::blocks;
 use crate::history::ID_LEN;
 
 const AUTH: &str = "AUTH";
@@ -25,6 +26,8 @@ pub struct Introduction {
     pub port: u16,
     /// The address that others reach it by; empty: that of the connection.
     pub ip: String,
+    /// Asks for compression ([`crate::blocks`]).
+    pub compressed: bool,
 }
 
 /// How the primary answers PSYNC.
@@ -64,7 +67,12 @@ pub fn introduce<S: Read + Write>(
     if !introduction.ip.is_empty() {
         requests.push(("ip-address", vec![b"REPLCONF", b"ip-address", introduction.ip.as_bytes()]));
     }
-    requests.push(("capa", vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]));
+    let mut capabilities: Vec<&[u8]> = vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"];
+    if introduction.compressed {
+        // Servers that do not know it ignore it.
+        capabilities.extend([&b"capa"[..], blocks::WORD.as_bytes()]);
+    }
+    requests.push(("capa", capabilities));
     // All at once: one round trip.
     let mut bytes = Vec::new();
     requests.iter().for_each(|(_, request)| request::push(&mut bytes, request));
@@ -105,6 +113,14 @@ pub fn ask_for_stream<S: Read + Write>(
             peer.ask(&[b"PSYNC", b"?", b"-1"], watch, DURING)?
         }
     };
+    let (reply, is_compressed) = match reply.strip_suffix(blocks::WORD) {
+        Some(rest) if rest.ends_with(' ') => (rest.trim_ascii_end().to_owned(), true),
+        _ => (reply, false),
+    };
+    if is_compressed && (reply.starts_with("+FULLRESYNC") || reply.starts_with("+CONTINUE")) {
+        log::info!("The primary compresses full sync and stream");
+        peer.begin_compression()?;
+    }
     if let Some(rest) = reply.strip_prefix("+FULLRESYNC") {
         return full_resync(rest).ok_or_else(|| {
             LinkError::Refused(format!("Master replied with wrong +FULLRESYNC syntax: '{reply}'"))
@@ -184,7 +200,7 @@ mod tests {
             false
         }
 
-        fn note_io(&self) {}
+        fn note_io(&self, _bytes: usize) {}
 
         fn timeout(&self) -> Duration {
             Duration::from_secs(5)
@@ -200,15 +216,15 @@ mod tests {
 
     #[test]
     fn a_primary_may_refuse_what_it_does_not_know() {
-        let introduction =
-            Introduction { user: "u".into(), password: "p".into(), port: 7000, ip: "h".into() };
+        let (user, password, ip) = ("u".into(), "p".into(), "h".into());
+        let introduction = Introduction { user, password, port: 7000, ip, compressed: true };
         let mut one = peer("\n-NOAUTH Authentication required.\r\n+OK\r\n-ERR a\r\n-ERR b\r\n-ERR c\r\n");
         introduce(&mut one, &Patient, &introduction).expect("introduced");
         let sent = String::from_utf8(std::mem::take(&mut one.stream().sent)).expect("text");
         let words: Vec<&str> = sent.split("\r\n").filter(|part| !part.starts_with(['*', '$'])).collect();
         assert_eq!(
             words.join(" "),
-            "PING AUTH u p REPLCONF listening-port 7000 REPLCONF ip-address h REPLCONF capa eof capa psync2 "
+            "PING AUTH u p REPLCONF listening-port 7000 REPLCONF ip-address h REPLCONF capa eof capa psync2 capa lz4 "
         );
         let refused = |replies: &str| {
             introduce(&mut peer(replies), &Patient, &introduction).expect_err("refused").to_string()
@@ -243,6 +259,14 @@ mod tests {
         ] {
             assert!(matches!(ask(&bad, here), Err(LinkError::Refused(_))), "{bad}");
         }
+        // What follows is compressed.
+        let mut compressed = format!("+FULLRESYNC {ID} 17 lz4\r\n").into_bytes();
+        blocks::push_block(&mut compressed, b"$0\r\n");
+        let mut peer = peer(std::str::from_utf8(&[]).expect("text"));
+        peer.stream().replies = io::Cursor::new(compressed);
+        let reply = ask_for_stream(&mut peer, &Patient, here, false).expect("a full sync");
+        assert_eq!(reply, SyncReply::Full { id: ID.into(), offset: 17 });
+        assert_eq!(peer.line(&Patient, DURING).expect("a line"), "$0");
         assert!(matches!(ask("+CONTINUE\r\n", None), Err(LinkError::Refused(_))), "nothing to continue");
     }
 }

@@ -22,6 +22,8 @@ use braid_base::clock::unix_ms;
 use braid_net::outgoing::Hangup;
 use parking_lot::{Condvar, Mutex};
 
+use crate::blocks::BadBlock;
+
 /// Where a primary is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Primary {
@@ -227,6 +229,12 @@ pub enum LinkError {
     /// Roles have changed, or the server ends.
     #[error("the link is not wanted any more")]
     CalledOff,
+}
+
+impl From<BadBlock> for LinkError {
+    fn from(bad: BadBlock) -> LinkError {
+        LinkError::Protocol(bad.to_string())
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use braid_resp::request;
 
 use super::LinkError;
+use crate::blocks::Unpacker;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 256 << 10;
@@ -17,8 +18,8 @@ const LINE_MAX: usize = 64 << 10;
 pub trait Watch {
     /// Whether the link is not wanted any more.
     fn is_called_off(&self) -> bool;
-    /// Something was received.
-    fn note_io(&self);
+    /// So many bytes were received.
+    fn note_io(&self, bytes: usize);
     /// How long the primary may be silent.
     fn timeout(&self) -> Duration;
 }
@@ -29,12 +30,23 @@ pub struct Peer<S> {
     /// Received; `at..` is not used yet.
     buffer: Vec<u8>,
     at: usize,
+    /// Takes apart what is received, if that is compressed.
+    unpacker: Option<Unpacker>,
 }
 
 impl<S: Read + Write> Peer<S> {
     /// A primary at the other end of a connection whose reads end with `WouldBlock` now and then.
     pub fn new(stream: S) -> Peer<S> {
-        Peer { stream, buffer: Vec::new(), at: 0 }
+        Peer { stream, buffer: Vec::new(), at: 0, unpacker: None }
+    }
+
+    /// What has not been used, and all that follows, is compressed.
+    pub fn begin_compression(&mut self) -> Result<(), LinkError> {
+        let mut unpacker = Unpacker::default();
+        *unpacker.input() = self.take_buffer();
+        unpacker.unpack_onto(&mut self.buffer)?;
+        self.unpacker = Some(unpacker);
+        Ok(())
     }
 
     /// The connection itself.
@@ -75,8 +87,9 @@ impl<S: Read + Write> Peer<S> {
             if watch.is_called_off() {
                 return Err(LinkError::CalledOff);
             }
-            if self.receive()? > 0 {
-                watch.note_io();
+            let count = self.receive()?;
+            if count > 0 {
+                watch.note_io(count);
                 return Ok(());
             }
             if began.elapsed() > watch.timeout() {
@@ -87,12 +100,18 @@ impl<S: Read + Write> Peer<S> {
 
     /// Receives what there is, up to a bound; 0 if the read has timed out.
     pub fn receive(&mut self) -> Result<usize, LinkError> {
-        receive(&mut self.stream, &mut self.buffer)
+        match &mut self.unpacker {
+            None => receive(&mut self.stream, &mut self.buffer),
+            Some(unpacker) => receive_blocks(&mut self.stream, unpacker, &mut self.buffer),
+        }
     }
 
     /// As [`Peer::receive`], onto a buffer of the caller's.
     pub fn receive_onto(&mut self, buffer: &mut Vec<u8>) -> Result<usize, LinkError> {
-        receive(&mut self.stream, buffer)
+        match &mut self.unpacker {
+            None => receive(&mut self.stream, buffer),
+            Some(unpacker) => receive_blocks(&mut self.stream, unpacker, buffer),
+        }
     }
 
     /// A line, without its end. Empty ones are told to nobody: they show that the primary is alive.
@@ -140,6 +159,17 @@ impl<S: Read + Write> Peer<S> {
         self.send(args)?;
         self.line(watch, during)
     }
+}
+
+/// Reads compressed bytes, and appends what they contain to `buffer`; 0 if the read has timed out.
+fn receive_blocks(
+    stream: &mut impl Read,
+    unpacker: &mut Unpacker,
+    buffer: &mut Vec<u8>,
+) -> Result<usize, LinkError> {
+    let count = receive(stream, unpacker.input())?;
+    unpacker.unpack_onto(buffer)?;
+    Ok(count)
 }
 
 /// Reads onto `buffer`; 0 if the read has timed out. The end of the connection is an error.

@@ -19,6 +19,8 @@ pub struct ReplicaOptions {
     pub eof: bool,
     /// It takes a new replication ID with `+CONTINUE`.
     pub psync2: bool,
+    /// It takes everything compressed ([`crate::blocks`]).
+    pub compressed: bool,
     /// It wants a full sync and no changes.
     pub rdb_only: bool,
     pub filter: Filter,
@@ -32,6 +34,7 @@ impl Filter {
 impl Default for ReplicaOptions {
     fn default() -> ReplicaOptions {
         let filter = Filter::ALL;
-        ReplicaOptions { port: 0, ip: String::new(), eof: false, psync2: false, rdb_only: false, filter }
+        let (eof, psync2, compressed, rdb_only) = (false, false, false, false);
+        ReplicaOptions { port: 0, ip: String::new(), eof, psync2, compressed, rdb_only, filter }
     }
 }

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::full_sync::FullSync;
 use super::options::ReplicaOptions;
 use super::stream_position::StreamPosition;
+use crate::blocks;
 use braid_clients::{Address, ClientRecord};
 
 /// What a replica is at.
@@ -94,6 +95,17 @@ impl Replica {
         self.awaits_acknowledgement.store(marked, Relaxed);
         self.acknowledged_ms.store(unix_ms(), Relaxed);
         self.set_stage(Stage::Online);
+    }
+
+    /// It is sent blocks behind the reply to PSYNC. A replica that takes a bare `+CONTINUE` would not
+    /// see the word.
+    pub fn is_compressed(&self) -> bool {
+        self.options.compressed && self.options.psync2 && self.is_told
+    }
+
+    /// What the reply to PSYNC ends with.
+    pub fn compression_word(&self) -> String {
+        if self.is_compressed() { format!(" {}", blocks::WORD) } else { String::new() }
     }
 
     /// Has its loop told what to send; the loop is to be told that there is something.
