@@ -17,6 +17,7 @@ mod limits;
 mod lying;
 mod raw;
 mod sentinel;
+mod siblings;
 mod stream;
 mod waiting;
 mod workload;

@@ -11,6 +11,7 @@ use braid_engine::replication::Position;
 use braid_engine::{Call, Row};
 use braid_replication::failover::{FailoverPhase, FailoverRequest};
 use braid_replication::link::Primary;
+use braid_replication::replicas::options::{SIBLING, SIBLING_SYNC};
 use braid_replication::{Filter, ReplicaOptions, Stage, blocks};
 use braid_spec::{Behavior, Category, CommandError, CommandResult, Flags, Group, Scope};
 
@@ -114,6 +115,11 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
     if wish.is_some_and(|wish| wish.filter != Filter::ALL && !wish.eof) {
         return Err(CommandError::text("ERR Filtered replica requires EOF capability"));
     }
+    if let Some(sibling) = call.engine.sibling_for(call.session, position) {
+        log::info!("A replica is sent to its sibling {sibling} for a full sync");
+        call.reply.simple(&format!("{} {} {}", SIBLING.to_ascii_uppercase(), sibling.host, sibling.port));
+        return Ok(());
+    }
     let now = call.clock_ms();
     call.engine.attach_replica(call.session, position, now);
     Ok(())
@@ -145,10 +151,7 @@ fn replconf(call: &mut Call) -> CommandResult {
                 }
                 wish(call).ip = String::from_utf8_lossy(value).into_owned();
             }
-            b"capa" if value.eq_ignore_ascii_case(b"eof") => wish(call).eof = true,
-            b"capa" if value.eq_ignore_ascii_case(b"psync2") => wish(call).psync2 = true,
-            b"capa" if value.eq_ignore_ascii_case(blocks::WORD.as_bytes()) => wish(call).compressed = true,
-            b"capa" => {}
+            b"capa" => note_capability(wish(call), value),
             b"rdb-only" => {
                 let flag = number::parse_i64(value).ok_or(CommandError::NotAnInteger)?;
                 if !(0..=1).contains(&flag) {
@@ -165,6 +168,20 @@ fn replconf(call: &mut Call) -> CommandResult {
     }
     call.reply.ok();
     Ok(())
+}
+
+/// Capabilities that this server does not know are none that it needs.
+fn note_capability(options: &mut ReplicaOptions, word: &[u8]) {
+    let known = [
+        ("eof", &mut options.eof),
+        ("psync2", &mut options.psync2),
+        (blocks::WORD, &mut options.compressed),
+        (SIBLING, &mut options.sibling),
+        (SIBLING_SYNC, &mut options.takes_sibling),
+    ];
+    for (name, has) in known {
+        *has |= word.eq_ignore_ascii_case(name.as_bytes());
+    }
 }
 
 fn wish<'c>(call: &'c mut Call) -> &'c mut ReplicaOptions {

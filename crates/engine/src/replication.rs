@@ -27,6 +27,7 @@ mod failover;
 mod full_syncs;
 mod link;
 mod role;
+mod siblings;
 mod throttle;
 
 use std::sync::Arc;
@@ -134,11 +135,15 @@ impl Engine {
 
     /// A reader from where a replica is, if it is in this server's history and in the backlog.
     fn resume_at(&self, state: &State, position: &Position<'_>) -> Option<Reader> {
-        let offset = u64::try_from(position.next).ok()?.checked_sub(1)?;
-        if !state.history.contains(position.id, offset) {
-            return None;
-        }
-        self.keyspace.journal.reader_from(state.history.journal_offset(offset)?)
+        self.keyspace.journal.reader_from(own_offset(state, position)?)
+    }
+
+    /// Whether a replica at this position needs no full sync.
+    fn can_resume_at(&self, state: &State, position: &Position<'_>) -> bool {
+        let backlog = self.keyspace.journal.backlog();
+        let is_kept =
+            |at: u64| backlog.is_some_and(|kept| (kept.first..=kept.first + kept.len).contains(&at));
+        own_offset(state, position).is_some_and(is_kept)
     }
 
     /// Has a replica take part in a full sync whose cut has been made. Nothing happens if it is too
@@ -195,6 +200,7 @@ impl Engine {
         if let Some(on_disk) = on_disk {
             replica.on_disk.fetch_max(on_disk, Relaxed);
         }
+        replica.has_acknowledged.store(true, Relaxed);
         replica.acknowledged_ms.store(now_ms, Relaxed);
         if replica.awaits_acknowledgement.swap(false, Relaxed) {
             // Its loop goes on with the stream.
@@ -256,4 +262,11 @@ impl Engine {
         let record: &ClientRecord = &replica.record;
         self.clients.disconnect(record);
     }
+}
+
+/// The journal's offset of a position, if that is in this server's history.
+fn own_offset(state: &State, position: &Position<'_>) -> Option<u64> {
+    let offset = u64::try_from(position.next).ok()?.checked_sub(1)?;
+    let is_known = state.history.contains(position.id, offset);
+    state.history.journal_offset(offset).filter(|_| is_known)
 }

@@ -96,6 +96,9 @@ super::directives! {
     replica_ignore_maxmemory: bool =>
         switch("replica-ignore-maxmemory", true).aliases(&["slave-ignore-maxmemory"]);
 
+    /// Take a full sync from another replica of the primary, and serve one to others (Braid servers).
+    repl_sibling_sync: bool => switch("repl-sibling-sync", false);
+
     /// Ask a primary that is a Braid server to compress full sync and stream.
     repl_compression: ReplCompression =>
         choice("repl-compression", ReplCompression::No.raw(), ReplCompression::WORDS);

@@ -32,8 +32,8 @@ struct Plan {
     filter: Filter,
     /// Made in memory, not in a file.
     streamed: bool,
-    /// Not all want nothing but the full sync.
-    wants_changes: bool,
+    /// Not all want nothing but the full sync: some go on from its offset.
+    needs_offset: bool,
 }
 
 /// What the wishes of those who wait come to: those of the first of them, and of all others with
@@ -46,8 +46,8 @@ fn plan(replicas: &[Arc<Replica>], now_ms: i64, streams: bool, delay_ms: i64, en
     let streamed = (streams || filter != Filter::ALL) && group().all(|replica| replica.options.eof);
     let since_ms = group().map(|replica| replica.since_ms).min()?;
     let is_due = !streamed || now_ms - since_ms >= delay_ms || (enough > 0 && group().count() >= enough);
-    let wants_changes = group().any(|replica| !replica.options.rdb_only);
-    is_due.then_some(Plan { filter, streamed, wants_changes })
+    let needs_offset = group().any(|replica| replica.options.needs_offset());
+    is_due.then_some(Plan { filter, streamed, needs_offset })
 }
 
 impl Engine {
@@ -108,7 +108,7 @@ impl Engine {
             } else {
                 None
             };
-            let offset = plan.wants_changes.then(|| self.begin_stream());
+            let offset = plan.needs_offset.then(|| self.begin_stream());
             let full_sync =
                 FullSync::new(Arc::clone(&self.mailboxes), self.must_go_on(), offset, plan.filter, file);
             self.share(&full_sync);
@@ -221,10 +221,10 @@ mod tests {
         let mut replicas = vec![replica(1, 1000, modern.clone()), replica(2, 3000, modern.clone())];
         assert_eq!(plan(&[], 9000, true, 5000, 0), None);
         assert_eq!(plan(&replicas, 5999, true, 5000, 0), None);
-        let streamed = Some(Plan { filter: all, streamed: true, wants_changes: true });
+        let streamed = Some(Plan { filter: all, streamed: true, needs_offset: true });
         assert_eq!(plan(&replicas, 6000, true, 5000, 0), streamed);
         assert_eq!(plan(&replicas, 3000, true, 5000, 2), streamed, "there are enough");
-        let file = Some(Plan { filter: all, streamed: false, wants_changes: true });
+        let file = Some(Plan { filter: all, streamed: false, needs_offset: true });
         assert_eq!(
             plan(&replicas, 3000, false, 5000, 0),
             file,
@@ -239,7 +239,7 @@ mod tests {
         replicas[3].set_stage(Stage::Gone);
         assert_eq!(
             plan(&replicas, 6000, false, 5000, 0),
-            Some(Plan { filter: none, streamed: false, wants_changes: true })
+            Some(Plan { filter: none, streamed: false, needs_offset: true })
         );
     }
 }

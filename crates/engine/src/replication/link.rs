@@ -147,10 +147,12 @@ impl Attempt<'_> {
     fn run(&self, applier: &mut Applier) -> Result<(), LinkError> {
         self.link.set_phase(self.generation, Phase::Connecting);
         log::info!("Connecting to MASTER {}", self.primary);
-        let mut peer = self.connect()?;
+        let mut peer = self.connect(&self.primary)?;
         self.link.set_phase(self.generation, Phase::Handshake);
         self.link.note_io();
-        introduce(&mut peer, self, &self.introduction())?;
+        // One that could not serve is not tried again.
+        let takes_sibling = !self.link.tried_sibling.swap(false, Relaxed);
+        introduce(&mut peer, self, &Introduction { takes_sibling, ..self.introduction() })?;
         let (id, offset) = {
             let state = self.engine.replication.state.lock();
             let history = &state.history;
@@ -160,7 +162,9 @@ impl Attempt<'_> {
         let reply = ask_for_stream(&mut peer, self, Some((&id, offset)), takes_over);
         if takes_over {
             match &reply {
-                Ok(SyncReply::Continue { .. } | SyncReply::Full { .. }) => self.engine.note_failover_done(),
+                Ok(SyncReply::Continue { .. } | SyncReply::Full { .. } | SyncReply::Sibling(_)) => {
+                    self.engine.note_failover_done()
+                }
                 Ok(SyncReply::FullWithoutOffset) | Err(LinkError::Refused(_)) => {
                     self.engine.end_failover("Failover target rejected psync request");
                     return Err(LinkError::CalledOff);
@@ -178,6 +182,11 @@ impl Attempt<'_> {
                 // A history of its own: nobody else knows the offsets.
                 self.take_over(&mut peer, braid_replication::random_id(), 0)?;
             }
+            SyncReply::Sibling(sibling) => {
+                drop(peer);
+                self.link.tried_sibling.store(true, Relaxed);
+                return self.copy_from_sibling(&sibling);
+            }
         }
         applier.replay.end_file();
         applier.replay.select(self.link.db.load(Relaxed) as u32);
@@ -186,12 +195,23 @@ impl Attempt<'_> {
         self.follow(&mut peer, applier)
     }
 
-    fn connect(&self) -> Result<Peer<Outgoing>, LinkError> {
+    /// Takes over the dataset of another replica. Then the primary is asked again, for the stream.
+    fn copy_from_sibling(&self, sibling: &Primary) -> Result<(), LinkError> {
+        log::info!("Full resync from replica {sibling}");
+        let mut peer = self.connect(sibling)?;
+        introduce(&mut peer, self, &Introduction { rdb_only: true, ..self.introduction() })?;
+        match ask_for_stream(&mut peer, self, None, false)? {
+            SyncReply::Full { id, offset } => self.take_over(&mut peer, id, offset),
+            reply => Err(LinkError::Refused(format!("Unexpected reply to PSYNC from {sibling}: {reply:?}"))),
+        }
+    }
+
+    fn connect(&self, to: &Primary) -> Result<Peer<Outgoing>, LinkError> {
         let config = &self.engine.config;
         let timeout = self.timeout();
         let options = crate::tls::connect_options(config, config.tls_replication(), timeout)
             .map_err(LinkError::Refused)?;
-        let Primary { host, port } = &self.primary;
+        let Primary { host, port } = to;
         let outgoing = Outgoing::connect(host, *port, &options)
             .map_err(|error| LinkError::Refused(format!("Error condition on socket for SYNC: {error}")))?;
         if !self.link.set_hangup(self.generation, outgoing.hangup()?) {
@@ -222,6 +242,9 @@ impl Attempt<'_> {
             port,
             ip: config.replica_announce_ip().to_string(),
             compressed: config.repl_compression() == ReplCompression::Lz4,
+            sibling: config.repl_sibling_sync(),
+            takes_sibling: false,
+            rdb_only: false,
         }
     }
 

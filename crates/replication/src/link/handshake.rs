@@ -8,10 +8,11 @@ use std::io::{Read, Write};
 
 use braid_resp::request;
 
-use super::LinkError;
 use super::peer::{Peer, Watch};
+use super::{LinkError, Primary};
 use crate::blocks;
 use crate::history::ID_LEN;
+use crate::replicas::options::{SIBLING, SIBLING_SYNC};
 
 const AUTH: &str = "AUTH";
 const DURING: &str = "connecting to the MASTER";
@@ -28,6 +29,11 @@ pub struct Introduction {
     pub ip: String,
     /// Asks for compression ([`crate::blocks`]).
     pub compressed: bool,
+    /// Serves full syncs to other replicas, and takes one from them now ([`SIBLING`]).
+    pub sibling: bool,
+    pub takes_sibling: bool,
+    /// Wants a full sync and no changes.
+    pub rdb_only: bool,
 }
 
 /// How the primary answers PSYNC.
@@ -39,6 +45,8 @@ pub enum SyncReply {
     FullWithoutOffset,
     /// The stream goes on from where it was asked for, under this ID if there is one.
     Continue { id: Option<String> },
+    /// A full sync is to be taken from this replica.
+    Sibling(Primary),
 }
 
 /// Introduces this server.
@@ -72,7 +80,16 @@ pub fn introduce<S: Read + Write>(
         // Servers that do not know it ignore it.
         capabilities.extend([&b"capa"[..], blocks::WORD.as_bytes()]);
     }
+    if introduction.sibling {
+        capabilities.extend([&b"capa"[..], SIBLING.as_bytes()]);
+        if introduction.takes_sibling {
+            capabilities.extend([&b"capa"[..], SIBLING_SYNC.as_bytes()]);
+        }
+    }
     requests.push(("capa", capabilities));
+    if introduction.rdb_only {
+        requests.push(("rdb-only", vec![b"REPLCONF", b"rdb-only", b"1"]));
+    }
     // All at once: one round trip.
     let mut bytes = Vec::new();
     requests.iter().for_each(|(_, request)| request::push(&mut bytes, request));
@@ -132,6 +149,12 @@ pub fn ask_for_stream<S: Read + Write>(
             return Err(LinkError::Refused(format!("Unexpected reply to PSYNC from master: {reply}")));
         }
         return Ok(SyncReply::Continue { id });
+    }
+    if let Some(rest) = reply.strip_prefix("+SIBLING ") {
+        let address = rest.split_once(' ').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let (host, port) = address
+            .ok_or_else(|| LinkError::Refused(format!("Unexpected reply to PSYNC from master: {reply}")))?;
+        return Ok(SyncReply::Sibling(Primary { host: host.to_owned(), port }));
     }
     if reply.starts_with("-NOMASTERLINK") || reply.starts_with("-LOADING") {
         return Err(LinkError::Refused(format!(
@@ -217,7 +240,8 @@ mod tests {
     #[test]
     fn a_primary_may_refuse_what_it_does_not_know() {
         let (user, password, ip) = ("u".into(), "p".into(), "h".into());
-        let introduction = Introduction { user, password, port: 7000, ip, compressed: true };
+        let introduction =
+            Introduction { user, password, port: 7000, ip, compressed: true, ..Introduction::default() };
         let mut one = peer("\n-NOAUTH Authentication required.\r\n+OK\r\n-ERR a\r\n-ERR b\r\n-ERR c\r\n");
         introduce(&mut one, &Patient, &introduction).expect("introduced");
         let sent = String::from_utf8(std::mem::take(&mut one.stream().sent)).expect("text");

@@ -87,6 +87,8 @@ pub struct Link {
     down_since_ms: AtomicI64,
     /// The engine's thread runs.
     pub has_thread: AtomicBool,
+    /// The last attempt was sent to another replica for a full sync.
+    pub tried_sibling: AtomicBool,
     /// Bytes of the stream that have been received and not applied.
     pub unapplied: AtomicU64,
     /// The database that the stream is in.

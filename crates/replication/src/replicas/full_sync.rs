@@ -53,7 +53,7 @@ pub struct FullSync {
     /// The offset of the journal at the cut.
     pub offset: u64,
     pub filter: Filter,
-    /// Changes behind it are kept.
+    /// Its offset is known, and changes behind it are kept.
     has_stream: bool,
     /// In which it is made, unless that is the memory.
     file: Option<File>,
@@ -108,7 +108,7 @@ impl FullSync {
 
     /// Whether a replica may have it.
     pub fn serves(&self, options: &ReplicaOptions) -> bool {
-        let is_enough = self.has_stream || options.rdb_only;
+        let is_enough = self.has_stream || !options.needs_offset();
         is_enough && self.filter == options.filter && (self.file.is_some() || options.eof)
     }
 

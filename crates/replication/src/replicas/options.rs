@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a replica asks for before it is sent anything.
 
+/// Capability of Braid servers (`repl-sibling-sync`): the replica serves full syncs to others.
+pub const SIBLING: &str = "sibling";
+
+/// Capability of Braid servers: the replica takes a full sync from another one if the reply to PSYNC
+/// is `+SIBLING <host> <port>`. It asks there by `REPLCONF rdb-only 1`, and comes back for the stream
+/// behind the full sync.
+pub const SIBLING_SYNC: &str = "sibling-sync";
+
 /// Which parts of the dataset a full sync has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filter {
@@ -21,9 +29,20 @@ pub struct ReplicaOptions {
     pub psync2: bool,
     /// It takes everything compressed ([`crate::blocks`]).
     pub compressed: bool,
+    /// It serves full syncs to other replicas ([`SIBLING`]).
+    pub sibling: bool,
+    /// It takes one from another replica ([`SIBLING_SYNC`]).
+    pub takes_sibling: bool,
     /// It wants a full sync and no changes.
     pub rdb_only: bool,
     pub filter: Filter,
+}
+
+impl ReplicaOptions {
+    /// It goes on from the full sync's offset: on this connection, or at the primary.
+    pub fn needs_offset(&self) -> bool {
+        !self.rdb_only || self.sibling
+    }
 }
 
 impl Filter {
@@ -33,8 +52,16 @@ impl Filter {
 
 impl Default for ReplicaOptions {
     fn default() -> ReplicaOptions {
-        let filter = Filter::ALL;
-        let (eof, psync2, compressed, rdb_only) = (false, false, false, false);
-        ReplicaOptions { port: 0, ip: String::new(), eof, psync2, compressed, rdb_only, filter }
+        ReplicaOptions {
+            port: 0,
+            ip: String::new(),
+            eof: false,
+            psync2: false,
+            compressed: false,
+            sibling: false,
+            takes_sibling: false,
+            rdb_only: false,
+            filter: Filter::ALL,
+        }
     }
 }

@@ -47,6 +47,8 @@ pub struct Replica {
     /// Offsets of the journal up to which it has everything, and has it on disk.
     pub acknowledged: AtomicU64,
     pub on_disk: AtomicU64,
+    /// It has said so, so it has loaded its full sync.
+    pub has_acknowledged: AtomicBool,
     /// When it said so last, ms since the Unix epoch.
     pub acknowledged_ms: AtomicI64,
     /// It has been sent its full sync up to the mark: what follows must not come before it has
@@ -65,6 +67,7 @@ impl Replica {
             stage: AtomicU8::new(Stage::Waits as u8),
             acknowledged: AtomicU64::new(0),
             on_disk: AtomicU64::new(0),
+            has_acknowledged: AtomicBool::new(false),
             acknowledged_ms: AtomicI64::new(now_ms),
             awaits_acknowledgement: AtomicBool::new(false),
             orders: Mutex::default(),

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Full syncs from a sibling: a replica that needs one is sent to another replica, so that the
+//! primary serves clients meanwhile (`repl-sibling-sync`, Braid servers only).
+//!
+//! The replica comes back for the stream behind the full sync, which the primary's backlog must still
+//! have; otherwise it gets a full sync here, as it does when the sibling fails.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_replication::link::Primary;
+use braid_replication::{Filter, Replica, ReplicaOptions, Stage};
+
+use super::Position;
+use crate::engine::Engine;
+use crate::session::Session;
+
+impl Engine {
+    /// Where a client that asks for the stream is to take a full sync. Nothing if it needs none,
+    /// if it does not know siblings, or if no other replica can serve one.
+    pub fn sibling_for(&self, session: &Session, position: Option<&Position<'_>>) -> Option<Primary> {
+        let options = session.replica_options.as_deref()?;
+        let knows_siblings = options.takes_sibling && !options.rdb_only && options.filter == Filter::ALL;
+        let position = position.filter(|_| knows_siblings)?;
+        let state = self.replication.state.lock();
+        if self.can_resume_at(&state, position) {
+            return None;
+        }
+        // Far enough ahead that the stream behind its full sync is still kept when that is loaded.
+        let least = self.keyspace.journal.end().saturating_sub(self.config.repl_backlog_size() / 2);
+        let can_serve = |replica: &&Arc<Replica>| {
+            let ReplicaOptions { sibling, rdb_only, port, .. } = replica.options;
+            let can_be_reached = sibling && !rdb_only && port != 0;
+            can_be_reached && replica.stage() == Stage::Online && replica.has_acknowledged.load(Relaxed)
+        };
+        let siblings = state.replicas.iter().filter(can_serve);
+        let newest = siblings.max_by_key(|replica| replica.acknowledged.load(Relaxed))?;
+        let is_near = newest.acknowledged.load(Relaxed) >= least;
+        is_near.then(|| Primary { host: newest.ip(), port: newest.options.port })
+    }
+}
