@@ -267,9 +267,9 @@ fn settings_without_effect_say_so() {
     let mut client = server.connect();
     client.ok("CONFIG SET hz 30 loglevel notice");
     assert!(!server.log().contains("no effect"), "{}", server.log());
-    client.ok("CONFIG SET hz 40 dual-channel-replication-enabled yes");
+    client.ok("CONFIG SET hz 40 replica-ignore-disk-write-errors yes");
     braid_tests::wait_for("the warning", || {
-        server.log().contains("CONFIG SET dual-channel-replication-enabled has no effect in this version")
+        server.log().contains("CONFIG SET replica-ignore-disk-write-errors has no effect in this version")
     });
 }
 

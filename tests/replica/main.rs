@@ -10,6 +10,7 @@
 //! digest.
 
 mod copies;
+mod dual_channel;
 mod ending;
 mod failover;
 mod following;

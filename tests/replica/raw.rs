@@ -6,7 +6,7 @@ use braid_tests::{RawClient, TestServer, Value, request};
 use crate::{figure, primary};
 
 /// A line as a reply that is no RESP.
-fn line(client: &mut RawClient) -> String {
+pub fn line(client: &mut RawClient) -> String {
     let mut line = Vec::new();
     while line.last() != Some(&b'\n') {
         let byte = client.read_bytes(1);
@@ -20,7 +20,7 @@ fn line(client: &mut RawClient) -> String {
 }
 
 /// A full copy behind its head: its bytes.
-fn copy(client: &mut RawClient) -> Vec<u8> {
+pub fn copy(client: &mut RawClient) -> Vec<u8> {
     let head = line(client);
     if let Some(mark) = head.strip_prefix("$EOF:") {
         assert_eq!(mark.len(), 40);

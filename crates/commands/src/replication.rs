@@ -120,6 +120,10 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
         call.reply.simple(&format!("{} {} {}", SIBLING.to_ascii_uppercase(), sibling.host, sibling.port));
         return Ok(());
     }
+    if call.engine.syncs_beside(call.session, position) {
+        call.reply.simple("DUALCHANNELSYNC");
+        return Ok(());
+    }
     let now = call.clock_ms();
     call.engine.attach_replica(call.session, position, now);
     Ok(())
@@ -151,13 +155,19 @@ fn replconf(call: &mut Call) -> CommandResult {
                 }
                 wish(call).ip = String::from_utf8_lossy(value).into_owned();
             }
+            b"capa" if value.eq_ignore_ascii_case(b"dual-channel") => {
+                let config = &call.engine.config;
+                let is_on = config.dual_channel_replication_enabled() && config.repl_diskless_sync();
+                wish(call).dual_channel |= is_on;
+            }
             b"capa" => note_capability(wish(call), value),
-            b"rdb-only" => {
-                let flag = number::parse_i64(value).ok_or(CommandError::NotAnInteger)?;
-                if !(0..=1).contains(&flag) {
-                    return Err(CommandError::text("ERR value is out of range, must be between 0 and 1"));
-                }
-                wish(call).rdb_only = flag == 1;
+            b"rdb-only" => wish(call).rdb_only = flag(value)?,
+            b"rdb-channel" => wish(call).rdb_channel = flag(value)?,
+            b"set-rdb-client-id" => {
+                let id = number::parse_i64(value).ok_or(CommandError::NotAnInteger)?;
+                let client = u64::try_from(id).ok().filter(|&client| call.engine.has_reserved(client));
+                let unknown = || CommandError::text(format!("ERR Unrecognized RDB client id {id}"));
+                wish(call).rdb_client = Some(client.ok_or_else(unknown)?);
             }
             b"rdb-filter-only" => wish(call).filter = filter(value)?,
             _ => {
@@ -186,6 +196,14 @@ fn note_capability(options: &mut ReplicaOptions, word: &[u8]) {
 
 fn wish<'c>(call: &'c mut Call) -> &'c mut ReplicaOptions {
     call.session.replica_options.get_or_insert_default()
+}
+
+fn flag(value: &[u8]) -> Result<bool, CommandError> {
+    let flag = number::parse_i64(value).ok_or(CommandError::NotAnInteger)?;
+    let is_flag = (0..=1).contains(&flag);
+    is_flag
+        .then_some(flag == 1)
+        .ok_or(CommandError::text("ERR value is out of range, must be between 0 and 1"))
 }
 
 /// Names of the parts that a full sync includes, separated by blanks.

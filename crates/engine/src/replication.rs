@@ -23,6 +23,7 @@ mod apply;
 mod crew;
 mod cron;
 mod dataset;
+mod dual_channel;
 mod failover;
 mod full_syncs;
 mod link;
@@ -36,8 +37,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_clients::attention::FEW_REPLICAS;
 use braid_clients::{ClientRecord, Message, client_flags};
 use braid_journal::Reader;
-use braid_replication::state::State;
-use braid_replication::{FullSync, Order, Replica, Stage, StreamPosition};
+use braid_replication::state::{Reserved, State};
+use braid_replication::{FullSync, Order, Replica, ReplicaOptions, Stage, StreamPosition};
 
 use crate::engine::Engine;
 use crate::session::{ReplyMode, Session};
@@ -67,7 +68,7 @@ impl Engine {
         // Nothing but full sync and stream may come on this connection.
         session.set_reply_mode(ReplyMode::Off);
         let replication = &self.replication;
-        let reader = {
+        let is_resumed = {
             let mut state = replication.state.lock();
             state.replicas.push(Arc::clone(&replica));
             state.last_replica_ms = now_ms;
@@ -75,28 +76,34 @@ impl Engine {
                 // Not at once.
                 state.last_ping_ms = now_ms;
             }
-            let reader = position.and_then(|position| self.resume_at(&state, position));
-            if let Some(reader) = reader {
+            let stream = position.and_then(|position| {
+                dual_channel::take_reserved(&mut state, &replica.options, position)
+                    .or_else(|| self.resume_at(&state, position).map(|reader| self.position_of(reader)))
+            });
+            if let Some(mut stream) = stream {
                 let head = if replica.options.psync2 {
                     format!("+CONTINUE {}{}\r\n", state.history.id(), replica.compression_word())
                 } else {
                     "+CONTINUE\r\n".into()
                 };
-                replica.acknowledged.store(reader.position(), Relaxed);
-                replica.order(Order::Stream { head, position: self.position_of(reader) });
+                let at = stream.reader().map_or(0, |reader| reader.position());
+                replica.acknowledged.store(at, Relaxed);
+                replica.order(Order::Stream { head, position: stream });
                 true
             } else {
                 if let Some(full_sync) =
                     state.full_sync.clone().filter(|full_sync| full_sync.serves(&replica.options))
                 {
-                    self.join(&state, &replica, &full_sync);
+                    self.join(&mut state, &replica, &full_sync);
                 }
                 false
             }
         };
         let name = replica.name();
-        if reader {
-            replica.set_stage(Stage::Online);
+        if is_resumed {
+            // With a full sync on a second connection it is online when it has loaded that.
+            let is_loading = replica.options.rdb_client.is_some();
+            replica.set_stage(if is_loading { Stage::Copying } else { Stage::Online });
             replication.partial.fetch_add(1, Relaxed);
             log::info!("Partial resynchronization request from {name} accepted.");
         } else {
@@ -148,22 +155,27 @@ impl Engine {
 
     /// Has a replica take part in a full sync whose cut has been made. Nothing happens if it is too
     /// late for that.
-    fn join(&self, state: &State, replica: &Arc<Replica>, full_sync: &Arc<FullSync>) {
-        let position = if replica.options.rdb_only {
-            None
-        } else {
+    fn join(&self, state: &mut State, replica: &Arc<Replica>, full_sync: &Arc<FullSync>) {
+        let ReplicaOptions { rdb_only, rdb_channel, .. } = replica.options;
+        let mut position = None;
+        if !rdb_only || rdb_channel {
             let Some(reader) = self.keyspace.journal.reader_from(full_sync.offset) else { return };
-            Some(self.position_of(reader))
-        };
+            position = Some(self.position_of(reader));
+        }
         if !full_sync.join(replica.record.id) {
             return;
         }
-        let head = if replica.is_told {
-            let (id, offset) = (state.history.id(), state.history.offset(full_sync.offset));
+        let (id, offset) = (state.history.id(), state.history.offset(full_sync.offset));
+        let head = if rdb_channel {
+            format!("$ENDOFF:{offset} {id} {} {}\r\n", self.stream_database(), replica.record.id)
+        } else if replica.is_told {
             format!("+FULLRESYNC {id} {offset}{}\r\n", replica.compression_word())
         } else {
             String::new()
         };
+        if rdb_channel && let Some(position) = position.take() {
+            state.reserved.push(Reserved { client: replica.record.id, position, until_ms: None });
+        }
         replica.acknowledged.store(full_sync.offset, Relaxed);
         replica.set_stage(Stage::Copying);
         replica.order(Order::FullSync { head, full_sync: Arc::clone(full_sync), position });
@@ -175,6 +187,7 @@ impl Engine {
         let mut state = self.replication.state.lock();
         state.replicas.retain(|other| !Arc::ptr_eq(other, &replica));
         state.last_replica_ms = now_ms;
+        dual_channel::note_gone(&mut state, replica.record.id, now_ms);
         if let Some(full_sync) = &state.full_sync {
             full_sync.leave(replica.record.id);
         }
@@ -201,6 +214,9 @@ impl Engine {
             replica.on_disk.fetch_max(on_disk, Relaxed);
         }
         replica.has_acknowledged.store(true, Relaxed);
+        if replica.stage() == Stage::Copying && replica.options.rdb_client.is_some() {
+            replica.set_stage(Stage::Online);
+        }
         replica.acknowledged_ms.store(now_ms, Relaxed);
         if replica.awaits_acknowledgement.swap(false, Relaxed) {
             // Its loop goes on with the stream.

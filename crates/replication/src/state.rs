@@ -13,6 +13,7 @@ use crate::history::History;
 use crate::link::Link;
 use crate::replicas::full_sync::FullSync;
 use crate::replicas::replica::{Replica, Stage};
+use crate::replicas::stream_position::StreamPosition;
 
 /// The state of replication. One per server.
 pub struct Replication {
@@ -48,9 +49,20 @@ pub struct Replication {
     pub loops: Mutex<Vec<usize>>,
 }
 
+/// A stream that the journal keeps for a replica whose full sync is on a second connection.
+pub struct Reserved {
+    /// The second connection's client.
+    pub client: u64,
+    pub position: StreamPosition,
+    /// Until when the stream is kept after that client has gone, ms since the Unix epoch.
+    pub until_ms: Option<i64>,
+}
+
 pub struct State {
     pub history: History,
     pub replicas: Vec<Arc<Replica>>,
+    /// Streams behind full syncs on second connections that have not been asked for yet.
+    pub reserved: Vec<Reserved>,
     /// The last full sync, for as long as it is being made.
     pub full_sync: Option<Arc<FullSync>>,
     /// When there was a replica last, ms since the Unix epoch.
@@ -70,6 +82,7 @@ impl Default for Replication {
             state: Mutex::new(State {
                 history: History::default(),
                 replicas: Vec::new(),
+                reserved: Vec::new(),
                 full_sync: None,
                 last_replica_ms: 0,
                 last_ping_ms: 0,

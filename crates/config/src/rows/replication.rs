@@ -47,7 +47,7 @@ super::directives! {
 
     /// Send a full sync on a second connection while the stream of changes goes on.
     dual_channel_replication_enabled: bool =>
-        switch("dual-channel-replication-enabled", false).no_effect_yet();
+        switch("dual-channel-replication-enabled", false);
 
     /// Seconds between a master's pings to its replicas.
     repl_ping_replica_period_seconds: u32 =>

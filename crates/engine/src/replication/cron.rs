@@ -19,7 +19,8 @@ impl Engine {
     pub fn tend_replicas(&self, now_ms: i64) {
         let is_due = {
             let mut state = self.replication.state.lock();
-            let is_idle = state.replicas.is_empty() && !self.journals_for(FOR_REPLICAS);
+            let is_idle =
+                state.replicas.is_empty() && state.reserved.is_empty() && !self.journals_for(FOR_REPLICAS);
             let has_wish = self.config.min_replicas_to_write() > 0;
             let is_due = now_ms >= state.next_look_ms && (!is_idle || has_wish);
             if is_due {
@@ -32,6 +33,7 @@ impl Engine {
         };
         self.begin_full_sync_if_due(now_ms);
         if is_due {
+            self.give_up_reserved(now_ms);
             self.cut_off_the_silent(now_ms);
             self.count_good_replicas(now_ms);
             self.give_up_backlog(now_ms);
@@ -47,6 +49,10 @@ impl Engine {
                 // One that has come by SYNC says nothing.
                 Stage::Online if replica.is_told && now_ms - replica.heard_ms() > timeout_ms => {
                     self.cut_off(&replica, "streaming sync");
+                }
+                Stage::Copying if replica.options.rdb_client.is_some() => {
+                    let is_silent = now_ms - replica.heard_ms() > timeout_ms;
+                    is_silent.then(|| self.cut_off(&replica, "full sync on a second connection"));
                 }
                 Stage::Copying => {
                     let moved =

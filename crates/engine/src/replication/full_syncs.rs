@@ -171,9 +171,9 @@ impl Engine {
     /// Has all that wait for such a full sync take part.
     fn share(&self, full_sync: &Arc<FullSync>) {
         let mut state = self.replication.state.lock();
-        for replica in &state.replicas {
+        for replica in &state.replicas.clone() {
             if replica.stage() == Stage::Waits && full_sync.serves(&replica.options) {
-                self.join(&state, replica, full_sync);
+                self.join(&mut state, replica, full_sync);
                 replica.record.send(braid_clients::Message::Feed(replica.record.id));
             }
         }

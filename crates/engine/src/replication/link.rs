@@ -6,6 +6,8 @@
 //! while it works: it looks at the generation ([`braid_replication::link::Link`]) whenever it has the
 //! world, and gives up what it was doing if that has changed.
 
+mod dual_channel;
+
 use std::cell::{OnceCell, RefCell};
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -34,10 +36,14 @@ const TICK: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_secs(1);
 /// Between two acknowledgements.
 const ACK_EVERY: Duration = Duration::from_secs(1);
+/// Between two signs of life during a full sync.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
 /// Bytes of a full sync copied to a file at once.
 const COPY_BYTES: usize = 1 << 20;
 /// So much of the stream is received while clients are paused.
 const HELD_MAX: usize = 64 << 20;
+/// Bytes of the stream that came during a full sync, applied at once.
+const PORTION: usize = 16 << 20;
 /// Most bytes between the end of a dump and that of the full sync.
 const TAIL_MAX: u64 = 1024;
 
@@ -152,7 +158,8 @@ impl Attempt<'_> {
         self.link.note_io();
         // One that could not serve is not tried again.
         let takes_sibling = !self.link.tried_sibling.swap(false, Relaxed);
-        introduce(&mut peer, self, &Introduction { takes_sibling, ..self.introduction() })?;
+        let dual_channel = self.engine.config.dual_channel_replication_enabled();
+        introduce(&mut peer, self, &Introduction { takes_sibling, dual_channel, ..self.introduction() })?;
         let (id, offset) = {
             let state = self.engine.replication.state.lock();
             let history = &state.history;
@@ -162,16 +169,15 @@ impl Attempt<'_> {
         let reply = ask_for_stream(&mut peer, self, Some((&id, offset)), takes_over);
         if takes_over {
             match &reply {
-                Ok(SyncReply::Continue { .. } | SyncReply::Full { .. } | SyncReply::Sibling(_)) => {
-                    self.engine.note_failover_done()
-                }
                 Ok(SyncReply::FullWithoutOffset) | Err(LinkError::Refused(_)) => {
                     self.engine.end_failover("Failover target rejected psync request");
                     return Err(LinkError::CalledOff);
                 }
+                Ok(_) => self.engine.note_failover_done(),
                 Err(_) => {}
             }
         }
+        let mut meanwhile = Vec::new();
         match reply? {
             SyncReply::Continue { id: new } => self.resume(&id, new)?,
             SyncReply::Full { id, offset } => {
@@ -182,6 +188,7 @@ impl Attempt<'_> {
                 // A history of its own: nobody else knows the offsets.
                 self.take_over(&mut peer, braid_replication::random_id(), 0)?;
             }
+            SyncReply::Beside => (peer, meanwhile) = self.take_over_beside(peer)?,
             SyncReply::Sibling(sibling) => {
                 drop(peer);
                 self.link.tried_sibling.store(true, Relaxed);
@@ -192,7 +199,7 @@ impl Attempt<'_> {
         applier.replay.select(self.link.db.load(Relaxed) as u32);
         self.link.set_phase(self.generation, Phase::Connected);
         self.engine.apply_role();
-        self.follow(&mut peer, applier)
+        self.follow(&mut peer, applier, meanwhile)
     }
 
     /// Takes over the dataset of another replica. Then the primary is asked again, for the stream.
@@ -243,8 +250,7 @@ impl Attempt<'_> {
             ip: config.replica_announce_ip().to_string(),
             compressed: config.repl_compression() == ReplCompression::Lz4,
             sibling: config.repl_sibling_sync(),
-            takes_sibling: false,
-            rdb_only: false,
+            ..Introduction::default()
         }
     }
 
@@ -391,9 +397,15 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Applies the stream until the connection ends.
-    fn follow(&self, peer: &mut Peer<Outgoing>, applier: &mut Applier) -> Result<(), LinkError> {
+    /// Applies the stream until the connection ends. `meanwhile`: what has been received already.
+    fn follow(
+        &self,
+        peer: &mut Peer<Outgoing>,
+        applier: &mut Applier,
+        mut meanwhile: Vec<u8>,
+    ) -> Result<(), LinkError> {
         let mut buffer = peer.take_buffer();
+        let mut taken = 0;
         let mut units = Units::default();
         let mut acknowledged = Instant::now();
         let mut heard = Instant::now();
@@ -417,7 +429,14 @@ impl Attempt<'_> {
                 self.acknowledge(peer)?;
                 acknowledged = Instant::now();
             }
-            if is_held && buffer.len() > HELD_MAX {
+            if !meanwhile.is_empty() && !is_held {
+                let end = meanwhile.len().min(taken + PORTION);
+                buffer.extend_from_slice(&meanwhile[taken..end]);
+                taken = end;
+                if end == meanwhile.len() {
+                    meanwhile = Vec::new();
+                }
+            } else if is_held && buffer.len() > HELD_MAX {
                 std::thread::sleep(TICK);
                 heard = Instant::now();
             } else {

@@ -15,6 +15,7 @@ use crate::history::ID_LEN;
 use crate::replicas::options::{SIBLING, SIBLING_SYNC};
 
 const AUTH: &str = "AUTH";
+const RDB_CHANNEL: &str = "rdb-channel";
 const DURING: &str = "connecting to the MASTER";
 
 /// What a replica says about itself.
@@ -34,6 +35,10 @@ pub struct Introduction {
     pub takes_sibling: bool,
     /// Wants a full sync and no changes.
     pub rdb_only: bool,
+    /// Takes a full sync on a second connection.
+    pub dual_channel: bool,
+    /// This is the second connection.
+    pub rdb_channel: bool,
 }
 
 /// How the primary answers PSYNC.
@@ -47,6 +52,8 @@ pub enum SyncReply {
     Continue { id: Option<String> },
     /// A full sync is to be taken from this replica.
     Sibling(Primary),
+    /// A full sync is to be asked for on a second connection ([`ask_beside`]).
+    Beside,
 }
 
 /// Introduces this server.
@@ -86,7 +93,14 @@ pub fn introduce<S: Read + Write>(
             capabilities.extend([&b"capa"[..], SIBLING_SYNC.as_bytes()]);
         }
     }
+    if introduction.dual_channel {
+        capabilities.extend([&b"capa"[..], b"dual-channel"]);
+    }
     requests.push(("capa", capabilities));
+    if introduction.rdb_channel {
+        let words = [&b"REPLCONF"[..], b"rdb-only", b"1", b"rdb-channel", b"1"];
+        requests.push((RDB_CHANNEL, words.to_vec()));
+    }
     if introduction.rdb_only {
         requests.push(("rdb-only", vec![b"REPLCONF", b"rdb-only", b"1"]));
     }
@@ -98,6 +112,9 @@ pub fn introduce<S: Read + Write>(
         let reply = peer.line(watch, DURING)?;
         if name == AUTH && reply.starts_with('-') {
             return Err(LinkError::Refused(format!("Unable to AUTH to MASTER: {reply}")));
+        }
+        if name == RDB_CHANNEL && reply.starts_with('-') {
+            return Err(LinkError::Refused(format!("Master sends no full sync beside the stream: {reply}")));
         }
         if reply.starts_with('-') {
             log::info!("(Non critical) Master does not understand REPLCONF {name}: {reply}");
@@ -150,6 +167,9 @@ pub fn ask_for_stream<S: Read + Write>(
         }
         return Ok(SyncReply::Continue { id });
     }
+    if reply == "+DUALCHANNELSYNC" {
+        return Ok(SyncReply::Beside);
+    }
     if let Some(rest) = reply.strip_prefix("+SIBLING ") {
         let address = rest.split_once(' ').and_then(|(host, port)| Some((host, port.parse().ok()?)));
         let (host, port) = address
@@ -171,6 +191,50 @@ pub fn ask_for_stream<S: Read + Write>(
     log::info!("Retrying with SYNC...");
     peer.send(&[b"SYNC"])?;
     Ok(SyncReply::FullWithoutOffset)
+}
+
+/// Where a full sync on a second connection ends, and the stream begins.
+#[derive(Debug, PartialEq, Eq)]
+pub struct EndOffset {
+    pub offset: u64,
+    pub id: String,
+    /// The database that the stream is in.
+    pub db: u32,
+    /// The second connection, as the primary calls it.
+    client: u64,
+}
+
+impl EndOffset {
+    fn parse(line: &str) -> Option<EndOffset> {
+        let mut words = line.strip_prefix("$ENDOFF:")?.split_ascii_whitespace();
+        let offset = words.next()?.parse().ok().filter(|offset| *offset <= i64::MAX as u64)?;
+        let id = words.next().filter(|id| is_id(id))?.to_owned();
+        // -1: none yet.
+        let db = words.next()?.parse::<i64>().ok()?.try_into().unwrap_or(0);
+        let client = words.next()?.parse().ok()?;
+        words.next().is_none().then_some(EndOffset { offset, id, db, client })
+    }
+}
+
+/// Asks for a full sync on the second connection; it follows the line that is read.
+pub fn ask_beside<S: Read + Write>(peer: &mut Peer<S>, watch: &impl Watch) -> Result<EndOffset, LinkError> {
+    let line = peer.ask(&[b"SYNC"], watch, DURING)?;
+    EndOffset::parse(&line)
+        .ok_or_else(|| LinkError::Refused(format!("Received unexpected $ENDOFF response: {line}")))
+}
+
+/// Asks on the first connection for the stream behind a full sync on the second.
+pub fn ask_for_stream_beside<S: Read + Write>(
+    peer: &mut Peer<S>,
+    watch: &impl Watch,
+    end: &EndOffset,
+) -> Result<SyncReply, LinkError> {
+    let client = end.client.to_string();
+    let reply = peer.ask(&[b"REPLCONF", b"set-rdb-client-id", client.as_bytes()], watch, DURING)?;
+    if reply.starts_with('-') {
+        return Err(LinkError::Refused(format!("Master does not know the second connection: {reply}")));
+    }
+    ask_for_stream(peer, watch, Some((&end.id, end.offset)), false)
 }
 
 fn full_resync(rest: &str) -> Option<SyncReply> {
@@ -259,6 +323,22 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_full_sync_beside_the_stream() {
+        let end = EndOffset::parse(&format!("$ENDOFF:17 {ID} -1 99")).expect("understood");
+        assert_eq!(end, EndOffset { offset: 17, id: ID.into(), db: 0, client: 99 });
+        for bad in ["$ENDOFF:17", "$ENDOFF:-1 {ID} 0 1", "$ENDOFF:1 x 0 1", "$EOF:x"] {
+            assert_eq!(EndOffset::parse(&bad.replace("{ID}", ID)), None, "{bad}");
+        }
+        let mut one = peer("-ERR no\r\n");
+        let refused = ask_for_stream_beside(&mut one, &Patient, &end).expect_err("refused").to_string();
+        assert_eq!(refused, "Master does not know the second connection: -ERR no");
+        let mut one = peer(&format!("+OK\r\n+CONTINUE {ID}\r\n"));
+        ask_for_stream_beside(&mut one, &Patient, &end).expect("the stream");
+        let sent = String::from_utf8(std::mem::take(&mut one.stream().sent)).expect("text");
+        assert!(sent.contains("\r\n99\r\n") && sent.contains("\r\n18\r\n"), "{sent}");
+    }
+
+    #[test]
     fn replies_to_psync() {
         let ask = |reply: &str, position| ask_for_stream(&mut peer(reply), &Patient, position, false);
         let here = Some((ID, 99));
@@ -277,12 +357,18 @@ mod tests {
             format!("+FULLRESYNC {ID} -5\r\n"),
             format!("+FULLRESYNC {ID}x 5\r\n"),
             "+CONTINUE short\r\n".to_owned(),
+            "+SIBLING host\r\n".to_owned(),
             "-LOADING x\r\n".to_owned(),
             "-NOMASTERLINK x\r\n".to_owned(),
             "hello\r\n".to_owned(),
         ] {
             assert!(matches!(ask(&bad, here), Err(LinkError::Refused(_))), "{bad}");
         }
+        assert_eq!(ask("+DUALCHANNELSYNC\r\n", here).expect("a second connection"), SyncReply::Beside);
+        assert_eq!(
+            ask("+SIBLING some.host 7001\r\n", here).expect("another replica"),
+            SyncReply::Sibling(Primary { host: "some.host".into(), port: 7001 })
+        );
         // What follows is compressed.
         let mut compressed = format!("+FULLRESYNC {ID} 17 lz4\r\n").into_bytes();
         blocks::push_block(&mut compressed, b"$0\r\n");

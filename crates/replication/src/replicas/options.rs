@@ -35,13 +35,19 @@ pub struct ReplicaOptions {
     pub takes_sibling: bool,
     /// It wants a full sync and no changes.
     pub rdb_only: bool,
+    /// It takes a full sync on a second connection.
+    pub dual_channel: bool,
+    /// This is the second connection.
+    pub rdb_channel: bool,
+    /// The second connection's client, if it has one.
+    pub rdb_client: Option<u64>,
     pub filter: Filter,
 }
 
 impl ReplicaOptions {
-    /// It goes on from the full sync's offset: on this connection, or at the primary.
+    /// It goes on from the full sync's offset: on this connection, or on another one.
     pub fn needs_offset(&self) -> bool {
-        !self.rdb_only || self.sibling
+        !self.rdb_only || self.sibling || self.rdb_channel
     }
 }
 
@@ -61,6 +67,9 @@ impl Default for ReplicaOptions {
             sibling: false,
             takes_sibling: false,
             rdb_only: false,
+            dual_channel: false,
+            rdb_channel: false,
+            rdb_client: None,
             filter: Filter::ALL,
         }
     }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The primary's side of full syncs beside the stream (`dual-channel-replication-enabled`; the
+//! replica's side has the protocol: `link/dual_channel.rs`).
+//!
+//! From the full sync's cut on, the journal keeps the stream for a replica that has not asked for it
+//! on its first connection yet ([`Reserved`]).
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_replication::state::{Reserved, State};
+use braid_replication::{ReplicaOptions, StreamPosition};
+
+use super::{Position, own_offset};
+use crate::engine::Engine;
+use crate::session::Session;
+
+/// How long the stream is kept after the second connection has ended.
+const GRACE_MS: i64 = 60_000;
+
+/// The stream that is kept for a replica's first connection, if that asks for it.
+pub(super) fn take_reserved(
+    state: &mut State,
+    options: &ReplicaOptions,
+    position: &Position<'_>,
+) -> Option<StreamPosition> {
+    let client = options.rdb_client?;
+    let wanted = own_offset(state, position)?;
+    let at = state.reserved.iter().position(|reserved| reserved.client == client)?;
+    let mut reserved = state.reserved.swap_remove(at);
+    let is_there = reserved.position.reader().is_some_and(|reader| reader.position() == wanted);
+    is_there.then_some(reserved.position)
+}
+
+/// A client is a replica no longer. It may have been a second connection.
+pub(super) fn note_gone(state: &mut State, client: u64, now_ms: i64) {
+    let of_client = |reserved: &&mut Reserved| reserved.client == client;
+    if let Some(reserved) = state.reserved.iter_mut().find(of_client) {
+        reserved.until_ms = Some(now_ms + GRACE_MS);
+    }
+}
+
+impl Engine {
+    /// Whether a replica that asks for the stream is to take a full sync on a second connection
+    /// (`+DUALCHANNELSYNC`).
+    pub fn syncs_beside(&self, session: &Session, position: Option<&Position<'_>>) -> bool {
+        let Some(options) = session.replica_options.as_deref() else { return false };
+        let Some(position) = position.filter(|_| options.dual_channel && !options.rdb_only) else {
+            return false;
+        };
+        let is_full = {
+            let state = self.replication.state.lock();
+            let is_reserved = |client| state.reserved.iter().any(|reserved| reserved.client == client);
+            !options.rdb_client.is_some_and(is_reserved) && !self.can_resume_at(&state, position)
+        };
+        if is_full && position.id != b"?" {
+            self.replication.partial_refused.fetch_add(1, Relaxed);
+        }
+        is_full
+    }
+
+    /// Whether a client is a second connection whose stream is kept (REPLCONF set-rdb-client-id).
+    pub fn has_reserved(&self, client: u64) -> bool {
+        self.replication.state.lock().reserved.iter().any(|reserved| reserved.client == client)
+    }
+
+    /// The database that the stream is in: on a primary each full sync begins with the choice of one.
+    pub(super) fn stream_database(&self) -> u64 {
+        let link = &self.replication.link;
+        if link.is_replica() { link.db.load(Relaxed) } else { 0 }
+    }
+
+    /// Gives up streams that nobody has asked for, or that have become too long.
+    pub(super) fn give_up_reserved(&self, now_ms: i64) {
+        let (limit, end) = (self.replica_output_limit().hard_bytes, self.keyspace.journal.end());
+        self.replication.state.lock().reserved.retain_mut(|reserved| {
+            let at = reserved.position.reader().map_or(end, |reader| reader.position());
+            let is_late = reserved.until_ms.is_some_and(|until| now_ms >= until);
+            let is_long = limit > 0 && end.saturating_sub(at) > limit;
+            if is_late || is_long {
+                log::warn!("The stream behind the full sync of client {} was not asked for", reserved.client);
+            }
+            !(is_late || is_long)
+        });
+    }
+}
