@@ -109,9 +109,15 @@ impl Set {
             6 => self.move_one(node),
             7 => self.fail_over(clients),
             8 | 9 => self.restart(node),
+            10 if self.random.bool() => {
+                let head = self.head();
+                println!("  {head} begins another history");
+                self.nodes[head].ok("DEBUG CHANGE-REPL-ID");
+                // Replicas learn of it when they come again.
+                self.nodes[head].call("CLIENT KILL TYPE replica");
+            }
             10 => {
-                let request = ["BGSAVE SCHEDULE", "BGREWRITEAOF", "DEBUG CHANGE-REPL-ID"];
-                let request = request[self.random.usize(..request.len())];
+                let request = ["BGSAVE SCHEDULE", "BGREWRITEAOF"][self.random.usize(..2)];
                 println!("  {node}: {request}");
                 self.nodes[node].call(request);
             }
