@@ -6,6 +6,11 @@
 //!   cargo test -p braid-tests --test replica
 //!
 //! Run when stock servers are there: the `redis-server` on PATH and those of `BRAID_PEERS_DIR`.
+//! Variables, besides those of `support/lib.rs`:
+//! - `BRAID_ROUNDS`: random rounds of `rounds.rs` (default 3)
+//! - `BRAID_TEST_BROKEN_SERVER`: a server that applies a stream in the wrong way (cargo feature
+//!   `no-locks`); `prefix.rs` then also shows that this is noticed
+//!
 //! Whatever a test does, in the end the replica has the primary's dataset: both are asked for its
 //! digest.
 
@@ -18,6 +23,7 @@ mod lying;
 mod prefix;
 mod proxy;
 mod raw;
+mod redis6;
 mod rounds;
 mod sentinel;
 mod stream;
@@ -118,7 +124,7 @@ fn assert_same_dataset(primary: &mut RawClient, replica: &mut RawClient) {
         primary.call("DEBUG DIGEST") == replica.call("DEBUG DIGEST") || dataset(primary) == dataset(replica)
     });
     if !is_same {
-        panic_with_difference(primary, replica);
+        panic_with_difference(&dataset(primary), &dataset(replica));
     }
 }
 
@@ -135,7 +141,7 @@ fn assert_same_content(primary: &mut RawClient, replica: &mut RawClient, with_id
         }
     };
     if !wait_for_within(PATIENCE, || dataset(primary) == dataset(replica)) {
-        panic_with_difference(primary, replica);
+        panic_with_difference(&dataset(primary), &dataset(replica));
     }
 }
 
@@ -161,16 +167,11 @@ fn without_idle_consumers(line: &str) -> String {
 }
 
 #[track_caller]
-fn panic_with_difference(primary: &mut RawClient, replica: &mut RawClient) -> ! {
-    let (ours, theirs) = (dataset(primary), dataset(replica));
+fn panic_with_difference(ours: &[String], theirs: &[String]) -> ! {
     let lacks = |some: &[String], other: &[String]| {
         some.iter().filter(|line| !other.contains(line)).cloned().collect::<Vec<_>>().join("\n")
     };
-    panic!(
-        "only the primary has:\n{}\nonly the replica has:\n{}",
-        lacks(&ours, &theirs),
-        lacks(&theirs, &ours)
-    );
+    panic!("only the primary has:\n{}\nonly the replica has:\n{}", lacks(ours, theirs), lacks(theirs, ours));
 }
 
 /// All keys of all databases with what they hold and when they expire, a line each.

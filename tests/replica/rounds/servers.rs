@@ -102,18 +102,10 @@ impl Node {
 
     /// Makes it a replica of the server at a port, or a primary.
     pub fn follow(&mut self, port: Option<u16>) {
-        let request = match port {
-            Some(port) => format!("REPLICAOF 127.0.0.1 {port}"),
-            None => "REPLICAOF NO ONE".to_owned(),
-        };
-        wait_for("it has loaded its dataset", || {
-            let reply = self.call(&request);
-            assert!(
-                reply.text().starts_with("OK") || reply.text().starts_with("LOADING"),
-                "{request}: {reply}"
-            );
-            !reply.is_error()
-        });
+        match port {
+            Some(port) => self.ok(&format!("REPLICAOF 127.0.0.1 {port}")),
+            None => self.ok("REPLICAOF NO ONE"),
+        }
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -138,9 +130,17 @@ impl Node {
         panic!("{} does not answer {request}; its log:\n{}", self.kind.name, self.log());
     }
 
+    /// Waits until a request is not refused since the dataset is being loaded.
     pub fn ok(&mut self, request: &str) {
-        let reply = self.call(request);
-        assert_eq!(reply, Value::ok(), "{}: reply to {request}", self.kind.name);
+        wait_for("it has loaded its dataset", || {
+            let reply = self.call(request).text();
+            assert!(
+                reply.starts_with("OK") || reply.starts_with("LOADING"),
+                "{}: reply to {request}: {reply}",
+                self.kind.name
+            );
+            reply.starts_with("OK")
+        });
     }
 
     /// A field of INFO; empty if there is none.
