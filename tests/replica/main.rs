@@ -128,44 +128,6 @@ fn assert_same_dataset(primary: &mut RawClient, replica: &mut RawClient) {
     }
 }
 
-/// As [`assert_same_dataset`], with all that digests leave out: the groups of streams. Stock servers
-/// do not replicate a consumer that has got nothing, so such ones may be left out.
-#[track_caller]
-fn assert_same_content(primary: &mut RawClient, replica: &mut RawClient, with_idle_consumers: bool) {
-    let dataset = |client: &mut RawClient| {
-        let lines = dataset(client);
-        if with_idle_consumers {
-            lines
-        } else {
-            lines.iter().map(|line| without_idle_consumers(line)).collect()
-        }
-    };
-    if !wait_for_within(PATIENCE, || dataset(primary) == dataset(replica)) {
-        panic_with_difference(&dataset(primary), &dataset(replica));
-    }
-}
-
-/// A line of [`dataset`] without the consumers that have nothing to acknowledge.
-fn without_idle_consumers(line: &str) -> String {
-    const IDLE: &str = r#", "\"pel-count\"", "(integer) 0", "\"pending\"""#;
-    const NAME: &str = r#", "\"name\"", "#;
-    let mut line = line.to_owned();
-    let mut from = 0;
-    while let Some(at) = line[from..].find(NAME) {
-        let begin = from + at;
-        let end = line[begin + NAME.len()..].find(IDLE).map(|len| begin + NAME.len() + len);
-        match end {
-            // Nothing but a name in between.
-            Some(end) if !line[begin + NAME.len()..end].contains(", ") => {
-                line.replace_range(begin..end + IDLE.len(), "");
-                from = begin;
-            }
-            _ => from = begin + NAME.len(),
-        }
-    }
-    line
-}
-
 #[track_caller]
 fn panic_with_difference(ours: &[String], theirs: &[String]) -> ! {
     let lacks = |some: &[String], other: &[String]| {
@@ -176,6 +138,16 @@ fn panic_with_difference(ours: &[String], theirs: &[String]) -> ! {
 
 /// All keys of all databases with what they hold and when they expire, a line each.
 fn dataset(client: &mut RawClient) -> Vec<String> {
+    dataset_of(client, false, |content| content)
+}
+
+/// As [`dataset`], with the times of fields if all servers know them. `told` chooses what is told of
+/// a key's content.
+fn dataset_of(
+    client: &mut RawClient,
+    times_of_fields: bool,
+    told: fn(Vec<String>) -> Vec<String>,
+) -> Vec<String> {
     let mut lines = Vec::new();
     for db in 0..16 {
         client.ok(&format!("SELECT {db}"));
@@ -183,12 +155,12 @@ fn dataset(client: &mut RawClient) -> Vec<String> {
             let key = key.bytes().unwrap_or_default();
             if client.call_arguments(&[b"EXISTS", key]) == Value::Integer(1) {
                 let expiry = client.call_arguments(&[b"PEXPIRETIME", key]);
-                let mut content = content(client, key, false);
+                let mut content = content(client, key, times_of_fields);
                 // Each server notes by its own clock when it last saw a consumer.
                 while let Some(at) = content.iter().position(|line| line == "\"seen-time\"") {
                     content.drain(at..at + 2);
                 }
-                lines.push(format!("{db} {} {expiry} {content:?}", key.escape_ascii()));
+                lines.push(format!("{db} {} {expiry} {:?}", key.escape_ascii(), told(content)));
             }
         }
     }

@@ -6,6 +6,8 @@
 //! `BRAID_ROUNDS` is the number of rounds (default 3). What is done is printed, step by step.
 
 mod clients;
+mod commands;
+mod datasets;
 mod servers;
 
 use std::time::Duration;
@@ -14,9 +16,11 @@ use braid_tests::random::{number, source};
 use braid_tests::{wait_for, wait_for_within};
 use rustix::process::Signal;
 
-use crate::{assert_same_content, peers};
+use crate::peers;
 use clients::Clients;
-pub use clients::OF_DATA;
+use commands::Commands;
+pub use commands::OF_DATA;
+use datasets::assert_same;
 use servers::{Kind, Node, kinds};
 
 /// Servers retry once a second, and a machine may be busy.
@@ -25,6 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Some servers, and who follows whom.
 struct Set {
     nodes: Vec<Node>,
+    commands: Commands,
     /// By node.
     follows: Vec<Option<usize>>,
     random: fastrand::Rng,
@@ -39,9 +44,11 @@ impl Set {
             chosen.push(kinds[random.usize(..kinds.len())].clone());
         }
         random.shuffle(&mut chosen);
-        let nodes: Vec<Node> = chosen.into_iter().map(|kind| Node::start(kind, &mut random)).collect();
+        let commands = Commands::of(&chosen);
+        let start = |kind| Node::start(kind, commands.rdb_target(), &mut random);
+        let nodes: Vec<Node> = chosen.into_iter().map(start).collect();
         let follows = vec![None; nodes.len()];
-        let mut set = Set { nodes, follows, random };
+        let mut set = Set { nodes, commands, follows, random };
         let head = set.any();
         set.reorder(head);
         set
@@ -49,15 +56,6 @@ impl Set {
 
     fn any(&mut self) -> usize {
         self.random.usize(..self.nodes.len())
-    }
-
-    /// Commands that mean different things to the servers of this set.
-    fn without(&self) -> &'static [&'static str] {
-        let stock = || self.nodes.iter().map(|node| &node.kind).filter(|kind| !kind.is_under_test);
-        let has_redis_8 = stock().any(|kind| kind.name.starts_with("redis 8"));
-        let is_mixed = stock().any(|kind| !kind.name.starts_with("redis 8"));
-        // Redis 8 replicates it as its own HSETEX.
-        if has_redis_8 && is_mixed { &["hincrbyfloat"] } else { &[] }
     }
 
     /// The node that follows none.
@@ -218,12 +216,11 @@ impl Set {
             let logs: Vec<String> = self.nodes.iter().map(Node::log).collect();
             panic!("no agreement with {head}: {seen:?}; follows {:?}\n{}", self.follows, logs.join("\n"));
         }
-        let has_stock = self.nodes.iter().any(|node| !node.kind.is_under_test);
         let mut client = self.nodes[head].connect();
         for number in (0..self.nodes.len()).filter(|&number| number != head) {
             println!("  {number} is compared with {head}");
             let mut its = self.nodes[number].connect();
-            assert_same_content(&mut client, &mut its, !has_stock);
+            assert_same(&mut client, &mut its, &self.commands);
             let functions = "FUNCTION LIST WITHCODE";
             wait_for("functions agree", || client.call(functions) == its.call(functions));
         }
@@ -241,7 +238,7 @@ fn random_rounds_end_with_equal_datasets() {
         println!("round {round}");
         let mut set = Set::start(&kinds, random.fork());
         let (head, seed) = (set.head(), set.random.u64(..));
-        let clients = Clients::start(set.nodes[head].port, seed, set.without());
+        let clients = Clients::start(set.nodes[head].port, seed, &set.commands);
         for _ in 0..set.random.usize(3..8) {
             clients.go_on(set.random.u64(5..40));
             set.disturb(&clients);

@@ -11,26 +11,10 @@ use std::time::Duration;
 use braid_tests::words::{encode, words};
 use braid_tests::{RawClient, request, wait_for};
 
-use crate::families::FAMILIES;
-use crate::family::Family;
+use super::commands::Commands;
 use crate::generator::Generator;
 use crate::workload::requests;
 
-/// Commands on data that all servers know, from Redis 7.0 on.
-pub const OF_DATA: [&str; 12] = [
-    "strings",
-    "bitmaps",
-    "keys",
-    "transactions",
-    "lists",
-    "hashes",
-    "sets",
-    "sorted_sets",
-    "streams",
-    "hyperloglog",
-    "geo",
-    "scripts",
-];
 const THREADS: usize = 3;
 /// Requests of a burst.
 const BURST: usize = 4000;
@@ -42,8 +26,7 @@ pub struct Clients {
 }
 
 struct Shared {
-    /// Commands that are not sent.
-    without: &'static [&'static str],
+    commands: Commands,
     /// Where the present primary is.
     port: AtomicU16,
     stop: AtomicBool,
@@ -52,10 +35,10 @@ struct Shared {
 }
 
 impl Clients {
-    /// Begins to write to a server, without some commands.
-    pub fn start(port: u16, seed: u64, without: &'static [&'static str]) -> Clients {
+    /// Begins to write to a server.
+    pub fn start(port: u16, seed: u64, commands: &Commands) -> Clients {
         let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
-        let shared = Shared { without, port: port.into(), stop, done };
+        let shared = Shared { commands: commands.clone(), port: port.into(), stop, done };
         let shared = Arc::new(shared);
         let threads = (0..THREADS)
             .map(|number| {
@@ -105,8 +88,7 @@ fn connect(port: u16) -> Option<RawClient> {
 }
 
 fn run(shared: &Shared, number: usize, seed: u64) {
-    let families: Vec<&'static Family> =
-        FAMILIES.iter().filter(|family| OF_DATA.contains(&family.name)).collect();
+    let families = shared.commands.families();
     let mut generator = Generator::new(seed, &families);
     while !shared.stop.load(SeqCst) {
         let port = shared.port.load(SeqCst);
@@ -115,7 +97,7 @@ fn run(shared: &Shared, number: usize, seed: u64) {
             continue;
         };
         while !shared.stop.load(SeqCst) && shared.port.load(SeqCst) == port {
-            let lines = batch(&mut generator, number, shared.without);
+            let lines = batch(&mut generator, number, &shared.commands);
             let bytes: Vec<u8> = lines.iter().flat_map(|line| encode(line)).collect();
             let is_sent = client.try_send(&bytes).is_ok();
             if !is_sent || lines.iter().any(|_| client.try_read().is_err()) {
@@ -128,22 +110,11 @@ fn run(shared: &Shared, number: usize, seed: u64) {
 }
 
 /// Some commands that are sent together.
-fn batch(generator: &mut Generator, number: usize, without: &[&str]) -> Vec<Vec<Vec<u8>>> {
+fn batch(generator: &mut Generator, number: usize, commands: &Commands) -> Vec<Vec<Vec<u8>>> {
     if generator.random().bool() {
         return requests(number, generator.random()).iter().map(|line| words(line)).collect();
     }
     let len = generator.random().usize(1..30);
     let lines: Vec<Vec<Vec<u8>>> = (0..len).map(|_| generator.command()).collect();
-    lines.into_iter().filter(|line| is_wanted(line, without, generator.random())).collect()
-}
-
-/// Not what ends the connection or its server, and seldom what removes everything.
-fn is_wanted(line: &[Vec<u8>], without: &[&str], random: &mut fastrand::Rng) -> bool {
-    let name = line.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
-    match &name[..] {
-        b"quit" | b"reset" | b"client" | b"hello" | b"subscribe" | b"monitor" | b"debug" | b"config"
-        | b"shutdown" => false,
-        b"flushall" | b"flushdb" => random.u32(..10) == 0,
-        _ => !without.iter().any(|other| other.as_bytes() == name),
-    }
+    lines.into_iter().filter(|line| commands.allow(line, generator.random())).collect()
 }

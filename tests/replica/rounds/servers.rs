@@ -55,8 +55,9 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a server with some random settings.
-    pub fn start(kind: Kind, random: &mut fastrand::Rng) -> Node {
+    /// Starts a server with some random settings. `rdb_target`: whom one under test writes full
+    /// syncs for.
+    pub fn start(kind: Kind, rdb_target: Option<&str>, random: &mut fastrand::Rng) -> Node {
         let folder = tempfile::tempdir().expect("a folder");
         let port = free_port();
         let mut pick = |some: &[&str]| some[random.usize(..some.len())].to_owned();
@@ -73,8 +74,11 @@ impl Node {
             ("appendfsync", pick(&["always", "everysec"])),
         ];
         println!("  {} at {port}: {settings:?}", kind.name);
-        let arguments: Vec<String> =
+        let mut arguments: Vec<String> =
             settings.into_iter().flat_map(|(name, value)| [format!("--{name}"), value]).collect();
+        if let Some(target) = rdb_target.filter(|_| kind.is_under_test) {
+            arguments.extend(["--rdb-target".to_owned(), target.to_owned()]);
+        }
         let server = start(&kind, port, &arguments, None);
         let client = server.connect();
         let proxy = Proxy::new(port);
