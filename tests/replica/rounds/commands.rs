@@ -28,7 +28,10 @@ pub struct Commands {
     newer: &'static [&'static str],
     rdb_target: Option<&'static str>,
     has_stock: bool,
-    without: &'static [&'static str],
+    /// Redis 8 and another stock server take part.
+    splits_redis_8: bool,
+    /// Valkey and another stock server take part.
+    splits_valkey: bool,
 }
 
 impl Commands {
@@ -45,10 +48,9 @@ impl Commands {
             [one] if one.starts_with("redis 8") => (&["newer-redis", "hash-expiry"], Some("redis-8")),
             _ => (none, None),
         };
-        // Redis 8 replicates it as its own HSETEX.
-        let is_split = stock.len() > 1 && stock.iter().any(|name| name.starts_with("redis 8"));
-        let without = if is_split { &["hincrbyfloat"][..] } else { none };
-        Commands { newer, rdb_target, has_stock: !stock.is_empty(), without }
+        let splits = |name: &str| stock.len() > 1 && stock.iter().any(|one| one.starts_with(name));
+        let (splits_redis_8, splits_valkey) = (splits("redis 8"), splits("valkey"));
+        Commands { newer, rdb_target, has_stock: !stock.is_empty(), splits_redis_8, splits_valkey }
     }
 
     /// Whom the servers under test write full syncs for, if that is to be said.
@@ -71,14 +73,18 @@ impl Commands {
         FAMILIES.iter().filter(|family| is_shared(family.name)).collect()
     }
 
-    /// Not what ends the connection or its server, and seldom what removes everything.
+    /// Not what ends the connection or its server, nor what means different things to different
+    /// stock servers, and seldom what removes everything.
     pub fn allow(&self, line: &[Vec<u8>], random: &mut fastrand::Rng) -> bool {
         let name = line.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
         match &name[..] {
             b"quit" | b"reset" | b"client" | b"hello" | b"subscribe" | b"monitor" | b"debug" | b"config"
             | b"shutdown" => false,
             b"flushall" | b"flushdb" => random.u32(..10) == 0,
-            _ => !self.without.iter().any(|other| other.as_bytes() == name),
+            // Redis 8 replicates it as its own HSETEX.
+            b"hincrbyfloat" => !self.splits_redis_8,
+            // Valkey does not read hexadecimal scores.
+            _ => !self.splits_valkey || !line.iter().any(|word| word.starts_with(b"0x")),
         }
     }
 }
