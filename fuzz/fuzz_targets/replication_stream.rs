@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Any bytes as what a primary says: replies to the handshake, a full sync, the stream.
 //!
-//! The first bytes of the input choose what the replica asks for and how the rest is cut. Whatever
-//! the cuts, the result is that of the uncut bytes, each byte of the input is used once, and the
+//! The first bytes of the input choose what the replica asks for and how the rest is cut, and
+//! whether the rest is what the primary says or stands for it ([`spoken`]). Whatever the cuts, the result is that of the uncut bytes, each byte of the input is used once, and the
 //! stream is applied in whole units: never a transaction without its end.
 
 #![no_main]
@@ -177,9 +177,38 @@ fn follow(peer: &mut Peer<Sender>, mut buffer: Vec<u8>) -> Applied {
     }
 }
 
+/// What a primary says that accepts the replica, by short codes: requests and transactions, and any
+/// bytes in between.
+fn spoken(choice: u8, codes: &[u8]) -> Vec<u8> {
+    let mut said = b"+PONG\r\n+OK\r\n+OK\r\n+OK\r\n".to_vec();
+    if choice & 1 != 0 {
+        said.extend(b"+OK\r\n");
+    }
+    match choice & 2 {
+        0 => said.extend(format!("+FULLRESYNC {ID} 17\r\n$EOF:{ID}\r\nREDIS{ID}").into_bytes()),
+        _ => said.extend(format!("+CONTINUE {ID}\r\n").into_bytes()),
+    }
+    let request = |said: &mut Vec<u8>, words: &[&str]| {
+        said.extend(format!("*{}\r\n", words.len()).into_bytes());
+        words.iter().for_each(|word| said.extend(format!("${}\r\n{word}\r\n", word.len()).into_bytes()));
+    };
+    let mut codes = codes.iter();
+    while let Some(&code) = codes.next() {
+        match code % 8 {
+            0 => request(&mut said, &["MULTI"]),
+            1 => request(&mut said, &["exec"]),
+            2 => said.extend(b"\r\n"),
+            3 => said.extend(codes.next()),
+            _ => request(&mut said, &["SET", "key", "value", "PX", "1000"][..usize::from(code / 8 % 6)]),
+        }
+    }
+    said
+}
+
 fuzz_target!(|data: &[u8]| {
     let [choice, cuts, rest @ ..] = data else { return };
-    let (pieces, bytes) = rest.split_at(usize::from(cuts % 32).min(rest.len()));
+    let (pieces, rest) = rest.split_at(usize::from(cuts % 32).min(rest.len()));
+    let bytes = if cuts & 128 != 0 { spoken(*choice, rest) } else { rest.to_vec() };
     let bytes = &bytes[..bytes.len().min(INPUT_MAX)];
     let whole = attempt(*choice, bytes, &[]);
     let cut = attempt(*choice, bytes, pieces);

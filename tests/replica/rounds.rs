@@ -16,6 +16,7 @@ use braid_tests::random::{number, source};
 use braid_tests::{wait_for, wait_for_within};
 use rustix::process::Signal;
 
+use crate::fill::fill;
 use crate::peers;
 use clients::Clients;
 use commands::Commands;
@@ -102,7 +103,8 @@ impl Set {
                 self.nodes[node].call(&format!("CLIENT KILL TYPE {links} SKIPME yes"));
             }
             2 | 3 => {
-                let bytes = self.random.i64(1..100_000);
+                let most = [100, 10_000, 500_000][self.random.usize(..3)];
+                let bytes = self.random.i64(1..most);
                 println!("  {node}: links are cut after {bytes} bytes");
                 self.nodes[node].proxy.cut_after(bytes);
             }
@@ -238,6 +240,9 @@ fn random_rounds_end_with_equal_datasets() {
         println!("round {round}");
         let mut set = Set::start(&kinds, random.fork());
         let (head, seed) = (set.head(), set.random.u64(..));
+        if set.random.bool() {
+            fill(&mut set.nodes[head].connect(), &mut set.random, false);
+        }
         let clients = Clients::start(set.nodes[head].port, seed, &set.commands);
         for _ in 0..set.random.usize(3..8) {
             clients.go_on(set.random.u64(5..40));

@@ -70,6 +70,9 @@ impl Node {
             ("repl-backlog-size", pick(&["16kb", "256kb", "16mb"])),
             ("repl-diskless-sync", pick(&["yes", "no"])),
             ("repl-diskless-load", pick(&["disabled", "on-empty-db", "swapdb"])),
+            // Full syncs take their time, in microseconds for each key.
+            ("rdb-key-save-delay", pick(&["0", "0", "200"])),
+            ("key-load-delay", pick(&["0", "0", "200"])),
             ("appendonly", pick(&["yes", "no"])),
             ("appendfsync", pick(&["always", "everysec"])),
         ];
