@@ -2,8 +2,9 @@
 //! Any bytes as what a primary says: replies to the handshake, a full sync, the stream.
 //!
 //! The first bytes of the input choose what the replica asks for and how the rest is cut, and
-//! whether the rest is what the primary says or stands for it ([`spoken`]). Whatever the cuts, the result is that of the uncut bytes, each byte of the input is used once, and the
-//! stream is applied in whole units: never a transaction without its end.
+//! whether the rest is what the primary says or stands for it ([`spoken`]). Whatever the cuts, the
+//! result is that of the uncut bytes, each byte of the input is used once, and the stream is applied
+//! in whole units: never a transaction without its end.
 
 #![no_main]
 
@@ -56,7 +57,7 @@ impl Watch for Patient {
         false
     }
 
-    fn note_io(&self) {}
+    fn note_io(&self, _bytes: usize) {}
 
     fn timeout(&self) -> Duration {
         Duration::from_secs(60)
@@ -93,6 +94,11 @@ fn attempt(choice: u8, bytes: &[u8], pieces: &[u8]) -> Result<Outcome, String> {
     introduce(&mut peer, &Patient, &introduction).map_err(text)?;
     let position = (choice & 2 != 0).then_some((ID, 99));
     let reply = ask_for_stream(&mut peer, &Patient, position, choice & 4 != 0).map_err(text)?;
+    if peer.is_compressed() {
+        // What is used is not the input's bytes.
+        while peer.fill(&Patient, "fuzzing").is_ok() {}
+        return Err("compressed".into());
+    }
     let mut payload = Vec::new();
     match &reply {
         SyncReply::Continue { id } => {
@@ -106,6 +112,7 @@ fn attempt(choice: u8, bytes: &[u8], pieces: &[u8]) -> Result<Outcome, String> {
         SyncReply::FullWithoutOffset => {
             payload = full_sync(&mut peer, bytes, usize::from(choice >> 3)).map_err(text)?;
         }
+        SyncReply::Sibling(_) | SyncReply::Beside => return Err("another connection".into()),
     }
     let buffer = peer.take_buffer();
     let stream_at = peer.stream().at - buffer.len();
