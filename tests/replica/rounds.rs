@@ -140,6 +140,17 @@ impl Set {
                 self.nodes[node].ok(&format!("CONFIG SET repl-diskless-load {load}"));
                 self.nodes[node].ok(&format!("CONFIG SET repl-diskless-sync {diskless}"));
             }
+            12 if self.random.bool() && self.nodes[node].kind.is_under_test => {
+                let mut any = |words: [&'static str; 2]| words[self.random.usize(..2)];
+                let settings = format!(
+                    "repl-compression {} repl-sibling-sync {} dual-channel-replication-enabled {}",
+                    any(["no", "lz4"]),
+                    any(["no", "yes"]),
+                    any(["no", "yes"])
+                );
+                println!("  {node}: {settings}");
+                self.nodes[node].ok(&format!("CONFIG SET {settings}"));
+            }
             12 => {
                 println!("  {node} stands still");
                 self.nodes[node].signal(Signal::STOP);
