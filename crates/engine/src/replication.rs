@@ -26,6 +26,7 @@ mod dataset;
 mod failover;
 mod full_syncs;
 mod link;
+pub mod report;
 mod role;
 
 use std::sync::Arc;
@@ -158,7 +159,7 @@ impl Engine {
             String::new()
         };
         replica.acknowledged.store(full_sync.offset, Relaxed);
-        replica.set_stage(Stage::Copying);
+        replica.begin_full_sync(Arc::clone(full_sync));
         replica.order(Order::FullSync { head, full_sync: Arc::clone(full_sync), position });
     }
 

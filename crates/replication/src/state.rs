@@ -12,6 +12,7 @@ use crate::failover::Failover;
 use crate::history::History;
 use crate::link::Link;
 use crate::replicas::full_sync::FullSync;
+use crate::replicas::lag::StreamTimes;
 use crate::replicas::replica::{Replica, Stage};
 
 /// The state of replication. One per server.
@@ -23,6 +24,8 @@ pub struct Replication {
     /// A full sync is being made.
     pub full_sync_active: AtomicBool,
     pub progress: SnapshotProgress,
+    /// Keys in the full sync that is being made.
+    pub full_sync_keys: AtomicU64,
     /// Replicas that keep up (`min-replicas-max-lag`).
     pub good: AtomicUsize,
     /// Full syncs and streams from the backlog that were begun, and requests for the latter that
@@ -48,6 +51,7 @@ pub struct State {
     pub replicas: Vec<Arc<Replica>>,
     /// The last full sync, for as long as it is being made.
     pub full_sync: Option<Arc<FullSync>>,
+    pub stream_times: StreamTimes,
     /// When there was a replica last, ms since the Unix epoch.
     pub last_replica_ms: i64,
     /// When replicas were last shown that the link is alive, ms since the Unix epoch.
@@ -66,6 +70,7 @@ impl Default for Replication {
                 history: History::default(),
                 replicas: Vec::new(),
                 full_sync: None,
+                stream_times: StreamTimes::default(),
                 last_replica_ms: 0,
                 last_ping_ms: 0,
                 next_look_ms: 0,
@@ -73,6 +78,7 @@ impl Default for Replication {
             }),
             full_sync_active: AtomicBool::new(false),
             progress: SnapshotProgress::default(),
+            full_sync_keys: AtomicU64::new(0),
             good: AtomicUsize::new(0),
             full: AtomicU64::new(0),
             partial: AtomicU64::new(0),
@@ -94,7 +100,7 @@ impl Replication {
 
     /// Counts anew (CONFIG RESETSTAT).
     pub fn reset_statistics(&self) {
-        [&self.full, &self.partial, &self.partial_refused, &self.sent_bytes]
+        [&self.full, &self.partial, &self.partial_refused, &self.sent_bytes, &self.link.received_bytes]
             .into_iter()
             .for_each(|counter| counter.store(0, Relaxed));
     }

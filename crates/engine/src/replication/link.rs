@@ -120,8 +120,8 @@ impl Watch for Attempt<'_> {
         Duration::from_secs(self.engine.config.repl_timeout_seconds().into())
     }
 
-    fn note_io(&self) {
-        self.link.note_io();
+    fn note_io(&self, bytes: usize) {
+        self.link.note_io(bytes);
         if let Some(record) = self.record.get() {
             record.last_active_ms.store(unix_ms(), Relaxed);
         }
@@ -148,7 +148,7 @@ impl Attempt<'_> {
         log::info!("Connecting to MASTER {}", self.primary);
         let mut peer = self.connect()?;
         self.link.set_phase(self.generation, Phase::Handshake);
-        self.link.note_io();
+        self.note_io(0);
         introduce(&mut peer, self, &self.introduction())?;
         let (id, offset) = {
             let state = self.engine.replication.state.lock();
@@ -395,11 +395,14 @@ impl Attempt<'_> {
             if is_held && buffer.len() > HELD_MAX {
                 std::thread::sleep(TICK);
                 heard = Instant::now();
-            } else if peer.receive_onto(&mut buffer)? > 0 {
-                heard = Instant::now();
-                self.link.note_io();
-            } else if heard.elapsed() > self.timeout() {
-                return Err(LinkError::Refused("MASTER timeout: no data nor PING received...".into()));
+            } else {
+                let received = peer.receive_onto(&mut buffer)?;
+                if received > 0 {
+                    heard = Instant::now();
+                    self.note_io(received);
+                } else if heard.elapsed() > self.timeout() {
+                    return Err(LinkError::Refused("MASTER timeout: no data nor PING received...".into()));
+                }
             }
             self.link.unapplied.store(buffer.len() as u64, Relaxed);
         }

@@ -17,8 +17,8 @@ const LINE_MAX: usize = 64 << 10;
 pub trait Watch {
     /// Whether the link is not wanted any more.
     fn is_called_off(&self) -> bool;
-    /// Something was received.
-    fn note_io(&self);
+    /// So many bytes were received.
+    fn note_io(&self, bytes: usize);
     /// How long the primary may be silent.
     fn timeout(&self) -> Duration;
 }
@@ -75,8 +75,9 @@ impl<S: Read + Write> Peer<S> {
             if watch.is_called_off() {
                 return Err(LinkError::CalledOff);
             }
-            if self.receive()? > 0 {
-                watch.note_io();
+            let received = self.receive()?;
+            if received > 0 {
+                watch.note_io(received);
                 return Ok(());
             }
             if began.elapsed() > watch.timeout() {
