@@ -16,6 +16,7 @@ mod following;
 mod limits;
 mod lying;
 mod raw;
+mod redirect;
 mod seen;
 mod sentinel;
 mod stream;

@@ -26,6 +26,7 @@ mod dataset;
 mod failover;
 mod full_syncs;
 mod link;
+pub(crate) mod redirect;
 pub mod report;
 mod role;
 
