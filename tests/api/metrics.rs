@@ -280,3 +280,37 @@ fn panels_are_for_users_who_may_ask_for_the_same() {
     assert_eq!((get(port, "/slowlog", app).0, get(port, "/bigkeys", app).0), (403, 200));
     assert_eq!(get(port, "/metrics", app).0, 200);
 }
+
+#[test]
+fn links_are_told_in_both_roles() {
+    let (server, port) = start(&["--repl-diskless-sync-delay", "0"]);
+    let (replica, its) = start(&["--replicaof", "127.0.0.1", &server.port().to_string()]);
+    server.connect().ok("SET k v");
+    let primary = format!("127.0.0.1:{}", server.port());
+    let address = format!("127.0.0.1:{}", replica.port());
+    wait_for("the link to be up", || {
+        get(its, "/metrics", "").2.contains(&format!("braid_primary_link_up{{primary=\"{primary}\"}} 1\n"))
+    });
+    wait_for("the replica to have all", || {
+        let body = get(port, "/metrics", "").2;
+        let is_told =
+            |name: &str, value: &str| body.contains(&format!("{name}{{replica=\"{address}\"}} {value}\n"));
+        is_told("braid_replica_online", "1")
+            && is_told("braid_replica_lag_bytes", "0")
+            && is_told("braid_replica_delay_seconds", "0")
+    });
+    let body = get(its, "/metrics", "").2;
+    let has = |line: &str| assert!(body.contains(line), "{line} is missing in {body}");
+    has("braid_is_replica 1\n");
+    for name in ["braid_primary_link_up", "braid_primary_last_io_seconds", "braid_primary_sync_in_progress"] {
+        has(&format!("{name}{{primary=\"{primary}\"}} "));
+    }
+    has(&format!("braid_primary_link_up{{primary=\"{primary}\"}} 1\n"));
+    assert!(!body.contains("braid_replication_received_bytes_total 0\n"), "{body}");
+    let panel = get(its, "/replication", "").2;
+    assert!(panel.contains("\"role\":\"replica\""), "{panel}");
+    assert!(panel.contains(&format!("\"address\":\"{primary}\"")), "{panel}");
+    assert!(panel.contains("\"state\":\"connected\""), "{panel}");
+    let panel = get(port, "/replication", "").2;
+    assert!(panel.contains("\"role\":\"primary\"") && panel.contains(&address), "{panel}");
+}

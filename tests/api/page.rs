@@ -285,3 +285,58 @@ fn the_page_goes_on_with_the_next_server() {
         browser.complaints().iter().filter(|text| !text.contains("net::ERR_CONNECTION")).collect();
     assert_eq!(others, Vec::<&String>::new());
 }
+
+#[test]
+fn the_page_shows_replication_links() {
+    let Some(mut browser) = browser("the_page_shows_replication_links") else { return };
+    let (server, port) = start(&["--repl-diskless-sync-delay", "0"]);
+    let mut client = server.connect();
+    assert_eq!(browser.open(&format!("http://127.0.0.1:{port}/")), 200);
+    let role =
+        |text: &str| format!("{}.querySelector('.hint').innerText === '{text}'", section("Replication"));
+    browser.wait_for(&role("This server is a primary. It has no replicas."));
+    let replica = TestServer::start(&["--replicaof", "127.0.0.1", &server.port().to_string()]);
+    let its = replica.port();
+    browser.wait_for(&lists(
+        "Replication",
+        &format!("^replica 127.0.0.1:{its}\\tonline\\t0 B behind\\t0 behind\\t-$"),
+    ));
+    // A primary that sends half of a full sync: a bar shows how far it is.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let primary = listener.local_addr().expect("bound").port();
+    client.ok(&format!("REPLICAOF 127.0.0.1 {primary}"));
+    let (mut socket, _) = listener.accept().expect("it connects");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut seen = Vec::new();
+            let mut bytes = [0; 4096];
+            // Each request of the handshake is answered at once, and none holds another's name.
+            while let Ok(count @ 1..) = std::io::Read::read(&mut socket, &mut bytes) {
+                seen.extend_from_slice(&bytes[..count]);
+                let answer: &[u8] = match &seen {
+                    seen if contains(seen, b"PSYNC") => {
+                        b"+FULLRESYNC 0123456789abcdef0123456789abcdef01234567 1\r\n$2000\r\n"
+                    }
+                    seen if contains(seen, b"PING") => b"+PONG\r\n",
+                    seen => &b"+OK\r\n".repeat(seen.iter().filter(|&&byte| byte == b'*').count()),
+                };
+                std::io::Write::write_all(&mut socket, answer).expect("sent");
+                if contains(&seen, b"PSYNC") {
+                    std::io::Write::write_all(&mut socket, &[0; 1000]).expect("sent");
+                }
+                seen.clear();
+            }
+        });
+        browser.wait_for(&role("This server is a replica."));
+        let line = format!("^primary 127.0.0.1:{primary}\\tsync\\t.*receiving 1000 B of 1.95 KiB\\s+50 %");
+        browser.wait_for(&lists("Replication", &line));
+        browser.wait_for(&format!("{}.querySelector('progress').value === 0.5", section("Replication")));
+        client.ok("REPLICAOF NO ONE");
+    });
+    browser.wait_for(&role("This server is a primary."));
+    assert_eq!(browser.complaints(), &[] as &[String]);
+}
+
+fn contains(bytes: &[u8], word: &[u8]) -> bool {
+    bytes.windows(word.len()).any(|part| part == word)
+}

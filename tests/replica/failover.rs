@@ -91,3 +91,55 @@ fn a_failover_that_cannot_be_is_refused_or_given_up() {
     wait_until_in_sync(&mut its, &mut client);
     assert_eq!(its.call("ROLE").elements().expect("a list")[0].text(), "master");
 }
+
+/// How a server ends: by a signal, or by a client.
+#[test]
+fn a_replica_takes_over_when_the_primary_ends() {
+    let programs = [peer(program_under_test()), any_peer()].into_iter().flatten();
+    for (program, by_signal) in programs.flat_map(|program| [(program.clone(), true), (program, false)]) {
+        println!("to {}, by a signal: {by_signal}", program.version);
+        let (mut primary, replica, mut client, mut its) = pair(&program);
+        client.ok("CONFIG SET shutdown-on-sigterm \"failover nosave\"");
+        let other = TestServer::start_program(
+            program_under_test(),
+            &[&USUAL[..], &["--replicaof", "127.0.0.1", &primary.port().to_string()]].concat(),
+        );
+        let mut of_other = other.connect();
+        wait_until_in_sync(&mut client, &mut of_other);
+        let mut last = 0;
+        for number in 0..200 {
+            client.ok(&format!("SET n {number}"));
+            last = number;
+        }
+        if by_signal {
+            primary.signal(Signal::TERM);
+        } else {
+            client.send(&braid_tests::request("SHUTDOWN NOSAVE FAILOVER"));
+        }
+        assert!(primary.wait().success(), "{}", primary.log());
+        assert!(primary.log().contains("Failover complete."), "{}", primary.log());
+        // One of them is the primary now, and has everything.
+        let role = |client: &mut RawClient| client.call("ROLE").elements().expect("a list")[0].text();
+        let roles = [role(&mut its), role(&mut of_other)];
+        assert!(roles.contains(&"master".to_string()), "{roles:?}");
+        let promoted = if roles[0] == "master" { &mut its } else { &mut of_other };
+        assert_eq!(promoted.call("GET n").text(), last.to_string());
+        promoted.ok("SET n after");
+        drop(replica);
+    }
+}
+
+#[test]
+fn without_a_replica_in_sync_the_primary_ends_alone() {
+    let Some(program) = peer(program_under_test()) else { return };
+    let (mut primary, replica, mut client, _its) = pair(&program);
+    client.ok("CONFIG SET shutdown-timeout 1");
+    replica.signal(Signal::STOP);
+    client.ok("SET a 1");
+    client.send(&braid_tests::request("SHUTDOWN FAILOVER NOSAVE"));
+    assert!(primary.wait().success(), "{}", primary.log());
+    assert!(primary.log().contains("no replica has everything"), "{}", primary.log());
+    replica.signal(Signal::CONT);
+    let mut its = replica.connect();
+    assert_eq!(its.call("ROLE").elements().expect("a list")[0].text(), "slave");
+}

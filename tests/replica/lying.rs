@@ -14,10 +14,10 @@ use crate::families::FAMILIES;
 use crate::generator::Generator;
 use crate::rounds::OF_DATA;
 
-const ID: &str = "0123456789abcdef0123456789abcdef01234567";
+pub const ID: &str = "0123456789abcdef0123456789abcdef01234567";
 
 /// A dump with a key, as the server under test writes it.
-fn dump() -> Vec<u8> {
+pub fn dump() -> Vec<u8> {
     let server = TestServer::start(&["--save", ""]);
     let mut client = server.connect();
     client.ok("SET theirs 1");
@@ -53,21 +53,21 @@ fn introduced(socket: &TcpStream) -> String {
     }
 }
 
-struct Liar {
+pub struct Liar {
     listener: TcpListener,
 }
 
 impl Liar {
-    fn new() -> Liar {
+    pub fn new() -> Liar {
         Liar { listener: TcpListener::bind("127.0.0.1:0").expect("a port") }
     }
 
-    fn port(&self) -> u16 {
+    pub fn port(&self) -> u16 {
         self.listener.local_addr().expect("bound").port()
     }
 
     /// The next attempt of the replica, up to its request for the stream.
-    fn next(&self) -> TcpStream {
+    pub fn next(&self) -> TcpStream {
         let (socket, _) = self.listener.accept().expect("it comes again");
         socket.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
         introduced(&socket);
@@ -75,7 +75,7 @@ impl Liar {
     }
 }
 
-fn send(socket: &mut TcpStream, bytes: &[u8]) {
+pub fn send(socket: &mut TcpStream, bytes: &[u8]) {
     // It may have hung up by now.
     let _ = socket.write_all(bytes);
 }

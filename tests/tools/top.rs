@@ -84,3 +84,22 @@ fn what_cannot_be_shown_is_said() {
     assert!(run(&server, "-a secret").status.success());
     assert_eq!(run(&server, "--no-such-option").status.code(), Some(2));
 }
+
+#[test]
+fn links_are_shown_in_both_roles() {
+    let server = TestServer::start(&["--repl-diskless-sync-delay", "0"]);
+    let replica = TestServer::start(&["--replicaof", "127.0.0.1", &server.port().to_string()]);
+    let mut its = replica.connect();
+    braid_tests::wait_for("the link is up", || {
+        its.info_field("replication", "master_link_status").as_deref() == Some("up")
+    });
+    let of_primary = text(&run(&server, ""));
+    let line = format!("replica 127.0.0.1:{}", replica.port());
+    assert!(of_primary.contains(&line) && of_primary.contains("replicas 1 of 1 online"), "{of_primary}");
+    let of_replica = text(&run(&replica, ""));
+    let role = format!("slave of 127.0.0.1:{} (connected)", server.port());
+    assert!(of_replica.contains(&role), "{of_replica}");
+    let json = text(&run(&replica, "--json"));
+    assert!(json.contains(&format!("\"peer\": \"primary 127.0.0.1:{}\"", server.port())), "{json}");
+    assert_eq!(number(&json, "lag_bytes"), 0.0);
+}

@@ -22,6 +22,9 @@ pub const LOADING_BESIDE: u64 = 1 << 4;
 /// Keys are on their way to other servers: commands that change them wait.
 pub const MIGRATES: u64 = 1 << 5;
 
+/// This server is a replica: clients that know redirections are sent to its primary.
+pub const REPLICA: u64 = 1 << 6;
+
 /// The dataset could not be saved: writes are refused until it can.
 pub const WRITES_REFUSED: u64 = 1 << 8;
 

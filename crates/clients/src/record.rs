@@ -58,6 +58,8 @@ pub enum Unblocking {
     Error,
     /// This server has become a replica.
     RoleChange,
+    /// The same, of a client that is sent to the primary.
+    Redirect,
 }
 
 /// A newly accepted connection.
@@ -138,6 +140,8 @@ pub mod client_flags {
     pub const IMPORT_SOURCE: u32 = 131_072;
     /// The link to a primary, which CLIENT LIST shows as a client.
     pub const PRIMARY: u32 = 262_144;
+    /// Reads from a replica (READONLY) though it knows redirections.
+    pub const READS_REPLICA: u32 = 524_288;
 }
 
 /// The wait of a blocked client.

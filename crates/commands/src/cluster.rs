@@ -4,6 +4,9 @@
 //! Configurations and users of stock servers name these commands (`+cluster|slots`, `rename-command
 //! CLUSTER ""`), so their rows must exist without a cluster.
 
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_clients::client_flags;
 use braid_engine::{Call, Row};
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group};
 
@@ -193,12 +196,12 @@ pub const COMMANDS: &[Row] = &[
     Row::container("cluster", Group::Cluster, SUBCOMMANDS)
         .docs("3.0.0", "Groups the commands on the cluster.", "Depends on subcommand.")
         .unsupported(LIMITS),
-    row("readonly")
+    Row::new("readonly", Group::Cluster, read_only)
         .exactly(1)
         .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE))
         .categories(Category::CONNECTION)
-        .docs("3.0.0", "Lets this connection read from a replica of the cluster.", "O(1)"),
-    row("readwrite")
+        .docs("3.0.0", "Lets this connection read from a replica.", "O(1)"),
+    Row::new("readwrite", Group::Cluster, read_write)
         .exactly(1)
         .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE))
         .categories(Category::CONNECTION)
@@ -207,6 +210,26 @@ pub const COMMANDS: &[Row] = &[
 
 fn disabled(_: &mut Call) -> CommandResult {
     Err(CommandError::text("ERR This instance has cluster support disabled"))
+}
+
+fn read_only(call: &mut Call) -> CommandResult {
+    reads_replica(call, true)
+}
+
+fn read_write(call: &mut Call) -> CommandResult {
+    reads_replica(call, false)
+}
+
+/// Without a cluster, only clients that know redirections are concerned: a replica serves the reads
+/// of others in any case.
+fn reads_replica(call: &mut Call, reads: bool) -> CommandResult {
+    let record = &call.session.record;
+    if !record.knows_redirect.load(Relaxed) {
+        return disabled(call);
+    }
+    record.set_flag(client_flags::READS_REPLICA, reads);
+    call.reply.ok();
+    Ok(())
 }
 
 #[cfg(test)]

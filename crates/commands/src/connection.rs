@@ -291,7 +291,7 @@ fn reset(call: &mut Call) -> CommandResult {
     session.set_reply_mode(ReplyMode::On);
     session.no_evict = false;
     let record = &session.record;
-    record.set_flag(client_flags::NO_TOUCH | client_flags::NO_EVICT, false);
+    record.set_flag(client_flags::NO_TOUCH | client_flags::NO_EVICT | client_flags::READS_REPLICA, false);
     // What the client's library said of itself still holds.
     record.edit_texts(|texts| texts.name.clear());
     call.reply.simple("RESET");

@@ -142,9 +142,20 @@ impl ShutdownFlags {
     pub const NOW: u8 = 4;
     /// Shut down even if saving fails.
     pub const FORCE: u8 = 8;
+    /// Shut down only if that is safe. It always is, without a cluster.
+    pub const SAFE: u8 = 16;
+    /// Have a replica take over before.
+    pub const FAILOVER: u8 = 32;
     /// The words with their bits.
-    pub const WORDS: &'static [(&'static str, i64)] =
-        &[("default", 0), ("save", 1), ("nosave", 2), ("now", 4), ("force", 8)];
+    pub const WORDS: &'static [(&'static str, i64)] = &[
+        ("default", 0),
+        ("save", 1),
+        ("nosave", 2),
+        ("now", 4),
+        ("force", 8),
+        ("safe", 16),
+        ("failover", 32),
+    ];
 
     /// Whether the bit is set.
     pub const fn has(self, bit: u8) -> bool {

@@ -252,8 +252,8 @@ fn error_texts() {
         ("proto-max-bulk-len", "5", between("1048576", "9223372036854775807")),
         ("appendonly", "x", "argument must be 'yes' or 'no'".into()),
         ("appendfsync", "bla", one_of("everysec, always, no")),
-        ("shutdown-on-sigint", "bla", one_of("default, save, nosave, now, force")),
-        ("shutdown-on-sigint", "", one_of("default, save, nosave, now, force")),
+        ("shutdown-on-sigint", "bla", one_of("default, save, nosave, now, force, safe, failover")),
+        ("shutdown-on-sigint", "", one_of("default, save, nosave, now, force, safe, failover")),
         (
             "shutdown-on-sigint",
             "save nosave",
@@ -392,6 +392,7 @@ fn texts_of_values() {
         ("notify-keyspace-events", "KEA", "AKE"),
         ("notify-keyspace-events", "KEgx$nm", "g$xnKEm"),
         ("shutdown-on-sigint", "force now save", "save now force"),
+        ("shutdown-on-sigint", "failover nosave safe", "nosave safe failover"),
         ("shutdown-on-sigint", "save default", "save"),
         ("latency-tracking-info-percentiles", "50.000 0.1 100 99.9999999", "50 0.1 100 100"),
         ("latency-tracking-info-percentiles", "", ""),

@@ -394,6 +394,8 @@ pub enum WaitEnd {
     Error,
     /// This server has become a replica; the connection is closed, too.
     RoleChange,
+    /// The same, of a client that is sent to the primary.
+    Redirect,
 }
 
 impl From<Unblocking> for WaitEnd {
@@ -402,6 +404,7 @@ impl From<Unblocking> for WaitEnd {
             Unblocking::Timeout => WaitEnd::Timeout,
             Unblocking::Error => WaitEnd::Error,
             Unblocking::RoleChange => WaitEnd::RoleChange,
+            Unblocking::Redirect => WaitEnd::Redirect,
         }
     }
 }
@@ -482,15 +485,19 @@ impl Blocked {
                 TimeoutReply::ShutdownFailed => reply.error(SHUTDOWN_FAILED),
                 TimeoutReply::Never => reply.error("ERR the command was given up"),
             },
-            WaitEnd::Error | WaitEnd::RoleChange => {
-                let line = match end {
-                    WaitEnd::RoleChange => {
-                        "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
+            WaitEnd::Error | WaitEnd::RoleChange | WaitEnd::Redirect => {
+                let redirection =
+                    if end == WaitEnd::Redirect { engine.redirection(&session.record) } else { None };
+                let redirection = redirection.map(|error| error.line().into_owned());
+                let line: &[u8] = match end {
+                    WaitEnd::Redirect if redirection.is_some() => redirection.as_deref().unwrap_or_default(),
+                    WaitEnd::RoleChange | WaitEnd::Redirect => {
+                        b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
                     }
-                    _ => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
+                    _ => b"UNBLOCKED client unblocked via CLIENT UNBLOCK",
                 };
-                reply.error(line);
-                engine.threads[slot].count_error(line.as_bytes());
+                reply.error_bytes(line);
+                engine.threads[slot].count_error(line);
             }
         }
         if self.silent {

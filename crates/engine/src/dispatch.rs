@@ -41,7 +41,7 @@ use crate::session::{ReplyMode, Session, session_attention};
 use crate::transaction::Queued;
 pub use crate::worker::Worker;
 use body::run_body;
-use braid_clients::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED, READ_ONLY};
+use braid_clients::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED, READ_ONLY, REPLICA};
 use braid_spec::spec::Spec;
 use braid_spec::{Behavior, Command, CommandError, Flags, Scope, keys};
 use braid_telemetry::Cost;
@@ -141,8 +141,13 @@ pub fn execute(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
 /// True if no special state is set and a restricted user's permission follows from one key.
 #[inline(never)]
 fn is_quickly_allowed(session: &Session, command: &Command, args: &[&[u8]], attention: u64) -> bool {
-    // A replica refuses writes only.
-    let attention = if command.spec.flags.has(Flags::WRITE) { attention } else { attention & !READ_ONLY };
+    let ignored = match session.record.knows_redirect.load(Relaxed) {
+        true => 0,
+        // A replica refuses writes only.
+        false if !command.spec.flags.has(Flags::WRITE) => READ_ONLY | REPLICA,
+        false => REPLICA,
+    };
+    let attention = attention & !ignored;
     attention == session.calm
         || (attention == session.generation
             && session.authenticated
@@ -399,8 +404,13 @@ fn refuse(request: &mut Request<'_>, command: Option<&Command>, error: &CommandE
     }
     // EXEC itself refused ends the transaction.
     if command.is_some_and(is_exec) {
-        let reason = line.strip_prefix(b"ERR ").unwrap_or(&line);
-        reply.error_bytes(&[b"EXECABORT Transaction discarded because of: ", reason].concat());
+        if line.starts_with(b"REDIRECT ") {
+            // Its client runs the transaction again elsewhere.
+            reply.error_bytes(&line);
+        } else {
+            let reason = line.strip_prefix(b"ERR ").unwrap_or(&line);
+            reply.error_bytes(&[b"EXECABORT Transaction discarded because of: ", reason].concat());
+        }
         discard(engine, &mut worker.context, session);
         return;
     }

@@ -34,7 +34,7 @@ use braid_telemetry::big_keys::BigKeys;
 use braid_telemetry::command_log::CommandLogs;
 use braid_telemetry::hot_keys::HotKeys;
 use braid_telemetry::latency::LatencyMonitor;
-use braid_telemetry::{Rates, Threads};
+use braid_telemetry::{LinkBytes, Rates, Threads};
 use row::{Body, Handler, LockFree, Rows};
 
 use braid_clients::Mailboxes;
@@ -326,7 +326,12 @@ impl Engine {
 
     /// Samples rates and memory usage; called every 100 ms.
     pub fn sample_rates(&self, now_us: i64) {
-        self.rates.lock().sample(&self.threads, now_us);
+        let replication = &self.replication;
+        let links = LinkBytes {
+            received: replication.link.received_bytes.load(Relaxed),
+            sent: replication.sent_bytes.load(Relaxed),
+        };
+        self.rates.lock().sample(&self.threads, links, now_us);
         self.peak_bytes.fetch_max(braid_base::alloc::used_bytes(), Relaxed);
     }
 

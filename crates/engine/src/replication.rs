@@ -27,6 +27,8 @@ mod dual_channel;
 mod failover;
 mod full_syncs;
 mod link;
+pub(crate) mod redirect;
+pub mod report;
 mod role;
 mod siblings;
 mod throttle;
@@ -177,7 +179,7 @@ impl Engine {
             state.reserved.push(Reserved { client: replica.record.id, position, until_ms: None });
         }
         replica.acknowledged.store(full_sync.offset, Relaxed);
-        replica.set_stage(Stage::Copying);
+        replica.begin_full_sync(Arc::clone(full_sync));
         replica.order(Order::FullSync { head, full_sync: Arc::clone(full_sync), position });
     }
 

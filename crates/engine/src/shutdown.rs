@@ -58,6 +58,9 @@ impl Engine {
         if !options.now {
             self.supervisor.patiently(|| None, || self.wait_for_replicas(request));
         }
+        if options.failover {
+            self.supervisor.patiently(|| None, || self.hand_over(request));
+        }
         if !self.shutdown_state.begin(request) {
             return Ok(());
         }
@@ -108,6 +111,17 @@ impl Engine {
         if self.shutdown_state.waits(request) {
             self.log_lagging_replicas(offset);
         }
+    }
+
+    /// Has a replica that has everything take over, if there is one.
+    fn hand_over(&self, request: u64) {
+        if self.replication.link.is_replica() || self.lasting_replicas().is_empty() {
+            return;
+        }
+        let timeout_ms = i64::from(self.config.shutdown_timeout_seconds().max(1)) * 1000;
+        self.fail_over_before_exit(unix_ms().saturating_add(timeout_ms), || {
+            self.shutdown_state.waits(request) && self.busy.error().is_none()
+        });
     }
 
     /// Replicas that follow the journal, not those that only fetch a dump file.
@@ -229,9 +243,9 @@ impl Call<'_, '_> {
     pub fn shut_down_server(&mut self, options: ShutdownOptions) -> CommandResult {
         let engine = self.engine;
         let is_under_way = engine.shutdown_state.0.lock().stage >= Stage::WaitingForReplicas;
-        let has_to_wait = !options.now
+        let waits_for_sync = !options.now && engine.config.shutdown_timeout_seconds() > 0;
+        let has_to_wait = (waits_for_sync || options.failover)
             && engine.busy.error().is_none()
-            && engine.config.shutdown_timeout_seconds() > 0
             && !engine.lasting_replicas().is_empty();
         if !is_under_way && !has_to_wait {
             log::warn!("User requested shutdown...");

@@ -23,9 +23,11 @@ use braid_commands::scripting;
 use braid_commands::server::system::{self, Whose};
 use braid_commands::server::{allocator, hot_keys};
 use braid_engine::Engine;
+use braid_engine::replication::report::{LinkReport, ReplicaReport, SendProgress};
 use braid_keyspace::Counters;
 use braid_notify::SubscriptionKind;
-use braid_replication::{Replica, Stage};
+use braid_replication::Stage;
+use braid_replication::link::Phase;
 use braid_spec::Command;
 use braid_telemetry::command_log::LogKind;
 use braid_telemetry::hot_keys::Report;
@@ -103,7 +105,9 @@ pub struct Scrape<'e> {
     now_ms: i64,
     clients: Vec<Arc<ClientRecord>>,
     /// With names for labels, each of them once.
-    replicas: Vec<(String, Arc<Replica>)>,
+    replicas: Vec<(String, ReplicaReport)>,
+    /// The link to the primary, and the primary's address, if this server is a replica.
+    link: Option<(String, LinkReport)>,
     /// Commands that have been called.
     commands: Vec<(&'e Command, CommandTotals)>,
     used: usize,
@@ -128,7 +132,8 @@ impl<'e> Scrape<'e> {
             engine,
             now_ms: unix_ms(),
             clients: engine.clients.all(),
-            replicas: named(engine.replication.replicas()),
+            replicas: named(engine.replica_reports()),
+            link: engine.link_report().map(|report| (report.primary.to_string(), report)),
             commands,
             used: braid_base::alloc::used_bytes(),
             resident: system::resident_bytes(),
@@ -170,16 +175,16 @@ impl<'e> Scrape<'e> {
 }
 
 /// Replicas with names that tell them apart: several may say that they have the same address.
-fn named(replicas: Vec<Arc<Replica>>) -> Vec<(String, Arc<Replica>)> {
+fn named(reports: Vec<ReplicaReport>) -> Vec<(String, ReplicaReport)> {
     let mut taken = BTreeSet::new();
-    let name = |replica: Arc<Replica>| {
-        let mut name = replica.name();
+    let name = |report: ReplicaReport| {
+        let mut name = report.replica.name();
         if !taken.insert(name.clone()) {
-            name = format!("{name} (client id #{})", replica.record.id);
+            name = format!("{name} (client id #{})", report.replica.record.id);
         }
-        (name, replica)
+        (name, report)
     };
-    replicas.into_iter().map(name).collect()
+    reports.into_iter().map(name).collect()
 }
 
 /// 1 or 0.
@@ -219,10 +224,36 @@ fn each_command(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Comma
     }
 }
 
-fn each_replica(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Scrape<'_>, &Replica) -> f64) {
-    for (name, replica) in &scrape.replicas {
-        samples.add(&[("replica", name)], value(scrape, replica));
+fn each_replica(
+    scrape: &Scrape<'_>,
+    samples: &mut Samples<'_>,
+    value: fn(&Scrape<'_>, &ReplicaReport) -> f64,
+) {
+    for (name, report) in &scrape.replicas {
+        samples.add(&[("replica", name)], value(scrape, report));
     }
+}
+
+/// A figure of full syncs to replicas, while there are some.
+fn each_full_sync(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&SendProgress) -> f64) {
+    for (name, report) in &scrape.replicas {
+        if let Some(sync) = &report.full_sync {
+            samples.add(&[("replica", name)], value(sync));
+        }
+    }
+}
+
+/// A figure of the link to the primary, if there is one, and if the link has the figure.
+fn of_link(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&LinkReport) -> Option<f64>) {
+    if let Some((primary, report)) = &scrape.link
+        && let Some(value) = value(report)
+    {
+        samples.add(&[("primary", primary)], value);
+    }
+}
+
+fn seconds(ms: i64) -> f64 {
+    ms as f64 / 1e3
 }
 
 fn each_log(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Engine, LogKind) -> f64) {
@@ -427,29 +458,60 @@ pub const METRICS: &[Metric] = &[
 
     // Replication.
     gauge("braid_replicas", "Replicas connected.", |s| s.replicas.len() as f64),
-    gauge("braid_replicas_online", "Replicas that have their copy of the dataset and receive changes.", |s| s.replicas.iter().filter(|(_, replica)| replica.stage() == Stage::Online).count() as f64),
+    gauge("braid_replicas_online", "Replicas that have their copy of the dataset and receive changes.", |s| s.replicas.iter().filter(|(_, report)| report.replica.stage() == Stage::Online).count() as f64),
     gauge("braid_replicas_good", "Replicas that are online and within min-replicas-max-lag.", |s| s.engine.replication.good.load(Relaxed) as f64),
     gauge("braid_replicas_min", "Replicas without which writes are refused (min-replicas-to-write).", |s| s.engine.config.min_replicas_to_write() as f64),
-    gauge("braid_replication_offset_bytes", "Offset of the end of the replication stream.", |s| s.engine.keyspace.journal.end() as f64),
+    gauge("braid_replication_offset_bytes", "Offset of the end of the replication stream.", |s| s.engine.replication.history().offset(s.engine.keyspace.journal.end()) as f64),
     gauge("braid_replication_backlog_bytes", "Bytes of the replication stream kept for replicas that reconnect.", |s| s.engine.keyspace.journal.backlog().map_or(0, |kept| kept.len) as f64),
     gauge("braid_replication_backlog_max_bytes", "Limit of these bytes (repl-backlog-size).", |s| s.engine.config.repl_backlog_size() as f64),
     counter("braid_replication_sent_bytes_total", "Bytes sent to replicas.", |s| s.engine.replication.sent_bytes.load(Relaxed) as f64),
-    counter("braid_replication_received_bytes_total", "Bytes received from primaries.", |s| s.engine.replication.received_bytes.load(Relaxed) as f64),
     counter("braid_replication_full_syncs_total", "Full syncs started for replicas.", |s| s.engine.replication.full.load(Relaxed) as f64),
     counter("braid_replication_partial_syncs_total", "Replicas that resumed from the backlog.", |s| s.engine.replication.partial.load(Relaxed) as f64),
     counter("braid_replication_partial_syncs_refused_total", "Replicas that could not resume from the backlog.", |s| s.engine.replication.partial_refused.load(Relaxed) as f64),
     gauges("braid_replica_online", "1 if the replica has its copy of the dataset and receives changes.", |s, to| {
-        each_replica(s, to, |_, replica| yes(replica.stage() == Stage::Online));
+        each_replica(s, to, |_, report| yes(report.replica.stage() == Stage::Online));
     }),
     gauges("braid_replica_offset_bytes", "Offset up to which the replica has acknowledged the stream.", |s, to| {
-        each_replica(s, to, |_, replica| replica.acknowledged.load(Relaxed) as f64);
+        each_replica(s, to, |_, report| report.offset as f64);
     }),
     gauges("braid_replica_lag_bytes", "Bytes of the stream that the replica has not acknowledged.", |s, to| {
-        each_replica(s, to, |s, replica| s.engine.keyspace.journal.end().saturating_sub(replica.acknowledged.load(Relaxed)) as f64);
+        each_replica(s, to, |_, report| report.lag_bytes as f64);
     }),
     gauges("braid_replica_lag_seconds", "Time since the replica was last heard of.", |s, to| {
-        each_replica(s, to, |s, replica| (s.now_ms - replica.heard_ms()).max(0) as f64 / 1e3);
+        each_replica(s, to, |s, report| seconds((s.now_ms - report.replica.heard_ms()).max(0)));
     }),
+    gauges("braid_replica_delay_seconds", "Age of the oldest change that the replica has not acknowledged; replicas acknowledge once a second.", |s, to| {
+        each_replica(s, to, |_, report| seconds(report.lag_ms));
+    }),
+    gauges("braid_replica_sync_ratio", "Share of the replica's full sync that is done, while it gets one.", |s, to| {
+        each_full_sync(s, to, |sync| sync.done);
+    }),
+    gauges("braid_replica_sync_sent_bytes", "Bytes of its full sync that the replica was sent, while it gets one.", |s, to| {
+        each_full_sync(s, to, |sync| sync.sent_bytes as f64);
+    }),
+    gauge("braid_is_replica", "1 if the server is a replica.", |s| yes(s.link.is_some())),
+    gauges("braid_primary_link_up", "1 if changes of the primary are being received.", |s, to| {
+        of_link(s, to, |link| Some(yes(link.phase == Phase::Connected)));
+    }),
+    gauges("braid_primary_link_down_seconds", "Time since the link to the primary was lost, while it is down.", |s, to| {
+        of_link(s, to, |link| link.down_ms.map(seconds));
+    }),
+    gauges("braid_primary_last_io_seconds", "Time since the primary was last heard of, while the link is up.", |s, to| {
+        of_link(s, to, |link| link.last_io_ms.map(seconds));
+    }),
+    gauges("braid_primary_unapplied_bytes", "Bytes of the stream that were received and are not applied.", |s, to| {
+        of_link(s, to, |link| Some(link.unapplied_bytes as f64));
+    }),
+    gauges("braid_primary_sync_in_progress", "1 while a full sync is received or loaded.", |s, to| {
+        of_link(s, to, |link| Some(yes(link.full_sync.is_some())));
+    }),
+    gauges("braid_primary_sync_read_bytes", "Bytes of the full sync that were received, while one is.", |s, to| {
+        of_link(s, to, |link| link.full_sync.map(|sync| sync.read_bytes as f64));
+    }),
+    gauges("braid_primary_sync_total_bytes", "Length of the full sync, while one is received whose length is known.", |s, to| {
+        of_link(s, to, |link| link.full_sync?.total_bytes.map(|total| total as f64));
+    }),
+    counter("braid_replication_received_bytes_total", "Bytes received from primaries.", |s| s.engine.replication.link.received_bytes.load(Relaxed) as f64),
 
     // Traffic and errors.
     counter("braid_commands_total", "Commands executed.", |s| s.total(|thread| thread.executed.get())),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! JSON data of the page beyond metrics: the slow log and the largest keys. Key names and arguments
-//! must not become labels of metrics.
+//! JSON data of the page beyond metrics: replication links, the slow log and the largest keys. Key
+//! names and arguments must not become labels of metrics.
 
 use braid_base::clock::unix_ms;
 use braid_engine::Engine;
@@ -55,4 +55,42 @@ pub fn big_keys(engine: &Engine) -> Value {
         })
         .collect();
     json!({ "keys": keys, "walked": report.walked, "total": total, "passes": report.passes })
+}
+
+/// The role, the link to a primary, and replicas.
+pub fn replication(engine: &Engine) -> Value {
+    let link = engine.link_report().map(|report| {
+        json!({
+            "address": report.primary.to_string(),
+            "state": report.phase.name(),
+            "unapplied_bytes": report.unapplied_bytes,
+            "last_io_ms": report.last_io_ms,
+            "down_ms": report.down_ms,
+            "sync": report.full_sync.map(|sync| json!({
+                "read_bytes": sync.read_bytes,
+                "total_bytes": sync.total_bytes,
+                "loaded": sync.loaded,
+            })),
+        })
+    });
+    let replicas = engine.replica_reports();
+    let replicas = replicas.iter().map(|report| {
+        json!({
+            "address": report.replica.name(),
+            "state": report.replica.stage_name(),
+            "lag_bytes": report.lag_bytes,
+            "lag_ms": report.lag_ms,
+            "sync": report.full_sync.map(|sync| json!({
+                "sent_bytes": sync.sent_bytes,
+                "total_bytes": sync.total_bytes,
+                "done": sync.done,
+            })),
+        })
+    });
+    json!({
+        "role": if link.is_some() { "replica" } else { "primary" },
+        "failover": engine.replication.failover.phase().name(),
+        "primary": link,
+        "replicas": replicas.collect::<Vec<_>>(),
+    })
 }

@@ -173,6 +173,7 @@ fn answer(engine: &Engine, peer: SocketAddr, request: &Request<Incoming>) -> Rep
     match path {
         "/metrics" => reply(ok, "text/plain; version=0.0.4; charset=utf-8", render(engine)),
         "/slowlog" => reply(ok, JSON, panels::slow_log(engine).to_string()),
+        "/replication" => reply(ok, JSON, panels::replication(engine).to_string()),
         "/bigkeys" => reply(ok, JSON, panels::big_keys(engine).to_string()),
         "/" => {
             let mut reply = reply(ok, "text/html; charset=utf-8", PAGE);
@@ -182,7 +183,7 @@ fn answer(engine: &Engine, peer: SocketAddr, request: &Request<Incoming>) -> Rep
         _ => reply(
             StatusCode::NOT_FOUND,
             TEXT,
-            "Not found. Paths: / /metrics /health /ready /slowlog /bigkeys\n",
+            "Not found. Paths: / /metrics /health /ready /replication /slowlog /bigkeys\n",
         ),
     }
 }

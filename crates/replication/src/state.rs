@@ -12,6 +12,7 @@ use crate::failover::Failover;
 use crate::history::History;
 use crate::link::Link;
 use crate::replicas::full_sync::FullSync;
+use crate::replicas::lag::StreamTimes;
 use crate::replicas::replica::{Replica, Stage};
 use crate::replicas::stream_position::StreamPosition;
 
@@ -24,6 +25,8 @@ pub struct Replication {
     /// A full sync is being made.
     pub full_sync_active: AtomicBool,
     pub progress: SnapshotProgress,
+    /// Keys in the full sync that is being made.
+    pub full_sync_keys: AtomicU64,
     /// Replicas that keep up (`min-replicas-max-lag`).
     pub good: AtomicUsize,
     /// Full syncs and streams from the backlog that were begun, and requests for the latter that
@@ -36,8 +39,6 @@ pub struct Replication {
     pub throttled: AtomicU64,
     /// Bytes sent to replicas.
     pub sent_bytes: AtomicU64,
-    /// Bytes received from primaries.
-    pub received_bytes: AtomicU64,
     /// The log's end behind the last question how far replicas have got.
     pub asked_at: AtomicU64,
     /// They are to be asked again.
@@ -65,6 +66,7 @@ pub struct State {
     pub reserved: Vec<Reserved>,
     /// The last full sync, for as long as it is being made.
     pub full_sync: Option<Arc<FullSync>>,
+    pub stream_times: StreamTimes,
     /// When there was a replica last, ms since the Unix epoch.
     pub last_replica_ms: i64,
     /// When replicas were last shown that the link is alive, ms since the Unix epoch.
@@ -84,6 +86,7 @@ impl Default for Replication {
                 replicas: Vec::new(),
                 reserved: Vec::new(),
                 full_sync: None,
+                stream_times: StreamTimes::default(),
                 last_replica_ms: 0,
                 last_ping_ms: 0,
                 next_look_ms: 0,
@@ -91,6 +94,7 @@ impl Default for Replication {
             }),
             full_sync_active: AtomicBool::new(false),
             progress: SnapshotProgress::default(),
+            full_sync_keys: AtomicU64::new(0),
             good: AtomicUsize::new(0),
             full: AtomicU64::new(0),
             partial: AtomicU64::new(0),
@@ -98,7 +102,6 @@ impl Default for Replication {
             throttles: AtomicBool::new(false),
             throttled: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
-            received_bytes: AtomicU64::new(0),
             asks_soon: AtomicBool::new(false),
             asked_at: AtomicU64::new(0),
             journal_uses: AtomicU8::new(0),
@@ -115,7 +118,7 @@ impl Replication {
 
     /// Counts anew (CONFIG RESETSTAT).
     pub fn reset_statistics(&self) {
-        [&self.full, &self.partial, &self.partial_refused, &self.sent_bytes, &self.received_bytes]
+        [&self.full, &self.partial, &self.partial_refused, &self.sent_bytes, &self.link.received_bytes]
             .into_iter()
             .for_each(|counter| counter.store(0, Relaxed));
     }

@@ -156,7 +156,8 @@ fn shut_down_by_signal(engine: &Engine, name: &str, flags: ShutdownFlags) {
         _ => None,
     };
     let (now, force) = (flags.has(ShutdownFlags::NOW), flags.has(ShutdownFlags::FORCE));
-    if engine.shut_down_by_signal(ShutdownOptions { save, now, force }).is_err() {
+    let failover = flags.has(ShutdownFlags::FAILOVER);
+    if engine.shut_down_by_signal(ShutdownOptions { save, now, force, failover }).is_err() {
         log::warn!(
             "{name} received but errors trying to shut down the server, check the logs for more information"
         );

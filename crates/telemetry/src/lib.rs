@@ -23,7 +23,7 @@ pub use big_keys::BigKeys;
 pub use command_log::CommandLogs;
 pub use hot_keys::HotKeys;
 pub use latency::LatencyMonitor;
-pub use rates::Rates;
+pub use rates::{LinkBytes, Rates};
 pub use stats::{ThreadStats, Threads};
 
 /// Cost of a command.

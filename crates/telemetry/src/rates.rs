@@ -15,8 +15,16 @@ struct Sample {
     commands: u64,
     net_in: u64,
     net_out: u64,
+    links: LinkBytes,
     cycles: u64,
     cycle_nanos: u64,
+}
+
+/// Bytes of replication links: from primaries, and to replicas.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct LinkBytes {
+    pub received: u64,
+    pub sent: u64,
 }
 
 /// Rates per second.
@@ -25,6 +33,7 @@ pub struct Rate {
     pub commands: u64,
     pub net_in: u64,
     pub net_out: u64,
+    pub links: LinkBytes,
     pub cycles: u64,
     /// Average length of a turn of an event loop, in microseconds.
     pub cycle_micros: u64,
@@ -48,6 +57,10 @@ impl Rates {
             commands: per_second(first.commands, last.commands),
             net_in: per_second(first.net_in, last.net_in),
             net_out: per_second(first.net_out, last.net_out),
+            links: LinkBytes {
+                received: per_second(first.links.received, last.links.received),
+                sent: per_second(first.links.sent, last.links.sent),
+            },
             cycles: per_second(first.cycles, last.cycles),
             cycle_micros: last.cycle_nanos.saturating_sub(first.cycle_nanos).checked_div(cycles).unwrap_or(0)
                 / 1000,
@@ -55,13 +68,14 @@ impl Rates {
     }
 
     /// Takes a sample; call it every 100 ms.
-    pub fn sample(&mut self, threads: &Threads, now_us: i64) {
+    pub fn sample(&mut self, threads: &Threads, links: LinkBytes, now_us: i64) {
         let total = |counter: fn(&ThreadStats) -> u64| crate::stats::total(threads, counter);
         let sample = Sample {
             time_us: now_us,
             commands: total(|stats| stats.executed.get()),
             net_in: total(|stats| stats.net_in.get()),
             net_out: total(|stats| stats.net_out.get()),
+            links,
             cycles: total(|stats| stats.cycles.get()),
             cycle_nanos: total(|stats| stats.cycle_nanos.get()),
         };

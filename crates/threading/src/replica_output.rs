@@ -222,10 +222,12 @@ impl ReplicaOutput {
                     return Some(SendOutcome::Close);
                 }
                 match sender.send(&bytes) {
-                    Ok(count) => *sent += count as u64,
+                    Ok(count) => {
+                        *sent += count as u64;
+                        full_sync.took(id, count as u64);
+                    }
                     Err(outcome) => return Some(outcome),
                 }
-                full_sync.took(id, 0);
             }
             Next::File(_) => self.end_full_sync(false),
             Next::End => {

@@ -18,14 +18,16 @@ pub enum Panel {
     SlowLog,
     Memory,
     HotKeys,
+    Links,
 }
 
-pub const PANELS: [(Panel, &str); 5] = [
+pub const PANELS: [(Panel, &str); 6] = [
     (Panel::Commands, "commands"),
     (Panel::Clients, "clients"),
     (Panel::SlowLog, "slow log"),
     (Panel::Memory, "memory"),
     (Panel::HotKeys, "hot keys"),
+    (Panel::Links, "replication"),
 ];
 
 /// Which column decides a panel's order, and how.
@@ -71,7 +73,7 @@ impl App {
             address,
             view: View::default(),
             panel: Panel::Commands,
-            orders: [Some(Order { column: 1, descending: true }), None, None, None, None],
+            orders: [Some(Order { column: 1, descending: true }), None, None, None, None, None],
             selected: 0,
             thread: None,
             scroll: 0,
@@ -105,7 +107,7 @@ impl App {
     /// What the open panel needs.
     pub fn wish(&self) -> Wish {
         match self.panel {
-            Panel::Commands | Panel::Memory => Wish::Nothing,
+            Panel::Commands | Panel::Memory | Panel::Links => Wish::Nothing,
             Panel::Clients => Wish::Clients,
             Panel::SlowLog => Wish::SlowLog,
             Panel::HotKeys => Wish::HotKeys,
@@ -122,6 +124,7 @@ impl App {
             Panel::SlowLog => panels::slow_log(&sample.slow, panels::unix_seconds(sample)),
             Panel::Memory => panels::memory(&self.view),
             Panel::HotKeys => panels::hot_keys(sample.hot.as_deref().unwrap_or_default()),
+            Panel::Links => panels::links(&self.view),
         };
         if let Some(order) = self.orders[self.place()] {
             sheet.sort(order.column, order.descending);
@@ -135,6 +138,7 @@ impl App {
             Panel::HotKeys if self.sample.as_ref().is_some_and(|sample| sample.hot.is_none()) => {
                 "none known: HOTKEYS START METRICS 1 CPU SAMPLE 100 has the server look (or maxmemory-policy allkeys-lfu)"
             }
+            Panel::Links => "a primary without replicas",
             Panel::SlowLog => "nothing was slow (slowlog-log-slower-than)",
             _ => "nothing yet",
         }
@@ -164,7 +168,7 @@ impl App {
             KeyCode::Char(' ' | 'p') => self.paused = !self.paused,
             KeyCode::Char('+') => self.interval = (self.interval * 2).min(INTERVAL_MAX),
             KeyCode::Char('-') => self.interval = (self.interval / 2).max(INTERVAL_MIN),
-            KeyCode::Char(digit @ '1'..='5') => {
+            KeyCode::Char(digit @ '1'..='6') => {
                 self.thread = None;
                 return self.open(PANELS[digit as usize - '1' as usize].0);
             }

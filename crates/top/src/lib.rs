@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod links;
 pub mod once;
 pub mod options;
 pub mod panels;

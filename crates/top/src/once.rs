@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use crate::links::LinkRow;
 use crate::panels;
 use crate::sample::Sample;
 use crate::screen::summary;
@@ -19,6 +20,9 @@ pub fn text(view: &View, look: &Sample, address: &str, with_clients: bool) -> St
         out += &format!("\n{}", commands.text(ROWS_MAX));
     }
     out += &format!("\n{}", panels::memory(view).text(usize::MAX));
+    if !view.links.is_empty() {
+        out += &format!("\n{}", panels::links(view).text(usize::MAX));
+    }
     if !look.slow.is_empty() {
         out += &format!("\n{}", panels::slow_log(&look.slow, panels::unix_seconds(look)).text(ROWS_MAX));
     }
@@ -68,6 +72,7 @@ pub fn json(view: &View, look: &Sample, address: &str, with_clients: bool) -> Js
         },
         "threads": view.threads.iter().map(thread).collect::<Vec<_>>(),
         "commands": view.commands.iter().map(command).collect::<Vec<_>>(),
+        "links": view.links.iter().map(link).collect::<Vec<_>>(),
     });
     let databases = view.databases.iter().map(|database| {
         let counts = json!({ "keys": whole(database.keys), "expires": whole(database.expires) });
@@ -128,6 +133,21 @@ fn command(row: &CommandRow) -> Json {
         "failed_per_second": row.failed_rate,
         "rejected_per_second": row.rejected_rate,
         "percentiles_us": percentiles.collect::<Map<_, _>>(),
+    })
+}
+
+fn link(row: &LinkRow) -> Json {
+    json!({
+        "peer": row.peer.as_str(),
+        "state": row.state.as_str(),
+        "lag_bytes": row.lag_bytes.map(whole),
+        "lag_ms": row.lag_ms.map(whole),
+        "full_sync": row.sync.as_ref().map(|sync| json!({
+            "step": sync.step,
+            "bytes": whole(sync.bytes),
+            "total_bytes": sync.total_bytes.map(whole),
+            "done": sync.done,
+        })),
     })
 }
 

@@ -3,6 +3,7 @@
 
 use braid_client::figures::{bytes, short};
 
+use crate::links::SyncRow;
 use crate::sample::{ClientLine, HotKey, Sample, SlowEntry};
 use crate::view::View;
 
@@ -301,6 +302,27 @@ pub fn hot_keys(keys: &[HotKey]) -> Sheet {
     let mut sheet = Sheet::new(&[("key", false), ("weight", true)]);
     for key in keys {
         sheet.rows.push(vec![Cell::text(key.key.clone()), Cell::figure(Some(key.weight), short)]);
+    }
+    sheet
+}
+
+/// Replication links, the one to the primary first.
+pub fn links(view: &View) -> Sheet {
+    let mut sheet = Sheet::new(&[
+        ("link", false),
+        ("state", false),
+        ("bytes behind", true),
+        ("ms behind", true),
+        ("full sync", false),
+    ]);
+    for link in &view.links {
+        sheet.rows.push(vec![
+            Cell::text(link.peer.clone()),
+            Cell::text(link.state.clone()),
+            Cell::figure(link.lag_bytes, bytes),
+            Cell::figure(link.lag_ms, whole),
+            Cell::text(link.sync.as_ref().map_or("-".into(), SyncRow::text)),
+        ]);
     }
     sheet
 }

@@ -30,3 +30,8 @@ pub fn pair(name: &str) -> (Sample, Sample) {
     };
     (sample(first), sample(second))
 }
+
+/// The second INFO of a recorded server.
+pub fn text(name: &str) -> &'static str {
+    ALL.iter().find(|(own, ..)| *own == name).expect("a recorded server").2
+}

@@ -20,7 +20,8 @@ const FAINT: Style = Style::new().fg(Color::DarkGray);
 const ALARM: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 
 const HELP: &str = "\
-1-5, Tab      commands, clients, slow log, memory, hot keys
+1-6, Tab      commands, clients, slow log, memory, hot keys,
+              replication
 Up, Down      choose a thread
 Enter         its clients; Esc goes back
 Left, Right   choose the column to sort by
@@ -64,7 +65,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
 /// The figures of the whole server, three lines: for the screen and for `--once`.
 pub fn summary(view: &View, address: &str) -> [String; 3] {
     let totals = &view.totals;
-    let mut first = format!("{}  {address}  {}", view.server, view.role);
+    let mut first = format!("{}  {address}  {}", view.server, role(view));
     if let Some(model) = &view.model {
         let _ = write!(first, "  {model}");
     }
@@ -106,6 +107,28 @@ pub fn summary(view: &View, address: &str) -> [String; 3] {
         let _ = write!(third, "  lock waits {}/s  retries {}/s", short(waits), short(retries));
     }
     [first, second, third]
+}
+
+/// The role, and how its links are: `slave of 127.0.0.1:6379 (sync)`, `master  replicas 1 of 2 online`.
+fn role(view: &View) -> String {
+    let (mut primary, mut replicas, mut online) = (None, 0, 0);
+    for link in &view.links {
+        match link.peer.split_once(' ') {
+            Some(("primary", address)) => primary = Some((address, &link.state)),
+            _ => {
+                replicas += 1;
+                online += usize::from(link.state == "online");
+            }
+        }
+    }
+    let mut text = view.role.clone();
+    if let Some((address, state)) = primary {
+        let _ = write!(text, " of {address} ({state})");
+    }
+    if replicas > 0 {
+        let _ = write!(text, "  replicas {online} of {replicas} online");
+    }
+    text
 }
 
 fn duration(seconds: f64) -> String {

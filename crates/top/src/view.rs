@@ -7,6 +7,7 @@
 use braid_client::info::{part, part_number};
 use braid_client::process::Task;
 
+use crate::links::{self, LinkRow};
 use crate::sample::Sample;
 
 /// Everything that is shown.
@@ -25,6 +26,7 @@ pub struct View {
     pub databases: Vec<Database>,
     pub threads: Vec<ThreadRow>,
     pub commands: Vec<CommandRow>,
+    pub links: Vec<LinkRow>,
 }
 
 /// Figures of the whole server; rates are per second.
@@ -211,6 +213,7 @@ impl View {
             databases: databases(&pair),
             threads: threads(&pair, since_start),
             commands: commands(&pair),
+            links: links::links(info),
         }
     }
 }

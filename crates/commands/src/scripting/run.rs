@@ -87,6 +87,11 @@ pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
     if flags.has(ScriptFlags::UNDECLARED) {
         return Ok(());
     }
+    if !flags.has(ScriptFlags::NO_WRITES)
+        && let Some(error) = call.engine.redirection(&call.session.record)
+    {
+        return Err(error);
+    }
     let attention = call.engine.attention.get();
     if attention & STALE != 0 && !flags.has(ScriptFlags::ALLOW_STALE) {
         return Err(CommandError::text(script::NO_LINK));

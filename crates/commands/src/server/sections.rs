@@ -15,10 +15,11 @@ use braid_clients::attention::LOADING_BESIDE;
 use braid_clients::client_flags;
 use braid_config::Config;
 use braid_engine::Engine;
+use braid_engine::replication::report::LinkReport;
 use braid_keyspace::table::TableCursor;
 use braid_notify::SubscriptionKind;
 use braid_replication::history::{History, ID_LEN};
-use braid_replication::link::{Phase, Primary};
+use braid_replication::link::Phase;
 use braid_replication::{Replica, Stage};
 use braid_telemetry::stats;
 use braid_telemetry::stats::ThreadStats;
@@ -69,6 +70,7 @@ pub const SECTIONS: &[Section] = &[
     section(&["cluster"], "Cluster", Usually::Shown, cluster),
     section(&["keyspace"], "Keyspace", Usually::Shown, keyspace),
     section(&["threads"], "Threads", Usually::OnlyWithEverything, threads),
+    section(&["links"], "Links", Usually::OnlyWithEverything, links),
     section(&["hotkeys"], "Hotkeys", Usually::OnlyWithEverything, hot_keys),
     section(&["debug"], "Debug", Usually::OnlyByName, debug),
 ];
@@ -130,6 +132,11 @@ fn human(bytes: u64) -> String {
 /// Keeps client input from breaking the format of lines.
 fn safe(text: &str) -> String {
     text.replace(['#', ':', '\n', '\r'], "_")
+}
+
+/// As [`safe`], for an address: those of IPv6 have colons, and those who read them want them so.
+fn safe_address(text: &str) -> String {
+    text.replace([',', '\n', '\r'], "_")
 }
 
 fn server(fields: &mut Fields<'_>) {
@@ -268,7 +275,7 @@ fn memory(fields: &mut Fields<'_>) {
     fields.field("mem_replication_backlog", backlog);
     let buffers = if backlog > 0 { engine.keyspace.journal.memory_bytes() as u64 } else { 0 };
     fields.field("mem_total_replication_buffers", buffers);
-    // A replica's, which this server never is.
+    // The stream behind a full sync stays with the primary until that is loaded.
     fields.field("mem_replica_full_sync_buffer", 0);
     fields.field("mem_clients_slaves", engine.replication.replicas().iter().map(behind).sum::<u64>());
     fields.field("mem_clients_normal", report.clients);
@@ -368,14 +375,17 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("total_connections_received", engine.clients.accepted.load(Relaxed));
     fields.field("total_commands_processed", engine.total_commands());
     fields.field("instantaneous_ops_per_sec", rate.commands);
-    fields.field("total_net_input_bytes", fields.total(|thread| thread.net_in.get()));
-    fields.field("total_net_output_bytes", fields.total(|thread| thread.net_out.get()));
-    fields.field("total_net_repl_input_bytes", engine.replication.received_bytes.load(Relaxed));
-    fields.field("total_net_repl_output_bytes", engine.replication.sent_bytes.load(Relaxed));
-    fields.ratio("instantaneous_input_kbps", rate.net_in as f64 / 1024.0);
-    fields.ratio("instantaneous_output_kbps", rate.net_out as f64 / 1024.0);
-    fields.ratio("instantaneous_input_repl_kbps", 0.0);
-    fields.ratio("instantaneous_output_repl_kbps", 0.0);
+    let links_in = engine.replication.link.received_bytes.load(Relaxed);
+    let links_out = engine.replication.sent_bytes.load(Relaxed);
+    fields.field("total_net_input_bytes", fields.total(|thread| thread.net_in.get()) + links_in);
+    fields.field("total_net_output_bytes", fields.total(|thread| thread.net_out.get()) + links_out);
+    fields.field("total_net_repl_input_bytes", links_in);
+    fields.field("total_net_repl_output_bytes", links_out);
+    let kilobytes = |bytes: u64| bytes as f64 / 1024.0;
+    fields.ratio("instantaneous_input_kbps", kilobytes(rate.net_in + rate.links.received));
+    fields.ratio("instantaneous_output_kbps", kilobytes(rate.net_out + rate.links.sent));
+    fields.ratio("instantaneous_input_repl_kbps", kilobytes(rate.links.received));
+    fields.ratio("instantaneous_output_repl_kbps", kilobytes(rate.links.sent));
     fields.field("rejected_connections", engine.clients.rejected.load(Relaxed));
     let syncs = &engine.replication;
     fields.field("sync_full", syncs.full.load(Relaxed));
@@ -443,32 +453,36 @@ fn statistics(fields: &mut Fields<'_>) {
 
 fn replication(fields: &mut Fields<'_>) {
     let engine = fields.engine;
-    let replicas = engine.replication.replicas();
     let config = &engine.config;
     let now = clock::unix_ms();
     let history = engine.replication.history();
-    match engine.replication.link.primary() {
-        Some(primary) => link(fields, &primary, &history, now),
+    match engine.link_report() {
+        Some(report) => link(fields, &report, &history),
         None => fields.field("role", "master"),
     }
+    let replicas = engine.replica_reports();
     fields.field("connected_slaves", replicas.len());
     if config.min_replicas_to_write() > 0 && config.min_replicas_max_lag_seconds() > 0 {
         fields.field("min_slaves_good_slaves", engine.replication.good.load(Relaxed));
     }
-    for (number, replica) in replicas.iter().enumerate() {
+    for (number, report) in replicas.iter().enumerate() {
+        let replica = &report.replica;
         let lag = if replica.stage() == Stage::Online { replica.lag_seconds(now) } else { 0 };
+        // The type is Valkey's: there is one connection for full sync and stream.
         fields.field(
             format_args!("slave{number}"),
             format_args!(
-                "ip={},port={},state={},offset={},lag={lag}",
-                safe(&replica.ip()),
+                "ip={},port={},state={},offset={},lag={lag},type=replica",
+                safe_address(&replica.ip()),
                 replica.options.port,
                 replica.stage_name(),
-                history.offset(replica.acknowledged.load(Relaxed))
+                report.offset
             ),
         );
     }
     let (end, kept) = (engine.keyspace.journal.end(), engine.keyspace.journal.backlog());
+    // Valkey's, of replicas with two connections.
+    fields.field("replicas_waiting_psync", 0);
     fields.field("master_failover_state", engine.replication.failover.phase().name());
     let (earlier_id, until) = match history.earlier() {
         Some((id, until)) => (id.to_owned(), i64::try_from(until + 1).unwrap_or(i64::MAX)),
@@ -486,36 +500,79 @@ fn replication(fields: &mut Fields<'_>) {
 }
 
 /// The fields of a replica.
-fn link(fields: &mut Fields<'_>, primary: &Primary, history: &History, now_ms: i64) {
+fn link(fields: &mut Fields<'_>, report: &LinkReport, history: &History) {
     let engine = fields.engine;
-    let (config, link) = (&engine.config, &engine.replication.link);
-    let (phase, transfer) = (link.phase(), &link.full_sync);
-    let is_up = phase == Phase::Connected;
-    let seconds_since = |at_ms: i64| (now_ms / 1000 - at_ms / 1000).max(0);
+    let config = &engine.config;
+    let is_up = report.phase == Phase::Connected;
     let applied = history.offset(engine.keyspace.journal.end());
     fields.field("role", "slave");
-    fields.field("master_host", safe(&primary.host));
-    fields.field("master_port", primary.port);
+    fields.field("master_host", safe_address(&report.primary.host));
+    fields.field("master_port", report.primary.port);
     fields.field("master_link_status", if is_up { "up" } else { "down" });
-    fields.field("master_last_io_seconds_ago", if is_up { seconds_since(link.last_io_ms()) } else { -1 });
-    fields.field("master_sync_in_progress", u8::from(phase == Phase::Sync));
-    fields.field("slave_read_repl_offset", applied + link.unapplied.load(Relaxed));
+    fields.field("master_last_io_seconds_ago", report.last_io_ms.map_or(-1, |since| since / 1000));
+    fields.field("master_sync_in_progress", u8::from(report.full_sync.is_some()));
+    fields.field("slave_read_repl_offset", applied + report.unapplied_bytes);
     fields.field("slave_repl_offset", applied);
-    if phase == Phase::Sync {
-        let (total, read) = (transfer.total.load(Relaxed), transfer.read.load(Relaxed));
-        fields.field("master_sync_total_bytes", total.max(0));
-        fields.field("master_sync_read_bytes", read);
-        fields.field("master_sync_left_bytes", if total < 0 { -1 } else { total - read as i64 });
-        let percent = if total > 0 { read as f64 * 100.0 / total as f64 } else { 0.0 };
+    // Redis 8's names and Valkey's. The stream behind a full sync stays with the primary until that
+    // is loaded.
+    fields.same(0, &["replica_full_sync_buffer_size", "replica_full_sync_buffer_peak"]);
+    fields.same(0, &["replicas_repl_buffer_size", "replicas_repl_buffer_peak"]);
+    if let Some(sync) = &report.full_sync {
+        let total = sync.total_bytes.unwrap_or(0);
+        let left = sync.total_bytes.map_or(-1, |total| total.saturating_sub(sync.read_bytes) as i64);
+        let percent = if total > 0 { sync.read_bytes as f64 * 100.0 / total as f64 } else { 0.0 };
+        fields.field("master_sync_total_bytes", total);
+        fields.field("master_sync_read_bytes", sync.read_bytes);
+        fields.field("master_sync_left_bytes", left);
         fields.field("master_sync_perc", format_args!("{percent:.2}"));
-        fields.field("master_sync_last_io_seconds_ago", seconds_since(link.last_io_ms()));
+        fields.field("master_sync_last_io_seconds_ago", sync.last_io_ms / 1000);
     }
-    if !is_up {
-        fields.field("master_link_down_since_seconds", seconds_since(link.down_since_ms()));
+    if let Some(down_ms) = report.down_ms {
+        fields.field("master_link_down_since_seconds", down_ms / 1000);
     }
     fields.field("slave_priority", config.replica_priority());
     fields.field("slave_read_only", u8::from(config.replica_read_only()));
     fields.field("replica_announced", u8::from(config.replica_announced()));
+}
+
+/// Braid's own: how far links are behind, and how far full syncs are.
+fn links(fields: &mut Fields<'_>) {
+    let unknown = |bytes: Option<u64>| bytes.map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+    if let Some(report) = fields.engine.link_report() {
+        let mut line = format!(
+            "host={},port={},state={},unapplied_bytes={},last_io_ms={},down_ms={}",
+            safe_address(&report.primary.host),
+            report.primary.port,
+            report.phase.name(),
+            report.unapplied_bytes,
+            report.last_io_ms.unwrap_or(-1),
+            report.down_ms.unwrap_or(-1)
+        );
+        if let Some(sync) = report.full_sync {
+            let total = unknown(sync.total_bytes);
+            let loaded = sync.loaded.map_or(-1.0, |share| share * 100.0);
+            let _ = write!(line, ",sync_read_bytes={},sync_total_bytes={total}", sync.read_bytes);
+            let _ = write!(line, ",sync_loaded_perc={loaded:.2}");
+        }
+        fields.field("primary", line);
+    }
+    for (number, report) in fields.engine.replica_reports().iter().enumerate() {
+        let replica = &report.replica;
+        let mut line = format!(
+            "ip={},port={},state={},lag_bytes={},lag_ms={}",
+            safe_address(&replica.ip()),
+            replica.options.port,
+            replica.stage_name(),
+            report.lag_bytes,
+            report.lag_ms
+        );
+        if let Some(sync) = report.full_sync {
+            let (sent, total) = (sync.sent_bytes, unknown(sync.total_bytes));
+            let _ = write!(line, ",sync_sent_bytes={sent},sync_total_bytes={total}");
+            let _ = write!(line, ",sync_perc={:.2}", sync.done * 100.0);
+        }
+        fields.field(format_args!("replica{number}"), line);
+    }
 }
 
 fn cpu(fields: &mut Fields<'_>) {

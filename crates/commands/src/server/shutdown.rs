@@ -16,7 +16,7 @@ pub const SHUTDOWN: Row = Row::new("shutdown", Group::Server, shutdown)
         "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
     )
     .history(&[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")])
-    .syntax("[save-selector:(NOSAVE|SAVE)] [NOW@7.0.0] [FORCE@7.0.0] [ABORT@7.0.0]");
+    .syntax("[save-selector:(NOSAVE|SAVE)] [NOW@7.0.0] [FORCE@7.0.0] [ABORT@7.0.0] [SAFE] [FAILOVER]");
 
 #[derive(Default, Debug, PartialEq, Eq)]
 struct Options {
@@ -26,6 +26,10 @@ struct Options {
     now: bool,
     /// End even if saving fails.
     force: bool,
+    /// End only if that is safe; without a cluster it is.
+    safe: bool,
+    /// Have a replica take over before.
+    failover: bool,
     abort: bool,
 }
 
@@ -38,12 +42,14 @@ fn options(args: &[&[u8]]) -> Result<Options, CommandError> {
             b"nosave" => options.no_save = true,
             b"now" => options.now = true,
             b"force" => options.force = true,
+            b"safe" => options.safe = true,
+            b"failover" => options.failover = true,
             b"abort" => options.abort = true,
             _ => return Err(CommandError::Syntax),
         }
     }
-    let others = options.save || options.no_save || options.now || options.force;
-    if (options.abort && others) || (options.save && options.no_save) {
+    let others = [options.save, options.no_save, options.now, options.force, options.safe, options.failover];
+    if (options.abort && others.contains(&true)) || (options.save && options.no_save) {
         return Err(CommandError::Syntax);
     }
     Ok(options)
@@ -68,7 +74,8 @@ fn shutdown(call: &mut Call) -> CommandResult {
         ));
     }
     let save = (options.save || options.no_save).then_some(options.save);
-    call.shut_down_server(ShutdownOptions { save, now: options.now, force: options.force })
+    let Options { now, force, failover, .. } = options;
+    call.shut_down_server(ShutdownOptions { save, now, force, failover })
 }
 
 #[cfg(test)]
@@ -82,10 +89,15 @@ mod tests {
             options(&[b"Save", b"now", b"FORCE"])
                 .is_ok_and(|options| options.save && options.now && options.force)
         );
+        assert!(options(&[b"failover", b"safe"]).is_ok_and(|options| options.failover && options.safe));
         assert!(options(&[b"abort"]).is_ok_and(|options| options.abort));
-        for wrong in
-            [&[&b"save"[..], b"nosave"][..], &[b"abort", b"now"], &[b"abort", b"nosave"], &[b"later"]]
-        {
+        for wrong in [
+            &[&b"save"[..], b"nosave"][..],
+            &[b"abort", b"failover"],
+            &[b"abort", b"now"],
+            &[b"abort", b"nosave"],
+            &[b"later"],
+        ] {
             assert_eq!(options(wrong), Err(CommandError::Syntax));
         }
     }

@@ -85,10 +85,12 @@ super::directives! {
     /// Raise the rate of background work when many clients are connected.
     dynamic_hz: bool => switch("dynamic-hz", true).no_effect_yet();
 
-    /// What SIGINT does: default, or any of save, nosave, now, force.
+    /// What SIGINT does: default, or any of save, nosave, now, force, safe, failover (a replica that
+    /// has everything takes over before).
     shutdown_on_sigint: ShutdownFlags => flags("shutdown-on-sigint", 0, ShutdownFlags::WORDS);
 
-    /// What SIGTERM does: default, or any of save, nosave, now, force.
+    /// What SIGTERM does: default, or any of save, nosave, now, force, safe, failover (a replica that
+    /// has everything takes over before).
     shutdown_on_sigterm: ShutdownFlags => flags("shutdown-on-sigterm", 0, ShutdownFlags::WORDS);
 
     /// Seconds that a shutdown waits for replicas to catch up.

@@ -9,15 +9,17 @@ use braid_config::ProtectedAction;
 use super::{Request, Worker, follow_up, is_exec};
 use crate::engine::Engine;
 use crate::memory::{Room, make_room};
+use crate::replication::redirect::leads_away;
 use crate::session::{Session, session_attention};
 use crate::transaction::{Queue, Queued};
 use braid_acl as acl;
 use braid_acl::log::Origin;
 use braid_clients::attention::{
     APPEND_ONLY_FAILED, FEW_REPLICAS, JOURNAL_FULL, LOADING, LOADING_BESIDE, MEMORY_LIMIT, MIGRATES, PAUSED,
-    READ_ONLY, SNAPSHOT_FULL, STALE, STOPPING, WRITES_REFUSED,
+    READ_ONLY, REPLICA, SNAPSHOT_FULL, STALE, STOPPING, WRITES_REFUSED,
 };
 use braid_clients::pause::PauseMode;
+use braid_replication::failover::FailoverPhase;
 use braid_spec::{Behavior, Command, CommandError, Flags, KeyFlags, keys};
 
 /// What decides whether a request may run.
@@ -65,6 +67,13 @@ pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
             !(session.authenticated && command.behavior.has(Behavior::ENDS_PAUSE))
         }
         Some((PauseMode::Write, _)) => {
+            // Where to send a client is not certain before the replica has taken over.
+            if attention & REPLICA != 0
+                && engine.replication.failover.phase() == FailoverPhase::InProgress
+                && is_redirected(engine, session, *queue, command)
+            {
+                return true;
+            }
             if is_exec(command) {
                 queue.is_some_and(|queue| {
                     let writes = |queued: &Queued| {
@@ -143,6 +152,12 @@ pub(super) fn check(
         check_protected(engine, session, command)?;
     }
     check_rights(engine, session, command, args)?;
+    if attention & REPLICA != 0
+        && is_redirected(engine, session, session.queue.as_deref(), command)
+        && let Some(error) = engine.redirection(&session.record)
+    {
+        return Err(error);
+    }
     if session.attention & session_attention::LISTENS != 0 {
         check_listening(session, command)?;
     }
@@ -200,6 +215,13 @@ fn has_throughout(engine: &Engine, queue: Option<&Queue>, command: &Command, fla
 /// Whether a request writes, or executes something that does.
 fn writes(engine: &Engine, queue: Option<&Queue>, command: &Command) -> bool {
     command.spec.flags.has(Flags::WRITE) || (is_exec(command) && queue_has(engine, queue, Flags::WRITE))
+}
+
+/// Whether a replica does not serve a request, since its client knows redirections.
+fn is_redirected(engine: &Engine, session: &Session, queue: Option<&Queue>, command: &Command) -> bool {
+    let reads = command.spec.flags.has(Flags::READONLY)
+        || (is_exec(command) && queue_has(engine, queue, Flags::READONLY));
+    leads_away(&session.record, writes(engine, queue, command), reads)
 }
 
 /// The checks of a replica.

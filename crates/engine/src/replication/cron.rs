@@ -26,6 +26,11 @@ impl Engine {
             if is_due {
                 state.next_look_ms = now_ms + LOOK_MS;
             }
+            if state.replicas.is_empty() {
+                state.stream_times.clear();
+            } else {
+                state.stream_times.note(now_ms, self.keyspace.journal.end());
+            }
             if is_idle && !is_due {
                 return;
             }

@@ -23,6 +23,8 @@ use crate::engine::Engine;
 const LOOK: Duration = Duration::from_millis(1);
 /// Between two questions how far replicas have got.
 const ASK_MS: i64 = 10;
+/// How long replicas that were in sync have to acknowledge what came last.
+const SOON_MS: i64 = 500;
 
 impl Engine {
     /// Begins a failover on a thread of its own. An error says why there is none.
@@ -87,6 +89,51 @@ impl Engine {
             }
             failover.rest(number, LOOK);
         }
+    }
+
+    /// Has a replica that has everything take over, and returns when it has, when there is none, or
+    /// at a time (ms since the Unix epoch) at the latest: this server ends. The calling thread is
+    /// outside of the gate.
+    pub(crate) fn fail_over_before_exit(&self, until_ms: i64, goes_on: impl Fn() -> bool) {
+        let failover = &self.replication.failover;
+        let Some(number) = failover.begin() else {
+            log::warn!("No failover before the shutdown: one is under way already.");
+            return;
+        };
+        log::info!("FAILOVER requested by the shutdown.");
+        self.pause.begin(&self.attention, Purpose::Failover, PauseMode::Write, i64::MAX, unix_ms());
+        let is_in_time = || unix_ms() < until_ms && goes_on();
+        // As in `wait_and_fail_over`.
+        let gate = &self.keyspace.gate;
+        let begin = gate.epoch();
+        while gate.try_advance() < begin + 2 && failover.waits(number) && is_in_time() {
+            failover.rest(number, LOOK);
+        }
+        let target = || {
+            let end = self.keyspace.journal.end();
+            self.failover_target(&FailoverRequest::default()).filter(|target| target.has(end))
+        };
+        // They have had their time to catch up: this is for what came last, as a heartbeat.
+        let soon_ms = unix_ms().saturating_add(SOON_MS);
+        let mut found = target();
+        while found.is_none() && failover.waits(number) && unix_ms() < soon_ms && is_in_time() {
+            let mut worker = self.worker(0);
+            let world = gate.close(None);
+            self.ask_replicas(&mut worker.context);
+            drop(world);
+            std::thread::sleep(LOOK * 10);
+            found = target();
+        }
+        let Some(target) = found else {
+            return self.end_failover("no replica has everything");
+        };
+        let address = Primary { host: target.ip(), port: target.options.port };
+        log::info!("Failover target {address} is synced, failing over.");
+        self.fail_over(number, address);
+        while failover.phase() == FailoverPhase::InProgress && is_in_time() {
+            std::thread::sleep(LOOK);
+        }
+        self.end_failover("the replica did not take over in time");
     }
 
     /// The replica that is to take over, if it is online.

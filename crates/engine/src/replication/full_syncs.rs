@@ -108,6 +108,8 @@ impl Engine {
             } else {
                 None
             };
+            let keys = cut.as_ref().map_or(0, Cut::keys);
+            self.replication.full_sync_keys.store(keys, Relaxed);
             let offset = plan.needs_offset.then(|| self.begin_stream());
             let full_sync =
                 FullSync::new(Arc::clone(&self.mailboxes), self.must_go_on(), offset, plan.filter, file);

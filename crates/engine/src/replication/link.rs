@@ -127,8 +127,7 @@ impl Watch for Attempt<'_> {
     }
 
     fn note_io(&self, bytes: usize) {
-        self.engine.replication.received_bytes.fetch_add(bytes as u64, Relaxed);
-        self.link.note_io();
+        self.link.note_io(bytes);
         if let Some(record) = self.record.get() {
             record.last_active_ms.store(unix_ms(), Relaxed);
         }
@@ -155,7 +154,7 @@ impl Attempt<'_> {
         log::info!("Connecting to MASTER {}", self.primary);
         let mut peer = self.connect(&self.primary)?;
         self.link.set_phase(self.generation, Phase::Handshake);
-        self.link.note_io();
+        self.note_io(0);
         // One that could not serve is not tried again.
         let takes_sibling = !self.link.tried_sibling.swap(false, Relaxed);
         let dual_channel = self.engine.config.dual_channel_replication_enabled();
@@ -440,10 +439,10 @@ impl Attempt<'_> {
                 std::thread::sleep(TICK);
                 heard = Instant::now();
             } else {
-                let count = peer.receive_onto(&mut buffer)?;
-                if count > 0 {
+                let received = peer.receive_onto(&mut buffer)?;
+                if received > 0 {
                     heard = Instant::now();
-                    self.note_io(count);
+                    self.note_io(received);
                 } else if heard.elapsed() > self.timeout() {
                     return Err(LinkError::Refused("MASTER timeout: no data nor PING received...".into()));
                 }

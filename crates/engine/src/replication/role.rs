@@ -7,7 +7,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::gate::World;
-use braid_clients::attention::{READ_ONLY, STALE};
+use braid_clients::attention::{READ_ONLY, REPLICA, STALE};
+use braid_clients::client_flags::READS_REPLICA;
 use braid_clients::{Message, Unblocking};
 use braid_config::MasterAddress;
 use braid_keyspace::Context;
@@ -15,7 +16,10 @@ use braid_keyspace::keyspace::Removal;
 use braid_persistence::ReplicationNote;
 use braid_replication::link::Primary;
 
+use braid_spec::Flags;
+
 use super::FOR_REPLICAS;
+use super::redirect::leads_command_away;
 use crate::engine::Engine;
 
 impl Engine {
@@ -82,6 +86,7 @@ impl Engine {
     pub(crate) fn apply_role(&self) {
         let (config, link) = (&self.config, &self.replication.link);
         let is_replica = link.is_replica();
+        self.attention.set(REPLICA, is_replica);
         self.attention.set(READ_ONLY, is_replica && config.replica_read_only());
         self.attention.set(STALE, is_replica && !link.is_up() && !config.replica_serve_stale_data());
         self.apply_journal_uses();
@@ -123,8 +128,18 @@ impl Engine {
     /// Ends all waits of clients: what they wait for is another server's affair now.
     fn unblock_all(&self) {
         for record in self.clients.all() {
+            let last = record.last_command.load(Relaxed).checked_sub(1);
+            let command = last.map(|id| self.commands.get(id));
+            let how = match command {
+                Some(command) if leads_command_away(&record, command) => Unblocking::Redirect,
+                // It reads from replicas, too.
+                Some(command) if record.has(READS_REPLICA) && command.spec.flags.has(Flags::READONLY) => {
+                    continue;
+                }
+                _ => Unblocking::RoleChange,
+            };
             if record.unblock() {
-                record.send(Message::Unblock { id: record.id, how: Unblocking::RoleChange });
+                record.send(Message::Unblock { id: record.id, how });
             }
         }
     }

@@ -50,6 +50,8 @@ pub struct ShutdownOptions {
     pub now: bool,
     /// Shut down even if saving fails.
     pub force: bool,
+    /// Have a replica that has everything take over before.
+    pub failover: bool,
 }
 
 impl ShutdownState {

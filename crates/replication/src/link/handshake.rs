@@ -291,7 +291,7 @@ mod tests {
             false
         }
 
-        fn note_io(&self, _bytes: usize) {}
+        fn note_io(&self, _: usize) {}
 
         fn timeout(&self) -> Duration {
             Duration::from_secs(5)

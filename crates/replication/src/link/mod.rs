@@ -91,6 +91,8 @@ pub struct Link {
     pub tried_sibling: AtomicBool,
     /// Bytes of the stream that have been received and not applied.
     pub unapplied: AtomicU64,
+    /// Bytes received from primaries.
+    pub received_bytes: AtomicU64,
     /// The database that the stream is in.
     pub db: AtomicU64,
     pub full_sync: Transfer,
@@ -197,8 +199,9 @@ impl Link {
         self.phase() == Phase::Connected
     }
 
-    /// Something was received.
-    pub fn note_io(&self) {
+    /// So many bytes were received.
+    pub fn note_io(&self, bytes: usize) {
+        self.received_bytes.fetch_add(bytes as u64, Relaxed);
         self.last_io_ms.store(unix_ms(), Relaxed);
     }
 

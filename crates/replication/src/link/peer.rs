@@ -92,9 +92,9 @@ impl<S: Read + Write> Peer<S> {
             if watch.is_called_off() {
                 return Err(LinkError::CalledOff);
             }
-            let count = self.receive()?;
-            if count > 0 {
-                watch.note_io(count);
+            let received = self.receive()?;
+            if received > 0 {
+                watch.note_io(received);
                 return Ok(());
             }
             if began.elapsed() > watch.timeout() {

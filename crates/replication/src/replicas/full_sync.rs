@@ -171,6 +171,13 @@ impl FullSync {
         taker.map_or(0, |taker| content.len - taker.position)
     }
 
+    /// Bytes that a client has been sent, and bytes written so far; nothing if it takes no part.
+    pub fn sent_of(&self, id: u64) -> Option<(u64, u64)> {
+        let content = self.content.lock();
+        let taker = content.takers.iter().find(|taker| taker.id == id)?;
+        Some((taker.position, content.len))
+    }
+
     /// A client has been sent so many bytes more.
     pub fn took(&self, id: u64, bytes: u64) {
         let mut content = self.content.lock();
@@ -193,6 +200,11 @@ impl FullSync {
     pub fn end(&self, complete: bool) {
         self.content.lock().outcome = Some(complete);
         self.ring();
+    }
+
+    /// Whether all of it was written.
+    pub fn is_complete(&self) -> bool {
+        self.content.lock().outcome == Some(true)
     }
 
     fn ring(&self) {

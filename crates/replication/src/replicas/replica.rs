@@ -55,6 +55,8 @@ pub struct Replica {
     /// answered.
     pub awaits_acknowledgement: AtomicBool,
     orders: Mutex<Vec<Order>>,
+    /// The full sync that it gets at present.
+    full_sync: Mutex<Option<Arc<FullSync>>>,
 }
 
 impl Replica {
@@ -71,6 +73,7 @@ impl Replica {
             acknowledged_ms: AtomicI64::new(now_ms),
             awaits_acknowledgement: AtomicBool::new(false),
             orders: Mutex::default(),
+            full_sync: Mutex::default(),
         }
     }
 
@@ -93,9 +96,21 @@ impl Replica {
         self.stage.store(stage as u8, Relaxed);
     }
 
+    /// It gets a full sync from now on.
+    pub fn begin_full_sync(&self, full_sync: Arc<FullSync>) {
+        *self.full_sync.lock() = Some(full_sync);
+        self.set_stage(Stage::Copying);
+    }
+
+    /// The full sync that it gets at present.
+    pub fn full_sync(&self) -> Option<Arc<FullSync>> {
+        self.full_sync.lock().clone()
+    }
+
     /// Its full sync has been sent. `marked`: up to the mark behind it, which it has to answer.
     pub fn full_sync_sent(&self, marked: bool) {
         self.awaits_acknowledgement.store(marked, Relaxed);
+        *self.full_sync.lock() = None;
         self.acknowledged_ms.store(unix_ms(), Relaxed);
         self.set_stage(Stage::Online);
     }

@@ -5,6 +5,7 @@
 use super::*;
 use crate::recorded;
 use crate::sample::{HotKey, Sample, SlowEntry};
+use braid_client::Info;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -89,6 +90,24 @@ fn other_panels() {
 }
 
 #[test]
+fn links_of_a_replica_with_replicas() {
+    let mut app = app("braid");
+    let (_, sample) = recorded::pair("braid");
+    let more = "role:slave\nmaster_host:10.0.0.1\nmaster_port:6379\nmaster_link_status:down\n\
+        master_sync_in_progress:1\nmaster_sync_total_bytes:2000000\nmaster_sync_read_bytes:900000\n\
+        primary:host=10.0.0.1,port=6379,state=sync,unapplied_bytes=0,last_io_ms=-1,down_ms=1500\n\
+        slave0:ip=10.0.0.3,port=6379,state=online,offset=5,lag=0,type=replica\n\
+        replica0:ip=10.0.0.3,port=6379,state=online,lag_bytes=70,lag_ms=120\n\
+        slave1:ip=10.0.0.4,port=6379,state=send_bulk,offset=5,lag=0,type=replica\n\
+        replica1:ip=10.0.0.4,port=6379,state=send_bulk,lag_bytes=700,lag_ms=900,\
+        sync_sent_bytes=300000,sync_total_bytes=400000,sync_perc=87.50\n";
+    let text = format!("{}\n{more}", recorded::text("braid"));
+    app.take(Ok(Sample { at: sample.at + 1.0, info: Info::parse(&text), ..Sample::default() }));
+    press(&mut app, &[KeyCode::Char('6')]);
+    check("links", &screen(&app, 140, 14));
+}
+
+#[test]
 fn help_covers_a_small_screen() {
     let mut app = app("braid");
     press(&mut app, &[KeyCode::Char('?')]);
@@ -100,7 +119,7 @@ fn help_covers_a_small_screen() {
 #[test]
 fn every_size_can_be_drawn() {
     let mut app = app("braid");
-    for panel in '1'..='5' {
+    for panel in '1'..='6' {
         press(&mut app, &[KeyCode::Char(panel)]);
         for (width, height) in [(1, 1), (10, 3), (40, 8), (300, 100)] {
             screen(&app, width, height);

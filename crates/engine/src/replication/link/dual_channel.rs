@@ -10,8 +10,8 @@
 //!
 //! Source: valkey 8, `replication.c`; both Valkey and Braid servers speak it in both roles.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
 use braid_config::ClientClass;
@@ -30,7 +30,6 @@ struct Receiver<'l> {
     generation: u64,
     /// The full sync has been loaded, or has failed.
     is_over: &'l AtomicBool,
-    received_bytes: &'l AtomicU64,
     /// Bytes kept at most; then the primary has to keep them.
     bytes_max: usize,
 }
@@ -53,7 +52,7 @@ impl Receiver<'_> {
                 continue;
             }
             let count = peer.receive_onto(&mut bytes)?;
-            self.received_bytes.fetch_add(count as u64, Relaxed);
+            self.link.note_io(count);
             self.link.unapplied.store(bytes.len() as u64, Relaxed);
         }
         Ok((peer, bytes))
@@ -84,7 +83,6 @@ impl Attempt<'_> {
             link: self.link,
             generation: self.generation,
             is_over: &is_over,
-            received_bytes: &engine.replication.received_bytes,
             bytes_max: usize::try_from(limit).ok().filter(|&bytes| bytes > 0).unwrap_or(usize::MAX),
         };
         std::thread::scope(|scope| {

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What INFO, the metrics and the page tell of links: how far each is behind, and how far full
+//! syncs are.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_base::clock::unix_ms;
+use braid_replication::link::{Phase, Primary};
+use braid_replication::{Replica, Stage};
+
+use crate::engine::Engine;
+
+/// A replica of this server.
+pub struct ReplicaReport {
+    pub replica: Arc<Replica>,
+    /// The stream's offset up to which it has everything, as it said last.
+    pub offset: u64,
+    /// Bytes of the stream that it has not acknowledged.
+    pub lag_bytes: u64,
+    /// Age of the oldest of these bytes, at most: replicas acknowledge once a second.
+    pub lag_ms: i64,
+    /// While it gets a full sync.
+    pub full_sync: Option<SendProgress>,
+}
+
+/// How far a full sync to a replica is.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub struct SendProgress {
+    pub sent_bytes: u64,
+    /// Its length, if that is known.
+    pub total_bytes: Option<u64>,
+    /// Share of the work that is done, from 0 to 1. Making a file is half of it.
+    pub done: f64,
+}
+
+/// The link to this server's primary.
+pub struct LinkReport {
+    pub primary: Primary,
+    pub phase: Phase,
+    /// Time since something was last received, if the link is up.
+    pub last_io_ms: Option<i64>,
+    /// Time since the link was lost, if it is down.
+    pub down_ms: Option<i64>,
+    /// Bytes of the stream that were received and are not applied.
+    pub unapplied_bytes: u64,
+    /// While a full sync is received or loaded.
+    pub full_sync: Option<ReceiveProgress>,
+}
+
+/// How far a full sync from the primary is.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub struct ReceiveProgress {
+    pub read_bytes: u64,
+    /// Its length, if the primary has said.
+    pub total_bytes: Option<u64>,
+    /// Share that was loaded, from 0 to 1, while one is loaded whose length is known.
+    pub loaded: Option<f64>,
+    /// Time since something was last received.
+    pub last_io_ms: i64,
+}
+
+impl Engine {
+    /// All replicas, in the order in which they were attached.
+    pub fn replica_reports(&self) -> Vec<ReplicaReport> {
+        let state = self.replication.state.lock();
+        // Behind the lock: nobody has acknowledged more by then.
+        let (now_ms, end) = (unix_ms(), self.keyspace.journal.end());
+        let report = |replica: &Arc<Replica>| {
+            let acknowledged = replica.acknowledged.load(Relaxed);
+            let follows = !replica.options.rdb_only && replica.stage() != Stage::Waits;
+            let (lag_bytes, lag_ms) = match follows {
+                true => {
+                    (end.saturating_sub(acknowledged), state.stream_times.lag_ms(acknowledged, end, now_ms))
+                }
+                false => (0, 0),
+            };
+            ReplicaReport {
+                offset: state.history.offset(acknowledged),
+                lag_bytes,
+                lag_ms,
+                full_sync: self.send_progress(replica),
+                replica: Arc::clone(replica),
+            }
+        };
+        state.replicas.iter().map(report).collect()
+    }
+
+    fn send_progress(&self, replica: &Replica) -> Option<SendProgress> {
+        let full_sync = replica.full_sync()?;
+        let (sent_bytes, written) = full_sync.sent_of(replica.record.id)?;
+        let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        let is_made = full_sync.is_complete();
+        let keys = self.replication.full_sync_keys.load(Relaxed);
+        let made = if is_made { 1.0 } else { share(self.replication.progress.keys.load(Relaxed), keys) };
+        let sent = share(sent_bytes, written);
+        let done = match full_sync.file() {
+            // It is made first, and sent then.
+            Some(_) => (made + if is_made { sent } else { 0.0 }) / 2.0,
+            None => made * sent,
+        };
+        Some(SendProgress { sent_bytes, total_bytes: is_made.then_some(written), done: done.clamp(0.0, 1.0) })
+    }
+
+    /// The link to the primary, if this server is a replica.
+    pub fn link_report(&self) -> Option<LinkReport> {
+        let link = &self.replication.link;
+        let primary = link.primary()?;
+        let (now_ms, phase) = (unix_ms(), link.phase());
+        let is_up = phase == Phase::Connected;
+        let since = |at_ms: i64| (now_ms - at_ms).max(0);
+        let full_sync = (phase == Phase::Sync).then(|| {
+            let progress = &self.persistence.progress;
+            let knows_length = progress.total_bytes.load(Relaxed) > 0;
+            let is_loading = progress.active.load(Relaxed) && knows_length;
+            ReceiveProgress {
+                read_bytes: link.full_sync.read.load(Relaxed),
+                total_bytes: u64::try_from(link.full_sync.total.load(Relaxed)).ok(),
+                loaded: is_loading.then(|| (progress.percent() / 100.0).clamp(0.0, 1.0)),
+                last_io_ms: since(link.last_io_ms()),
+            }
+        });
+        Some(LinkReport {
+            primary,
+            phase,
+            last_io_ms: is_up.then(|| since(link.last_io_ms())),
+            down_ms: (!is_up).then(|| since(link.down_since_ms())),
+            unapplied_bytes: link.unapplied.load(Relaxed),
+            full_sync,
+        })
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! When the stream was how long, so that the bytes that a replica lacks have an age.
+
+use std::collections::VecDeque;
+
+/// Notes kept. When there are more, every second of the older half goes: what is long ago need
+/// not be known exactly.
+const NOTES_MAX: usize = 1024;
+
+/// The ends of the stream at past moments.
+#[derive(Default)]
+pub struct StreamTimes {
+    /// Milliseconds since the Unix epoch, and the end of the journal then. Both ascend.
+    notes: VecDeque<(i64, u64)>,
+}
+
+impl StreamTimes {
+    /// Notes that the journal ends here now.
+    pub fn note(&mut self, now_ms: i64, end: u64) {
+        if self.notes.back().is_some_and(|&(_, last)| last == end) {
+            // Nothing was added since: the newest moment at which that was the end counts.
+            self.notes.pop_back();
+        }
+        self.notes.push_back((now_ms, end));
+        if self.notes.len() > NOTES_MAX {
+            let mut place = 0;
+            self.notes.retain(|_| {
+                place += 1;
+                place > NOTES_MAX / 2 || place % 2 == 0
+            });
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.notes.clear();
+    }
+
+    /// The age in milliseconds, at most, of the oldest byte behind `offset` in a journal that ends
+    /// at `end` now; 0 if there is none.
+    pub fn lag_ms(&self, offset: u64, end: u64, now_ms: i64) -> i64 {
+        if offset >= end {
+            return 0;
+        }
+        let known = self.notes.partition_point(|&(_, noted)| noted <= offset);
+        let since = self.notes.get(known.saturating_sub(1)).map_or(now_ms, |&(at, _)| at);
+        (now_ms - since).max(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_replica_lacks_is_as_old_as_its_first_byte() {
+        let mut times = StreamTimes::default();
+        assert_eq!(times.lag_ms(0, 5, 1000), 0, "nothing is known yet");
+        for (at, end) in [(1000, 10), (1100, 10), (1200, 20), (1300, 30), (1400, 30)] {
+            times.note(at, end);
+        }
+        assert_eq!(times.lag_ms(30, 30, 1500), 0);
+        assert_eq!(times.lag_ms(30, 35, 1450), 50, "it has come since the last note");
+        assert_eq!(times.lag_ms(20, 30, 1500), 300);
+        assert_eq!(times.lag_ms(15, 30, 1500), 400, "the stream had ten bytes until 1100");
+        assert_eq!(times.lag_ms(3, 30, 1500), 400, "as far back as is known");
+    }
+
+    #[test]
+    fn old_notes_become_fewer() {
+        let mut times = StreamTimes::default();
+        for second in 0..100_000 {
+            times.note(second * 1000, second as u64 * 10);
+            assert!(times.notes.len() <= NOTES_MAX);
+        }
+        let lag_s = |second: u64| times.lag_ms(second * 10, 1_000_000, 99_999_000) / 1000;
+        assert_eq!(lag_s(99_990), 9, "what is new is exact");
+        assert!((lag_s(99_000) - 999).abs() < 300, "{}", lag_s(99_000));
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What is seen of replication: INFO with the fields of stock servers, how far links are behind,
+//! and how far full syncs are.
+
+use std::path::Path;
+use std::time::Duration;
+
+use braid_tests::server::{is_braid, program_under_test};
+use braid_tests::{RawClient, TestServer, request, wait_for};
+use rustix::process::Signal;
+
+use crate::lying::{ID, Liar, dump, send};
+use crate::{figure, peers, primary, replica_at, wait_until_in_sync};
+
+const USUAL: [&str; 6] = ["--repl-diskless-sync-delay", "0", "--repl-timeout", "20", "--save", ""];
+
+/// Names and values of a section, in order.
+fn fields(client: &mut RawClient, section: &str) -> Vec<(String, String)> {
+    let text = client.info(section);
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn names(fields: &[(String, String)]) -> Vec<&str> {
+    fields.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+/// Names of a value `name=value,name=value`.
+fn parts<'a>(fields: &'a [(String, String)], name: &str) -> Vec<&'a str> {
+    let value = fields.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value);
+    value.split(',').filter_map(|part| part.split_once('=')).map(|(name, _)| name).collect()
+}
+
+/// INFO replication in each state that has other fields than the one before.
+fn in_all_states(program: &Path) -> Vec<(&'static str, Vec<(String, String)>)> {
+    let mut states = Vec::new();
+    let head = TestServer::start_program(program, &USUAL);
+    let mut client = head.connect();
+    states.push(("alone", fields(&mut client, "replication")));
+    client.ok("CONFIG SET min-replicas-to-write 1");
+    let replica = TestServer::start_program(
+        program,
+        &[&USUAL[..], &["--replicaof", "127.0.0.1", &head.port().to_string()]].concat(),
+    );
+    let mut its = replica.connect();
+    wait_until_in_sync(&mut client, &mut its);
+    states.push(("with a replica", fields(&mut client, "replication")));
+    states.push(("replica", fields(&mut its, "replication")));
+    let liar = Liar::new();
+    its.ok(&format!("REPLICAOF 127.0.0.1 {}", liar.port()));
+    let mut socket = liar.next();
+    send(&mut socket, format!("+FULLRESYNC {ID} 100\r\n$1000\r\n").as_bytes());
+    send(&mut socket, &dump()[..50]);
+    wait_for("some of it has come", || {
+        its.info_field("replication", "master_sync_read_bytes").is_some_and(|read| read != "0")
+    });
+    states.push(("full sync", fields(&mut its, "replication")));
+    drop((liar, socket));
+    wait_for("the link is lost", || {
+        its.info_field("replication", "master_sync_in_progress").as_deref() == Some("0")
+    });
+    states.push(("no link", fields(&mut its, "replication")));
+    states
+}
+
+#[test]
+fn info_has_the_fields_of_stock_servers_in_their_order() {
+    let ours = in_all_states(program_under_test());
+    for peer in peers() {
+        println!("{}", peer.version);
+        for ((state, ours), (_, theirs)) in ours.iter().zip(in_all_states(&peer.program)) {
+            let known = names(&theirs);
+            let mut all = names(ours);
+            all.retain(|name| known.contains(name));
+            assert_eq!(all, known, "{} {state}: {ours:?}", peer.version);
+            let (all, known) = (parts(ours, "slave0"), parts(&theirs, "slave0"));
+            assert!(all.starts_with(&known), "{} {state}: {all:?} {known:?}", peer.version);
+        }
+    }
+}
+
+/// The figure behind a name in a field of the section of links; nothing if it has none.
+fn of_link(client: &mut RawClient, link: &str, name: &str) -> Option<f64> {
+    let line = client.info_field("links", link)?;
+    let parts = line.split(',').filter_map(|part| part.split_once('='));
+    parts.into_iter().find(|(own, _)| *own == name)?.1.parse().ok()
+}
+
+#[test]
+fn a_full_sync_is_seen_as_it_is_received_and_loaded() {
+    if !is_braid() {
+        return;
+    }
+    let liar = Liar::new();
+    let server = TestServer::start(&["--key-load-delay", "300", "--save", ""]);
+    let mut client = server.connect();
+    client.ok(&format!("REPLICAOF 127.0.0.1 {}", liar.port()));
+    let mut socket = liar.next();
+    let dump = many_keys();
+    let half = dump.len() / 2;
+    send(&mut socket, format!("+FULLRESYNC {ID} 100\r\n${}\r\n", dump.len()).as_bytes());
+    send(&mut socket, &dump[..half]);
+    wait_for("half of it has come", || {
+        of_link(&mut client, "primary", "sync_read_bytes") == Some(half as f64)
+    });
+    assert_eq!(of_link(&mut client, "primary", "sync_total_bytes"), Some(dump.len() as f64));
+    assert_eq!(of_link(&mut client, "primary", "sync_loaded_perc"), Some(-1.0));
+    assert_eq!(figure(&mut client, "replication", "master_sync_total_bytes"), dump.len() as i64);
+    assert_eq!(figure(&mut client, "replication", "master_sync_read_bytes"), half as i64);
+    assert_eq!(figure(&mut client, "replication", "master_sync_left_bytes"), (dump.len() - half) as i64);
+    let percent = client.info_field("replication", "master_sync_perc").expect("a share");
+    assert!((percent.parse::<f64>().expect("a number") - 50.0).abs() < 0.1, "{percent}");
+    assert!(figure(&mut client, "stats", "total_net_repl_input_bytes") > half as i64);
+    wait_for("the rate follows", || {
+        let rate = client.info_field("stats", "instantaneous_input_repl_kbps").expect("a rate");
+        rate.parse::<f64>().expect("a number") > 0.0
+    });
+    send(&mut socket, &dump[half..]);
+    wait_for("it is being loaded", || {
+        of_link(&mut client, "primary", "sync_loaded_perc").is_some_and(|share| 0.0 < share && share < 100.0)
+    });
+    wait_for("the link is up", || {
+        client.info_field("replication", "master_link_status").as_deref() == Some("up")
+    });
+    assert_eq!(of_link(&mut client, "primary", "sync_read_bytes"), None);
+    assert!(of_link(&mut client, "primary", "last_io_ms").is_some_and(|since| since >= 0.0));
+}
+
+/// A dump with keys enough for its load to be watched.
+fn many_keys() -> Vec<u8> {
+    let server = TestServer::start(&["--save", "", "--enable-debug-command", "yes"]);
+    let mut client = server.connect();
+    client.ok("DEBUG POPULATE 3000");
+    client.ok("SAVE");
+    std::fs::read(server.directory().join("dump.rdb")).expect("a dump")
+}
+
+#[test]
+fn a_full_sync_is_seen_as_it_is_sent() {
+    if !is_braid() {
+        return;
+    }
+    for diskless in ["yes", "no"] {
+        let server = primary(&["--repl-diskless-sync", diskless, "--rdbcompression", "no"]);
+        let mut client = server.connect();
+        // More than the buffers of a socket take.
+        client.ok("DEBUG POPULATE 4000 key 10000");
+        // It asks for a full sync, and reads none of it.
+        let mut link = server.connect();
+        link.ok("REPLCONF listening-port 12345 capa eof capa psync2");
+        link.send(&request("PSYNC ? -1"));
+        wait_for("some of it is sent", || {
+            of_link(&mut client, "replica0", "sync_sent_bytes").is_some_and(|sent| sent > 100_000.0)
+        });
+        let share = of_link(&mut client, "replica0", "sync_perc").expect("a share");
+        assert!(0.0 < share && share < 100.0, "{share}");
+        assert_eq!(figure(&mut client, "replication", "connected_slaves"), 1);
+        client.ok("SET more 1");
+        wait_for("changes wait for it", || {
+            of_link(&mut client, "replica0", "lag_bytes").is_some_and(|behind| behind > 0.0)
+        });
+        drop(link);
+        wait_for("it is gone", || client.info_field("links", "replica0").is_none());
+    }
+}
+
+#[test]
+fn a_replica_that_stops_is_behind_in_bytes_and_in_time() {
+    if !is_braid() {
+        return;
+    }
+    let server = primary(&[]);
+    let mut client = server.connect();
+    let Some(peer) = braid_tests::server::peer(program_under_test()) else { return };
+    let replica = replica_at(&peer, &server.port().to_string(), &[]);
+    let mut its = replica.connect();
+    client.ok("SET a 1");
+    wait_until_in_sync(&mut client, &mut its);
+    wait_for("it has said so", || of_link(&mut client, "replica0", "lag_bytes") == Some(0.0));
+    assert_eq!(of_link(&mut client, "replica0", "lag_ms"), Some(0.0));
+    replica.signal(Signal::STOP);
+    let value = "x".repeat(1000);
+    client.ok(&format!("SET a {value}"));
+    let began = std::time::Instant::now();
+    wait_for("it is a second behind", || {
+        of_link(&mut client, "replica0", "lag_ms").is_some_and(|lag| lag > 1000.0)
+    });
+    assert!(began.elapsed() > Duration::from_millis(800), "it was behind for {:?}", began.elapsed());
+    assert!(of_link(&mut client, "replica0", "lag_bytes").is_some_and(|behind| behind > 1000.0));
+    assert!(figure(&mut client, "stats", "total_net_repl_output_bytes") > 1000);
+    replica.signal(Signal::CONT);
+    wait_for("it has caught up", || of_link(&mut client, "replica0", "lag_ms") == Some(0.0));
+}
+
+#[test]
+fn addresses_of_ipv6_are_told_as_they_are() {
+    let server = primary(&["--bind", "127.0.0.1 -::1"]);
+    let mut client = server.connect();
+    let mut link = server.connect();
+    link.ok("REPLCONF listening-port 12345 ip-address fd00::12 capa psync2");
+    link.send(&request("PSYNC ? -1"));
+    wait_for("it is attached", || {
+        let line = client.info_field("replication", "slave0").unwrap_or_default();
+        line.starts_with("ip=fd00::12,port=12345,")
+    });
+    client.ok("REPLICAOF ::1 1");
+    assert_eq!(client.info_field("replication", "master_host").as_deref(), Some("::1"));
+}
