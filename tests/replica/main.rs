@@ -16,6 +16,7 @@ mod failover;
 mod following;
 mod limits;
 mod lying;
+mod moving;
 mod raw;
 mod sentinel;
 mod siblings;

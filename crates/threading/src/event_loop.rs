@@ -361,6 +361,9 @@ impl<M: Model> EventLoop<M> {
     pub(crate) fn write_replies(&mut self) {
         self.deliver();
         self.ensure_durable();
+        if !self.clients.to_write.is_empty() {
+            self.feed_replicas_before_replies();
+        }
         let now = self.worker.now_ms();
         let mut list = std::mem::take(&mut self.clients.to_write);
         for place in list.drain(..) {
