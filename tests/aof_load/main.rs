@@ -156,6 +156,21 @@ fn transactions_scripts_annotations_and_what_is_no_change() {
     assert_eq!(place.read(INCR)[..content.len()], content, "what was loaded is not touched");
 }
 
+/// Stock servers write how much was trimmed in the place of what was asked for, and leave LIMIT.
+#[test]
+fn a_limit_of_trimming_stands_beside_what_was_trimmed() {
+    let place = DataFolder::of(commands(&[
+        "SELECT 0",
+        "XADD s 1-1 f v",
+        "XADD s 2-1 f v",
+        "XADD s MAXLEN = 2 LIMIT 1 3-1 f v",
+        "XTRIM s MAXLEN = 1 LIMIT 10",
+    ]));
+    let server = place.start(&[]);
+    assert_eq!(server.connect().call("XLEN s"), Value::Integer(1), "{}", server.log());
+    assert!(!server.log().contains("CRITICAL"), "{}", server.log());
+}
+
 #[test]
 fn nobody_is_asked_for_rights_or_memory() {
     let mut content = commands(&["SET k v", "SET s v"]);

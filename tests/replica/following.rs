@@ -86,6 +86,30 @@ fn it_follows_every_server_through_cuts_and_full_syncs() {
     }
 }
 
+/// Valkey 9 leaves them out of full syncs for those that do not say that they read them.
+#[test]
+fn fields_that_expire_come_with_a_full_sync() {
+    for primary in primaries() {
+        for diskless in ["no", "yes"] {
+            let server = start(&primary, &["--repl-diskless-sync", diskless]);
+            let mut client = server.connect();
+            client.call("HSET hash field 1 other 2");
+            let times = "HPEXPIREAT hash 4000000000000 FIELDS 1 field";
+            if client.call(times).is_error() {
+                println!("{} has no such fields", primary.version);
+                continue;
+            }
+            println!("{}, diskless {diskless}", primary.version);
+            let replica = follower(&server, &[]);
+            let mut its = replica.connect();
+            assert_same(&mut client, &mut its);
+            let ask = "HPEXPIRETIME hash FIELDS 2 field other";
+            assert_eq!(its.call(ask).to_string(), client.call(ask).to_string());
+            assert_eq!(its.call(ask).to_string(), "[(integer) 4000000000000, (integer) -1]");
+        }
+    }
+}
+
 #[test]
 fn between_braid_servers_everything_may_be_compressed() {
     for (diskless, load) in [("no", "disabled"), ("yes", "flush-before-load")] {

@@ -7,7 +7,12 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use braid_tests::random::source;
+use braid_tests::words::encode;
 use braid_tests::{RawClient, TestServer, request, wait_for};
+
+use crate::families::FAMILIES;
+use crate::generator::Generator;
+use crate::rounds::OF_DATA;
 
 const ID: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -242,6 +247,97 @@ fn streams_that_make_no_sense() {
     let (socket, _) = liar.listener.accept().expect("it comes again");
     assert!(!introduced(&socket).contains(ID), "the old history is not to be trusted");
     drop(socket);
+    assert!(server.is_alive());
+    mend(&liar, &mut client);
+}
+
+/// Requests of all kinds, and how many bytes of them are whole units: all but the last transaction,
+/// which has no end.
+fn random_stream(random: &mut fastrand::Rng) -> (Vec<u8>, usize) {
+    let families: Vec<_> = FAMILIES.iter().filter(|family| OF_DATA.contains(&family.name)).collect();
+    let mut generator = Generator::new(random.u64(..), &families);
+    let mut stream = Vec::new();
+    for _ in 0..random.u32(1..400) {
+        let words = generator.command();
+        let name = words[0].to_ascii_lowercase();
+        // Only clients use these, and what would move or remove what is counted.
+        if !["multi", "exec", "discard", "watch", "flushall", "flushdb", "swapdb"]
+            .iter()
+            .any(|&word| word.as_bytes() == name)
+        {
+            stream.extend(encode(&words));
+        }
+        if random.u32(..10) == 0 {
+            for line in ["MULTI", "SELECT 0", "INCR whole", "INCR whole", "EXEC"] {
+                stream.extend(request(line));
+            }
+        }
+    }
+    let whole = stream.len();
+    for line in ["MULTI", "SELECT 0", "INCR whole", "INCR whole", "EXEC"] {
+        stream.extend(request(line));
+    }
+    stream.truncate(random.usize(whole..stream.len()));
+    (stream, whole)
+}
+
+/// Sends a full sync to the replica that comes next, and then a stream in pieces.
+fn serve(liar: &Liar, stream: &[u8], random: &mut fastrand::Rng) {
+    let mut socket = liar.next();
+    let dump = dump();
+    send(&mut socket, format!("+FULLRESYNC {ID} 100\r\n${}\r\n", dump.len()).as_bytes());
+    send(&mut socket, &dump);
+    let mut rest = stream;
+    while !rest.is_empty() {
+        let (piece, others) = rest.split_at(random.usize(1..=rest.len().min(5000)));
+        send(&mut socket, piece);
+        rest = others;
+    }
+    // What was sent arrives before the end of the connection.
+    let _ = socket.shutdown(std::net::Shutdown::Write);
+    let _ = socket.read_to_end(&mut Vec::new());
+}
+
+#[test]
+fn a_stream_is_applied_unit_by_unit_wherever_it_ends() {
+    let mut random = source("a_stream_is_applied_unit_by_unit_wherever_it_ends");
+    for _ in 0..6 {
+        let liar = Liar::new();
+        let (_server, mut client) = victim(&liar, "disabled");
+        let (stream, whole) = random_stream(&mut random);
+        serve(&liar, &stream, &mut random);
+        // It has all whole units, and goes on behind them.
+        let (socket, _) = liar.listener.accept().expect("it comes again");
+        assert_eq!(introduced(&socket), format!("PSYNC {ID} {}", 100 + whole + 1));
+        let increments = stream[..whole].windows(5).filter(|bytes| bytes == b"whole").count();
+        let seen = client.call("GET whole").text().parse().unwrap_or(0);
+        assert_eq!(seen, increments, "a transaction was applied in part");
+    }
+}
+
+#[test]
+fn damaged_streams_do_no_harm() {
+    let mut random = source("damaged_streams_do_no_harm");
+    let liar = Liar::new();
+    let (mut server, mut client) = victim(&liar, "disabled");
+    for round in 0..12 {
+        let (mut stream, _) = random_stream(&mut random);
+        for _ in 0..random.u32(1..8) {
+            let at = random.usize(..stream.len());
+            match random.u32(..3) {
+                0 => stream[at] ^= 1 << random.u32(..8),
+                1 => drop(stream.remove(at)),
+                _ => stream.insert(at, random.u8(..)),
+            }
+        }
+        serve(&liar, &stream, &mut random);
+        // Whether it goes on or begins anew depends on what was hit.
+        let (socket, _) = liar.listener.accept().expect("it comes again");
+        let asked = introduced(&socket);
+        assert!(asked.starts_with("PSYNC "), "{asked}");
+        drop(socket);
+        assert_eq!(client.call("PING").text(), "PONG", "round {round}");
+    }
     assert!(server.is_alive());
     mend(&liar, &mut client);
 }

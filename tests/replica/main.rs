@@ -6,6 +6,11 @@
 //!   cargo test -p braid-tests --test replica
 //!
 //! Run when stock servers are there: the `redis-server` on PATH and those of `BRAID_PEERS_DIR`.
+//! Variables, besides those of `support/lib.rs`:
+//! - `BRAID_ROUNDS`: random rounds of `rounds.rs` (default 3)
+//! - `BRAID_TEST_BROKEN_SERVER`: a server that applies a stream in the wrong way (cargo feature
+//!   `no-locks`); `prefix.rs` then also shows that this is noticed
+//!
 //! Whatever a test does, in the end the replica has the primary's dataset: both are asked for its
 //! digest.
 
@@ -17,7 +22,11 @@ mod following;
 mod limits;
 mod lying;
 mod moving;
+mod prefix;
+mod proxy;
 mod raw;
+mod redis6;
+mod rounds;
 mod sentinel;
 mod siblings;
 mod stream;
@@ -29,11 +38,24 @@ mod content;
 #[path = "../dump/fill.rs"]
 mod fill;
 
+/// Random commands, as the differential tests draw them.
+#[path = "../differential"]
+#[allow(dead_code, reason = "what only the differential tests need")]
+mod differential {
+    pub mod families;
+    pub mod family;
+    pub mod generator;
+    pub mod grammar;
+    pub mod payloads;
+    pub mod slots;
+}
+
 use braid_tests::server::{Peer, newer_peers, stock};
 use braid_tests::wait::PATIENCE;
 use braid_tests::{RawClient, TestServer, Value, wait_for, wait_for_within};
 
 use content::content;
+use differential::{families, family, generator, grammar, payloads, slots};
 
 /// The stock servers of this machine.
 fn peers() -> Vec<Peer> {
@@ -105,20 +127,30 @@ fn assert_same_dataset(primary: &mut RawClient, replica: &mut RawClient) {
         primary.call("DEBUG DIGEST") == replica.call("DEBUG DIGEST") || dataset(primary) == dataset(replica)
     });
     if !is_same {
-        let (ours, theirs) = (dataset(primary), dataset(replica));
-        let lacks = |some: &[String], other: &[String]| {
-            some.iter().filter(|line| !other.contains(line)).cloned().collect::<Vec<_>>().join("\n")
-        };
-        panic!(
-            "only the primary has:\n{}\nonly the replica has:\n{}",
-            lacks(&ours, &theirs),
-            lacks(&theirs, &ours)
-        );
+        panic_with_difference(&dataset(primary), &dataset(replica));
     }
+}
+
+#[track_caller]
+fn panic_with_difference(ours: &[String], theirs: &[String]) -> ! {
+    let lacks = |some: &[String], other: &[String]| {
+        some.iter().filter(|line| !other.contains(line)).cloned().collect::<Vec<_>>().join("\n")
+    };
+    panic!("only the primary has:\n{}\nonly the replica has:\n{}", lacks(ours, theirs), lacks(theirs, ours));
 }
 
 /// All keys of all databases with what they hold and when they expire, a line each.
 fn dataset(client: &mut RawClient) -> Vec<String> {
+    dataset_of(client, false, |content| content)
+}
+
+/// As [`dataset`], with the times of fields if all servers know them. `told` chooses what is told of
+/// a key's content.
+fn dataset_of(
+    client: &mut RawClient,
+    times_of_fields: bool,
+    told: fn(Vec<String>) -> Vec<String>,
+) -> Vec<String> {
     let mut lines = Vec::new();
     for db in 0..16 {
         client.ok(&format!("SELECT {db}"));
@@ -126,7 +158,12 @@ fn dataset(client: &mut RawClient) -> Vec<String> {
             let key = key.bytes().unwrap_or_default();
             if client.call_arguments(&[b"EXISTS", key]) == Value::Integer(1) {
                 let expiry = client.call_arguments(&[b"PEXPIRETIME", key]);
-                lines.push(format!("{db} {} {expiry} {:?}", key.escape_ascii(), content(client, key, false)));
+                let mut content = content(client, key, times_of_fields);
+                // Each server notes by its own clock when it last saw a consumer.
+                while let Some(at) = content.iter().position(|line| line == "\"seen-time\"") {
+                    content.drain(at..at + 2);
+                }
+                lines.push(format!("{db} {} {expiry} {:?}", key.escape_ascii(), told(content)));
             }
         }
     }

@@ -49,11 +49,11 @@ impl Writers {
     }
 }
 
-/// Does one thing: sends some requests, and takes their replies, none of which is an error.
-fn write(client: &mut RawClient, number: usize, random: &mut fastrand::Rng) {
+/// Requests that belong together, for a thread with a number.
+pub fn requests(number: usize, random: &mut fastrand::Rng) -> Vec<String> {
     let key = |random: &mut fastrand::Rng| format!("w:{}", random.u32(..300));
     let (a, b) = (key(random), key(random));
-    let lines: Vec<String> = match random.u32(..14) {
+    match random.u32(..14) {
         0 => vec![format!("SET s{a} {}", random.u64(..))],
         1 => vec![format!("INCRBY n{a} {}", random.i32(-9..9))],
         2 => vec![
@@ -87,7 +87,12 @@ fn write(client: &mut RawClient, number: usize, random: &mut fastrand::Rng) {
             format!("HSET h{a} f{} {}", random.u32(..400), random.u32(..)),
             format!("COPY h{a} c{b} REPLACE"),
         ],
-    };
+    }
+}
+
+/// Does one thing: sends some requests, and takes their replies, none of which is an error.
+fn write(client: &mut RawClient, number: usize, random: &mut fastrand::Rng) {
+    let lines = requests(number, random);
     for line in &lines {
         client.send(&braid_tests::request(line));
     }

@@ -107,6 +107,8 @@ pub struct Session {
     pub blocked: Option<Box<Blocked>>,
     /// Commands may not block: they run within an atomic context.
     pub deny_blocking: bool,
+    /// Replays commands of an append-only file or a primary, which had succeeded there.
+    pub is_replay: bool,
     /// Result for the current command, computed in the background (`background.rs`).
     pub(crate) precomputed: Option<Box<Precomputed>>,
     /// Set for a session that stands in for a client's own while another thread runs its command.
@@ -155,6 +157,7 @@ impl Session {
             close_after_reply: false,
             blocked: None,
             deny_blocking: false,
+            is_replay: false,
             precomputed: None,
             serving: None,
         }

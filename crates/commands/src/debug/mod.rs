@@ -71,6 +71,11 @@ fn debug(call: &mut Call) -> CommandResult {
             engine.tell_replicas(call.keyspace.context, &args[2..]);
             done(call)
         }
+        (b"change-repl-id", 2) => {
+            log::info!("Changing replication IDs after receiving change-repl-id");
+            call.engine.replication.state.lock().history.begin_anew();
+            done(call)
+        }
         (b"log", 3) => {
             log::warn!("DEBUG LOG: {}", String::from_utf8_lossy(call.args[2]));
             done(call)
@@ -338,6 +343,8 @@ fn help(call: &mut Call) -> CommandResult {
     call.help(&[
         "AOF-FLUSH-SLEEP <microsec>",
         "    Wait before each write to the append-only file.",
+        "CHANGE-REPL-ID",
+        "    Begin another history: replicas that come again need a full sync.",
         "CONFIG-REWRITE-FORCE-ALL",
         "    Like CONFIG REWRITE, but with every directive there is.",
         "DICT-RESIZING <0|1>",

@@ -27,6 +27,19 @@ fn it_is_off_unless_configured() {
     assert_eq!(local.run("DEBUG DIGEST"), format!("+{}\r\n", "0".repeat(40)));
 }
 
+#[test]
+fn another_history_has_another_id() {
+    let mut tester = tester();
+    let id = |tester: &mut Tester| {
+        let text = tester.run("INFO replication");
+        text.lines().find_map(|line| line.strip_prefix("master_replid:")).map(str::to_owned)
+    };
+    let before = id(&mut tester);
+    assert!(before.is_some());
+    assert_eq!(tester.run("DEBUG CHANGE-REPL-ID"), "+OK\r\n");
+    assert_ne!(id(&mut tester), before);
+}
+
 /// The figures are what a stock server of Redis 7 answers for the same data.
 #[test]
 fn digests_are_those_of_stock_servers() {

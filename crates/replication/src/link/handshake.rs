@@ -17,6 +17,9 @@ use crate::replicas::options::{SIBLING, SIBLING_SYNC};
 const AUTH: &str = "AUTH";
 const RDB_CHANNEL: &str = "rdb-channel";
 const DURING: &str = "connecting to the MASTER";
+/// The version of Valkey whose full syncs are read. Without it Valkey 9 writes them as for Redis 7.2,
+/// and gives up when it comes to a hash with fields that expire.
+const READS_VALKEY: &[u8] = b"9.0.0";
 
 /// What a replica says about itself.
 #[derive(Default)]
@@ -104,6 +107,7 @@ pub fn introduce<S: Read + Write>(
     if introduction.rdb_only {
         requests.push(("rdb-only", vec![b"REPLCONF", b"rdb-only", b"1"]));
     }
+    requests.push(("version", vec![b"REPLCONF", b"version", READS_VALKEY]));
     // All at once: one round trip.
     let mut bytes = Vec::new();
     requests.iter().for_each(|(_, request)| request::push(&mut bytes, request));
@@ -306,13 +310,15 @@ mod tests {
         let (user, password, ip) = ("u".into(), "p".into(), "h".into());
         let introduction =
             Introduction { user, password, port: 7000, ip, compressed: true, ..Introduction::default() };
-        let mut one = peer("\n-NOAUTH Authentication required.\r\n+OK\r\n-ERR a\r\n-ERR b\r\n-ERR c\r\n");
+        let mut one =
+            peer("\n-NOAUTH Authentication required.\r\n+OK\r\n-ERR a\r\n-ERR b\r\n-ERR c\r\n-ERR d\r\n");
         introduce(&mut one, &Patient, &introduction).expect("introduced");
         let sent = String::from_utf8(std::mem::take(&mut one.stream().sent)).expect("text");
         let words: Vec<&str> = sent.split("\r\n").filter(|part| !part.starts_with(['*', '$'])).collect();
         assert_eq!(
             words.join(" "),
-            "PING AUTH u p REPLCONF listening-port 7000 REPLCONF ip-address h REPLCONF capa eof capa psync2 capa lz4 "
+            "PING AUTH u p REPLCONF listening-port 7000 REPLCONF ip-address h REPLCONF capa eof capa psync2 \
+             capa lz4 REPLCONF version 9.0.0 "
         );
         let refused = |replies: &str| {
             introduce(&mut peer(replies), &Patient, &introduction).expect_err("refused").to_string()

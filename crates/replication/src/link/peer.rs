@@ -49,6 +49,11 @@ impl<S: Read + Write> Peer<S> {
         Ok(())
     }
 
+    /// Whether what is received is compressed.
+    pub fn is_compressed(&self) -> bool {
+        self.unpacker.is_some()
+    }
+
     /// The connection itself.
     pub fn stream(&mut self) -> &mut S {
         &mut self.stream

@@ -26,7 +26,8 @@ struct Options {
 }
 
 impl Options {
-    fn parse(engine: &Engine, args: &[&[u8]], adds: bool) -> Result<Options, CommandError> {
+    fn parse(call: &Call, adds: bool) -> Result<Options, CommandError> {
+        let (engine, args) = (call.engine, call.args);
         let mut options = Options::default();
         let mut limit = None;
         let mut at = 2;
@@ -83,6 +84,8 @@ impl Options {
             ));
         }
         options.limit = match (limit, options.approximate) {
+            // The primary says how much it has trimmed, and leaves the client's LIMIT in place.
+            _ if call.session.is_replay => 0,
             (Some(limit), true) => limit,
             (Some(_), false) => {
                 return Err(CommandError::text(
@@ -114,7 +117,7 @@ fn block_limits(engine: &Engine) -> BlockLimits {
 
 pub fn xadd(call: &mut Call) -> CommandResult {
     let args = call.args;
-    let options = Options::parse(call.engine, args, true)?;
+    let options = Options::parse(call, true)?;
     let fields = args.get(options.next..).unwrap_or_default();
     let Some(request) = options.id.filter(|_| fields.len() >= 2 && fields.len().is_multiple_of(2)) else {
         return Err(call.wrong_arity());
@@ -207,7 +210,7 @@ fn append(
 
 pub fn xtrim(call: &mut Call) -> CommandResult {
     let args = call.args;
-    let options = Options::parse(call.engine, args, false)?;
+    let options = Options::parse(call, false)?;
     let (removed, len) = match call.keyspace.write_as::<Stream>(args[1])? {
         Some(stream) => (options.trim(stream), stream.log().len()),
         None => (0, 0),

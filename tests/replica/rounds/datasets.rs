@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Whether two servers hold the same, as far as replication promises it.
+
+use braid_tests::RawClient;
+use braid_tests::wait::{PATIENCE, wait_for_within};
+
+use super::commands::Commands;
+use crate::{dataset_of, panic_with_difference};
+
+/// Waits until both have the same dataset, which these commands have made.
+#[track_caller]
+pub fn assert_same(primary: &mut RawClient, replica: &mut RawClient, commands: &Commands) {
+    let told = if commands.has_stock() { without_unshared } else { |content| content };
+    let dataset = |client: &mut RawClient| dataset_of(client, commands.has_times_of_fields(), told);
+    if !wait_for_within(PATIENCE, || dataset(primary) == dataset(replica)) {
+        panic_with_difference(&dataset(primary), &dataset(replica));
+    }
+}
+
+/// Without what stock primaries keep to themselves: consumers that have got nothing, how often and
+/// when entries were asked for again, and how many a group has read.
+fn without_unshared(content: Vec<String>) -> Vec<String> {
+    const IDLE: [&str; 3] = ["\"pel-count\"", "(integer) 0", "\"pending\""];
+    // Times in milliseconds since the Unix epoch, as those of deliveries.
+    let is_time = |line: &str| {
+        let number = line.strip_prefix("(integer) ").and_then(|number| number.parse::<i64>().ok());
+        number.is_some_and(|number| number > 1_000_000_000_000)
+    };
+    let mut told = Vec::new();
+    let mut rest = &content[..];
+    let groups = content.iter().position(|line| line == "\"groups\"").unwrap_or(content.len());
+    while let Some(line) = rest.first() {
+        let at = content.len() - rest.len();
+        let is_idle = line == "\"name\"" && rest.get(2..5).is_some_and(|next| next == IDLE);
+        rest = match &line[..] {
+            _ if at < groups => {
+                told.push(line.clone());
+                &rest[1..]
+            }
+            "\"entries-read\"" => &rest[2..],
+            _ if is_idle => &rest[5..],
+            // With the number of deliveries.
+            line if is_time(line) => rest.get(2..).unwrap_or_default(),
+            _ => {
+                told.push(line.clone());
+                &rest[1..]
+            }
+        };
+    }
+    told
+}
+
+#[test]
+fn what_stock_servers_do_not_share_is_left_out() {
+    let content = |text: &str| text.split(' ').map(|word| word.replace('_', " ")).collect::<Vec<_>>();
+    let seen = "stream [] \"entries-read\" 7 \"groups\" \"name\" \"g\" \"entries-read\" 1 \"pending\" \"1-1\" \"a\" \
+                (integer)_1795437240777 (integer)_2 \"consumers\" \"name\" \"a\" \"pel-count\" (integer)_1 \"pending\" \
+                \"name\" \"b\" \"pel-count\" (integer)_0 \"pending\"";
+    let left = "stream [] \"entries-read\" 7 \"groups\" \"name\" \"g\" \"pending\" \"1-1\" \"a\" \"consumers\" \
+                \"name\" \"a\" \"pel-count\" (integer)_1 \"pending\"";
+    assert_eq!(without_unshared(content(seen)), content(left));
+}
