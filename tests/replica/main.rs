@@ -21,6 +21,7 @@ mod failover;
 mod following;
 mod limits;
 mod lying;
+mod moving;
 mod prefix;
 mod proxy;
 mod raw;

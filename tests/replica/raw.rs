@@ -145,3 +145,26 @@ fn mistakes_are_named() {
     client.send(&request("REPLCONF ACK 100"));
     assert_eq!(client.call("PING").text(), "PONG");
 }
+
+/// What a client was told then survives the server. With one thread this is always so; with several,
+/// a replica may belong to another one.
+#[test]
+fn a_change_is_sent_to_the_replica_before_it_is_acknowledged() {
+    let usual = ["--io-threads", "1", "--repl-ping-replica-period", "1000", "--appendfsync", "always"];
+    for file in ["no", "yes"] {
+        let server = primary(&[&usual[..], &["--appendonly", file]].concat());
+        let mut client = server.connect();
+        let (mut link, _, _) = attached(&server);
+        client.ok("SET n first");
+        let mut stream = Vec::new();
+        while !stream.ends_with(b"first\r\n") {
+            stream.extend(link.read_bytes(1));
+        }
+        for number in 0..1000 {
+            let change = format!("SET n {number}");
+            client.ok(&change);
+            let sent = link.read_arrived();
+            assert_eq!(sent, request(&change), "appendonly {file}, {number}: {}", sent.escape_ascii());
+        }
+    }
+}

@@ -173,6 +173,18 @@ impl RawClient {
         }
     }
 
+    /// The bytes that have arrived and were not read, without waiting for more.
+    pub fn read_arrived(&mut self) -> Vec<u8> {
+        let set_nonblocking = |socket: &Socket, on| match socket {
+            Socket::Tcp(socket) => socket.set_nonblocking(on),
+            Socket::Unix(socket) => socket.set_nonblocking(on),
+        };
+        set_nonblocking(&self.socket, true).expect("the connection is open");
+        while self.fill().is_ok() {}
+        set_nonblocking(&self.socket, false).expect("the connection is open");
+        self.received.drain(..).skip(std::mem::take(&mut self.used)).collect()
+    }
+
     /// The next `len` bytes as they came; fewer when the connection ends before.
     pub fn read_bytes(&mut self, len: usize) -> Vec<u8> {
         while self.received.len() - self.used < len {

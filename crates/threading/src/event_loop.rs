@@ -361,6 +361,9 @@ impl<M: Model> EventLoop<M> {
     pub(crate) fn write_replies(&mut self) {
         self.deliver();
         self.ensure_durable();
+        if !self.clients.to_write.is_empty() {
+            self.feed_replicas_before_replies();
+        }
         let now = self.worker.now_ms();
         // This loop's replicas first: a server that is killed in between has acknowledged nothing.
         self.feed_replicas(now);

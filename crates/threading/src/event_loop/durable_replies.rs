@@ -132,6 +132,7 @@ impl<M: Model> EventLoop<M> {
 
     #[cold]
     fn release_durable(&mut self) {
+        self.feed_replicas_before_replies();
         while let Some(group) = self.reply_hold.groups.front() {
             let Some(settled) = self.engine.progress_on_disk(group.offset) else {
                 // The notifier rings once per request.

@@ -56,6 +56,15 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
+    /// Sends this loop's replicas what has been changed, before clients are told that it has: if the
+    /// server dies in between, these replicas have what was acknowledged.
+    #[inline]
+    pub(crate) fn feed_replicas_before_replies(&mut self) {
+        if !self.replicas.places.is_empty() && self.engine.sendable().0 > self.replicas.sent_up_to {
+            self.feed_all(self.worker.now_ms());
+        }
+    }
+
     #[cold]
     fn feed_all(&mut self, now_ms: i64) {
         let engine = Arc::clone(&self.engine);

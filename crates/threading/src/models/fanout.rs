@@ -133,6 +133,7 @@ fn write_all(event_loop: &mut EventLoop<Fanout>) {
     if count == 0 {
         return;
     }
+    event_loop.feed_replicas_before_replies();
     let is_little = is_little(event_loop, count);
     event_loop.engine.io_threads_active.store(!is_little, Relaxed);
     if is_little {
