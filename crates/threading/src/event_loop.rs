@@ -365,8 +365,6 @@ impl<M: Model> EventLoop<M> {
             self.feed_replicas_before_replies();
         }
         let now = self.worker.now_ms();
-        // This loop's replicas first: a server that is killed in between has acknowledged nothing.
-        self.feed_replicas(now);
         let mut list = std::mem::take(&mut self.clients.to_write);
         for place in list.drain(..) {
             self.clients.write(&self.engine.threads[self.slot], place);
