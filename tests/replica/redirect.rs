@@ -2,7 +2,7 @@
 //! CLIENT CAPA redirect: a replica sends such clients to its primary. Valkey 9, if it is there, has
 //! to answer as the server under test does.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use braid_tests::server::{newer_peers, program_under_test};
 use braid_tests::{RawClient, TestServer, Value, request, wait_for};
@@ -23,7 +23,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn start(program: &PathBuf) -> Pair {
+    fn start(program: &Path) -> Pair {
         println!("{}", program.display());
         let primary = TestServer::start_program(program, &USUAL);
         let port = primary.port().to_string();
