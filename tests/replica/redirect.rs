@@ -2,7 +2,7 @@
 //! CLIENT CAPA redirect: a replica sends such clients to its primary. Valkey 9, if it is there, has
 //! to answer as the server under test does.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use braid_tests::server::{newer_peers, program_under_test};
 use braid_tests::{RawClient, TestServer, Value, request, wait_for};
