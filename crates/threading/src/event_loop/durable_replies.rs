@@ -132,13 +132,14 @@ impl<M: Model> EventLoop<M> {
 
     #[cold]
     fn release_durable(&mut self) {
-        self.feed_replicas_before_replies();
         while let Some(group) = self.reply_hold.groups.front() {
             let Some(settled) = self.engine.progress_on_disk(group.offset) else {
                 // The notifier rings once per request.
                 return self.engine.ask_for_disk(self.slot, group.offset);
             };
             let Some(group) = self.reply_hold.groups.pop_front() else { return };
+            // They are sent what is on disk, which may have become more just now.
+            self.feed_replicas_before_replies();
             group.clients.into_iter().for_each(|held| self.release(held, settled));
         }
     }
