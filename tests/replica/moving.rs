@@ -53,6 +53,8 @@ struct Seen {
 /// A client that writes all the time to the server to which clients are sent.
 struct Writer {
     port: Arc<AtomicU16>,
+    /// The server that acknowledged the last write.
+    acknowledged_by: Arc<AtomicU16>,
     ends: Arc<AtomicBool>,
     thread: JoinHandle<Seen>,
 }
@@ -60,7 +62,8 @@ struct Writer {
 impl Writer {
     fn start(at: u16) -> Writer {
         let (port, ends) = (Arc::new(AtomicU16::new(at)), Arc::new(AtomicBool::new(false)));
-        let (target, end) = (Arc::clone(&port), Arc::clone(&ends));
+        let acknowledged_by = Arc::new(AtomicU16::new(0));
+        let (target, end, by) = (Arc::clone(&port), Arc::clone(&ends), Arc::clone(&acknowledged_by));
         let thread = std::thread::spawn(move || {
             let mut seen = Seen::default();
             let (mut connection, mut number, mut last) = (None, 0_u64, Instant::now());
@@ -75,6 +78,7 @@ impl Writer {
                 match try_write(client, number, || target.load(Relaxed) != at || end.load(Relaxed)) {
                     Ok(()) => {
                         seen.acknowledged.push(number);
+                        by.store(at, Relaxed);
                         seen.longest_wait = seen.longest_wait.max(last.elapsed());
                         last = Instant::now();
                     }
@@ -87,7 +91,12 @@ impl Writer {
             }
             seen
         });
-        Writer { port, ends, thread }
+        Writer { port, acknowledged_by, ends, thread }
+    }
+
+    /// Waits until the server to which clients are sent has acknowledged a write.
+    fn wait_until_it_has_moved(&self) {
+        wait_for("the client writes there", || self.acknowledged_by.load(Relaxed) == self.port.load(Relaxed));
     }
 
     fn end(self) -> Seen {
@@ -103,7 +112,7 @@ fn try_write(
     is_sent_away: impl Fn() -> bool,
 ) -> Result<(), Option<String>> {
     let text = |error: &dyn std::fmt::Debug| Some(format!("{error:?}"));
-    client.set_patience(Duration::from_millis(100)).map_err(|error| text(&error))?;
+    client.set_patience(Duration::from_millis(10)).map_err(|error| text(&error))?;
     client.try_send(&braid_tests::request(&format!("RPUSH log {number}"))).map_err(|error| text(&error))?;
     loop {
         match client.try_read() {
@@ -133,6 +142,7 @@ fn move_by_pause(commands: &[&str], writer: &Writer, from: u16, to: u16) {
             writer.port.store(to, Relaxed);
         }
     }
+    writer.wait_until_it_has_moved();
 }
 
 /// Moves with FAILOVER.
@@ -143,6 +153,7 @@ fn move_by_failover(command: &str, writer: &Writer, from: u16, to: u16) {
         client.info_field("replication", "master_failover_state").as_deref() == Some("no-failover")
     });
     writer.port.store(to, Relaxed);
+    writer.wait_until_it_has_moved();
 }
 
 fn there_and_back(peer: &Peer) {
@@ -160,6 +171,7 @@ fn there_and_back(peer: &Peer) {
         });
     };
     is_up(&mut new);
+    writer.wait_until_it_has_moved();
     move_by_pause(&pause, &writer, at_stock, at_braid);
     is_up(&mut old);
     move_by_failover(failover, &writer, at_braid, at_stock);
