@@ -9,6 +9,7 @@
 //! Whatever a test does, in the end the replica has the primary's dataset: both are asked for its
 //! digest.
 
+mod cli;
 mod copies;
 mod ending;
 mod failover;
