@@ -14,6 +14,7 @@
 //! Whatever a test does, in the end the replica has the primary's dataset: both are asked for its
 //! digest.
 
+mod cli;
 mod copies;
 mod dual_channel;
 mod ending;

@@ -209,7 +209,9 @@ impl Engine {
     /// A replica has everything up to an offset of the stream (and, perhaps, up to another one on disk).
     pub fn acknowledge(&self, replica: &Replica, offset: u64, on_disk: Option<u64>, now_ms: i64) {
         let history = self.replication.history();
-        let Some(offset) = history.journal_offset(offset) else { return };
+        // What stands before the journal's begin is nothing new, but an answer: redis-cli always
+        // acknowledges 0.
+        let offset = history.journal_offset(offset).unwrap_or(0);
         let on_disk = on_disk.and_then(|offset| history.journal_offset(offset));
         replica.acknowledged.fetch_max(offset, Relaxed);
         if let Some(on_disk) = on_disk {
