@@ -97,6 +97,8 @@ fn a_copy_waits_for_a_save_and_a_rewrite() {
     assert!(!client.call("BGSAVE").is_error());
     let other = replica(&peer, &server, &[]);
     assert_same(&mut client, &mut other.connect());
+    // Long enough to be seen.
+    client.ok("CONFIG SET rdb-key-save-delay 5000");
     let again = replica(&peer, &server, &[]);
     wait_for("a copy is being made", || figure(&mut client, "persistence", "rdb_bgsave_in_progress") == 1);
     assert!(client.call("BGREWRITEAOF").text().contains("scheduled"));
