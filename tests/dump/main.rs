@@ -31,7 +31,7 @@ const ROUNDS: usize = 3;
 
 /// A server with what it can read.
 struct Side {
-    _server: TestServer,
+    server: TestServer,
     client: RawClient,
     name: String,
     /// The newest version of the format it reads, of Redis's count.
@@ -55,7 +55,7 @@ impl Side {
         let version = Payload::new(probe.bytes().expect("a payload")).version();
         client.call("DEL probe");
         let is_valkey = name.starts_with("valkey");
-        Side { _server: server, client, name, version, has_field_expiry, is_valkey }
+        Side { server, client, name, version, has_field_expiry, is_valkey }
     }
 
     fn keys(&mut self) -> Vec<Vec<u8>> {

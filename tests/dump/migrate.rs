@@ -3,39 +3,13 @@
 
 use braid_tests::random::source;
 use braid_tests::server::{Peer, newer_peers, stock};
-use braid_tests::{RawClient, TestServer, Value};
+use braid_tests::Value;
 
 use crate::content::content;
-use crate::fill;
-
-struct Side {
-    server: TestServer,
-    client: RawClient,
-    name: String,
-}
+use crate::{Side, fill};
 
 impl Side {
-    fn start(peer: Option<&Peer>) -> Side {
-        let server = match peer {
-            Some(peer) => TestServer::start_program(&peer.program, &[]),
-            None => TestServer::start(&[]),
-        };
-        let name = peer.map_or("the server under test".to_owned(), |peer| peer.version.clone());
-        Side { client: server.connect(), server, name }
-    }
-
-    fn knows_times(&mut self) -> bool {
-        !self.client.call("HPEXPIRE nosuch 1 FIELDS 1 f").is_error()
-    }
-
-    fn keys(&mut self) -> Vec<Vec<u8>> {
-        let reply = self.client.call("KEYS *");
-        let keys = reply.elements().unwrap_or_default().iter();
-        let mut keys: Vec<Vec<u8>> = keys.filter_map(|key| Some(key.bytes()?.to_vec())).collect();
-        keys.sort();
-        keys
-    }
-
+    /// What a key holds, and whether it expires.
     fn content(&mut self, key: &[u8], times: bool) -> Vec<String> {
         let mut lines = content(&mut self.client, key, times);
         let expiry = self.client.call_arguments(&[&b"PTTL"[..], key]).integer().unwrap_or_default();
@@ -50,7 +24,7 @@ fn move_all(from: &mut Side, to: &mut Side, times: bool) -> usize {
     let route = format!("{} to {}", from.name, to.name);
     to.client.ok("FLUSHALL");
     let (keys, port) = (from.keys(), to.server.port().to_string());
-    let to_times = to.knows_times();
+    let to_times = to.has_field_expiry;
     let both = times && to_times;
     for key in keys.iter().step_by(3) {
         from.client.call_arguments(&[&b"PEXPIRE"[..], key, b"10000000"]);
@@ -97,10 +71,10 @@ fn values_are_moved_between_servers() {
     if peers.is_empty() {
         println!("no stock server found: nothing to move to but a server of the same kind");
     }
-    let own_times = Side::start(None).knows_times();
+    let own_times = Side::start(None).has_field_expiry;
     for peer in peers.iter().map(Some).chain([None]) {
         let (mut own, mut other) = (Side::start(None), Side::start(peer));
-        let times = own_times && other.knows_times();
+        let times = own_times && other.has_field_expiry;
         for (from_own, has_times) in [(true, own_times), (false, times)] {
             let (from, to) = if from_own { (&mut own, &mut other) } else { (&mut other, &mut own) };
             from.client.ok("FLUSHALL");

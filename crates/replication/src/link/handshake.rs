@@ -255,52 +255,13 @@ fn is_id(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::time::Duration;
 
+    use super::super::testing::{Patient, Script};
     use super::*;
 
-    /// A primary that replies line by line, whatever it is asked.
-    struct Script {
-        replies: io::Cursor<Vec<u8>>,
-        sent: Vec<u8>,
-    }
-
-    impl Read for Script {
-        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-            // As it may come: byte by byte.
-            let most = to.len().min(1);
-            self.replies.read(&mut to[..most])
-        }
-    }
-
-    impl Write for Script {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.sent.extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    struct Patient;
-
-    impl Watch for Patient {
-        fn is_called_off(&self) -> bool {
-            false
-        }
-
-        fn note_io(&self, _: usize) {}
-
-        fn timeout(&self) -> Duration {
-            Duration::from_secs(5)
-        }
-    }
-
+    /// A primary whose replies come byte by byte, whatever it is asked.
     fn peer(replies: &str) -> Peer<Script> {
-        let replies = io::Cursor::new(replies.as_bytes().to_vec());
-        Peer::new(Script { replies, sent: Vec::new() })
+        Peer::new(Script::new(replies.as_bytes(), 1))
     }
 
     const ID: &str = "0123456789012345678901234567890123456789";

@@ -12,6 +12,8 @@
 pub mod handshake;
 pub mod payload;
 pub mod peer;
+#[cfg(test)]
+mod testing;
 pub mod units;
 
 use std::sync::atomic::Ordering::Relaxed;

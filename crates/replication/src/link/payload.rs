@@ -144,46 +144,11 @@ impl<S: Read + Write, W: Watch> Read for Payload<'_, S, W> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
+    use super::super::testing::{Patient, Script};
     use super::*;
 
-    /// A primary that has sent everything, in pieces of so many bytes.
-    struct Sent(io::Cursor<Vec<u8>>, usize);
-
-    impl Read for Sent {
-        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-            let most = to.len().min(self.1);
-            self.0.read(&mut to[..most])
-        }
-    }
-
-    impl Write for Sent {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    struct Patient;
-
-    impl Watch for Patient {
-        fn is_called_off(&self) -> bool {
-            false
-        }
-
-        fn note_io(&self, _: usize) {}
-
-        fn timeout(&self) -> Duration {
-            Duration::from_secs(5)
-        }
-    }
-
     fn receive(sent: &[u8], piece: usize) -> Result<(Vec<u8>, Vec<u8>), String> {
-        let mut peer = Peer::new(Sent(io::Cursor::new(sent.to_vec()), piece));
+        let mut peer = Peer::new(Script::new(sent, piece));
         let frame = read_frame(&mut peer, &Patient).map_err(|error| error.to_string())?;
         let mut payload = Payload::new(&mut peer, &Patient, frame);
         let mut bytes = Vec::new();

@@ -10,6 +10,7 @@ use braid_types::sorted_set::{AddRule, PackedLimits, SortedSet};
 use braid_types::stream::Stream;
 
 use crate::save_and_load::{NOW, keyspace, with};
+use crate::snapshot::options;
 
 /// The requests of a file as text.
 fn requests(file: &[u8]) -> Vec<String> {
@@ -30,16 +31,7 @@ fn of(value: impl ObjectType, expiry: Expiry) -> Vec<String> {
     with(&keyspace, |txn| txn.set_object(Event::generic("t"), b"k", Object::new(value), expiry));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("base.aof");
-    let options = SaveOptions {
-        path: &path,
-        form: Form::Requests(None),
-        compress: true,
-        checksum: true,
-        sync_pieces: false,
-        key_delay: 0,
-        notes: &[],
-        functions: &[],
-    };
+    let options = SaveOptions { form: Form::Requests(None), ..options(&path) };
     save(&keyspace, &keyspace.gate.close(None), &options).unwrap();
     let mut requests = requests(&std::fs::read(path).unwrap());
     assert_eq!(requests.remove(0), "SELECT 0");

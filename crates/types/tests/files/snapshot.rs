@@ -44,7 +44,8 @@ fn write_to(
     write_snapshot(keyspace, cut, &options(path), progress)
 }
 
-fn options(path: &Path) -> SaveOptions<'_> {
+/// How a dump file is saved at a path.
+pub fn options(path: &Path) -> SaveOptions<'_> {
     SaveOptions {
         path,
         form: Form::default(),
