@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Values travel by MIGRATE, which picks the version that the target reads by itself.
 
+use braid_tests::Value;
 use braid_tests::random::source;
 use braid_tests::server::{Peer, newer_peers, stock};
-use braid_tests::Value;
 
 use crate::content::content;
 use crate::{Side, fill};
