@@ -32,7 +32,7 @@ fn documentation_is_a_tree() {
     let docs = tester.run("COMMAND DOCS shutdown nosuch");
     let start = "%1\r\n$8\r\nshutdown\r\n%6\r\n$7\r\nsummary\r\n";
     assert!(docs.starts_with(start), "{docs}");
-    let selector = "$9\r\narguments\r\n*4\r\n%4\r\n$4\r\nname\r\n$13\r\nsave-selector\r\n$4\r\ntype\r\n$5\r\noneof\r\n\
+    let selector = "$9\r\narguments\r\n*6\r\n%4\r\n$4\r\nname\r\n$13\r\nsave-selector\r\n$4\r\ntype\r\n$5\r\noneof\r\n\
         $5\r\nflags\r\n~1\r\n+optional\r\n$9\r\narguments\r\n*2\r\n%4\r\n$4\r\nname\r\n$6\r\nnosave\r\n\
         $4\r\ntype\r\n$10\r\npure-token\r\n$12\r\ndisplay_text\r\n$6\r\nnosave\r\n$5\r\ntoken\r\n$6\r\nNOSAVE\r\n";
     assert!(docs.contains(selector), "{docs}");
