@@ -58,10 +58,10 @@ fn a_replica_that_is_too_far_behind_is_cut_off() {
 
 #[test]
 fn writes_wait_for_a_slow_replica() {
-    const ROUNDS: usize = 300;
+    const ROUNDS: usize = 500;
     let server = primary(&["--repl-backlog-size", "16kb", "--replica-throttle-writers", "yes"]);
     let mut client = server.connect();
-    client.ok("CONFIG SET client-output-buffer-limit \"replica 4mb 0 0\"");
+    client.ok("CONFIG SET client-output-buffer-limit \"replica 32mb 0 0\"");
     let (mut link, ..) = raw::attached(&server);
     let value = "x".repeat(100_000);
     let written = AtomicUsize::new(0);
