@@ -120,17 +120,20 @@ impl Journal {
 
     /// Appends a request that only readers from [`Journal::reader_from`] see. The thread is inside
     /// of the gate.
-    pub fn append_aside(&self, slot: usize, writer: &mut Writer, args: &[&[u8]]) {
+    ///
+    /// Returns the offsets at which it begins and ends.
+    pub fn append_aside(&self, slot: usize, writer: &mut Writer, args: &[&[u8]]) -> std::ops::Range<u64> {
         let mut bytes = Vec::new();
         request::push(&mut bytes, args);
-        self.append_asides(slot, writer, &bytes);
+        self.append_asides(slot, writer, &bytes)
     }
 
     /// Appends what a primary has sent, as it was received. `is_aside`: files pass over it. A
     /// SELECT that it may lack is the caller's affair. The world is stopped.
     pub fn append_received(&self, slot: usize, writer: &mut Writer, bytes: &[u8], is_aside: bool) {
         if is_aside {
-            return self.append_asides(slot, writer, bytes);
+            self.append_asides(slot, writer, bytes);
+            return;
         }
         let range = self.take(slot, None, bytes.len());
         self.copy(&mut writer.chunk, range.start, bytes);
@@ -141,7 +144,12 @@ impl Journal {
 
     /// As [`Journal::append_aside`], with encoded requests.
     #[cold]
-    pub(super) fn append_asides(&self, slot: usize, writer: &mut Writer, bytes: &[u8]) {
+    pub(super) fn append_asides(
+        &self,
+        slot: usize,
+        writer: &mut Writer,
+        bytes: &[u8],
+    ) -> std::ops::Range<u64> {
         let range = self.take(slot, None, bytes.len());
         {
             let mut chunks = lock(&self.chunks);
@@ -153,6 +161,7 @@ impl Journal {
         self.copy(&mut writer.chunk, range.start, bytes);
         self.notes[slot].store(u64::MAX, Release);
         writer.news = true;
+        range.start..range.end
     }
 }
 
